@@ -1,0 +1,255 @@
+//! What happens in a session, as plain numbered values.
+//!
+//! An [`Event`] is what the log keeps and what every view is folded from: the
+//! model's prompt, the terminal, the JSON records, the result. It holds no
+//! channels and no handles. A [`Delta`] is a glimpse of an event still being
+//! made (streamed text): shown, never kept.
+
+mod unit;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::branch::Branch;
+use crate::message::{CallId, Output, Reply, StopReason, Usage};
+
+pub use unit::{
+    Failure, FailureKind, Outcome, SlotPosition, UnitEnd, UnitHead, UnitId, UnitState, batch_state,
+};
+
+/// Milliseconds since 1970-01-01 UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct UnixMillis(pub u64);
+
+impl UnixMillis {
+    /// Returns the milliseconds from `earlier` to this time, 0 if the clock
+    /// went back.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// Names a session: a UUID, written in the usual form.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub Arc<str>);
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The number of an event within its session, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Seq(pub u64);
+
+/// The number of an invocation within its session, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Invocation(pub u32);
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// Its number within the session.
+    pub seq: Seq,
+    /// When the dispatcher took note of it.
+    pub at: UnixMillis,
+    /// The invocation it belongs to.
+    pub invocation: Invocation,
+    /// The unit it happened in.
+    pub unit: UnitId,
+    /// Who may see it.
+    pub branch: Branch,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// What can happen.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EventKind {
+    /// A session was created. Always the first event of a log.
+    SessionOpened(SessionHead),
+    /// The user asked for something.
+    InvocationStarted {
+        /// What the user typed.
+        prompt: Arc<str>,
+    },
+    /// A unit's conversation got a user message.
+    Prompted {
+        /// The whole message, as the model reads it.
+        text: Arc<str>,
+    },
+    /// A unit was declared and waits for a permit.
+    UnitQueued(UnitHead),
+    /// A unit got its permit and runs.
+    UnitStarted,
+    /// A unit is about to send a request.
+    TurnStarted {
+        /// The turn's number within the unit, from 1.
+        turn: u32,
+    },
+    /// A model answered.
+    Replied(Replied),
+    /// A tool call began to run.
+    ToolStarted {
+        /// The call.
+        call: CallId,
+        /// The tool's own name (not an alias the model used).
+        tool: Arc<str>,
+        /// What the call is about, in a few words: a path, a command.
+        subject: Arc<str>,
+    },
+    /// A tool call has its output. Every call of a reply gets exactly one,
+    /// whether or not it ever ran.
+    ToolFinished {
+        /// The call.
+        call: CallId,
+        /// The tool's own name.
+        tool: Arc<str>,
+        /// What the model reads.
+        output: Arc<Output>,
+        /// How long it ran, in milliseconds.
+        took_ms: u64,
+    },
+    /// The guard refused a call. Its `ToolFinished` follows.
+    Denied {
+        /// The call.
+        call: CallId,
+        /// The tool's own name.
+        tool: Arc<str>,
+        /// The arguments, as the model wrote them.
+        arguments: Arc<str>,
+        /// Why, in words for the model and for people.
+        reason: Arc<str>,
+    },
+    /// A unit ended. Exactly one for each queued unit.
+    UnitEnded(Arc<UnitEnd>),
+    /// A unit's branch took in those of its children. The event's own branch
+    /// is the joined one.
+    Joined {
+        /// The units that came back.
+        children: Vec<UnitId>,
+    },
+    /// Something people should know that is no part of the conversation.
+    Notice {
+        /// How much it matters.
+        level: NoticeLevel,
+        /// One sentence.
+        text: Arc<str>,
+    },
+    /// The invocation is over. Always its last event.
+    InvocationEnded(Arc<InvocationEnd>),
+}
+
+/// How a session began.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionHead {
+    /// The session's id.
+    pub session: SessionId,
+    /// The version of tine that wrote the log.
+    pub version: Arc<str>,
+    /// The working directory, as text.
+    pub cwd: Arc<str>,
+    /// The model of the main conversation.
+    pub model: Arc<str>,
+    /// The permission mode's name.
+    pub mode: Arc<str>,
+}
+
+/// A model's answer and what it cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Replied {
+    /// What it said.
+    pub reply: Arc<Reply>,
+    /// The model that said it, as configured.
+    pub model: Arc<str>,
+    /// The tokens of this one request; zeros where the provider did not say.
+    pub usage: Usage,
+    /// Why it stopped.
+    pub stop: StopReason,
+    /// From sending the request to the end of the answer, in milliseconds.
+    pub took_ms: u64,
+}
+
+/// How much a notice matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoticeLevel {
+    /// Good to know.
+    Info,
+    /// Something is not as asked for.
+    Warning,
+}
+
+impl NoticeLevel {
+    /// Returns the name used in records and in the log.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+/// How an invocation ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InvocationEnd {
+    /// What became of the main unit.
+    pub outcome: Outcome,
+    /// The text main had written when it ended badly; the result text when it
+    /// ended well.
+    pub text: Arc<str>,
+    /// The harshest cancel that was asked for, if any.
+    pub cancel: Option<CancelReason>,
+    /// Units that had not ended by themselves when the invocation did.
+    pub unfinished: Vec<UnitId>,
+}
+
+/// Why units are being cancelled. Later variants are harsher; a reason is
+/// never replaced by a milder one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CancelReason {
+    /// The user ended the turn, or with a second SIGINT everything.
+    Interrupt,
+    /// Nobody reads the output any more.
+    OutputGone,
+    /// The terminal went away: SIGHUP.
+    Hangup,
+    /// The process was told to end: SIGTERM.
+    Terminate,
+}
+
+impl CancelReason {
+    /// Every reason, mildest first.
+    pub const ALL: [Self; 4] = [Self::Interrupt, Self::OutputGone, Self::Hangup, Self::Terminate];
+
+    /// Returns the name used in records and in the log.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Interrupt => "interrupt",
+            Self::OutputGone => "output_gone",
+            Self::Hangup => "hangup",
+            Self::Terminate => "terminate",
+        }
+    }
+}
+
+/// A piece of an answer that is still being written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delta {
+    /// The unit whose model writes.
+    pub unit: UnitId,
+    /// What it wrote.
+    pub piece: Piece,
+}
+
+/// What a model writes piece by piece.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// A piece of its answer.
+    Text(Arc<str>),
+    /// A piece of its reasoning.
+    Thinking(Arc<str>),
+}

@@ -1,0 +1,253 @@
+//! The units of a session: who they are, what state they are in, how they end.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::message::{CallId, Usage};
+
+/// Names a unit within its session. 0 is the main conversation; the others are
+/// numbered in the order they were declared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnitId(pub u32);
+
+impl UnitId {
+    /// The main conversation.
+    pub const MAIN: Self = Self(0);
+
+    /// Reads a name written by `Display`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name.strip_prefix("agent-") {
+            Some(number) => number.parse().ok().map(Self),
+            None => (name == "main").then_some(Self::MAIN),
+        }
+    }
+}
+
+impl fmt::Display for UnitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::MAIN { f.write_str("main") } else { write!(f, "agent-{}", self.0) }
+    }
+}
+
+/// Where a slot stands in its batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotPosition {
+    /// From 0, in the order of `tasks[]`.
+    pub index: u32,
+    /// How many slots the batch has.
+    pub total: u32,
+}
+
+/// Who a unit is, from the moment it is declared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnitHead {
+    /// What it is for, in the caller's words.
+    pub description: Arc<str>,
+    /// The agent definition it follows.
+    pub agent: Arc<str>,
+    /// The Agent call that declared it.
+    pub call: CallId,
+    /// The unit that made the call.
+    pub parent: UnitId,
+    /// 1 for a child of the main conversation.
+    pub depth: u32,
+    /// Its place in the batch; `None` for a single call.
+    pub slot: Option<SlotPosition>,
+}
+
+/// The states of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UnitState {
+    /// Waits for a permit.
+    Queued,
+    /// Works.
+    Running,
+    /// Ended well.
+    Completed,
+    /// Ended in an error of its own.
+    Failed,
+    /// Was cancelled while it ran.
+    Cancelled,
+    /// Was cancelled before it started.
+    Skipped,
+}
+
+impl UnitState {
+    /// Returns the state in DESIGN's words.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// Returns the state of a batch as a whole: running while any slot is under
+/// way, else cancelled, failed or completed, whichever any slot is first.
+#[must_use]
+pub fn batch_state(slots: impl IntoIterator<Item = UnitState>) -> UnitState {
+    let rank = |state: &UnitState| match state {
+        UnitState::Completed => 0,
+        UnitState::Failed => 1,
+        UnitState::Cancelled | UnitState::Skipped => 2,
+        UnitState::Queued | UnitState::Running => 3,
+    };
+    match slots.into_iter().max_by_key(rank) {
+        Some(UnitState::Queued | UnitState::Running) => UnitState::Running,
+        Some(UnitState::Cancelled | UnitState::Skipped) => UnitState::Cancelled,
+        Some(UnitState::Failed) => UnitState::Failed,
+        Some(UnitState::Completed) | None => UnitState::Completed,
+    }
+}
+
+/// What became of a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It gave its answer.
+    Done {
+        /// The answer.
+        text: Arc<str>,
+    },
+    /// It went wrong; the others go on.
+    Failed(Failure),
+    /// It was cancelled.
+    Cancelled {
+        /// Whether it had started.
+        ran: bool,
+    },
+}
+
+impl Outcome {
+    /// A failure of the given kind.
+    pub fn failed(kind: FailureKind, message: impl Into<Arc<str>>) -> Self {
+        Self::Failed(Failure { kind, message: message.into() })
+    }
+
+    /// Returns the state a unit with this outcome is in.
+    #[must_use]
+    pub fn state(&self) -> UnitState {
+        match self {
+            Self::Done { text: _ } => UnitState::Completed,
+            Self::Failed(_) => UnitState::Failed,
+            Self::Cancelled { ran: true } => UnitState::Cancelled,
+            Self::Cancelled { ran: false } => UnitState::Skipped,
+        }
+    }
+}
+
+/// Why a unit went wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What sort of failure it is; decides the exit code.
+    pub kind: FailureKind,
+    /// The real error, in words.
+    pub message: Arc<str>,
+}
+
+/// The sorts of failure that are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The provider refused the key.
+    Authentication,
+    /// The provider refused the request for good.
+    Request,
+    /// The provider or the way to it failed; later it may work.
+    Provider,
+    /// The unit reached its turn limit.
+    MaxTurns,
+    /// The unit ran past its time limit.
+    Timeout,
+    /// The unit could not be set up.
+    Setup,
+    /// The unit's code panicked.
+    Panic,
+}
+
+impl FailureKind {
+    /// Every kind.
+    pub const ALL: [Self; 7] = [
+        Self::Authentication,
+        Self::Request,
+        Self::Provider,
+        Self::MaxTurns,
+        Self::Timeout,
+        Self::Setup,
+        Self::Panic,
+    ];
+
+    /// Returns the name used in records and in the log.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Authentication => "authentication",
+            Self::Request => "request",
+            Self::Provider => "provider",
+            Self::MaxTurns => "max_turns",
+            Self::Timeout => "timeout",
+            Self::Setup => "setup",
+            Self::Panic => "panic",
+        }
+    }
+}
+
+/// How a unit ended and what it had done by then.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnitEnd {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The last text its model wrote; with a bad outcome, the partial result.
+    pub text: Arc<str>,
+    /// The tokens of all its requests.
+    pub usage: Usage,
+    /// How many turns it took.
+    pub turns: u32,
+    /// How many tool calls it made.
+    pub tool_uses: u32,
+    /// From its start to its end, in milliseconds; 0 if it never started.
+    pub duration_ms: u64,
+    /// The file that holds its whole text, if one was written.
+    pub output_file: Option<Arc<str>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn every_row_of_the_fixture_gives_its_batch_state() {
+        let fixtures: Value =
+            serde_json::from_str(include_str!("../../tests/fixtures/fixtures.json")).unwrap();
+        let state = |name: &Value| {
+            let states = [
+                UnitState::Queued,
+                UnitState::Running,
+                UnitState::Completed,
+                UnitState::Failed,
+                UnitState::Cancelled,
+                UnitState::Skipped,
+            ];
+            states.into_iter().find(|state| Some(state.as_str()) == name.as_str()).unwrap()
+        };
+        let rows = fixtures["batch_aggregate"].as_array().unwrap();
+        assert_eq!(rows.len(), 4);
+        for row in rows {
+            let slots = row["slots"].as_array().unwrap().iter().map(state);
+            assert_eq!(batch_state(slots), state(&row["status"]), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_slot_that_waits_or_never_ran_counts_too() {
+        use UnitState::{Cancelled, Completed, Queued, Running, Skipped};
+        assert_eq!(batch_state([Completed, Queued]), Running);
+        assert_eq!(batch_state([Completed, Skipped]), Cancelled);
+    }
+}

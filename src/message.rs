@@ -1,0 +1,172 @@
+//! What is said between a unit and its model, in no provider's format.
+//!
+//! These are values: the model clients turn them into bytes, the log keeps
+//! them, the history is a list of them.
+
+mod prefix;
+
+use std::fmt;
+use std::ops::AddAssign;
+use std::sync::Arc;
+
+pub use prefix::{Entry, Head, Prefix, Rendered, ToolSchema};
+
+/// Names one tool call within a session.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CallId(pub Arc<str>);
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<&str> for CallId {
+    fn from(id: &str) -> Self {
+        Self(id.into())
+    }
+}
+
+/// A tool call of the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Names the call; its output carries the same id.
+    pub id: CallId,
+    /// The tool's name as the model wrote it.
+    pub tool: String,
+    /// The arguments as the model wrote them. Not always valid JSON.
+    pub arguments: String,
+}
+
+/// The one output that every call gets.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Output {
+    /// What the model reads.
+    pub text: String,
+    /// Whether the call did not do what was asked.
+    pub is_error: bool,
+}
+
+impl Output {
+    /// An output of a call that did what was asked.
+    pub fn ok(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: false }
+    }
+
+    /// An output that tells the model what went wrong and what to do.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: true }
+    }
+}
+
+/// What a model answered in one turn.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reply {
+    /// The text for the user or the caller; may be empty beside calls.
+    pub text: String,
+    /// Reasoning text, where the model shows it.
+    pub thinking: String,
+    /// The calls it asks for, in its order.
+    pub calls: Vec<Call>,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// A prompt: the user's, or the task a unit was given.
+    User {
+        /// The prompt.
+        text: Arc<str>,
+    },
+    /// The model's own words.
+    Model(Arc<Reply>),
+    /// The output of one call of the message before.
+    Output {
+        /// The call it answers.
+        call: CallId,
+        /// What the model reads.
+        output: Arc<Output>,
+    },
+}
+
+/// Why a model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StopReason {
+    /// It said all it had to say.
+    #[default]
+    EndTurn,
+    /// It waits for the outputs of its calls.
+    ToolUse,
+    /// It reached its output limit.
+    MaxTokens,
+    /// The provider withheld the rest.
+    Refusal,
+}
+
+impl StopReason {
+    /// Returns the name used in records and in the log.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::ToolUse => "tool_use",
+            Self::MaxTokens => "max_tokens",
+            Self::Refusal => "refusal",
+        }
+    }
+
+    /// Reads a name written by [`StopReason::as_str`].
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::EndTurn, Self::ToolUse, Self::MaxTokens, Self::Refusal]
+            .into_iter()
+            .find(|reason| reason.as_str() == name)
+    }
+}
+
+/// Tokens of one or more requests, as the provider counted them.
+///
+/// Sums saturate: a server may send any number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Prompt tokens that were not read from a cache.
+    pub input: u64,
+    /// Tokens the model wrote, reasoning included.
+    pub output: u64,
+    /// Prompt tokens the provider read from its cache.
+    pub cache_read: u64,
+    /// Prompt tokens the provider put into its cache.
+    pub cache_creation: u64,
+}
+
+impl Usage {
+    /// Returns all tokens, however they were billed.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        [self.output, self.cache_read, self.cache_creation]
+            .into_iter()
+            .fold(self.input, u64::saturating_add)
+    }
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_creation = self.cache_creation.saturating_add(other.cache_creation);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_are_too_large_stay_at_the_largest_number() {
+        let most = u64::MAX;
+        let mut usage = Usage { input: most, output: most, cache_read: 1, cache_creation: most };
+        usage += usage;
+        assert_eq!((usage.input, usage.cache_read, usage.total()), (most, 2, most));
+    }
+}
