@@ -11,3 +11,16 @@ pub mod diff;
 pub mod event;
 pub mod findings;
 pub mod message;
+// 2 world
+pub mod config;
+pub mod definition;
+pub mod front_matter;
+pub mod git;
+pub mod guard;
+pub mod path_text;
+pub mod prompt;
+pub mod real_path;
+pub mod session;
+pub mod skill;
+pub mod slips;
+pub mod tool_name;

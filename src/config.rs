@@ -1,0 +1,200 @@
+//! Configuration: what the user set, over what we think best.
+//!
+//! Three layers, the later over the earlier: the defaults here, the user's
+//! `config.toml`, and `--config KEY=VALUE` pairs. A project's own
+//! `.tine/config.toml` is not read: nothing from a repository may redirect a
+//! request or loosen a rule before it is trusted, and there is no trust yet.
+//! Only this module and the command line read the process environment.
+
+pub mod dirs;
+mod environment;
+mod error;
+mod instructions;
+mod layer;
+mod model;
+mod nearest;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::{self, Read};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+pub use environment::Environment;
+pub use error::{ConfigError, Place, Problem};
+pub use instructions::{INSTRUCTIONS_CAP, instructions};
+pub(crate) use model::is_loopback;
+pub use model::{KeySource, ModelChoice, ModelChoiceError, ServerModel, resolve_model};
+
+/// Most bytes of a configuration file. One that people write is a few hundred
+/// lines; a larger one is some other file.
+const FILE_CAP: u64 = 1024 * 1024;
+
+/// Most units at work at once that can be asked for. Each holds a connection,
+/// and a process may open a few thousand at best.
+pub const CONCURRENT_CAP: usize = 10_000;
+
+/// Variables that hold keys whether or not a configuration names them.
+const KEY_VARIABLES: [&str; 2] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
+
+/// Everything that can be configured.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Config {
+    /// The model to use where none is asked for.
+    pub model: Option<String>,
+    /// Models by the name people give them.
+    pub models: BTreeMap<String, ModelEntry>,
+    /// How units run.
+    pub agents: Agents,
+    /// What may be done without asking.
+    pub permissions: Permissions,
+    /// What is kept of a session.
+    pub session: Session,
+}
+
+/// One model, `[models.NAME]`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ModelEntry {
+    /// Where its server is.
+    pub base_url: String,
+    /// The environment variable that holds its key; `None` sends no key.
+    pub key_env: Option<String>,
+    /// What the server calls it; `None` if that is its name here.
+    pub model: Option<String>,
+    /// Most tokens of one answer; `None` leaves it to the server.
+    pub max_output_tokens: Option<u32>,
+    /// Sent with every request.
+    pub headers: Headers,
+    /// Added to every request's body.
+    pub extra_body: Map<String, Value>,
+}
+
+/// Headers of requests, by name. Their values may be keys, so `Debug` shows
+/// the names alone.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Headers(pub BTreeMap<String, String>);
+
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// How units run, `[agents]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agents {
+    /// Most units at work at once.
+    pub max_concurrent: NonZeroUsize,
+    /// How deep units may nest; a child of the main conversation is at 1.
+    pub max_depth: u32,
+    /// Most turns of a unit other than the main conversation.
+    pub max_turns: u32,
+    /// Most time of a unit from its start; `None` for as long as it takes.
+    pub timeout: Option<Duration>,
+}
+
+impl Default for Agents {
+    fn default() -> Self {
+        Self {
+            max_concurrent: NonZeroUsize::new(8).expect("8 is not 0"),
+            max_depth: 3,
+            max_turns: 100,
+            timeout: None,
+        }
+    }
+}
+
+/// What may be done without asking, `[permissions]`. The guard knows the modes
+/// and how rules read, and refuses what it does not know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permissions {
+    /// The name of the mode.
+    pub mode: String,
+    /// Rules for what is allowed.
+    pub allow: Vec<String>,
+    /// Rules for what is denied; they come before `allow`.
+    pub deny: Vec<String>,
+}
+
+impl Default for Permissions {
+    fn default() -> Self {
+        Self { mode: "default".to_owned(), allow: Vec::new(), deny: Vec::new() }
+    }
+}
+
+/// What is kept of a session, `[session]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// Whether sessions are written to disk.
+    pub persist: bool,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self { persist: true }
+    }
+}
+
+/// A configuration, and what about it is not as it was asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// All layers together.
+    pub config: Config,
+    /// One sentence for each value that was changed to a possible one.
+    pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// Reads the user's file, if there is one, and then `overrides`, each of
+    /// the form `KEY=VALUE`.
+    ///
+    /// # Errors
+    ///
+    /// With every problem there is: a key that is not known, a value of a
+    /// wrong type, a file that cannot be read.
+    pub fn load(environment: &Environment, overrides: &[String]) -> Result<Loaded, ConfigError> {
+        let mut layers = layer::Layers::default();
+        if let Some(path) = dirs::config_file(environment) {
+            match read_file(&path) {
+                Ok(Some(text)) => layers.file(&path, &text),
+                Ok(None) => {}
+                Err(cause) => layers.unreadable(path, cause),
+            }
+        }
+        for pair in overrides {
+            layers.flag(pair);
+        }
+        layers.finish()
+    }
+
+    /// Returns the environment variables that hold keys, in order. A command
+    /// that a model runs must not get them.
+    #[must_use]
+    pub fn secret_variables(&self) -> Vec<String> {
+        let named = self.models.values().filter_map(|entry| entry.key_env.clone());
+        let variables: BTreeSet<_> =
+            KEY_VARIABLES.iter().map(|&name| name.to_owned()).chain(named).collect();
+        variables.into_iter().collect()
+    }
+}
+
+/// `None` if there is no such file.
+fn read_file(path: &Path) -> io::Result<Option<String>> {
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut text = String::new();
+    file.take(FILE_CAP + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_CAP {
+        return Err(io::Error::other(format!("it is longer than {FILE_CAP} bytes")));
+    }
+    Ok(Some(text))
+}
+
+#[cfg(test)]
+mod tests;

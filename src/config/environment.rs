@@ -1,0 +1,134 @@
+//! The one place that reads the process environment.
+//!
+//! [`Environment`] is a plain value: whoever needs to know something of the
+//! environment gets one, and tests make their own.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+
+/// What the environment says. A variable that is empty counts as unset.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// `HOME`.
+    pub home: Option<PathBuf>,
+    /// `XDG_CONFIG_HOME`.
+    pub config_home: Option<PathBuf>,
+    /// `XDG_STATE_HOME`.
+    pub state_home: Option<PathBuf>,
+    /// `TINE_HOME`: takes the place of both XDG directories.
+    pub tine_home: Option<PathBuf>,
+    /// `OPENAI_API_KEY`.
+    pub openai_api_key: Option<SecretString>,
+    /// `OPENAI_BASE_URL`.
+    pub openai_base_url: Option<String>,
+    /// `OLLAMA_HOST`.
+    pub ollama_host: Option<String>,
+    /// Whether `NO_COLOR` is set.
+    pub no_color: bool,
+    /// Whether `CI` is set.
+    pub ci: bool,
+    /// Whether `TERM` names a terminal that cannot move its cursor.
+    pub is_dumb_terminal: bool,
+    /// All variables, for those that a configuration names as keys.
+    variables: BTreeMap<String, SecretString>,
+}
+
+impl Environment {
+    /// Reads the environment of this process.
+    #[must_use]
+    pub fn from_process() -> Self {
+        let mut environment = Self::from_variables(std::env::vars_os());
+        // Relative to where the process started, also after a change of the
+        // working directory. Without a working directory it stays as it is.
+        environment.tine_home =
+            environment.tine_home.map(|home| std::path::absolute(&home).unwrap_or(home));
+        environment
+    }
+
+    /// Takes the variables as given.
+    pub fn from_variables<K, V>(variables: impl IntoIterator<Item = (K, V)>) -> Self
+    where
+        K: Into<OsString>,
+        V: Into<OsString>,
+    {
+        let mut environment = Self::default();
+        for (name, value) in variables {
+            // No variable we look for has a name that is not UTF-8.
+            let Ok(name) = name.into().into_string() else { continue };
+            let value = value.into();
+            if !value.is_empty() {
+                environment.set(name, value);
+            }
+        }
+        environment
+    }
+
+    /// Returns the value of a variable that holds a key.
+    #[must_use]
+    pub fn key(&self, variable: &str) -> Option<&SecretString> {
+        self.variables.get(variable)
+    }
+
+    fn set(&mut self, name: String, value: OsString) {
+        match &*name {
+            "HOME" => self.home = absolute(&value),
+            "XDG_CONFIG_HOME" => self.config_home = absolute(&value),
+            "XDG_STATE_HOME" => self.state_home = absolute(&value),
+            "TINE_HOME" => self.tine_home = Some(PathBuf::from(&value)),
+            "NO_COLOR" => self.no_color = true,
+            "CI" => self.ci = true,
+            "TERM" => self.is_dumb_terminal = value == "dumb",
+            _ => {}
+        }
+        let Ok(value) = value.into_string() else { return };
+        match &*name {
+            "OPENAI_API_KEY" => self.openai_api_key = Some(value.as_str().into()),
+            "OPENAI_BASE_URL" => self.openai_base_url = Some(value.clone()),
+            "OLLAMA_HOST" => self.ollama_host = Some(value.clone()),
+            _ => {}
+        }
+        self.variables.insert(name, value.into());
+    }
+}
+
+/// The XDG base directory specification tells programs to ignore relative
+/// paths.
+fn absolute(value: &OsString) -> Option<PathBuf> {
+    Some(PathBuf::from(value)).filter(|path: &PathBuf| Path::is_absolute(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use secrecy::ExposeSecret;
+
+    #[test]
+    fn an_empty_variable_counts_as_unset() {
+        let names = ["HOME", "TINE_HOME", "OPENAI_API_KEY", "OLLAMA_HOST", "NO_COLOR", "CI"];
+        let environment = Environment::from_variables(names.map(|name| (name, "")));
+        assert_eq!(format!("{environment:?}"), format!("{:?}", Environment::default()));
+    }
+
+    #[test]
+    fn variables_are_taken_and_keys_are_not_shown() {
+        let environment = Environment::from_variables([
+            ("HOME", "/home/ada"),
+            ("XDG_CONFIG_HOME", "relative"),
+            ("TINE_HOME", "here"),
+            ("OPENAI_API_KEY", "sk-secret"),
+            ("MY_KEY", "sk-other-secret"),
+            ("CI", "1"),
+        ]);
+        assert_eq!(environment.home, Some("/home/ada".into()));
+        assert_eq!(environment.config_home, None);
+        assert_eq!(environment.tine_home, Some("here".into()));
+        assert_eq!((environment.ci, environment.no_color), (true, false));
+        assert_eq!(environment.key("MY_KEY").unwrap().expose_secret(), "sk-other-secret");
+        assert!(environment.key("YOUR_KEY").is_none());
+        let shown = format!("{environment:?}");
+        assert!(shown.contains("MY_KEY") && !shown.contains("secret"), "{shown}");
+    }
+}

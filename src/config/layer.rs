@@ -1,0 +1,341 @@
+//! Puts the layers of a configuration over each other.
+//!
+//! Each layer is a TOML table, walked by hand: so every problem has its line
+//! and its whole key, and one pass finds them all. A key is known if its
+//! section's function here takes it.
+
+mod flag;
+mod value;
+
+use std::borrow::Cow;
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use flag::{flag_value, key_segments, nested};
+
+use crate::guard::{Mode, Rule};
+
+use super::{CONCURRENT_CAP, Config, ConfigError, Loaded, ModelEntry, Place, Problem};
+
+/// The layers so far.
+#[derive(Default)]
+pub(super) struct Layers {
+    config: Config,
+    warnings: Vec<String>,
+    problems: Vec<Problem>,
+}
+
+impl Layers {
+    /// Puts a file over what is there.
+    pub(super) fn file(&mut self, path: &Path, text: &str) {
+        let origin = Origin::File { path, text };
+        let before = self.problems.len();
+        match DeTable::parse(text) {
+            Ok(table) => Layer { origin, layers: self }.root(table.get_ref()),
+            Err(error) => {
+                let place = origin.place(error.span().map_or(0, |span| span.start));
+                self.problems.push(Problem::Syntax { place, why: one_line(error.message()) });
+            }
+        }
+        // The walk goes by the alphabet, people read by the line.
+        self.problems[before..].sort_by_key(line);
+    }
+
+    /// Notes that a file is there but cannot be read.
+    pub(super) fn unreadable(&mut self, path: PathBuf, cause: io::Error) {
+        self.problems.push(Problem::Unreadable { path, cause });
+    }
+
+    /// Puts a `KEY=VALUE` over what is there.
+    pub(super) fn flag(&mut self, pair: &str) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let Some(segments) = key_segments(key).filter(|_| pair.contains('=')) else {
+            self.problems.push(Problem::BadFlag { key: key.to_owned() });
+            return;
+        };
+        match flag_value(value.trim()) {
+            Ok(value) => {
+                let mut layer = Layer { origin: Origin::Flag, layers: self };
+                layer.root(&nested(segments, value));
+            }
+            Err(why) => self.problems.push(Problem::Syntax { place: Place::Flag, why }),
+        }
+    }
+
+    /// Returns the whole configuration.
+    pub(super) fn finish(mut self) -> Result<Loaded, ConfigError> {
+        for (name, entry) in &self.config.models {
+            if entry.base_url.is_empty() {
+                self.problems.push(Problem::Missing {
+                    key: dotted(&["models", name, "base_url"]),
+                    example: "base_url = \"http://localhost:11434/v1\"",
+                });
+            }
+        }
+        if self.problems.is_empty() {
+            Ok(Loaded { config: self.config, warnings: self.warnings })
+        } else {
+            Err(ConfigError { problems: self.problems })
+        }
+    }
+}
+
+/// What a layer was read from.
+#[derive(Clone, Copy)]
+enum Origin<'a> {
+    File { path: &'a Path, text: &'a str },
+    Flag,
+}
+
+impl Origin<'_> {
+    fn place(self, offset: usize) -> Place {
+        match self {
+            Self::File { path, text } => {
+                let before = &text.as_bytes()[..offset.min(text.len())];
+                let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+                Place::File { path: path.to_owned(), line }
+            }
+            Self::Flag => Place::Flag,
+        }
+    }
+}
+
+/// One layer on its way over the others.
+struct Layer<'a> {
+    origin: Origin<'a>,
+    layers: &'a mut Layers,
+}
+
+/// A value and where it stands.
+struct Setting<'a> {
+    /// The segments of its key.
+    key: Vec<&'a str>,
+    /// Where its key starts.
+    offset: usize,
+    value: &'a DeValue<'a>,
+}
+
+impl<'a> Setting<'a> {
+    fn of(
+        above: &[&'a str],
+        key: &'a Spanned<Cow<'_, str>>,
+        value: &'a Spanned<DeValue<'_>>,
+    ) -> Self {
+        let mut segments = above.to_vec();
+        segments.push(key.get_ref());
+        Self { key: segments, offset: key.span().start, value: value.get_ref() }
+    }
+
+    fn name(&self) -> &'a str {
+        self.key.last().expect("a key has at least one segment")
+    }
+}
+
+impl Layer<'_> {
+    fn root(&mut self, table: &DeTable<'_>) {
+        for (key, value) in table {
+            let setting = Setting::of(&[], key, value);
+            match setting.name() {
+                "model" => {
+                    if let Some(name) = self.text(&setting) {
+                        self.layers.config.model = Some(name);
+                    }
+                }
+                "models" => self.each(&setting, Self::model),
+                "agents" => self.each(&setting, Self::agents),
+                "permissions" => self.each(&setting, Self::permissions),
+                "session" => self.each(&setting, Self::session),
+                _ => self.unknown(&setting),
+            }
+        }
+    }
+
+    fn model(&mut self, setting: &Setting<'_>) {
+        let name = setting.name();
+        if name == "offline" || name.starts_with("scripted:") {
+            self.bad(setting, "choose another name: this one is built in".to_owned());
+            return;
+        }
+        self.layers.config.models.entry(name.to_owned()).or_default();
+        self.each(setting, Self::model_key);
+    }
+
+    fn model_key(&mut self, setting: &Setting<'_>) {
+        match setting.name() {
+            "base_url" => {
+                let url = self.text(setting);
+                self.set_model(setting, url, |entry, url| entry.base_url = url);
+            }
+            "key_env" => {
+                let variable = self.text(setting);
+                self.set_model(setting, variable, |entry, name| entry.key_env = Some(name));
+            }
+            "model" => {
+                let id = self.text(setting);
+                self.set_model(setting, id, |entry, id| entry.model = Some(id));
+            }
+            "max_output_tokens" => {
+                let most = self.number(setting, 1, u32::MAX);
+                self.set_model(setting, most, |entry, most| entry.max_output_tokens = Some(most));
+            }
+            "headers" => self.each(setting, |layer, header| {
+                let value = layer.header(header);
+                let name = header.name().to_owned();
+                layer.set_model(header, value, |entry, value| {
+                    entry.headers.0.insert(name, value);
+                });
+            }),
+            "extra_body" => self.each(setting, |layer, field| {
+                let value = layer.json(field);
+                let name = field.name().to_owned();
+                layer.set_model(field, value, |entry, value| {
+                    entry.extra_body.insert(name, value);
+                });
+            }),
+            _ => self.unknown(setting),
+        }
+    }
+
+    /// Sets something of the model that `setting` is a part of, if there is a
+    /// value.
+    fn set_model<T>(
+        &mut self,
+        setting: &Setting<'_>,
+        value: Option<T>,
+        set: impl FnOnce(&mut ModelEntry, T),
+    ) {
+        if let (Some(value), Some(&name)) = (value, setting.key.get(1)) {
+            set(self.layers.config.models.entry(name.to_owned()).or_default(), value);
+        }
+    }
+
+    fn agents(&mut self, setting: &Setting<'_>) {
+        match setting.name() {
+            "max_concurrent" => {
+                if let Some(asked) = self.integer(setting) {
+                    self.layers.config.agents.max_concurrent = self.concurrent(asked);
+                }
+            }
+            "max_depth" => {
+                if let Some(depth) = self.number(setting, 0, u32::MAX) {
+                    self.layers.config.agents.max_depth = depth;
+                }
+            }
+            "max_turns" => {
+                if let Some(turns) = self.number(setting, 1, u32::MAX) {
+                    self.layers.config.agents.max_turns = turns;
+                }
+            }
+            "timeout_s" => {
+                if let Some(seconds) = self.number(setting, 0, u32::MAX) {
+                    let timeout = Duration::from_secs(seconds.into());
+                    self.layers.config.agents.timeout = (seconds > 0).then_some(timeout);
+                }
+            }
+            _ => self.unknown(setting),
+        }
+    }
+
+    /// A number of units that is possible, with a warning if another one was
+    /// asked for.
+    fn concurrent(&mut self, asked: i64) -> NonZeroUsize {
+        let most = NonZeroUsize::new(CONCURRENT_CAP).expect("the cap is not 0");
+        let possible = match usize::try_from(asked).ok().and_then(NonZeroUsize::new) {
+            Some(count) => count.min(most),
+            None if asked > 0 => most,
+            None => NonZeroUsize::MIN,
+        };
+        if i64::try_from(possible.get()) != Ok(asked) {
+            let warning = format!("`agents.max_concurrent` is {asked}; {possible} is used instead");
+            self.layers.warnings.push(warning);
+        }
+        possible
+    }
+
+    fn permissions(&mut self, setting: &Setting<'_>) {
+        match setting.name() {
+            "mode" => {
+                if let Some(mode) = self.text(setting) {
+                    if Mode::from_name(&mode).is_none() {
+                        let names = Mode::ALL.map(Mode::as_str).join(", ");
+                        self.bad(setting, format!("it must be one of {names}"));
+                    }
+                    self.layers.config.permissions.mode = mode;
+                }
+            }
+            "allow" => {
+                if let Some(rules) = self.rules(setting) {
+                    self.layers.config.permissions.allow = rules;
+                }
+            }
+            "deny" => {
+                if let Some(rules) = self.rules(setting) {
+                    self.layers.config.permissions.deny = rules;
+                }
+            }
+            _ => self.unknown(setting),
+        }
+    }
+
+    /// Texts that are rules, each of which can be read. They are parsed again
+    /// where home is known.
+    fn rules(&mut self, setting: &Setting<'_>) -> Option<Vec<String>> {
+        let rules = self.texts(setting)?;
+        for error in rules.iter().filter_map(|rule| Rule::parse(rule, None).err()) {
+            self.bad(setting, error.to_string());
+        }
+        Some(rules)
+    }
+
+    fn session(&mut self, setting: &Setting<'_>) {
+        match (setting.name(), setting.value.as_bool()) {
+            ("persist", Some(persist)) => self.layers.config.session.persist = persist,
+            ("persist", None) => self.wrong_type(setting, "`true` or `false`"),
+            _ => self.unknown(setting),
+        }
+    }
+
+    fn each(&mut self, setting: &Setting<'_>, set: fn(&mut Self, &Setting<'_>)) {
+        let Some(table) = setting.value.as_table() else {
+            self.wrong_type(setting, "a table");
+            return;
+        };
+        for (key, value) in table {
+            set(self, &Setting::of(&setting.key, key, value));
+        }
+    }
+}
+
+/// Returns the key as one would write it.
+fn dotted(segments: &[&str]) -> String {
+    let is_bare = |segment: &str| {
+        !segment.is_empty()
+            && segment.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+    };
+    let quoted = segments
+        .iter()
+        .map(|&segment| if is_bare(segment) { segment.to_owned() } else { format!("{segment:?}") });
+    quoted.collect::<Vec<_>>().join(".")
+}
+
+fn one_line(message: &str) -> String {
+    message.lines().collect::<Vec<_>>().join("; ")
+}
+
+fn line(problem: &Problem) -> usize {
+    match problem {
+        Problem::UnknownKey { place, .. }
+        | Problem::WrongType { place, .. }
+        | Problem::BadValue { place, .. }
+        | Problem::Syntax { place, .. } => match place {
+            Place::File { path: _, line } => *line,
+            Place::Flag => 0,
+        },
+        Problem::Missing { .. } | Problem::BadFlag { .. } | Problem::Unreadable { .. } => 0,
+    }
+}

@@ -1,0 +1,132 @@
+//! Takes values out of a layer, or notes what is wrong with them.
+
+use reqwest::header::{HeaderName, HeaderValue};
+use serde_json::Value;
+use toml::de::DeValue;
+
+use super::{Layer, Setting, dotted};
+use crate::config::Problem;
+use crate::config::nearest::nearest;
+
+/// Each returns `None` after it has noted a problem.
+impl Layer<'_> {
+    pub(super) fn text(&mut self, setting: &Setting<'_>) -> Option<String> {
+        match setting.value.as_str() {
+            Some("") => {
+                self.bad(setting, "it must not be empty".to_owned());
+                None
+            }
+            Some(text) => Some(text.to_owned()),
+            None => {
+                self.wrong_type(setting, "a string");
+                None
+            }
+        }
+    }
+
+    pub(super) fn header(&mut self, setting: &Setting<'_>) -> Option<String> {
+        let value = self.text(setting)?;
+        let name_fits = HeaderName::from_bytes(setting.name().as_bytes()).is_ok();
+        if name_fits && HeaderValue::from_str(&value).is_ok() {
+            return Some(value);
+        }
+        self.bad(setting, "a header's name and value are plain ASCII on one line".to_owned());
+        None
+    }
+
+    pub(super) fn texts(&mut self, setting: &Setting<'_>) -> Option<Vec<String>> {
+        let array = setting.value.as_array();
+        let texts = array.and_then(|array| {
+            array.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect()
+        });
+        if texts.is_none() {
+            self.wrong_type(setting, "an array of strings");
+        }
+        texts
+    }
+
+    pub(super) fn integer(&mut self, setting: &Setting<'_>) -> Option<i64> {
+        let Some(written) = setting.value.as_integer() else {
+            self.wrong_type(setting, "a whole number");
+            return None;
+        };
+        let number = i64::from_str_radix(written.as_str(), written.radix()).ok();
+        if number.is_none() {
+            self.bad(setting, "use a smaller number".to_owned());
+        }
+        number
+    }
+
+    pub(super) fn number(&mut self, setting: &Setting<'_>, least: u32, most: u32) -> Option<u32> {
+        let number = self.integer(setting)?;
+        let fitting = u32::try_from(number).ok().filter(|number| (least..=most).contains(number));
+        if fitting.is_none() {
+            self.bad(setting, format!("it must be from {least} to {most}"));
+        }
+        fitting
+    }
+
+    pub(super) fn json(&mut self, setting: &Setting<'_>) -> Option<Value> {
+        let value = json(setting.value);
+        if value.is_none() {
+            self.bad(setting, "use only what JSON has: no dates, `inf` or `nan`".to_owned());
+        }
+        value
+    }
+
+    /// Reports every value below a key that is not known, so that each gets
+    /// the hint that fits it.
+    pub(super) fn unknown(&mut self, setting: &Setting<'_>) {
+        match setting.value.as_table() {
+            Some(table) if !table.is_empty() => self.each(setting, Self::unknown),
+            Some(_) | None => {
+                let problem = Problem::UnknownKey {
+                    key: dotted(&setting.key),
+                    place: self.origin.place(setting.offset),
+                    nearest: nearest(&setting.key),
+                };
+                self.layers.problems.push(problem);
+            }
+        }
+    }
+
+    pub(super) fn wrong_type(&mut self, setting: &Setting<'_>, expected: &'static str) {
+        let found = match setting.value {
+            DeValue::String(_) => "a string",
+            DeValue::Integer(_) => "a whole number",
+            DeValue::Float(_) => "a number with a fraction",
+            DeValue::Boolean(_) => "a boolean",
+            DeValue::Datetime(_) => "a date or time",
+            DeValue::Array(_) => "an array",
+            DeValue::Table(_) => "a table",
+        };
+        let (key, place) = (dotted(&setting.key), self.origin.place(setting.offset));
+        self.layers.problems.push(Problem::WrongType { key, place, found, expected });
+    }
+
+    pub(super) fn bad(&mut self, setting: &Setting<'_>, must: String) {
+        let (key, place) = (dotted(&setting.key), self.origin.place(setting.offset));
+        self.layers.problems.push(Problem::BadValue { key, place, must });
+    }
+}
+
+/// `None` for what JSON does not have.
+fn json(value: &DeValue<'_>) -> Option<Value> {
+    match value {
+        DeValue::String(text) => Some(Value::from(&**text)),
+        DeValue::Integer(written) => {
+            i64::from_str_radix(written.as_str(), written.radix()).ok().map(Value::from)
+        }
+        DeValue::Float(written) => {
+            let number = serde_json::Number::from_f64(written.as_str().parse().ok()?)?;
+            Some(Value::Number(number))
+        }
+        DeValue::Boolean(boolean) => Some(Value::from(*boolean)),
+        DeValue::Datetime(_) => None,
+        DeValue::Array(array) => array.iter().map(|item| json(item.get_ref())).collect(),
+        DeValue::Table(table) => table
+            .iter()
+            .map(|(key, value)| Some((key.get_ref().to_string(), json(value.get_ref())?)))
+            .collect(),
+    }
+}

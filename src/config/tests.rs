@@ -1,0 +1,250 @@
+//! What loading promises, over real files in a directory of their own.
+
+use super::nearest::KEYS;
+use super::*;
+use serde_json::json;
+
+const EXAMPLE: &str = include_str!("../../config.example.toml");
+
+/// Loads `file` and the flags; errors name the directory as `HOME`.
+fn load(file: &str, flags: &[&str]) -> Result<Loaded, String> {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("config.toml"), file).unwrap();
+    let environment = Environment::from_variables([("TINE_HOME", home.path())]);
+    let flags: Vec<_> = flags.iter().map(|&flag| flag.to_owned()).collect();
+    Config::load(&environment, &flags)
+        .map_err(|error| error.to_string().replace(home.path().to_str().unwrap(), "HOME"))
+}
+
+fn loaded(file: &str, flags: &[&str]) -> Config {
+    let loaded = load(file, flags).unwrap();
+    assert_eq!(loaded.warnings, Vec::<String>::new());
+    loaded.config
+}
+
+#[track_caller]
+fn check_error(file: &str, flags: &[&str], expected: &str) {
+    assert_eq!(load(file, flags), Err(expected.to_owned()));
+}
+
+/// The example with its commented keys made real. They have no space behind
+/// the `#`; sentences do.
+fn whole_example() -> String {
+    let lines = EXAMPLE.lines().map(|line| match line.strip_prefix('#') {
+        Some(key) if !key.starts_with(' ') => key,
+        Some(_) | None => line,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_example_is_the_default() {
+    assert_eq!(loaded(EXAMPLE, &[]), Config::default());
+    assert_eq!(loaded("", &[]), Config::default());
+    let nowhere = Config::load(&Environment::default(), &[]).unwrap();
+    assert_eq!(nowhere.config, Config::default());
+}
+
+#[test]
+fn the_example_shows_every_key_and_they_are_all_known() {
+    let config = loaded(&whole_example(), &[]);
+    let entry = ModelEntry {
+        base_url: "https://api.example.com/v1".to_owned(),
+        key_env: Some("EXAMPLE_API_KEY".to_owned()),
+        model: Some("qwen3-plus".to_owned()),
+        max_output_tokens: Some(8192),
+        headers: Headers([("X-Team".to_owned(), "tools".to_owned())].into()),
+        extra_body: Map::from_iter([("top_k".to_owned(), json!(20))]),
+    };
+    let expected = Config {
+        model: Some("qwen".to_owned()),
+        models: [("qwen".to_owned(), entry)].into(),
+        ..Config::default()
+    };
+    assert_eq!(config, expected);
+
+    let table: toml::Table = whole_example().parse().unwrap();
+    for key in KEYS {
+        let mut segments = key.split('.').map(|key| if key == "NAME" { "qwen" } else { key });
+        let first = segments.next().and_then(|key| table.get(key));
+        let value = segments.try_fold(first, |value, key| Some(value?.get(key)));
+        assert!(value.flatten().is_some(), "`{key}` is not in the example");
+    }
+}
+
+#[test]
+fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
+    let file = "model = 'a'\nagents = { max_depth = 5, max_turns = 6 }\n\
+                [models.a]\nbase_url = 'http://localhost/v1'\nmax_output_tokens = 1";
+    let config = loaded(
+        file,
+        &[
+            "agents.max_turns=7",
+            "agents.timeout_s = 90",
+            "session.persist=false",
+            "permissions.deny=[\"Bash(rm *)\"]",
+            "models.a.max_output_tokens=2",
+            "models.a.extra_body.top_p=0.5",
+            "permissions.mode=plan",
+        ],
+    );
+    let entry = ModelEntry {
+        base_url: "http://localhost/v1".to_owned(),
+        max_output_tokens: Some(2),
+        extra_body: Map::from_iter([("top_p".to_owned(), json!(0.5))]),
+        ..ModelEntry::default()
+    };
+    let timeout = Some(Duration::from_secs(90));
+    let expected = Config {
+        model: Some("a".to_owned()),
+        models: [("a".to_owned(), entry)].into(),
+        agents: Agents { max_depth: 5, max_turns: 7, timeout, ..Agents::default() },
+        permissions: Permissions {
+            mode: "plan".to_owned(),
+            deny: vec!["Bash(rm *)".to_owned()],
+            ..Permissions::default()
+        },
+        session: Session { persist: false },
+    };
+    assert_eq!(config, expected);
+}
+
+#[test]
+fn a_bare_word_on_the_command_line_is_a_string() {
+    let model = |flag| loaded("", &[flag]).model;
+    assert_eq!(model("model=qwen3.5-plus"), Some("qwen3.5-plus".to_owned()));
+    assert_eq!(model("model=scripted:a b=c"), Some("scripted:a b=c".to_owned()));
+    assert_eq!(model("model=\"4\""), Some("4".to_owned()));
+    assert_eq!(model("model=a\nagents.max_depth=9"), Some("a\nagents.max_depth=9".to_owned()));
+    let quoted = loaded("", &["models.\"a.b\".base_url=http://localhost"]);
+    assert_eq!(quoted.models["a.b"].base_url, "http://localhost");
+}
+
+#[test]
+fn too_few_and_too_many_at_once_become_possible_with_a_warning() {
+    let concurrent = |asked: &str| {
+        let Loaded { config, warnings } =
+            load("", &[&format!("agents.max_concurrent={asked}")]).unwrap();
+        (config.agents.max_concurrent.get(), warnings)
+    };
+    let warning = |text: &str| vec![text.to_owned()];
+    assert_eq!(concurrent("1"), (1, vec![]));
+    assert_eq!(concurrent("10000"), (10_000, vec![]));
+    let zero = warning("`agents.max_concurrent` is 0; 1 is used instead");
+    assert_eq!(concurrent("0"), (1, zero));
+    let negative = warning("`agents.max_concurrent` is -3; 1 is used instead");
+    assert_eq!(concurrent("-3"), (1, negative));
+    let many = warning("`agents.max_concurrent` is 9000000000000000000; 10000 is used instead");
+    assert_eq!(concurrent("9000000000000000000"), (10_000, many));
+}
+
+#[test]
+fn every_problem_is_reported_with_its_line_and_a_hint() {
+    let file = "\n\
+                [agent]\n\
+                max_concurent = 4\n\
+                [session]\n\
+                persist = 'yes'\n\
+                colour = true\n\
+                [agents]\n\
+                max_turns = 0\n\
+                max_depth = 2.5\n\
+                [models.offline]\n\
+                [models.'my model']\n\
+                headers = { 'a b' = 'c' }\n\
+                extra_body.when = 2020-01-01\n\
+                [permissions]\n\
+                allow = ['Read', 1]";
+    check_error(
+        file,
+        &["agents.max_turns=many", "maxdepth=1"],
+        "unknown key `agent.max_concurent` in HOME/config.toml, line 3\n\
+         hint: did you mean `agents.max_concurrent`?\n\
+         error: `session.persist` is a string in HOME/config.toml, line 5\n\
+         hint: it must be `true` or `false`\n\
+         error: unknown key `session.colour` in HOME/config.toml, line 6\n\
+         hint: `config.example.toml` shows every key\n\
+         error: `agents.max_turns` cannot be used in HOME/config.toml, line 8\n\
+         hint: it must be from 1 to 4294967295\n\
+         error: `agents.max_depth` is a number with a fraction in HOME/config.toml, line 9\n\
+         hint: it must be a whole number\n\
+         error: `models.offline` cannot be used in HOME/config.toml, line 10\n\
+         hint: choose another name: this one is built in\n\
+         error: `models.\"my model\".headers.\"a b\"` cannot be used in HOME/config.toml, line 12\n\
+         hint: a header's name and value are plain ASCII on one line\n\
+         error: `models.\"my model\".extra_body.when` cannot be used in HOME/config.toml, line 13\n\
+         hint: use only what JSON has: no dates, `inf` or `nan`\n\
+         error: `permissions.allow` is an array in HOME/config.toml, line 15\n\
+         hint: it must be an array of strings\n\
+         error: `agents.max_turns` is a string in `--config`\n\
+         hint: it must be a whole number\n\
+         error: unknown key `maxdepth` in `--config`\n\
+         hint: `config.example.toml` shows every key\n\
+         error: `models.\"my model\".base_url` is missing\n\
+         hint: set it, as in `base_url = \"http://localhost:11434/v1\"`",
+    );
+}
+
+#[test]
+fn a_mode_or_a_rule_that_cannot_be_is_refused_with_its_line() {
+    check_error(
+        "[permissions]\nmode = \"zz\"\nallow = [\"Bash(git\"]",
+        &[],
+        "`permissions.mode` cannot be used in HOME/config.toml, line 2\n\
+         hint: it must be one of plan, default, dontAsk, acceptEdits, bypassPermissions\n\
+         error: `permissions.allow` cannot be used in HOME/config.toml, line 3\n\
+         hint: `Bash(git` is not a rule such as `Bash(git *)`, `Edit(src/**)` or `Read`",
+    );
+}
+
+#[test]
+fn what_is_no_toml_is_refused_with_its_line() {
+    let error = load("model = 'a'\n[agents\nmax_depth = 1", &[]).unwrap_err();
+    assert!(error.starts_with("failed to parse HOME/config.toml, line 2: "), "{error}");
+    let error = load("model = 'a'\nmodel = 'b'", &[]).unwrap_err();
+    assert!(error.starts_with("failed to parse HOME/config.toml, line 2: "), "{error}");
+    let error = load("", &["permissions.allow=[\"Read"]).unwrap_err();
+    assert!(error.starts_with("failed to parse `--config`: "), "{error}");
+}
+
+#[test]
+fn a_flag_that_is_no_pair_is_refused_without_its_value() {
+    for flag in ["model", "=x", "a b=secret", "[agents]\nmax_depth=secret", "# model=secret"] {
+        let key = flag.split('=').next().unwrap();
+        let expected = format!(
+            "`--config {key}` is no `KEY=VALUE`\nhint: write a key and its value, as in \
+             `--config agents.max_concurrent=4`"
+        );
+        check_error("", &[flag], &expected);
+    }
+    check_error(
+        "",
+        &["model="],
+        "`model` cannot be used in `--config`\nhint: it must not be empty",
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_an_error_and_not_the_default() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("config.toml");
+    let environment = Environment::from_variables([("TINE_HOME", home.path())]);
+    let problem = || Config::load(&environment, &[]).unwrap_err().to_string();
+    let expected = |why: &str| format!("failed to read {}: {why}", path.display());
+
+    std::fs::write(&path, b"model = '\xff'").unwrap();
+    assert_eq!(problem(), expected("stream did not contain valid UTF-8"));
+    let cap = usize::try_from(FILE_CAP).unwrap();
+    std::fs::write(&path, "#".repeat(cap + 1)).unwrap();
+    assert_eq!(problem(), expected("it is longer than 1048576 bytes"));
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert_eq!(problem(), expected("Is a directory (os error 21)"));
+}
+
+#[test]
+fn a_command_gets_no_variable_that_holds_a_key() {
+    let flags = ["models.q.base_url=http://localhost", "models.q.key_env=Q_KEY"];
+    let secret = loaded("", &flags).secret_variables();
+    assert_eq!(secret, ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "Q_KEY"]);
+}

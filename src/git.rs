@@ -1,0 +1,273 @@
+//! Our own git calls, and the change that is to be reviewed.
+//!
+//! A repository can name programs for git to run (fsmonitor, filters, external
+//! diffs, text converters, hooks, transports). Every call made here goes
+//! through [`git`], which turns all of them off, writes nothing to the
+//! repository and bounds what comes back. What the agents' shell may run is
+//! none of this file's business.
+
+mod call;
+mod untracked;
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::diff::{self, FileChange};
+
+pub use call::{OUTPUT_CAP, git};
+
+/// Most characters of a title: a commit's subject can be of any length.
+pub const TITLE_CAP: usize = 200;
+
+/// Which change is meant.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum What {
+    /// What is not committed yet or, if there is nothing, the last commit.
+    #[default]
+    Auto,
+    /// What is not committed yet: staged, unstaged and untracked.
+    Uncommitted,
+    /// All that was done since the working tree left this branch, committed or
+    /// not.
+    Base(String),
+    /// One commit against its first parent.
+    Commit(String),
+}
+
+/// A change, as text and as values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// What it is, in one line without control characters.
+    pub title: String,
+    /// The repository's top directory; names in the diff are relative to it.
+    pub root: PathBuf,
+    /// The unified diff. Bytes that are not UTF-8 are replaced.
+    pub diff: String,
+    /// The parsed diff; never empty.
+    pub files: Vec<FileChange>,
+}
+
+/// Why there is no change to look at.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum GitError {
+    /// The directory is in no repository.
+    #[error("{} is not in a git repository", .path.display())]
+    NotARepository {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The repository is empty.
+    #[error("the repository has no commits and no files yet")]
+    NoCommits,
+    /// No commit has this name.
+    #[error("no branch or commit is named `{}`", .name.escape_debug())]
+    UnknownRevision {
+        /// The name.
+        name: String,
+    },
+    /// Nothing differs.
+    #[error("there is nothing to review: {title} is empty")]
+    EmptyChange {
+        /// What was looked at.
+        title: String,
+    },
+    /// There is no git.
+    #[error("git was not found; install it or put it on the PATH")]
+    GitMissing,
+    /// Git did not do what it was asked.
+    #[error("git failed: {message}")]
+    Failed {
+        /// In git's words where it said something.
+        message: String,
+    },
+}
+
+/// Returns the change that is asked for, from the repository around `root`.
+///
+/// The index is only read; untracked files count as added unless they are
+/// ignored.
+///
+/// # Errors
+///
+/// A change without a file is [`GitError::EmptyChange`].
+pub fn change(root: &Path, what: &What) -> Result<Change, GitError> {
+    let repository = Repository::open(root)?;
+    match what {
+        What::Uncommitted => repository.uncommitted(),
+        What::Base(name) => repository.since(name),
+        What::Commit(name) => repository.commit(name),
+        What::Auto => {
+            let uncommitted = repository.uncommitted();
+            let is_empty = matches!(uncommitted, Err(GitError::EmptyChange { .. }));
+            if is_empty { repository.commit("HEAD") } else { uncommitted }
+        }
+    }
+}
+
+struct Repository {
+    top: PathBuf,
+}
+
+struct Diff {
+    text: Vec<u8>,
+    /// Whether large files are shown too.
+    is_whole: bool,
+}
+
+impl Repository {
+    fn open(root: &Path) -> Result<Self, GitError> {
+        let top = match git(root, &["rev-parse", "--show-toplevel"]) {
+            Err(GitError::Failed { message }) if message.contains("not a git repository") => {
+                return Err(GitError::NotARepository { path: root.to_owned() });
+            }
+            other => other?,
+        };
+        Ok(Self { top: call::path(top.strip_suffix(b"\n").unwrap_or(&top)) })
+    }
+
+    fn uncommitted(&self) -> Result<Change, GitError> {
+        let title = format!("uncommitted change of {}", self.name());
+        match self.commit_id("HEAD") {
+            Ok(head) => self.working_tree(title, &head),
+            Err(GitError::UnknownRevision { .. }) => {
+                let nothing = self.empty_tree()?;
+                self.working_tree(title, &nothing).map_err(|error| {
+                    let empty = matches!(error, GitError::EmptyChange { .. });
+                    if empty { GitError::NoCommits } else { error }
+                })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn since(&self, name: &str) -> Result<Change, GitError> {
+        let base = self.commit_id(name)?;
+        let Ok(head) = self.commit_id("HEAD") else { return Err(GitError::NoCommits) };
+        let fork = git(&self.top, &["merge-base", &base, &head]).map_err(|_| GitError::Failed {
+            message: format!("`{name}` and HEAD have no commit in common"),
+        })?;
+        let title = format!("{} against {name}, with what is not committed yet", self.name());
+        self.working_tree(title, &text_line(&fork))
+    }
+
+    fn commit(&self, name: &str) -> Result<Change, GitError> {
+        let commit = self.commit_id(name).map_err(|error| {
+            let unborn = name == "HEAD" && matches!(error, GitError::UnknownRevision { .. });
+            if unborn { GitError::NoCommits } else { error }
+        })?;
+        // A root commit has no parent; everything in it is new.
+        let parent = self.commit_id(&format!("{commit}^1"));
+        let is_root = matches!(parent, Err(GitError::UnknownRevision { .. }));
+        let parent = if is_root { self.empty_tree()? } else { parent? };
+        let head = ["log", "-1", "--no-show-signature", "--encoding=UTF-8", "--format=%h: %s"];
+        let title = git(&self.top, &[&head[..], &[&commit, "--"]].concat())?;
+        let diff = self.diff(&[&parent, &commit])?;
+        self.finish(format!("commit {}", text_line(&title)), &diff)
+    }
+
+    /// What differs between a commit and the files as they are now.
+    fn working_tree(&self, title: String, from: &str) -> Result<Change, GitError> {
+        let mut diff = self.diff(&[from])?;
+        let arguments = ["ls-files", "--others", "--exclude-standard", "-z"];
+        let names = git(&self.top, &arguments)?;
+        untracked::append(&self.top, &names, &mut diff.text)?;
+        self.finish(title, &diff)
+    }
+
+    /// The diff; if it is too long, without the content of large files.
+    fn diff(&self, revisions: &[&str]) -> Result<Diff, GitError> {
+        match self.diff_with(&[], revisions) {
+            Err(error) if call::is_too_much(&error) => {
+                // Git takes what is larger for binary, and names it only.
+                let threshold = format!("core.bigFileThreshold={}", untracked::FILE_CAP);
+                let text = self.diff_with(&["-c", &threshold], revisions)?;
+                Ok(Diff { text, is_whole: false })
+            }
+            text => Ok(Diff { text: text?, is_whole: true }),
+        }
+    }
+
+    fn diff_with(&self, options: &[&str], revisions: &[&str]) -> Result<Vec<u8>, GitError> {
+        let fixed = [
+            "diff",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--no-color",
+            "--no-relative",
+            "--find-renames",
+            "--unified=3",
+            "--inter-hunk-context=0",
+            "--src-prefix=a/",
+            "--dst-prefix=b/",
+            // Asking a submodule whether it is dirty would run its config.
+            "--ignore-submodules=dirty",
+            "--submodule=short",
+            "-O/dev/null",
+        ];
+        git(&self.top, &[options, &fixed[..], revisions, &["--"]].concat())
+    }
+
+    fn finish(&self, title: String, diff: &Diff) -> Result<Change, GitError> {
+        let note = format!("; files over {} KiB are named only", untracked::FILE_CAP / 1024);
+        let note = if diff.is_whole { "" } else { &note };
+        let room = TITLE_CAP - note.len();
+        let title = title.chars().filter(|c| !c.is_control()).take(room).chain(note.chars());
+        let title = title.collect();
+        let diff = generated_last(&String::from_utf8_lossy(&diff.text));
+        let files = diff::parse(&diff);
+        if files.is_empty() {
+            return Err(GitError::EmptyChange { title });
+        }
+        Ok(Change { title, root: self.top.clone(), diff, files })
+    }
+
+    /// The full name of the commit that `name` means.
+    fn commit_id(&self, name: &str) -> Result<String, GitError> {
+        let unknown = || GitError::UnknownRevision { name: name.to_owned() };
+        // Git would take it for an option.
+        if name.is_empty() || name.starts_with('-') || name.contains('\0') {
+            return Err(unknown());
+        }
+        match git(&self.top, &["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]) {
+            Ok(id) => Ok(text_line(&id)),
+            Err(GitError::Failed { .. }) => Err(unknown()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The tree without files. Its name depends on the repository's hash.
+    fn empty_tree(&self) -> Result<String, GitError> {
+        git(&self.top, &["hash-object", "-t", "tree", "--stdin"]).map(|id| text_line(&id))
+    }
+
+    fn name(&self) -> String {
+        let name = self.top.file_name().unwrap_or(self.top.as_os_str());
+        name.to_string_lossy().into_owned()
+    }
+}
+
+/// Puts the files that nobody writes by hand behind the others: a reader who
+/// gets only the head of a diff must not get a lock file instead of the code.
+fn generated_last(diff: &str) -> String {
+    // Within a hunk every line begins with a sign, so this is always a header.
+    let starts = diff.match_indices("diff --git ").map(|(at, _)| at);
+    let mut starts = starts.filter(|&at| at == 0 || diff.as_bytes()[at - 1] == b'\n').peekable();
+    let mut ordered = diff[..starts.peek().copied().unwrap_or(diff.len())].to_owned();
+    let mut last = String::new();
+    while let Some(start) = starts.next() {
+        let file = &diff[start..starts.peek().copied().unwrap_or(diff.len())];
+        let header = file.lines().next().unwrap_or_default().trim_end_matches('"');
+        let endings = [".lock", "-lock.json", "-lock.yaml", ".sum", ".min.js", ".snap", ".svg"];
+        let is_generated = endings.iter().any(|ending| header.ends_with(ending));
+        if is_generated { &mut last } else { &mut ordered }.push_str(file);
+    }
+    ordered + &last
+}
+
+fn text_line(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_end().to_owned()
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,118 @@
+//! Untracked files as the additions they would be, without touching the index.
+
+use std::fs::{self, OpenOptions};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use nix::fcntl::OFlag;
+
+use super::{GitError, OUTPUT_CAP, call};
+
+/// Most untracked files that are looked at. More is a build directory somebody
+/// forgot to ignore.
+const FILES_CAP: usize = 2_000;
+
+/// Most bytes of one untracked file that is shown as text. Larger ones are
+/// data sets and bundles; they are named without their content.
+pub(super) const FILE_CAP: usize = 512 * 1024;
+
+/// How far git looks for a NUL byte to tell whether a file is binary.
+const BINARY_PROBE: usize = 8_000;
+
+/// Appends each file that `names` lists, separated by NUL, to a diff.
+pub(super) fn append(top: &Path, names: &[u8], diff: &mut Vec<u8>) -> Result<(), GitError> {
+    // A name that ends with a slash is a repository of its own.
+    let names = names
+        .split(|&byte| byte == 0)
+        .filter(|name| !name.is_empty() && !name.ends_with(b"/"))
+        .collect::<Vec<_>>();
+    if names.len() > FILES_CAP {
+        let message = format!(
+            "there are {} untracked files; add what is generated to .gitignore",
+            names.len()
+        );
+        return Err(GitError::Failed { message });
+    }
+    for name in names {
+        // A file can go away between the listing and now.
+        let Ok(file) = read(&top.join(call::path(name))) else { continue };
+        append_file(name, &file, diff);
+        if diff.len() > OUTPUT_CAP {
+            let message = format!("the change is larger than {OUTPUT_CAP} bytes");
+            return Err(GitError::Failed { message });
+        }
+    }
+    Ok(())
+}
+
+struct Untracked {
+    mode: &'static str,
+    /// `None` if it is too large.
+    content: Option<Vec<u8>>,
+}
+
+fn read(path: &Path) -> std::io::Result<Untracked> {
+    let metadata = fs::symlink_metadata(path)?;
+    if metadata.is_symlink() {
+        let target = fs::read_link(path)?;
+        return Ok(Untracked {
+            mode: "120000",
+            content: Some(target.as_os_str().as_bytes().to_vec()),
+        });
+    }
+    // A file that was swapped for a link or a pipe since must neither lead out
+    // of the repository nor make us wait.
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
+    let mut content = Vec::new();
+    file.take(FILE_CAP as u64 + 1).read_to_end(&mut content)?;
+    let mode = if metadata.permissions().mode() & 0o100 == 0 { "100644" } else { "100755" };
+    Ok(Untracked { mode, content: (content.len() <= FILE_CAP).then_some(content) })
+}
+
+fn append_file(name: &[u8], file: &Untracked, diff: &mut Vec<u8>) {
+    let (old, new) = (quote(b"a/", name), quote(b"b/", name));
+    let mut put = |parts: &[&[u8]]| diff.extend(parts.concat());
+    put(&[b"diff --git ", &old, b" ", &new, b"\nnew file mode ", file.mode.as_bytes(), b"\n"]);
+    let text = file
+        .content
+        .as_deref()
+        .filter(|content| !content[..content.len().min(BINARY_PROBE)].contains(&0));
+    let Some(text) = text else {
+        return put(&[b"Binary files /dev/null and ", &new, b" differ\n"]);
+    };
+    if text.is_empty() {
+        return;
+    }
+    let end: &[u8] = if name.contains(&b' ') { b"\t\n" } else { b"\n" };
+    let lines = text.split_inclusive(|&byte| byte == b'\n');
+    let count = lines.clone().count().to_string();
+    put(&[b"--- /dev/null\n+++ ", &new, end, b"@@ -0,0 +1,", count.as_bytes(), b" @@\n"]);
+    for line in lines {
+        put(&[b"+", line]);
+    }
+    if !text.ends_with(b"\n") {
+        put(&[b"\n\\ No newline at end of file\n"]);
+    }
+}
+
+/// Writes a name as git does: in quotes if it holds a quote, a backslash or a
+/// control character.
+fn quote(prefix: &[u8], name: &[u8]) -> Vec<u8> {
+    let plain = |&byte: &u8| byte >= b' ' && !matches!(byte, b'"' | b'\\' | 0x7f);
+    if name.iter().all(plain) {
+        return [prefix, name].concat();
+    }
+    let mut quoted = [b"\"", prefix].concat();
+    for byte in name {
+        if plain(byte) {
+            quoted.push(*byte);
+        } else {
+            quoted.extend(format!("\\{byte:03o}").into_bytes());
+        }
+    }
+    quoted.push(b'"');
+    quoted
+}

@@ -1,0 +1,96 @@
+//! Where a path really leads, for rules and for the workspace's edge.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::real_path::locate;
+
+/// Files and directories that other programs execute or obey.
+const GUARDED: [&str; 5] = [".git", ".tine", ".claude", ".agents", ".mcp.json"];
+
+/// Returns the file that a tool opens for `path`, every link followed even
+/// where nothing exists; `None` if no tool can open it.
+pub(super) fn opened(root: &Path, path: &Path) -> Option<PathBuf> {
+    locate(&root.join(path)).ok()
+}
+
+/// Returns what a deny rule compares for `path`: the file that a tool opens,
+/// or what the path's own words say where no tool can follow it now.
+pub(super) fn resolved(root: &Path, path: &Path) -> PathBuf {
+    opened(root, path).unwrap_or_else(|| spelt_out(&root.join(path)))
+}
+
+fn spelt_out(path: &Path) -> PathBuf {
+    let mut walked = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                walked.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => walked.push(part),
+        }
+    }
+    walked
+}
+
+/// Returns the part of `path` below the root that holds it, or `None` if it is
+/// in none of them or cannot be followed.
+pub(super) fn place(root: &Path, path: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
+    let path = opened(root, path)?;
+    roots.iter().find_map(|root| {
+        let root = resolved(root, Path::new("."));
+        path.strip_prefix(&root).ok().map(Path::to_owned)
+    })
+}
+
+/// Returns the one of `holders` that the opened file is or is below.
+pub(super) fn holder<'a>(root: &Path, path: &Path, holders: &'a [PathBuf]) -> Option<&'a Path> {
+    let path = resolved(root, path);
+    holders.iter().map(PathBuf::as_path).find(|holder| path.starts_with(resolved(root, holder)))
+}
+
+/// Returns the guarded file or directory that `place` is or is in, if any.
+pub(super) fn guarded_part(place: &Path) -> Option<&'static str> {
+    place.components().find_map(|part| {
+        // In any case: some file systems do not tell the cases apart.
+        GUARDED.into_iter().find(|guarded| part.as_os_str().eq_ignore_ascii_case(guarded))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_followed_before_the_dots_behind_it() {
+        let outside = tempfile::tempdir().unwrap();
+        let inside = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(outside.path(), inside.path().join("link")).unwrap();
+        let roots = [inside.path().to_owned()];
+        let place_of = |path: &str| place(inside.path(), Path::new(path), &roots);
+        assert_eq!(place_of("new/file"), Some(PathBuf::from("new/file")));
+        assert_eq!(place_of("link/file"), None);
+        assert_eq!(place_of("link/../file"), None);
+        assert_eq!(place_of("../file"), None);
+    }
+
+    #[test]
+    fn a_link_to_nothing_leads_where_its_target_would_be() {
+        let outside = tempfile::tempdir().unwrap();
+        let inside = tempfile::tempdir().unwrap();
+        let link = |target: &Path, name: &str| {
+            std::os::unix::fs::symlink(target, inside.path().join(name)).unwrap();
+        };
+        link(&outside.path().join("new"), "out");
+        link(Path::new("new"), "in");
+        link(Path::new(".git/hooks/x"), "hook");
+        link(Path::new("round"), "round");
+        let roots = [inside.path().to_owned()];
+        let place_of = |path: &str| place(inside.path(), Path::new(path), &roots);
+        assert_eq!(place_of("out"), None);
+        assert_eq!(place_of("out/below"), None);
+        assert_eq!(place_of("in"), Some(PathBuf::from("new")));
+        assert_eq!(place_of("hook"), Some(PathBuf::from(".git/hooks/x")));
+        assert_eq!(place_of("round"), None);
+    }
+}

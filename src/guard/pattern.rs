@@ -1,0 +1,125 @@
+//! Patterns of commands and names, in which `*` stands for anything.
+
+/// What a rule says between its parentheses.
+#[derive(Debug, Clone)]
+pub(super) struct Pattern {
+    /// What it allows: texts, in which `*` stands for anything.
+    allowed: Vec<String>,
+    /// What it denies: the same in lower case, and a little more.
+    denied: Vec<String>,
+}
+
+impl Pattern {
+    /// A pattern of commands. A star at the end stands for nothing or for
+    /// whole words: `git *` is not `gitk`.
+    pub(super) fn command(pattern: &str) -> Self {
+        let pattern = single_spaces(pattern);
+        let Some(start) = pattern.strip_suffix(":*").or(pattern.strip_suffix('*')) else {
+            return Self::of(vec![pattern], Vec::new());
+        };
+        let words = start.trim_end();
+        let allowed = vec![words.to_owned(), format!("{words} *")];
+        // Whoever denies `rm*` may well mean `rmdir` too.
+        let glued = if words == start && !pattern.ends_with(":*") {
+            vec![format!("{words}*")]
+        } else {
+            Vec::new()
+        };
+        Self::of(allowed, glued)
+    }
+
+    /// A pattern of names.
+    pub(super) fn name(pattern: &str) -> Self {
+        Self::of(vec![pattern.to_owned()], Vec::new())
+    }
+
+    fn of(allowed: Vec<String>, more_denied: Vec<String>) -> Self {
+        let mut denied: Vec<String> =
+            allowed.iter().cloned().chain(more_denied).map(|text| text.to_lowercase()).collect();
+        let short: Vec<String> = denied.iter().map(|text| without_directory(text)).collect();
+        denied.extend(short);
+        Self { allowed, denied }
+    }
+
+    /// Tells whether the pattern is one text and nothing else.
+    pub(super) fn is_exact(&self) -> bool {
+        !self.allowed.iter().any(|text| text.contains('*'))
+    }
+
+    /// Tells whether a text is what the pattern says.
+    pub(super) fn allows(&self, text: &str) -> bool {
+        if self.is_exact() {
+            return self.allowed.iter().any(|allowed| allowed == text);
+        }
+        let text = single_spaces(text);
+        self.allowed.iter().any(|pattern| matches(pattern, &text))
+    }
+
+    /// Tells whether a text is what the pattern says, in any case.
+    pub(super) fn denies(&self, text: &str) -> bool {
+        let text = text.to_lowercase();
+        self.denied.iter().any(|pattern| matches(pattern, &text))
+    }
+}
+
+/// Returns the words of a text with one space between each two.
+pub(super) fn single_spaces(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns a command with its program named without its directory.
+pub(super) fn without_directory(command: &str) -> String {
+    let (program, rest) = command.split_at(command.find(' ').unwrap_or(command.len()));
+    format!("{}{rest}", program.rsplit('/').next().unwrap_or(program))
+}
+
+/// Tells whether a text is `pattern`, in which each `*` stands for anything.
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let first = pieces.next().unwrap_or_default();
+    let Some(last) = pieces.next_back() else { return pattern == text };
+    let rest = text.strip_prefix(first).and_then(|rest| rest.strip_suffix(last));
+    let Some(mut rest) = rest else { return false };
+    // The first place of each piece leaves the most for those behind it.
+    pieces.all(|piece| match rest.split_once(piece) {
+        Some((_, behind)) => {
+            rest = behind;
+            true
+        }
+        None => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, text: &str, expected: bool) {
+        assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+    }
+
+    #[test]
+    fn a_star_stands_for_anything_wherever_it_is() {
+        check("a", "a", true);
+        check("a", "ab", false);
+        check("a*c", "abbc", true);
+        check("a*c", "ac", true);
+        check("a*a", "a", false);
+        check("*b*d", "abcd", true);
+        check("a*b*c", "a c b", false);
+        check("*", "", true);
+    }
+
+    #[test]
+    fn a_star_at_the_end_of_a_command_stands_for_whole_words() {
+        for pattern in ["git *", "git*", "git:*"] {
+            let pattern = Pattern::command(pattern);
+            assert!(pattern.allows("git") && pattern.allows("git  status"));
+            assert!(!pattern.allows("gitk"));
+        }
+        assert!(Pattern::command("rm*").denies("rmdir x"));
+        assert!(!Pattern::command("rm *").denies("rmdir x"));
+        assert!(Pattern::command("/bin/rm *").denies("rm x"));
+    }
+}

@@ -1,0 +1,255 @@
+//! Prompts: the words a model is given.
+//!
+//! The words themselves are in `prompts/`; here they are put together.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::skill::Skills;
+
+/// Most characters of a file that are put into a prompt. About 15,000 tokens:
+/// most changes in full, and five reviewers can hold one each.
+pub const ATTACHED_CAP: usize = 60_000;
+
+/// Most files that are put into one prompt: a list of thousands of names must
+/// not become a prompt of thousands of files.
+pub const ATTACHED_FILES_CAP: usize = 16;
+
+/// Facts of the moment, for a unit's first message.
+#[derive(Debug, Clone)]
+pub struct Environment<'a> {
+    /// The working directory.
+    pub cwd: &'a Path,
+    /// Whether it is in a git repository.
+    pub is_repository: bool,
+    /// The day, as `2026-01-31`.
+    pub date: &'a str,
+}
+
+/// Returns the main conversation's system prompt.
+#[must_use]
+pub fn main() -> &'static str {
+    include_str!("../prompts/system.md").trim_ascii_end()
+}
+
+/// Returns a unit's whole system prompt: its own part, the instructions of the
+/// user and the project, and the skills it can open.
+///
+/// Everything in it stays the same for a whole session; what changes stands in
+/// messages, behind the part that providers cache.
+#[must_use]
+pub fn system(own: &str, instructions: &str, skills: Option<&Skills>) -> String {
+    let mut system = own.trim_end().to_owned();
+    if !instructions.is_empty() {
+        system.push_str("\n\n");
+        system.push_str(instructions);
+    }
+    let mut listed = skills.into_iter().flat_map(Skills::for_models).peekable();
+    if listed.peek().is_some() {
+        system.push_str("\n\n");
+        system.push_str(include_str!("../prompts/skills.md").trim_end());
+        for skill in listed {
+            let _ = write!(system, "\n- `{}`: {}", skill.name, skill.description);
+        }
+    }
+    system
+}
+
+/// Puts instruction files together, each under its path.
+#[must_use]
+pub fn instructions(files: &[(PathBuf, String)]) -> String {
+    if files.is_empty() {
+        return String::new();
+    }
+    let mut text = include_str!("../prompts/instructions.md").trim_end().to_owned();
+    for (path, content) in files {
+        let _ = write!(text, "\n\n## {}\n\n{}", path.display(), content.trim());
+    }
+    text
+}
+
+/// Returns the facts of the moment as a unit reads them.
+#[must_use]
+pub fn environment(facts: &Environment<'_>) -> String {
+    include_str!("../prompts/environment.md")
+        .trim_end()
+        .replace("{cwd}", &facts.cwd.to_string_lossy())
+        .replace("{git}", if facts.is_repository { "yes" } else { "no" })
+        .replace("{platform}", std::env::consts::OS)
+        .replace("{date}", facts.date)
+}
+
+/// Replaces each line that holds only `@PATH` by the text of that file.
+///
+/// The text stands between `<file path="PATH">` and `</file>` and is not
+/// searched for further lines of this kind. Of a file over [`ATTACHED_CAP`]
+/// the head is kept, and a line after it says how to go on. A line whose file
+/// cannot be read stays, with a note; one that names no file just stays.
+pub fn attach(text: &str, mut read: impl FnMut(&Path) -> io::Result<Vec<u8>>) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut files = 0;
+    for line in text.split_inclusive('\n') {
+        let Some(path) = attached_path(line) else {
+            result.push_str(line);
+            continue;
+        };
+        let put = if files == ATTACHED_FILES_CAP {
+            Err(format!("not attached: at most {ATTACHED_FILES_CAP} files are"))
+        } else {
+            match read(Path::new(path)) {
+                // `@property` names no file; the line is what it is.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    result.push_str(line);
+                    continue;
+                }
+                other => other.map_err(|error| format!("not attached: {error}")),
+            }
+        };
+        files += 1;
+        match put {
+            Ok(bytes) => frame(path, &String::from_utf8_lossy(&bytes), &mut result),
+            Err(note) => {
+                let _ = write!(result, "@{path}\n[{path}: {note}]");
+            }
+        }
+        if line.ends_with('\n') {
+            result.push('\n');
+        }
+    }
+    result
+}
+
+/// Returns the text of the first attached file in a prompt, and whether that
+/// is all of it.
+#[must_use]
+pub fn attached(prompt: &str) -> Option<(&str, bool)> {
+    let mut start = 0;
+    for line in prompt.split_inclusive('\n') {
+        start += line.len();
+        let Some((tag, _)) = line.strip_prefix('<').and_then(|tag| tag.split_once(" path=\""))
+        else {
+            continue;
+        };
+        if tag.starts_with("file") {
+            let end = format!("</{tag}>");
+            let (text, after) = prompt[start..].split_once(&end)?;
+            return Some((text, !after.starts_with("\n[")));
+        }
+    }
+    None
+}
+
+/// The path of a line that asks for a file.
+fn attached_path(line: &str) -> Option<&str> {
+    line.strip_prefix('@').map(str::trim_end).filter(|path| !path.is_empty())
+}
+
+/// Writes a file's text between two tags that do not occur in it.
+fn frame(path: &str, text: &str, result: &mut String) {
+    let mut tag = "file".to_owned();
+    while text.contains(&format!("</{tag}>")) {
+        tag.push('_');
+    }
+    let (head, cut) = head(text);
+    let name = path.replace('"', "&quot;");
+    let gap = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
+    let _ = write!(result, "<{tag} path=\"{name}\">\n{head}{gap}</{tag}>");
+    if let Some(cut) = cut {
+        let _ = write!(result, "\n[{path}: {cut}]");
+    }
+}
+
+/// The part of a text that is attached and, if that is not all, how to go on.
+fn head(text: &str) -> (&str, Option<String>) {
+    let Some((cap, _)) = text.char_indices().nth(ATTACHED_CAP) else { return (text, None) };
+    // At a line's end, unless the first line alone is too long.
+    let end = text[..cap].rfind('\n').map_or(cap, |at| at + 1);
+    let (head, rest) = text.split_at(end);
+    let next = head.matches('\n').count() + 1;
+    let left = rest.chars().count();
+    let note = format!(
+        "the last {left} characters are left out; go on with Read from line {next} of this file"
+    );
+    (head, Some(note))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let mut asked = Vec::new();
+        let result = attach(text, |path| {
+            asked.push(path.to_owned());
+            match path.to_str() {
+                Some("a.txt") => Ok(b"one\n@b.txt\n".to_vec()),
+                Some("/b c.txt") => Ok(b"no newline </file>".to_vec()),
+                Some("empty") => Ok(Vec::new()),
+                Some("locked") => Err(io::Error::new(io::ErrorKind::PermissionDenied, "locked")),
+                _ => Err(io::Error::new(io::ErrorKind::NotFound, "no such file")),
+            }
+        });
+        assert_eq!(result, expected, "{asked:?}");
+    }
+
+    #[test]
+    fn a_line_that_holds_only_a_path_becomes_the_file_and_its_text_is_not_searched() {
+        check(
+            "look:\n@a.txt \t\nend\n",
+            "look:\n<file path=\"a.txt\">\none\n@b.txt\n</file>\nend\n",
+        );
+        check("@empty", "<file path=\"empty\">\n</file>");
+    }
+
+    #[test]
+    fn a_text_that_holds_the_end_tag_gets_another_one() {
+        check("@/b c.txt", "<file_ path=\"/b c.txt\">\nno newline </file>\n</file_>");
+    }
+
+    #[test]
+    fn other_lines_are_left_alone() {
+        for text in ["mail me@a.txt\n", " @a.txt", "@\n@ \n", "", "`@a.txt`"] {
+            check(text, text);
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_leaves_the_line_and_a_note() {
+        check("@locked\r\nx", "@locked\n[locked: not attached: locked]\nx");
+        check("@property\r\nx", "@property\r\nx");
+    }
+
+    #[test]
+    fn a_long_file_keeps_its_head_and_says_where_to_go_on() {
+        let line = format!("{}\n", "é".repeat(99));
+        let long = line.repeat(700);
+        let result = attach("@long", |_| Ok(long.clone().into_bytes()));
+        let kept = line.repeat(600);
+        let note = "[long: the last 10000 characters are left out; go on with Read from line 601 of this file]";
+        assert_eq!(result, format!("<file path=\"long\">\n{kept}</file>\n{note}"));
+    }
+
+    #[test]
+    fn no_more_files_are_attached_than_the_cap_says() {
+        let mut reads = 0;
+        let text = "@x\n".repeat(ATTACHED_FILES_CAP + 1);
+        let result = attach(&text, |_| {
+            reads += 1;
+            Ok(b"x\n".to_vec())
+        });
+        assert_eq!(reads, ATTACHED_FILES_CAP);
+        assert!(result.ends_with("@x\n[x: not attached: at most 16 files are]\n"), "{result}");
+    }
+
+    #[test]
+    fn what_was_attached_can_be_found_again() {
+        let read = |_: &Path| Ok(b"diff </file>\nmore\n".to_vec());
+        let prompt = attach("task\n\n@x.diff\n", read);
+        assert_eq!(attached(&prompt), Some(("diff </file>\nmore\n", true)));
+        let long = attach("@x", |_| Ok("x\n".repeat(ATTACHED_CAP).into_bytes()));
+        assert_eq!(attached(&long), Some((&*"x\n".repeat(ATTACHED_CAP / 2), false)));
+        assert_eq!(attached("task\n@x.diff\n[x.diff: not attached]\n"), None);
+    }
+}

@@ -1,0 +1,496 @@
+//! The bodies of the log's lines: one struct for each kind of event.
+//!
+//! A field's name here is what lies on disk. Unknown fields are skipped, so
+//! that a later tine may add some; a missing one makes the line a bad one.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Text, parse, unit};
+use crate::event::{
+    CancelReason, EventKind, Failure, FailureKind, InvocationEnd, NoticeLevel, Outcome, Replied,
+    SessionHead, SessionId, SlotPosition, UnitEnd, UnitHead, UnitId,
+};
+use crate::message::{Call, CallId, Output, Reply, StopReason, Usage};
+
+/// What is written as `body`; `kind` says which it is.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Body<'a> {
+    SessionOpened(SessionOpened<'a>),
+    InvocationStarted(InvocationStarted<'a>),
+    Prompted(Prompted<'a>),
+    UnitQueued(UnitQueued<'a>),
+    UnitStarted(UnitStarted),
+    TurnStarted(TurnStarted),
+    Replied(RepliedBody<'a>),
+    ToolStarted(ToolStarted<'a>),
+    ToolFinished(ToolFinished<'a>),
+    Denied(Denied<'a>),
+    UnitEnded(UnitEnded<'a>),
+    Joined(Joined<'a>),
+    Notice(Notice<'a>),
+    InvocationEnded(InvocationEnded<'a>),
+}
+
+impl<'a> Body<'a> {
+    /// Returns the name and the body of a kind.
+    pub(super) fn of(kind: &'a EventKind) -> (&'static str, Self) {
+        match kind {
+            EventKind::SessionOpened(head) => {
+                ("session_opened", Self::SessionOpened(SessionOpened::of(head)))
+            }
+            EventKind::InvocationStarted { prompt } => {
+                let prompt = text(prompt);
+                ("invocation_started", Self::InvocationStarted(InvocationStarted { prompt }))
+            }
+            EventKind::Prompted { text: all } => {
+                ("prompted", Self::Prompted(Prompted { text: text(all) }))
+            }
+            EventKind::UnitQueued(head) => ("unit_queued", Self::UnitQueued(UnitQueued::of(head))),
+            EventKind::UnitStarted => ("unit_started", Self::UnitStarted(UnitStarted {})),
+            EventKind::TurnStarted { turn } => {
+                ("turn_started", Self::TurnStarted(TurnStarted { turn: *turn }))
+            }
+            EventKind::Replied(replied) => ("replied", Self::Replied(RepliedBody::of(replied))),
+            EventKind::ToolStarted { call, tool, subject } => {
+                let (call, tool, subject) = (text(&call.0), text(tool), text(subject));
+                ("tool_started", Self::ToolStarted(ToolStarted { call, tool, subject }))
+            }
+            EventKind::ToolFinished { call, tool, output, took_ms } => (
+                "tool_finished",
+                Self::ToolFinished(ToolFinished::of(call, tool, output, *took_ms)),
+            ),
+            EventKind::Denied { call, tool, arguments, reason } => {
+                let (call, tool) = (text(&call.0), text(tool));
+                let (arguments, reason) = (text(arguments), text(reason));
+                ("denied", Self::Denied(Denied { call, tool, arguments, reason }))
+            }
+            EventKind::UnitEnded(end) => ("unit_ended", Self::UnitEnded(UnitEnded::of(end))),
+            EventKind::Joined { children } => {
+                ("joined", Self::Joined(Joined { children: unit_names(children) }))
+            }
+            EventKind::Notice { level, text: sentence } => {
+                let level = level.as_str().into();
+                ("notice", Self::Notice(Notice { level, text: text(sentence) }))
+            }
+            EventKind::InvocationEnded(end) => {
+                ("invocation_ended", Self::InvocationEnded(InvocationEnded::of(end)))
+            }
+        }
+    }
+}
+
+/// Reads the body of a kind; `None` if the kind is not known.
+pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String> {
+    let kind = match kind {
+        "session_opened" => parse::<SessionOpened<'_>>(body)?.into_kind(),
+        "invocation_started" => {
+            let prompt = parse::<InvocationStarted<'_>>(body)?.prompt.into();
+            EventKind::InvocationStarted { prompt }
+        }
+        "prompted" => EventKind::Prompted { text: parse::<Prompted<'_>>(body)?.text.into() },
+        "unit_queued" => parse::<UnitQueued<'_>>(body)?.into_kind()?,
+        "unit_started" => {
+            let UnitStarted {} = parse(body)?;
+            EventKind::UnitStarted
+        }
+        "turn_started" => EventKind::TurnStarted { turn: parse::<TurnStarted>(body)?.turn },
+        "replied" => parse::<RepliedBody<'_>>(body)?.into_kind()?,
+        "tool_started" => {
+            let ToolStarted { call, tool, subject } = parse(body)?;
+            EventKind::ToolStarted {
+                call: CallId(call.into()),
+                tool: tool.into(),
+                subject: subject.into(),
+            }
+        }
+        "tool_finished" => parse::<ToolFinished<'_>>(body)?.into_kind(),
+        "denied" => {
+            let Denied { call, tool, arguments, reason } = parse(body)?;
+            EventKind::Denied {
+                call: CallId(call.into()),
+                tool: tool.into(),
+                arguments: arguments.into(),
+                reason: reason.into(),
+            }
+        }
+        "unit_ended" => parse::<UnitEnded<'_>>(body)?.into_kind()?,
+        "joined" => EventKind::Joined { children: units(&parse::<Joined<'_>>(body)?.children)? },
+        "notice" => {
+            let Notice { level, text } = parse(body)?;
+            let level =
+                named(&[NoticeLevel::Info, NoticeLevel::Warning], NoticeLevel::as_str, &level)?;
+            EventKind::Notice { level, text: text.into() }
+        }
+        "invocation_ended" => parse::<InvocationEnded<'_>>(body)?.into_kind()?,
+        _ => return Ok(None),
+    };
+    Ok(Some(kind))
+}
+
+fn text(text: &Arc<str>) -> Text<'_> {
+    (&**text).into()
+}
+
+fn unit_names(units: &[UnitId]) -> Vec<Text<'static>> {
+    units.iter().map(|unit| unit.to_string().into()).collect()
+}
+
+fn units(names: &[Text<'_>]) -> Result<Vec<UnitId>, String> {
+    names.iter().map(|name| unit(name)).collect()
+}
+
+/// Finds the value of a closed set that has the given name.
+fn named<T: Copy>(all: &[T], as_str: fn(T) -> &'static str, name: &str) -> Result<T, String> {
+    all.iter()
+        .copied()
+        .find(|&value| as_str(value) == name)
+        .ok_or_else(|| format!("`{name}` is not known"))
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct SessionOpened<'a> {
+    session: Text<'a>,
+    version: Text<'a>,
+    cwd: Text<'a>,
+    model: Text<'a>,
+    mode: Text<'a>,
+}
+
+impl<'a> SessionOpened<'a> {
+    fn of(head: &'a SessionHead) -> Self {
+        Self {
+            session: text(&head.session.0),
+            version: text(&head.version),
+            cwd: text(&head.cwd),
+            model: text(&head.model),
+            mode: text(&head.mode),
+        }
+    }
+
+    fn into_kind(self) -> EventKind {
+        EventKind::SessionOpened(SessionHead {
+            session: SessionId(self.session.into()),
+            version: self.version.into(),
+            cwd: self.cwd.into(),
+            model: self.model.into(),
+            mode: self.mode.into(),
+        })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct InvocationStarted<'a> {
+    prompt: Text<'a>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Prompted<'a> {
+    text: Text<'a>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct UnitQueued<'a> {
+    description: Text<'a>,
+    agent: Text<'a>,
+    call: Text<'a>,
+    parent: Text<'a>,
+    depth: u32,
+    slot: Option<Slot>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Slot {
+    index: u32,
+    total: u32,
+}
+
+impl<'a> UnitQueued<'a> {
+    fn of(head: &'a UnitHead) -> Self {
+        Self {
+            description: text(&head.description),
+            agent: text(&head.agent),
+            call: text(&head.call.0),
+            parent: head.parent.to_string().into(),
+            depth: head.depth,
+            slot: head.slot.map(|SlotPosition { index, total }| Slot { index, total }),
+        }
+    }
+
+    fn into_kind(self) -> Result<EventKind, String> {
+        Ok(EventKind::UnitQueued(UnitHead {
+            description: self.description.into(),
+            agent: self.agent.into(),
+            call: CallId(self.call.into()),
+            parent: unit(&self.parent)?,
+            depth: self.depth,
+            slot: self.slot.map(|Slot { index, total }| SlotPosition { index, total }),
+        }))
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct UnitStarted {}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct TurnStarted {
+    turn: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct RepliedBody<'a> {
+    text: Text<'a>,
+    thinking: Text<'a>,
+    calls: Vec<CallBody<'a>>,
+    model: Text<'a>,
+    usage: UsageBody,
+    stop: Text<'a>,
+    took_ms: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CallBody<'a> {
+    id: Text<'a>,
+    tool: Text<'a>,
+    arguments: Text<'a>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct UsageBody {
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_creation: u64,
+}
+
+impl<'a> RepliedBody<'a> {
+    fn of(replied: &'a Replied) -> Self {
+        let calls = replied.reply.calls.iter().map(|call| CallBody {
+            id: text(&call.id.0),
+            tool: (&*call.tool).into(),
+            arguments: (&*call.arguments).into(),
+        });
+        Self {
+            text: (&*replied.reply.text).into(),
+            thinking: (&*replied.reply.thinking).into(),
+            calls: calls.collect(),
+            model: text(&replied.model),
+            usage: UsageBody::of(replied.usage),
+            stop: replied.stop.as_str().into(),
+            took_ms: replied.took_ms,
+        }
+    }
+
+    fn into_kind(self) -> Result<EventKind, String> {
+        let stop = StopReason::from_name(&self.stop)
+            .ok_or_else(|| format!("`{}` is not a stop reason", self.stop))?;
+        let calls = self.calls.into_iter().map(|call| Call {
+            id: CallId(call.id.into()),
+            tool: call.tool.into_owned(),
+            arguments: call.arguments.into_owned(),
+        });
+        let reply = Reply {
+            text: self.text.into_owned(),
+            thinking: self.thinking.into_owned(),
+            calls: calls.collect(),
+        };
+        Ok(EventKind::Replied(Replied {
+            reply: Arc::new(reply),
+            model: self.model.into(),
+            usage: self.usage.into_usage(),
+            stop,
+            took_ms: self.took_ms,
+        }))
+    }
+}
+
+impl UsageBody {
+    fn of(usage: Usage) -> Self {
+        let Usage { input, output, cache_read, cache_creation } = usage;
+        Self { input, output, cache_read, cache_creation }
+    }
+
+    fn into_usage(self) -> Usage {
+        let Self { input, output, cache_read, cache_creation } = self;
+        Usage { input, output, cache_read, cache_creation }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct ToolStarted<'a> {
+    call: Text<'a>,
+    tool: Text<'a>,
+    subject: Text<'a>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct ToolFinished<'a> {
+    call: Text<'a>,
+    tool: Text<'a>,
+    text: Text<'a>,
+    is_error: bool,
+    took_ms: u64,
+}
+
+impl<'a> ToolFinished<'a> {
+    fn of(call: &'a CallId, tool: &'a Arc<str>, output: &'a Output, took_ms: u64) -> Self {
+        Self {
+            call: text(&call.0),
+            tool: text(tool),
+            text: (&*output.text).into(),
+            is_error: output.is_error,
+            took_ms,
+        }
+    }
+
+    fn into_kind(self) -> EventKind {
+        EventKind::ToolFinished {
+            call: CallId(self.call.into()),
+            tool: self.tool.into(),
+            output: Arc::new(Output { text: self.text.into_owned(), is_error: self.is_error }),
+            took_ms: self.took_ms,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Denied<'a> {
+    call: Text<'a>,
+    tool: Text<'a>,
+    arguments: Text<'a>,
+    reason: Text<'a>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct UnitEnded<'a> {
+    outcome: OutcomeBody<'a>,
+    /// Left out where it is the outcome's own.
+    text: Option<Text<'a>>,
+    usage: UsageBody,
+    turns: u32,
+    tool_uses: u32,
+    duration_ms: u64,
+    output_file: Option<Text<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+enum OutcomeBody<'a> {
+    Done { text: Text<'a> },
+    Failed { kind: Text<'a>, message: Text<'a> },
+    Cancelled { ran: bool },
+}
+
+impl<'a> OutcomeBody<'a> {
+    fn of(outcome: &'a Outcome) -> Self {
+        match outcome {
+            Outcome::Done { text: answer } => Self::Done { text: text(answer) },
+            Outcome::Failed(Failure { kind, message }) => {
+                Self::Failed { kind: kind.as_str().into(), message: text(message) }
+            }
+            Outcome::Cancelled { ran } => Self::Cancelled { ran: *ran },
+        }
+    }
+
+    fn into_outcome(self) -> Result<Outcome, String> {
+        Ok(match self {
+            Self::Done { text } => Outcome::Done { text: text.into() },
+            Self::Failed { kind, message } => {
+                Outcome::failed(named(&FailureKind::ALL, FailureKind::as_str, &kind)?, message)
+            }
+            Self::Cancelled { ran } => Outcome::Cancelled { ran },
+        })
+    }
+}
+
+impl<'a> UnitEnded<'a> {
+    fn of(end: &'a UnitEnd) -> Self {
+        Self {
+            outcome: OutcomeBody::of(&end.outcome),
+            text: apart(&end.outcome, &end.text),
+            usage: UsageBody::of(end.usage),
+            turns: end.turns,
+            tool_uses: end.tool_uses,
+            duration_ms: end.duration_ms,
+            output_file: end.output_file.as_ref().map(text),
+        }
+    }
+
+    fn into_kind(self) -> Result<EventKind, String> {
+        let outcome = self.outcome.into_outcome()?;
+        Ok(EventKind::UnitEnded(Arc::new(UnitEnd {
+            text: together(&outcome, self.text),
+            outcome,
+            usage: self.usage.into_usage(),
+            turns: self.turns,
+            tool_uses: self.tool_uses,
+            duration_ms: self.duration_ms,
+            output_file: self.output_file.map(Into::into),
+        })))
+    }
+}
+
+/// Returns a text that stands beside an outcome, unless the outcome has it.
+fn apart<'a>(outcome: &Outcome, beside: &'a Arc<str>) -> Option<Text<'a>> {
+    match outcome {
+        Outcome::Done { text: answer } if answer == beside => None,
+        Outcome::Done { text: _ } | Outcome::Failed(_) | Outcome::Cancelled { ran: _ } => {
+            Some(text(beside))
+        }
+    }
+}
+
+fn together(outcome: &Outcome, beside: Option<Text<'_>>) -> Arc<str> {
+    match (beside, outcome) {
+        (Some(beside), _) => beside.into(),
+        (None, Outcome::Done { text }) => Arc::clone(text),
+        (None, Outcome::Failed(_) | Outcome::Cancelled { ran: _ }) => Arc::default(),
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Joined<'a> {
+    children: Vec<Text<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Notice<'a> {
+    level: Text<'a>,
+    text: Text<'a>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct InvocationEnded<'a> {
+    outcome: OutcomeBody<'a>,
+    /// Left out where it is the outcome's own.
+    text: Option<Text<'a>>,
+    cancel: Option<Text<'a>>,
+    unfinished: Vec<Text<'a>>,
+}
+
+impl<'a> InvocationEnded<'a> {
+    fn of(end: &'a InvocationEnd) -> Self {
+        Self {
+            outcome: OutcomeBody::of(&end.outcome),
+            text: apart(&end.outcome, &end.text),
+            cancel: end.cancel.map(|reason| reason.as_str().into()),
+            unfinished: unit_names(&end.unfinished),
+        }
+    }
+
+    fn into_kind(self) -> Result<EventKind, String> {
+        let cancel = match &self.cancel {
+            Some(name) => Some(named(&CancelReason::ALL, CancelReason::as_str, name)?),
+            None => None,
+        };
+        let outcome = self.outcome.into_outcome()?;
+        Ok(EventKind::InvocationEnded(Arc::new(InvocationEnd {
+            text: together(&outcome, self.text),
+            outcome,
+            cancel,
+            unfinished: units(&self.unfinished)?,
+        })))
+    }
+}

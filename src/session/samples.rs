@@ -1,0 +1,300 @@
+//! Events for the tests of this module: one of every kind, and arbitrary ones.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use crate::branch::{Branch, BranchPath, Token, TokenSet};
+use crate::event::{
+    CancelReason, Event, EventKind, FailureKind, Invocation, InvocationEnd, NoticeLevel, Outcome,
+    Replied, Seq, SessionHead, SessionId, SlotPosition, UnitEnd, UnitHead, UnitId, UnixMillis,
+};
+use crate::message::{Call, Output, Reply, StopReason, Usage};
+
+/// An event of the main conversation; its time is a hundred times its number.
+pub(super) fn event(seq: u64, kind: EventKind) -> Event {
+    Event {
+        seq: Seq(seq),
+        at: UnixMillis(seq * 100),
+        invocation: Invocation(1),
+        unit: UnitId::MAIN,
+        branch: Branch::root(),
+        kind,
+    }
+}
+
+pub(super) fn opened() -> EventKind {
+    EventKind::SessionOpened(SessionHead {
+        session: SessionId("0198-a".into()),
+        version: "0.1.0".into(),
+        cwd: "/home/ada/work/api".into(),
+        model: "offline".into(),
+        mode: "default".into(),
+    })
+}
+
+pub(super) fn started(prompt: &str) -> EventKind {
+    EventKind::InvocationStarted { prompt: prompt.into() }
+}
+
+pub(super) fn ended() -> EventKind {
+    EventKind::InvocationEnded(Arc::new(InvocationEnd {
+        outcome: Outcome::Done { text: "done".into() },
+        text: "done".into(),
+        cancel: None,
+        unfinished: Vec::new(),
+    }))
+}
+
+pub(super) fn notice(text: &str) -> EventKind {
+    EventKind::Notice { level: NoticeLevel::Warning, text: text.into() }
+}
+
+/// One event of every kind, in the order of [`EventKind`].
+pub(super) fn one_of_each() -> Vec<Event> {
+    let prompt = "say \"hi\"\nand\u{1b}[1m stop";
+    let mut events = vec![
+        event(0, opened()),
+        event(0, started(prompt)),
+        event(0, EventKind::Prompted { text: "hi".into() }),
+    ];
+    events.extend(turn_of_a_slot());
+    events.push(event(0, EventKind::Joined { children: vec![UnitId(1), UnitId(3)] }));
+    events.push(event(0, notice("the key is old")));
+    let end = InvocationEnd {
+        outcome: Outcome::Cancelled { ran: true },
+        text: "so far".into(),
+        cancel: Some(CancelReason::Terminate),
+        unfinished: vec![UnitId(2)],
+    };
+    events.push(event(0, EventKind::InvocationEnded(Arc::new(end))));
+    for (seq, event) in (1..).zip(&mut events) {
+        (event.seq, event.at) = (Seq(seq), UnixMillis(1_700_000_000_000 + seq));
+    }
+    events
+}
+
+fn turn_of_a_slot() -> Vec<Event> {
+    let tokens: TokenSet = [1, 2, 3, 5].into_iter().map(Token).collect();
+    let branch = Branch { tokens, path: BranchPath::from_text("main.review") };
+    let usage = Usage { input: 10, output: 20, cache_read: 30, cache_creation: 40 };
+    let head = UnitHead {
+        description: "review".into(),
+        agent: "reviewer".into(),
+        call: "call-1".into(),
+        parent: UnitId::MAIN,
+        depth: 1,
+        slot: Some(SlotPosition { index: 2, total: 3 }),
+    };
+    let call =
+        Call { id: "call-2".into(), tool: "Read".into(), arguments: "{\"path\":\"a\"".into() };
+    let reply = Reply { text: "reading".into(), thinking: "hm".into(), calls: vec![call] };
+    let replied = Replied {
+        reply: Arc::new(reply),
+        model: "offline".into(),
+        usage,
+        stop: StopReason::ToolUse,
+        took_ms: 12,
+    };
+    let output = Arc::new(Output::error("no such file"));
+    let end = UnitEnd {
+        outcome: Outcome::failed(FailureKind::MaxTurns, "100 turns"),
+        text: "so far".into(),
+        usage,
+        turns: 100,
+        tool_uses: 7,
+        duration_ms: 900,
+        output_file: Some("/tmp/out.md".into()),
+    };
+    let kinds = [
+        EventKind::UnitQueued(head),
+        EventKind::UnitStarted,
+        EventKind::TurnStarted { turn: 1 },
+        EventKind::Replied(replied),
+        EventKind::ToolStarted { call: "call-2".into(), tool: "read".into(), subject: "a".into() },
+        EventKind::ToolFinished { call: "call-2".into(), tool: "read".into(), output, took_ms: 3 },
+        EventKind::Denied {
+            call: "call-3".into(),
+            tool: "bash".into(),
+            arguments: "{}".into(),
+            reason: "not asked for".into(),
+        },
+        EventKind::UnitEnded(Arc::new(end)),
+    ];
+    let slot = |kind| Event { unit: UnitId(3), branch: branch.clone(), ..event(0, kind) };
+    kinds.into_iter().map(slot).collect()
+}
+
+/// Any event.
+pub(super) fn any_event() -> impl Strategy<Value = Event> {
+    let tokens = prop::collection::vec(1_u32..40, 0..6);
+    (any::<(u64, u64, u32)>(), any_unit(), tokens, any_text(), any_kind()).prop_map(
+        |((seq, at, invocation), unit, tokens, path, kind)| Event {
+            seq: Seq(seq),
+            at: UnixMillis(at),
+            invocation: Invocation(invocation),
+            unit,
+            branch: Branch {
+                tokens: tokens.into_iter().map(Token).collect::<TokenSet>(),
+                path: BranchPath::from_text(&path),
+            },
+            kind,
+        },
+    )
+}
+
+fn any_kind() -> impl Strategy<Value = EventKind> {
+    prop_oneof![any_head(), any_of_a_turn(), any_of_a_call(), any_end()]
+}
+
+fn any_text() -> impl Strategy<Value = Arc<str>> {
+    prop::collection::vec(any::<char>(), 0..12)
+        .prop_map(|characters| characters.into_iter().collect::<String>().into())
+}
+
+fn any_unit() -> impl Strategy<Value = UnitId> {
+    any::<u32>().prop_map(UnitId)
+}
+
+fn any_units() -> impl Strategy<Value = Vec<UnitId>> {
+    prop::collection::vec(any_unit(), 0..4)
+}
+
+fn any_usage() -> impl Strategy<Value = Usage> {
+    any::<[u64; 4]>().prop_map(|[input, output, cache_read, cache_creation]| Usage {
+        input,
+        output,
+        cache_read,
+        cache_creation,
+    })
+}
+
+fn any_head() -> impl Strategy<Value = EventKind> {
+    let slot = prop::option::of(any::<(u32, u32)>());
+    prop_oneof![
+        [any_text(), any_text(), any_text(), any_text(), any_text()].prop_map(
+            |[session, version, cwd, model, mode]| EventKind::SessionOpened(SessionHead {
+                session: SessionId(session),
+                version,
+                cwd,
+                model,
+                mode,
+            })
+        ),
+        (any_text(), any_text(), any_text(), any_unit(), any::<u32>(), slot).prop_map(
+            |(description, agent, call, parent, depth, slot)| EventKind::UnitQueued(UnitHead {
+                description,
+                agent,
+                call: (&*call).into(),
+                parent,
+                depth,
+                slot: slot.map(|(index, total)| SlotPosition { index, total }),
+            })
+        ),
+    ]
+}
+
+fn any_of_a_turn() -> impl Strategy<Value = EventKind> {
+    let call = (any_text(), any_text(), any_text()).prop_map(|(id, tool, arguments)| Call {
+        id: (&*id).into(),
+        tool: tool.to_string(),
+        arguments: arguments.to_string(),
+    });
+    let stop = prop::sample::select(vec![
+        StopReason::EndTurn,
+        StopReason::ToolUse,
+        StopReason::MaxTokens,
+        StopReason::Refusal,
+    ]);
+    let replied = (
+        any_text(),
+        any_text(),
+        prop::collection::vec(call, 0..3),
+        any_usage(),
+        stop,
+        any::<u64>(),
+    )
+        .prop_map(|(text, thinking, calls, usage, stop, took_ms)| {
+            let (text, thinking) = (text.to_string(), thinking.to_string());
+            EventKind::Replied(Replied {
+                model: text.as_str().into(),
+                reply: Arc::new(Reply { text, thinking, calls }),
+                usage,
+                stop,
+                took_ms,
+            })
+        });
+    prop_oneof![
+        any_text().prop_map(|prompt| EventKind::InvocationStarted { prompt }),
+        any_text().prop_map(|text| EventKind::Prompted { text }),
+        Just(EventKind::UnitStarted),
+        any::<u32>().prop_map(|turn| EventKind::TurnStarted { turn }),
+        replied,
+    ]
+}
+
+fn any_of_a_call() -> impl Strategy<Value = EventKind> {
+    let level = prop::sample::select(vec![NoticeLevel::Info, NoticeLevel::Warning]);
+    prop_oneof![
+        [any_text(), any_text(), any_text()].prop_map(|[call, tool, subject]| {
+            EventKind::ToolStarted { call: (&*call).into(), tool, subject }
+        }),
+        ([any_text(), any_text(), any_text()], any::<bool>(), any::<u64>()).prop_map(
+            |([call, tool, text], is_error, took_ms)| EventKind::ToolFinished {
+                call: (&*call).into(),
+                tool,
+                output: Arc::new(Output { text: text.to_string(), is_error }),
+                took_ms,
+            }
+        ),
+        [any_text(), any_text(), any_text(), any_text()].prop_map(
+            |[call, tool, arguments, reason]| EventKind::Denied {
+                call: (&*call).into(),
+                tool,
+                arguments,
+                reason
+            }
+        ),
+        (level, any_text()).prop_map(|(level, text)| EventKind::Notice { level, text }),
+    ]
+}
+
+fn any_outcome() -> impl Strategy<Value = Outcome> {
+    let kind = prop::sample::select(FailureKind::ALL.to_vec());
+    prop_oneof![
+        any_text().prop_map(|text| Outcome::Done { text }),
+        (kind, any_text()).prop_map(|(kind, message)| Outcome::failed(kind, message)),
+        any::<bool>().prop_map(|ran| Outcome::Cancelled { ran }),
+    ]
+}
+
+fn any_end() -> impl Strategy<Value = EventKind> {
+    let counts = any::<(u32, u32, u64)>();
+    let cancel = prop::option::of(prop::sample::select(CancelReason::ALL.to_vec()));
+    prop_oneof![
+        (any_outcome(), any_text(), any_usage(), counts, prop::option::of(any_text())).prop_map(
+            |(outcome, text, usage, (turns, tool_uses, duration_ms), output_file)| {
+                EventKind::UnitEnded(Arc::new(UnitEnd {
+                    outcome,
+                    text,
+                    usage,
+                    turns,
+                    tool_uses,
+                    duration_ms,
+                    output_file,
+                }))
+            }
+        ),
+        any_units().prop_map(|children| EventKind::Joined { children }),
+        (any_outcome(), any_text(), cancel, any_units()).prop_map(
+            |(outcome, text, cancel, unfinished)| {
+                EventKind::InvocationEnded(Arc::new(InvocationEnd {
+                    outcome,
+                    text,
+                    cancel,
+                    unfinished,
+                }))
+            }
+        ),
+    ]
+}

@@ -1,0 +1,36 @@
+//! What tools are called here and elsewhere.
+//!
+//! Rules, agent definitions, flags and models name tools; all of them go
+//! through here, so that a name means the same everywhere.
+
+/// Every tool there is, in the order models are told of them.
+pub const KNOWN: [&str; 9] =
+    ["Read", "Write", "Edit", "Bash", "Glob", "Grep", "TodoWrite", "Agent", "Skill"];
+
+/// Returns the name a tool has here: rules, skills and models written for
+/// other harnesses say `Task` for the Agent tool. Case is left as it is where
+/// the tool is not known.
+#[must_use]
+pub fn canonical(name: &str) -> &str {
+    let name = name.trim();
+    let name = if name.eq_ignore_ascii_case("Task") { "Agent" } else { name };
+    KNOWN.into_iter().find(|known| known.eq_ignore_ascii_case(name)).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_known_in_any_case_and_task_is_agent() {
+        for (name, expected) in [
+            ("bash", "Bash"),
+            (" TODOWRITE ", "TodoWrite"),
+            ("task", "Agent"),
+            ("Task", "Agent"),
+            ("mcp__a__B", "mcp__a__B"),
+        ] {
+            assert_eq!(canonical(name), expected);
+        }
+    }
+}
