@@ -17,6 +17,7 @@ pub mod definition;
 pub mod front_matter;
 pub mod git;
 pub mod guard;
+pub mod model;
 pub mod path_text;
 pub mod prompt;
 pub mod real_path;

@@ -1,0 +1,151 @@
+//! The one seam between a unit and whatever answers it.
+//!
+//! A [`Model`] takes a [`Request`] and streams pieces, the last of which is the
+//! whole answer. Clients for providers, the `offline` rules and the `scripted`
+//! player all stand behind it, so nothing above this file knows which it is.
+
+pub mod check;
+pub mod offline;
+pub mod openai;
+pub mod scripted;
+
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use thiserror::Error;
+
+use self::openai::{OpenAi, OpenAiSettings};
+use crate::config::ModelChoice;
+use crate::event::{FailureKind, UnitId};
+use crate::message::{Prefix, Reply, StopReason, Usage};
+
+/// Something that answers requests.
+pub trait Model: Send + Sync {
+    /// Returns the name people gave it; it goes into records and the log.
+    fn name(&self) -> &Arc<str>;
+
+    /// Answers a request piece by piece.
+    ///
+    /// The last item is either [`Chunk::Finished`] or an error. Dropping the
+    /// stream ends the request.
+    fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>>;
+}
+
+/// Opens the model that was chosen.
+///
+/// # Errors
+///
+/// The error is a sentence for whoever chose it.
+pub fn open(choice: &ModelChoice) -> Result<Arc<dyn Model>, String> {
+    Ok(match choice {
+        ModelChoice::Offline => Arc::new(offline::Offline::new()),
+        ModelChoice::Scripted(path) => {
+            let name = format!("scripted:{}", path.display());
+            Arc::new(scripted::Scripted::open(name, path).map_err(|error| error.to_string())?)
+        }
+        ModelChoice::Server(server) => {
+            let settings = OpenAiSettings::from(&**server);
+            Arc::new(OpenAi::new(settings).map_err(|error| error.to_string())?)
+        }
+    })
+}
+
+/// One request of one turn.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Everything that is sent.
+    pub prefix: Prefix,
+    /// Who asks. Not sent: for scripts, rules and traces.
+    pub asker: Asker,
+}
+
+/// Who makes a request, for models that play a part for each unit.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    /// The unit.
+    pub unit: UnitId,
+    /// The agent definition it follows; `main` for the main conversation.
+    pub agent: Arc<str>,
+    /// What the unit is for; empty for the main conversation.
+    pub description: Arc<str>,
+    /// The turn's number within the unit, from 1.
+    pub turn: u32,
+}
+
+/// A piece of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Chunk {
+    /// More of the text.
+    Text(Arc<str>),
+    /// More of the reasoning.
+    Thinking(Arc<str>),
+    /// The whole answer. Nothing follows.
+    Finished(Box<Answer>),
+}
+
+/// A whole answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// What the model said.
+    pub reply: Reply,
+    /// What the provider counted; zeros if it did not say.
+    pub usage: Usage,
+    /// Why it stopped.
+    pub stop: StopReason,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct ModelError {
+    /// What sort of error it is.
+    pub kind: ModelErrorKind,
+    /// What happened, with the provider's own words where it gave any.
+    pub message: String,
+}
+
+impl ModelError {
+    /// An error of the given kind.
+    pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+}
+
+/// The sorts of model error that lead to different decisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelErrorKind {
+    /// 401 or 403: the key is missing, wrong or not allowed.
+    Authentication,
+    /// 400, 404, 413, 422: this request will never work.
+    Request,
+    /// 408, 409, 425, 429, 5xx, 529: the same request may work later.
+    Overloaded,
+    /// The connection could not be made or broke before the answer began.
+    Connection,
+    /// The answer broke off before its end.
+    Cut,
+    /// The server was silent for too long.
+    Silent,
+}
+
+impl ModelErrorKind {
+    /// Returns the sort of error an HTTP status stands for.
+    #[must_use]
+    pub fn of_status(status: u16) -> Self {
+        match status {
+            401 | 403 => Self::Authentication,
+            408 | 409 | 425 | 429 | 500.. => Self::Overloaded,
+            _ => Self::Request,
+        }
+    }
+
+    /// Returns the sort of failure a unit has that gives up on this error.
+    #[must_use]
+    pub fn failure(self) -> FailureKind {
+        match self {
+            Self::Authentication => FailureKind::Authentication,
+            Self::Request => FailureKind::Request,
+            Self::Overloaded | Self::Connection | Self::Cut | Self::Silent => FailureKind::Provider,
+        }
+    }
+}

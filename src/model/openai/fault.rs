@@ -1,0 +1,135 @@
+//! What went wrong at the provider, in words.
+//!
+//! Turns error bodies, error objects inside answers and broken connections
+//! into [`ModelError`]s. Providers agree on no shape, so every shape is read.
+
+use std::error::Error;
+use std::io;
+
+use serde_json::Value;
+
+use super::decode::WireChunk;
+use crate::model::{ModelError, ModelErrorKind};
+
+/// Most characters of a provider's own words. They end up in a line on the
+/// terminal and in a parent's context.
+pub const ERROR_TEXT_CAP: usize = 500;
+
+/// The error that stands for a status other than 2xx.
+pub(super) fn refused(status: u16, content_type: &str, body: &[u8]) -> ModelError {
+    let text = String::from_utf8_lossy(body);
+    let words = if is_page(content_type, &text) {
+        "the server answered with a web page; is `base_url` right?".to_owned()
+    } else {
+        match serde_json::from_str::<Value>(&text) {
+            Ok(value) => words(&value),
+            Err(_) => text.trim().to_owned(),
+        }
+    };
+    let message = match short(&words) {
+        words if words.is_empty() => format!("HTTP {status}"),
+        words => format!("HTTP {status}: {words}"),
+    };
+    ModelError::new(ModelErrorKind::of_status(status), message)
+}
+
+/// The error that stands for a redirect. Following it would send the key and
+/// the conversation to a place nobody configured.
+pub(super) fn redirected(status: u16, location: &str) -> ModelError {
+    let message =
+        format!("HTTP {status}: the server points to `{}`; set `base_url` to it", short(location));
+    ModelError::new(ModelErrorKind::Request, message)
+}
+
+/// The error of a web page where an answer should be.
+pub(super) fn page(url: &str) -> ModelError {
+    let message = format!("`{url}` answered with a web page, not a model; is `base_url` right?");
+    ModelError::new(ModelErrorKind::Request, message)
+}
+
+/// Returns the error that a piece of an answer is, if it is one.
+pub(super) fn in_answer(chunk: &WireChunk) -> Option<ModelError> {
+    let value = match &chunk.error {
+        Some(raw) => serde_json::from_str(raw.get()).expect("a raw value is valid JSON"),
+        None if chunk.object.0.as_deref() == Some("error") => serde_json::json!({
+            "message": chunk.message.0.as_deref(),
+            "code": chunk.code.0.as_deref(),
+        }),
+        None => return None,
+    };
+    let message = format!("the provider answered with an error: {}", short(&words(&value)));
+    Some(ModelError::new(kind(&value), message))
+}
+
+/// The error of a request that got no answer.
+pub(super) fn no_answer(error: &reqwest::Error, url: &str, is_loopback: bool) -> ModelError {
+    let cause = deepest(error);
+    let message = if is_refused(error) && is_loopback {
+        format!("nothing listens at `{url}` (connection refused); is the server running?")
+    } else if error.is_connect() {
+        format!("cannot connect to `{url}`: {cause}")
+    } else {
+        format!("the connection to `{url}` broke before the answer began: {cause}")
+    };
+    ModelError::new(ModelErrorKind::Connection, message)
+}
+
+/// Returns the start of a provider's text, on one line.
+pub(super) fn short(text: &str) -> String {
+    let words: Vec<_> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(ERROR_TEXT_CAP) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+fn is_page(content_type: &str, text: &str) -> bool {
+    let start = text.trim_start().get(..9).unwrap_or_default().to_ascii_lowercase();
+    content_type.contains("html") || start == "<!doctype" || start.starts_with("<html")
+}
+
+/// Picks the sentence out of an error body: `{"error": {"message": …}}`,
+/// `{"error": "…"}`, `{"message": …}`, `{"detail": …}` or any other.
+fn words(value: &Value) -> String {
+    let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
+    let spoken = ["message", "detail", "msg"]
+        .into_iter()
+        .find_map(|key| error.get(key).filter(|spoken| !spoken.is_null()))
+        .unwrap_or(error);
+    spoken.as_str().map_or_else(|| spoken.to_string(), str::to_owned)
+}
+
+fn kind(error: &Value) -> ModelErrorKind {
+    let status = ["code", "status", "status_code"].into_iter().find_map(|key| {
+        let value = error.get(key)?;
+        let number = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
+        u16::try_from(number).ok().filter(|status| (400..600).contains(status))
+    });
+    if let Some(status) = status {
+        return ModelErrorKind::of_status(status);
+    }
+    let names: String =
+        ["type", "code"].into_iter().filter_map(|key| error.get(key)?.as_str()).collect();
+    if names.contains("authentication") || names.contains("api_key") {
+        ModelErrorKind::Authentication
+    } else if names.contains("invalid_request") || names.contains("context_length") {
+        ModelErrorKind::Request
+    } else {
+        ModelErrorKind::Overloaded
+    }
+}
+
+fn is_refused(error: &reqwest::Error) -> bool {
+    causes(error)
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+fn deepest(error: &reqwest::Error) -> String {
+    causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |&cause| cause.source())
+}

@@ -1,0 +1,129 @@
+//! What the scripted model remembers of each unit's last request, so that the
+//! next one can be compared with it.
+//!
+//! Length and hash are kept for every unit, the bytes only for those that
+//! asked last: the hash finds a difference, the bytes say where it is.
+
+use std::collections::{HashMap, VecDeque};
+
+use blake3::Hash;
+
+use crate::event::UnitId;
+use crate::model::Asker;
+use crate::model::check::{Violation, check_continues, stem};
+
+/// Most bytes of requests that are kept. Enough for the units of a full pool
+/// with long conversations, too little to matter beside the conversations.
+const KEPT_BYTES: usize = 32 * 1024 * 1024;
+
+/// The last request of each unit.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    last: HashMap<UnitId, Last>,
+    /// Units with bytes, the one that asked longest ago first.
+    order: VecDeque<UnitId>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Last {
+    /// Of the stem: the body without its end.
+    length: usize,
+    hash: Hash,
+    body: Option<Vec<u8>>,
+}
+
+impl Memory {
+    /// Takes note of a request, after comparing it with the unit's last one.
+    /// The first turn of a unit starts afresh.
+    ///
+    /// # Errors
+    ///
+    /// The request does not start with the bytes of the one before.
+    pub(super) fn take(&mut self, asker: &Asker, body: Vec<u8>) -> Result<(), Violation> {
+        let last = self.forget(asker.unit).filter(|_| asker.turn > 1);
+        if let Some(last) = last {
+            last.check(&body)?;
+        }
+        self.remember(asker.unit, body);
+        Ok(())
+    }
+
+    fn forget(&mut self, unit: UnitId) -> Option<Last> {
+        let last = self.last.remove(&unit)?;
+        if let Some(body) = &last.body {
+            self.bytes -= body.len();
+            self.order.retain(|other| *other != unit);
+        }
+        Some(last)
+    }
+
+    fn remember(&mut self, unit: UnitId, body: Vec<u8>) {
+        let stem = stem(&body);
+        let (length, hash) = (stem.len(), blake3::hash(stem));
+        self.bytes += body.len();
+        self.order.push_back(unit);
+        self.last.insert(unit, Last { length, hash, body: Some(body) });
+        while self.bytes > KEPT_BYTES {
+            let oldest = self.order.pop_front().expect("kept bytes belong to a unit in the order");
+            let body = self.last.get_mut(&oldest).and_then(|last| last.body.take());
+            self.bytes -= body.map_or(0, |body| body.len());
+        }
+    }
+}
+
+impl Last {
+    fn check(&self, later: &[u8]) -> Result<(), Violation> {
+        match &self.body {
+            Some(earlier) => check_continues(earlier, later),
+            None if later.get(..self.length).map(blake3::hash) == Some(self.hash) => Ok(()),
+            None => Err(Violation::Parted {
+                at: self.length.min(later.len()),
+                earlier: "(no longer kept; the difference is at this byte or before it)".into(),
+                later: String::new(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asker(unit: u32, turn: u32) -> Asker {
+        Asker { unit: UnitId(unit), agent: "a".into(), description: "".into(), turn }
+    }
+
+    fn body(messages: &str) -> Vec<u8> {
+        format!(r#"{{"messages":[{messages}]}}"#).into_bytes()
+    }
+
+    #[test]
+    fn each_unit_goes_on_from_its_own_last_request() {
+        let mut memory = Memory::default();
+        assert_eq!(memory.take(&asker(1, 1), body("1")), Ok(()));
+        assert_eq!(memory.take(&asker(2, 1), body("2")), Ok(()));
+        assert_eq!(memory.take(&asker(1, 2), body("1,3")), Ok(()));
+        assert!(memory.take(&asker(2, 2), body("1,3")).is_err());
+    }
+
+    #[test]
+    fn a_first_turn_starts_afresh() {
+        let mut memory = Memory::default();
+        assert_eq!(memory.take(&asker(1, 1), body("1")), Ok(()));
+        assert_eq!(memory.take(&asker(1, 1), body("2")), Ok(()));
+        assert_eq!(memory.order.len(), 1);
+    }
+
+    #[test]
+    fn a_difference_is_found_after_the_bytes_are_gone() {
+        let mut memory = Memory::default();
+        let long = "1".repeat(KEPT_BYTES * 2 / 3);
+        assert_eq!(memory.take(&asker(1, 1), body(&long)), Ok(()));
+        assert_eq!(memory.take(&asker(2, 1), body(&long)), Ok(()));
+        assert!(memory.bytes <= KEPT_BYTES);
+        assert!(memory.take(&asker(1, 2), body("1")).is_err());
+        assert_eq!(memory.take(&asker(1, 1), body(&long)), Ok(()));
+        assert_eq!(memory.take(&asker(2, 2), body(&format!("{long},2"))), Ok(()));
+    }
+}
