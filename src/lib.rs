@@ -25,3 +25,7 @@ pub mod session;
 pub mod skill;
 pub mod slips;
 pub mod tool_name;
+// 3 line
+pub mod line;
+// 4 tool
+pub mod tool;

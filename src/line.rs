@@ -1,0 +1,210 @@
+//! A unit's only way to speak to the rest of the program.
+//!
+//! A [`Line`] carries [`UnitEvent`]s to the dispatcher. Some of them ask
+//! something and carry the channel for the answer; that is why they never leave
+//! the program: what leaves is [`crate::event::Event`].
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::branch::Branch;
+use crate::event::{NoticeLevel, Outcome, Piece, Replied, SlotPosition, UnitEnd, UnitId};
+use crate::message::{CallId, Output};
+
+/// Most messages that wait for the dispatcher. Units that say more have to
+/// wait: a flood of text in one unit must not become memory.
+pub const LINE_CAP: usize = 256;
+
+/// A message of a unit, with the unit's name.
+#[derive(Debug)]
+pub struct FromUnit {
+    /// Who speaks.
+    pub unit: UnitId,
+    /// What it says.
+    pub event: UnitEvent,
+}
+
+/// What a unit tells or asks the dispatcher.
+#[derive(Debug)]
+pub enum UnitEvent {
+    /// Its conversation got a user message.
+    Prompted {
+        /// The whole message.
+        text: Arc<str>,
+    },
+    /// It is about to send a request.
+    TurnStarted {
+        /// From 1.
+        turn: u32,
+    },
+    /// Its model writes.
+    Delta(Piece),
+    /// Its model answered.
+    Replied(Replied),
+    /// A call begins to run. The answer comes once the log holds this on disk,
+    /// if `synced` is there; a tool with side effects waits for it.
+    ToolStarted {
+        /// The call.
+        call: CallId,
+        /// The tool's own name.
+        tool: Arc<str>,
+        /// What the call is about.
+        subject: Arc<str>,
+        /// Answered after the log is on disk.
+        synced: Option<oneshot::Sender<()>>,
+    },
+    /// A call has its output.
+    ToolFinished {
+        /// The call.
+        call: CallId,
+        /// The tool's own name.
+        tool: Arc<str>,
+        /// What the model reads.
+        output: Arc<Output>,
+        /// How long it ran, in milliseconds.
+        took_ms: u64,
+    },
+    /// The guard refused a call.
+    Denied {
+        /// The call.
+        call: CallId,
+        /// The tool's own name.
+        tool: Arc<str>,
+        /// The arguments, as the model wrote them.
+        arguments: Arc<str>,
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// Something people should know.
+    Notice {
+        /// How much it matters.
+        level: NoticeLevel,
+        /// One sentence.
+        text: Arc<str>,
+    },
+    /// It declares children, all at once. The answer has one seat for each, in
+    /// order; no answer means that a cancel has begun.
+    Declare {
+        /// The call that wants them.
+        call: CallId,
+        /// The children, in declared order.
+        children: Vec<Child>,
+        /// Where the seats go.
+        reply: oneshot::Sender<Vec<Seat>>,
+    },
+    /// It has a permit and asks whether it may start. No answer means that it
+    /// never runs.
+    MayStart {
+        /// Where the leave goes.
+        reply: oneshot::Sender<()>,
+    },
+    /// It ended. The answer says what it had done by then.
+    Ended {
+        /// What became of it.
+        outcome: Outcome,
+        /// The file that holds its whole text.
+        output_file: Option<Arc<str>>,
+        /// Where the summary goes.
+        reply: oneshot::Sender<Arc<UnitEnd>>,
+    },
+    /// Its children have all ended and come back to it.
+    Join {
+        /// The children.
+        children: Vec<UnitId>,
+        /// Answered when its branch holds theirs.
+        reply: oneshot::Sender<()>,
+    },
+}
+
+/// A child that a unit declares.
+#[derive(Debug, Clone)]
+pub struct Child {
+    /// What it is for.
+    pub description: Arc<str>,
+    /// The agent definition it follows.
+    pub agent: Arc<str>,
+    /// Its place in the batch; `None` for a single call.
+    pub slot: Option<SlotPosition>,
+}
+
+/// What the dispatcher gives a declared unit.
+#[derive(Debug, Clone)]
+pub struct Seat {
+    /// Its name.
+    pub unit: UnitId,
+    /// Its branch.
+    pub branch: Branch,
+    /// Fires when the unit must stop.
+    pub cancel: CancellationToken,
+}
+
+/// A unit's own sender. A clone speaks for the same unit.
+#[derive(Debug, Clone)]
+pub struct Line {
+    unit: UnitId,
+    sender: mpsc::Sender<FromUnit>,
+}
+
+impl Line {
+    /// The line of `unit`.
+    #[must_use]
+    pub fn new(unit: UnitId, sender: mpsc::Sender<FromUnit>) -> Self {
+        Self { unit, sender }
+    }
+
+    /// Returns the line of another unit to the same dispatcher.
+    #[must_use]
+    pub fn of(&self, unit: UnitId) -> Self {
+        Self { unit, sender: self.sender.clone() }
+    }
+
+    /// Returns whose line it is.
+    #[must_use]
+    pub fn unit(&self) -> UnitId {
+        self.unit
+    }
+
+    /// Tells the dispatcher something.
+    pub async fn tell(&self, event: UnitEvent) {
+        // The dispatcher goes away only when the run is over, and then there
+        // is nobody left to tell.
+        let _ = self.sender.send(FromUnit { unit: self.unit, event }).await;
+    }
+
+    /// Asks whether this unit may start; `false` means never.
+    pub async fn may_start(&self) -> bool {
+        self.ask(|reply| UnitEvent::MayStart { reply }).await.is_some()
+    }
+
+    /// Declares children; `None` once a cancel has begun.
+    pub async fn declare(&self, call: CallId, children: Vec<Child>) -> Option<Vec<Seat>> {
+        self.ask(|reply| UnitEvent::Declare { call, children, reply }).await
+    }
+
+    /// Reports the end of this unit and returns what it had done by then.
+    pub async fn ended(
+        &self,
+        outcome: Outcome,
+        output_file: Option<Arc<str>>,
+    ) -> Option<Arc<UnitEnd>> {
+        self.ask(|reply| UnitEvent::Ended { outcome, output_file, reply }).await
+    }
+
+    /// Takes the branches of its ended children into this unit's own.
+    pub async fn join(&self, children: Vec<UnitId>) {
+        // No answer means that the run is over; then nobody looks at branches.
+        let _ = self.ask(|reply| UnitEvent::Join { children, reply }).await;
+    }
+
+    /// Asks, and waits for the answer; `None` if the question was dropped.
+    pub async fn ask<T>(
+        &self,
+        question: impl FnOnce(oneshot::Sender<T>) -> UnitEvent,
+    ) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(question(reply)).await;
+        answer.await.ok()
+    }
+}

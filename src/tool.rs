@@ -1,0 +1,152 @@
+//! Tools: what a model can do besides talk.
+//!
+//! A tool takes parsed arguments and a [`ToolContext`] and gives one
+//! [`Output`]. It knows nothing of turns, batches or permissions: the agent
+//! loop asks the guard first and pairs every call with its output.
+
+pub mod agent;
+pub mod arguments;
+pub mod bash;
+pub mod blocking;
+pub mod bound;
+pub mod edit;
+pub mod files;
+pub mod glob;
+pub mod grep;
+pub mod read;
+pub mod registry;
+pub mod regular;
+pub mod replace;
+pub mod skill;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod todo;
+pub mod walk;
+pub mod write;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+
+use crate::guard::Searches;
+use crate::line::Line;
+use crate::message::{CallId, Output, ToolSchema};
+use crate::session::Spill;
+use crate::skill::Skills;
+
+pub use agent::{AgentCall, Known, Task};
+pub use registry::Registry;
+
+pub use crate::guard::Effect;
+
+/// Most characters of a tool's output that reach the model. About 4,000
+/// tokens: enough for a failing test run, too little to crowd out the
+/// conversation.
+pub const OUTPUT_CAP: usize = 16_000;
+
+/// Most characters of an Agent call's or a skill's output. More than any other
+/// tool's: it stands for the work of many turns, and nobody can call it again
+/// for the rest.
+pub const AGENT_OUTPUT_CAP: usize = 64_000;
+
+/// Something a model can call.
+pub trait Tool: Send + Sync {
+    /// Returns the name, the description and the arguments' schema.
+    fn schema(&self) -> ToolSchema;
+
+    /// Returns what the tool does to the world, for the guard, the log and the
+    /// order of calls.
+    fn effect(&self) -> Effect;
+
+    /// Returns in a few words what a call is about: a path, a command. The
+    /// text comes from the model, so it may be anything.
+    fn subject(&self, arguments: &Value) -> String;
+
+    /// Runs one call.
+    ///
+    /// # Errors
+    ///
+    /// An error that the model can act on becomes the call's output.
+    fn run<'a>(
+        &'a self,
+        context: &'a ToolContext,
+        call: &'a CallId,
+        arguments: Value,
+    ) -> BoxFuture<'a, Result<Output, ToolError>>;
+}
+
+/// What a call may use.
+pub struct ToolContext {
+    /// Speaks for the unit that made the call.
+    pub line: Line,
+    /// Fires when the unit must stop.
+    pub cancel: CancellationToken,
+    /// Where files are.
+    pub workspace: Arc<Workspace>,
+    /// What this unit has seen of files.
+    pub seen: files::Seen,
+    /// The skills that can be used.
+    pub skills: Arc<Skills>,
+    /// Starts other units on this unit's behalf.
+    pub delegate: Arc<dyn Delegate>,
+}
+
+/// Where tools work; one for the whole run.
+#[derive(Debug)]
+pub struct Workspace {
+    /// The working directory; relative paths start here.
+    pub root: std::path::PathBuf,
+    /// Other directories that may be edited.
+    pub added: Vec<std::path::PathBuf>,
+    /// Takes what is too long for an output.
+    pub spill: Spill,
+    /// Locks and hashes of the files units work on.
+    pub files: files::Files,
+    /// What rules keep out of searches.
+    pub searches: Searches,
+    /// Environment variables that hold keys; commands never see them.
+    pub secret_variables: Vec<String>,
+}
+
+/// Starts units for a tool. Declared here and implemented above, because tools
+/// need agents and agents need tools.
+pub trait Delegate: Send + Sync {
+    /// Runs what `agent` asks for and returns the one output of `call`.
+    fn delegate<'a>(
+        &'a self,
+        call: &'a CallId,
+        agent: AgentCall,
+    ) -> BoxFuture<'a, Result<Output, ToolError>>;
+
+    /// Returns what a call of this unit may name.
+    fn known(&self) -> Known;
+}
+
+/// Why a tool call produced no output.
+#[derive(Debug, Error)]
+pub enum ToolError {
+    /// The model asked for something it can fix: the message becomes the
+    /// output.
+    #[error("{message}")]
+    TellModel {
+        /// What is wrong and what to do instead.
+        message: String,
+    },
+    /// The call was cancelled while it ran.
+    #[error("cancelled after {:.1} s", .after.as_secs_f32())]
+    Cancelled {
+        /// How long it had run.
+        after: Duration,
+    },
+}
+
+impl ToolError {
+    /// An error the model can act on.
+    pub fn tell(message: impl Into<String>) -> Self {
+        Self::TellModel { message: message.into() }
+    }
+}

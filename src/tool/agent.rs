@@ -1,0 +1,416 @@
+//! The Agent tool: the call that fans out.
+//!
+//! This file parses a call into a value that is always runnable; whoever
+//! implements [`Delegate`](super::Delegate) runs it. What is wrong with a call
+//! is an error text for the model, in the words of `fixtures.json`.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value};
+
+use super::bound::short_name;
+use super::{Effect, Tool, ToolContext, ToolError, arguments};
+use crate::message::{CallId, Output, ToolSchema};
+
+const BOTH_SHAPES: &str = "Provide either tasks[] (batch form) or \
+    description+prompt+subagent_type (single-task form), not both.";
+const NEITHER_SHAPE: &str = "Parameters missing: provide tasks[] (batch form) or \
+    description+prompt+subagent_type (single-task form).";
+
+/// Most slots of one batch: past this a call is more likely a mistake of the
+/// model than a plan, and its arguments alone are many megabytes.
+pub const BATCH_CAP: usize = 100_000;
+
+/// The parameters of a task, in the order in which the model is told of them.
+const TASK_PARAMETERS: [&str; 7] =
+    ["description", "prompt", "subagent_type", "model", "max_turns", "timeout_s", "tools"];
+
+/// A parsed Agent call. A value of this type is always runnable.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AgentCall {
+    /// No `subagent_type`: the caller wants its own conversation continued.
+    Fork {
+        /// What it is for, in a few words.
+        description: Arc<str>,
+        /// What the continuation shall do.
+        prompt: Arc<str>,
+    },
+    /// One agent.
+    One(Task),
+    /// At least one slot.
+    Batch(Vec<Task>),
+}
+
+/// What one agent is asked to do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    /// What it is for, in a few words.
+    pub description: Arc<str>,
+    /// The whole task.
+    pub prompt: Arc<str>,
+    /// The agent definition it follows, by its own name.
+    pub agent: Arc<str>,
+    /// The model to use instead of the definition's.
+    pub model: Option<Arc<str>>,
+    /// Most turns, instead of the definition's or the configured number.
+    pub max_turns: Option<u32>,
+    /// Most time from its start, instead of the configured one.
+    pub timeout: Option<Duration>,
+    /// The only tools it gets, of those its definition allows.
+    pub tools: Option<Vec<String>>,
+}
+
+/// What a call may name.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// The agent definitions, in order.
+    pub agents: Vec<String>,
+    /// The tools, in order.
+    pub tools: Vec<String>,
+}
+
+impl Known {
+    fn agent(&self, name: &str) -> Option<&String> {
+        self.agents.iter().find(|known| known.eq_ignore_ascii_case(name))
+    }
+
+    fn tool(&self, name: &str) -> Option<&String> {
+        self.tools.iter().find(|known| known.eq_ignore_ascii_case(name))
+    }
+}
+
+impl AgentCall {
+    /// Parses the arguments of a call.
+    ///
+    /// # Errors
+    ///
+    /// The error is the text the model gets.
+    pub fn parse(arguments: &Value, known: &Known) -> Result<Self, String> {
+        let Value::Object(fields) = arguments else {
+            return Err(NEITHER_SHAPE.to_owned());
+        };
+        let single = ["description", "prompt", "subagent_type"]
+            .iter()
+            .any(|name| fields.get(*name).is_some_and(|value| !value.is_null()));
+        match fields.get("tasks").filter(|tasks| !tasks.is_null()) {
+            Some(_) if single => Err(BOTH_SHAPES.to_owned()),
+            Some(Value::Array(tasks)) if tasks.is_empty() => Err(NEITHER_SHAPE.to_owned()),
+            Some(Value::Array(tasks)) => parse_batch(fields, tasks, known),
+            Some(_) => Err("Parameter \"tasks\" must be an array of task objects.".to_owned()),
+            None if single => parse_single(fields, known),
+            None => Err(NEITHER_SHAPE.to_owned()),
+        }
+    }
+}
+
+fn parse_batch(
+    fields: &Map<String, Value>,
+    tasks: &[Value],
+    known: &Known,
+) -> Result<AgentCall, String> {
+    if tasks.len() > BATCH_CAP {
+        return Err(format!(
+            "Parameter \"tasks\" has {} entries; at most {BATCH_CAP} run in one call.",
+            tasks.len()
+        ));
+    }
+    refuse_unknown(fields, &["tasks"], "")?;
+    tasks
+        .iter()
+        .enumerate()
+        .map(|(index, task)| {
+            let place = format!(" in tasks[{index}]");
+            let Value::Object(fields) = task else {
+                return Err(format!("Entry tasks[{index}] must be a task object."));
+            };
+            let (description, prompt) = parse_words(fields, &place)?;
+            let agent = optional_text(fields, "subagent_type", &place)?.ok_or_else(|| {
+                format!("Parameter \"subagent_type\"{place} is required in batch mode.")
+            })?;
+            parse_task(fields, TaskWords { description, prompt, agent }, &place, known)
+        })
+        .collect::<Result<_, _>>()
+        .map(AgentCall::Batch)
+}
+
+fn parse_single(fields: &Map<String, Value>, known: &Known) -> Result<AgentCall, String> {
+    let (description, prompt) = parse_words(fields, "")?;
+    match optional_text(fields, "subagent_type", "")? {
+        Some(agent) => {
+            let words = TaskWords { description, prompt, agent };
+            parse_task(fields, words, "", known).map(AgentCall::One)
+        }
+        None => Ok(AgentCall::Fork { description: description.into(), prompt: prompt.into() }),
+    }
+}
+
+/// The required parameters of a task.
+struct TaskWords<'a> {
+    description: &'a str,
+    prompt: &'a str,
+    agent: &'a str,
+}
+
+fn parse_words<'a>(
+    fields: &'a Map<String, Value>,
+    place: &str,
+) -> Result<(&'a str, &'a str), String> {
+    Ok((required_text(fields, "description", place)?, required_text(fields, "prompt", place)?))
+}
+
+fn parse_task(
+    fields: &Map<String, Value>,
+    words: TaskWords<'_>,
+    place: &str,
+    known: &Known,
+) -> Result<Task, String> {
+    let agent = known.agent(words.agent).ok_or_else(|| {
+        let available = known.agents.join(", ");
+        let name = short_name(words.agent);
+        format!("Subagent \"{name}\"{place} not found. Available subagents: {available}")
+    })?;
+    let max_turns = positive(fields, "max_turns", place)?.map(|turns| turns.ceil() as u32);
+    let timeout = match positive(fields, "timeout_s", place)? {
+        Some(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
+            format!("Parameter \"timeout_s\"{place} is more seconds than there are.")
+        })?),
+        None => None,
+    };
+    let tools = parse_tools(fields, place, known)?;
+    refuse_unknown(fields, &TASK_PARAMETERS, place)?;
+    Ok(Task {
+        description: words.description.into(),
+        prompt: words.prompt.into(),
+        agent: agent.as_str().into(),
+        model: optional_text(fields, "model", place)?.map(Into::into),
+        max_turns,
+        timeout,
+        tools,
+    })
+}
+
+fn parse_tools(
+    fields: &Map<String, Value>,
+    place: &str,
+    known: &Known,
+) -> Result<Option<Vec<String>>, String> {
+    let malformed = || format!("Parameter \"tools\"{place} must be an array of tool names.");
+    let names = match fields.get("tools") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Array(names)) => names,
+        Some(_) => return Err(malformed()),
+    };
+    names
+        .iter()
+        .map(|name| {
+            let name = name.as_str().ok_or_else(malformed)?;
+            known.tool(name).cloned().ok_or_else(|| {
+                let name = short_name(name);
+                let available = known.tools.join(", ");
+                format!("Tool \"{name}\"{place} not found. Available tools: {available}")
+            })
+        })
+        .collect::<Result<_, _>>()
+        .map(Some)
+}
+
+fn required_text<'a>(
+    fields: &'a Map<String, Value>,
+    name: &str,
+    place: &str,
+) -> Result<&'a str, String> {
+    match fields.get(name) {
+        Some(Value::String(text)) if !text.trim().is_empty() => Ok(text),
+        Some(_) | None => Err(format!("Parameter \"{name}\"{place} must be a non-empty string.")),
+    }
+}
+
+fn optional_text<'a>(
+    fields: &'a Map<String, Value>,
+    name: &str,
+    place: &str,
+) -> Result<Option<&'a str>, String> {
+    match fields.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(_) => required_text(fields, name, place).map(|text| Some(text.trim())),
+    }
+}
+
+fn positive(fields: &Map<String, Value>, name: &str, place: &str) -> Result<Option<f64>, String> {
+    let number = match fields.get(name) {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Number(number)) => number.as_f64(),
+        // Some models quote every scalar.
+        Some(Value::String(text)) => text.trim().parse().ok(),
+        Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => None,
+    };
+    match number.filter(|number| *number > 0.0 && number.is_finite()) {
+        Some(number) => Ok(Some(number)),
+        None => Err(format!("Parameter \"{name}\"{place} must be a number above 0.")),
+    }
+}
+
+/// Refuses parameters that would change what the task means and that nothing
+/// here acts on. An empty value asks for nothing, so it passes.
+fn refuse_unknown(fields: &Map<String, Value>, known: &[&str], place: &str) -> Result<(), String> {
+    for (name, value) in fields {
+        let empty = match value {
+            Value::Null => true,
+            Value::Bool(on) => !on,
+            Value::String(text) => text.is_empty(),
+            Value::Number(_) | Value::Array(_) | Value::Object(_) => false,
+        };
+        if !empty && !known.contains(&name.as_str()) {
+            let known = known.join(", ");
+            return Err(format!(
+                "Parameter \"{name}\"{place} is not known. Known parameters: {known}."
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The tool itself; it knows the definitions only to describe them.
+pub struct Agent {
+    description: String,
+}
+
+impl Agent {
+    /// The tool that offers `agents`, each with its name and what it is for.
+    pub fn new<'a>(agents: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut description = include_str!("../../prompts/tools/agent.md").trim_end().to_owned();
+        for (name, purpose) in agents {
+            write!(description, "\n- `{name}`: {purpose}").expect("a string takes any text");
+        }
+        Self { description }
+    }
+}
+
+impl Tool for Agent {
+    fn schema(&self) -> ToolSchema {
+        let parameters = include_str!("../../prompts/tools/agent.json");
+        arguments::schema("Agent", &self.description, parameters)
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Delegates
+    }
+
+    fn subject(&self, arguments: &Value) -> String {
+        match arguments["tasks"].as_array() {
+            Some(tasks) if tasks.len() == 1 => "1 task".to_owned(),
+            Some(tasks) => format!("{} tasks", tasks.len()),
+            None => arguments::subject(arguments, "description"),
+        }
+    }
+
+    fn run<'a>(
+        &'a self,
+        context: &'a ToolContext,
+        call: &'a CallId,
+        arguments: Value,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
+        Box::pin(async move {
+            let known = context.delegate.known();
+            let parsed = AgentCall::parse(&arguments, &known).map_err(ToolError::tell)?;
+            // The arguments of ten thousand tasks are megabytes.
+            drop(arguments);
+            context.delegate.delegate(call, parsed).await
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn known() -> Known {
+        Known {
+            agents: vec!["file-search".to_owned(), "code-review".to_owned()],
+            tools: vec!["Read".to_owned(), "Grep".to_owned()],
+        }
+    }
+
+    #[track_caller]
+    fn check(arguments: &Value, expected: &str) {
+        assert_eq!(AgentCall::parse(arguments, &known()), Err(expected.to_owned()));
+    }
+
+    #[test]
+    fn every_row_of_the_fixture_gives_its_message() {
+        let fixtures: Value =
+            serde_json::from_str(include_str!("../../tests/fixtures/fixtures.json")).unwrap();
+        let rows = fixtures["batch_validation"].as_array().unwrap();
+        assert_eq!(rows.len(), 9);
+        for row in rows {
+            let error = AgentCall::parse(&row["params"], &known()).err();
+            assert_eq!(error.as_deref(), row["error"].as_str(), "{}", row["params"]);
+        }
+    }
+
+    #[test]
+    fn wrong_types_are_told_and_never_crash() {
+        check(&json!("oops"), NEITHER_SHAPE);
+        check(&json!({"tasks": "oops"}), "Parameter \"tasks\" must be an array of task objects.");
+        check(&json!({"tasks": ["oops"]}), "Entry tasks[0] must be a task object.");
+        check(
+            &json!({"description": 3, "prompt": "p", "subagent_type": "code-review"}),
+            "Parameter \"description\" must be a non-empty string.",
+        );
+        check(
+            &json!({"tasks": [{"description": "d", "prompt": "p", "subagent_type": 7}]}),
+            "Parameter \"subagent_type\" in tasks[0] must be a non-empty string.",
+        );
+    }
+
+    #[test]
+    fn options_are_checked_by_name_and_place() {
+        let task = |extra: Value| {
+            let mut task =
+                json!({"description": "d", "prompt": "p", "subagent_type": "code-review"});
+            task.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            json!({"tasks": [task]})
+        };
+        check(
+            &task(json!({"max_turns": 0})),
+            "Parameter \"max_turns\" in tasks[0] must be a number above 0.",
+        );
+        check(
+            &task(json!({"timeout_s": "soon"})),
+            "Parameter \"timeout_s\" in tasks[0] must be a number above 0.",
+        );
+        check(
+            &task(json!({"tools": ["Fly"]})),
+            "Tool \"Fly\" in tasks[0] not found. Available tools: Read, Grep",
+        );
+        check(
+            &task(json!({"isolation": "worktree"})),
+            "Parameter \"isolation\" in tasks[0] is not known. Known parameters: description, \
+             prompt, subagent_type, model, max_turns, timeout_s, tools.",
+        );
+        assert!(AgentCall::parse(&task(json!({"run_in_background": false})), &known()).is_ok());
+    }
+
+    #[test]
+    fn a_whole_task_is_parsed_with_the_definitions_own_names() {
+        let arguments = json!({
+            "description": "d", "prompt": "p", "subagent_type": "CODE-Review", "model": "m",
+            "max_turns": "3", "timeout_s": 1.5, "tools": ["read"],
+        });
+        let task = Task {
+            description: "d".into(),
+            prompt: "p".into(),
+            agent: "code-review".into(),
+            model: Some("m".into()),
+            max_turns: Some(3),
+            timeout: Some(Duration::from_millis(1_500)),
+            tools: Some(vec!["Read".to_owned()]),
+        };
+        assert_eq!(AgentCall::parse(&arguments, &known()), Ok(AgentCall::One(task)));
+    }
+}

@@ -1,0 +1,364 @@
+//! The Bash tool: one command in a shell of its own.
+//!
+//! The command runs in its own process group, so that ending it ends all it
+//! started. `process` owns the group and its output, `capture` bounds what is
+//! kept of it. Whether a command may run at all is the guard's decision.
+
+mod capture;
+mod process;
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::message::{CallId, Output, ToolSchema};
+
+use super::arguments;
+use super::blocking::cancelled;
+use super::{Effect, Tool, ToolContext, ToolError};
+
+use capture::Capture;
+use process::{Ending, Process};
+
+/// How long a command may run unless the call says otherwise.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long a command may run at most: a unit that waits longer looks dead.
+pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Most output of one command, in bytes. A log that is longer is a command run
+/// wild: past this it would only fill the disk and keep a processor busy.
+pub const TOTAL_CAP: u64 = 64 * 1024 * 1024;
+
+/// Runs commands.
+#[derive(Debug, Clone, Copy)]
+pub struct Bash;
+
+const PARAMETERS: &str = r#"{"type":"object","properties":{
+    "command":{"type":"string","description":"The command."},
+    "timeout":{"type":"integer","minimum":1,"maximum":600000,"description":"Milliseconds after which it is ended; 120000 if left out."},
+    "description":{"type":"string","description":"What it does, in five to ten words."}
+    },"required":["command"]}"#;
+
+impl Tool for Bash {
+    fn schema(&self) -> ToolSchema {
+        arguments::schema("Bash", include_str!("../../prompts/tools/bash.md"), PARAMETERS)
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Executes
+    }
+
+    fn subject(&self, arguments: &Value) -> String {
+        arguments::subject(arguments, "command")
+    }
+
+    fn run<'a>(
+        &'a self,
+        context: &'a ToolContext,
+        call: &'a CallId,
+        arguments: Value,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
+        Box::pin(async move {
+            let wanted = Wanted::parse(arguments)?;
+            let started = Instant::now();
+            let name = format!("bash-{}-{call}", context.line.unit());
+            let mut capture = Capture::new(&context.workspace.spill, name);
+            let not_run =
+                |error| ToolError::tell(format!("The command could not be run: {error}."));
+            let mut process =
+                Process::start(&context.workspace, &wanted.command).map_err(not_run)?;
+            let ending = process
+                .watch(wanted.timeout, &context.cancel, &mut capture)
+                .await
+                .map_err(not_run)?;
+            match output(&ending, wanted.timeout, capture) {
+                Some(output) => Ok(output),
+                None => Err(cancelled(started.elapsed())),
+            }
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Raw {
+    #[serde(default)]
+    command: Value,
+    #[serde(default)]
+    timeout: Value,
+}
+
+struct Wanted {
+    command: String,
+    timeout: Duration,
+}
+
+impl Wanted {
+    fn parse(arguments: Value) -> Result<Self, ToolError> {
+        let raw: Raw = arguments::parse(arguments)?;
+        let command = arguments::text("command", raw.command)?;
+        let timeout = match arguments::optional_number("timeout", &raw.timeout)? {
+            None => DEFAULT_TIMEOUT,
+            Some(0) => return Err(arguments::wrong("timeout", "1 or more milliseconds")),
+            // More is cut, not refused: the output says when time was up.
+            Some(number) => Duration::from_millis(number).min(LONGEST_TIMEOUT),
+        };
+        Ok(Self { command, timeout })
+    }
+}
+
+/// Returns what the model reads; `None` for a cancelled command.
+fn output(ending: &Ending, timeout: Duration, capture: Capture<'_>) -> Option<Output> {
+    let (last_words, is_error) = match ending {
+        Ending::Cancelled => return None,
+        Ending::TimedOut => {
+            let after = timeout.as_secs_f64();
+            (
+                format!("[Timed out after {after} s; the command and all it started were ended.]"),
+                true,
+            )
+        }
+        Ending::TooMuch => {
+            let most = TOTAL_CAP / 1024 / 1024;
+            let words = format!(
+                "[More than {most} MiB of output; the command and all it started were ended.]"
+            );
+            (words, true)
+        }
+        Ending::Exited { status, left_behind } => {
+            (exit_words(*status, *left_behind), !status.success())
+        }
+    };
+    Some(Output { text: capture.finish(&last_words), is_error })
+}
+
+fn exit_words(status: ExitStatus, left_behind: Option<i32>) -> String {
+    let left_behind = left_behind.map_or(String::new(), |group| {
+        format!(
+            "[The shell has ended; what it started in the background holds its output and goes on \
+             running as process group {group}. Its further output is lost: send it to a file.]\n"
+        )
+    });
+    match (status.code(), status.signal()) {
+        (Some(0), _) => left_behind.trim_end().to_owned(),
+        (Some(code), _) => format!("{left_behind}exit code {code}"),
+        (None, Some(signal)) => format!("{left_behind}killed by signal {signal}"),
+        (None, None) => format!("{left_behind}ended in an unknown way"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{BufRead, BufReader, Read};
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::tool::OUTPUT_CAP;
+    use crate::tool::testing::{Place, call};
+
+    async fn check(command: &str, expected: Result<&str, &str>) {
+        let result = Place::new().call(&Bash, json!({"command": command})).await;
+        assert_eq!(result, expected.map(str::to_owned).map_err(str::to_owned));
+    }
+
+    #[tokio::test]
+    async fn both_outputs_arrive_in_the_order_of_writing() {
+        let command = "for n in 1 2 3; do echo out $n; echo err $n >&2; done";
+        check(command, Ok("out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n")).await;
+        check("true", Ok("(no output)")).await;
+        check("printf 'caf\\351'", Ok("caf\u{FFFD}")).await;
+    }
+
+    #[tokio::test]
+    async fn a_command_that_fails_says_how_at_the_end() {
+        check("echo a; exit 3", Err("a\nexit code 3")).await;
+        check("printf a; false", Err("a\nexit code 1")).await;
+        check("kill -9 $$", Err("killed by signal 9")).await;
+        check("-x", Err("bash: line 1: -x: command not found\nexit code 127")).await;
+    }
+
+    #[tokio::test]
+    async fn a_command_runs_in_the_working_directory_without_input_and_without_keys() {
+        let place = Place::new();
+        let text = place.call(&Bash, json!({"command": "pwd; cat; echo end"})).await.unwrap();
+        assert_eq!(text, format!("{}\nend\n", place.root().display()));
+        let [secret] = &place.workspace.secret_variables[..] else { panic!("one variable") };
+        assert!(std::env::var(secret).is_ok(), "this test must run under cargo");
+        let text = place.call(&Bash, json!({"command": format!("echo ${{{secret}-unset}}")})).await;
+        assert_eq!(text.as_deref(), Ok("unset\n"));
+    }
+
+    #[tokio::test]
+    async fn a_command_has_a_process_group_of_its_own() {
+        let command = "read -r _ _ _ _ group _ </proc/$$/stat; test $group = $$";
+        check(command, Ok("(no output)")).await;
+    }
+
+    #[tokio::test]
+    async fn long_output_is_cut_and_the_file_it_names_has_all_of_it() {
+        let place = Place::new();
+        let text = place.call(&Bash, json!({"command": "seq 100000"})).await.unwrap();
+        let path = place.workspace.spill.directory.join("bash-main-call_1.txt");
+        let all: String = (1..=100_000).map(|number| format!("{number}\n")).collect();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), all);
+        assert!(text.starts_with("1\n2\n") && text.ends_with("99999\n100000\n"));
+        assert!(text.contains(&format!("the whole text is in {}", path.display())));
+        assert!(text.chars().count() <= OUTPUT_CAP);
+    }
+
+    #[tokio::test]
+    async fn a_command_that_never_stops_printing_is_ended() {
+        let refused = Place::new().call(&Bash, json!({"command": "yes"})).await.unwrap_err();
+        let expected = "[More than 64 MiB of output; the command and all it started were ended.]";
+        assert!(refused.ends_with(expected));
+        assert!(refused.chars().count() <= OUTPUT_CAP);
+    }
+
+    /// A pipe that everything a command starts holds open: it ends when the
+    /// last of them is gone.
+    struct Life {
+        place: Arc<Place>,
+        reader: BufReader<File>,
+    }
+
+    impl Life {
+        /// Starts `setup; command` with the pipe in place, and waits until the
+        /// setup is done.
+        async fn of(
+            (setup, command): (&str, &str),
+            timeout: u64,
+        ) -> (Self, tokio::task::JoinHandle<Result<String, String>>) {
+            let place = Arc::new(Place::new());
+            let pipe = place.path("life");
+            nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+            let arguments = json!({
+                "command": format!("exec 9>life; {setup} echo before; echo ready >&9; {command}"),
+                "timeout": timeout,
+            });
+            let caller = Arc::clone(&place);
+            let result = tokio::spawn(async move { call(&Bash, &caller.context, arguments).await });
+            let reader = tokio::task::spawn_blocking(move || {
+                let mut reader = BufReader::new(File::open(pipe).unwrap());
+                let mut line = String::new();
+                reader.read_line(&mut line).unwrap();
+                assert_eq!(line, "ready\n");
+                reader
+            });
+            let reader = reader.await.unwrap();
+            (Self { place, reader }, result)
+        }
+
+        /// Returns once every process is gone.
+        async fn ends(mut self) {
+            let end = tokio::task::spawn_blocking(move || self.reader.read_to_end(&mut Vec::new()));
+            end.await.unwrap().unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cancel_ends_the_command_and_all_it_started() {
+        for command in [
+            ("", "sleep 1000 & sleep 1000"),
+            ("trap '' TERM;", "sleep 1000 & while :; do sleep 1000; done"),
+            ("", "exec >&- 2>&-; sleep 1000"),
+            ("", "kill -STOP $$"),
+        ] {
+            let (life, result) = Life::of(command, 600_000).await;
+            life.place.context.cancel.cancel();
+            let refused = result.await.unwrap().unwrap_err();
+            assert!(refused.starts_with("cancelled after "), "{refused}");
+            life.ends().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_command_may_clean_up_when_it_is_cancelled() {
+        let (life, result) =
+            Life::of(("trap 'echo bye >&9; exit' TERM;", "sleep 1000 & wait"), 600_000).await;
+        life.place.context.cancel.cancel();
+        result.await.unwrap().unwrap_err();
+        let mut reader = life.reader;
+        let words = tokio::task::spawn_blocking(move || {
+            let mut words = String::new();
+            reader.read_to_string(&mut words).map(|_| words)
+        });
+        assert_eq!(words.await.unwrap().unwrap(), "bye\n");
+    }
+
+    #[tokio::test]
+    async fn a_timeout_ends_the_command_and_keeps_its_output() {
+        let (life, result) = Life::of(("", "sleep 1000 & sleep 1000"), 2_000).await;
+        let expected = "before\n[Timed out after 2 s; the command and all it started were ended.]";
+        assert_eq!(result.await.unwrap().unwrap_err(), expected);
+        life.ends().await;
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_dropped_ends_the_command_and_all_it_started() {
+        let (life, result) = Life::of(("", "sleep 1000 & sleep 1000"), 600_000).await;
+        result.abort();
+        assert!(result.await.unwrap_err().is_cancelled());
+        life.ends().await;
+    }
+
+    #[tokio::test]
+    async fn what_stays_in_the_background_does_not_hold_up_the_call() {
+        let (life, result) = Life::of(("", "sleep 1000 & echo $$"), 600_000).await;
+        let text = result.await.unwrap().unwrap();
+        let group: i32 = text.lines().nth(1).unwrap().parse().unwrap();
+        let expected = format!(
+            "before\n{group}\n[The shell has ended; what it started in the background holds its \
+             output and goes on running as process group {group}. Its further output is lost: \
+             send it to a file.]"
+        );
+        assert_eq!(text, expected);
+        nix::sys::signal::killpg(nix::unistd::Pid::from_raw(group), nix::sys::signal::SIGKILL)
+            .unwrap();
+        life.ends().await;
+    }
+
+    #[tokio::test]
+    async fn what_stays_in_the_background_with_its_own_output_is_left_alone() {
+        let (life, result) = Life::of(("", "sleep 1000 >/dev/null 2>&1 & echo $$"), 600_000).await;
+        let text = result.await.unwrap().unwrap();
+        let group: i32 = text.strip_prefix("before\n").unwrap().trim_end().parse().unwrap();
+        nix::sys::signal::killpg(nix::unistd::Pid::from_raw(group), nix::sys::signal::SIGKILL)
+            .unwrap();
+        life.ends().await;
+    }
+
+    #[test]
+    fn a_timeout_is_bounded_and_has_a_default() {
+        let timeout = |value: Value| {
+            let wanted = Wanted::parse(json!({"command": "x", "timeout": value}));
+            wanted.map(|wanted| wanted.timeout).map_err(|error| error.to_string())
+        };
+        assert_eq!(timeout(Value::Null), Ok(DEFAULT_TIMEOUT));
+        assert_eq!(timeout(json!("1500")), Ok(Duration::from_millis(1_500)));
+        assert_eq!(timeout(json!(9_999_999)), Ok(LONGEST_TIMEOUT));
+        let expected = "Parameter \"timeout\" must be 1 or more milliseconds.";
+        assert_eq!(timeout(json!(0)), Err(expected.to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_command_that_cannot_be_run_is_refused_in_words() {
+        let place = Place::new();
+        let refused = place.call(&Bash, json!({})).await.unwrap_err();
+        assert_eq!(refused, "Parameter \"command\" must be a non-empty string.");
+        let refused = place.call(&Bash, json!({"command": "a\0b"})).await.unwrap_err();
+        assert!(refused.starts_with("The command could not be run: "), "{refused}");
+    }
+
+    #[test]
+    fn a_subject_is_the_first_line() {
+        assert_eq!(Bash.subject(&json!({"command": "cd a &&\n  ls"})), "cd a &&");
+    }
+}

@@ -1,0 +1,103 @@
+//! Walks through a file line by line, in little memory however long they are.
+
+use std::io::{self, BufRead, BufReader};
+
+use crate::tool::blocking::StoppableFile;
+use crate::tool::bound::is_continuation;
+use crate::tool::files::Start;
+
+/// Most characters of a line that are shown: a minified file is one line.
+pub const LINE_CAP: usize = 2_000;
+
+/// A file with a NUL within this many bytes is binary; git looks as far.
+const BINARY_LOOK: usize = 8_000;
+
+/// How much is read at a time.
+const BUFFER: usize = 64 * 1024;
+
+/// One line of a file.
+pub(super) struct Line {
+    /// Its first bytes, without the line feed.
+    pub(super) kept: Vec<u8>,
+    /// How many characters follow those.
+    pub(super) dropped: u64,
+    /// Whether a line feed ends it.
+    pub(super) ended: bool,
+}
+
+/// Which part of a line is wanted.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Keep {
+    Nothing,
+    /// Up to [`LINE_CAP`] characters.
+    Start,
+}
+
+/// Walks through a file line by line and hashes what it passes.
+pub(super) struct Lines<'a> {
+    reader: BufReader<StoppableFile<'a>>,
+    hasher: blake3::Hasher,
+    pub(super) position: u64,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(file: StoppableFile<'a>) -> Self {
+        let reader = BufReader::with_capacity(BUFFER, file);
+        Self { reader, hasher: blake3::Hasher::new(), position: 0 }
+    }
+
+    pub(super) fn look_binary(&mut self) -> io::Result<bool> {
+        let buffer = self.reader.fill_buf()?;
+        Ok(buffer[..buffer.len().min(BINARY_LOOK)].contains(&0))
+    }
+
+    pub(super) fn at_end(&mut self) -> io::Result<bool> {
+        Ok(self.reader.fill_buf()?.is_empty())
+    }
+
+    pub(super) fn hash(&self) -> blake3::Hash {
+        self.hasher.finalize()
+    }
+
+    pub(super) fn start(&self) -> Start {
+        Start { bytes: self.position, hash: self.hash() }
+    }
+
+    pub(super) fn next(&mut self, keep: Keep) -> io::Result<Option<Line>> {
+        let mut line = Line { kept: Vec::new(), dropped: 0, ended: false };
+        let mut characters = 0;
+        let mut any = false;
+        while !line.ended {
+            let buffer = self.reader.fill_buf()?;
+            if buffer.is_empty() {
+                return Ok(any.then_some(line));
+            }
+            let end = buffer.iter().position(|&byte| byte == b'\n');
+            let length = end.map_or(buffer.len(), |at| at + 1);
+            if keep == Keep::Start {
+                line.push(&buffer[..end.unwrap_or(length)], &mut characters);
+            }
+            self.hasher.update(&buffer[..length]);
+            self.reader.consume(length);
+            self.position += u64::try_from(length).expect("a length fits 64 bits");
+            line.ended = end.is_some();
+            any = true;
+        }
+        Ok(Some(line))
+    }
+}
+
+impl Line {
+    fn push(&mut self, bytes: &[u8], characters: &mut usize) {
+        for &byte in bytes {
+            let begins = !is_continuation(byte);
+            *characters += usize::from(begins);
+            // The second bound is for bytes that begin no character at all.
+            if *characters <= LINE_CAP && self.kept.len() < LINE_CAP * 4 {
+                self.kept.push(byte);
+            } else {
+                self.dropped += u64::from(begins);
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Opens regular files for the file tools, or says in words why not.
+//!
+//! A directory, a pipe or a device is refused before it is opened: opening a
+//! pipe waits for its other end, for ever.
+
+use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use nix::fcntl::OFlag;
+
+use crate::path_text;
+use crate::slips::distance;
+
+use super::{ToolError, Workspace};
+
+/// Most names of a directory that are compared with a name that is missing.
+const NAMES_CAP: usize = 10_000;
+
+/// Opens a regular file for reading.
+///
+/// # Errors
+///
+/// A sentence for the model: there is none (and what is near), it is a
+/// directory or special, or it may not be read.
+pub fn open(workspace: &Workspace, path: &Path) -> Result<(File, Metadata), ToolError> {
+    let metadata = path.metadata().map_err(|error| failed(workspace, path, "read", &error))?;
+    refuse_special(workspace, path, metadata.file_type())?;
+    // Something else may stand there by now; without blocking, opening a pipe
+    // comes back at once.
+    let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
+    let opened = opened.and_then(|file| file.metadata().map(|metadata| (file, metadata)));
+    let (file, metadata) = opened.map_err(|error| failed(workspace, path, "read", &error))?;
+    refuse_special(workspace, path, metadata.file_type())?;
+    Ok((file, metadata))
+}
+
+/// Reads a regular file of at most `most` bytes.
+///
+/// # Errors
+///
+/// As for [`open`], or that the file is larger.
+pub fn read(workspace: &Workspace, path: &Path, most: u64) -> Result<Vec<u8>, ToolError> {
+    let (file, _) = open(workspace, path)?;
+    let mut bytes = Vec::new();
+    // Its length says little: the file may grow, or be one of `/proc`.
+    let read = file.take(most.saturating_add(1)).read_to_end(&mut bytes);
+    read.map_err(|error| failed(workspace, path, "read", &error))?;
+    if bytes.len() as u64 > most {
+        let shown = path_text::shown(&workspace.root, path);
+        return Err(ToolError::tell(format!("{shown} is larger than {most} bytes.")));
+    }
+    Ok(bytes)
+}
+
+/// Refuses what is no regular file.
+///
+/// # Errors
+///
+/// A sentence for the model that says what it is instead.
+pub fn refuse_special(workspace: &Workspace, path: &Path, kind: FileType) -> Result<(), ToolError> {
+    let shown = path_text::shown(&workspace.root, path);
+    if kind.is_file() {
+        return Ok(());
+    }
+    if kind.is_dir() {
+        return Err(ToolError::tell(format!(
+            "{shown} is a directory. Use Glob with \"path\": \"{shown}\" to see its files."
+        )));
+    }
+    let what = if kind.is_fifo() {
+        "a named pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    Err(ToolError::tell(format!("{shown} is {what}, not a regular file.")))
+}
+
+/// Returns the sentence for a failed read or write of a file.
+#[must_use]
+pub fn failed(workspace: &Workspace, path: &Path, verb: &str, error: &io::Error) -> ToolError {
+    let shown = path_text::shown(&workspace.root, path);
+    ToolError::tell(if error.kind() == io::ErrorKind::NotFound {
+        let near = nearest(path).map(|name| path.with_file_name(name));
+        let near = near.map(|near| path_text::shown(&workspace.root, &near));
+        let hint = near.map_or(String::new(), |near| format!(" Did you mean {near}?"));
+        format!("There is no file {shown}.{hint}")
+    } else if error.kind() == io::ErrorKind::PermissionDenied {
+        format!("Permission denied: cannot {verb} {shown}.")
+    } else {
+        format!("Cannot {verb} {shown}: {error}.")
+    })
+}
+
+/// Returns the name in the path's directory that is nearest to its last part,
+/// if one is near.
+fn nearest(path: &Path) -> Option<std::ffi::OsString> {
+    let wanted = path.file_name()?.to_string_lossy().to_lowercase();
+    let wanted: Vec<char> = wanted.chars().collect();
+    let names = path.parent()?.read_dir().ok()?.take(NAMES_CAP).filter_map(Result::ok);
+    let most = (wanted.len() / 3).max(1);
+    names
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let found: Vec<char> = name.to_string_lossy().to_lowercase().chars().collect();
+            let near = distance(&wanted, &found);
+            (near <= most).then_some((near, name))
+        })
+        .min()
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::testing::Place;
+
+    #[track_caller]
+    fn check(place: &Place, name: &str, expected: &str) {
+        let refused = open(&place.workspace, &place.path(name)).unwrap_err();
+        assert_eq!(refused.to_string(), expected);
+    }
+
+    #[test]
+    fn a_missing_file_is_named_with_the_nearest_name() {
+        let place = Place::new();
+        place.put("src/main.rs", "");
+        place.put("src/lib.rs", "");
+        check(&place, "src/mian.rs", "There is no file src/mian.rs. Did you mean src/main.rs?");
+        check(&place, "src/Lib.rs", "There is no file src/Lib.rs. Did you mean src/lib.rs?");
+        check(&place, "src/quite_other.rs", "There is no file src/quite_other.rs.");
+        check(&place, "none/main.rs", "There is no file none/main.rs.");
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_without_opening_it() {
+        let place = Place::new();
+        nix::unistd::mkfifo(&place.path("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(place.path("socket")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", place.path("zero")).unwrap();
+        check(&place, "pipe", "pipe is a named pipe, not a regular file.");
+        check(&place, "socket", "socket is a socket, not a regular file.");
+        check(&place, "zero", "zero is a device, not a regular file.");
+        let expected = ". is a directory. Use Glob with \"path\": \".\" to see its files.";
+        check(&place, "", expected);
+    }
+
+    #[test]
+    fn a_file_is_read_as_a_whole_or_not_at_all() {
+        let place = Place::new();
+        let path = place.put("a", "12345");
+        assert_eq!(read(&place.workspace, &path, 5).unwrap(), b"12345");
+        let refused = read(&place.workspace, &path, 4).unwrap_err();
+        assert_eq!(refused.to_string(), "a is larger than 4 bytes.");
+    }
+
+    #[test]
+    fn permission_denied_is_said() {
+        let place = Place::new();
+        let error = io::Error::from(io::ErrorKind::PermissionDenied);
+        assert_eq!(
+            failed(&place.workspace, &place.path("a"), "read", &error).to_string(),
+            "Permission denied: cannot read a."
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! A place for the tests of tools: a directory, a context, and whatever the
+//! line carries.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::event::UnitId;
+use crate::guard::{Mode, Policy};
+use crate::line::{FromUnit, LINE_CAP, Line};
+use crate::message::{CallId, Output};
+use crate::session::Spill;
+use crate::skill::Skills;
+
+use super::files::{Files, Seen};
+use super::{AgentCall, Delegate, Known, Tool, ToolContext, ToolError, Workspace};
+
+/// Starts nothing.
+struct NoDelegate;
+
+impl Delegate for NoDelegate {
+    fn delegate<'a>(
+        &'a self,
+        _call: &'a CallId,
+        _agent: AgentCall,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
+        Box::pin(async { Err(ToolError::tell("no agents here")) })
+    }
+
+    fn known(&self) -> Known {
+        Known::default()
+    }
+}
+
+/// A workspace in a directory of its own and the units that work there.
+pub(crate) struct Place {
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) context: ToolContext,
+    sender: mpsc::Sender<FromUnit>,
+    // Kept, so that a tool which speaks is not cut off.
+    _receiver: mpsc::Receiver<FromUnit>,
+    _directory: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self::with_deny_rules(&[])
+    }
+
+    /// A workspace where `rules` deny calls.
+    pub(crate) fn with_deny_rules(rules: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        // Canonical, because the directory for temporary files may be a link.
+        let root = directory.path().canonicalize().unwrap().join("work");
+        std::fs::create_dir(&root).unwrap();
+        let policy = Policy {
+            mode: Mode::Default,
+            allow: Vec::new(),
+            deny: rules.iter().map(|rule| rule.parse().expect("the rule is well formed")).collect(),
+            roots: [root.clone()].into(),
+            guarded: [].into(),
+        };
+        let workspace = Arc::new(Workspace {
+            spill: Spill { directory: root.with_file_name("spill") },
+            root,
+            added: Vec::new(),
+            files: Files::default(),
+            searches: policy.searches(),
+            secret_variables: vec!["CARGO_PKG_NAME".to_owned()],
+        });
+        let (sender, receiver) = mpsc::channel(LINE_CAP);
+        let context = context(&workspace, &sender, UnitId::MAIN);
+        Self { workspace, context, sender, _receiver: receiver, _directory: directory }
+    }
+
+    /// Another unit in the same workspace.
+    pub(crate) fn unit(&self, number: u32) -> ToolContext {
+        context(&self.workspace, &self.sender, UnitId(number))
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.workspace.root
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root().join(name)
+    }
+
+    /// Writes a file behind the tools' back.
+    pub(crate) fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
+    /// Runs a call of the main unit.
+    pub(crate) async fn call(&self, tool: &dyn Tool, arguments: Value) -> Result<String, String> {
+        call(tool, &self.context, arguments).await
+    }
+}
+
+/// Runs a call; an error output and an error are both `Err`.
+pub(crate) async fn call(
+    tool: &dyn Tool,
+    context: &ToolContext,
+    arguments: Value,
+) -> Result<String, String> {
+    match tool.run(context, &CallId::from("call_1"), arguments).await {
+        Ok(Output { text, is_error: false }) => Ok(text),
+        Ok(Output { text, is_error: true }) => Err(text),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn context(
+    workspace: &Arc<Workspace>,
+    sender: &mpsc::Sender<FromUnit>,
+    unit: UnitId,
+) -> ToolContext {
+    ToolContext {
+        line: Line::new(unit, sender.clone()),
+        cancel: CancellationToken::new(),
+        workspace: Arc::clone(workspace),
+        seen: Seen::default(),
+        skills: Arc::new(Skills::default()),
+        delegate: Arc::new(NoDelegate),
+    }
+}
