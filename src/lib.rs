@@ -29,3 +29,7 @@ pub mod tool_name;
 pub mod line;
 // 4 tool
 pub mod tool;
+// 5 agent
+pub mod agent;
+// 6 fanout
+pub mod fanout;

@@ -1,0 +1,264 @@
+//! Running the calls of an answer: guarded, paired with outputs, in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::Unit;
+use super::turn::millis;
+use crate::guard::{Decision, Effect};
+use crate::line::UnitEvent;
+use crate::message::{Call, CallId, Output};
+use crate::tool::bound::{bounded_by, short_name};
+use crate::tool::{AGENT_OUTPUT_CAP, OUTPUT_CAP, Tool, ToolError};
+
+/// How long a cancelled tool may take to end by itself and say what it had
+/// done. A command gets 200 ms before it is killed; this is a little more.
+const CANCEL_GRACE: Duration = Duration::from_millis(400);
+
+/// Most calls of one answer that run. Far above what a model asks for on
+/// purpose; an answer of nothing but calls could hold half a million.
+pub const CALLS_CAP: usize = 256;
+
+/// Most characters of a malformed argument text that are told back.
+const EXCERPT_CAP: usize = 200;
+
+/// A call that is ready to run.
+struct Ready<'a> {
+    call: &'a Call,
+    tool: Arc<str>,
+    runner: Arc<dyn Tool>,
+    arguments: Value,
+}
+
+impl Unit {
+    /// Runs calls until each has its output, or the unit is cancelled.
+    ///
+    /// Neighbours that are safe side by side run side by side; any other call
+    /// runs alone, after all before it and before all behind it.
+    ///
+    /// Calls past [`CALLS_CAP`] do not run: their output says so.
+    pub(super) async fn run_calls(&mut self, calls: &[Call]) {
+        let (calls, too_many) = calls.split_at(calls.len().min(CALLS_CAP));
+        self.run_groups(calls).await;
+        if self.context.cancel.is_cancelled() || too_many.is_empty() {
+            // The dispatcher closes what was not begun.
+            return;
+        }
+        let output = Arc::new(Output::error(format!(
+            "Not run: at most {CALLS_CAP} calls of one answer run. Call again if it is still needed."
+        )));
+        for call in too_many {
+            let tool = short_name(&call.tool).into();
+            let (call, output) = self.tell_finished(call, tool, Arc::clone(&output), 0).await;
+            self.history.finished(&call, output);
+        }
+    }
+
+    async fn run_groups(&mut self, calls: &[Call]) {
+        for group in groups(calls, |call| self.is_parallel_safe(call)) {
+            let mut running: FuturesUnordered<_> =
+                group.iter().map(|call| self.run_call(call)).collect();
+            let mut finished = Vec::with_capacity(group.len());
+            while let Some(output) = running.next().await {
+                finished.push(output);
+            }
+            drop(running);
+            for (call, output) in finished {
+                self.history.finished(&call, output);
+            }
+            if self.context.cancel.is_cancelled() {
+                // The dispatcher closes what was not begun.
+                return;
+            }
+        }
+    }
+
+    fn is_parallel_safe(&self, call: &Call) -> bool {
+        self.tools.find(&call.tool).is_none_or(|(_, tool)| tool.effect().is_parallel_safe())
+    }
+
+    async fn run_call(&self, call: &Call) -> (CallId, Arc<Output>) {
+        let started = Instant::now();
+        let (tool, output) = match self.prepare(call) {
+            Ok(ready) => (Arc::clone(&ready.tool), self.run_guarded(ready).await),
+            Err(output) => (short_name(&call.tool).into(), output),
+        };
+        let output = self.bounded(&tool, &call.id, output);
+        self.tell_finished(call, tool, Arc::new(output), millis(started)).await
+    }
+
+    async fn tell_finished(
+        &self,
+        call: &Call,
+        tool: Arc<str>,
+        output: Arc<Output>,
+        took_ms: u64,
+    ) -> (CallId, Arc<Output>) {
+        let finished = UnitEvent::ToolFinished {
+            call: call.id.clone(),
+            tool,
+            output: Arc::clone(&output),
+            took_ms,
+        };
+        self.context.line.tell(finished).await;
+        (call.id.clone(), output)
+    }
+
+    /// Whatever a call gives, an error too, enters the context bounded.
+    fn bounded(&self, tool: &str, call: &CallId, output: Output) -> Output {
+        let cap = match tool {
+            "Agent" | "Skill" => AGENT_OUTPUT_CAP,
+            _ => OUTPUT_CAP,
+        };
+        let spill = &self.context.workspace.spill;
+        let text = bounded_by(cap, output.text, spill, &format!("{tool}-{call}"));
+        Output { text, is_error: output.is_error }
+    }
+
+    /// Finds the tool and parses the arguments. The error is the output.
+    fn prepare<'a>(&self, call: &'a Call) -> Result<Ready<'a>, Output> {
+        let Some((name, tool)) = self.tools.find(&call.tool) else {
+            let available: Vec<&str> = self.tools.names().collect();
+            return Err(Output::error(format!(
+                "Tool \"{}\" not found. Available tools: {}",
+                short_name(&call.tool),
+                available.join(", ")
+            )));
+        };
+        let arguments = parse_arguments(&call.arguments)?;
+        Ok(Ready { call, tool: Arc::clone(name), runner: Arc::clone(tool), arguments })
+    }
+
+    async fn run_guarded(&self, ready: Ready<'_>) -> Output {
+        let effect = ready.runner.effect();
+        match self.policy.decide(&ready.tool, effect, &ready.arguments) {
+            Decision::Allow => {}
+            Decision::Deny { reason } => {
+                self.context
+                    .line
+                    .tell(UnitEvent::Denied {
+                        call: ready.call.id.clone(),
+                        tool: Arc::clone(&ready.tool),
+                        arguments: ready.call.arguments.as_str().into(),
+                        reason: reason.as_str().into(),
+                    })
+                    .await;
+                return Output::error(format!("Permission to use {} denied: {reason}", ready.tool));
+            }
+        }
+        let subject: Arc<str> = ready.runner.subject(&ready.arguments).into();
+        if !self.tell_started(&ready, effect, subject).await {
+            return cancelled(Duration::ZERO);
+        }
+        match self.run_to_end(ready, effect).await {
+            Ok(output) => output,
+            Err(ToolError::TellModel { message }) => Output::error(message),
+            Err(ToolError::Cancelled { after }) => cancelled(after),
+        }
+    }
+
+    /// Tells the dispatcher; `false` if the run is over. A call that may
+    /// change something waits until the log holds its start on disk, so that a
+    /// crash never hides that it ran.
+    async fn tell_started(&self, ready: &Ready<'_>, effect: Effect, subject: Arc<str>) -> bool {
+        let (call, tool) = (ready.call.id.clone(), Arc::clone(&ready.tool));
+        let line = &self.context.line;
+        match effect {
+            Effect::Reads | Effect::Delegates => {
+                line.tell(UnitEvent::ToolStarted { call, tool, subject, synced: None }).await;
+                true
+            }
+            Effect::Edits | Effect::Executes => line
+                .ask(|reply| UnitEvent::ToolStarted { call, tool, subject, synced: Some(reply) })
+                .await
+                .is_some(),
+        }
+    }
+
+    async fn run_to_end(&self, ready: Ready<'_>, effect: Effect) -> Result<Output, ToolError> {
+        let started = Instant::now();
+        let cancel = &self.context.cancel;
+        let running = ready.runner.run(&self.context, &ready.call.id, ready.arguments);
+        match effect {
+            // Its units are cancelled with this one and report their own ends.
+            Effect::Delegates => running.await,
+            Effect::Reads | Effect::Edits | Effect::Executes => tokio::select! {
+                biased;
+                result = running => result,
+                () = async {
+                    cancel.cancelled().await;
+                    tokio::time::sleep(CANCEL_GRACE).await;
+                } => Err(ToolError::Cancelled { after: started.elapsed() }),
+            },
+        }
+    }
+}
+
+fn cancelled(after: Duration) -> Output {
+    Output::error(ToolError::Cancelled { after }.to_string())
+}
+
+/// Parses the arguments of a call; no text at all means no arguments.
+fn parse_arguments(text: &str) -> Result<Value, Output> {
+    if text.trim().is_empty() {
+        return Ok(Value::Object(serde_json::Map::new()));
+    }
+    let excerpt: String = text.chars().take(EXCERPT_CAP).collect();
+    match serde_json::from_str(text) {
+        Ok(arguments @ Value::Object(_)) => Ok(arguments),
+        Ok(_) => {
+            Err(Output::error(format!("The arguments must be a JSON object, but were: {excerpt}")))
+        }
+        Err(error) => Err(Output::error(format!(
+            "The arguments are not valid JSON ({error}). Call again with valid JSON. They began: \
+             {excerpt}"
+        ))),
+    }
+}
+
+/// Splits calls into runs of neighbours that are safe side by side; any other
+/// call is a group of its own.
+fn groups(calls: &[Call], is_safe: impl Fn(&Call) -> bool) -> Vec<&[Call]> {
+    calls.chunk_by(|a, b| is_safe(a) && is_safe(b)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_neighbours_that_are_safe_run_side_by_side() {
+        let calls: Vec<Call> = ["Read", "Grep", "Edit", "Edit", "Read", "Bash"]
+            .iter()
+            .map(|tool| Call {
+                id: CallId::from(*tool),
+                tool: (*tool).to_owned(),
+                arguments: String::new(),
+            })
+            .collect();
+        let is_safe = |call: &Call| matches!(call.tool.as_str(), "Read" | "Grep");
+        let names: Vec<Vec<&str>> = groups(&calls, is_safe)
+            .iter()
+            .map(|group| group.iter().map(|call| call.tool.as_str()).collect())
+            .collect();
+        assert_eq!(
+            names,
+            [vec!["Read", "Grep"], vec!["Edit"], vec!["Edit"], vec!["Read"], vec!["Bash"]]
+        );
+    }
+
+    #[test]
+    fn arguments_that_are_no_object_are_told_back() {
+        assert_eq!(parse_arguments(" "), Ok(serde_json::json!({})));
+        assert!(parse_arguments("[1]").unwrap_err().text.contains("must be a JSON object"));
+        let broken = parse_arguments("{\"file_path\": \"a").unwrap_err();
+        assert!(broken.is_error);
+        assert!(broken.text.contains("not valid JSON"));
+        assert!(broken.text.ends_with("{\"file_path\": \"a"));
+    }
+}

@@ -1,0 +1,170 @@
+//! A unit's conversation, folded from what happened in it.
+//!
+//! The history never holds a call without its output where a request could see
+//! it: outputs wait here until every call of a reply has one, and then enter in
+//! the order of the calls, whatever order they finished in.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::event::EventKind;
+use crate::message::{CallId, Head, Message, Output, Prefix, Reply};
+
+/// The conversation of one unit.
+#[derive(Debug)]
+pub struct History {
+    prefix: Prefix,
+    /// The calls of the last answer, until each has its output.
+    open: Vec<(CallId, Option<Arc<Output>>)>,
+    /// Where each open call without an output is, the first place last.
+    places: HashMap<CallId, Vec<usize>>,
+    /// How many open calls have no output.
+    missing: usize,
+    claimed: HashSet<CallId>,
+}
+
+impl History {
+    /// A conversation in which nothing was said yet.
+    #[must_use]
+    pub fn new(head: Arc<Head>) -> Self {
+        Self {
+            prefix: Prefix::new(head),
+            open: Vec::new(),
+            places: HashMap::new(),
+            missing: 0,
+            claimed: HashSet::new(),
+        }
+    }
+
+    /// Folds the events of one unit's conversation, oldest first.
+    ///
+    /// The result is the history the unit itself had after the last of them.
+    pub fn of<'a>(head: Arc<Head>, events: impl IntoIterator<Item = &'a EventKind>) -> Self {
+        let mut history = Self::new(head);
+        for event in events {
+            history.apply(event);
+        }
+        history
+    }
+
+    /// Returns what a request made now would send.
+    #[must_use]
+    pub fn prefix(&self) -> &Prefix {
+        &self.prefix
+    }
+
+    /// Takes a call's id; `false` if a call of this conversation has it.
+    pub(super) fn claim(&mut self, id: &CallId) -> bool {
+        self.claimed.insert(id.clone())
+    }
+
+    /// Takes note of a user message.
+    pub fn prompted(&mut self, text: Arc<str>) {
+        self.prefix.push(Message::User { text });
+    }
+
+    /// Takes note of an answer; its calls are open from now on.
+    pub fn replied(&mut self, reply: &Arc<Reply>) {
+        self.prefix.push(Message::Model(Arc::clone(reply)));
+        self.open = reply.calls.iter().map(|call| (call.id.clone(), None)).collect();
+        self.missing = self.open.len();
+        self.places.clear();
+        for (place, (id, _)) in self.open.iter().enumerate().rev() {
+            self.places.entry(id.clone()).or_default().push(place);
+        }
+    }
+
+    /// Takes note of a call's output. A second output of a call is ignored:
+    /// the first one is what the model was told.
+    pub fn finished(&mut self, call: &CallId, output: Arc<Output>) {
+        let Some(place) = self.places.get_mut(call).and_then(Vec::pop) else { return };
+        self.open[place].1 = Some(output);
+        self.missing -= 1;
+        if self.missing == 0 {
+            for (call, output) in std::mem::take(&mut self.open) {
+                let output = output.expect("no call is missing its output");
+                self.prefix.push(Message::Output { call, output });
+            }
+        }
+    }
+
+    fn apply(&mut self, event: &EventKind) {
+        match event {
+            EventKind::Prompted { text } => self.prompted(Arc::clone(text)),
+            EventKind::Replied(replied) => {
+                self.claimed.extend(replied.reply.calls.iter().map(|call| call.id.clone()));
+                self.replied(&replied.reply);
+            }
+            EventKind::ToolFinished { call, tool: _, output, took_ms: _ } => {
+                self.finished(call, Arc::clone(output));
+            }
+            EventKind::SessionOpened(_)
+            | EventKind::InvocationStarted { prompt: _ }
+            | EventKind::UnitQueued(_)
+            | EventKind::UnitStarted
+            | EventKind::TurnStarted { turn: _ }
+            | EventKind::ToolStarted { call: _, tool: _, subject: _ }
+            | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
+            | EventKind::UnitEnded(_)
+            | EventKind::Joined { children: _ }
+            | EventKind::Notice { level: _, text: _ }
+            | EventKind::InvocationEnded(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Call;
+
+    fn history_with_calls(ids: &[&str]) -> History {
+        let mut history = History::new(Arc::new(Head::new(String::new(), Vec::new())));
+        let call = |id: &&str| Call {
+            id: CallId::from(*id),
+            tool: "Read".to_owned(),
+            arguments: "{}".to_owned(),
+        };
+        let reply = Reply { calls: ids.iter().map(call).collect(), ..Reply::default() };
+        history.replied(&Arc::new(reply));
+        history
+    }
+
+    fn outputs(history: &History) -> Vec<(&str, &str)> {
+        history
+            .prefix()
+            .messages()
+            .filter_map(|message| match message {
+                Message::Output { call, output } => Some((&*call.0, output.text.as_str())),
+                Message::User { text: _ } | Message::Model(_) => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn outputs_enter_in_call_order_and_only_when_all_are_there() {
+        let mut history = history_with_calls(&["a", "b"]);
+        history.finished(&"b".into(), Arc::new(Output::ok("second")));
+        assert_eq!(outputs(&history), []);
+        history.finished(&"a".into(), Arc::new(Output::ok("first")));
+        assert_eq!(outputs(&history), [("a", "first"), ("b", "second")]);
+    }
+
+    #[test]
+    fn calls_that_share_an_id_get_their_outputs_in_turn() {
+        let mut history = history_with_calls(&["a", "a"]);
+        history.finished(&"a".into(), Arc::new(Output::ok("first")));
+        assert_eq!(outputs(&history), []);
+        history.finished(&"a".into(), Arc::new(Output::ok("second")));
+        assert_eq!(outputs(&history), [("a", "first"), ("a", "second")]);
+    }
+
+    #[test]
+    fn a_second_output_of_a_call_is_ignored() {
+        let mut history = history_with_calls(&["a", "b"]);
+        history.finished(&"a".into(), Arc::new(Output::ok("first")));
+        history.finished(&"a".into(), Arc::new(Output::ok("again")));
+        history.finished(&"b".into(), Arc::new(Output::ok("second")));
+        assert_eq!(outputs(&history), [("a", "first"), ("b", "second")]);
+    }
+}

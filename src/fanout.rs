@@ -1,0 +1,76 @@
+//! Fan-out: runs the units that calls ask for, a capped number at a time.
+//!
+//! [`Fanout`] holds what all units of a run share. Each unit gets a
+//! [`Caller`] of its own, which starts children on its behalf. How many run is
+//! the [`Pool`]'s business, whether one may start is the dispatcher's, and what
+//! becomes of one is a value: nothing here ends a batch early.
+
+mod batch;
+mod caller;
+mod pool;
+mod slot;
+mod text;
+
+use std::sync::Arc;
+
+use crate::definition::Definitions;
+use crate::message::Head;
+use crate::model::Model;
+use crate::skill::Skills;
+use crate::tool::{Registry, Workspace};
+
+pub use caller::{Caller, Hold};
+pub use pool::{Permit, Pool, Ticket};
+
+/// Finds a model by the name a task or a definition gives.
+///
+/// The error is a sentence for whoever wrote the name.
+pub type FindModel = dyn Fn(&str) -> Result<Arc<dyn Model>, String> + Send + Sync;
+
+/// What all units of a run share.
+pub struct Fanout {
+    /// The types of agent a call can name.
+    pub definitions: Definitions,
+    /// The skills that can be used.
+    pub skills: Arc<Skills>,
+    /// Where tools work.
+    pub workspace: Arc<Workspace>,
+    /// Caps how many units run.
+    pub pool: Pool,
+    /// The bounds of a unit that names none itself.
+    pub limits: Limits,
+    /// Finds models by name.
+    pub find_model: Box<FindModel>,
+    /// What stands around every prompt.
+    pub surroundings: Surroundings,
+}
+
+/// The bounds of a unit that names none itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Most turns.
+    pub max_turns: u32,
+    /// Most time from its start; `None` means no limit.
+    pub timeout: Option<std::time::Duration>,
+    /// How deep units may nest; children of the main conversation are at 1.
+    pub max_depth: u32,
+}
+
+/// Texts that stand around every unit's prompt.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// The user's and the project's instructions, for every system prompt.
+    pub instructions: String,
+    /// Facts of the moment, for the first user message.
+    pub environment: String,
+}
+
+impl Fanout {
+    /// Returns what stands before the first message of a unit.
+    #[must_use]
+    pub fn head(&self, prompt: &str, tools: &Registry) -> Arc<Head> {
+        let skills = tools.find("Skill").is_some().then_some(&*self.skills);
+        let system = crate::prompt::system(prompt, &self.surroundings.instructions, skills);
+        Arc::new(Head::new(system, tools.schemas()))
+    }
+}
