@@ -33,3 +33,5 @@ pub mod tool;
 pub mod agent;
 // 6 fanout
 pub mod fanout;
+// 7 run
+pub mod run;

@@ -1,0 +1,340 @@
+//! Every path of the dispatcher, driven without a runtime.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
+
+use super::*;
+use crate::event::{Replied, SlotPosition, UnitState};
+use crate::message::{Call, Reply, StopReason, Usage};
+
+/// A dispatcher and everything it has said.
+struct Bench {
+    dispatcher: Dispatcher,
+    events: Vec<Event>,
+    finished: bool,
+    now: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut bench =
+            Self { dispatcher: Dispatcher::new(), events: Vec::new(), finished: false, now: 1_000 };
+        let head = SessionHead {
+            session: crate::event::SessionId("s".into()),
+            version: "0".into(),
+            cwd: "/".into(),
+            model: "m".into(),
+            mode: "default".into(),
+        };
+        let response = bench.dispatcher.open(head, "do it".into(), UnixMillis(bench.now));
+        bench.carry_out(response);
+        bench
+    }
+
+    /// Does what the runtime does.
+    fn carry_out(&mut self, response: Response) {
+        for effect in response.effects {
+            match effect {
+                Effect::Record(event) => self.events.push(event),
+                Effect::Answer(answer) | Effect::AnswerSynced(answer) => answer.give(),
+                Effect::Finish => self.finished = true,
+                Effect::Glimpse(_) | Effect::Sync => {}
+            }
+        }
+    }
+
+    fn give(&mut self, input: Input) {
+        self.now += 10;
+        let response = self.dispatcher.handle(input, UnixMillis(self.now));
+        self.carry_out(response);
+    }
+
+    fn say(&mut self, unit: UnitId, event: UnitEvent) {
+        self.give(Input::Unit(FromUnit { unit, event }));
+    }
+
+    fn declare(&mut self, parent: UnitId, names: &[&str]) -> Vec<Seat> {
+        let total = u32::try_from(names.len()).unwrap();
+        let children = (0..total).zip(names).map(|(index, name)| Child {
+            description: (*name).into(),
+            agent: "explore".into(),
+            slot: Some(SlotPosition { index, total }),
+        });
+        let (reply, mut answer) = oneshot::channel();
+        let (call, children) = ("call".into(), children.collect());
+        self.say(parent, UnitEvent::Declare { call, children, reply });
+        answer.try_recv().unwrap_or_default()
+    }
+
+    fn may_start(&mut self, unit: UnitId) -> Result<(), TryRecvError> {
+        let (reply, mut answer) = oneshot::channel();
+        self.say(unit, UnitEvent::MayStart { reply });
+        answer.try_recv()
+    }
+
+    fn end(&mut self, unit: UnitId, outcome: Outcome) -> Option<Arc<UnitEnd>> {
+        let (reply, mut answer) = oneshot::channel();
+        self.say(unit, UnitEvent::Ended { outcome, output_file: None, reply });
+        answer.try_recv().ok()
+    }
+
+    fn join(&mut self, parent: UnitId, seats: &[Seat]) {
+        let (reply, _answer) = oneshot::channel();
+        let children = seats.iter().map(|seat| seat.unit).collect();
+        self.say(parent, UnitEvent::Join { children, reply });
+    }
+
+    fn reply(&mut self, unit: UnitId, text: &str, calls: &[&str]) {
+        let call = |id: &&str| Call {
+            id: (*id).into(),
+            tool: "Read".to_owned(),
+            arguments: "{}".to_owned(),
+        };
+        let reply = Reply {
+            text: text.to_owned(),
+            calls: calls.iter().map(call).collect(),
+            ..Reply::default()
+        };
+        let usage = Usage { input: 10, output: 2, ..Usage::default() };
+        self.say(
+            unit,
+            UnitEvent::Replied(Replied {
+                reply: Arc::new(reply),
+                model: "m".into(),
+                usage,
+                stop: StopReason::EndTurn,
+                took_ms: 5,
+            }),
+        );
+    }
+
+    fn ends(&self) -> Vec<(UnitId, UnitState)> {
+        self.events
+            .iter()
+            .filter_map(|event| {
+                let EventKind::UnitEnded(end) = &event.kind else { return None };
+                Some((event.unit, end.outcome.state()))
+            })
+            .collect()
+    }
+
+    fn last(&self) -> &Event {
+        self.events.last().unwrap()
+    }
+}
+
+fn done(text: &str) -> Outcome {
+    Outcome::Done { text: text.into() }
+}
+
+#[test]
+fn events_are_numbered_without_gaps() {
+    let mut bench = Bench::new();
+    bench.declare(UnitId::MAIN, &["a", "b"]);
+    bench.end(UnitId::MAIN, done("x"));
+    let numbers: Vec<u64> = bench.events.iter().map(|event| event.seq.0).collect();
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn tokens_are_drawn_in_declared_order_and_joined_by_the_parent() {
+    let mut bench = Bench::new();
+    let tokens = |seats: &[Seat]| -> Vec<String> {
+        seats.iter().map(|seat| seat.branch.tokens.to_string()).collect()
+    };
+    for expected in [["1", "2", "3"], ["1-4", "1-3,5", "1-3,6"], ["1-7", "1-6,8", "1-6,9"]] {
+        let seats = bench.declare(UnitId::MAIN, &["a", "b", "c"]);
+        assert_eq!(tokens(&seats), expected);
+        bench.end(seats[0].unit, done("x"));
+        bench.end(seats[1].unit, Outcome::failed(FailureKind::Panic, "x"));
+        bench.end(seats[2].unit, Outcome::Cancelled { ran: false });
+        bench.join(UnitId::MAIN, &seats);
+    }
+    assert_eq!(bench.last().branch.tokens.to_string(), "1-9");
+}
+
+#[test]
+fn nested_units_get_their_parents_tokens_and_a_dotted_path() {
+    let mut bench = Bench::new();
+    let groups = bench.declare(UnitId::MAIN, &["left", "right"]);
+    let leaves = bench.declare(groups[0].unit, &["leaf", "leaf"]);
+    let names: Vec<String> =
+        leaves.iter().map(|seat| format!("{} {}", seat.branch.path, seat.branch.tokens)).collect();
+    assert_eq!(names, ["main.left.leaf 1,3", "main.left.leaf-2 1,4"]);
+}
+
+#[test]
+fn siblings_never_share_a_path() {
+    let mut bench = Bench::new();
+    let long = "a very long description that is cut, first";
+    let other = "a very long description that is cut, second";
+    let seats = bench.declare(UnitId::MAIN, &["a", "a", "a-2", "A", "…", "!", long, other]);
+    let mut paths: Vec<&str> = seats.iter().map(|seat| seat.branch.path.as_str()).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    assert_eq!(paths.len(), seats.len(), "{paths:?}");
+}
+
+#[test]
+fn a_unit_starts_once_and_never_after_a_cancel_has_begun() {
+    let mut bench = Bench::new();
+    let seats = bench.declare(UnitId::MAIN, &["a", "b"]);
+    assert_eq!(bench.may_start(seats[0].unit), Ok(()));
+    assert_eq!(bench.may_start(seats[0].unit), Err(TryRecvError::Closed));
+    bench.give(Input::Cancel(Reach::Turn, CancelReason::Interrupt));
+    assert_eq!(bench.may_start(seats[1].unit), Err(TryRecvError::Closed));
+    assert!(bench.declare(UnitId::MAIN, &["c"]).is_empty());
+}
+
+#[test]
+fn a_cancel_holds_for_what_is_handled_right_after_it() {
+    let mut bench = Bench::new();
+    let seats = bench.declare(UnitId::MAIN, &["a"]);
+    let (reply, _answer) = oneshot::channel();
+    let ask = FromUnit { unit: seats[0].unit, event: UnitEvent::MayStart { reply } };
+    let cancel = Input::Cancel(Reach::Turn, CancelReason::Interrupt);
+    let first = bench.dispatcher.handle(cancel, UnixMillis(0));
+    let second = bench.dispatcher.handle(Input::Unit(ask), UnixMillis(0));
+    assert!(first.effects.is_empty() && second.effects.is_empty(), "{first:?} {second:?}");
+}
+
+#[test]
+fn a_child_that_was_lost_is_ended_before_it_is_joined() {
+    let mut bench = Bench::new();
+    let seats = bench.declare(UnitId::MAIN, &["a"]);
+    bench.may_start(seats[0].unit).unwrap();
+    bench.join(UnitId::MAIN, &seats);
+    assert_eq!(bench.ends(), [(seats[0].unit, UnitState::Failed)]);
+}
+
+#[test]
+fn cancelling_one_unit_leaves_its_siblings_alone() {
+    let mut bench = Bench::new();
+    let seats = bench.declare(UnitId::MAIN, &["a", "b"]);
+    bench.give(Input::Cancel(Reach::Unit(seats[0].unit), CancelReason::Interrupt));
+    assert!(seats[0].cancel.is_cancelled());
+    assert!(!seats[1].cancel.is_cancelled());
+    assert_eq!(bench.may_start(seats[1].unit), Ok(()));
+    assert_eq!(bench.dispatcher.cancel_reason(), None);
+}
+
+#[test]
+fn reasons_only_get_harsher() {
+    let mut bench = Bench::new();
+    bench.give(Input::Cancel(Reach::All, CancelReason::Terminate));
+    bench.give(Input::Cancel(Reach::Turn, CancelReason::Interrupt));
+    assert_eq!(bench.dispatcher.cancel_reason(), Some(CancelReason::Terminate));
+}
+
+#[test]
+fn a_unit_has_exactly_one_end_whatever_it_says_later() {
+    let mut bench = Bench::new();
+    let seats = bench.declare(UnitId::MAIN, &["a"]);
+    bench.may_start(seats[0].unit).unwrap();
+    assert!(bench.end(seats[0].unit, done("x")).is_some());
+    assert!(bench.end(seats[0].unit, Outcome::Cancelled { ran: true }).is_none());
+    bench.reply(seats[0].unit, "late", &[]);
+    assert_eq!(bench.ends(), [(seats[0].unit, UnitState::Completed)]);
+    assert!(matches!(bench.last().kind, EventKind::UnitEnded(_)));
+}
+
+#[test]
+fn open_calls_get_an_output_before_the_end() {
+    let mut bench = Bench::new();
+    bench.reply(UnitId::MAIN, "", &["a", "b"]);
+    bench.say(
+        UnitId::MAIN,
+        UnitEvent::ToolFinished {
+            call: "a".into(),
+            tool: "Read".into(),
+            output: Arc::new(Output::ok("x")),
+            took_ms: 1,
+        },
+    );
+    bench.end(UnitId::MAIN, Outcome::Cancelled { ran: true });
+    let outputs: Vec<(&str, bool)> = bench
+        .events
+        .iter()
+        .filter_map(|event| {
+            let EventKind::ToolFinished { call, output, .. } = &event.kind else { return None };
+            Some((&*call.0, output.is_error))
+        })
+        .collect();
+    assert_eq!(outputs, [("a", false), ("b", true)]);
+}
+
+#[test]
+fn an_end_tells_what_the_unit_had_done() {
+    let mut bench = Bench::new();
+    let seats = bench.declare(UnitId::MAIN, &["a"]);
+    let unit = seats[0].unit;
+    bench.may_start(unit).unwrap();
+    bench.say(unit, UnitEvent::TurnStarted { turn: 1 });
+    bench.reply(unit, "so far", &["c1"]);
+    bench.say(unit, UnitEvent::Delta(crate::event::Piece::Text("and th".into())));
+    let end = bench.end(unit, Outcome::failed(FailureKind::Timeout, "late")).unwrap();
+    let expected = UnitEnd {
+        outcome: Outcome::failed(FailureKind::Timeout, "late"),
+        text: "and th".into(),
+        usage: Usage { input: 10, output: 2, ..Usage::default() },
+        turns: 1,
+        tool_uses: 1,
+        duration_ms: 40,
+        output_file: None,
+    };
+    assert_eq!(*end, expected);
+}
+
+#[test]
+fn a_parent_that_ends_takes_its_children_with_it() {
+    let mut bench = Bench::new();
+    let seats = bench.declare(UnitId::MAIN, &["a", "b"]);
+    bench.may_start(seats[0].unit).unwrap();
+    let nested = bench.declare(seats[0].unit, &["c"]);
+    bench.end(UnitId::MAIN, Outcome::failed(FailureKind::Panic, "x"));
+    assert_eq!(
+        bench.ends(),
+        [
+            (nested[0].unit, UnitState::Skipped),
+            (seats[0].unit, UnitState::Cancelled),
+            (seats[1].unit, UnitState::Skipped),
+        ]
+    );
+    assert!(seats.iter().all(|seat| seat.cancel.is_cancelled()));
+    assert!(bench.finished);
+}
+
+#[test]
+fn what_does_not_end_in_time_is_given_up_and_nothing_follows_the_result() {
+    let mut bench = Bench::new();
+    let seats = bench.declare(UnitId::MAIN, &["a"]);
+    bench.may_start(seats[0].unit).unwrap();
+    bench.give(Input::Cancel(Reach::Turn, CancelReason::Interrupt));
+    bench.give(Input::Overdue);
+    assert!(bench.finished);
+    bench.reply(UnitId::MAIN, "late", &[]);
+    bench.give(Input::Trouble("late".into()));
+    let EventKind::InvocationEnded(end) = &bench.last().kind else {
+        panic!("the result is not last: {:?}", bench.last());
+    };
+    assert_eq!(end.outcome, Outcome::Cancelled { ran: true });
+    assert_eq!(end.cancel, Some(CancelReason::Interrupt));
+    assert_eq!(end.unfinished, [seats[0].unit]);
+    assert_eq!(bench.ends(), [(seats[0].unit, UnitState::Cancelled)]);
+}
+
+#[test]
+fn ten_thousand_units_are_declared_ended_and_joined_in_little_time() {
+    // Quadratic work would take minutes here.
+    let names = vec!["same name"; 10_000];
+    let mut bench = Bench::new();
+    let seats = bench.declare(UnitId::MAIN, &names);
+    for seat in &seats {
+        bench.end(seat.unit, Outcome::Cancelled { ran: false });
+    }
+    bench.join(UnitId::MAIN, &seats);
+    assert_eq!(bench.ends().len(), 10_000);
+    assert_eq!(bench.last().branch.tokens.to_string(), "1-10000");
+}

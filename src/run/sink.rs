@@ -1,0 +1,139 @@
+//! Where events go: to the log first, then to the reporters.
+//!
+//! Whatever cannot be written does not end the run: its work is worth more than
+//! its record. Who lost what is told once, to people and to the caller.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::audience::{Audience, Shown};
+use super::disk::Disk;
+use super::dispatcher::{Answer, Effect, Input, Reach};
+use super::{Reporter, RunEnd, Signals, end_of};
+use crate::event::{CancelReason, Event, InvocationEnd};
+use crate::session::{LogError, SessionLog};
+
+/// The log and the reporters.
+pub(super) struct Sink {
+    /// `None` if there is none, or no longer.
+    log: Option<(SessionLog, Disk)>,
+    audience: Audience,
+    /// What people should know and have not been told yet. Only what cannot be
+    /// kept adds to it, and a kept log is lost once.
+    trouble: VecDeque<Arc<str>>,
+    end: Option<Arc<InvocationEnd>>,
+}
+
+impl Sink {
+    pub(super) fn new(log: Option<SessionLog>, reporters: Vec<Box<dyn Reporter>>) -> Self {
+        let audience = Audience::new(reporters);
+        let mut sink = Self { log: None, audience, trouble: VecDeque::new(), end: None };
+        if let Some(log) = log {
+            match Disk::of(&log) {
+                Ok(disk) => sink.log = Some((log, disk)),
+                Err(error) => sink.lose_log(&error),
+            }
+        }
+        sink
+    }
+
+    /// Carries effects out in order; returns the invocation's end once it is
+    /// over and on disk.
+    pub(super) async fn carry_out(
+        &mut self,
+        effects: Vec<Effect>,
+        signals: &mut Signals,
+    ) -> Option<Arc<InvocationEnd>> {
+        let mut synced = Vec::new();
+        let mut must_sync = false;
+        let mut is_over = false;
+        for effect in effects {
+            match effect {
+                Effect::Record(event) => self.record(event, signals).await,
+                Effect::Glimpse(delta) => self.audience.show(Shown::Delta(delta), signals).await,
+                Effect::Sync => must_sync = true,
+                Effect::Answer(answer) => answer.give(),
+                Effect::AnswerSynced(answer) => synced.push(answer),
+                Effect::Finish => is_over = true,
+            }
+        }
+        // One trip to the disk serves every effect of the burst.
+        if must_sync || !synced.is_empty() {
+            self.sync(synced);
+        }
+        if !is_over {
+            return None;
+        }
+        if let Some((_, disk)) = &mut self.log
+            && let Err(error) = disk.finish().await
+        {
+            self.lose_log(&error);
+        }
+        self.end.take()
+    }
+
+    /// Waits for what the dispatcher should know of log and reporters. Dropping
+    /// the future loses nothing.
+    pub(super) async fn next(&mut self) -> Input {
+        loop {
+            if let Some(trouble) = self.trouble.pop_front() {
+                return Input::Trouble(trouble);
+            }
+            let log = async {
+                match &mut self.log {
+                    Some((_, disk)) => disk.synced().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.audience.gone() => {
+                    return Input::Cancel(Reach::All, CancelReason::OutputGone);
+                }
+                synced = log => {
+                    if let Err(error) = synced {
+                        self.lose_log(&error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until the reporters have shown everything, and returns how it all
+    /// ended.
+    pub(super) async fn close(self, end: Arc<InvocationEnd>, signals: &mut Signals) -> RunEnd {
+        let output_error = self.audience.close(signals).await;
+        RunEnd { end, output_error, signal: signals.last, trouble: self.trouble.into() }
+    }
+
+    async fn record(&mut self, event: Event, signals: &mut Signals) {
+        if let Some((log, _)) = &mut self.log
+            && let Err(error) = log.append(&event)
+        {
+            match error {
+                // Nothing was written, so the log goes on without this event.
+                LogError::TooLong { .. } => self.trouble.push_back(error.to_string().into()),
+                LogError::Locked { .. } | LogError::Version { .. } | LogError::Io { .. } => {
+                    self.lose_log(&error);
+                }
+            }
+        }
+        if let Some(end) = end_of(&event) {
+            self.end = Some(end);
+        }
+        self.audience.show(Shown::Event(Arc::new(event)), signals).await;
+    }
+
+    fn sync(&mut self, answers: Vec<Answer>) {
+        match &mut self.log {
+            Some((_, disk)) => disk.sync(answers),
+            None => answers.into_iter().for_each(Answer::give),
+        }
+    }
+
+    fn lose_log(&mut self, error: &LogError) {
+        let cause = std::error::Error::source(error);
+        let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+        self.trouble.push_back(format!("the session is no longer kept: {error}{cause}").into());
+        self.log = None;
+    }
+}
