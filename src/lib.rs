@@ -35,3 +35,5 @@ pub mod agent;
 pub mod fanout;
 // 7 run
 pub mod run;
+// 8 report
+pub mod report;

@@ -1,0 +1,32 @@
+//! What people and programs see of a run.
+//!
+//! Every view is a fold over [`crate::event::Event`]s: the lines of a pipe, the
+//! live region of a terminal, the JSON records, the transcript of a log. This
+//! module owns the words people read while a run goes on and the form of the
+//! records; what happened is decided above it, which view is used below it.
+
+mod answer;
+mod json;
+mod lines;
+mod live;
+mod plain;
+mod record;
+mod result;
+pub mod sanitise;
+mod stream;
+mod stream_json;
+mod transcript;
+mod units;
+pub mod words;
+
+#[cfg(test)]
+mod story;
+
+pub use answer::{Stderr, Stdout, StdoutKind};
+pub use json::Json;
+pub use live::{Clock, Live, LiveOptions};
+pub use plain::Plain;
+pub use result::{Denial, Ending, Subtype, Tally};
+pub use stream_json::{Facts, StreamJson, StreamOptions};
+pub use transcript::transcript;
+pub use units::{Counts, LastCall, Unit, Units};

@@ -1,0 +1,681 @@
+//! The run as it is now, for a terminal.
+//!
+//! A region at the bottom of the screen has one row for each unit that runs,
+//! up to a bound, and a row of sums; what should stay is printed above it.
+//! Events only change what is known; the rows follow when nothing else waits,
+//! so a flood of events costs one drawing. At the end the region goes and the
+//! answer is written to standard output.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use indicatif::{
+    MultiProgress, ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressState, ProgressStyle,
+};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use crate::event::{
+    Delta, Event, EventKind, InvocationEnd, NoticeLevel, Outcome, UnitEnd, UnitId, UnitState,
+    UnixMillis,
+};
+use crate::run::Reporter;
+
+use super::answer::{Stderr, Stdout};
+use super::plain::line_of;
+use super::result::Tally;
+use super::units::{Counts, LastCall, Unit, Units};
+use super::words;
+
+/// Most rows for running units. With the rows of sums and a few lines of talk
+/// they fit a terminal of 24 lines.
+const ROWS: usize = 8;
+
+/// What a unit does whose children run in its place.
+const WAITING: &str = "waiting";
+
+/// Most columns of a name: what a unit does needs the rest of the row.
+const NAME_COLUMNS: usize = 24;
+
+/// Most ends of an invocation that are printed one by one. A failure should be
+/// seen, but ten thousand of them are a number.
+const ENDS_PRINTED: u32 = 50;
+
+/// Returns the time of day, in the same measure as events.
+pub type Clock = Arc<dyn Fn() -> UnixMillis + Send + Sync>;
+
+/// How the region looks and moves.
+#[derive(Clone)]
+pub struct LiveOptions {
+    /// Whether states have colours.
+    pub colours: bool,
+    /// How often running times go on; `None` only with the next event.
+    pub tick: Option<Duration>,
+    /// What running times are measured with.
+    pub clock: Clock,
+}
+
+/// Shows a run on a terminal while it goes on.
+pub struct Live {
+    stdout: Stdout,
+    /// Where the lines below the answer go: the region is gone by then.
+    stderr: Stderr,
+    screen: MultiProgress,
+    options: LiveOptions,
+    /// Top to bottom.
+    rows: Vec<Row>,
+    units: Units,
+    tally: Tally,
+    /// When the invocation started; `None` when none is under way.
+    started: Option<UnixMillis>,
+    /// What main does.
+    main_call: Option<LastCall>,
+    ends_printed: u32,
+}
+
+/// A row on the screen.
+struct Row {
+    bar: ProgressBar,
+    /// Since when its time counts, for the row's own ticks.
+    since: Arc<AtomicU64>,
+    shown: RowText,
+}
+
+/// What a row says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct RowText {
+    /// Cut off at the terminal's width.
+    text: String,
+    tokens: String,
+    since: UnixMillis,
+}
+
+impl Live {
+    /// The answer to `stdout`, the region to `target`, which is the terminal
+    /// that `stderr` writes to.
+    #[must_use]
+    pub fn new(
+        stdout: Stdout,
+        stderr: Box<dyn Write + Send>,
+        target: ProgressDrawTarget,
+        options: LiveOptions,
+    ) -> Self {
+        Self {
+            stdout,
+            stderr: Stderr::new(stderr),
+            screen: MultiProgress::with_draw_target(target),
+            options,
+            rows: Vec::new(),
+            units: Units::default(),
+            tally: Tally::default(),
+            started: None,
+            main_call: None,
+            ends_printed: 0,
+        }
+    }
+
+    /// Brings the rows in line with what is known.
+    fn draw(&mut self) {
+        let texts = self.started.map_or_else(Vec::new, |started| self.texts(started));
+        while self.rows.len() > texts.len() {
+            let row = self.rows.remove(0);
+            row.bar.finish_and_clear();
+            self.screen.remove(&row.bar);
+        }
+        for (row, text) in self.rows.iter_mut().zip(&texts) {
+            row.show(text);
+        }
+        for text in texts.into_iter().skip(self.rows.len()) {
+            self.rows.push(Row::new(&self.screen, &self.options, text));
+        }
+    }
+
+    /// Returns what the rows should say, top to bottom: the units that run, or
+    /// main if none does, and the sums if there are any.
+    fn texts(&self, started: UnixMillis) -> Vec<RowText> {
+        let counts = self.units.counts();
+        let tokens = tokens(self.tally.total_tokens());
+        let sums =
+            sums(counts).map(|text| RowText { text, tokens: tokens.clone(), since: started });
+        let mut texts = self.unit_texts();
+        if texts.is_empty() {
+            let state = self.paint(UnitState::Running);
+            let text = line("main", &state, self.main_call.as_ref());
+            // The sums have the tokens where there are sums.
+            let tokens = if sums.is_none() { tokens } else { String::new() };
+            texts.push(RowText { text, tokens, since: started });
+        }
+        texts.extend(sums);
+        texts
+    }
+
+    fn unit_texts(&self) -> Vec<RowText> {
+        let named: Vec<(String, &Unit)> = self
+            .units
+            .running()
+            .take(ROWS)
+            .map(|(id, unit)| (words::unit_name(id, &unit.head), unit))
+            .map(|(name, unit)| (in_columns(&name, NAME_COLUMNS), unit))
+            .collect();
+        let width = named.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
+        named
+            .into_iter()
+            .map(|(name, unit)| RowText {
+                text: line(
+                    &format!("{name}{}", " ".repeat(width - name.width())),
+                    &self.unit_state(unit),
+                    unit.last_call.as_ref(),
+                ),
+                tokens: tokens(unit.usage.total()),
+                since: unit.started.unwrap_or_default(),
+            })
+            .collect()
+    }
+
+    fn unit_state(&self, unit: &Unit) -> String {
+        if unit.is_waiting() { WAITING.to_owned() } else { self.paint(UnitState::Running) }
+    }
+
+    /// Returns a state in words, coloured if colours are on.
+    fn paint(&self, state: UnitState) -> String {
+        let word = words::state(state);
+        let colour = match state {
+            UnitState::Running => 36,
+            UnitState::Completed => 32,
+            UnitState::Failed => 31,
+            UnitState::Cancelled | UnitState::Skipped => 33,
+            UnitState::Queued => 90,
+        };
+        if self.options.colours {
+            format!("\u{1b}[{colour}m{word}\u{1b}[0m")
+        } else {
+            word.to_owned()
+        }
+    }
+
+    /// Tells whether an event is printed above the region: what main does, what
+    /// went wrong, and every end as long as the units fit the rows.
+    fn is_printed(&mut self, event: &Event, ended: Option<&Unit>) -> bool {
+        match &event.kind {
+            EventKind::ToolStarted { .. } => event.unit == UnitId::MAIN,
+            EventKind::Denied { .. } => true,
+            EventKind::Notice { level, text: _ } => match level {
+                NoticeLevel::Info => event.unit == UnitId::MAIN,
+                NoticeLevel::Warning => true,
+            },
+            EventKind::UnitQueued(head) => head.parent == UnitId::MAIN,
+            EventKind::UnitEnded(end) => self.is_end_printed(ended, end),
+            EventKind::SessionOpened(_)
+            | EventKind::InvocationStarted { .. }
+            | EventKind::Prompted { .. }
+            | EventKind::UnitStarted
+            | EventKind::TurnStarted { .. }
+            | EventKind::Replied(_)
+            | EventKind::ToolFinished { .. }
+            | EventKind::Joined { .. }
+            | EventKind::InvocationEnded(_) => false,
+        }
+    }
+
+    fn is_end_printed(&mut self, ended: Option<&Unit>, end: &UnitEnd) -> bool {
+        let total = ended.and_then(|unit| unit.head.slot).map_or(1, |slot| slot.total);
+        let is_wanted = match &end.outcome {
+            Outcome::Failed(_) => true,
+            Outcome::Done { text: _ } | Outcome::Cancelled { ran: true } => total as usize <= ROWS,
+            Outcome::Cancelled { ran: false } => false,
+        };
+        let is_printed = is_wanted && self.ends_printed < ENDS_PRINTED;
+        self.ends_printed += u32::from(is_printed);
+        is_printed
+    }
+
+    fn start(&mut self, at: UnixMillis) {
+        self.started = Some(at);
+        self.main_call = None;
+        self.ends_printed = 0;
+        // What is printed above an empty region leaves the cursor at the end
+        // of its line; so there is a region from the first moment.
+        self.draw();
+    }
+
+    fn print(&mut self, line: &str) -> io::Result<()> {
+        match self.started {
+            // As for `Stderr`: talk that nobody hears ends nothing.
+            Some(_) => self.screen.println(line).or(Ok(())),
+            None => writeln!(self.stderr, "{line}"),
+        }
+    }
+
+    fn close(&mut self, end: &InvocationEnd) -> io::Result<()> {
+        self.started = None;
+        self.draw();
+        // As above.
+        let _ = self.screen.clear();
+        self.stdout.answer(&end.text)?;
+        for line in words::closing_lines(end, self.units.counts()) {
+            writeln!(self.stderr, "{line}")?;
+        }
+        self.stderr.flush()
+    }
+}
+
+impl Reporter for Live {
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        let ended = self.units.take(event);
+        let _ = self.tally.take(event);
+        match &event.kind {
+            EventKind::InvocationStarted { prompt: _ } => self.start(event.at),
+            EventKind::ToolStarted { call: _, tool, subject } if event.unit == UnitId::MAIN => {
+                self.main_call = Some(LastCall { tool: tool.clone(), subject: subject.clone() });
+            }
+            EventKind::InvocationEnded(end) => return self.close(end),
+            EventKind::SessionOpened(_)
+            | EventKind::Prompted { .. }
+            | EventKind::UnitQueued(_)
+            | EventKind::UnitStarted
+            | EventKind::TurnStarted { .. }
+            | EventKind::Replied(_)
+            | EventKind::ToolStarted { .. }
+            | EventKind::ToolFinished { .. }
+            | EventKind::Denied { .. }
+            | EventKind::UnitEnded(_)
+            | EventKind::Joined { .. }
+            | EventKind::Notice { .. } => {}
+        }
+        if self.is_printed(event, ended.as_ref())
+            && let Some(line) = line_of(event, &self.units, ended.as_ref())
+        {
+            self.print(&line)?;
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, _: &Delta) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn pause(&mut self) -> io::Result<()> {
+        self.draw();
+        self.stderr.flush()
+    }
+}
+
+impl Row {
+    fn new(screen: &MultiProgress, options: &LiveOptions, text: RowText) -> Self {
+        let since = Arc::new(AtomicU64::new(text.since.0));
+        // Complete before it is on the screen: from then on it draws itself.
+        let bar = ProgressBar::hidden()
+            .with_finish(ProgressFinish::AndClear)
+            .with_style(style(Arc::clone(&since), Arc::clone(&options.clock)))
+            .with_prefix(text.tokens.clone())
+            .with_message(text.text.clone());
+        let bar = screen.add(bar);
+        match options.tick {
+            Some(tick) => bar.enable_steady_tick(tick),
+            None => bar.tick(),
+        }
+        Self { bar, since, shown: text }
+    }
+
+    fn show(&mut self, text: &RowText) {
+        if self.shown == *text {
+            return;
+        }
+        self.since.store(text.since.0, Ordering::Relaxed);
+        if self.shown.tokens != text.tokens {
+            self.bar.set_prefix(text.tokens.clone());
+        }
+        // Draws the row also when only its time is another one.
+        self.bar.set_message(text.text.clone());
+        self.shown = text.clone();
+    }
+}
+
+/// Returns how a row is laid out: its text up to the width, then the tokens
+/// and the running time in columns of their own.
+fn style(since: Arc<AtomicU64>, clock: Clock) -> ProgressStyle {
+    let write_elapsed = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+        let now = clock();
+        let since = UnixMillis(since.load(Ordering::Relaxed));
+        // Writing to the row's buffer cannot fail.
+        let _ = out.write_str(&words::elapsed(now.since(since)));
+    };
+    ProgressStyle::with_template("{wide_msg} {prefix:>10} {running_time:>7}")
+        .expect("the template is a constant that every run of the tests parses")
+        .with_key("running_time", write_elapsed)
+}
+
+fn tokens(count: u64) -> String {
+    format!("{} tok", words::short_number(count))
+}
+
+/// Cuts a name off where it takes more than `cap` columns.
+fn in_columns(name: &str, cap: usize) -> String {
+    let name = words::short_line(name, cap);
+    if name.width() <= cap {
+        return name;
+    }
+    let mut cut = String::new();
+    for character in name.chars() {
+        // One column is for the mark at the end.
+        if cut.width() + character.width().unwrap_or(0) >= cap {
+            break;
+        }
+        cut.push(character);
+    }
+    cut.push('…');
+    cut
+}
+
+fn line(name: &str, state: &str, call: Option<&LastCall>) -> String {
+    match call {
+        Some(call) => format!("{name}  {state}  {}", words::call(&call.tool, &call.subject)),
+        None => format!("{name}  {state}"),
+    }
+}
+
+/// Returns how many units are in which state, without the states that no unit
+/// is in; `None` if there are no units.
+fn sums(counts: Counts) -> Option<String> {
+    let Counts { queued, running, waiting, completed, failed, cancelled, skipped } = counts;
+    let parts: Vec<String> = [
+        (running, words::state(UnitState::Running)),
+        (waiting, WAITING),
+        (queued, words::state(UnitState::Queued)),
+        (completed, words::state(UnitState::Completed)),
+        (failed, words::state(UnitState::Failed)),
+        (cancelled, words::state(UnitState::Cancelled)),
+        (skipped, words::state(UnitState::Skipped)),
+    ]
+    .into_iter()
+    .filter(|&(count, _)| count > 0)
+    .map(|(count, state)| format!("{count} {state}"))
+    .collect();
+    let hidden = match (running + waiting).saturating_sub(ROWS as u64) {
+        0 => String::new(),
+        more => format!(" ({more} not shown)"),
+    };
+    (!parts.is_empty()).then(|| format!("{}{hidden}", parts.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use indicatif::TermLike;
+    use insta::assert_snapshot;
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::report::StdoutKind;
+    use crate::report::story::{Paper, Story, cancelled, done, failed, skipped, tell};
+
+    /// A screen without a bottom: what a terminal shows of what is drawn.
+    #[derive(Debug, Clone, Default)]
+    struct Screen(Arc<Mutex<Cells>>);
+
+    #[derive(Debug, Default)]
+    struct Cells {
+        rows: Vec<Vec<char>>,
+        row: usize,
+        column: usize,
+    }
+
+    const WIDTH: usize = 70;
+
+    impl Screen {
+        fn text(&self) -> String {
+            let cells = self.0.lock().unwrap();
+            let rows = cells.rows.iter().map(|row| row.iter().collect::<String>());
+            let rows: Vec<String> = rows.map(|row| row.trim_end().to_owned()).collect();
+            rows.join("\n").trim_end().to_owned()
+        }
+
+        fn cursor(&self) -> (usize, usize) {
+            let cells = self.0.lock().unwrap();
+            (cells.row, cells.column)
+        }
+    }
+
+    impl Cells {
+        fn put(&mut self, character: char) {
+            match character {
+                '\r' => self.column = 0,
+                '\n' => self.row += 1,
+                _ => {
+                    // As on a terminal, the break comes with the character
+                    // that no longer fits.
+                    if self.column == WIDTH {
+                        (self.row, self.column) = (self.row + 1, 0);
+                    }
+                    if self.rows.len() <= self.row {
+                        self.rows.resize(self.row + 1, vec![' '; WIDTH]);
+                    }
+                    self.rows[self.row][self.column] = character;
+                    self.column += 1;
+                }
+            }
+        }
+    }
+
+    impl TermLike for Screen {
+        fn width(&self) -> u16 {
+            WIDTH as u16
+        }
+
+        fn height(&self) -> u16 {
+            24
+        }
+
+        fn move_cursor_up(&self, n: usize) -> io::Result<()> {
+            self.0.lock().unwrap().row -= n;
+            Ok(())
+        }
+
+        fn move_cursor_down(&self, n: usize) -> io::Result<()> {
+            self.0.lock().unwrap().row += n;
+            Ok(())
+        }
+
+        fn move_cursor_right(&self, n: usize) -> io::Result<()> {
+            self.0.lock().unwrap().column += n;
+            Ok(())
+        }
+
+        fn move_cursor_left(&self, n: usize) -> io::Result<()> {
+            self.0.lock().unwrap().column -= n;
+            Ok(())
+        }
+
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)?;
+            self.write_str("\r\n")
+        }
+
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            let mut cells = self.0.lock().unwrap();
+            text.chars().for_each(|character| cells.put(character));
+            Ok(())
+        }
+
+        fn clear_line(&self) -> io::Result<()> {
+            let mut cells = self.0.lock().unwrap();
+            let row = cells.row;
+            if let Some(row) = cells.rows.get_mut(row) {
+                row.fill(' ');
+            }
+            cells.column = 0;
+            Ok(())
+        }
+
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Stage {
+        screen: Screen,
+        stdout: Paper,
+        stderr: Paper,
+        live: Live,
+    }
+
+    /// A live view on an empty screen, at 60 s after the first second of a
+    /// story.
+    fn stage() -> Stage {
+        let (screen, stdout, stderr) = (Screen::default(), Paper::default(), Paper::default());
+        let options =
+            LiveOptions { colours: false, tick: None, clock: Arc::new(|| UnixMillis(1_060_000)) };
+        let live = Live::new(
+            Stdout::new(stdout.writer(), StdoutKind::Terminal),
+            stderr.writer(),
+            ProgressDrawTarget::term_like(Box::new(screen.clone())),
+            options,
+        );
+        Stage { screen, stdout, stderr, live }
+    }
+
+    #[test]
+    fn running_units_have_a_row_each_and_the_rest_is_summed() {
+        let mut story = Story::new();
+        story.invocation("go").call(0, "call-1", "Agent", "4 tasks");
+        story.batch("call-1", &["correctness", "security", "style", "tests"]).start(1).start(2);
+        story.reply(1, "x", 1_000, 200).call(1, "g", "Grep", "\"unwrap\"");
+        story.start(3).end(3, failed("boom"));
+        let mut stage = stage();
+        tell(&mut stage.live, &story);
+        assert_snapshot!(stage.screen.text(), @r#"
+        Agent 4 tasks
+        4 agents queued
+        [style] failed: boom
+        correctness  running  Grep "unwrap"                   1.2k tok     59s
+        security     running                                     0 tok     59s
+        2 running, 1 queued, 1 failed                         1.2k tok     59s
+        "#);
+    }
+
+    #[test]
+    fn rows_are_bounded_and_nothing_wraps() {
+        let names: Vec<String> =
+            (1..=30).map(|n| format!("{n} {}", "long description ".repeat(9))).collect();
+        let mut story = Story::new();
+        story.invocation("go").batch("c", &names.iter().map(|n| &**n).collect::<Vec<_>>());
+        for unit in 1..=10 {
+            story.start(unit).call(unit, "b", "Bash", &"cargo test ".repeat(30));
+        }
+        story.end(1, done("x"));
+        let mut stage = stage();
+        tell(&mut stage.live, &story);
+        assert_snapshot!(stage.screen.text(), @r#"
+        30 agents queued
+        2 long description long…  running  Bash cargo test       0 tok     56s
+        3 long description long…  running  Bash cargo test       0 tok     56s
+        4 long description long…  running  Bash cargo test       0 tok     56s
+        5 long description long…  running  Bash cargo test       0 tok     56s
+        6 long description long…  running  Bash cargo test       0 tok     55s
+        7 long description long…  running  Bash cargo test       0 tok     55s
+        8 long description long…  running  Bash cargo test       0 tok     55s
+        9 long description long…  running  Bash cargo test       0 tok     55s
+        9 running, 20 queued, 1 done (1 not shown)               0 tok     59s
+        "#);
+    }
+
+    #[test]
+    fn main_alone_has_one_row() {
+        let mut story = Story::new();
+        story.invocation("go").turn(0, 1).reply(0, "x", 5_000, 10);
+        story.call(0, "b", "Bash", "cargo test");
+        let mut stage = stage();
+        tell(&mut stage.live, &story);
+        assert_snapshot!(stage.screen.text(), @r#"
+        Bash cargo test
+        main  running  Bash cargo test                        5.0k tok     59s
+        "#);
+    }
+
+    #[test]
+    fn the_region_is_gone_before_the_answer_is_written() {
+        let mut stage = stage();
+        tell(&mut stage.live, &Story::batch_of_three());
+        assert_snapshot!(stage.screen.text(), @r#"
+        Agent 3 tasks
+        3 agents queued
+        [correctness] done in 3.2 s, 1.2k tokens
+        [security] failed: the provider said 500
+        "#);
+        // The answer starts on a line of its own.
+        assert_eq!(stage.screen.cursor(), (4, 0));
+        assert_eq!(stage.stdout.text(), "All fine.\n");
+        assert_eq!(stage.stderr.text(), "");
+    }
+
+    #[test]
+    fn rows_go_as_units_end_and_main_comes_back() {
+        let mut story = Story::new();
+        story.invocation("go").batch("c", &["a", "b", "c"]).start(1).start(2).start(3);
+        let mut stage = stage();
+        tell(&mut stage.live, &story);
+        let told = story.events().len();
+        story.end(2, cancelled()).call(3, "r", "Read", "src/a.rs");
+        story.events()[told..].iter().for_each(|event| stage.live.event(event).unwrap());
+        stage.live.pause().unwrap();
+        assert_snapshot!(stage.screen.text(), @r#"
+        3 agents queued
+        [b] cancelled
+        a  running                                               0 tok     59s
+        c  running  Read src/a.rs                                0 tok     59s
+        2 running, 1 cancelled                                   0 tok     59s
+        "#);
+
+        let told = story.events().len();
+        story.end(1, done("x")).end(3, failed("boom"));
+        story.events()[told..].iter().for_each(|event| stage.live.event(event).unwrap());
+        stage.live.pause().unwrap();
+        assert_snapshot!(stage.screen.text(), @r#"
+        3 agents queued
+        [b] cancelled
+        [a] done in 3.2 s, 1.2k tokens
+        [c] failed: boom
+        main  running                                                      59s
+        1 done, 1 failed, 1 cancelled                            0 tok     59s
+        "#);
+    }
+
+    #[test]
+    fn a_bad_end_says_why_below_the_answer() {
+        let mut story = Story::new();
+        story.invocation("go").batch("c", &["a"]).end(1, skipped());
+        story.over_after(failed("no\u{1b}key"), "half", None, &[1]);
+        let mut stage = stage();
+        tell(&mut stage.live, &story);
+        assert_eq!(stage.stdout.text(), "half\n");
+        assert_eq!(
+            stage.stderr.text(),
+            "warning: 1 agent did not finish: agent-1\nerror: no\\u{1b}key\n"
+        );
+    }
+
+    #[test]
+    fn hostile_text_never_reaches_the_screen() {
+        const HOSTILE: &str = "a\u{1b}[2J\n\u{9b}H\u{202e}";
+        let mut story = Story::new();
+        story.invocation("go").call(0, "c", HOSTILE, HOSTILE).batch("c", &[HOSTILE]).start(1);
+        story.call(1, "r", "Read", HOSTILE);
+        let mut stage = stage();
+        tell(&mut stage.live, &story);
+        assert!(!stage.screen.text().chars().any(crate::report::sanitise::is_hidden));
+        assert_snapshot!(stage.screen.text(), @r#"
+        a\u{1b}[2J\n\u{9b}H\u{202e} a\u{1b}[2J\n\u{9b}H\u{202e}
+        1 agent queued
+        a\u{1b}[2J\n\u{9b}H\u{2…  running  Read a\u{1b}[2J\      0 tok     59s
+        1 running                                                0 tok     59s
+        "#);
+    }
+
+    #[test]
+    fn states_have_colours_only_when_asked_for() {
+        let mut stage = stage();
+        assert_eq!(stage.live.paint(UnitState::Failed), "failed");
+        stage.live.options.colours = true;
+        assert_eq!(stage.live.paint(UnitState::Failed), "\u{1b}[31mfailed\u{1b}[0m");
+    }
+}

@@ -1,0 +1,243 @@
+//! The run as lines, for pipes and files.
+//!
+//! What happens goes to standard error as it happens; the answer goes to
+//! standard output, alone.
+
+use std::io::{self, BufWriter, Write};
+
+use crate::event::{Delta, Event, EventKind, InvocationEnd, UnitHead, UnitId};
+use crate::run::Reporter;
+
+use super::answer::{Stderr, Stdout};
+use super::units::{Unit, Units};
+use super::words;
+
+/// Writes what happens as one line each.
+pub struct Plain {
+    stdout: Stdout,
+    stderr: BufWriter<Stderr>,
+    units: Units,
+}
+
+impl Plain {
+    /// The answer to `stdout`, the talk to `stderr`.
+    #[must_use]
+    pub fn new(stdout: Stdout, stderr: Box<dyn Write + Send>) -> Self {
+        Self { stdout, stderr: BufWriter::new(Stderr::new(stderr)), units: Units::default() }
+    }
+
+    fn close(&mut self, end: &InvocationEnd) -> io::Result<()> {
+        // In this order, so that on one screen the answer stands below the
+        // talk and the error below the answer.
+        self.stderr.flush()?;
+        self.stdout.answer(&end.text)?;
+        for line in words::closing_lines(end, self.units.counts()) {
+            writeln!(self.stderr, "{line}")?;
+        }
+        self.stderr.flush()
+    }
+}
+
+impl Reporter for Plain {
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        let ended = self.units.take(event);
+        if let EventKind::InvocationEnded(end) = &event.kind {
+            return self.close(end);
+        }
+        match line_of(event, &self.units, ended.as_ref()) {
+            Some(line) => writeln!(self.stderr, "{line}"),
+            None => Ok(()),
+        }
+    }
+
+    fn delta(&mut self, _: &Delta) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn pause(&mut self) -> io::Result<()> {
+        self.stderr.flush()
+    }
+}
+
+/// Returns the line for an event, if it has one. `ended` is what was known of
+/// a unit that the event ended.
+pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Option<String> {
+    let name = |unit| units.get(unit).map(|known| words::unit_name(unit, &known.head));
+    let line = match &event.kind {
+        EventKind::UnitQueued(head) => return batch_line(head, name(head.parent)),
+        EventKind::UnitStarted => {
+            let agent = &units.get(event.unit)?.head.agent;
+            format!("started ({})", words::short_line(agent, 40))
+        }
+        EventKind::ToolStarted { call: _, tool, subject } => words::call(tool, subject),
+        EventKind::Denied { call: _, tool, arguments: _, reason } => words::denied(tool, reason),
+        EventKind::Notice { level, text } => words::notice(*level, text),
+        EventKind::UnitEnded(end) => {
+            let name = words::unit_name(event.unit, &ended?.head);
+            return Some(format!("[{name}] {}", words::unit_end(end)));
+        }
+        EventKind::SessionOpened(_)
+        | EventKind::InvocationStarted { .. }
+        | EventKind::Prompted { .. }
+        | EventKind::TurnStarted { .. }
+        | EventKind::Replied(_)
+        | EventKind::ToolFinished { .. }
+        | EventKind::Joined { .. }
+        | EventKind::InvocationEnded(_) => return None,
+    };
+    Some(match (event.unit, name(event.unit)) {
+        (UnitId::MAIN, _) => line,
+        (_, Some(name)) => format!("[{name}] {line}"),
+        (unit, None) => format!("[{unit}] {line}"),
+    })
+}
+
+/// Returns the line that announces a batch: one, with its first slot. A single
+/// call needs none, since its start follows.
+fn batch_line(head: &UnitHead, parent: Option<String>) -> Option<String> {
+    let slot = head.slot.filter(|slot| slot.index == 0)?;
+    let queued = format!("{} queued", words::agents(slot.total.into()));
+    Some(match parent {
+        Some(parent) => format!("[{parent}] {queued}"),
+        None => queued,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::event::{CancelReason, NoticeLevel};
+    use crate::report::StdoutKind;
+    use crate::report::story::{BrokenPipe, Paper, Story, cancelled, done, failed, skipped, tell};
+
+    /// Returns what a story writes to standard output and standard error.
+    fn told(story: &Story, kind: StdoutKind) -> (String, String) {
+        let (stdout, stderr) = (Paper::default(), Paper::default());
+        tell(&mut Plain::new(Stdout::new(stdout.writer(), kind), stderr.writer()), story);
+        (stdout.text(), stderr.text())
+    }
+
+    #[test]
+    fn the_talk_tells_every_unit_and_the_answer_stands_alone() {
+        let (stdout, stderr) = told(&Story::batch_of_three(), StdoutKind::Other);
+        assert_eq!(stdout, "All fine.\n");
+        assert_snapshot!(stderr, @r#"
+        Agent 3 tasks
+        3 agents queued
+        [correctness] started (reviewer)
+        [security] started (reviewer)
+        [correctness] Read src/a.rs
+        [correctness] done in 3.2 s, 1.2k tokens
+        [security] failed: the provider said 500
+        [style] never started
+        "#);
+    }
+
+    #[test]
+    fn a_failed_a_cancelled_and_a_skipped_slot_say_what_became_of_them() {
+        let mut story = Story::new();
+        story.invocation("go").batch("call-1", &["a", "b", "c"]).start(1).start(2);
+        story.end(1, failed("boom")).end(2, cancelled()).end(3, skipped());
+        story.over_after(cancelled(), "so far", Some(CancelReason::Interrupt), &[2, 3]);
+        let (stdout, stderr) = told(&story, StdoutKind::Other);
+        assert_eq!(stdout, "so far\n");
+        assert_snapshot!(stderr, @r#"
+        3 agents queued
+        [a] started (reviewer)
+        [b] started (reviewer)
+        [a] failed: boom
+        [b] cancelled
+        [c] never started
+        agents: 1 failed, 1 cancelled, 1 never started
+        warning: 2 agents did not finish: agent-2, agent-3
+        error: interrupted
+        "#);
+    }
+
+    #[test]
+    fn notices_and_refusals_are_told() {
+        let mut story = Story::new();
+        story.invocation("go").notice(NoticeLevel::Warning, "the cap is 1").queue("fix", "c", None);
+        story.start(1).denied(1, "call-2", "Bash", "a rule denies `rm`");
+        story.notice(NoticeLevel::Info, "done soon").over(failed("no more\ntokens"), "");
+        let (stdout, stderr) = told(&story, StdoutKind::Other);
+        assert_eq!(stdout, "");
+        assert_snapshot!(stderr, @r#"
+        warning: the cap is 1
+        [fix] started (reviewer)
+        [fix] denied Bash: a rule denies `rm`
+        note: done soon
+        error: no more
+        tokens
+        "#);
+    }
+
+    #[test]
+    fn the_answer_ends_in_exactly_one_line_break() {
+        for answer in ["x", "x\n", "x\n\n\r\n"] {
+            let mut story = Story::new();
+            story.invocation("go").over(done(answer), answer);
+            assert_eq!(told(&story, StdoutKind::Other).0, "x\n");
+        }
+    }
+
+    #[test]
+    fn hostile_text_never_reaches_a_terminal() {
+        const HOSTILE: &str = "a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0041}";
+        let mut story = Story::new();
+        story.invocation("go").notice(NoticeLevel::Warning, HOSTILE).batch("c", &[HOSTILE]);
+        story.start(1).call(1, "r", HOSTILE, HOSTILE).denied(1, "d", HOSTILE, HOSTILE);
+        story.end(1, failed(HOSTILE)).over(failed(HOSTILE), HOSTILE);
+        let (stdout, stderr) = told(&story, StdoutKind::Terminal);
+        assert_eq!(stdout, "a\\u{1b}]0;t\\u{7}\n\\u{9b}2J\\u{202e}\\u{e0041}\n");
+        assert_snapshot!(stderr, @r#"
+        warning: a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0041}
+        1 agent queued
+        [a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0…] started (reviewer)
+        [a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0…] a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0… a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0041}
+        [a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0…] denied a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0…: a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0041}
+        [a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0…] failed: a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0041}
+        error: a\u{1b}]0;t\u{7}
+        \u{9b}2J\u{202e}\u{e0041}
+        "#);
+        assert!(!stderr.chars().any(crate::report::sanitise::is_hidden));
+    }
+
+    #[test]
+    fn a_pipe_gets_the_answer_byte_for_byte() {
+        let mut story = Story::new();
+        story.invocation("go").over(done("\u{1b}[1mx"), "\u{1b}[1mx");
+        assert_eq!(told(&story, StdoutKind::Other).0, "\u{1b}[1mx\n");
+    }
+
+    #[test]
+    fn nothing_is_flushed_between_pauses() {
+        let stderr = Paper::default();
+        let stdout = Stdout::new(Paper::default().writer(), StdoutKind::Other);
+        let mut plain = Plain::new(stdout, stderr.writer());
+        let mut story = Story::new();
+        story.invocation("go").batch("c", &["a", "b"]).start(1).start(2);
+        for event in story.events() {
+            plain.event(event).unwrap();
+        }
+        assert_eq!((stderr.flushes(), stderr.text()), (0, String::new()));
+        plain.pause().unwrap();
+        assert_eq!(stderr.flushes(), 1);
+        assert_eq!(
+            stderr.text(),
+            "2 agents queued\n[a] started (reviewer)\n[b] started (reviewer)\n"
+        );
+    }
+
+    #[test]
+    fn a_broken_pipe_is_an_error_and_no_panic() {
+        let stdout = Stdout::new(Box::new(BrokenPipe), StdoutKind::Other);
+        let mut plain = Plain::new(stdout, Paper::default().writer());
+        let mut story = Story::new();
+        story.over(done("x"), "x");
+        let error = plain.event(&story.events()[0]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+}

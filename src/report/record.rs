@@ -1,0 +1,769 @@
+//! The wire records, written out by hand.
+//!
+//! What stands here is a promise to scripts and SDKs: names, order and shape of
+//! every field. Inner types never serialise themselves; each record is made
+//! from them by a conversion in `stream_json` or here, and each has a snapshot.
+//! How a record becomes a line and gets its name is in `lines`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
+
+use crate::event::{CancelReason, SlotPosition};
+use crate::message::{Call, StopReason, Usage};
+
+use super::result::{Denial, Ending};
+
+/// A record with what every record has.
+#[derive(Serialize)]
+pub(super) struct Line<'a> {
+    #[serde(flatten)]
+    pub(super) record: Record<'a>,
+    pub(super) uuid: String,
+    pub(super) session_id: &'a str,
+}
+
+/// One line of the stream.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Record<'a> {
+    System(System<'a>),
+    Assistant(Assistant<'a>),
+    User(User<'a>),
+    StreamEvent(StreamEvent<'a>),
+    Result(Box<ResultRecord<'a>>),
+}
+
+/// Whatever is no part of a conversation.
+#[derive(Serialize)]
+#[serde(tag = "subtype", rename_all = "snake_case")]
+pub(super) enum System<'a> {
+    Init(Box<Init<'a>>),
+    TaskStarted(TaskStarted<'a>),
+    TaskUpdated(TaskUpdated<'a>),
+    TaskProgress(TaskProgress<'a>),
+    TaskNotification(TaskNotification<'a>),
+    PermissionDenied(PermissionDenied<'a>),
+    Informational(Informational<'a>),
+}
+
+#[derive(Serialize)]
+pub(super) struct Init<'a> {
+    pub(super) cwd: &'a str,
+    pub(super) tools: &'a [String],
+    pub(super) mcp_servers: [Value; 0],
+    pub(super) model: &'a str,
+    #[serde(rename = "permissionMode")]
+    pub(super) permission_mode_camel: &'a str,
+    pub(super) permission_mode: &'a str,
+    pub(super) slash_commands: &'a [String],
+    pub(super) agents: &'a [String],
+    pub(super) skills: &'a [String],
+    #[serde(rename = "apiKeySource")]
+    pub(super) api_key_source: &'a str,
+    pub(super) output_style: &'static str,
+    pub(super) tine_version: &'a str,
+    pub(super) capabilities: [&'static str; 3],
+}
+
+/// What every record of a unit tells of it; empty for main.
+#[derive(Serialize, Clone, Default)]
+pub(super) struct Strand {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) agent_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) branch: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) slot: Option<Slot>,
+}
+
+#[derive(Serialize, Clone, Copy)]
+pub(super) struct Slot {
+    index: u32,
+    total: u32,
+}
+
+/// Who speaks in a message: nothing but nulls for main.
+#[derive(Serialize, Clone, Default)]
+pub(super) struct Speaker<'a> {
+    pub(super) parent_tool_use_id: Option<&'a str>,
+    #[serde(flatten)]
+    pub(super) strand: Strand,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) subagent_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) task_description: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Assistant<'a> {
+    pub(super) message: ModelMessage<'a>,
+    #[serde(flatten)]
+    pub(super) speaker: Speaker<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "message")]
+pub(super) struct ModelMessage<'a> {
+    pub(super) id: &'a str,
+    pub(super) role: &'static str,
+    pub(super) model: &'a str,
+    pub(super) content: Vec<Block<'a>>,
+    pub(super) stop_reason: Option<&'static str>,
+    pub(super) stop_sequence: Option<&'static str>,
+    pub(super) usage: UsageRecord,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Block<'a> {
+    /// `signature` is empty: no provider of ours signs, clients want the key.
+    Thinking {
+        thinking: &'a str,
+        signature: &'static str,
+    },
+    Text {
+        text: &'a str,
+    },
+    ToolUse {
+        id: &'a str,
+        name: &'a str,
+        input: Box<RawValue>,
+    },
+}
+
+#[derive(Serialize)]
+pub(super) struct User<'a> {
+    pub(super) message: UserMessage<'a>,
+    #[serde(flatten)]
+    pub(super) speaker: Speaker<'a>,
+}
+
+#[derive(Serialize)]
+pub(super) struct UserMessage<'a> {
+    pub(super) role: &'static str,
+    pub(super) content: [ToolResult<'a>; 1],
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "tool_result")]
+pub(super) struct ToolResult<'a> {
+    pub(super) tool_use_id: &'a str,
+    pub(super) content: &'a str,
+    pub(super) is_error: bool,
+}
+
+#[derive(Serialize)]
+pub(super) struct StreamEvent<'a> {
+    pub(super) event: Streamed<'a>,
+    #[serde(flatten)]
+    pub(super) speaker: Speaker<'a>,
+}
+
+/// A message as it grows.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Streamed<'a> {
+    MessageStart { message: Box<ModelMessage<'a>> },
+    ContentBlockStart { index: u32, content_block: Block<'a> },
+    ContentBlockDelta { index: u32, delta: BlockDelta<'a> },
+    ContentBlockStop { index: u32 },
+    MessageDelta { delta: MessageEnd, usage: UsageRecord },
+    MessageStop,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type")]
+pub(super) enum BlockDelta<'a> {
+    #[serde(rename = "text_delta")]
+    Text { text: &'a str },
+    #[serde(rename = "thinking_delta")]
+    Thinking { thinking: &'a str },
+    #[serde(rename = "input_json_delta")]
+    InputJson { partial_json: &'a str },
+}
+
+#[derive(Serialize)]
+pub(super) struct MessageEnd {
+    pub(super) stop_reason: Option<&'static str>,
+    pub(super) stop_sequence: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+pub(super) struct TaskStarted<'a> {
+    pub(super) task_id: &'a str,
+    pub(super) tool_use_id: &'a str,
+    pub(super) description: &'a str,
+    pub(super) subagent_type: &'a str,
+    pub(super) is_backgrounded: bool,
+    pub(super) spawn_depth: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) parent_task_id: Option<String>,
+    #[serde(flatten)]
+    pub(super) strand: Strand,
+}
+
+#[derive(Serialize)]
+pub(super) struct TaskUpdated<'a> {
+    pub(super) task_id: &'a str,
+    pub(super) patch: Patch<'a>,
+    #[serde(flatten)]
+    pub(super) strand: Strand,
+}
+
+#[derive(Serialize)]
+pub(super) struct Patch<'a> {
+    pub(super) status: TaskStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) end_time: Option<u64>,
+}
+
+#[derive(Serialize, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum TaskStatus {
+    Pending,
+    Running,
+    Completed,
+    Failed,
+    Killed,
+}
+
+#[derive(Serialize)]
+pub(super) struct TaskProgress<'a> {
+    pub(super) task_id: &'a str,
+    pub(super) tool_use_id: &'a str,
+    /// The Python SDK fails on a progress record without it.
+    pub(super) description: &'a str,
+    pub(super) usage: TaskUsage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_tool_name: Option<&'a str>,
+    #[serde(flatten)]
+    pub(super) strand: Strand,
+}
+
+#[derive(Serialize)]
+pub(super) struct TaskNotification<'a> {
+    pub(super) task_id: &'a str,
+    pub(super) tool_use_id: &'a str,
+    pub(super) status: NotificationStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<&'static str>,
+    /// Empty if no file was written: clients read it as a string.
+    pub(super) output_file: &'a str,
+    pub(super) summary: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) usage: Option<TaskUsage>,
+    #[serde(flatten)]
+    pub(super) strand: Strand,
+}
+
+#[derive(Serialize, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum NotificationStatus {
+    Completed,
+    Failed,
+    Stopped,
+}
+
+#[derive(Serialize, Clone, Copy)]
+pub(super) struct TaskUsage {
+    pub(super) total_tokens: u64,
+    pub(super) tool_uses: u32,
+    pub(super) duration_ms: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct PermissionDenied<'a> {
+    pub(super) tool_name: &'a str,
+    pub(super) tool_use_id: &'a str,
+    pub(super) message: &'a str,
+    #[serde(flatten)]
+    pub(super) strand: Strand,
+}
+
+#[derive(Serialize)]
+pub(super) struct Informational<'a> {
+    pub(super) content: &'a str,
+    pub(super) level: &'static str,
+    #[serde(flatten)]
+    pub(super) strand: Strand,
+}
+
+/// The one result of an invocation.
+#[derive(Serialize)]
+pub(super) struct ResultRecord<'a> {
+    subtype: &'static str,
+    is_error: bool,
+    duration_ms: u64,
+    duration_api_ms: u64,
+    num_turns: u32,
+    /// With an error: what there is of an answer, if anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a str>,
+    stop_reason: Option<&'static str>,
+    total_cost_usd: f64,
+    usage: UsageRecord,
+    #[serde(rename = "modelUsage")]
+    model_usage: BTreeMap<&'a str, ModelUsage>,
+    permission_denials: Vec<PermissionDenial<'a>>,
+    #[serde(skip_serializing_if = "is_zero")]
+    permission_denials_left_out: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    terminal_reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unfinished: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errors: Option<[&'a str; 1]>,
+}
+
+#[derive(Serialize, Clone, Copy, Default)]
+pub(super) struct UsageRecord {
+    input_tokens: u64,
+    output_tokens: u64,
+    cache_read_input_tokens: u64,
+    cache_creation_input_tokens: u64,
+}
+
+#[derive(Serialize)]
+struct ModelUsage {
+    #[serde(rename = "inputTokens")]
+    input: u64,
+    #[serde(rename = "outputTokens")]
+    output: u64,
+    #[serde(rename = "cacheReadInputTokens")]
+    cache_read: u64,
+    #[serde(rename = "cacheCreationInputTokens")]
+    cache_creation: u64,
+    #[serde(rename = "costUSD")]
+    cost: f64,
+    #[serde(rename = "contextWindow")]
+    context_window: u64,
+    #[serde(rename = "maxOutputTokens")]
+    max_output_tokens: u64,
+}
+
+#[derive(Serialize)]
+struct PermissionDenial<'a> {
+    tool_name: &'a str,
+    tool_use_id: &'a str,
+    tool_input: Box<RawValue>,
+}
+
+/// Returns a call's arguments as an object; what is none is kept whole under
+/// `_raw`.
+pub(super) fn tool_input(arguments: &str) -> Box<RawValue> {
+    if arguments.trim().is_empty() {
+        return raw("{}".to_owned());
+    }
+    // Parsed only to know what it is. The text itself is passed on, so the
+    // order of keys and the digits of numbers stay the model's.
+    match serde_json::from_str::<Map<String, Value>>(arguments) {
+        // In valid JSON a line break stands only between tokens.
+        Ok(_) => raw(arguments.trim().replace(['\n', '\r'], " ")),
+        Err(_) => to_raw_value(&serde_json::json!({ "_raw": arguments }))
+            .expect("an object of one string can always be written"),
+    }
+}
+
+impl From<SlotPosition> for Slot {
+    fn from(SlotPosition { index, total }: SlotPosition) -> Self {
+        Self { index, total }
+    }
+}
+
+impl From<Usage> for UsageRecord {
+    fn from(Usage { input, output, cache_read, cache_creation }: Usage) -> Self {
+        Self {
+            input_tokens: input,
+            output_tokens: output,
+            cache_read_input_tokens: cache_read,
+            cache_creation_input_tokens: cache_creation,
+        }
+    }
+}
+
+impl From<Usage> for ModelUsage {
+    fn from(Usage { input, output, cache_read, cache_creation }: Usage) -> Self {
+        Self {
+            input,
+            output,
+            cache_read,
+            cache_creation,
+            cost: 0.0,
+            context_window: 0,
+            max_output_tokens: 0,
+        }
+    }
+}
+
+impl<'a> From<&'a Call> for Block<'a> {
+    fn from(call: &'a Call) -> Self {
+        Self::ToolUse { id: &call.id.0, name: &call.tool, input: tool_input(&call.arguments) }
+    }
+}
+
+impl<'a> From<&'a Denial> for PermissionDenial<'a> {
+    fn from(Denial { call, tool, arguments }: &'a Denial) -> Self {
+        Self { tool_name: tool, tool_use_id: &call.0, tool_input: tool_input(arguments) }
+    }
+}
+
+impl<'a> From<&'a Ending> for ResultRecord<'a> {
+    fn from(ending: &'a Ending) -> Self {
+        let is_error = ending.error.is_some();
+        Self {
+            subtype: ending.subtype.as_str(),
+            is_error,
+            duration_ms: ending.duration_ms,
+            duration_api_ms: ending.api_ms,
+            num_turns: ending.turns,
+            result: (!is_error || !ending.text.is_empty()).then_some(&*ending.text),
+            stop_reason: ending.stop.map(StopReason::as_str),
+            total_cost_usd: 0.0,
+            usage: ending.usage.into(),
+            model_usage: ending
+                .models
+                .iter()
+                .map(|(name, &usage)| (&**name, usage.into()))
+                .collect(),
+            permission_denials: ending.denials.iter().map(PermissionDenial::from).collect(),
+            permission_denials_left_out: ending.denials_left_out,
+            terminal_reason: ending.cancel.map(CancelReason::as_str),
+            unfinished: ending.unfinished.iter().map(ToString::to_string).collect(),
+            errors: ending.error.as_deref().map(|error| [error]),
+        }
+    }
+}
+
+fn raw(json: String) -> Box<RawValue> {
+    RawValue::from_string(json).expect("the text was parsed as JSON before")
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::event::{Seq, SessionId, UnitId};
+    use crate::report::lines::{Origin, write};
+    use crate::report::result::Subtype;
+    use crate::report::sanitise;
+
+    const USAGE: Usage = Usage { input: 1, output: 2, cache_read: 3, cache_creation: 4 };
+
+    fn written(record: Record<'_>) -> String {
+        let session = SessionId("s-1".into());
+        let uuid = Origin::Event(Seq(7), 1).uuid(&session);
+        let mut out = Vec::new();
+        write(&Line { record, uuid, session_id: &session.0 }, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn strand() -> Strand {
+        Strand {
+            agent_id: Some("agent-2".to_owned()),
+            branch: Some("1-3,5".to_owned()),
+            slot: Some(Slot { index: 1, total: 3 }),
+        }
+    }
+
+    fn speaker() -> Speaker<'static> {
+        Speaker {
+            parent_tool_use_id: Some("call-1"),
+            strand: strand(),
+            subagent_type: Some("reviewer"),
+            task_description: Some("security"),
+        }
+    }
+
+    fn message(content: Vec<Block<'_>>) -> ModelMessage<'_> {
+        ModelMessage {
+            id: "msg_1",
+            role: "assistant",
+            model: "m",
+            content,
+            stop_reason: Some("end_turn"),
+            stop_sequence: None,
+            usage: USAGE.into(),
+        }
+    }
+
+    fn call(arguments: &str) -> Call {
+        Call { id: "call-2".into(), tool: "Read".to_owned(), arguments: arguments.to_owned() }
+    }
+
+    #[test]
+    fn init() {
+        let names = ["a".to_owned(), "b".to_owned()];
+        let init = Init {
+            cwd: "/repo",
+            tools: &names,
+            mcp_servers: [],
+            model: "m",
+            permission_mode_camel: "default",
+            permission_mode: "default",
+            slash_commands: &names[..0],
+            agents: &names[..1],
+            skills: &names[1..],
+            api_key_source: "OPENAI_API_KEY",
+            output_style: "default",
+            tine_version: "0.1.0",
+            capabilities: ["x_v1", "y_v1", "z_v1"],
+        };
+        assert_snapshot!(written(Record::System(System::Init(Box::new(init)))), @r#"{"type":"system","subtype":"init","cwd":"/repo","tools":["a","b"],"mcp_servers":[],"model":"m","permissionMode":"default","permission_mode":"default","slash_commands":[],"agents":["a"],"skills":["b"],"apiKeySource":"OPENAI_API_KEY","output_style":"default","tine_version":"0.1.0","capabilities":["x_v1","y_v1","z_v1"],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn assistant_text_of_main() {
+        let message = message(vec![Block::Text { text: "Hello." }]);
+        let speaker = Speaker::default();
+        assert_snapshot!(written(Record::Assistant(Assistant { message, speaker })), @r#"{"type":"assistant","message":{"type":"message","id":"msg_1","role":"assistant","model":"m","content":[{"type":"text","text":"Hello."}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4}},"parent_tool_use_id":null,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn assistant_thinking_of_a_unit() {
+        let message = message(vec![Block::Thinking { thinking: "hm", signature: "" }]);
+        let speaker = speaker();
+        assert_snapshot!(written(Record::Assistant(Assistant { message, speaker })), @r#"{"type":"assistant","message":{"type":"message","id":"msg_1","role":"assistant","model":"m","content":[{"type":"thinking","thinking":"hm","signature":""}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4}},"parent_tool_use_id":"call-1","agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"subagent_type":"reviewer","task_description":"security","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn assistant_calls() {
+        let calls = [call("{\n \"z\": 1.50,\n \"a\": 123456789012345678901\n}"), call("{oops")];
+        let message = message(calls.iter().map(Block::from).collect());
+        let speaker = Speaker::default();
+        assert_snapshot!(written(Record::Assistant(Assistant { message, speaker })), @r#"{"type":"assistant","message":{"type":"message","id":"msg_1","role":"assistant","model":"m","content":[{"type":"tool_use","id":"call-2","name":"Read","input":{  "z": 1.50,  "a": 123456789012345678901 }},{"type":"tool_use","id":"call-2","name":"Read","input":{"_raw":"{oops"}}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4}},"parent_tool_use_id":null,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn user_tool_result() {
+        let result = ToolResult { tool_use_id: "call-2", content: "a\nb", is_error: true };
+        let message = UserMessage { role: "user", content: [result] };
+        assert_snapshot!(written(Record::User(User { message, speaker: speaker() })), @r#"{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"call-2","content":"a\nb","is_error":true}]},"parent_tool_use_id":"call-1","agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"subagent_type":"reviewer","task_description":"security","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn stream_events() {
+        let delta = MessageEnd { stop_reason: Some("end_turn"), stop_sequence: None };
+        let tool_use = Block::ToolUse { id: "call-2", name: "Read", input: tool_input("") };
+        let thinking = Block::Thinking { thinking: "", signature: "" };
+        let events = [
+            Streamed::MessageStart { message: Box::new(message(vec![])) },
+            Streamed::ContentBlockStart { index: 0, content_block: Block::Text { text: "" } },
+            Streamed::ContentBlockStart { index: 1, content_block: thinking },
+            Streamed::ContentBlockStart { index: 2, content_block: tool_use },
+            Streamed::ContentBlockDelta { index: 0, delta: BlockDelta::Text { text: "x" } },
+            Streamed::ContentBlockDelta { index: 1, delta: BlockDelta::Thinking { thinking: "x" } },
+            Streamed::ContentBlockDelta {
+                index: 2,
+                delta: BlockDelta::InputJson { partial_json: "{\"a\":1}" },
+            },
+            Streamed::ContentBlockStop { index: 2 },
+            Streamed::MessageDelta { delta, usage: USAGE.into() },
+            Streamed::MessageStop,
+        ];
+        let lines = events.map(|event| {
+            written(Record::StreamEvent(StreamEvent { event, speaker: Speaker::default() }))
+        });
+        assert_snapshot!(lines.concat(), @r#"
+        {"type":"stream_event","event":{"type":"message_start","message":{"type":"message","id":"msg_1","role":"assistant","model":"m","content":[],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4}}},"parent_tool_use_id":null,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"stream_event","event":{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}},"parent_tool_use_id":null,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"stream_event","event":{"type":"content_block_start","index":1,"content_block":{"type":"thinking","thinking":"","signature":""}},"parent_tool_use_id":null,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"stream_event","event":{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"call-2","name":"Read","input":{}}},"parent_tool_use_id":null,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}},"parent_tool_use_id":null,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"stream_event","event":{"type":"content_block_delta","index":1,"delta":{"type":"thinking_delta","thinking":"x"}},"parent_tool_use_id":null,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"stream_event","event":{"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"{\"a\":1}"}},"parent_tool_use_id":null,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"stream_event","event":{"type":"content_block_stop","index":2},"parent_tool_use_id":null,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"stream_event","event":{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4}},"parent_tool_use_id":null,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"stream_event","event":{"type":"message_stop"},"parent_tool_use_id":null,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        "#);
+    }
+
+    #[test]
+    fn stream_event_of_a_unit() {
+        let event = Streamed::MessageStop;
+        let record = Record::StreamEvent(StreamEvent { event, speaker: speaker() });
+        assert_snapshot!(written(record), @r#"{"type":"stream_event","event":{"type":"message_stop"},"parent_tool_use_id":"call-1","agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"subagent_type":"reviewer","task_description":"security","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn task_started() {
+        let started = TaskStarted {
+            task_id: "agent-2",
+            tool_use_id: "call-1",
+            description: "security",
+            subagent_type: "reviewer",
+            is_backgrounded: false,
+            spawn_depth: 2,
+            parent_task_id: Some("agent-1".to_owned()),
+            strand: strand(),
+        };
+        assert_snapshot!(written(Record::System(System::TaskStarted(started))), @r#"{"type":"system","subtype":"task_started","task_id":"agent-2","tool_use_id":"call-1","description":"security","subagent_type":"reviewer","is_backgrounded":false,"spawn_depth":2,"parent_task_id":"agent-1","agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn task_updated() {
+        let all = [
+            (TaskStatus::Pending, None, None),
+            (TaskStatus::Running, None, None),
+            (TaskStatus::Completed, None, Some(9)),
+            (TaskStatus::Failed, Some("boom"), Some(9)),
+            (TaskStatus::Killed, None, Some(9)),
+        ];
+        let lines = all.map(|(status, error, end_time)| {
+            let patch = Patch { status, error, end_time };
+            let updated = TaskUpdated { task_id: "agent-2", patch, strand: strand() };
+            written(Record::System(System::TaskUpdated(updated)))
+        });
+        assert_snapshot!(lines.concat(), @r#"
+        {"type":"system","subtype":"task_updated","task_id":"agent-2","patch":{"status":"pending"},"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"system","subtype":"task_updated","task_id":"agent-2","patch":{"status":"running"},"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"system","subtype":"task_updated","task_id":"agent-2","patch":{"status":"completed","end_time":9},"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"system","subtype":"task_updated","task_id":"agent-2","patch":{"status":"failed","error":"boom","end_time":9},"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"system","subtype":"task_updated","task_id":"agent-2","patch":{"status":"killed","end_time":9},"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        "#);
+    }
+
+    #[test]
+    fn task_progress() {
+        let progress = TaskProgress {
+            task_id: "agent-2",
+            tool_use_id: "call-1",
+            description: "security",
+            usage: TaskUsage { total_tokens: 10, tool_uses: 1, duration_ms: 200 },
+            last_tool_name: Some("Read"),
+            strand: strand(),
+        };
+        assert_snapshot!(written(Record::System(System::TaskProgress(progress))), @r#"{"type":"system","subtype":"task_progress","task_id":"agent-2","tool_use_id":"call-1","description":"security","usage":{"total_tokens":10,"tool_uses":1,"duration_ms":200},"last_tool_name":"Read","agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn task_notification() {
+        let usage = TaskUsage { total_tokens: 10, tool_uses: 1, duration_ms: 200 };
+        let all = [
+            (NotificationStatus::Completed, None, Some(usage)),
+            (NotificationStatus::Failed, Some("provider"), Some(usage)),
+            (NotificationStatus::Stopped, Some("never_started"), None),
+        ];
+        let lines = all.map(|(status, reason, usage)| {
+            written(Record::System(System::TaskNotification(TaskNotification {
+                task_id: "agent-2",
+                tool_use_id: "call-1",
+                status,
+                reason,
+                output_file: "/state/out.txt",
+                summary: "security: done".to_owned(),
+                usage,
+                strand: strand(),
+            })))
+        });
+        assert_snapshot!(lines.concat(), @r#"
+        {"type":"system","subtype":"task_notification","task_id":"agent-2","tool_use_id":"call-1","status":"completed","output_file":"/state/out.txt","summary":"security: done","usage":{"total_tokens":10,"tool_uses":1,"duration_ms":200},"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"system","subtype":"task_notification","task_id":"agent-2","tool_use_id":"call-1","status":"failed","reason":"provider","output_file":"/state/out.txt","summary":"security: done","usage":{"total_tokens":10,"tool_uses":1,"duration_ms":200},"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"system","subtype":"task_notification","task_id":"agent-2","tool_use_id":"call-1","status":"stopped","reason":"never_started","output_file":"/state/out.txt","summary":"security: done","agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        "#);
+    }
+
+    #[test]
+    fn permission_denied() {
+        let denied = PermissionDenied {
+            tool_name: "Bash",
+            tool_use_id: "call-2",
+            message: "a rule denies it",
+            strand: strand(),
+        };
+        assert_snapshot!(written(Record::System(System::PermissionDenied(denied))), @r#"{"type":"system","subtype":"permission_denied","tool_name":"Bash","tool_use_id":"call-2","message":"a rule denies it","agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn informational() {
+        let strand = Strand::default();
+        let informational = Informational { content: "the cap is 1", level: "warning", strand };
+        assert_snapshot!(written(Record::System(System::Informational(informational))), @r#"{"type":"system","subtype":"informational","content":"the cap is 1","level":"warning","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    fn ending() -> Ending {
+        Ending {
+            subtype: Subtype::Success,
+            duration_ms: 1_000,
+            api_ms: 700,
+            turns: 2,
+            text: "All fine.".into(),
+            stop: Some(StopReason::EndTurn),
+            usage: USAGE,
+            models: [("m".into(), USAGE), ("n".into(), USAGE)].into(),
+            denials: Vec::new(),
+            denials_left_out: 0,
+            cancel: None,
+            unfinished: Vec::new(),
+            error: None,
+        }
+    }
+
+    #[test]
+    fn result_success() {
+        let ending = ending();
+        assert_snapshot!(written(Record::Result(Box::new((&ending).into()))), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.0,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4},"modelUsage":{"m":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0,"contextWindow":0,"maxOutputTokens":0},"n":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0,"contextWindow":0,"maxOutputTokens":0}},"permission_denials":[],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn result_error() {
+        let denial = |arguments: &str| Denial {
+            call: "call-2".into(),
+            tool: "Bash".into(),
+            arguments: arguments.into(),
+        };
+        let ending = Ending {
+            subtype: Subtype::ErrorDuringExecution,
+            text: "".into(),
+            stop: None,
+            models: BTreeMap::new(),
+            denials: vec![denial(r#"{"command":"rm"}"#), denial("[1]")],
+            denials_left_out: 3,
+            cancel: Some(CancelReason::Interrupt),
+            unfinished: vec![UnitId(2), UnitId(3)],
+            error: Some("interrupted".to_owned()),
+            ..ending()
+        };
+        assert_snapshot!(written(Record::Result(Box::new((&ending).into()))), @r#"{"type":"result","subtype":"error_during_execution","is_error":true,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"stop_reason":null,"total_cost_usd":0.0,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4},"modelUsage":{},"permission_denials":[{"tool_name":"Bash","tool_use_id":"call-2","tool_input":{"command":"rm"}},{"tool_name":"Bash","tool_use_id":"call-2","tool_input":{"_raw":"[1]"}}],"permission_denials_left_out":3,"terminal_reason":"interrupt","unfinished":["agent-2","agent-3"],"errors":["interrupted"],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn an_error_keeps_what_there_is_of_an_answer() {
+        let ending = Ending { error: Some("boom".to_owned()), ..ending() };
+        let line = written(Record::Result(Box::new((&ending).into())));
+        let record: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(record["result"], "All fine.");
+        assert_eq!(record["errors"], serde_json::json!(["boom"]));
+    }
+
+    #[test]
+    fn hostile_characters_are_escaped_and_mean_the_same() {
+        let hostile = "\u{1b}[2J\u{7f}\u{9b}\u{202e}\u{e0041}\u{2028}ä世";
+        let calls = [call(&serde_json::json!({ hostile: hostile }).to_string())];
+        let message = message(calls.iter().map(Block::from).collect());
+        let line = written(Record::Assistant(Assistant { message, speaker: Speaker::default() }));
+        assert!(!line.chars().any(sanitise::is_hidden), "{line}");
+        let record: Value = serde_json::from_str(&line).unwrap();
+        let input = &record["message"]["content"][0]["input"];
+        assert_eq!(*input, serde_json::json!({ hostile: hostile }));
+    }
+
+    #[test]
+    fn arguments_that_are_no_object_are_kept_whole() {
+        let input = |arguments| tool_input(arguments).get().to_owned();
+        assert_eq!(input(""), "{}");
+        assert_eq!(input(" {\"b\":1,\r\n\"a\":2} "), "{\"b\":1,  \"a\":2}");
+        assert_eq!(input("[1]"), r#"{"_raw":"[1]"}"#);
+        assert_eq!(input("{\"a\":"), r#"{"_raw":"{\"a\":"}"#);
+        assert_eq!(input(&"[".repeat(1_000)), format!(r#"{{"_raw":"{}"}}"#, "[".repeat(1_000)));
+    }
+}

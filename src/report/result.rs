@@ -1,0 +1,269 @@
+//! What an invocation came to: a fold over events.
+//!
+//! `usage` is main's own; the figures for each model count every unit. The
+//! fold keeps sums and refused calls, nothing else, and gives its [`Ending`]
+//! once, at the last event.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+
+use crate::event::{
+    CancelReason, Event, EventKind, FailureKind, InvocationEnd, Outcome, Replied, UnitId,
+    UnixMillis,
+};
+use crate::message::{CallId, StopReason, Usage};
+
+use super::words;
+
+/// Most refused calls that are listed. Ten thousand slots may each be refused
+/// a few; past this a list helps nobody, and the rest is counted.
+const DENIALS_CAP: usize = 1_000;
+
+/// The figures of an invocation that is not over.
+#[derive(Debug, Default)]
+pub struct Tally {
+    started: Option<UnixMillis>,
+    api_ms: u64,
+    turns: u32,
+    stop: Option<StopReason>,
+    usage: Usage,
+    models: BTreeMap<Arc<str>, Usage>,
+    denials: Vec<Denial>,
+    denials_left_out: u64,
+}
+
+/// The figures of an invocation that is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ending {
+    /// What sort of end it is.
+    pub subtype: Subtype,
+    /// From the prompt to the end, in milliseconds.
+    pub duration_ms: u64,
+    /// The time of all requests of all units together, in milliseconds.
+    pub api_ms: u64,
+    /// The turns of main.
+    pub turns: u32,
+    /// The answer, or as much of it as there is.
+    pub text: Arc<str>,
+    /// Why main's last reply stopped; `None` if it never replied.
+    pub stop: Option<StopReason>,
+    /// The tokens of main alone.
+    pub usage: Usage,
+    /// The tokens of every unit, by model.
+    pub models: BTreeMap<Arc<str>, Usage>,
+    /// The first refused calls, in the order of refusal.
+    pub denials: Vec<Denial>,
+    /// How many more were refused.
+    pub denials_left_out: u64,
+    /// The harshest cancel that was asked for.
+    pub cancel: Option<CancelReason>,
+    /// Units that had not ended by themselves.
+    pub unfinished: Vec<UnitId>,
+    /// What went wrong; `None` on success.
+    pub error: Option<String>,
+}
+
+/// A call that the guard refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// The call.
+    pub call: CallId,
+    /// The tool's own name.
+    pub tool: Arc<str>,
+    /// The arguments, as the model wrote them.
+    pub arguments: Arc<str>,
+}
+
+/// The sorts of end that programs tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subtype {
+    /// There is an answer.
+    Success,
+    /// The run failed or was cancelled.
+    ErrorDuringExecution,
+    /// Main reached its turn limit.
+    ErrorMaxTurns,
+}
+
+impl Subtype {
+    /// Returns the name used in records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::ErrorDuringExecution => "error_during_execution",
+            Self::ErrorMaxTurns => "error_max_turns",
+        }
+    }
+}
+
+impl From<&Outcome> for Subtype {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Done { text: _ } => Self::Success,
+            Outcome::Cancelled { ran: _ } => Self::ErrorDuringExecution,
+            Outcome::Failed(failure) => match failure.kind {
+                FailureKind::MaxTurns => Self::ErrorMaxTurns,
+                FailureKind::Authentication
+                | FailureKind::Request
+                | FailureKind::Provider
+                | FailureKind::Timeout
+                | FailureKind::Setup
+                | FailureKind::Panic => Self::ErrorDuringExecution,
+            },
+        }
+    }
+}
+
+impl Tally {
+    /// Takes note of an event. The last event of an invocation returns its
+    /// ending and leaves the tally empty.
+    pub fn take(&mut self, event: &Event) -> Option<Ending> {
+        match &event.kind {
+            EventKind::InvocationStarted { prompt: _ } => {
+                *self = Self { started: Some(event.at), ..Self::default() };
+            }
+            EventKind::TurnStarted { turn: _ } if event.unit == UnitId::MAIN => self.turns += 1,
+            EventKind::Replied(replied) => self.replied(event.unit, replied),
+            EventKind::Denied { call, tool, arguments, reason: _ } => {
+                self.denied(Denial {
+                    call: call.clone(),
+                    tool: tool.clone(),
+                    arguments: arguments.clone(),
+                });
+            }
+            EventKind::InvocationEnded(end) => return Some(self.end(event.at, end)),
+            EventKind::SessionOpened(_)
+            | EventKind::Prompted { .. }
+            | EventKind::UnitQueued(_)
+            | EventKind::UnitStarted
+            | EventKind::TurnStarted { .. }
+            | EventKind::ToolStarted { .. }
+            | EventKind::ToolFinished { .. }
+            | EventKind::UnitEnded(_)
+            | EventKind::Joined { .. }
+            | EventKind::Notice { .. } => {}
+        }
+        None
+    }
+
+    /// Returns the tokens of every unit so far.
+    #[must_use]
+    pub fn total_tokens(&self) -> u64 {
+        self.models.values().map(|usage| usage.total()).sum()
+    }
+
+    fn replied(&mut self, unit: UnitId, replied: &Replied) {
+        self.api_ms += replied.took_ms;
+        *self.models.entry(replied.model.clone()).or_default() += replied.usage;
+        if unit == UnitId::MAIN {
+            self.usage += replied.usage;
+            self.stop = Some(replied.stop);
+        }
+    }
+
+    fn denied(&mut self, denial: Denial) {
+        if self.denials.len() < DENIALS_CAP {
+            self.denials.push(denial);
+        } else {
+            self.denials_left_out += 1;
+        }
+    }
+
+    fn end(&mut self, at: UnixMillis, end: &InvocationEnd) -> Ending {
+        let tally = mem::take(self);
+        Ending {
+            subtype: Subtype::from(&end.outcome),
+            duration_ms: tally.started.map_or(0, |started| at.since(started)),
+            api_ms: tally.api_ms,
+            turns: tally.turns,
+            text: end.text.clone(),
+            stop: tally.stop,
+            usage: tally.usage,
+            models: tally.models,
+            denials: tally.denials,
+            denials_left_out: tally.denials_left_out,
+            cancel: end.cancel,
+            unfinished: end.unfinished.clone(),
+            error: words::invocation_error(end).map(std::borrow::Cow::into_owned),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Reply;
+    use crate::report::story::{Story, cancelled, done, usage};
+
+    fn ending(story: &Story) -> Ending {
+        let mut tally = Tally::default();
+        let mut endings: Vec<Ending> =
+            story.events().iter().filter_map(|event| tally.take(event)).collect();
+        assert_eq!(endings.len(), 1);
+        endings.remove(0)
+    }
+
+    #[test]
+    fn usage_is_mains_own_and_the_models_count_every_unit() {
+        let mut story = Story::new();
+        story.invocation("go").turn(0, 1).reply(0, "x", 100, 10);
+        story.batch("c", &["a", "b"]).start(1).start(2);
+        story.turn(1, 1).reply(1, "x", 1_000, 1).turn(2, 1);
+        story.replied_by(2, "other", Reply::default(), usage(7, 5));
+        story.turn(1, 2).reply(1, "x", 2_000, 2).turn(0, 2).reply(0, "y", 200, 20);
+        story.over(done("y"), "y");
+
+        let ending = ending(&story);
+        assert_eq!(ending.usage, usage(300, 30));
+        let models = [("m", usage(3_300, 33)), ("other", usage(7, 5))];
+        assert_eq!(ending.models, models.map(|(name, usage)| (name.into(), usage)).into());
+        assert_eq!((ending.turns, ending.api_ms), (2, 250));
+        assert_eq!(ending.duration_ms, 100 * (story.events().len() as u64 - 1));
+    }
+
+    #[test]
+    fn each_outcome_has_its_subtype_and_its_error() {
+        let max_turns = Outcome::failed(FailureKind::MaxTurns, "12 turns were not enough");
+        for (outcome, subtype, error) in [
+            (done("x"), Subtype::Success, None),
+            (max_turns, Subtype::ErrorMaxTurns, Some("12 turns were not enough")),
+            (cancelled(), Subtype::ErrorDuringExecution, Some("interrupted")),
+        ] {
+            let mut story = Story::new();
+            let cancel = Some(CancelReason::Interrupt).filter(|_| outcome == cancelled());
+            story.invocation("go").over_after(outcome, "x", cancel, &[]);
+            let ending = ending(&story);
+            assert_eq!((ending.subtype, ending.error.as_deref()), (subtype, error));
+        }
+    }
+
+    #[test]
+    fn refused_calls_of_every_unit_are_listed_up_to_a_bound() {
+        let mut story = Story::new();
+        story.invocation("go").batch("c", &["a"]).start(1);
+        for _ in 0..=DENIALS_CAP {
+            story.denied(1, "call-2", "Bash", "no");
+        }
+        story.over(done("x"), "x");
+        let ending = ending(&story);
+        assert_eq!((ending.denials.len(), ending.denials_left_out), (DENIALS_CAP, 1));
+        let denial = Denial {
+            call: "call-2".into(),
+            tool: "Bash".into(),
+            arguments: r#"{"command":"rm -rf /"}"#.into(),
+        };
+        assert_eq!(ending.denials[0], denial);
+    }
+
+    #[test]
+    fn a_second_invocation_starts_from_nothing() {
+        let mut story = Story::new();
+        story.invocation("go").turn(0, 1).reply(0, "x", 100, 10).over(done("x"), "x");
+        story.invocation("on").turn(0, 1).reply(0, "y", 1, 2).over(done("y"), "y");
+        let mut tally = Tally::default();
+        let last = story.events().iter().filter_map(|event| tally.take(event)).last().unwrap();
+        assert_eq!((last.usage, last.turns, last.duration_ms), (usage(1, 2), 1, 300));
+    }
+}

@@ -1,0 +1,273 @@
+//! Tells runs as events, for the tests of this module.
+//!
+//! Numbers and times go up by themselves: an event is one `seq` and 100 ms
+//! after the one before. The methods are the words of a run; a test reads like
+//! what happened.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use crate::branch::{Branch, Token};
+use crate::event::{
+    CancelReason, Delta, Event, EventKind, FailureKind, Invocation, InvocationEnd, NoticeLevel,
+    Outcome, Piece, Replied, Seq, SlotPosition, UnitEnd, UnitHead, UnitId, UnixMillis,
+};
+use crate::message::{Call, Output, Reply, StopReason, Usage};
+use crate::run::Reporter;
+
+/// A run as it is told so far.
+pub(super) struct Story {
+    events: Vec<Event>,
+    units: u32,
+}
+
+pub(super) fn done(text: &str) -> Outcome {
+    Outcome::Done { text: text.into() }
+}
+
+pub(super) fn failed(message: &str) -> Outcome {
+    Outcome::failed(FailureKind::Provider, message)
+}
+
+pub(super) fn cancelled() -> Outcome {
+    Outcome::Cancelled { ran: true }
+}
+
+pub(super) fn skipped() -> Outcome {
+    Outcome::Cancelled { ran: false }
+}
+
+pub(super) fn text_delta(unit: u32, text: &str) -> Delta {
+    Delta { unit: UnitId(unit), piece: Piece::Text(text.into()) }
+}
+
+pub(super) fn thinking_delta(unit: u32, text: &str) -> Delta {
+    Delta { unit: UnitId(unit), piece: Piece::Thinking(text.into()) }
+}
+
+impl Story {
+    pub(super) fn new() -> Self {
+        Self { events: Vec::new(), units: 0 }
+    }
+
+    pub(super) fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// Appends an event of any kind.
+    pub(super) fn push(&mut self, unit: u32, kind: EventKind) -> &mut Self {
+        let seq = self.events.len() as u64 + 1;
+        let branch = match unit {
+            0 => Branch::root(),
+            _ => Branch::root().fork(Token(unit), "unit"),
+        };
+        self.events.push(Event {
+            seq: Seq(seq),
+            at: UnixMillis(1_000_000 + seq * 100),
+            invocation: Invocation(1),
+            unit: UnitId(unit),
+            branch,
+            kind,
+        });
+        self
+    }
+
+    pub(super) fn invocation(&mut self, prompt: &str) -> &mut Self {
+        self.push(0, EventKind::InvocationStarted { prompt: prompt.into() })
+    }
+
+    /// Declares a batch of main; its units are numbered on from the last.
+    pub(super) fn batch(&mut self, call: &str, descriptions: &[&str]) -> &mut Self {
+        let total = descriptions.len() as u32;
+        for (index, description) in (0..).zip(descriptions) {
+            self.queue(description, call, Some(SlotPosition { index, total }));
+        }
+        self
+    }
+
+    pub(super) fn queue(
+        &mut self,
+        description: &str,
+        call: &str,
+        slot: Option<SlotPosition>,
+    ) -> &mut Self {
+        self.units += 1;
+        let head = UnitHead {
+            description: description.into(),
+            agent: "reviewer".into(),
+            call: call.into(),
+            parent: UnitId::MAIN,
+            depth: 1,
+            slot,
+        };
+        self.push(self.units, EventKind::UnitQueued(head))
+    }
+
+    pub(super) fn start(&mut self, unit: u32) -> &mut Self {
+        self.push(unit, EventKind::UnitStarted)
+    }
+
+    pub(super) fn turn(&mut self, unit: u32, turn: u32) -> &mut Self {
+        self.push(unit, EventKind::TurnStarted { turn })
+    }
+
+    /// A reply of text alone, from the model `m`.
+    pub(super) fn reply(&mut self, unit: u32, text: &str, input: u64, output: u64) -> &mut Self {
+        let reply = Reply { text: text.to_owned(), ..Reply::default() };
+        self.replied(unit, reply, Usage { input, output, ..Usage::default() })
+    }
+
+    pub(super) fn replied(&mut self, unit: u32, reply: Reply, usage: Usage) -> &mut Self {
+        self.replied_by(unit, "m", reply, usage)
+    }
+
+    pub(super) fn replied_by(
+        &mut self,
+        unit: u32,
+        model: &str,
+        reply: Reply,
+        usage: Usage,
+    ) -> &mut Self {
+        let stop = if reply.calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
+        let (reply, model) = (Arc::new(reply), model.into());
+        self.push(unit, EventKind::Replied(Replied { reply, model, usage, stop, took_ms: 50 }))
+    }
+
+    pub(super) fn call(&mut self, unit: u32, call: &str, tool: &str, subject: &str) -> &mut Self {
+        let (call, tool, subject) = (call.into(), tool.into(), subject.into());
+        self.push(unit, EventKind::ToolStarted { call, tool, subject })
+    }
+
+    pub(super) fn output(&mut self, unit: u32, call: &str, tool: &str, text: &str) -> &mut Self {
+        let output = Arc::new(Output::ok(text));
+        let (call, tool) = (call.into(), tool.into());
+        self.push(unit, EventKind::ToolFinished { call, tool, output, took_ms: 20 })
+    }
+
+    pub(super) fn denied(&mut self, unit: u32, call: &str, tool: &str, reason: &str) -> &mut Self {
+        let (call, tool, reason) = (call.into(), tool.into(), reason.into());
+        let arguments = r#"{"command":"rm -rf /"}"#.into();
+        self.push(unit, EventKind::Denied { call, tool, arguments, reason })
+    }
+
+    pub(super) fn notice(&mut self, level: NoticeLevel, text: &str) -> &mut Self {
+        self.push(0, EventKind::Notice { level, text: text.into() })
+    }
+
+    pub(super) fn end(&mut self, unit: u32, outcome: Outcome) -> &mut Self {
+        let ran = outcome != skipped();
+        let end = UnitEnd {
+            outcome,
+            text: "partial".into(),
+            usage: Usage { input: 1_000, output: 234, ..Usage::default() },
+            turns: u32::from(ran),
+            tool_uses: 2,
+            duration_ms: if ran { 3_250 } else { 0 },
+            output_file: ran.then(|| "/state/out.txt".into()),
+        };
+        self.push(unit, EventKind::UnitEnded(Arc::new(end)))
+    }
+
+    pub(super) fn over(&mut self, outcome: Outcome, text: &str) -> &mut Self {
+        self.over_after(outcome, text, None, &[])
+    }
+
+    pub(super) fn over_after(
+        &mut self,
+        outcome: Outcome,
+        text: &str,
+        cancel: Option<CancelReason>,
+        unfinished: &[u32],
+    ) -> &mut Self {
+        let unfinished = unfinished.iter().copied().map(UnitId).collect();
+        let end = InvocationEnd { outcome, text: text.into(), cancel, unfinished };
+        self.push(0, EventKind::InvocationEnded(Arc::new(end)))
+    }
+
+    /// The run of most tests: a batch of three, of which the first completes,
+    /// the second fails and the third never starts.
+    pub(super) fn batch_of_three() -> Self {
+        let mut story = Self::new();
+        let calls = vec![call_of("call-1", "Agent", r#"{"tasks":[1,2,3]}"#)];
+        story.invocation("review").turn(0, 1);
+        story.replied(0, Reply { calls, ..Reply::default() }, usage(100, 10));
+        story.call(0, "call-1", "Agent", "3 tasks");
+        story.batch("call-1", &["correctness", "security", "style"]);
+        story.start(1).turn(1, 1).start(2).turn(2, 1);
+        let calls = vec![call_of("read-1", "Read", r#"{"path":"src/a.rs"}"#)];
+        let reply =
+            Reply { text: "secret thoughts of a slot".to_owned(), calls, ..Reply::default() };
+        story.replied(1, reply, usage(200, 20));
+        story.call(1, "read-1", "Read", "src/a.rs").output(1, "read-1", "Read", "fn a() {}");
+        story.end(1, done("no defects")).end(2, failed("the provider said 500"));
+        story.end(3, skipped());
+        story.output(0, "call-1", "Agent", "1 of 3 completed");
+        story.turn(0, 2).reply(0, "All fine.", 150, 15).over(done("All fine."), "All fine.");
+        story
+    }
+}
+
+pub(super) fn call_of(id: &str, tool: &str, arguments: &str) -> Call {
+    Call { id: id.into(), tool: tool.to_owned(), arguments: arguments.to_owned() }
+}
+
+pub(super) fn usage(input: u64, output: u64) -> Usage {
+    Usage { input, output, ..Usage::default() }
+}
+
+/// Collects what a reporter writes and how often it flushes.
+#[derive(Clone, Default)]
+pub(super) struct Paper(Arc<Mutex<Written>>);
+
+#[derive(Default)]
+struct Written {
+    bytes: Vec<u8>,
+    flushes: usize,
+}
+
+impl Paper {
+    pub(super) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().bytes.clone()).unwrap()
+    }
+
+    pub(super) fn flushes(&self) -> usize {
+        self.0.lock().unwrap().flushes
+    }
+
+    pub(super) fn writer(&self) -> Box<dyn Write + Send> {
+        Box::new(self.clone())
+    }
+}
+
+impl Write for Paper {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.lock().unwrap().flushes += 1;
+        Ok(())
+    }
+}
+
+/// An output that nobody reads any more.
+pub(super) struct BrokenPipe;
+
+impl Write for BrokenPipe {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+/// Shows a whole story to a reporter, with a pause at its end.
+pub(super) fn tell(reporter: &mut dyn Reporter, story: &Story) {
+    for event in story.events() {
+        reporter.event(event).unwrap();
+    }
+    reporter.pause().unwrap();
+}

@@ -1,0 +1,277 @@
+//! A session's log as text for people.
+//!
+//! Each event that says something gets a line: how long after the first one it
+//! happened, in which unit, what. What was said stands below it, indented;
+//! arguments and outputs are cut, since the log itself has them whole.
+
+use std::borrow::Borrow;
+use std::io::{self, Write};
+
+use crate::event::{Event, EventKind, InvocationEnd, SessionHead, UnitHead, UnitId, UnixMillis};
+use crate::message::{Output, Reply};
+
+use super::units::{Counts, Unit, Units};
+use super::{sanitise, words};
+
+/// Most characters of a call's arguments.
+const ARGUMENTS_CAP: usize = 200;
+
+/// Most lines of an output. The first ones say what it is; the rest is in the
+/// log.
+const OUTPUT_LINES: usize = 6;
+
+/// Most characters of each of these lines.
+const OUTPUT_COLUMNS: usize = 200;
+
+/// Writes the events of a log, oldest first, as text.
+///
+/// # Errors
+///
+/// Fails as soon as `out` does.
+pub fn transcript(
+    events: impl Iterator<Item = impl Borrow<Event>>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut first = None;
+    let mut units = Units::default();
+    for event in events {
+        let event = event.borrow();
+        let ended = units.take(event);
+        let start = *first.get_or_insert(event.at);
+        let name = name(event.unit, &units, ended.as_ref());
+        let line = Entry { start, event, name, counts: units.counts() };
+        line.write(out)?;
+    }
+    out.flush()
+}
+
+/// An event and what stands in front of it.
+struct Entry<'a> {
+    start: UnixMillis,
+    event: &'a Event,
+    name: String,
+    /// The units so far.
+    counts: Counts,
+}
+
+impl Entry<'_> {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        match &self.event.kind {
+            EventKind::SessionOpened(head) => self.line(&session(head), out),
+            EventKind::InvocationStarted { prompt: _ } => {
+                self.line(&format!("invocation {}", self.event.invocation.0), out)
+            }
+            EventKind::Prompted { text } => {
+                self.line("prompt", out)?;
+                body(text, out)
+            }
+            EventKind::UnitQueued(head) => self.line(&queued(head), out),
+            EventKind::UnitStarted => self.line("started", out),
+            EventKind::TurnStarted { turn } => self.line(&format!("turn {turn}"), out),
+            EventKind::Replied(replied) => {
+                let tokens = words::tokens(replied.usage.total());
+                let took = words::duration(replied.took_ms);
+                self.line(&format!("reply in {took}, {tokens}"), out)?;
+                reply(&replied.reply, out)
+            }
+            EventKind::ToolStarted { call: _, tool, subject } => {
+                self.line(&words::call(tool, subject), out)
+            }
+            EventKind::ToolFinished { call: _, tool, output, took_ms } => {
+                let end = if output.is_error { "gave an error" } else { "ended" };
+                let tool = words::call(tool, "");
+                let took = words::duration(*took_ms);
+                self.line(&format!("{tool} {end} after {took}"), out)?;
+                excerpt(output, out)
+            }
+            EventKind::Denied { call: _, tool, arguments: _, reason } => {
+                self.line(&words::denied(tool, reason), out)
+            }
+            EventKind::UnitEnded(end) => self.line(&words::unit_end(end), out),
+            EventKind::Joined { children } => {
+                self.line(&format!("joined {}", words::agents(children.len() as u64)), out)
+            }
+            EventKind::Notice { level, text } => self.line(&words::notice(*level, text), out),
+            EventKind::InvocationEnded(end) => self.invocation_ended(end, out),
+        }
+    }
+
+    fn invocation_ended(&self, end: &InvocationEnd, out: &mut dyn Write) -> io::Result<()> {
+        let state = words::state(end.outcome.state());
+        self.line(&format!("invocation {} {state}", self.event.invocation.0), out)?;
+        for line in words::closing_lines(end, self.counts) {
+            body(&line, out)?;
+        }
+        Ok(())
+    }
+
+    fn line(&self, text: &str, out: &mut dyn Write) -> io::Result<()> {
+        let offset = words::duration(self.event.at.since(self.start));
+        writeln!(out, "{offset:>8}  {}  {text}", self.name)
+    }
+}
+
+fn name(unit: UnitId, units: &Units, ended: Option<&Unit>) -> String {
+    match units.get(unit).or(ended) {
+        Some(known) => format!("{unit} ({})", words::unit_name(unit, &known.head)),
+        None => unit.to_string(),
+    }
+}
+
+fn session(head: &SessionHead) -> String {
+    let SessionHead { session, version, cwd, model, mode } = head;
+    let line = format!("session {session} in {cwd}, model {model}, mode {mode}, tine {version}");
+    words::short_line(&line, OUTPUT_COLUMNS)
+}
+
+fn queued(head: &UnitHead) -> String {
+    let agent = words::short_line(&head.agent, OUTPUT_COLUMNS);
+    match head.slot {
+        Some(slot) => format!("queued ({agent}), slot {} of {}", slot.index + 1, slot.total),
+        None => format!("queued ({agent})"),
+    }
+}
+
+fn reply(reply: &Reply, out: &mut dyn Write) -> io::Result<()> {
+    if !reply.thinking.trim().is_empty() {
+        writeln!(out, "{INDENT}(thinking)")?;
+        body(&reply.thinking, out)?;
+    }
+    if !reply.text.trim().is_empty() {
+        body(&reply.text, out)?;
+    }
+    for call in &reply.calls {
+        let tool = words::call(&call.tool, "");
+        let arguments = words::short_line(&call.arguments, ARGUMENTS_CAP);
+        writeln!(out, "{INDENT}→ {tool} {arguments}")?;
+    }
+    Ok(())
+}
+
+/// What stands in front of what was said.
+const INDENT: &str = "          | ";
+
+fn body(text: &str, out: &mut dyn Write) -> io::Result<()> {
+    for line in sanitise::text(text.trim_end()).lines() {
+        writeln!(out, "{INDENT}{line}")?;
+    }
+    Ok(())
+}
+
+fn excerpt(output: &Output, out: &mut dyn Write) -> io::Result<()> {
+    let mut lines = output.text.trim_end().lines();
+    for line in lines.by_ref().take(OUTPUT_LINES) {
+        writeln!(out, "{INDENT}{}", words::short_line(line, OUTPUT_COLUMNS))?;
+    }
+    match lines.count() {
+        0 => Ok(()),
+        1 => writeln!(out, "{INDENT}… 1 more line"),
+        rest => writeln!(out, "{INDENT}… {rest} more lines"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::event::SessionId;
+    use crate::message::Usage;
+    use crate::report::story::{Story, call_of, done, failed};
+
+    fn written(story: &Story) -> String {
+        let mut out = Vec::new();
+        transcript(story.events().iter(), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_log_reads_from_top_to_bottom() {
+        let mut story = Story::new();
+        let head = SessionHead {
+            session: SessionId("0190-5".into()),
+            version: "0.1.0".into(),
+            cwd: "/repo".into(),
+            model: "m".into(),
+            mode: "default".into(),
+        };
+        story.push(0, EventKind::SessionOpened(head)).invocation("review");
+        story.push(0, EventKind::Prompted { text: "review\nall of it\n".into() });
+        let rest = Story::batch_of_three();
+        for event in &rest.events()[1..] {
+            story.push(event.unit.0, event.kind.clone());
+        }
+        assert_snapshot!(written(&story), @r#"
+          0 ms  main  session 0190-5 in /repo, model m, mode default, tine 0.1.0
+        100 ms  main  invocation 1
+        200 ms  main  prompt
+                | review
+                | all of it
+        300 ms  main  turn 1
+        400 ms  main  reply in 50 ms, 110 tokens
+                | → Agent {"tasks":[1,2,3]}
+        500 ms  main  Agent 3 tasks
+        600 ms  agent-1 (correctness)  queued (reviewer), slot 1 of 3
+        700 ms  agent-2 (security)  queued (reviewer), slot 2 of 3
+        800 ms  agent-3 (style)  queued (reviewer), slot 3 of 3
+        900 ms  agent-1 (correctness)  started
+         1.0 s  agent-1 (correctness)  turn 1
+         1.1 s  agent-2 (security)  started
+         1.2 s  agent-2 (security)  turn 1
+         1.3 s  agent-1 (correctness)  reply in 50 ms, 220 tokens
+                | secret thoughts of a slot
+                | → Read {"path":"src/a.rs"}
+         1.4 s  agent-1 (correctness)  Read src/a.rs
+         1.5 s  agent-1 (correctness)  Read ended after 20 ms
+                | fn a() {}
+         1.6 s  agent-1 (correctness)  done in 3.2 s, 1.2k tokens
+         1.7 s  agent-2 (security)  failed: the provider said 500
+         1.8 s  agent-3 (style)  never started
+         1.9 s  main  Agent ended after 20 ms
+                | 1 of 3 completed
+         2.0 s  main  turn 2
+         2.1 s  main  reply in 50 ms, 165 tokens
+                | All fine.
+         2.2 s  main  invocation 1 done
+        "#);
+    }
+
+    #[test]
+    fn long_outputs_and_arguments_are_cut_and_hostile_text_is_shown() {
+        let mut story = Story::new();
+        let lines: Vec<String> = (1..=9).map(|n| format!("line {n}\u{1b}[2J")).collect();
+        let calls = vec![call_of("c", "Bash\u{9b}", &"x".repeat(500))];
+        let reply = Reply { thinking: "hm\u{202e}".to_owned(), calls, ..Reply::default() };
+        story.invocation("go").replied(0, reply, Usage::default());
+        story.output(0, "c", "Bash", &lines.join("\n")).over(failed("a\u{7}b"), "");
+        let text = written(&story);
+        assert_snapshot!(text.replace(&"x".repeat(199), "[199 x]"), @r#"
+          0 ms  main  invocation 1
+        100 ms  main  reply in 50 ms, 0 tokens
+                | (thinking)
+                | hm\u{202e}
+                | → Bash\u{9b} [199 x]…
+        200 ms  main  Bash ended after 20 ms
+                | line 1\u{1b}[2J
+                | line 2\u{1b}[2J
+                | line 3\u{1b}[2J
+                | line 4\u{1b}[2J
+                | line 5\u{1b}[2J
+                | line 6\u{1b}[2J
+                | … 3 more lines
+        300 ms  main  invocation 1 failed
+                | error: a\u{7}b
+        "#);
+    }
+
+    #[test]
+    fn an_empty_log_is_an_empty_text() {
+        assert_eq!(written(&Story::new()), "");
+        let mut story = Story::new();
+        story.invocation("go").over(done("x"), "x");
+        assert_eq!(
+            written(&story),
+            "    0 ms  main  invocation 1\n  100 ms  main  invocation 1 done\n"
+        );
+    }
+}

@@ -1,0 +1,276 @@
+//! What is known of each unit: a fold over events.
+//!
+//! Only units that have not ended are kept; the others are numbers. So ten
+//! thousand slots cost what waits and runs, not what is over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::branch::Branch;
+use crate::event::{Event, EventKind, Outcome, UnitEnd, UnitHead, UnitId, UnixMillis};
+use crate::message::Usage;
+
+/// The tool whose calls wait for other units.
+const AGENT: &str = "Agent";
+
+/// The units of an invocation.
+#[derive(Debug, Clone, Default)]
+pub struct Units {
+    open: BTreeMap<UnitId, Unit>,
+    /// Those of `open` that run: a few among what may be thousands that wait.
+    running: BTreeSet<UnitId>,
+    counts: Counts,
+}
+
+/// A unit that has not ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unit {
+    /// Who it is.
+    pub head: UnitHead,
+    /// Its branch, as of its last event that changed it.
+    pub branch: Branch,
+    /// When it started; `None` while it waits.
+    pub started: Option<UnixMillis>,
+    /// The tokens of its requests so far.
+    pub usage: Usage,
+    /// The calls that have their output.
+    pub tool_uses: u32,
+    /// Its last call; `None` before the first.
+    pub last_call: Option<LastCall>,
+    /// Its Agent calls without an output. While there are any it has lent its
+    /// permit to its children.
+    waiting_calls: u32,
+}
+
+/// A call that began to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastCall {
+    /// The tool's own name.
+    pub tool: Arc<str>,
+    /// What the call is about; may be anything.
+    pub subject: Arc<str>,
+}
+
+/// How many units are in each state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Wait for a permit.
+    pub queued: u64,
+    /// Work.
+    pub running: u64,
+    /// Wait for the units they started, which run in their place.
+    pub waiting: u64,
+    /// Ended well.
+    pub completed: u64,
+    /// Ended in an error.
+    pub failed: u64,
+    /// Cancelled while they ran.
+    pub cancelled: u64,
+    /// Cancelled before they started.
+    pub skipped: u64,
+}
+
+impl Units {
+    /// Takes note of an event. The end of a unit returns what was known of it:
+    /// from then on it is only counted.
+    pub fn take(&mut self, event: &Event) -> Option<Unit> {
+        match &event.kind {
+            EventKind::UnitEnded(end) => return self.end(event.unit, end),
+            EventKind::InvocationStarted { prompt: _ } => self.forget_ended(),
+            EventKind::UnitQueued(head) => self.queue(event, head),
+            EventKind::UnitStarted
+            | EventKind::Replied(_)
+            | EventKind::ToolStarted { .. }
+            | EventKind::ToolFinished { .. }
+            | EventKind::Joined { .. } => self.change(event),
+            EventKind::SessionOpened(_)
+            | EventKind::Prompted { .. }
+            | EventKind::TurnStarted { .. }
+            | EventKind::Denied { .. }
+            | EventKind::Notice { .. }
+            | EventKind::InvocationEnded(_) => {}
+        }
+        None
+    }
+
+    /// Returns a unit that has not ended; never main.
+    #[must_use]
+    pub fn get(&self, unit: UnitId) -> Option<&Unit> {
+        self.open.get(&unit)
+    }
+
+    /// Returns the units that run, in the order they were declared.
+    pub fn running(&self) -> impl Iterator<Item = (UnitId, &Unit)> {
+        self.running.iter().filter_map(|&id| Some((id, self.open.get(&id)?)))
+    }
+
+    /// Returns how many units of this invocation are in each state.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn forget_ended(&mut self) {
+        let Counts { queued, running, waiting, .. } = self.counts;
+        self.counts = Counts { queued, running, waiting, ..Counts::default() };
+    }
+
+    fn queue(&mut self, event: &Event, head: &UnitHead) {
+        self.counts.queued += 1;
+        self.open.insert(
+            event.unit,
+            Unit {
+                head: head.clone(),
+                branch: event.branch.clone(),
+                started: None,
+                usage: Usage::default(),
+                tool_uses: 0,
+                last_call: None,
+                waiting_calls: 0,
+            },
+        );
+    }
+
+    fn change(&mut self, event: &Event) {
+        let Some(unit) = self.open.get_mut(&event.unit) else { return };
+        if let EventKind::UnitStarted = event.kind
+            && self.running.insert(event.unit)
+        {
+            self.counts.queued -= 1;
+            self.counts.running += 1;
+        }
+        let was_waiting = unit.is_waiting();
+        unit.take(event);
+        match (was_waiting, unit.is_waiting()) {
+            (false, true) => {
+                self.counts.running -= 1;
+                self.counts.waiting += 1;
+            }
+            (true, false) => {
+                self.counts.running += 1;
+                self.counts.waiting -= 1;
+            }
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    fn end(&mut self, id: UnitId, end: &UnitEnd) -> Option<Unit> {
+        let unit = self.open.remove(&id)?;
+        if self.running.remove(&id) {
+            let count =
+                if unit.is_waiting() { &mut self.counts.waiting } else { &mut self.counts.running };
+            *count -= 1;
+        } else {
+            self.counts.queued -= 1;
+        }
+        match &end.outcome {
+            Outcome::Done { text: _ } => self.counts.completed += 1,
+            Outcome::Failed(_) => self.counts.failed += 1,
+            Outcome::Cancelled { ran: true } => self.counts.cancelled += 1,
+            Outcome::Cancelled { ran: false } => self.counts.skipped += 1,
+        }
+        Some(unit)
+    }
+}
+
+impl Unit {
+    /// Tells whether it waits for units that it started.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.waiting_calls > 0
+    }
+
+    /// Takes note of an event of this unit.
+    fn take(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::UnitStarted => self.started = Some(event.at),
+            EventKind::Replied(replied) => self.usage += replied.usage,
+            EventKind::ToolStarted { call: _, tool, subject } => {
+                self.waiting_calls += u32::from(&**tool == AGENT);
+                self.last_call = Some(LastCall { tool: tool.clone(), subject: subject.clone() });
+            }
+            EventKind::ToolFinished { tool, .. } => {
+                self.tool_uses += 1;
+                // A call that was refused never began to wait.
+                let waited = u32::from(&**tool == AGENT);
+                self.waiting_calls = self.waiting_calls.saturating_sub(waited);
+            }
+            EventKind::Joined { children: _ } => self.branch = event.branch.clone(),
+            EventKind::SessionOpened(_)
+            | EventKind::InvocationStarted { .. }
+            | EventKind::Prompted { .. }
+            | EventKind::UnitQueued(_)
+            | EventKind::TurnStarted { .. }
+            | EventKind::Denied { .. }
+            | EventKind::UnitEnded(_)
+            | EventKind::Notice { .. }
+            | EventKind::InvocationEnded(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::story::{Story, done, failed, skipped};
+
+    #[test]
+    fn a_unit_that_waits_for_its_children_does_not_count_as_running() {
+        let mut story = Story::new();
+        story.batch("b", &["parent", "child"]).start(1).call(1, "c", "Agent", "x").start(2);
+        let mut units = Units::default();
+        story.events().iter().for_each(|event| drop(units.take(event)));
+        let counts = Counts { running: 1, waiting: 1, ..Counts::default() };
+        assert_eq!(units.counts(), counts);
+    }
+
+    #[test]
+    fn every_unit_is_counted_in_exactly_one_state() {
+        let mut story = Story::new();
+        story.invocation("go").batch("call-1", &["a", "b", "c", "d"]);
+        story.start(1).start(2).start(3);
+        story.end(1, done("x")).end(2, failed("boom")).end(4, skipped());
+
+        let mut units = Units::default();
+        for event in story.events() {
+            units.take(event);
+        }
+        assert_eq!(
+            units.counts(),
+            Counts { running: 1, completed: 1, failed: 1, skipped: 1, ..Counts::default() }
+        );
+        assert_eq!(units.running().map(|(id, _)| id).collect::<Vec<_>>(), [UnitId(3)]);
+    }
+
+    #[test]
+    fn a_unit_that_ended_leaves_nothing_but_its_count() {
+        let mut story = Story::new();
+        let names: Vec<String> = (0..100).map(|index| format!("slot {index}")).collect();
+        story.invocation("go").batch("call-1", &names.iter().map(|n| &**n).collect::<Vec<_>>());
+        for id in 1..=100 {
+            story.start(id).end(id, done("x"));
+        }
+        let mut units = Units::default();
+        for event in story.events() {
+            units.take(event);
+        }
+        assert_eq!(units.open, BTreeMap::new());
+        assert_eq!(units.counts(), Counts { completed: 100, ..Counts::default() });
+    }
+
+    #[test]
+    fn the_end_of_a_unit_returns_what_was_known_of_it() {
+        let mut story = Story::new();
+        story.invocation("go").batch("call-1", &["a"]).start(1);
+        story.reply(1, "hm", 10, 5).call(1, "c-1", "Read", "src/a.rs").output(1, "c-1", "Read", "");
+        story.end(1, done("x"));
+        let mut units = Units::default();
+        let ended: Vec<Unit> =
+            story.events().iter().filter_map(|event| units.take(event)).collect();
+        assert_eq!(ended.len(), 1);
+        assert_eq!(ended[0].usage, Usage { input: 10, output: 5, ..Usage::default() });
+        assert_eq!(ended[0].tool_uses, 1);
+        let last = LastCall { tool: "Read".into(), subject: "src/a.rs".into() };
+        assert_eq!(ended[0].last_call, Some(last));
+    }
+}

@@ -1,0 +1,296 @@
+//! The words people read: durations, tokens, states, ends.
+//!
+//! Everything these functions return is safe for a terminal and bounded: text
+//! that came from a model, a tool or a file has gone through
+//! [`super::sanitise`] before it is cut.
+
+use std::borrow::Cow;
+
+use crate::event::{
+    CancelReason, InvocationEnd, NoticeLevel, Outcome, UnitEnd, UnitHead, UnitId, UnitState,
+};
+
+use super::sanitise;
+use super::units::Counts;
+
+/// Most characters of a unit's name. A description may be a sentence, and it
+/// stands in front of each of the unit's lines.
+const NAME_CAP: usize = 40;
+
+/// Most characters of what a call is about: two lines of a usual terminal.
+const SUBJECT_CAP: usize = 160;
+
+/// Most characters of a sentence in a list of lines.
+const SENTENCE_CAP: usize = 300;
+
+/// Most characters of the error a run ends in. Providers answer with whole
+/// HTML pages; the beginning says what is wrong.
+const ERROR_CAP: usize = 2_000;
+
+/// Most unfinished units that are named; the rest are counted.
+const UNFINISHED_NAMED: usize = 8;
+
+/// Returns a duration as people say it: `40 ms`, `3.2 s`, `1m 05s`, `2h 03m`.
+#[must_use]
+pub fn duration(milliseconds: u64) -> String {
+    match milliseconds {
+        0..1_000 => format!("{milliseconds} ms"),
+        1_000..60_000 => format!("{}.{} s", milliseconds / 1_000, milliseconds % 1_000 / 100),
+        60_000.. => clock(milliseconds / 1_000),
+    }
+}
+
+/// Returns a running time in whole seconds, as it counts up on a screen.
+#[must_use]
+pub fn elapsed(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1_000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60.. => clock(seconds),
+    }
+}
+
+/// Returns a number of tokens: `812 tokens`, `1.2k tokens`.
+#[must_use]
+pub fn tokens(count: u64) -> String {
+    match count {
+        1 => "1 token".to_owned(),
+        _ => format!("{} tokens", short_number(count)),
+    }
+}
+
+/// Returns a number in at most five characters; digits are cut off, not
+/// rounded.
+#[must_use]
+pub fn short_number(count: u64) -> String {
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..100_000 => format!("{}.{}k", count / 1_000, count % 1_000 / 100),
+        100_000..1_000_000 => format!("{}k", count / 1_000),
+        1_000_000.. => format!("{}.{}M", count / 1_000_000, count % 1_000_000 / 100_000),
+    }
+}
+
+/// Returns a number of agents: `1 agent`, `5 agents`.
+#[must_use]
+pub fn agents(count: u64) -> String {
+    match count {
+        1 => "1 agent".to_owned(),
+        _ => format!("{count} agents"),
+    }
+}
+
+/// Returns a state in one or two words.
+#[must_use]
+pub fn state(state: UnitState) -> &'static str {
+    match state {
+        UnitState::Queued => "queued",
+        UnitState::Running => "running",
+        UnitState::Completed => "done",
+        UnitState::Failed => "failed",
+        UnitState::Cancelled => "cancelled",
+        UnitState::Skipped => "never started",
+    }
+}
+
+/// Returns what people call a unit: its description, or its id if it has none.
+#[must_use]
+pub fn unit_name(unit: UnitId, head: &UnitHead) -> String {
+    match head.description.trim() {
+        "" => unit.to_string(),
+        description => short_line(description, NAME_CAP),
+    }
+}
+
+/// Returns a call in a few words: the tool and what it is about.
+#[must_use]
+pub fn call(tool: &str, subject: &str) -> String {
+    let tool = short_line(tool, NAME_CAP);
+    match subject.trim() {
+        "" => tool,
+        subject => format!("{tool} {}", short_line(subject, SUBJECT_CAP)),
+    }
+}
+
+/// Returns a refused call and why it was refused.
+#[must_use]
+pub fn denied(tool: &str, reason: &str) -> String {
+    format!("denied {}: {}", short_line(tool, NAME_CAP), short_line(reason, SENTENCE_CAP))
+}
+
+/// Returns a notice with a word for its level.
+#[must_use]
+pub fn notice(level: NoticeLevel, text: &str) -> String {
+    let level = match level {
+        NoticeLevel::Info => "note",
+        NoticeLevel::Warning => "warning",
+    };
+    format!("{level}: {}", short_line(text, SENTENCE_CAP))
+}
+
+/// Returns the end of a unit in one line, without its name.
+#[must_use]
+pub fn unit_end(end: &UnitEnd) -> String {
+    match &end.outcome {
+        Outcome::Done { text: _ } => {
+            format!("done in {}, {}", duration(end.duration_ms), tokens(end.usage.total()))
+        }
+        Outcome::Failed(failure) => {
+            format!("failed: {}", short_line(&failure.message, SENTENCE_CAP))
+        }
+        Outcome::Cancelled { ran: true } => state(UnitState::Cancelled).to_owned(),
+        Outcome::Cancelled { ran: false } => state(UnitState::Skipped).to_owned(),
+    }
+}
+
+/// Returns why a run was cancelled.
+#[must_use]
+pub fn cancel(reason: CancelReason) -> &'static str {
+    match reason {
+        CancelReason::Interrupt => "interrupted",
+        CancelReason::OutputGone => "cancelled because nobody reads the output any more",
+        CancelReason::Hangup => "cancelled because the terminal went away",
+        CancelReason::Terminate => "cancelled because the process was told to end",
+    }
+}
+
+/// Returns what went wrong with an invocation, or `None` if nothing did. This
+/// is as it was said, not yet safe for a terminal.
+#[must_use]
+pub fn invocation_error(end: &InvocationEnd) -> Option<Cow<'_, str>> {
+    match (&end.outcome, end.cancel) {
+        (Outcome::Done { text: _ }, _) => None,
+        (Outcome::Failed(failure), _) => Some(Cow::Borrowed(&failure.message)),
+        (Outcome::Cancelled { ran: _ }, Some(reason)) => Some(Cow::Borrowed(cancel(reason))),
+        (Outcome::Cancelled { ran: _ }, None) => Some(Cow::Borrowed("cancelled")),
+    }
+}
+
+/// Returns the lines that stand below the answer: what did not finish, what
+/// went wrong.
+#[must_use]
+pub fn closing_lines(end: &InvocationEnd, counts: Counts) -> Vec<String> {
+    let unfinished = (!end.unfinished.is_empty()).then(|| unfinished(&end.unfinished));
+    let error = invocation_error(end)
+        .map(|error| format!("error: {}", short(&sanitise::text(&error), ERROR_CAP)));
+    let stopped = end.cancel.and_then(|_| stopped(counts));
+    stopped.into_iter().chain(unfinished).chain(error).collect()
+}
+
+/// Accounts for the units that a cancel has stopped; `None` if there are none.
+fn stopped(counts: Counts) -> Option<String> {
+    let Counts { queued: _, running: _, waiting: _, completed, failed, cancelled, skipped } =
+        counts;
+    let parts: Vec<String> = [
+        (completed, UnitState::Completed),
+        (failed, UnitState::Failed),
+        (cancelled, UnitState::Cancelled),
+        (skipped, UnitState::Skipped),
+    ]
+    .into_iter()
+    .filter(|&(count, _)| count > 0)
+    .map(|(count, ended)| format!("{count} {}", state(ended)))
+    .collect();
+    (cancelled + skipped > 0).then(|| format!("agents: {}", parts.join(", ")))
+}
+
+/// Returns `text` as one safe line of at most `cap` characters.
+#[must_use]
+pub fn short_line(text: &str, cap: usize) -> String {
+    short(&sanitise::line(text), cap).into_owned()
+}
+
+fn unfinished(units: &[UnitId]) -> String {
+    let named: Vec<String> = units.iter().take(UNFINISHED_NAMED).map(ToString::to_string).collect();
+    let rest = match units.len().saturating_sub(UNFINISHED_NAMED) {
+        0 => String::new(),
+        rest => format!(" and {rest} more"),
+    };
+    format!("warning: {} did not finish: {}{rest}", agents(units.len() as u64), named.join(", "))
+}
+
+fn short(text: &str, cap: usize) -> Cow<'_, str> {
+    // The last character gives way to the mark, so the cap holds.
+    match text.char_indices().nth(cap) {
+        None => Cow::Borrowed(text),
+        Some(_) => {
+            let kept: String = text.chars().take(cap.saturating_sub(1)).collect();
+            Cow::Owned(format!("{}…", kept.trim_end()))
+        }
+    }
+}
+
+fn clock(seconds: u64) -> String {
+    match seconds {
+        0..3_600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
+        3_600.. => format!("{}h {:02}m", seconds / 3_600, seconds % 3_600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_at_a_glance() {
+        let all = [0, 99, 3_250, 59_999, 60_000, 65_400, 3_599_999, 7_380_000];
+        assert_eq!(
+            all.map(duration),
+            ["0 ms", "99 ms", "3.2 s", "59.9 s", "1m 00s", "1m 05s", "59m 59s", "2h 03m"]
+        );
+        assert_eq!([0, 4_999, 65_000].map(elapsed), ["0s", "4s", "1m 05s"]);
+    }
+
+    #[test]
+    fn tokens_are_cut_and_never_rounded_up() {
+        let all = [0, 1, 999, 1_000, 1_299, 99_999, 100_000, 999_999, 1_250_000];
+        assert_eq!(
+            all.map(tokens),
+            [
+                "0 tokens",
+                "1 token",
+                "999 tokens",
+                "1.0k tokens",
+                "1.2k tokens",
+                "99.9k tokens",
+                "100k tokens",
+                "999k tokens",
+                "1.2M tokens"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_long_line_is_cut_at_its_cap_with_a_mark() {
+        assert_eq!(short_line("abcdef", 6), "abcdef");
+        assert_eq!(short_line("abcdefg", 6), "abcde…");
+        assert_eq!(short_line("abcd efg", 6), "abcd…");
+        assert_eq!(short_line("äöüäöü", 3), "äö…");
+    }
+
+    #[test]
+    fn what_did_not_finish_is_named_up_to_a_bound() {
+        let end = InvocationEnd {
+            outcome: Outcome::Done { text: "x".into() },
+            text: "x".into(),
+            cancel: None,
+            unfinished: (1..=10).map(UnitId).collect(),
+        };
+        assert_eq!(
+            closing_lines(&end, Counts::default()),
+            ["warning: 10 agents did not finish: agent-1, agent-2, agent-3, agent-4, agent-5, \
+              agent-6, agent-7, agent-8 and 2 more"]
+        );
+        let stopped = InvocationEnd {
+            outcome: Outcome::Cancelled { ran: true },
+            cancel: Some(CancelReason::Interrupt),
+            unfinished: Vec::new(),
+            ..end
+        };
+        let counts = Counts { completed: 1, cancelled: 8, skipped: 4, ..Counts::default() };
+        assert_eq!(
+            closing_lines(&stopped, counts),
+            ["agents: 1 done, 8 cancelled, 4 never started", "error: interrupted"]
+        );
+    }
+}
