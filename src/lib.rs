@@ -37,3 +37,5 @@ pub mod fanout;
 pub mod run;
 // 8 report
 pub mod report;
+// 9 cli
+pub mod cli;

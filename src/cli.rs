@@ -1,0 +1,134 @@
+//! The command line: what the user typed, turned into a run.
+//!
+//! Only this layer and `config` read the process's environment; only this
+//! layer ends the process. What a command cannot do is a [`Refusal`], printed
+//! in one place.
+
+pub mod args;
+mod demo;
+mod doctor;
+pub mod exit;
+mod input;
+mod print;
+mod review;
+mod rules;
+mod session;
+mod signals;
+mod start;
+mod terminal;
+mod texts;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::config::Environment;
+use args::{Arguments, Command, Format};
+use exit::{Exit, Refusal};
+
+/// Runs the command that the process was started with.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&error),
+    };
+    set_up_tracing(arguments.run.debug.as_deref());
+    keep_panics_of_units_quiet();
+    let flags = arguments.run.clone();
+    let exit = match run(arguments) {
+        Ok(exit) => exit,
+        Err(refusal) => {
+            // A script has one place to look, also for what could not begin.
+            let stdout = (flags.output_format != Format::Text)
+                .then(|| Box::new(io::stdout()) as Box<dyn io::Write + Send>);
+            let file = flags.json_file.and_then(|path| std::fs::File::create(path).ok());
+            let file = file.map(|file| Box::new(file) as Box<dyn io::Write + Send>);
+            let outputs = stdout.into_iter().chain(file).collect();
+            print::show_refusal(&refusal, flags.session_id, outputs);
+            say(&refusal);
+            refusal.exit
+        }
+    };
+    ExitCode::from(exit.code())
+}
+
+fn run(arguments: Arguments) -> Result<Exit, Refusal> {
+    if let Some(directory) = &arguments.run.cd {
+        std::env::set_current_dir(directory).map_err(|error| {
+            Refusal::new(
+                Exit::BadInput,
+                format!("cannot work in `{}`: {error}", directory.display()),
+            )
+        })?;
+    }
+    let environment = Environment::from_process();
+    let Arguments { print, prompt, run, command, .. } = arguments;
+    run.inert.said().iter().for_each(say);
+    let print = print.filter(|text| !text.is_empty());
+    let typed = match (print, prompt) {
+        (Some(_), Some(second)) => {
+            return Err(Refusal::new(Exit::Usage, format!("`{second}` is a second prompt"))
+                .hint("put the whole prompt in quotes"));
+        }
+        (first, second) => first.or(second),
+    };
+    if let (Some(typed), Some(_)) = (&typed, &command) {
+        return Err(Refusal::new(Exit::Usage, format!("`{typed}` is a prompt beside a command"))
+            .hint("give a prompt or a command, not both"));
+    }
+    let runs_a_model = match &command {
+        None | Some(Command::Review(_) | Command::Demo) => true,
+        Some(Command::Doctor | Command::Sessions | Command::Session { .. }) => false,
+    };
+    if !runs_a_model && run.output_format != Format::Text {
+        return Err(Refusal::new(Exit::Usage, "this command prints text only")
+            .hint("leave `--output-format` out"));
+    }
+    match command {
+        Some(Command::Review(flags)) => review::run(&environment, run, &flags),
+        Some(Command::Demo) => demo::run(&environment, run),
+        Some(Command::Doctor) => doctor::run(&environment, &run),
+        Some(Command::Sessions) => session::list(&environment),
+        Some(Command::Session { command }) => session::look(&environment, &command),
+        None => print::run(&environment, run, typed),
+    }
+}
+
+/// A unit's panic is told as that unit's failure; Rust's own words about it
+/// would tear the live region. Any other panic is a defect to be seen.
+fn keep_panics_of_units_quiet() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let thread = std::thread::current();
+        if thread.name().is_some_and(|name| name.starts_with(print::UNIT_THREADS)) {
+            tracing::error!("{panic}");
+        } else {
+            default(panic);
+        }
+    }));
+}
+
+/// Prints clap's own words; asking for help or the version is no error.
+fn usage(error: &clap::Error) -> ExitCode {
+    // Nobody reads: then there is nobody to tell.
+    let _ = error.print();
+    ExitCode::from(if error.use_stderr() { Exit::Usage.code() } else { Exit::Done.code() })
+}
+
+/// Writes to standard error; the text may quote what the user gave.
+fn say(text: &impl std::fmt::Display) {
+    let text = text.to_string();
+    let text = crate::report::sanitise::text(&text);
+    // Nobody reads: then there is nobody to tell.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+fn set_up_tracing(filter: Option<&str>) {
+    let Some(filter) = filter else {
+        return;
+    };
+    let filter = tracing_subscriber::EnvFilter::new(filter);
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).without_time().init();
+}

@@ -1,0 +1,283 @@
+//! The command line, as it is typed.
+//!
+//! Flags that other harnesses have go by the same names here, so that a script
+//! written for them runs; aliases are listed beside each.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A coding agent that runs many agents at once.
+#[derive(Debug, Parser)]
+#[command(name = "tine", version, disable_version_flag = true)]
+pub struct Arguments {
+    /// Run one prompt and print the answer; `-` reads it from standard input
+    #[arg(short, long, value_name = "PROMPT", num_args = 0..=1, default_missing_value = "")]
+    pub print: Option<String>,
+
+    /// The prompt, if it does not follow `--print`
+    #[arg(value_name = "PROMPT")]
+    pub prompt: Option<String>,
+
+    /// What to use and how to show it
+    #[command(flatten)]
+    pub run: RunFlags,
+
+    /// What to do instead of running a prompt
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    /// Print the version
+    #[arg(short = 'v', long, visible_short_alias = 'V', action = clap::ArgAction::Version)]
+    version: Option<bool>,
+}
+
+/// Flags of every command that runs a model.
+#[derive(Debug, Args, Clone, Default)]
+pub struct RunFlags {
+    /// How to print: text, one JSON object, or one JSON record a line
+    #[arg(short, long, global = true, value_name = "FORMAT", default_value = "text")]
+    pub output_format: Format,
+
+    /// The model: `offline`, `scripted:FILE`, a name from the configuration, or
+    /// a model of the server that the environment names
+    #[arg(short, long, global = true, value_name = "MODEL")]
+    pub model: Option<String>,
+
+    /// Most turns of the main conversation
+    #[arg(long, visible_alias = "max-session-turns", global = true, value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_turns: Option<u32>,
+
+    /// How deep agents may start agents
+    #[arg(long, global = true, value_name = "N")]
+    pub max_subagent_depth: Option<u32>,
+
+    /// How much runs without a rule
+    #[arg(long, visible_alias = "approval-mode", global = true, value_name = "MODE",
+        value_parser = parse_mode)]
+    pub permission_mode: Option<crate::guard::Mode>,
+
+    /// Allow everything that no rule denies
+    #[arg(long, visible_alias = "yolo", global = true)]
+    pub dangerously_skip_permissions: bool,
+
+    /// Rules that allow calls, such as `Bash(git *)` or `Edit(src/**)`
+    #[arg(long, visible_alias = "allowedTools", global = true, value_name = "RULES", num_args = 1..)]
+    pub allowed_tools: Vec<String>,
+
+    /// Rules that deny calls; they win over all else
+    #[arg(long, visible_aliases = ["disallowedTools", "exclude-tools"], global = true,
+        value_name = "RULES", num_args = 1..)]
+    pub disallowed_tools: Vec<String>,
+
+    /// The only tools there are, by name
+    #[arg(long, visible_alias = "core-tools", global = true, value_name = "NAMES", num_args = 1..)]
+    pub tools: Vec<String>,
+
+    /// More directories in which files may be edited
+    #[arg(long, visible_alias = "include-directories", global = true, value_name = "DIR",
+        num_args = 1..)]
+    pub add_dir: Vec<PathBuf>,
+
+    /// Replace the system prompt
+    #[arg(long, global = true, value_name = "TEXT", conflicts_with = "system_prompt_file")]
+    pub system_prompt: Option<String>,
+
+    /// Replace the system prompt by a file
+    #[arg(long, global = true, value_name = "FILE")]
+    pub system_prompt_file: Option<PathBuf>,
+
+    /// Add to the system prompt
+    #[arg(long, global = true, value_name = "TEXT", conflicts_with = "append_system_prompt_file")]
+    pub append_system_prompt: Option<String>,
+
+    /// Add a file to the system prompt
+    #[arg(long, global = true, value_name = "FILE")]
+    pub append_system_prompt_file: Option<PathBuf>,
+
+    /// With stream-json: pieces of answers as they are written
+    #[arg(long, global = true)]
+    pub include_partial_messages: bool,
+
+    /// With stream-json: what agents say, besides what they call
+    #[arg(long, global = true)]
+    pub forward_subagent_text: bool,
+
+    /// Write the stream-json records to a file as well
+    #[arg(long, global = true, value_name = "FILE")]
+    pub json_file: Option<PathBuf>,
+
+    /// Write the last message to a file as well
+    #[arg(long, global = true, value_name = "FILE")]
+    pub output_last_message: Option<PathBuf>,
+
+    /// The new session's id
+    #[arg(long, global = true, value_name = "UUID")]
+    pub session_id: Option<uuid::Uuid>,
+
+    /// Keep nothing of the session on disk
+    #[arg(long, global = true)]
+    pub no_session_persistence: bool,
+
+    /// Set a key of the configuration for this run, such as
+    /// `agents.max_concurrent=4`
+    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    pub config: Vec<String>,
+
+    /// Work in this directory
+    #[arg(short = 'C', long, global = true, value_name = "DIR")]
+    pub cd: Option<PathBuf>,
+
+    /// Write what happens inside to standard error
+    #[arg(long, global = true, value_name = "FILTER", num_args = 0..=1, require_equals = true,
+        default_missing_value = "tine=debug")]
+    pub debug: Option<String>,
+
+    /// What other harnesses have
+    #[command(flatten)]
+    pub inert: InertFlags,
+}
+
+/// Flags of other harnesses that scripts and SDKs pass and that change nothing
+/// here. They are accepted, so that the script runs, and said to do nothing.
+#[derive(Debug, Args, Clone, Default)]
+pub struct InertFlags {
+    /// Stream-json is always whole
+    #[arg(long, global = true, hide = true)]
+    verbose: bool,
+    /// The prompt is always text
+    #[arg(long, global = true, hide = true, value_name = "FORMAT", value_parser = ["text"])]
+    input_format: Option<String>,
+    #[arg(long, global = true, hide = true)]
+    channel: Option<String>,
+    #[arg(long, global = true, hide = true)]
+    auth_type: Option<String>,
+    #[arg(long, global = true, hide = true, num_args = 1..)]
+    extensions: Vec<String>,
+    #[arg(long, global = true, hide = true, num_args = 1..)]
+    allowed_mcp_server_names: Vec<String>,
+    #[arg(long, global = true, hide = true)]
+    proxy: Option<String>,
+    #[arg(long, global = true, hide = true)]
+    sandbox: bool,
+    #[arg(long, global = true, hide = true)]
+    safe_mode: bool,
+    #[arg(long, global = true, hide = true)]
+    worktree: bool,
+    #[arg(long, global = true, hide = true, num_args = 1..)]
+    disabled_slash_commands: Vec<String>,
+    #[arg(long, global = true, hide = true)]
+    permission_prompt_tool: Option<String>,
+    #[arg(long, global = true, hide = true)]
+    setting_sources: Option<String>,
+    #[arg(long, global = true, hide = true)]
+    strict_mcp_config: bool,
+}
+
+impl InertFlags {
+    /// Returns a line for each flag that was given and does nothing.
+    #[must_use]
+    pub fn said(&self) -> Vec<String> {
+        // These two ask for what is so anyway.
+        let Self { verbose: _, input_format: _, .. } = self;
+        [
+            (self.channel.is_some(), "channel"),
+            (self.auth_type.is_some(), "auth-type"),
+            (!self.extensions.is_empty(), "extensions"),
+            (!self.allowed_mcp_server_names.is_empty(), "allowed-mcp-server-names"),
+            (self.proxy.is_some(), "proxy"),
+            (self.sandbox, "sandbox"),
+            (self.safe_mode, "safe-mode"),
+            (self.worktree, "worktree"),
+            (!self.disabled_slash_commands.is_empty(), "disabled-slash-commands"),
+            (self.permission_prompt_tool.is_some(), "permission-prompt-tool"),
+            (self.setting_sources.is_some(), "setting-sources"),
+            (self.strict_mcp_config, "strict-mcp-config"),
+        ]
+        .into_iter()
+        .filter(|(given, _)| *given)
+        .map(|(_, name)| format!("note: `--{name}` does nothing here"))
+        .collect()
+    }
+}
+
+/// How a run is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
+pub enum Format {
+    /// The answer on standard output, what happens on standard error.
+    #[default]
+    Text,
+    /// One JSON object: the result.
+    Json,
+    /// One JSON record a line, as things happen.
+    StreamJson,
+}
+
+/// What to do instead of running a prompt.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Review a change with five agents at once
+    Review(ReviewFlags),
+    /// Show a review of a small change made for the purpose
+    Demo,
+    /// Check what tine needs, and say what to do about what is missing
+    Doctor,
+    /// List the sessions, newest first
+    Sessions,
+    /// Look at one session
+    Session {
+        /// What to do with it
+        #[command(subcommand)]
+        command: SessionCommand,
+    },
+}
+
+/// Which change to review.
+#[derive(Debug, Args)]
+pub struct ReviewFlags {
+    /// What is not committed yet
+    #[arg(long, conflicts_with_all = ["base", "commit"])]
+    pub uncommitted: bool,
+
+    /// What has come since this branch, uncommitted changes included
+    #[arg(long, value_name = "BRANCH", conflicts_with = "commit")]
+    pub base: Option<String>,
+
+    /// What one commit changed
+    #[arg(long, value_name = "SHA")]
+    pub commit: Option<String>,
+
+    /// What to look for besides, in your own words
+    #[arg(value_name = "WORDS")]
+    pub words: Vec<String>,
+}
+
+/// What to do with a session.
+#[derive(Debug, Subcommand)]
+pub enum SessionCommand {
+    /// Print what happened in it
+    Show {
+        /// The session's id, or the beginning of it
+        id: String,
+        /// How to print it
+        #[arg(long, value_name = "FORMAT", default_value = "text")]
+        format: ShowFormat,
+    },
+}
+
+/// How a session is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ShowFormat {
+    /// For people.
+    Text,
+    /// The log's own lines.
+    Jsonl,
+}
+
+fn parse_mode(name: &str) -> Result<crate::guard::Mode, String> {
+    crate::guard::Mode::from_name(name).ok_or_else(|| {
+        let names: Vec<&str> = crate::guard::Mode::ALL.iter().map(|mode| mode.as_str()).collect();
+        format!("expected one of {}", names.join(", "))
+    })
+}

@@ -1,0 +1,73 @@
+//! `tine demo`: a review of a small change made for the purpose.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::args::{ReviewFlags, RunFlags};
+use super::exit::{Exit, Refusal};
+use super::review;
+use crate::config::Environment;
+
+/// The files of the example as they are committed, and as they are changed.
+const FILES: [(&str, &str, &str); 3] = [
+    ("src/orders.py", include_str!("demo/before/orders.py"), include_str!("demo/after/orders.py")),
+    ("src/report.js", include_str!("demo/before/report.js"), include_str!("demo/after/report.js")),
+    ("src/totals.rs", include_str!("demo/before/totals.rs"), include_str!("demo/after/totals.rs")),
+];
+
+/// Makes a repository with a change in it, and reviews that.
+pub(super) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Refusal> {
+    let directory = tempfile::Builder::new().prefix("tine-demo-").tempdir().map_err(|error| {
+        Refusal::new(Exit::Error, format!("cannot make a temporary directory: {error}"))
+    })?;
+    let root = directory.path();
+    make(root).map_err(|message| {
+        Refusal::new(Exit::Error, format!("cannot make the example: {message}"))
+    })?;
+    super::say(&format!("note: the example is in {}; it is removed at the end", root.display()));
+    std::env::set_current_dir(root)
+        .map_err(|error| Refusal::new(Exit::Error, format!("cannot enter the example: {error}")))?;
+    let uncommitted =
+        ReviewFlags { uncommitted: true, base: None, commit: None, words: Vec::new() };
+    review::run(environment, flags, &uncommitted)
+}
+
+fn make(root: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(root.join("src")).map_err(|error| error.to_string())?;
+    let write = |name: &str, text: &str| {
+        std::fs::write(root.join(name), text).map_err(|error| error.to_string())
+    };
+    git(root, &["init", "--quiet"])?;
+    for (name, before, _) in FILES {
+        write(name, before)?;
+    }
+    git(root, &["add", "."])?;
+    git(root, &["commit", "--quiet", "--no-verify", "--message", "Begin the example"])?;
+    for (name, _, after) in FILES {
+        write(name, after)?;
+    }
+    Ok(())
+}
+
+/// Runs git with an identity of its own and nothing of the user's settings.
+fn git(root: &Path, arguments: &[&str]) -> Result<(), String> {
+    let output = Command::new("git")
+        .args(["-c", "user.name=tine", "-c", "user.email=tine@localhost"])
+        .args(["-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null"])
+        .args(["-c", "init.templateDir="])
+        .args(arguments)
+        .current_dir(root)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env_remove("GIT_DIR")
+        .env_remove("GIT_WORK_TREE")
+        .env_remove("GIT_INDEX_FILE")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("git: {error}"))?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    }
+}

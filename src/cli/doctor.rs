@@ -1,0 +1,257 @@
+//! `tine doctor`: what tine needs, checked, each with what to do about it.
+
+use std::fmt;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::args::RunFlags;
+use super::exit::{Exit, Refusal};
+use super::{session, start};
+use crate::config::{self, Config, Environment, ModelChoice, ModelChoiceError, ServerModel, dirs};
+use crate::model::openai::{self, OpenAi};
+use crate::report::sanitise;
+
+/// How long a server may take to list its models. A hosted one on a slow line
+/// needs a second or two.
+const MODEL_LIMIT: Duration = Duration::from_secs(8);
+
+/// How long a server on this machine may take.
+const LOCAL_LIMIT: Duration = Duration::from_millis(700);
+
+/// Most models of a local server that are named.
+const NAMED_MODELS: usize = 3;
+
+/// Where local servers listen unless told otherwise.
+const LOCAL_SERVERS: [(&str, u16); 4] =
+    [("Ollama", 11_434), ("LM Studio", 1_234), ("llama.cpp", 8_080), ("vLLM", 8_000)];
+
+/// What was found out about one thing.
+struct Finding {
+    subject: &'static str,
+    verdict: Verdict,
+}
+
+enum Verdict {
+    /// All is well.
+    Good(String),
+    /// Nothing is wrong, but there is something to know.
+    Note(String),
+    /// Something does not work; then what to do.
+    Bad(String, String),
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { subject, verdict } = self;
+        match verdict {
+            Verdict::Good(what) => write!(f, "ok    {subject:<14} {}", sanitise::line(what)),
+            Verdict::Note(what) => write!(f, "-     {subject:<14} {}", sanitise::line(what)),
+            Verdict::Bad(what, to_do) => {
+                // Several problems come as several lines, hints among them.
+                let mut lines = what.lines().chain([to_do.as_str()]).map(sanitise::line);
+                write!(f, "FAIL  {subject:<14} {}", lines.next().unwrap_or_default())?;
+                lines.try_for_each(|line| write!(f, "\n      {:<14} {line}", ""))
+            }
+        }
+    }
+}
+
+/// Checks everything; ends with 1 if something does not work.
+pub(super) fn run(environment: &Environment, flags: &RunFlags) -> Result<Exit, Refusal> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Refusal::new(Exit::Error, format!("cannot start: {error}")))?;
+    let mut findings = Vec::new();
+    let loaded = Config::load(environment, &flags.config);
+    findings
+        .push(Finding { subject: "configuration", verdict: configuration(environment, &loaded) });
+    let config = loaded.map(|loaded| loaded.config).unwrap_or_default();
+    let (model, local) = runtime
+        .block_on(async { tokio::join!(model(environment, &config, flags), local_servers()) });
+    findings.push(Finding { subject: "model", verdict: model });
+    findings.extend(local);
+    findings.push(Finding { subject: "git", verdict: git() });
+    findings.push(Finding { subject: "terminal", verdict: terminal(environment) });
+    findings.push(Finding { subject: "state", verdict: state(environment) });
+    let mut out = io::stdout().lock();
+    let written = findings.iter().try_for_each(|finding| writeln!(out, "{finding}"));
+    session::finish(written)?;
+    let is_bad = |finding: &Finding| matches!(finding.verdict, Verdict::Bad(_, _));
+    Ok(if findings.iter().any(is_bad) { Exit::Error } else { Exit::Done })
+}
+
+fn configuration(
+    environment: &Environment,
+    loaded: &Result<config::Loaded, config::ConfigError>,
+) -> Verdict {
+    let path = dirs::config_file(environment);
+    match (loaded, path) {
+        (Err(error), _) => Verdict::Bad(
+            error.to_string(),
+            "mend it; `config.example.toml` has every key".to_owned(),
+        ),
+        (Ok(_), Some(path)) if path.exists() => Verdict::Good(path.display().to_string()),
+        (Ok(_), Some(path)) => Verdict::Note(format!(
+            "none; the defaults are in force ({} would be read)",
+            path.display()
+        )),
+        (Ok(_), None) => {
+            Verdict::Note("none, and no HOME to look in; the defaults are in force".to_owned())
+        }
+    }
+}
+
+async fn model(environment: &Environment, config: &Config, flags: &RunFlags) -> Verdict {
+    let choice = match config::resolve_model(config, environment, flags.model.as_deref()) {
+        Ok(choice) => choice,
+        Err(ModelChoiceError::NothingConfigured) => {
+            return Verdict::Note(
+                "none configured; set OPENAI_API_KEY or OPENAI_BASE_URL and pass `-m MODEL`, \
+                 or use `-m offline`"
+                    .to_owned(),
+            );
+        }
+        Err(error) => {
+            return Verdict::Bad(error.to_string(), "choose another with `-m`".to_owned());
+        }
+    };
+    match choice {
+        ModelChoice::Offline => Verdict::Good("offline: fixed rules, no server needed".to_owned()),
+        ModelChoice::Scripted(path) => {
+            match crate::model::open(&ModelChoice::Scripted(path.clone())) {
+                Ok(_) => Verdict::Good(format!("script {}", path.display())),
+                Err(error) => Verdict::Bad(error, "mend the script".to_owned()),
+            }
+        }
+        ModelChoice::Server(server) => hosted(&server).await,
+    }
+}
+
+async fn hosted(server: &ServerModel) -> Verdict {
+    let ServerModel { model, base_url: url, .. } = server;
+    let client = match OpenAi::new(server.into()) {
+        Ok(client) => client,
+        Err(error) => return Verdict::Bad(error.to_string(), "mend the configuration".to_owned()),
+    };
+    match client.served_models(MODEL_LIMIT).await {
+        Ok(models) if models.is_empty() || models.contains(model) => {
+            Verdict::Good(format!("{model} at {url}"))
+        }
+        Ok(models) => Verdict::Bad(
+            format!("{url} answers, but does not list `{model}`"),
+            format!("it lists {}; choose one with `-m`", named(&models)),
+        ),
+        Err(error) => Verdict::Bad(
+            error.to_string(),
+            "check the address, the key and the network; then run `tine doctor` again".to_owned(),
+        ),
+    }
+}
+
+/// Looks at the usual ports all at once. A server that is not there is not
+/// worth a line of its own.
+async fn local_servers() -> Vec<Finding> {
+    let probes = LOCAL_SERVERS.iter().map(|(name, port)| async move {
+        let url = format!("http://127.0.0.1:{port}/v1");
+        let models = openai::served_at(&url, LOCAL_LIMIT).await.ok()?;
+        let text = match models.as_slice() {
+            [] => format!("{name} at {url}, but it lists no model"),
+            [first, ..] => format!(
+                "{name} at {url} with {}: `OPENAI_BASE_URL={url} tine -m {first} -p …`",
+                named(&models)
+            ),
+        };
+        Some(Finding { subject: "local server", verdict: Verdict::Good(text) })
+    });
+    let found: Vec<Finding> = join_all(probes).await.into_iter().flatten().collect();
+    if found.is_empty() {
+        let names: Vec<String> =
+            LOCAL_SERVERS.iter().map(|(name, port)| format!("{name} ({port})")).collect();
+        let text = format!("none on the usual ports of {}", names.join(", "));
+        return vec![Finding { subject: "local server", verdict: Verdict::Note(text) }];
+    }
+    found
+}
+
+fn named(models: &[String]) -> String {
+    let mut names = models.iter().take(NAMED_MODELS).cloned().collect::<Vec<_>>().join(", ");
+    if models.len() > NAMED_MODELS {
+        names.push_str(&format!(" and {} more", models.len() - NAMED_MODELS));
+    }
+    names
+}
+
+fn git() -> Verdict {
+    let output = Command::new("git").arg("--version").stdin(Stdio::null()).output();
+    match output {
+        Ok(output) if output.status.success() => {
+            let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            match start::working_directory().ok().and_then(|cwd| start::repository_root(&cwd)) {
+                Some(root) => Verdict::Good(format!("{version}, repository {}", root.display())),
+                None => Verdict::Note(format!("{version}, but this directory is in no repository")),
+            }
+        }
+        Ok(_) | Err(_) => Verdict::Bad(
+            "git does not run".to_owned(),
+            "install git; `tine review` needs it".to_owned(),
+        ),
+    }
+}
+
+fn terminal(environment: &Environment) -> Verdict {
+    if !io::stderr().is_terminal() {
+        return Verdict::Note("no terminal: plain lines instead of a live region".to_owned());
+    }
+    if environment.ci || environment.is_dumb_terminal {
+        return Verdict::Note(
+            "CI or a dumb terminal: plain lines instead of a live region".to_owned(),
+        );
+    }
+    let colours = if environment.no_color { "no colours (NO_COLOR)" } else { "colours" };
+    Verdict::Good(format!("live region, {colours}"))
+}
+
+fn state(environment: &Environment) -> Verdict {
+    let Ok(root) = dirs::sessions_root(environment) else {
+        return Verdict::Bad(
+            "HOME is not set".to_owned(),
+            "set HOME, XDG_STATE_HOME or TINE_HOME".to_owned(),
+        );
+    };
+    match is_writable(&root) {
+        Ok(()) => Verdict::Good(root.display().to_string()),
+        Err(error) => Verdict::Bad(
+            format!("cannot write to {}: {error}", root.display()),
+            "make it writable, or set TINE_HOME to another directory".to_owned(),
+        ),
+    }
+}
+
+/// Makes a file there and removes it again.
+fn is_writable(root: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(root)?;
+    tempfile::NamedTempFile::new_in(root).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_keeps_its_lines_below_one_another() {
+        let what = "unknown key `a`\nhint: did you mean `b`?\u{1b}".to_owned();
+        let finding =
+            Finding { subject: "configuration", verdict: Verdict::Bad(what, "mend it".to_owned()) };
+        assert_eq!(
+            finding.to_string(),
+            "FAIL  configuration  unknown key `a`\n\
+             \x20                    hint: did you mean `b`?\\u{1b}\n\
+             \x20                    mend it"
+        );
+    }
+}

@@ -1,0 +1,160 @@
+//! Exit codes, and what to print when a command cannot do its work.
+
+use std::fmt;
+
+use crate::event::{CancelReason, Failure, FailureKind, InvocationEnd, Outcome};
+use crate::run::Signal;
+
+/// How the process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// All is well.
+    Done,
+    /// The run ended in an error.
+    Error,
+    /// The command line is wrong.
+    Usage,
+    /// The provider refused the key.
+    Authentication,
+    /// What the user gave cannot be worked on.
+    BadInput,
+    /// The configuration is wrong or missing.
+    BadConfig,
+    /// A limit on turns was reached.
+    Limit,
+    /// The provider failed in a way worth retrying later.
+    TryLater,
+    /// SIGHUP.
+    Hangup,
+    /// SIGINT.
+    Interrupted,
+    /// SIGTERM.
+    Terminated,
+}
+
+impl Exit {
+    /// Returns the number the shell sees.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Error => 1,
+            Self::Usage => 2,
+            Self::Authentication => 41,
+            Self::BadInput => 42,
+            Self::BadConfig => 52,
+            Self::Limit => 53,
+            Self::TryLater => 75,
+            Self::Hangup => 129,
+            Self::Interrupted => 130,
+            Self::Terminated => 143,
+        }
+    }
+
+    /// Returns how a signal ends a process that had not begun its work.
+    #[must_use]
+    pub fn after(signal: Signal) -> Self {
+        match signal {
+            Signal::Interrupt => Self::Interrupted,
+            Signal::Terminate => Self::Terminated,
+            Signal::Hangup => Self::Hangup,
+        }
+    }
+
+    /// Returns how a run ends the process.
+    #[must_use]
+    pub fn of(end: &InvocationEnd) -> Self {
+        match (end.cancel, &end.outcome) {
+            // A turn that ended before the signal reached it is done.
+            (_, Outcome::Done { text: _ }) => Self::Done,
+            (Some(CancelReason::Interrupt), _) => Self::Interrupted,
+            (Some(CancelReason::Hangup), _) => Self::Hangup,
+            (Some(CancelReason::Terminate), _) => Self::Terminated,
+            // Whoever reads has seen enough.
+            (Some(CancelReason::OutputGone), _) => Self::Done,
+            (None, Outcome::Failed(failure)) => Self::of_failure(failure),
+            (None, Outcome::Cancelled { ran: _ }) => Self::Error,
+        }
+    }
+
+    fn of_failure(failure: &Failure) -> Self {
+        match failure.kind {
+            FailureKind::Authentication => Self::Authentication,
+            FailureKind::Provider => Self::TryLater,
+            FailureKind::MaxTurns => Self::Limit,
+            FailureKind::Request
+            | FailureKind::Timeout
+            | FailureKind::Setup
+            | FailureKind::Panic => Self::Error,
+        }
+    }
+}
+
+/// Why a command could not do its work, in words for the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// How the process ends.
+    pub exit: Exit,
+    /// What is wrong: lower case, no full stop.
+    pub message: String,
+    /// What to do about it, if that is not plain.
+    pub hint: Option<String>,
+}
+
+impl Refusal {
+    /// A refusal without a hint.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), hint: None }
+    }
+
+    /// A refusal because of an error, with all its causes.
+    pub fn because(exit: Exit, error: &dyn std::error::Error) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message = format!("{message}: {error}");
+            cause = error.source();
+        }
+        Self::new(exit, message)
+    }
+
+    /// Adds what to do.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\nhint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exit(outcome: Outcome, cancel: Option<CancelReason>) -> u8 {
+        Exit::of(&InvocationEnd { outcome, text: "".into(), cancel, unfinished: Vec::new() }).code()
+    }
+
+    #[test]
+    fn every_end_has_its_code() {
+        let failed = |kind| Outcome::failed(kind, "x");
+        assert_eq!(exit(Outcome::Done { text: "x".into() }, None), 0);
+        assert_eq!(exit(failed(FailureKind::Authentication), None), 41);
+        assert_eq!(exit(failed(FailureKind::Provider), None), 75);
+        assert_eq!(exit(failed(FailureKind::MaxTurns), None), 53);
+        assert_eq!(exit(failed(FailureKind::Request), None), 1);
+        let cancelled = || Outcome::Cancelled { ran: true };
+        assert_eq!(exit(cancelled(), Some(CancelReason::Interrupt)), 130);
+        assert_eq!(exit(cancelled(), Some(CancelReason::Terminate)), 143);
+        assert_eq!(exit(cancelled(), Some(CancelReason::OutputGone)), 0);
+        assert_eq!(exit(failed(FailureKind::Provider), Some(CancelReason::Terminate)), 143);
+    }
+}

@@ -1,0 +1,222 @@
+//! `tine -p`: one prompt, one answer.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::args::RunFlags;
+use super::exit::{Exit, Refusal};
+use super::start::{DefaultModel, Start};
+use super::terminal::QuietControls;
+use super::{input, signals};
+use crate::branch::Branch;
+use crate::config::Environment;
+use crate::event::{
+    Event, EventKind, FailureKind, Invocation, InvocationEnd, Outcome, Seq, SessionId, UnitId,
+};
+use crate::model::offline;
+use crate::report::Json;
+use crate::run::{self, Reporter as _, RunEnd};
+use crate::skill::{SkillError, Skills};
+
+/// How long work on other threads may go on after the result is out.
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(50);
+
+/// Most threads for work that blocks: files and searches. A turn may ask for a
+/// hundred reads at once; the disk gains nothing from a hundred threads.
+const BLOCKING_THREADS: usize = 16;
+
+/// What the names of the threads begin with that units run on.
+pub(super) const UNIT_THREADS: &str = "units";
+
+/// Runs what was typed or piped in.
+pub(super) fn run(
+    environment: &Environment,
+    flags: RunFlags,
+    typed: Option<String>,
+) -> Result<Exit, Refusal> {
+    let prompt = input::prompt(typed)?;
+    run_prompt(environment, flags, prompt, DefaultModel::None)
+}
+
+/// Runs a prompt. A refusal means that nothing was begun; what goes wrong
+/// later is said here.
+pub(super) fn run_prompt(
+    environment: &Environment,
+    flags: RunFlags,
+    prompt: String,
+    default_model: DefaultModel,
+) -> Result<Exit, Refusal> {
+    let start = Start::new(environment, flags, default_model)?;
+    let workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_name(UNIT_THREADS)
+        .enable_all()
+        .build()
+        .map_err(|error| Refusal::new(Exit::Error, format!("cannot start threads: {error}")))?;
+    let last_message = start.flags.output_last_message.as_deref().map(create).transpose()?;
+    let quiet = start.is_live().then(QuietControls::new).flatten();
+    let finished = runtime.block_on(go(start, prompt));
+    drop(quiet);
+    runtime.shutdown_timeout(SHUTDOWN_GRACE);
+    let (finished, scratch) = finished?;
+    // Only now: until here some unit may still have been writing there.
+    drop(scratch);
+    Ok(wind_up(&finished, last_message))
+}
+
+/// Begins to listen to signals, makes the prompt whole, and runs it.
+async fn go(start: Start, prompt: String) -> Result<(RunEnd, Option<TempDir>), Refusal> {
+    let mut signals = signals::listen()
+        .map_err(|error| Refusal::new(Exit::Error, format!("cannot listen to signals: {error}")))?;
+    // A skill that is given a change runs git, which may take its time.
+    let (typed, skills) = (prompt.clone(), Arc::clone(&start.skills));
+    let (spill, root) = (start.spill().to_owned(), start.root.clone());
+    let expanding = tokio::task::spawn_blocking(move || expand(&typed, &skills, &spill, &root));
+    let expanded = tokio::select! {
+        expanded = expanding => expanded.expect("a skill's text is put together without panics")?,
+        signal = signals.recv() => {
+            let signal = signal.expect("signals are listened to until the end");
+            return Err(Refusal::new(Exit::after(signal), "stopped before it began"));
+        }
+    };
+    if let Some(Expanded { skill, text }) = &expanded
+        && start.is_offline()
+        && skill == "review"
+        && !text.contains(offline::REVIEWERS)
+    {
+        return Err(Refusal::new(
+            Exit::BadInput,
+            "the offline rules cannot follow this project's own `review` skill",
+        )
+        .hint("choose a model with `-m MODEL`; `tine doctor` says how to get one"));
+    }
+    let expanded = expanded.map(|expanded| expanded.text);
+    let (run, scratch) = start.run(prompt, expanded, signals)?;
+    Ok((run.go().await, scratch))
+}
+
+/// Says what went wrong at the end, and returns how the process ends.
+fn wind_up(finished: &RunEnd, last_message: Option<(PathBuf, File)>) -> Exit {
+    let mut exit = Exit::of(&finished.end);
+    for trouble in &finished.trouble {
+        super::say(&format!("warning: {trouble}"));
+    }
+    let mut fail = |what: &str, error: &io::Error| {
+        super::say(&format!("error: cannot write {what}: {error}"));
+        exit = if exit == Exit::Done { Exit::Error } else { exit };
+    };
+    if let Some((path, mut file)) = last_message {
+        let text = match &finished.end.outcome {
+            Outcome::Done { text } => text,
+            Outcome::Failed(_) | Outcome::Cancelled { ran: _ } => &finished.end.text,
+        };
+        if let Err(error) = file.write_all(text.as_bytes()) {
+            fail(&format!("`{}`", path.display()), &error);
+        }
+    }
+    match (&finished.output_error, finished.signal) {
+        (None, _) => {}
+        (Some(error), _) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        // Told to end while nobody was reading.
+        (Some(error), Some(signal)) if error.kind() == io::ErrorKind::TimedOut => {
+            return Exit::after(signal);
+        }
+        (Some(error), _) => fail("the output", error),
+    }
+    exit
+}
+
+fn create(path: &Path) -> Result<(PathBuf, File), Refusal> {
+    let file = File::create(path).map_err(|error| {
+        Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))
+    })?;
+    Ok((path.to_owned(), file))
+}
+
+/// Prints the result of a run that could not begin.
+pub(super) fn show_refusal(
+    refusal: &Refusal,
+    session: Option<Uuid>,
+    outputs: Vec<Box<dyn Write + Send>>,
+) {
+    let end = InvocationEnd {
+        outcome: Outcome::failed(FailureKind::Setup, refusal.message.as_str()),
+        text: Arc::default(),
+        cancel: None,
+        unfinished: Vec::new(),
+    };
+    let event = Event {
+        seq: Seq(1),
+        at: run::now(),
+        invocation: Invocation(1),
+        unit: UnitId::MAIN,
+        branch: Branch::root(),
+        kind: EventKind::InvocationEnded(Arc::new(end)),
+    };
+    let session = session.unwrap_or_else(Uuid::now_v7);
+    let session = SessionId(session.hyphenated().to_string().into());
+    for output in outputs {
+        // Nobody reads: the refusal is on standard error, too.
+        let _ = Json::new(output, session.clone()).event(&event);
+    }
+}
+
+/// A skill that was typed, and the prompt it makes.
+struct Expanded {
+    skill: String,
+    text: String,
+}
+
+/// Turns `/name arguments` into the skill's prompt; `None` for a plain prompt.
+fn expand(
+    prompt: &str,
+    skills: &Skills,
+    spill: &Path,
+    root: &Path,
+) -> Result<Option<Expanded>, Refusal> {
+    let Some(line) = prompt.strip_prefix('/') else {
+        return Ok(None);
+    };
+    let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let is_name = |name: &str| {
+        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_')
+    };
+    if !is_name(name) {
+        return Ok(None);
+    }
+    let Some(skill) = skills.find(name).filter(|skill| skill.user_invocable) else {
+        // `/tmp is full` is a sentence about a directory.
+        if Path::new("/").join(name).exists() {
+            return Ok(None);
+        }
+        let names: Vec<String> = skills
+            .iter()
+            .filter(|skill| skill.user_invocable)
+            .map(|skill| format!("/{}", skill.name))
+            .collect();
+        return Err(Refusal::new(Exit::BadInput, format!("there is no skill `/{name}`"))
+            .hint(format!("there are: {}", names.join(", "))));
+    };
+    let text = skill.expand(arguments, spill, root).map_err(|error| refusal(&error))?;
+    Ok(Some(Expanded { skill: skill.name.clone(), text }))
+}
+
+fn refusal(error: &SkillError) -> Refusal {
+    match error {
+        SkillError::Git(_)
+        | SkillError::UnknownFlag { .. }
+        | SkillError::MissingValue { .. }
+        | SkillError::TwoChanges => Refusal::new(Exit::BadInput, error.to_string()),
+        SkillError::Unwritable { source, .. } => {
+            Refusal::new(Exit::Error, format!("{error}: {source}"))
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! Putting a run together from flags, configuration and surroundings.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use super::args::{Format, RunFlags};
+use super::exit::{Exit, Refusal};
+use super::rules;
+use super::texts;
+use crate::config::{
+    self, Config, Environment, Loaded, ModelChoice, ModelChoiceError, dirs, resolve_model,
+};
+use crate::definition::Definitions;
+use crate::event::{SessionHead, SessionId};
+use crate::fanout::{Fanout, Limits, Pool, Surroundings};
+use crate::guard::Policy;
+use crate::model::{self, Model};
+use crate::prompt;
+use crate::report::{
+    Facts, Json, Live, LiveOptions, Plain, Stdout, StdoutKind, StreamJson, StreamOptions,
+};
+use crate::run::{self, Reporter, Run, Signal};
+use crate::session::dirs::{LOG, session_directory};
+use crate::session::{SessionLog, Spill};
+use crate::skill::Skills;
+use crate::tool::files::Files;
+use crate::tool::{Registry, Workspace, registry};
+
+/// How often running times go on in the live region.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What answers when nothing is configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DefaultModel {
+    /// Nothing: the user has to choose.
+    None,
+    /// The embedded rules.
+    Offline,
+}
+
+/// Everything a run needs, before its prompt is known.
+pub(super) struct Start {
+    pub(super) flags: RunFlags,
+    pub(super) root: PathBuf,
+    pub(super) skills: Arc<Skills>,
+    config: Config,
+    environment: Environment,
+    choice: ModelChoice,
+    /// What to say once it is certain that there is something to run.
+    note: Option<&'static str>,
+    model: Arc<dyn Model>,
+    definitions: Definitions,
+    policy: Policy,
+    instructions: String,
+    is_repository: bool,
+    session: SessionId,
+    directory: PathBuf,
+    /// Where texts go if the session is not to be kept; removed with this value.
+    scratch: Option<tempfile::TempDir>,
+}
+
+impl Start {
+    /// Reads everything that can be wrong, so that nothing fails later.
+    pub(super) fn new(
+        environment: &Environment,
+        flags: RunFlags,
+        default_model: DefaultModel,
+    ) -> Result<Self, Refusal> {
+        let root = working_directory()?;
+        let Loaded { config, warnings } = Config::load(environment, &flags.config)
+            .map_err(|error| Refusal::new(Exit::BadConfig, error.to_string()))?;
+        warnings.iter().for_each(|warning| super::say(&format!("warning: {warning}")));
+        let (choice, note) = choose(environment, &config, &flags, default_model)?;
+        let model = open(&choice)?;
+        let policy = rules::policy(environment, &config, &flags, &root)?;
+        let repository = repository_root(&root);
+        let top = repository.as_deref();
+        let (skills, mut problems) =
+            Skills::load(&dirs::skill_directories(&root, top, environment));
+        let (definitions, more) =
+            Definitions::load(&dirs::agent_directories(&root, top, environment));
+        problems.extend(more);
+        problems.iter().for_each(|problem| super::say(&format!("warning: {problem}")));
+        let instructions = prompt::instructions(&config::instructions(&root, top, environment));
+        let session = SessionId(
+            flags.session_id.unwrap_or_else(Uuid::now_v7).hyphenated().to_string().into(),
+        );
+        let keeps = config.session.persist && !flags.no_session_persistence;
+        let (directory, scratch) = if keeps {
+            let sessions = dirs::sessions_root(environment).map_err(|_| no_home())?;
+            (session_directory(&sessions, &root, &session), None)
+        } else {
+            let scratch = tempfile::tempdir().map_err(|error| {
+                Refusal::new(Exit::Error, format!("cannot make a temporary directory: {error}"))
+            })?;
+            (scratch.path().to_owned(), Some(scratch))
+        };
+        Ok(Self {
+            is_repository: repository.is_some(),
+            skills: Arc::new(skills),
+            environment: environment.clone(),
+            flags,
+            root,
+            config,
+            choice,
+            note,
+            model,
+            definitions,
+            policy,
+            instructions,
+            session,
+            directory,
+            scratch,
+        })
+    }
+
+    /// Tells whether the fixed rules answer.
+    pub(super) fn is_offline(&self) -> bool {
+        matches!(self.choice, ModelChoice::Offline)
+    }
+
+    /// Returns where texts go that are too long for a context.
+    pub(super) fn spill(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Builds the run. The directory that comes with it must live as long.
+    pub(super) fn run(
+        mut self,
+        typed: String,
+        expanded: Option<String>,
+        signals: mpsc::Receiver<Signal>,
+    ) -> Result<(Run, Option<tempfile::TempDir>), Refusal> {
+        let tools = self.tools()?;
+        let log = match &self.scratch {
+            Some(_) => None,
+            None => Some(self.create_log()?),
+        };
+        let reporters = self.reporters(&tools)?;
+        let system = self.system_prompt()?;
+        self.note.iter().for_each(super::say);
+        let head = SessionHead {
+            session: self.session.clone(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            cwd: self.root.to_string_lossy().into(),
+            model: Arc::clone(self.model.name()),
+            mode: self.policy.mode.as_str().into(),
+        };
+        let max_turns = self.flags.max_turns;
+        let model = Arc::clone(&self.model);
+        let policy = Arc::new(self.policy.clone());
+        let scratch = self.scratch.take();
+        let run = Run {
+            fanout: Arc::new(self.fanout()),
+            head,
+            typed: typed.as_str().into(),
+            prompt: expanded.unwrap_or(typed).into(),
+            system,
+            model,
+            tools,
+            policy,
+            max_turns,
+            log,
+            reporters,
+            signals,
+        };
+        Ok((run, scratch))
+    }
+
+    fn create_log(&self) -> Result<SessionLog, Refusal> {
+        if self.directory.join(LOG).exists() {
+            let message = format!("there is a session `{}` already", self.session);
+            return Err(Refusal::new(Exit::BadInput, message).hint("choose another `--session-id`"));
+        }
+        SessionLog::create(&self.directory).map_err(|error| {
+            Refusal::because(Exit::Error, &error)
+                .hint("`--no-session-persistence` runs without a log")
+        })
+    }
+
+    fn tools(&self) -> Result<Registry, Refusal> {
+        let offered: Vec<(&str, &str)> = self
+            .definitions
+            .iter()
+            .map(|definition| (definition.name.as_str(), definition.description.as_str()))
+            .collect();
+        let all = Registry::all(offered);
+        let wanted = rules::split(&self.flags.tools);
+        if wanted.is_empty() {
+            return Ok(all);
+        }
+        if let Some(unknown) = wanted.iter().find(|name| all.find(name).is_none()) {
+            let names: Vec<&str> = all.names().collect();
+            return Err(Refusal::new(Exit::Usage, format!("there is no tool `{unknown}`"))
+                .hint(format!("there are: {}", names.join(", "))));
+        }
+        Ok(all.filtered(|name| {
+            wanted.iter().any(|wanted| registry::canonical(wanted).eq_ignore_ascii_case(name))
+        }))
+    }
+
+    fn system_prompt(&self) -> Result<String, Refusal> {
+        let read = |path: &Path| {
+            std::fs::read_to_string(path).map_err(|error| {
+                Refusal::new(Exit::BadInput, format!("cannot read `{}`: {error}", path.display()))
+            })
+        };
+        let flags = &self.flags;
+        let mut system = match (&flags.system_prompt, &flags.system_prompt_file) {
+            (Some(text), _) => text.clone(),
+            (None, Some(path)) => read(path)?,
+            (None, None) => prompt::main().to_owned(),
+        };
+        let added = match (&flags.append_system_prompt, &flags.append_system_prompt_file) {
+            (Some(text), _) => Some(text.clone()),
+            (None, Some(path)) => Some(read(path)?),
+            (None, None) => None,
+        };
+        if let Some(added) = added {
+            system.push_str("\n\n");
+            system.push_str(&added);
+        }
+        Ok(system)
+    }
+
+    fn fanout(self) -> Fanout {
+        let agents = &self.config.agents;
+        let limits = Limits {
+            max_turns: agents.max_turns,
+            timeout: agents.timeout,
+            max_depth: self.flags.max_subagent_depth.unwrap_or(agents.max_depth),
+        };
+        let pool = Pool::new(agents.max_concurrent);
+        let workspace = Workspace {
+            added: self.policy.roots.iter().skip(1).cloned().collect(),
+            spill: Spill { directory: self.directory },
+            files: Files::default(),
+            searches: self.policy.searches(),
+            secret_variables: self.config.secret_variables(),
+            root: self.root,
+        };
+        let today = jiff::Zoned::now().date().to_string();
+        let facts = prompt::Environment {
+            cwd: &workspace.root,
+            is_repository: self.is_repository,
+            date: &today,
+        };
+        let surroundings = Surroundings {
+            instructions: self.instructions,
+            environment: prompt::environment(&facts),
+        };
+        let (config, environment) = (self.config, self.environment);
+        Fanout {
+            definitions: self.definitions,
+            skills: self.skills,
+            workspace: Arc::new(workspace),
+            pool,
+            limits,
+            find_model: Box::new(find_model(config, environment)),
+            surroundings,
+        }
+    }
+
+    fn reporters(&self, tools: &Registry) -> Result<Vec<Box<dyn Reporter>>, Refusal> {
+        let stdout = || -> Box<dyn Write + Send> { Box::new(io::stdout()) };
+        let shown: Box<dyn Reporter> = match self.flags.output_format {
+            Format::Json => Box::new(Json::new(stdout(), self.session.clone())),
+            Format::StreamJson => {
+                Box::new(StreamJson::new(stdout(), self.stream_options(), self.facts(tools)))
+            }
+            Format::Text => self.text_reporter(stdout()),
+        };
+        let mut reporters = vec![shown];
+        if let Some(path) = &self.flags.json_file {
+            let file = std::fs::File::create(path).map_err(|error| {
+                Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))
+            })?;
+            let stream = StreamJson::new(Box::new(file), self.stream_options(), self.facts(tools));
+            reporters.push(Box::new(stream));
+        }
+        Ok(reporters)
+    }
+
+    /// Tells whether a live region shows the run.
+    pub(super) fn is_live(&self) -> bool {
+        self.flags.output_format == Format::Text
+            && io::stderr().is_terminal()
+            && self.flags.debug.is_none()
+            && !self.environment.ci
+            && !self.environment.is_dumb_terminal
+    }
+
+    /// On a terminal a live region, elsewhere plain lines; both on standard
+    /// error. With `--debug` lines, too, since a region would tear them.
+    fn text_reporter(&self, stdout: Box<dyn Write + Send>) -> Box<dyn Reporter> {
+        let kind =
+            if io::stdout().is_terminal() { StdoutKind::Terminal } else { StdoutKind::Other };
+        let stdout = Stdout::new(stdout, kind);
+        if self.is_live() {
+            let options = LiveOptions {
+                colours: !self.environment.no_color,
+                tick: Some(TICK),
+                clock: Arc::new(run::now),
+            };
+            let target = indicatif::ProgressDrawTarget::stderr();
+            Box::new(Live::new(stdout, Box::new(io::stderr()), target, options))
+        } else {
+            Box::new(Plain::new(stdout, Box::new(io::stderr())))
+        }
+    }
+
+    fn stream_options(&self) -> StreamOptions {
+        StreamOptions {
+            include_partial_messages: self.flags.include_partial_messages,
+            forward_subagent_text: self.flags.forward_subagent_text,
+        }
+    }
+
+    fn key_source(&self) -> &str {
+        match &self.choice {
+            ModelChoice::Offline | ModelChoice::Scripted(_) => "none",
+            ModelChoice::Server(server) => server.key_source.as_str(),
+        }
+    }
+
+    fn facts(&self, tools: &Registry) -> Facts {
+        let names = |user_invocable: bool| {
+            self.skills
+                .iter()
+                .filter(move |skill| !user_invocable || skill.user_invocable)
+                .map(|skill| skill.name.clone())
+                .collect()
+        };
+        Facts {
+            session: self.session.clone(),
+            cwd: self.root.to_string_lossy().into_owned(),
+            tools: tools.names().map(str::to_owned).collect(),
+            agents: self.definitions.names(),
+            skills: names(false),
+            slash_commands: names(true),
+            model: Arc::clone(self.model.name()),
+            permission_mode: self.policy.mode.as_str().to_owned(),
+            api_key_source: self.key_source().to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+/// Returns the working directory as the kernel knows it.
+pub(super) fn working_directory() -> Result<PathBuf, Refusal> {
+    std::env::current_dir().map_err(|error| {
+        Refusal::new(Exit::BadInput, format!("the working directory is gone: {error}"))
+            .hint("change to another directory, or name one with `-C DIR`")
+    })
+}
+
+/// Returns the top of the repository that holds `root`, by looking for `.git`
+/// only: starting git would cost more than the rest of the start.
+pub(super) fn repository_root(root: &Path) -> Option<PathBuf> {
+    root.ancestors().find(|directory| directory.join(".git").exists()).map(Path::to_owned)
+}
+
+/// Says that there is no place for sessions.
+pub(super) fn no_home() -> Refusal {
+    Refusal::new(Exit::BadConfig, "there is no place for sessions: HOME is not set")
+        .hint("set HOME, XDG_STATE_HOME or TINE_HOME, or run with `--no-session-persistence`")
+}
+
+fn choose(
+    environment: &Environment,
+    config: &Config,
+    flags: &RunFlags,
+    default_model: DefaultModel,
+) -> Result<(ModelChoice, Option<&'static str>), Refusal> {
+    match (resolve_model(config, environment, flags.model.as_deref()), default_model) {
+        (Ok(choice), _) => Ok((choice, None)),
+        (Err(ModelChoiceError::NothingConfigured), DefaultModel::Offline) => {
+            Ok((ModelChoice::Offline, Some(texts::OFFLINE_REVIEWS)))
+        }
+        // A key in the environment, set for other programs, chooses no model.
+        (Err(ModelChoiceError::MissingName { configured }), DefaultModel::Offline)
+            if configured.is_empty() =>
+        {
+            Ok((ModelChoice::Offline, Some(texts::OFFLINE_CHOSEN)))
+        }
+        (Err(ModelChoiceError::NothingConfigured), DefaultModel::None) => {
+            let path = dirs::config_file(environment)
+                .map_or_else(|| "config.toml".to_owned(), |path| path.display().to_string());
+            Err(Refusal::new(Exit::BadConfig, texts::NO_MODEL.replace("{config}", &path))
+                .hint(texts::TRY_OFFLINE))
+        }
+        (Err(error), _) => Err(Refusal::new(Exit::BadConfig, error.to_string())),
+    }
+}
+
+/// Returns what finds models by name: each is opened once, so that all units
+/// that use it share its connections.
+fn find_model(
+    config: Config,
+    environment: Environment,
+) -> impl Fn(&str) -> Result<Arc<dyn Model>, String> + Send + Sync {
+    // A mutex, because slots are set up side by side; making a client neither
+    // waits nor connects.
+    let opened: Mutex<BTreeMap<String, Arc<dyn Model>>> = Mutex::default();
+    move |name| {
+        let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(model) = opened.get(name) {
+            return Ok(Arc::clone(model));
+        }
+        // The hint is for people; whoever wrote the name gets the sentence.
+        let sentence = |text: String| text.lines().next().unwrap_or_default().to_owned();
+        let choice = resolve_model(&config, &environment, Some(name))
+            .map_err(|error| sentence(error.to_string()))?;
+        // The name may come from a repository, which must not speak for a model.
+        if let ModelChoice::Scripted(_) | ModelChoice::Offline = choice {
+            return Err(format!("`{name}` can only be chosen with `-m`"));
+        }
+        let model = open(&choice).map_err(|refusal| sentence(refusal.message))?;
+        opened.insert(name.to_owned(), Arc::clone(&model));
+        Ok(model)
+    }
+}
+
+fn open(choice: &ModelChoice) -> Result<Arc<dyn Model>, Refusal> {
+    model::open(choice).map_err(|error| Refusal::new(Exit::BadConfig, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(
+        variables: &[(&str, &str)],
+        flag: Option<&str>,
+        default_model: DefaultModel,
+        is_offline: bool,
+    ) {
+        let environment = Environment::from_variables(variables.iter().copied());
+        let flags = RunFlags { model: flag.map(str::to_owned), ..RunFlags::default() };
+        let choice = choose(&environment, &Config::default(), &flags, default_model);
+        assert_eq!(matches!(choice, Ok((ModelChoice::Offline, _))), is_offline, "{choice:?}");
+    }
+
+    #[test]
+    fn a_review_needs_no_model_even_where_a_key_for_one_is_set() {
+        let key = [("OPENAI_API_KEY", "k")];
+        check(&[], None, DefaultModel::Offline, true);
+        check(&key, None, DefaultModel::Offline, true);
+        check(&key, Some("m"), DefaultModel::Offline, false);
+        check(&[], None, DefaultModel::None, false);
+        check(&key, None, DefaultModel::None, false);
+    }
+}
