@@ -1,0 +1,63 @@
+//! Tests at the seams: the binary, its streams, the bodies on the wire.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test looks at the events it is about; a new kind does not concern it"
+)]
+
+/// The Agent call: its shapes, the pool, and slots that end badly.
+mod agents;
+/// The layers and the sizes of the source.
+mod architecture;
+/// Prompts from every side, models by every way, and the tool loop on the wire.
+mod ask;
+/// Signals: everything ends, nothing new begins, the log stays whole.
+mod cancel;
+/// `tine doctor`, and what a newcomer without a model is told.
+mod doctor;
+/// Batches on paused time.
+mod fanout;
+/// What a unit sends is what its events say.
+mod history;
+/// The documents against the binary.
+mod manual;
+/// The Chat Completions client against a real socket.
+mod model_http;
+/// Calls that cannot do what they ask for, and the outputs they get.
+mod outputs;
+/// What a run may do.
+mod permissions;
+/// Readers that are slow, gone, or never there.
+mod readers;
+/// What cannot be worked on: one line, a hint, the right exit code.
+mod refusals;
+/// `tine review` on every sort of change.
+mod review;
+/// What is kept of a session, and how it is found again.
+mod sessions;
+/// Skills: typed, opened by the model, found in the project.
+mod skills;
+/// What programs see of a run: stream-json, json, text, and files.
+mod stream;
+/// The live region on a pseudo-terminal.
+mod terminal;
+
+/// What the tests share.
+mod support {
+    /// A run inside the test's process.
+    pub(crate) mod inside;
+    /// Whether processes live that a test did not start itself.
+    pub(crate) mod life;
+    /// A pseudo-terminal and what its screen shows.
+    pub(crate) mod pty;
+    /// The records of stream-json, read back.
+    pub(crate) mod records;
+    /// Small git repositories.
+    pub(crate) mod repository;
+    /// A scripted HTTP server.
+    pub(crate) mod server;
+    /// What a request says.
+    pub(crate) mod talk;
+    /// The real binary in a place of its own.
+    pub(crate) mod tine;
+}

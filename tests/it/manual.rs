@@ -1,0 +1,118 @@
+//! What the documents say about flags and records, held to the binary.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::support::tine::Place;
+
+const README: &str = include_str!("../../README.md");
+const JSON_PAGE: &str = include_str!("../../docs/json.md");
+
+/// The run that the page's examples are from.
+const RUN: [&str; 10] = [
+    "--print",
+    "What does price do?",
+    "--model",
+    "scripted:records.json",
+    "--output-format=stream-json",
+    "--include-partial-messages",
+    "--forward-subagent-text",
+    "--config",
+    "agents.max_concurrent=1",
+    "--no-session-persistence",
+];
+
+/// Flags of other programs that the README names.
+const OTHER_FLAGS: [&str; 6] = [
+    "--release",
+    "--locked",
+    "--path",
+    "--enable-auto-tool-choice",
+    "--tool-call-parser",
+    "--jinja",
+];
+
+/// Runs the binary in a small project and returns what it prints.
+fn tine(arguments: &[&str]) -> String {
+    let place = Place::new();
+    place.write("records.json", include_str!("../fixtures/records.json"));
+    place.write("src/price.rs", "fn price() {}\n");
+    place.tine(arguments).run().exits(0).stdout
+}
+
+/// Returns a value without what differs from run to run: keys and types stay,
+/// and the words that say what a record is.
+fn shape(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let fields: Vec<String> = fields
+                .iter()
+                .map(|(name, value)| match (name.as_str(), value.as_str()) {
+                    ("type" | "subtype" | "status" | "reason", Some(word)) => {
+                        format!("{name}={word}")
+                    }
+                    _ => format!("{name}:{}", shape(value)),
+                })
+                .collect();
+            format!("{{{}}}", fields.join(" "))
+        }
+        Value::Array(items) => {
+            let items: BTreeSet<String> = items.iter().map(shape).collect();
+            format!("[{}]", items.into_iter().collect::<Vec<_>>().join(" "))
+        }
+        Value::String(_) => "text".to_owned(),
+        Value::Number(_) => "number".to_owned(),
+        Value::Bool(_) => "truth".to_owned(),
+        Value::Null => "null".to_owned(),
+    }
+}
+
+fn shapes(lines: &str) -> BTreeSet<String> {
+    lines.lines().map(|line| shape(&serde_json::from_str(line).expect("it is JSON"))).collect()
+}
+
+/// Returns what sort of record a shape is of.
+fn kind(shape: &str) -> Vec<&str> {
+    let words = shape.split([' ', '{', '}', '[', ']']);
+    words.filter(|word| word.starts_with("type=") || word.starts_with("status=")).collect()
+}
+
+#[test]
+fn the_examples_of_the_json_page_are_what_a_run_prints() {
+    let real = shapes(&tine(&RUN));
+    // The last example is the end of a run that was interrupted.
+    let (page, interrupted) = JSON_PAGE.rsplit_once("```json\n").expect("the page has examples");
+    assert!(interrupted.contains("\"terminal_reason\":\"interrupt\""));
+    let examples: Vec<&str> = page.lines().filter(|line| line.starts_with("{\"")).collect();
+    let shown = shapes(&examples.join("\n"));
+    let made_up: Vec<_> = shown.difference(&real).collect();
+    assert!(made_up.is_empty(), "no run prints {made_up:#?}");
+    let kinds = |shapes: &BTreeSet<String>| -> BTreeSet<String> {
+        shapes.iter().map(|shape| kind(shape).join(" ")).collect()
+    };
+    assert_eq!(kinds(&shown), kinds(&real));
+}
+
+/// Returns the words of a text that look like long flags.
+fn flags(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+    let is_flag = |word: &&str| {
+        word.strip_prefix("--").is_some_and(|name| name.starts_with(|c: char| c.is_alphabetic()))
+    };
+    words.filter(is_flag).collect()
+}
+
+#[test]
+fn the_readme_names_every_flag_and_no_other() {
+    let help = ["--help", "review --help", "session show --help"]
+        .map(|arguments| tine(&arguments.split(' ').collect::<Vec<_>>()))
+        .join("\n");
+    let mut real = flags(&help);
+    real.extend(OTHER_FLAGS);
+    let named = flags(README);
+    let missing: Vec<_> = real.difference(&named).collect();
+    let made_up: Vec<_> = named.difference(&real).collect();
+    assert!(missing.is_empty(), "the README does not name {missing:?}");
+    assert!(made_up.is_empty(), "there is no flag {made_up:?}");
+}

@@ -1,0 +1,196 @@
+//! What a run may do: nothing that changes anything, unless it was allowed.
+
+use serde_json::{Value, json};
+
+use crate::support::server::Reaction;
+use crate::support::talk::{serve_calls, shown};
+use crate::support::tine::Place;
+
+/// What became of the calls of one turn.
+struct Verdicts {
+    outputs: Vec<String>,
+    /// The calls that the result lists as denied.
+    denied: Vec<Value>,
+    stderr: String,
+}
+
+fn run(place: &Place, calls: &[(&str, Value)], flags: &[&str]) -> Verdicts {
+    let server = serve_calls(calls, |_| Reaction::Close);
+    let finished = place.ask(&server, &[&["-o", "json"], flags].concat()).exits(0);
+    let result = finished.result();
+    let denied = result["permission_denials"].as_array().expect("the result lists them").clone();
+    Verdicts { outputs: shown(&server.finish()), denied, stderr: finished.stderr }
+}
+
+fn bash(command: &str) -> (&'static str, Value) {
+    ("Bash", json!({ "command": command }))
+}
+
+fn write(path: &str) -> (&'static str, Value) {
+    ("Write", json!({ "file_path": path, "content": "new\n" }))
+}
+
+#[test]
+fn commands_are_denied_unless_allowed_and_the_result_lists_them() {
+    let verdicts = run(&Place::new(), &[bash("echo hi")], &[]);
+    let expected = "Permission to use Bash denied: commands need a rule: `--allowed-tools \
+                    'Bash(COMMAND)'`, or `--permission-mode bypassPermissions`";
+    assert_eq!(verdicts.outputs, [expected]);
+    let denial = json!({ "tool_name": "Bash", "tool_use_id": "call_a",
+        "tool_input": { "command": "echo hi" } });
+    assert_eq!(verdicts.denied, [denial]);
+    assert_eq!(verdicts.stderr, "");
+}
+
+#[test]
+fn a_denial_is_told_to_people_and_to_programs_as_it_happens() {
+    let server = serve_calls(&[bash("echo hi")], |_| Reaction::Close);
+    let finished = Place::new().ask(&server, &[]).exits(0);
+    assert!(
+        finished.stderr.starts_with("denied Bash: commands need a rule"),
+        "{}",
+        finished.stderr
+    );
+    let records = Place::new().ask(&server, &["-o", "stream-json"]).exits(0).records();
+    let [denied] = records.system("permission_denied")[..] else { panic!("one denial") };
+    assert_eq!((&denied["tool_name"], &denied["tool_use_id"]), (&json!("Bash"), &json!("call_a")));
+}
+
+#[test]
+fn a_rule_allows_its_command_and_no_second_one_behind_it() {
+    let place = Place::new();
+    let calls =
+        [bash("echo hi"), bash("echo hi; touch x"), bash("echo $(touch y)"), bash("touch z")];
+    let verdicts = run(&place, &calls, &["--allowed-tools", "Bash(echo *)"]);
+    assert_eq!(verdicts.outputs[0], "hi\n");
+    let denied =
+        verdicts.outputs[1..].iter().all(|text| text.starts_with("Permission to use Bash"));
+    assert!(denied, "{:?}", verdicts.outputs);
+    assert_eq!(verdicts.denied.len(), 3);
+    assert_eq!(["x", "y", "z"].map(|name| place.read(name)), [None, None, None]);
+}
+
+#[test]
+fn a_denying_rule_goes_before_all_that_allows() {
+    let flags = [
+        "--permission-mode",
+        "bypassPermissions",
+        "--disallowed-tools",
+        "Bash(touch *) Read(secret/**)",
+    ];
+    let place = Place::new();
+    place.write("secret/key", "k\n");
+    place.write("open/key", "k\n");
+    let read = |path: &str| ("Read", json!({ "file_path": path }));
+    let calls = [bash("echo hi"), bash("true && touch x"), read("secret/key"), read("open/key")];
+    let verdicts = run(&place, &calls, &flags);
+    assert_eq!(
+        (verdicts.outputs[0].as_str(), verdicts.outputs[3].as_str()),
+        ("hi\n", "     1\tk\n")
+    );
+    for (output, rule) in verdicts.outputs[1..3].iter().zip(["Bash(touch *)", "Read(secret/**)"]) {
+        assert!(output.ends_with(&format!("denied: denied by the rule `{rule}`")), "{output}");
+    }
+    assert_eq!(place.read("x"), None);
+}
+
+#[test]
+fn edits_are_denied_unless_accepted() {
+    let place = Place::new();
+    let verdicts = run(&place, &[write("new.txt")], &[]);
+    assert!(verdicts.outputs[0].starts_with("Permission to use Write denied: edits need "));
+    assert_eq!((verdicts.denied.len(), place.read("new.txt")), (1, None));
+    let verdicts = run(&place, &[write("new.txt")], &["--permission-mode", "acceptEdits"]);
+    assert_eq!((verdicts.denied, place.read("new.txt")), (Vec::new(), Some("new\n".to_owned())));
+}
+
+#[test]
+fn accepted_edits_stay_inside_the_workspace_and_out_of_git() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.work().join(".git/hooks")).unwrap();
+    std::fs::create_dir(place.work().join("sub")).unwrap();
+    std::os::unix::fs::symlink(place.home(), place.work().join("sub/link")).unwrap();
+    let outside = place.root().join("outside");
+    let paths =
+        [outside.to_str().unwrap(), "../outside", "sub/link/outside", ".git/hooks/pre-commit"];
+    let verdicts = run(&place, &paths.map(write), &["--permission-mode", "acceptEdits"]);
+    assert_eq!(verdicts.denied.len(), 4, "{:?}", verdicts.outputs);
+    assert!(
+        verdicts.outputs[0].contains("outside the workspace")
+            && verdicts.outputs[0].contains("--add-dir")
+    );
+    assert!(verdicts.outputs[3].contains("`.git` can make programs run"));
+    let gone =
+        [outside.clone(), place.home().join("outside"), place.work().join(".git/hooks/pre-commit")];
+    assert_eq!(gone.map(|path| path.exists()), [false, false, false]);
+
+    let flags = ["--permission-mode", "acceptEdits", "--add-dir", place.root().to_str().unwrap()]
+        .map(str::to_owned);
+    let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+    let verdicts = run(&place, &[write("../outside")], &flags);
+    assert_eq!((verdicts.denied.len(), outside.exists()), (0, true));
+}
+
+#[test]
+fn the_project_cannot_allow_itself_anything() {
+    let place = Place::new();
+    place.write(".tine/config.toml", "[permissions]\nmode = \"bypassPermissions\"\n");
+    let definition = "---\nname: wild\ndescription: d\npermissionMode: bypassPermissions\n---\nx";
+    place.write(".tine/agents/wild.md", definition);
+    let task = json!({ "description": "t", "prompt": "t", "subagent_type": "wild" });
+    let server = serve_calls(&[("Agent", task), bash("touch x")], |talk| match talk.turn() {
+        1 => Reaction::call_reply(&[bash("touch y")]),
+        _ => Reaction::text_reply(talk.outputs()[0]),
+    });
+    place.ask(&server, &[]).exits(0);
+    let outputs = shown(&server.finish());
+    assert!(outputs.iter().all(|text| text.starts_with("Permission to use Bash")), "{outputs:?}");
+    assert_eq!((place.read("x"), place.read("y")), (None, None));
+}
+
+#[test]
+fn a_slots_denials_are_listed_too_and_stop_nobody_else() {
+    let task = |name: &str| json!({ "description": name, "prompt": name, "subagent_type": "general-purpose" });
+    let calls = [("Agent", json!({ "tasks": [task("tries"), task("talks")] }))];
+    let server = serve_calls(&calls, |talk| match (talk.task(), talk.turn()) {
+        ("tries", 1) => Reaction::call_reply(&[bash("rm -rf .")]),
+        _ => Reaction::text_reply("I am fine."),
+    });
+    let result = Place::new().ask(&server, &["-o", "json"]).exits(0).result();
+    assert_eq!(result["permission_denials"][0]["tool_input"], json!({ "command": "rm -rf ." }));
+    assert_eq!(shown(&server.finish())[0].matches("I am fine.").count(), 2);
+}
+
+#[test]
+fn plan_mode_only_reads_whatever_rules_allow() {
+    let place = Place::new();
+    let flags = ["--permission-mode", "plan", "--allowed-tools", "Bash Write"];
+    let verdicts = run(&place, &[bash("touch x"), write("y")], &flags);
+    let expected = "plan mode only reads; describe the change instead of making it";
+    assert!(verdicts.outputs.iter().all(|text| text.ends_with(expected)), "{:?}", verdicts.outputs);
+}
+
+#[test]
+fn the_configuration_and_the_flags_of_other_harnesses_set_the_same_things() {
+    let place = Place::new();
+    place.configure("[permissions]\nallow = [\"Bash(echo *)\"]\ndeny = [\"Bash(echo no)\"]\n");
+    let verdicts = run(&place, &[bash("echo hi"), bash("echo no")], &[]);
+    assert_eq!((verdicts.outputs[0].as_str(), verdicts.denied.len()), ("hi\n", 1));
+    for flags in
+        [&["--yolo"][..], &["--approval-mode", "yolo"], &["--allowedTools", "Bash(touch:*)"]]
+    {
+        let place = Place::new();
+        assert_eq!(run(&place, &[bash("touch x")], flags).denied, [Value::Null; 0]);
+        assert_eq!(place.read("x").as_deref(), Some(""), "{flags:?}");
+    }
+}
+
+#[test]
+fn only_the_tools_that_were_asked_for_are_offered() {
+    let place = Place::new();
+    let server = serve_calls(&[("Bash", json!({ "command": "ls" }))], |_| Reaction::Close);
+    place.ask(&server, &["--tools", "Grep,read"]).exits(0);
+    let requests = server.finish();
+    assert_eq!(crate::support::talk::Talk::of(&requests[0]).tools(), ["Read", "Grep"]);
+    assert_eq!(shown(&requests), ["Tool \"Bash\" not found. Available tools: Read, Grep"]);
+}

@@ -1,0 +1,217 @@
+//! A run inside the test's own process, on the scripted model and on paused
+//! time, seen through its session log.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tine::definition::Definitions;
+use tine::event::{Event, EventKind, InvocationEnd, SessionHead, SessionId, UnitId, UnitState};
+use tine::fanout::{Fanout, Limits, Pool, Surroundings};
+use tine::guard::{Mode, Policy};
+use tine::model::Model;
+use tine::model::scripted::Scripted;
+use tine::run::{Run, Signal};
+use tine::session::{self, Entry, SessionLog, Spill};
+use tine::skill::Skills;
+use tine::tool::files::Files;
+use tine::tool::{Registry, Workspace};
+use tokio::sync::mpsc;
+
+/// How a run is set up.
+pub(crate) struct Setup {
+    /// What the scripted model plays.
+    pub(crate) script: Value,
+    /// How many units run at once.
+    pub(crate) cap: usize,
+    /// How deep units may nest.
+    pub(crate) depth: u32,
+    /// Signals, each after so much time.
+    pub(crate) signals: Vec<(Duration, Signal)>,
+    /// What answers instead of a script.
+    pub(crate) model: Option<Arc<dyn Model>>,
+}
+
+impl Setup {
+    /// A run of a script with 8 units at once and no signal.
+    pub(crate) fn new(script: Value) -> Self {
+        Self { script, cap: 8, depth: 3, signals: Vec::new(), model: None }
+    }
+
+    /// A run on a model of the test's own.
+    pub(crate) fn on(model: Arc<dyn Model>) -> Self {
+        Self { model: Some(model), ..Self::new(Value::Null) }
+    }
+
+    /// Sets how many units run at once.
+    pub(crate) fn cap(self, cap: usize) -> Self {
+        Self { cap, ..self }
+    }
+
+    /// Sets how deep units may nest.
+    pub(crate) fn depth(self, depth: u32) -> Self {
+        Self { depth, ..self }
+    }
+
+    /// Sends a signal after some time.
+    pub(crate) fn signal(mut self, after: Duration, signal: Signal) -> Self {
+        self.signals.push((after, signal));
+        self
+    }
+
+    /// Runs it.
+    pub(crate) async fn run(self) -> Story {
+        let directory = tempfile::tempdir().expect("the system has room for a directory");
+        let log = SessionLog::create(&directory.path().join("session")).expect("the log is new");
+        let model = self.model.clone().unwrap_or_else(|| {
+            let script = self.script.to_string();
+            Arc::new(Scripted::parse("scripted", "script", &script).expect("the script is valid"))
+        });
+        let (sender, receiver) = mpsc::channel(8);
+        let signals = self.signals.clone();
+        let signalling = tokio::spawn(async move {
+            for (after, signal) in signals {
+                tokio::time::sleep(after).await;
+                // The run may be over by now.
+                let _ = sender.send(signal).await;
+            }
+        });
+        let started = tokio::time::Instant::now();
+        let end = self.build(directory.path(), model, log, receiver).go().await.end;
+        let took = started.elapsed();
+        signalling.abort();
+        let events = session::read(&directory.path().join("session"))
+            .expect("the log was just written")
+            .map(|entry| match entry {
+                Entry::Event(event) => event,
+                Entry::Unknown { .. } | Entry::Bad { .. } => panic!("a bad line: {entry:?}"),
+            })
+            .collect();
+        Story { events, end, took, _directory: directory }
+    }
+
+    fn build(
+        &self,
+        root: &Path,
+        model: Arc<dyn Model>,
+        log: SessionLog,
+        signals: mpsc::Receiver<Signal>,
+    ) -> Run {
+        let (definitions, _) = Definitions::load(&[]);
+        let (skills, _) = Skills::load(&[]);
+        let offered: Vec<(&str, &str)> = definitions
+            .iter()
+            .map(|definition| (definition.name.as_str(), definition.description.as_str()))
+            .collect();
+        let tools = Registry::all(offered);
+        let policy = Policy {
+            mode: Mode::Default,
+            allow: Vec::new(),
+            deny: Vec::new(),
+            roots: [root.to_owned()].into(),
+            guarded: [].into(),
+        };
+        let workspace = Workspace {
+            root: root.to_owned(),
+            added: Vec::new(),
+            spill: Spill { directory: root.join("spill") },
+            files: Files::default(),
+            searches: policy.searches(),
+            secret_variables: Vec::new(),
+        };
+        let fanout = Fanout {
+            definitions,
+            skills: Arc::new(skills),
+            workspace: Arc::new(workspace),
+            pool: Pool::new(NonZeroUsize::new(self.cap).expect("a cap is at least 1")),
+            limits: Limits { max_turns: 50, timeout: None, max_depth: self.depth },
+            find_model: Box::new(|name| Err(format!("model `{name}` is not configured"))),
+            surroundings: Surroundings::default(),
+        };
+        Run {
+            fanout: Arc::new(fanout),
+            head: SessionHead {
+                session: SessionId("test".into()),
+                version: "0".into(),
+                cwd: "/".into(),
+                model: Arc::clone(model.name()),
+                mode: "default".into(),
+            },
+            typed: "go".into(),
+            prompt: "go".into(),
+            system: "be good".to_owned(),
+            model,
+            tools,
+            policy: Arc::new(policy),
+            max_turns: None,
+            log: Some(log),
+            reporters: Vec::new(),
+            signals,
+        }
+    }
+}
+
+/// What happened in a run.
+pub(crate) struct Story {
+    /// Every event, in order.
+    pub(crate) events: Vec<Event>,
+    /// How it ended.
+    pub(crate) end: Arc<InvocationEnd>,
+    /// How long it took, in paused time.
+    pub(crate) took: Duration,
+    _directory: TempDir,
+}
+
+impl Story {
+    /// The ends of units, in the order in which they came.
+    pub(crate) fn ends(&self) -> Vec<(UnitId, UnitState)> {
+        let end = |event: &Event| match &event.kind {
+            EventKind::UnitEnded(end) => Some((event.unit, end.outcome.state())),
+            _ => None,
+        };
+        self.events.iter().filter_map(end).collect()
+    }
+
+    /// The final state of each unit, in declared order.
+    pub(crate) fn states(&self) -> Vec<UnitState> {
+        let mut ends = self.ends();
+        ends.sort();
+        ends.into_iter().map(|(_, state)| state).collect()
+    }
+
+    /// The outputs that a unit's calls got, in order.
+    pub(crate) fn outputs(&self, unit: UnitId) -> Vec<&str> {
+        let output = |event: &'_ Event| event.unit == unit;
+        self.events
+            .iter()
+            .filter(|event| output(event))
+            .filter_map(|event| match &event.kind {
+                EventKind::ToolFinished { output, .. } => Some(output.text.as_str()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The most units that ran at the same moment. A unit that waits for its
+    /// children does not run: they run in its place.
+    pub(crate) fn most_running(&self) -> usize {
+        let (mut running, mut most) = (0_usize, 0);
+        for event in &self.events {
+            let is_wait = |tool: &str| tool == "Agent" && event.unit != UnitId::MAIN;
+            match &event.kind {
+                EventKind::UnitStarted => running += 1,
+                EventKind::ToolStarted { tool, .. } if is_wait(tool) => running -= 1,
+                EventKind::ToolFinished { tool, .. } if is_wait(tool) => running += 1,
+                EventKind::UnitEnded(end) if end.outcome.state() != UnitState::Skipped => {
+                    running -= 1;
+                }
+                _ => {}
+            }
+            most = most.max(running);
+        }
+        most
+    }
+}
