@@ -1,0 +1,52 @@
+//! The figures of speed: what was promised, and what is.
+//!
+//! Runs the optimised program against a scripted server in a process of its
+//! own and prints each figure beside its limit; the exit code is 1 if one is
+//! missed. `cargo bench -- NAME` measures one group: `start`, `turn`,
+//! `schedule`, `many` or `interrupt`.
+
+mod clock;
+mod measure;
+mod program;
+mod script;
+mod server;
+mod table;
+
+use std::process::ExitCode;
+
+use table::Figure;
+
+/// A group of figures that are measured together.
+type Measure = fn() -> Vec<Figure>;
+
+const GROUPS: [(&str, Measure); 5] = [
+    ("start", measure::start),
+    ("turn", measure::turn),
+    ("schedule", measure::schedule),
+    ("many", measure::many),
+    ("interrupt", measure::interrupt),
+];
+
+#[expect(clippy::print_stdout, reason = "the table is what this program is for")]
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [argument, script] = arguments.as_slice()
+        && argument == server::ARGUMENT
+    {
+        server::serve(script);
+        return ExitCode::SUCCESS;
+    }
+    // Cargo adds a flag of its own.
+    let wanted: Vec<&String> = arguments.iter().filter(|name| !name.starts_with('-')).collect();
+    println!("{}\n{}\n\n{}", table::machine(), measure::method(), table::head());
+    let mut is_met = true;
+    for (name, measure) in GROUPS {
+        if wanted.is_empty() || wanted.iter().any(|wanted| *wanted == name) {
+            for figure in measure() {
+                println!("{figure}");
+                is_met &= figure.is_met();
+            }
+        }
+    }
+    if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
