@@ -23,6 +23,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::guard::Mode;
+
 pub use environment::Environment;
 pub use error::{ConfigError, Place, Problem};
 pub use instructions::{INSTRUCTIONS_CAP, instructions};
@@ -107,22 +109,16 @@ impl Default for Agents {
     }
 }
 
-/// What may be done without asking, `[permissions]`. The guard knows the modes
-/// and how rules read, and refuses what it does not know.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What may be done without asking, `[permissions]`. Rules are kept as they are
+/// written: how `~` reads is only known where home is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Permissions {
-    /// The name of the mode.
-    pub mode: String,
+    /// How much runs without a rule.
+    pub mode: Mode,
     /// Rules for what is allowed.
     pub allow: Vec<String>,
     /// Rules for what is denied; they come before `allow`.
     pub deny: Vec<String>,
-}
-
-impl Default for Permissions {
-    fn default() -> Self {
-        Self { mode: "default".to_owned(), allow: Vec::new(), deny: Vec::new() }
-    }
 }
 
 /// What is kept of a session, `[session]`.

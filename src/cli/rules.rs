@@ -35,7 +35,7 @@ pub(super) fn split(lists: &[String]) -> Vec<String> {
 ///
 /// # Errors
 ///
-/// If a rule or a mode cannot be read, or a directory is not there.
+/// If a rule cannot be read, or a directory is not there.
 pub(super) fn policy(
     environment: &Environment,
     config: &Config,
@@ -61,22 +61,14 @@ pub(super) fn policy(
     }
     // Whoever writes there decides what later runs may do.
     let guarded = config_directory(environment).into_iter().collect();
-    Ok(Policy { mode: mode(config, flags)?, allow, deny, roots: roots.into(), guarded })
+    Ok(Policy { mode: mode(config, flags), allow, deny, roots: roots.into(), guarded })
 }
 
-fn mode(config: &Config, flags: &RunFlags) -> Result<Mode, Refusal> {
+fn mode(config: &Config, flags: &RunFlags) -> Mode {
     if flags.dangerously_skip_permissions {
-        return Ok(Mode::BypassPermissions);
+        return Mode::BypassPermissions;
     }
-    if let Some(mode) = flags.permission_mode {
-        return Ok(mode);
-    }
-    let name = &config.permissions.mode;
-    Mode::from_name(name).ok_or_else(|| {
-        let names: Vec<&str> = Mode::ALL.iter().map(|mode| mode.as_str()).collect();
-        Refusal::new(Exit::BadConfig, format!("`permissions.mode` cannot be `{name}`"))
-            .hint(format!("use one of {}", names.join(", ")))
-    })
+    flags.permission_mode.unwrap_or(config.permissions.mode)
 }
 
 #[cfg(test)]

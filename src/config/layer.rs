@@ -260,12 +260,12 @@ impl Layer<'_> {
     fn permissions(&mut self, setting: &Setting<'_>) {
         match setting.name() {
             "mode" => {
-                if let Some(mode) = self.text(setting) {
-                    if Mode::from_name(&mode).is_none() {
-                        let names = Mode::ALL.map(Mode::as_str).join(", ");
-                        self.bad(setting, format!("it must be one of {names}"));
-                    }
+                let mode = self.text(setting).map(|name| Mode::from_name(&name));
+                if let Some(Some(mode)) = mode {
                     self.layers.config.permissions.mode = mode;
+                } else if mode.is_some() {
+                    let names = Mode::ALL.map(Mode::as_str).join(", ");
+                    self.bad(setting, format!("it must be one of {names}"));
                 }
             }
             "allow" => {

@@ -100,7 +100,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
         models: [("a".to_owned(), entry)].into(),
         agents: Agents { max_depth: 5, max_turns: 7, timeout, ..Agents::default() },
         permissions: Permissions {
-            mode: "plan".to_owned(),
+            mode: crate::guard::Mode::Plan,
             deny: vec!["Bash(rm *)".to_owned()],
             ..Permissions::default()
         },
