@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::event::{FailureKind, NoticeLevel, Outcome};
 use crate::guard::Policy;
-use crate::line::UnitEvent;
+use crate::line::{Told, UnitEvent};
 use crate::message::{CallId, StopReason};
 use crate::model::Model;
 use crate::tool::{Registry, ToolContext};
@@ -45,7 +45,7 @@ pub struct Unit {
 impl Unit {
     /// Runs the loop from a prompt to its end.
     pub async fn run(mut self, prompt: Arc<str>) -> Outcome {
-        self.context.line.tell(UnitEvent::Prompted { text: Arc::clone(&prompt) }).await;
+        self.context.line.tell(Told::Prompted { text: Arc::clone(&prompt) }).await;
         self.history.prompted(prompt);
         let mut turn = 0;
         loop {
@@ -54,7 +54,7 @@ impl Unit {
                 return Outcome::failed(FailureKind::MaxTurns, message);
             }
             turn += 1;
-            self.context.line.tell(UnitEvent::TurnStarted { turn }).await;
+            self.context.line.tell(Told::TurnStarted { turn }).await;
             let replied = match self.request(turn).await {
                 Ok(replied) => replied,
                 Err(outcome) => return outcome,
@@ -84,7 +84,7 @@ impl Unit {
             }
             StopReason::EndTurn | StopReason::ToolUse => return,
         };
-        let notice = UnitEvent::Notice { level: NoticeLevel::Warning, text: text.into() };
+        let notice = Told::Notice { level: NoticeLevel::Warning, text: text.into() };
         self.context.line.tell(notice).await;
     }
 

@@ -33,6 +33,13 @@ impl Branch {
         Self { tokens: self.tokens.with(token), path: self.path.child(segment) }
     }
 
+    /// Returns the branch of a step that goes on where this one is: the same
+    /// tokens, under a name of its own.
+    #[must_use]
+    pub fn at(&self, segment: &str) -> Self {
+        Self { tokens: self.tokens.clone(), path: self.path.child(segment) }
+    }
+
     /// Returns this branch after its children came back: it has seen what they
     /// have seen, whatever their outcome.
     #[must_use]

@@ -14,7 +14,8 @@ use crate::branch::Branch;
 use crate::message::{CallId, Output, Reply, StopReason, Usage};
 
 pub use unit::{
-    Failure, FailureKind, Outcome, SlotPosition, UnitEnd, UnitHead, UnitId, UnitState, batch_state,
+    Failure, FailureKind, Origin, Outcome, PrefixShare, SlotPosition, UnitEnd, UnitHead, UnitId,
+    UnitState, batch_state,
 };
 
 /// Milliseconds since 1970-01-01 UTC.
@@ -80,6 +81,17 @@ pub enum EventKind {
         /// The whole message, as the model reads it.
         text: Arc<str>,
     },
+    /// A unit's conversation got news at a turn's boundary: ends of units it
+    /// started in the background, messages that were sent to it. The event's
+    /// own branch holds the branches of those units.
+    Notified {
+        /// The units whose ends were told.
+        children: Vec<UnitId>,
+        /// The whole message, as the model reads it.
+        text: Arc<str>,
+    },
+    /// A unit's conversation was replaced by a summary.
+    Compacted(Arc<Compaction>),
     /// A unit was declared and waits for a permit.
     UnitQueued(UnitHead),
     /// A unit got its permit and runs.
@@ -89,6 +101,8 @@ pub enum EventKind {
         /// The turn's number within the unit, from 1.
         turn: u32,
     },
+    /// A fork's first request was put together.
+    PrefixShared(PrefixShare),
     /// A model answered.
     Replied(Replied),
     /// A tool call began to run.
@@ -155,6 +169,54 @@ pub struct SessionHead {
     pub model: Arc<str>,
     /// The permission mode's name.
     pub mode: Arc<str>,
+    /// The session that this one began as a copy of.
+    pub forked_from: Option<SessionId>,
+}
+
+/// How a conversation was replaced by a summary.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compaction {
+    /// Who asked for it.
+    pub trigger: CompactionTrigger,
+    /// The message that stands for what was summed up, as the model reads it.
+    pub text: Arc<str>,
+    /// How many user messages, counted from the last, are kept as they were,
+    /// each with all that followed it.
+    pub kept_prompts: u32,
+    /// The tokens of the conversation before; an estimate where the provider
+    /// does not count.
+    pub tokens_before: u64,
+    /// An estimate of the tokens of the conversation after.
+    pub tokens_after: u64,
+    /// The model that wrote the summary.
+    pub model: Arc<str>,
+    /// What that cost.
+    pub usage: Usage,
+    /// How long it took, in milliseconds.
+    pub took_ms: u64,
+}
+
+/// Who asked for a compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompactionTrigger {
+    /// The conversation came near the end of the model's context window.
+    Auto,
+    /// The user.
+    Manual,
+}
+
+impl CompactionTrigger {
+    /// Every trigger.
+    pub const ALL: [Self; 2] = [Self::Auto, Self::Manual];
+
+    /// Returns the name used in records and in the log.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Manual => "manual",
+        }
+    }
 }
 
 /// A model's answer and what it cost.

@@ -7,6 +7,7 @@
 
 mod batch;
 mod caller;
+pub mod news;
 mod pool;
 mod slot;
 mod text;

@@ -4,14 +4,21 @@
 //! something and carry the channel for the answer; that is why they never leave
 //! the program: what leaves is [`crate::event::Event`].
 
+mod tend;
+
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::branch::Branch;
-use crate::event::{NoticeLevel, Outcome, Piece, Replied, SlotPosition, UnitEnd, UnitId};
+use crate::branch::{Branch, Token};
+use crate::event::{
+    Compaction, NoticeLevel, Origin, Outcome, Piece, PrefixShare, Replied, SlotPosition, UnitEnd,
+    UnitId,
+};
 use crate::message::{CallId, Output};
+
+pub use tend::{Glance, News, Tend, Until, Wait};
 
 /// Most messages that wait for the dispatcher. Units that say more have to
 /// wait: a flood of text in one unit must not become memory.
@@ -29,16 +36,8 @@ pub struct FromUnit {
 /// What a unit tells or asks the dispatcher.
 #[derive(Debug)]
 pub enum UnitEvent {
-    /// Its conversation got a user message.
-    Prompted {
-        /// The whole message.
-        text: Arc<str>,
-    },
-    /// It is about to send a request.
-    TurnStarted {
-        /// From 1.
-        turn: u32,
-    },
+    /// It says what happened in it.
+    Told(Told),
     /// Its model writes.
     Delta(Piece),
     /// Its model answered.
@@ -66,29 +65,11 @@ pub enum UnitEvent {
         /// How long it ran, in milliseconds.
         took_ms: u64,
     },
-    /// The guard refused a call.
-    Denied {
-        /// The call.
-        call: CallId,
-        /// The tool's own name.
-        tool: Arc<str>,
-        /// The arguments, as the model wrote them.
-        arguments: Arc<str>,
-        /// Why.
-        reason: Arc<str>,
-    },
-    /// Something people should know.
-    Notice {
-        /// How much it matters.
-        level: NoticeLevel,
-        /// One sentence.
-        text: Arc<str>,
-    },
     /// It declares children, all at once. The answer has one seat for each, in
     /// order; no answer means that a cancel has begun.
     Declare {
-        /// The call that wants them.
-        call: CallId,
+        /// The call that wants them; `None` if the user or a flow does.
+        call: Option<CallId>,
         /// The children, in declared order.
         children: Vec<Child>,
         /// Where the seats go.
@@ -116,6 +97,66 @@ pub enum UnitEvent {
         /// Answered when its branch holds theirs.
         reply: oneshot::Sender<()>,
     },
+    /// It wants tokens for children that it will declare later. The answer is
+    /// the first of `count` consecutive ones.
+    Reserve {
+        /// How many.
+        count: u32,
+        /// Where the first goes.
+        reply: oneshot::Sender<Token>,
+    },
+    /// It tends the units that it started in the background.
+    Tend(Tend),
+}
+
+/// What a unit says that needs no answer and sets nothing off.
+#[derive(Debug)]
+pub enum Told {
+    /// Its conversation got a user message.
+    Prompted {
+        /// The whole message.
+        text: Arc<str>,
+    },
+    /// It is about to send a request.
+    TurnStarted {
+        /// From 1.
+        turn: u32,
+    },
+    /// It has put its first request together, which its parent had sent a
+    /// part of.
+    PrefixShared(PrefixShare),
+    /// Its conversation was replaced by a summary.
+    Compacted(Arc<Compaction>),
+    /// The guard refused a call.
+    Denied {
+        /// The call.
+        call: CallId,
+        /// The tool's own name.
+        tool: Arc<str>,
+        /// The arguments, as the model wrote them.
+        arguments: Arc<str>,
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// Something people should know.
+    Notice {
+        /// How much it matters.
+        level: NoticeLevel,
+        /// One sentence.
+        text: Arc<str>,
+    },
+}
+
+impl From<Told> for UnitEvent {
+    fn from(told: Told) -> Self {
+        Self::Told(told)
+    }
+}
+
+impl From<Tend> for UnitEvent {
+    fn from(tend: Tend) -> Self {
+        Self::Tend(tend)
+    }
 }
 
 /// A child that a unit declares.
@@ -127,6 +168,24 @@ pub struct Child {
     pub agent: Arc<str>,
     /// Its place in the batch; `None` for a single call.
     pub slot: Option<SlotPosition>,
+    /// What its conversation begins with.
+    pub origin: Origin,
+    /// Whether its parent goes on while it runs.
+    pub is_background: bool,
+    /// Where its branch comes from.
+    pub strand: Strand,
+}
+
+/// Where a child's branch comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Strand {
+    /// Its parent's, and a fresh token.
+    #[default]
+    Fresh,
+    /// Its parent's, and a token that was reserved for it.
+    Reserved(Token),
+    /// Its parent's: it goes on where the parent is.
+    Parents,
 }
 
 /// What the dispatcher gives a declared unit.
@@ -167,10 +226,10 @@ impl Line {
     }
 
     /// Tells the dispatcher something.
-    pub async fn tell(&self, event: UnitEvent) {
+    pub async fn tell(&self, event: impl Into<UnitEvent>) {
         // The dispatcher goes away only when the run is over, and then there
         // is nobody left to tell.
-        let _ = self.sender.send(FromUnit { unit: self.unit, event }).await;
+        let _ = self.sender.send(FromUnit { unit: self.unit, event: event.into() }).await;
     }
 
     /// Asks whether this unit may start; `false` means never.
@@ -179,7 +238,7 @@ impl Line {
     }
 
     /// Declares children; `None` once a cancel has begun.
-    pub async fn declare(&self, call: CallId, children: Vec<Child>) -> Option<Vec<Seat>> {
+    pub async fn declare(&self, call: Option<CallId>, children: Vec<Child>) -> Option<Vec<Seat>> {
         self.ask(|reply| UnitEvent::Declare { call, children, reply }).await
     }
 
@@ -198,10 +257,16 @@ impl Line {
         let _ = self.ask(|reply| UnitEvent::Join { children, reply }).await;
     }
 
+    /// Takes the news at a turn's boundary.
+    pub async fn news(&self, wait: Wait) -> News {
+        // No answer means that the run is over; then nothing is new any more.
+        self.ask(|reply| Tend::News { wait, reply }).await.unwrap_or(News::Nothing)
+    }
+
     /// Asks, and waits for the answer; `None` if the question was dropped.
-    pub async fn ask<T>(
+    pub async fn ask<T, Q: Into<UnitEvent>>(
         &self,
-        question: impl FnOnce(oneshot::Sender<T>) -> UnitEvent,
+        question: impl FnOnce(oneshot::Sender<T>) -> Q,
     ) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         self.tell(question(reply)).await;

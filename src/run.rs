@@ -295,6 +295,9 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
         EventKind::SessionOpened(_)
         | EventKind::InvocationStarted { prompt: _ }
         | EventKind::Prompted { text: _ }
+        | EventKind::Notified { .. }
+        | EventKind::Compacted(_)
+        | EventKind::PrefixShared(_)
         | EventKind::UnitQueued(_)
         | EventKind::UnitStarted
         | EventKind::TurnStarted { turn: _ }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::Unit;
 use super::turn::millis;
 use crate::guard::{Decision, Effect};
-use crate::line::UnitEvent;
+use crate::line::{Told, UnitEvent};
 use crate::message::{Call, CallId, Output};
 use crate::tool::bound::{bounded_by, short_name};
 use crate::tool::{AGENT_OUTPUT_CAP, OUTPUT_CAP, Tool, ToolError};
@@ -141,7 +141,7 @@ impl Unit {
             Decision::Deny { reason } => {
                 self.context
                     .line
-                    .tell(UnitEvent::Denied {
+                    .tell(Told::Denied {
                         call: ready.call.id.clone(),
                         tool: Arc::clone(&ready.tool),
                         arguments: ready.call.arguments.as_str().into(),

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::event::EventKind;
+use crate::event::{Compaction, EventKind};
 use crate::message::{CallId, Head, Message, Output, Prefix, Reply};
 
 /// The conversation of one unit.
@@ -63,6 +63,30 @@ impl History {
         self.prefix.push(Message::User { text });
     }
 
+    /// Replaces what was said by a summary, but for the last few user messages
+    /// and all that followed them.
+    pub fn compacted(&mut self, compaction: &Compaction) {
+        let kept = self.place_of_prompt(compaction.kept_prompts);
+        let kept = self.prefix.entries.split_off(kept);
+        self.prefix.entries.clear();
+        self.prompted(Arc::clone(&compaction.text));
+        self.prefix.entries.extend(kept);
+    }
+
+    /// Returns where the user message stands that is the `count`-th from the
+    /// last; the end for 0, the start if there are fewer.
+    fn place_of_prompt(&self, count: u32) -> usize {
+        let Some(before) = count.checked_sub(1) else {
+            return self.prefix.entries.len();
+        };
+        let prompts = self.prefix.entries.iter().enumerate().rev();
+        prompts
+            .filter(|(_, entry)| matches!(entry.message, Message::User { text: _ }))
+            .map(|(place, _)| place)
+            .nth(before as usize)
+            .unwrap_or(0)
+    }
+
     /// Takes note of an answer; its calls are open from now on.
     pub fn replied(&mut self, reply: &Arc<Reply>) {
         self.prefix.push(Message::Model(Arc::clone(reply)));
@@ -91,6 +115,8 @@ impl History {
     fn apply(&mut self, event: &EventKind) {
         match event {
             EventKind::Prompted { text } => self.prompted(Arc::clone(text)),
+            EventKind::Notified { children: _, text } => self.prompted(Arc::clone(text)),
+            EventKind::Compacted(compaction) => self.compacted(compaction),
             EventKind::Replied(replied) => {
                 self.claimed.extend(replied.reply.calls.iter().map(|call| call.id.clone()));
                 self.replied(&replied.reply);
@@ -103,6 +129,7 @@ impl History {
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
             | EventKind::TurnStarted { turn: _ }
+            | EventKind::PrefixShared(_)
             | EventKind::ToolStarted { call: _, tool: _, subject: _ }
             | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
             | EventKind::UnitEnded(_)

@@ -35,9 +35,14 @@ impl Tokens {
 
     /// Returns the next token.
     pub fn draw(&mut self) -> Token {
-        let token = Token(self.next);
-        self.next += 1;
-        token
+        self.reserve(1)
+    }
+
+    /// Takes the next `count` tokens and returns the first of them.
+    pub fn reserve(&mut self, count: u32) -> Token {
+        let first = Token(self.next);
+        self.next += count;
+        first
     }
 }
 

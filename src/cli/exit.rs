@@ -73,7 +73,7 @@ impl Exit {
             // Whoever reads has seen enough.
             (Some(CancelReason::OutputGone), _) => Self::Done,
             (None, Outcome::Failed(failure)) => Self::of_failure(failure),
-            (None, Outcome::Cancelled { ran: _ }) => Self::Error,
+            (None, Outcome::Cancelled { ran: _ } | Outcome::Interrupted) => Self::Error,
         }
     }
 
@@ -85,7 +85,8 @@ impl Exit {
             FailureKind::Request
             | FailureKind::Timeout
             | FailureKind::Setup
-            | FailureKind::Panic => Self::Error,
+            | FailureKind::Panic
+            | FailureKind::Unfinished => Self::Error,
         }
     }
 }

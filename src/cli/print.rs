@@ -116,7 +116,9 @@ fn wind_up(finished: &RunEnd, last_message: Option<(PathBuf, File)>) -> Exit {
     if let Some((path, mut file)) = last_message {
         let text = match &finished.end.outcome {
             Outcome::Done { text } => text,
-            Outcome::Failed(_) | Outcome::Cancelled { ran: _ } => &finished.end.text,
+            Outcome::Failed(_) | Outcome::Cancelled { ran: _ } | Outcome::Interrupted => {
+                &finished.end.text
+            }
         };
         if let Err(error) = file.write_all(text.as_bytes()) {
             fail(&format!("`{}`", path.display()), &error);

@@ -151,6 +151,7 @@ impl Start {
             cwd: self.root.to_string_lossy().into(),
             model: Arc::clone(self.model.name()),
             mode: self.policy.mode.as_str().into(),
+            forked_from: None,
         };
         let max_turns = self.flags.max_turns;
         let model = Arc::clone(&self.model);

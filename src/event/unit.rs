@@ -46,14 +46,45 @@ pub struct UnitHead {
     pub description: Arc<str>,
     /// The agent definition it follows.
     pub agent: Arc<str>,
-    /// The Agent call that declared it.
-    pub call: CallId,
-    /// The unit that made the call.
+    /// The call that declared it; `None` if the user or a flow did.
+    pub call: Option<CallId>,
+    /// The unit that started it.
     pub parent: UnitId,
     /// 1 for a child of the main conversation.
     pub depth: u32,
     /// Its place in the batch; `None` for a single call.
     pub slot: Option<SlotPosition>,
+    /// What its conversation begins with.
+    pub origin: Origin,
+    /// Whether its parent goes on while it runs.
+    pub is_background: bool,
+}
+
+/// What a unit's conversation begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Origin {
+    /// Its own prompt.
+    #[default]
+    Prompt,
+    /// What its branch lets it see of other units, then its own prompt.
+    Visible,
+    /// Its parent's conversation up to the answer that made the call, or all
+    /// of it if there was no call; then its own prompt.
+    Fork,
+    /// The whole conversation of a unit that had ended, then a message to it.
+    Continued(UnitId),
+}
+
+/// How much of a fork's first request its parent had sent before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrefixShare {
+    /// The bytes that are the same from the first one on.
+    pub shared_bytes: u64,
+    /// The bytes of the whole request.
+    pub total_bytes: u64,
+    /// The tokens of it that the provider read from its cache; 0 until it has
+    /// answered.
+    pub cached_tokens: u64,
 }
 
 /// The states of a unit.
@@ -71,9 +102,22 @@ pub enum UnitState {
     Cancelled,
     /// Was cancelled before it started.
     Skipped,
+    /// The process ended while it ran.
+    Interrupted,
 }
 
 impl UnitState {
+    /// Every state.
+    pub const ALL: [Self; 7] = [
+        Self::Queued,
+        Self::Running,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Skipped,
+        Self::Interrupted,
+    ];
+
     /// Returns the state in DESIGN's words.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -84,6 +128,7 @@ impl UnitState {
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
             Self::Skipped => "skipped",
+            Self::Interrupted => "interrupted",
         }
     }
 }
@@ -95,12 +140,14 @@ pub fn batch_state(slots: impl IntoIterator<Item = UnitState>) -> UnitState {
     let rank = |state: &UnitState| match state {
         UnitState::Completed => 0,
         UnitState::Failed => 1,
-        UnitState::Cancelled | UnitState::Skipped => 2,
+        UnitState::Cancelled | UnitState::Skipped | UnitState::Interrupted => 2,
         UnitState::Queued | UnitState::Running => 3,
     };
     match slots.into_iter().max_by_key(rank) {
         Some(UnitState::Queued | UnitState::Running) => UnitState::Running,
-        Some(UnitState::Cancelled | UnitState::Skipped) => UnitState::Cancelled,
+        Some(UnitState::Cancelled | UnitState::Skipped | UnitState::Interrupted) => {
+            UnitState::Cancelled
+        }
         Some(UnitState::Failed) => UnitState::Failed,
         Some(UnitState::Completed) | None => UnitState::Completed,
     }
@@ -121,6 +168,8 @@ pub enum Outcome {
         /// Whether it had started.
         ran: bool,
     },
+    /// The process ended while it ran; found when the session was opened again.
+    Interrupted,
 }
 
 impl Outcome {
@@ -137,6 +186,7 @@ impl Outcome {
             Self::Failed(_) => UnitState::Failed,
             Self::Cancelled { ran: true } => UnitState::Cancelled,
             Self::Cancelled { ran: false } => UnitState::Skipped,
+            Self::Interrupted => UnitState::Interrupted,
         }
     }
 }
@@ -167,11 +217,13 @@ pub enum FailureKind {
     Setup,
     /// The unit's code panicked.
     Panic,
+    /// Units that it had started in the background did not end in time.
+    Unfinished,
 }
 
 impl FailureKind {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Authentication,
         Self::Request,
         Self::Provider,
@@ -179,6 +231,7 @@ impl FailureKind {
         Self::Timeout,
         Self::Setup,
         Self::Panic,
+        Self::Unfinished,
     ];
 
     /// Returns the name used in records and in the log.
@@ -192,6 +245,7 @@ impl FailureKind {
             Self::Timeout => "timeout",
             Self::Setup => "setup",
             Self::Panic => "panic",
+            Self::Unfinished => "unfinished",
         }
     }
 }
@@ -213,6 +267,8 @@ pub struct UnitEnd {
     pub duration_ms: u64,
     /// The file that holds its whole text, if one was written.
     pub output_file: Option<Arc<str>>,
+    /// For a fork that sent a request: how much of it its parent had sent.
+    pub share: Option<PrefixShare>,
 }
 
 #[cfg(test)]
@@ -226,15 +282,7 @@ mod tests {
         let fixtures: Value =
             serde_json::from_str(include_str!("../../tests/fixtures/fixtures.json")).unwrap();
         let state = |name: &Value| {
-            let states = [
-                UnitState::Queued,
-                UnitState::Running,
-                UnitState::Completed,
-                UnitState::Failed,
-                UnitState::Cancelled,
-                UnitState::Skipped,
-            ];
-            states.into_iter().find(|state| Some(state.as_str()) == name.as_str()).unwrap()
+            UnitState::ALL.into_iter().find(|state| Some(state.as_str()) == name.as_str()).unwrap()
         };
         let rows = fixtures["batch_aggregate"].as_array().unwrap();
         assert_eq!(rows.len(), 4);

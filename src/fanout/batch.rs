@@ -11,8 +11,8 @@ use super::caller::Caller;
 use super::pool::Ticket;
 use super::slot::{self, Slot};
 use super::text::{self, Ended};
-use crate::event::{FailureKind, Outcome, SlotPosition};
-use crate::line::{Child, Seat};
+use crate::event::{FailureKind, Origin, Outcome, SlotPosition};
+use crate::line::{Child, Seat, Strand};
 use crate::message::{CallId, Output};
 use crate::tool::{Task, ToolError};
 
@@ -31,8 +31,11 @@ pub(super) async fn run(
         description: Arc::clone(&task.description),
         agent: Arc::clone(&task.agent),
         slot: is_batch.then_some(SlotPosition { index, total }),
+        origin: Origin::Prompt,
+        is_background: false,
+        strand: Strand::Fresh,
     });
-    let Some(seats) = caller.line.declare(call.clone(), children.collect()).await else {
+    let Some(seats) = caller.line.declare(Some(call.clone()), children.collect()).await else {
         return Err(ToolError::Cancelled { after: std::time::Duration::ZERO });
     };
     let units = seats.iter().map(|seat| seat.unit).collect();

@@ -15,7 +15,7 @@ use crate::agent::{History, Unit};
 use crate::definition::AgentDefinition;
 use crate::event::{FailureKind, NoticeLevel, Outcome, UnitEnd};
 use crate::guard::{Decision, Effect, Policy};
-use crate::line::{Line, Seat, UnitEvent};
+use crate::line::{Line, Seat, Told};
 use crate::model::Model;
 use crate::tool::files::Seen;
 use crate::tool::{Registry, Task, ToolContext, Workspace, regular};
@@ -151,7 +151,7 @@ impl Slot {
                     definition.name
                 );
                 let level = NoticeLevel::Warning;
-                self.line.tell(UnitEvent::Notice { level, text: text.into() }).await;
+                self.line.tell(Told::Notice { level, text: text.into() }).await;
                 Ok(Arc::clone(&self.caller_model))
             }
         }

@@ -106,8 +106,7 @@ fn of_many(slots: &[Ended], spill: &Spill) -> String {
     let count = |wanted: UnitState| slots.iter().filter(|slot| slot.state == wanted).count();
     let whole = batch_state(slots.iter().map(|slot| slot.state));
     let mut text = format!("{} tasks, {} as a whole", slots.len(), whole.as_str());
-    for state in [UnitState::Completed, UnitState::Failed, UnitState::Cancelled, UnitState::Skipped]
-    {
+    for state in UnitState::ALL {
         let number = count(state);
         if number > 0 {
             write!(text, ", {number} {}", state.as_str()).expect("a string takes any text");
@@ -162,6 +161,7 @@ fn body(description: &str, end: &UnitEnd, share: usize, spill: &Spill) -> String
         Outcome::Failed(failure) => ("failed", cut(&failure.message, share / 2, None)),
         Outcome::Cancelled { ran: true } => ("cancelled", "stopped while it ran".to_owned()),
         Outcome::Cancelled { ran: false } => return "[never started: cancelled]".to_owned(),
+        Outcome::Interrupted => ("interrupted", "the process ended while it ran".to_owned()),
     };
     let partial = end.text.trim();
     if partial.is_empty() {
@@ -177,7 +177,7 @@ fn body(description: &str, end: &UnitEnd, share: usize, spill: &Spill) -> String
 }
 
 /// Keeps the first `share` characters and says what is missing.
-fn cut(text: &str, share: usize, file: Option<&str>) -> String {
+pub(super) fn cut(text: &str, share: usize, file: Option<&str>) -> String {
     let Some((end, _)) = text.char_indices().nth(share) else {
         return text.to_owned();
     };
@@ -190,7 +190,7 @@ fn cut(text: &str, share: usize, file: Option<&str>) -> String {
     }
 }
 
-fn first_line(text: &str) -> &str {
+pub(super) fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
@@ -210,6 +210,7 @@ mod tests {
             tool_uses: 0,
             duration_ms: 1,
             output_file: None,
+            share: None,
         };
         let (description, agent) = (name.0.into(), name.1.into());
         let text = String::new();

@@ -184,7 +184,7 @@ impl Live {
             UnitState::Running => 36,
             UnitState::Completed => 32,
             UnitState::Failed => 31,
-            UnitState::Cancelled | UnitState::Skipped => 33,
+            UnitState::Cancelled | UnitState::Skipped | UnitState::Interrupted => 33,
             UnitState::Queued => 90,
         };
         if self.options.colours {
@@ -200,6 +200,7 @@ impl Live {
         match &event.kind {
             EventKind::ToolStarted { .. } => event.unit == UnitId::MAIN,
             EventKind::Denied { .. } => true,
+            EventKind::Compacted(_) => event.unit == UnitId::MAIN,
             EventKind::Notice { level, text: _ } => match level {
                 NoticeLevel::Info => event.unit == UnitId::MAIN,
                 NoticeLevel::Warning => true,
@@ -209,6 +210,8 @@ impl Live {
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
             | EventKind::Prompted { .. }
+            | EventKind::Notified { .. }
+            | EventKind::PrefixShared(_)
             | EventKind::UnitStarted
             | EventKind::TurnStarted { .. }
             | EventKind::Replied(_)
@@ -222,7 +225,9 @@ impl Live {
         let total = ended.and_then(|unit| unit.head.slot).map_or(1, |slot| slot.total);
         let is_wanted = match &end.outcome {
             Outcome::Failed(_) => true,
-            Outcome::Done { text: _ } | Outcome::Cancelled { ran: true } => total as usize <= ROWS,
+            Outcome::Done { text: _ } | Outcome::Cancelled { ran: true } | Outcome::Interrupted => {
+                total as usize <= ROWS
+            }
             Outcome::Cancelled { ran: false } => false,
         };
         let is_printed = is_wanted && self.ends_printed < ENDS_PRINTED;
@@ -272,6 +277,9 @@ impl Reporter for Live {
             EventKind::InvocationEnded(end) => return self.close(end),
             EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
+            | EventKind::Notified { .. }
+            | EventKind::Compacted(_)
+            | EventKind::PrefixShared(_)
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
             | EventKind::TurnStarted { .. }
@@ -378,7 +386,8 @@ fn line(name: &str, state: &str, call: Option<&LastCall>) -> String {
 /// Returns how many units are in which state, without the states that no unit
 /// is in; `None` if there are no units.
 fn sums(counts: Counts) -> Option<String> {
-    let Counts { queued, running, waiting, completed, failed, cancelled, skipped } = counts;
+    let Counts { queued, running, waiting, completed, failed, cancelled, skipped, interrupted } =
+        counts;
     let parts: Vec<String> = [
         (running, words::state(UnitState::Running)),
         (waiting, WAITING),
@@ -387,6 +396,7 @@ fn sums(counts: Counts) -> Option<String> {
         (failed, words::state(UnitState::Failed)),
         (cancelled, words::state(UnitState::Cancelled)),
         (skipped, words::state(UnitState::Skipped)),
+        (interrupted, words::state(UnitState::Interrupted)),
     ]
     .into_iter()
     .filter(|&(count, _)| count > 0)

@@ -72,6 +72,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         EventKind::ToolStarted { call: _, tool, subject } => words::call(tool, subject),
         EventKind::Denied { call: _, tool, arguments: _, reason } => words::denied(tool, reason),
         EventKind::Notice { level, text } => words::notice(*level, text),
+        EventKind::Compacted(compaction) => words::compaction(compaction),
         EventKind::UnitEnded(end) => {
             let name = words::unit_name(event.unit, &ended?.head);
             return Some(format!("[{name}] {}", words::unit_end(end)));
@@ -79,6 +80,8 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         EventKind::SessionOpened(_)
         | EventKind::InvocationStarted { .. }
         | EventKind::Prompted { .. }
+        | EventKind::Notified { .. }
+        | EventKind::PrefixShared(_)
         | EventKind::TurnStarted { .. }
         | EventKind::Replied(_)
         | EventKind::ToolFinished { .. }

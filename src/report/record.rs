@@ -5,13 +5,14 @@
 //! from them by a conversion in `stream_json` or here, and each has a snapshot.
 //! How a record becomes a line and gets its name is in `lines`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use crate::event::{CancelReason, SlotPosition};
+use crate::event::{CancelReason, PrefixShare, SlotPosition};
 use crate::message::{Call, StopReason, Usage};
 
 use super::result::{Denial, Ending};
@@ -45,6 +46,8 @@ pub(super) enum System<'a> {
     TaskUpdated(TaskUpdated<'a>),
     TaskProgress(TaskProgress<'a>),
     TaskNotification(TaskNotification<'a>),
+    BackgroundTasksChanged(BackgroundTasksChanged<'a>),
+    CompactBoundary(CompactBoundary),
     PermissionDenied(PermissionDenied<'a>),
     Informational(Informational<'a>),
 }
@@ -88,7 +91,7 @@ pub(super) struct Slot {
 /// Who speaks in a message: nothing but nulls for main.
 #[derive(Serialize, Clone, Default)]
 pub(super) struct Speaker<'a> {
-    pub(super) parent_tool_use_id: Option<&'a str>,
+    pub(super) parent_tool_use_id: Option<Cow<'a, str>>,
     #[serde(flatten)]
     pub(super) strand: Strand,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -194,7 +197,8 @@ pub(super) struct MessageEnd {
 #[derive(Serialize)]
 pub(super) struct TaskStarted<'a> {
     pub(super) task_id: &'a str,
-    pub(super) tool_use_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_use_id: Option<&'a str>,
     pub(super) description: &'a str,
     pub(super) subagent_type: &'a str,
     pub(super) is_backgrounded: bool,
@@ -235,7 +239,8 @@ pub(super) enum TaskStatus {
 #[derive(Serialize)]
 pub(super) struct TaskProgress<'a> {
     pub(super) task_id: &'a str,
-    pub(super) tool_use_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_use_id: Option<&'a str>,
     /// The Python SDK fails on a progress record without it.
     pub(super) description: &'a str,
     pub(super) usage: TaskUsage,
@@ -248,7 +253,8 @@ pub(super) struct TaskProgress<'a> {
 #[derive(Serialize)]
 pub(super) struct TaskNotification<'a> {
     pub(super) task_id: &'a str,
-    pub(super) tool_use_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_use_id: Option<&'a str>,
     pub(super) status: NotificationStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<&'static str>,
@@ -257,8 +263,45 @@ pub(super) struct TaskNotification<'a> {
     pub(super) summary: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) usage: Option<TaskUsage>,
+    /// Ours: how much of a fork's first request its parent had sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) prefix_share: Option<PrefixShareRecord>,
     #[serde(flatten)]
     pub(super) strand: Strand,
+}
+
+#[derive(Serialize, Clone, Copy)]
+pub(super) struct PrefixShareRecord {
+    shared_bytes: u64,
+    total_bytes: u64,
+    cached_tokens: u64,
+}
+
+/// All units that run beside their parents, whenever one comes or goes.
+#[derive(Serialize)]
+pub(super) struct BackgroundTasksChanged<'a> {
+    pub(super) tasks: Vec<BackgroundTask<'a>>,
+}
+
+#[derive(Serialize)]
+pub(super) struct BackgroundTask<'a> {
+    pub(super) task_id: String,
+    pub(super) description: &'a str,
+    pub(super) subagent_type: &'a str,
+}
+
+#[derive(Serialize)]
+pub(super) struct CompactBoundary {
+    pub(super) compact_metadata: CompactMetadata,
+    #[serde(flatten)]
+    pub(super) strand: Strand,
+}
+
+#[derive(Serialize)]
+pub(super) struct CompactMetadata {
+    pub(super) trigger: &'static str,
+    pub(super) pre_tokens: u64,
+    pub(super) post_tokens: u64,
 }
 
 #[derive(Serialize, Clone, Copy)]
@@ -366,6 +409,12 @@ pub(super) fn tool_input(arguments: &str) -> Box<RawValue> {
         Ok(_) => raw(arguments.trim().replace(['\n', '\r'], " ")),
         Err(_) => to_raw_value(&serde_json::json!({ "_raw": arguments }))
             .expect("an object of one string can always be written"),
+    }
+}
+
+impl From<PrefixShare> for PrefixShareRecord {
+    fn from(PrefixShare { shared_bytes, total_bytes, cached_tokens }: PrefixShare) -> Self {
+        Self { shared_bytes, total_bytes, cached_tokens }
     }
 }
 
@@ -477,7 +526,7 @@ mod tests {
 
     fn speaker() -> Speaker<'static> {
         Speaker {
-            parent_tool_use_id: Some("call-1"),
+            parent_tool_use_id: Some("call-1".into()),
             strand: strand(),
             subagent_type: Some("reviewer"),
             task_description: Some("security"),
@@ -598,7 +647,7 @@ mod tests {
     fn task_started() {
         let started = TaskStarted {
             task_id: "agent-2",
-            tool_use_id: "call-1",
+            tool_use_id: Some("call-1"),
             description: "security",
             subagent_type: "reviewer",
             is_backgrounded: false,
@@ -636,7 +685,7 @@ mod tests {
     fn task_progress() {
         let progress = TaskProgress {
             task_id: "agent-2",
-            tool_use_id: "call-1",
+            tool_use_id: Some("call-1"),
             description: "security",
             usage: TaskUsage { total_tokens: 10, tool_uses: 1, duration_ms: 200 },
             last_tool_name: Some("Read"),
@@ -656,12 +705,13 @@ mod tests {
         let lines = all.map(|(status, reason, usage)| {
             written(Record::System(System::TaskNotification(TaskNotification {
                 task_id: "agent-2",
-                tool_use_id: "call-1",
+                tool_use_id: Some("call-1"),
                 status,
                 reason,
                 output_file: "/state/out.txt",
                 summary: "security: done".to_owned(),
                 usage,
+                prefix_share: None,
                 strand: strand(),
             })))
         });
@@ -670,6 +720,39 @@ mod tests {
         {"type":"system","subtype":"task_notification","task_id":"agent-2","tool_use_id":"call-1","status":"failed","reason":"provider","output_file":"/state/out.txt","summary":"security: done","usage":{"total_tokens":10,"tool_uses":1,"duration_ms":200},"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
         {"type":"system","subtype":"task_notification","task_id":"agent-2","tool_use_id":"call-1","status":"stopped","reason":"never_started","output_file":"/state/out.txt","summary":"security: done","agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
         "#);
+    }
+
+    #[test]
+    fn task_notification_of_a_fork() {
+        let share = PrefixShare { shared_bytes: 900, total_bytes: 1_000, cached_tokens: 80 };
+        let notification = TaskNotification {
+            task_id: "agent-2",
+            tool_use_id: None,
+            status: NotificationStatus::Completed,
+            reason: None,
+            output_file: "",
+            summary: "look: done".to_owned(),
+            usage: None,
+            prefix_share: Some(share.into()),
+            strand: Strand::default(),
+        };
+        assert_snapshot!(written(Record::System(System::TaskNotification(notification))), @r#"{"type":"system","subtype":"task_notification","task_id":"agent-2","status":"completed","output_file":"","summary":"look: done","prefix_share":{"shared_bytes":900,"total_bytes":1000,"cached_tokens":80},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn background_tasks_changed() {
+        let task_id = "agent-2".to_owned();
+        let task = BackgroundTask { task_id, description: "look", subagent_type: "fork" };
+        let changed = BackgroundTasksChanged { tasks: vec![task] };
+        assert_snapshot!(written(Record::System(System::BackgroundTasksChanged(changed))), @r#"{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"agent-2","description":"look","subagent_type":"fork"}],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn compact_boundary() {
+        let compact_metadata =
+            CompactMetadata { trigger: "auto", pre_tokens: 90_000, post_tokens: 8_000 };
+        let boundary = CompactBoundary { compact_metadata, strand: strand() };
+        assert_snapshot!(written(Record::System(System::CompactBoundary(boundary))), @r#"{"type":"system","subtype":"compact_boundary","compact_metadata":{"trigger":"auto","pre_tokens":90000,"post_tokens":8000},"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
     #[test]

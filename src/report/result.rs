@@ -9,8 +9,8 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::event::{
-    CancelReason, Event, EventKind, FailureKind, InvocationEnd, Outcome, Replied, UnitId,
-    UnixMillis,
+    CancelReason, Compaction, Event, EventKind, FailureKind, InvocationEnd, Outcome, Replied,
+    UnitId, UnixMillis,
 };
 use crate::message::{CallId, StopReason, Usage};
 
@@ -102,7 +102,7 @@ impl From<&Outcome> for Subtype {
     fn from(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Done { text: _ } => Self::Success,
-            Outcome::Cancelled { ran: _ } => Self::ErrorDuringExecution,
+            Outcome::Cancelled { ran: _ } | Outcome::Interrupted => Self::ErrorDuringExecution,
             Outcome::Failed(failure) => match failure.kind {
                 FailureKind::MaxTurns => Self::ErrorMaxTurns,
                 FailureKind::Authentication
@@ -110,7 +110,8 @@ impl From<&Outcome> for Subtype {
                 | FailureKind::Provider
                 | FailureKind::Timeout
                 | FailureKind::Setup
-                | FailureKind::Panic => Self::ErrorDuringExecution,
+                | FailureKind::Panic
+                | FailureKind::Unfinished => Self::ErrorDuringExecution,
             },
         }
     }
@@ -126,6 +127,10 @@ impl Tally {
             }
             EventKind::TurnStarted { turn: _ } if event.unit == UnitId::MAIN => self.turns += 1,
             EventKind::Replied(replied) => self.replied(event.unit, replied),
+            EventKind::Compacted(compaction) => {
+                let Compaction { model, usage, took_ms, .. } = &**compaction;
+                self.asked(event.unit, model, *usage, *took_ms);
+            }
             EventKind::Denied { call, tool, arguments, reason: _ } => {
                 self.denied(Denial {
                     call: call.clone(),
@@ -136,6 +141,8 @@ impl Tally {
             EventKind::InvocationEnded(end) => return Some(self.end(event.at, end)),
             EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
+            | EventKind::Notified { .. }
+            | EventKind::PrefixShared(_)
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
             | EventKind::TurnStarted { .. }
@@ -155,11 +162,18 @@ impl Tally {
     }
 
     fn replied(&mut self, unit: UnitId, replied: &Replied) {
-        self.api_ms += replied.took_ms;
-        *self.models.entry(replied.model.clone()).or_default() += replied.usage;
+        self.asked(unit, &replied.model, replied.usage, replied.took_ms);
         if unit == UnitId::MAIN {
-            self.usage += replied.usage;
             self.stop = Some(replied.stop);
+        }
+    }
+
+    /// Takes note of what one request cost.
+    fn asked(&mut self, unit: UnitId, model: &Arc<str>, usage: Usage, took_ms: u64) {
+        self.api_ms += took_ms;
+        *self.models.entry(Arc::clone(model)).or_default() += usage;
+        if unit == UnitId::MAIN {
+            self.usage += usage;
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use crate::branch::{Branch, Token};
 use crate::event::{
     CancelReason, Delta, Event, EventKind, FailureKind, Invocation, InvocationEnd, NoticeLevel,
-    Outcome, Piece, Replied, Seq, SlotPosition, UnitEnd, UnitHead, UnitId, UnixMillis,
+    Origin, Outcome, Piece, Replied, Seq, SlotPosition, UnitEnd, UnitHead, UnitId, UnixMillis,
 };
 use crate::message::{Call, Output, Reply, StopReason, Usage};
 use crate::run::Reporter;
@@ -95,10 +95,12 @@ impl Story {
         let head = UnitHead {
             description: description.into(),
             agent: "reviewer".into(),
-            call: call.into(),
+            call: Some(call.into()),
             parent: UnitId::MAIN,
             depth: 1,
             slot,
+            origin: Origin::Prompt,
+            is_background: false,
         };
         self.push(self.units, EventKind::UnitQueued(head))
     }
@@ -164,6 +166,7 @@ impl Story {
             tool_uses: 2,
             duration_ms: if ran { 3_250 } else { 0 },
             output_file: ran.then(|| "/state/out.txt".into()),
+            share: None,
         };
         self.push(unit, EventKind::UnitEnded(Arc::new(end)))
     }

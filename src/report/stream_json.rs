@@ -3,23 +3,26 @@
 //! Events become records here, one line each; `record` holds their form. A
 //! unit never has a `result`: a client takes any for the end of the turn.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
 use crate::branch::Branch;
 use crate::event::{
-    Delta, Event, EventKind, NoticeLevel, Outcome, Replied, SessionId, UnitEnd, UnitHead, UnitId,
-    UnixMillis,
+    Compaction, Delta, Event, EventKind, NoticeLevel, Outcome, Replied, SessionId, UnitEnd,
+    UnitHead, UnitId, UnixMillis,
 };
 use crate::message::{CallId, Output};
 use crate::run::Reporter;
 
 use super::lines::{Lines, message_id};
 use super::record::{
-    self, Assistant, Block, Informational, Init, ModelMessage, NotificationStatus, Patch,
-    PermissionDenied, Record, ResultRecord, Speaker, Strand, StreamEvent, System, TaskNotification,
-    TaskProgress, TaskStarted, TaskStatus, TaskUpdated, TaskUsage, ToolResult, User, UserMessage,
+    self, Assistant, BackgroundTask, BackgroundTasksChanged, Block, CompactBoundary,
+    CompactMetadata, Informational, Init, ModelMessage, NotificationStatus, Patch,
+    PermissionDenied, PrefixShareRecord, Record, ResultRecord, Speaker, Strand, StreamEvent,
+    System, TaskNotification, TaskProgress, TaskStarted, TaskStatus, TaskUpdated, TaskUsage,
+    ToolResult, User, UserMessage,
 };
 use super::result::{Ending, Tally};
 use super::stream::Stream;
@@ -101,15 +104,45 @@ impl StreamJson {
         let strand = strand(event.unit, head, &event.branch);
         self.output.write(Record::System(System::TaskStarted(TaskStarted {
             task_id: &task_id,
-            tool_use_id: &head.call.0,
+            tool_use_id: call_of(head),
             description: &head.description,
             subagent_type: &head.agent,
-            is_backgrounded: false,
+            is_backgrounded: head.is_background,
             spawn_depth: head.depth,
             parent_task_id: (head.parent != UnitId::MAIN).then(|| head.parent.to_string()),
             strand: strand.clone(),
         })))?;
-        self.output.write(updated(&task_id, TaskStatus::Pending, strand))
+        self.output.write(updated(&task_id, TaskStatus::Pending, strand))?;
+        self.background_changed(head)
+    }
+
+    /// Lists the units that run in the background, after one has come or gone.
+    fn background_changed(&mut self, head: &UnitHead) -> io::Result<()> {
+        if !head.is_background {
+            return Ok(());
+        }
+        let tasks = self.units.background().map(|(id, unit)| BackgroundTask {
+            task_id: id.to_string(),
+            description: &unit.head.description,
+            subagent_type: &unit.head.agent,
+        });
+        let tasks = tasks.collect();
+        let changed = BackgroundTasksChanged { tasks };
+        self.output.write(Record::System(System::BackgroundTasksChanged(changed)))
+    }
+
+    fn compacted(&mut self, event: &Event, compaction: &Compaction) -> io::Result<()> {
+        let Some(speaker) = speaker(&self.units, event.unit, &event.branch) else {
+            return Ok(());
+        };
+        self.output.write(Record::System(System::CompactBoundary(CompactBoundary {
+            compact_metadata: CompactMetadata {
+                trigger: compaction.trigger.as_str(),
+                pre_tokens: compaction.tokens_before,
+                post_tokens: compaction.tokens_after,
+            },
+            strand: speaker.strand,
+        })))
     }
 
     fn started(&mut self, event: &Event) -> io::Result<()> {
@@ -164,7 +197,7 @@ impl StreamJson {
         let Some(unit) = self.units.get(event.unit) else { return Ok(()) };
         self.output.write(Record::System(System::TaskProgress(TaskProgress {
             task_id: &event.unit.to_string(),
-            tool_use_id: &unit.head.call.0,
+            tool_use_id: call_of(&unit.head),
             description: &unit.head.description,
             usage: TaskUsage {
                 total_tokens: unit.usage.total(),
@@ -207,7 +240,8 @@ impl StreamJson {
             strand: strand.clone(),
         })))?;
         let notification = notification(&task_id, unit, end, strand);
-        self.output.write(Record::System(System::TaskNotification(notification)))
+        self.output.write(Record::System(System::TaskNotification(notification)))?;
+        self.background_changed(&unit.head)
     }
 
     fn invocation_ended(&mut self, ending: &Ending) -> io::Result<()> {
@@ -262,8 +296,11 @@ impl Reporter for StreamJson {
                 None => Ok(()),
             },
             EventKind::Notice { level, text } => self.notice(event, *level, text),
+            EventKind::Compacted(compaction) => self.compacted(event, compaction),
             EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
+            | EventKind::Notified { .. }
+            | EventKind::PrefixShared(_)
             | EventKind::ToolStarted { .. }
             | EventKind::Joined { .. }
             | EventKind::InvocationEnded(_) => Ok(()),
@@ -314,11 +351,19 @@ fn speaker<'a>(units: &'a Units, unit: UnitId, branch: &Branch) -> Option<Speake
     }
     let head = &units.get(unit)?.head;
     Some(Speaker {
-        parent_tool_use_id: Some(&head.call.0),
+        // A client takes what has no call for main's.
+        parent_tool_use_id: Some(match &head.call {
+            Some(call) => Cow::Borrowed(&*call.0),
+            None => Cow::Owned(unit.to_string()),
+        }),
         strand: strand(unit, head, branch),
         subagent_type: Some(&head.agent),
         task_description: Some(&head.description),
     })
+}
+
+fn call_of(head: &UnitHead) -> Option<&str> {
+    head.call.as_ref().map(|call| &*call.0)
 }
 
 fn strand(unit: UnitId, head: &UnitHead, branch: &Branch) -> Strand {
@@ -369,7 +414,7 @@ fn ended_patch(outcome: &Outcome, at: UnixMillis) -> Patch<'_> {
     let (status, error) = match outcome {
         Outcome::Done { text: _ } => (TaskStatus::Completed, None),
         Outcome::Failed(failure) => (TaskStatus::Failed, Some(&*failure.message)),
-        Outcome::Cancelled { ran: _ } => (TaskStatus::Killed, None),
+        Outcome::Cancelled { ran: _ } | Outcome::Interrupted => (TaskStatus::Killed, None),
     };
     Patch { status, error, end_time: Some(at.0) }
 }
@@ -385,10 +430,11 @@ fn notification<'a>(
         Outcome::Failed(failure) => (NotificationStatus::Failed, Some(failure.kind.as_str())),
         Outcome::Cancelled { ran: true } => (NotificationStatus::Stopped, Some("cancelled")),
         Outcome::Cancelled { ran: false } => (NotificationStatus::Stopped, Some("never_started")),
+        Outcome::Interrupted => (NotificationStatus::Stopped, Some("interrupted")),
     };
     TaskNotification {
         task_id,
-        tool_use_id: &unit.head.call.0,
+        tool_use_id: call_of(&unit.head),
         status,
         reason,
         output_file: end.output_file.as_deref().unwrap_or_default(),
@@ -398,6 +444,7 @@ fn notification<'a>(
             tool_uses: end.tool_uses,
             duration_ms: end.duration_ms,
         }),
+        prefix_share: end.share.map(PrefixShareRecord::from),
         strand,
     }
 }

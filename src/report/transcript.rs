@@ -7,7 +7,9 @@
 use std::borrow::Borrow;
 use std::io::{self, Write};
 
-use crate::event::{Event, EventKind, InvocationEnd, SessionHead, UnitHead, UnitId, UnixMillis};
+use crate::event::{
+    Event, EventKind, InvocationEnd, Origin, PrefixShare, SessionHead, UnitHead, UnitId, UnixMillis,
+};
 use crate::message::{Output, Reply};
 
 use super::units::{Counts, Unit, Units};
@@ -65,6 +67,19 @@ impl Entry<'_> {
                 self.line("prompt", out)?;
                 body(text, out)
             }
+            EventKind::Notified { children: _, text } => {
+                self.line("news", out)?;
+                body(text, out)
+            }
+            EventKind::Compacted(compaction) => {
+                self.line(&words::compaction(compaction), out)?;
+                body(&compaction.text, out)
+            }
+            EventKind::PrefixShared(share) => {
+                let PrefixShare { shared_bytes, total_bytes, cached_tokens: _ } = share;
+                let line = format!("shared {shared_bytes} of {total_bytes} bytes with its parent");
+                self.line(&line, out)
+            }
             EventKind::UnitQueued(head) => self.line(&queued(head), out),
             EventKind::UnitStarted => self.line("started", out),
             EventKind::TurnStarted { turn } => self.line(&format!("turn {turn}"), out),
@@ -119,16 +134,26 @@ fn name(unit: UnitId, units: &Units, ended: Option<&Unit>) -> String {
 }
 
 fn session(head: &SessionHead) -> String {
-    let SessionHead { session, version, cwd, model, mode } = head;
-    let line = format!("session {session} in {cwd}, model {model}, mode {mode}, tine {version}");
+    let SessionHead { session, version, cwd, model, mode, forked_from } = head;
+    let origin = forked_from.as_ref().map(|origin| format!(", forked from {origin}"));
+    let origin = origin.unwrap_or_default();
+    let line =
+        format!("session {session} in {cwd}, model {model}, mode {mode}, tine {version}{origin}");
     words::short_line(&line, OUTPUT_COLUMNS)
 }
 
 fn queued(head: &UnitHead) -> String {
     let agent = words::short_line(&head.agent, OUTPUT_COLUMNS);
-    match head.slot {
-        Some(slot) => format!("queued ({agent}), slot {} of {}", slot.index + 1, slot.total),
-        None => format!("queued ({agent})"),
+    let mut line = format!("queued ({agent})");
+    if let Some(slot) = head.slot {
+        line.push_str(&format!(", slot {} of {}", slot.index + 1, slot.total));
+    }
+    if head.is_background {
+        line.push_str(", in the background");
+    }
+    match head.origin {
+        Origin::Prompt | Origin::Visible | Origin::Fork => line,
+        Origin::Continued(unit) => format!("{line}, goes on from {unit}"),
     }
 }
 
@@ -194,6 +219,7 @@ mod tests {
             cwd: "/repo".into(),
             model: "m".into(),
             mode: "default".into(),
+            forked_from: None,
         };
         story.push(0, EventKind::SessionOpened(head)).invocation("review");
         story.push(0, EventKind::Prompted { text: "review\nall of it\n".into() });

@@ -10,8 +10,8 @@ use crate::branch::Branch;
 use crate::event::{Event, EventKind, Outcome, UnitEnd, UnitHead, UnitId, UnixMillis};
 use crate::message::Usage;
 
-/// The tool whose calls wait for other units.
-const AGENT: &str = "Agent";
+/// The tools whose calls wait for other units.
+const WAITING_TOOLS: [&str; 2] = ["Agent", "TaskWait"];
 
 /// The units of an invocation.
 #[derive(Debug, Clone, Default)]
@@ -68,6 +68,8 @@ pub struct Counts {
     pub cancelled: u64,
     /// Cancelled before they started.
     pub skipped: u64,
+    /// Ended with the process.
+    pub interrupted: u64,
 }
 
 impl Units {
@@ -80,11 +82,14 @@ impl Units {
             EventKind::UnitQueued(head) => self.queue(event, head),
             EventKind::UnitStarted
             | EventKind::Replied(_)
+            | EventKind::Compacted(_)
             | EventKind::ToolStarted { .. }
             | EventKind::ToolFinished { .. }
             | EventKind::Joined { .. } => self.change(event),
             EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
+            | EventKind::Notified { .. }
+            | EventKind::PrefixShared(_)
             | EventKind::TurnStarted { .. }
             | EventKind::Denied { .. }
             | EventKind::Notice { .. }
@@ -102,6 +107,12 @@ impl Units {
     /// Returns the units that run, in the order they were declared.
     pub fn running(&self) -> impl Iterator<Item = (UnitId, &Unit)> {
         self.running.iter().filter_map(|&id| Some((id, self.open.get(&id)?)))
+    }
+
+    /// Returns the units that run beside their parents, or wait to, in the
+    /// order they were declared.
+    pub fn background(&self) -> impl Iterator<Item = (UnitId, &Unit)> {
+        self.open.iter().filter(|(_, unit)| unit.head.is_background).map(|(&id, unit)| (id, unit))
     }
 
     /// Returns how many units of this invocation are in each state.
@@ -168,6 +179,7 @@ impl Units {
             Outcome::Failed(_) => self.counts.failed += 1,
             Outcome::Cancelled { ran: true } => self.counts.cancelled += 1,
             Outcome::Cancelled { ran: false } => self.counts.skipped += 1,
+            Outcome::Interrupted => self.counts.interrupted += 1,
         }
         Some(unit)
     }
@@ -185,20 +197,23 @@ impl Unit {
         match &event.kind {
             EventKind::UnitStarted => self.started = Some(event.at),
             EventKind::Replied(replied) => self.usage += replied.usage,
+            EventKind::Compacted(compaction) => self.usage += compaction.usage,
             EventKind::ToolStarted { call: _, tool, subject } => {
-                self.waiting_calls += u32::from(&**tool == AGENT);
+                self.waiting_calls += u32::from(WAITING_TOOLS.contains(&&**tool));
                 self.last_call = Some(LastCall { tool: tool.clone(), subject: subject.clone() });
             }
             EventKind::ToolFinished { tool, .. } => {
                 self.tool_uses += 1;
                 // A call that was refused never began to wait.
-                let waited = u32::from(&**tool == AGENT);
+                let waited = u32::from(WAITING_TOOLS.contains(&&**tool));
                 self.waiting_calls = self.waiting_calls.saturating_sub(waited);
             }
             EventKind::Joined { children: _ } => self.branch = event.branch.clone(),
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
             | EventKind::Prompted { .. }
+            | EventKind::Notified { .. }
+            | EventKind::PrefixShared(_)
             | EventKind::UnitQueued(_)
             | EventKind::TurnStarted { .. }
             | EventKind::Denied { .. }

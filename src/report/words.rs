@@ -7,7 +7,8 @@
 use std::borrow::Cow;
 
 use crate::event::{
-    CancelReason, InvocationEnd, NoticeLevel, Outcome, UnitEnd, UnitHead, UnitId, UnitState,
+    CancelReason, Compaction, InvocationEnd, NoticeLevel, Outcome, PrefixShare, UnitEnd, UnitHead,
+    UnitId, UnitState,
 };
 
 use super::sanitise;
@@ -90,6 +91,7 @@ pub fn state(state: UnitState) -> &'static str {
         UnitState::Failed => "failed",
         UnitState::Cancelled => "cancelled",
         UnitState::Skipped => "never started",
+        UnitState::Interrupted => "cut off",
     }
 }
 
@@ -133,14 +135,32 @@ pub fn notice(level: NoticeLevel, text: &str) -> String {
 pub fn unit_end(end: &UnitEnd) -> String {
     match &end.outcome {
         Outcome::Done { text: _ } => {
-            format!("done in {}, {}", duration(end.duration_ms), tokens(end.usage.total()))
+            let (took, tokens) = (duration(end.duration_ms), tokens(end.usage.total()));
+            format!("done in {took}, {tokens}{}", share(end.share))
         }
         Outcome::Failed(failure) => {
             format!("failed: {}", short_line(&failure.message, SENTENCE_CAP))
         }
         Outcome::Cancelled { ran: true } => state(UnitState::Cancelled).to_owned(),
         Outcome::Cancelled { ran: false } => state(UnitState::Skipped).to_owned(),
+        Outcome::Interrupted => state(UnitState::Interrupted).to_owned(),
     }
+}
+
+/// Returns how much of a fork's first request its parent had sent before.
+fn share(share: Option<PrefixShare>) -> String {
+    let Some(PrefixShare { shared_bytes, total_bytes, cached_tokens }) = share else {
+        return String::new();
+    };
+    let cached = short_number(cached_tokens);
+    format!(", shared {shared_bytes} of {total_bytes} bytes, {cached} tokens from the cache")
+}
+
+/// Returns what a compaction did.
+#[must_use]
+pub fn compaction(compaction: &Compaction) -> String {
+    let (before, after) = (compaction.tokens_before, compaction.tokens_after);
+    format!("compacted from {} to about {}", tokens(before), tokens(after))
 }
 
 /// Returns why a run was cancelled.
@@ -163,6 +183,7 @@ pub fn invocation_error(end: &InvocationEnd) -> Option<Cow<'_, str>> {
         (Outcome::Failed(failure), _) => Some(Cow::Borrowed(&failure.message)),
         (Outcome::Cancelled { ran: _ }, Some(reason)) => Some(Cow::Borrowed(cancel(reason))),
         (Outcome::Cancelled { ran: _ }, None) => Some(Cow::Borrowed("cancelled")),
+        (Outcome::Interrupted, _) => Some(Cow::Borrowed("the process ended while it ran")),
     }
 }
 
@@ -179,13 +200,13 @@ pub fn closing_lines(end: &InvocationEnd, counts: Counts) -> Vec<String> {
 
 /// Accounts for the units that a cancel has stopped; `None` if there are none.
 fn stopped(counts: Counts) -> Option<String> {
-    let Counts { queued: _, running: _, waiting: _, completed, failed, cancelled, skipped } =
-        counts;
+    let Counts { completed, failed, cancelled, skipped, interrupted, .. } = counts;
     let parts: Vec<String> = [
         (completed, UnitState::Completed),
         (failed, UnitState::Failed),
         (cancelled, UnitState::Cancelled),
         (skipped, UnitState::Skipped),
+        (interrupted, UnitState::Interrupted),
     ]
     .into_iter()
     .filter(|&(count, _)| count > 0)

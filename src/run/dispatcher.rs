@@ -5,20 +5,22 @@
 //! running, which token is next) is true at that moment. Nothing else in the
 //! crate decides whether a unit may start, numbers events or draws tokens.
 
+mod background;
+mod units;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::ledger::{Ledger, Standing};
-use crate::branch::{Branch, Tokens};
+use super::ledger::Ledger;
+use crate::branch::{Token, Tokens};
 use crate::event::{
-    CancelReason, Delta, Event, EventKind, FailureKind, Invocation, InvocationEnd, NoticeLevel,
-    Outcome, Seq, SessionHead, UnitEnd, UnitHead, UnitId, UnixMillis,
+    CancelReason, Delta, Event, EventKind, Invocation, InvocationEnd, NoticeLevel, Outcome, Seq,
+    SessionHead, UnitEnd, UnitId, UnitState, UnixMillis,
 };
-use crate::line::{Child, FromUnit, Seat, UnitEvent};
-use crate::message::{CallId, Output};
+use crate::line::{FromUnit, Glance, News, Seat, Told, UnitEvent};
 
 /// What can reach the dispatcher.
 #[derive(Debug)]
@@ -78,6 +80,14 @@ pub enum Answer {
     Seats(oneshot::Sender<Vec<Seat>>, Vec<Seat>),
     /// It ended, and this is what it had done.
     End(oneshot::Sender<Arc<UnitEnd>>, Arc<UnitEnd>),
+    /// Its tokens are reserved from this one on.
+    Reserved(oneshot::Sender<Token>, Token),
+    /// What it learns at its turn's boundary.
+    News(oneshot::Sender<News>, News),
+    /// What is known of its background units.
+    Glances(oneshot::Sender<Vec<Glance>>, Vec<Glance>),
+    /// The state that one of them is in; `None` if it is none of them.
+    State(oneshot::Sender<Option<UnitState>>, Option<UnitState>),
 }
 
 impl Answer {
@@ -88,7 +98,29 @@ impl Answer {
             Self::GoOn(reply) => drop(reply.send(())),
             Self::Seats(reply, seats) => drop(reply.send(seats)),
             Self::End(reply, end) => drop(reply.send(end)),
+            Self::Reserved(reply, token) => drop(reply.send(token)),
+            Self::News(reply, news) => drop(reply.send(news)),
+            Self::Glances(reply, glances) => drop(reply.send(glances)),
+            Self::State(reply, state) => drop(reply.send(state)),
         }
+    }
+}
+
+/// Where a session stands when a run takes it up.
+#[derive(Debug, Clone)]
+pub struct Seed {
+    /// The number of its last event.
+    pub last: Seq,
+    /// The invocation that begins now.
+    pub invocation: Invocation,
+    /// The name of the next unit.
+    pub next_unit: UnitId,
+}
+
+impl Default for Seed {
+    /// A session in which nothing has happened.
+    fn default() -> Self {
+        Self { last: Seq(0), invocation: Invocation(1), next_unit: UnitId(1) }
     }
 }
 
@@ -96,8 +128,8 @@ impl Answer {
 #[derive(Debug)]
 pub struct Dispatcher {
     seq: u64,
-    invocation: Invocation,
-    tokens: Tokens,
+    /// One counter for each invocation that units of this run belong to.
+    tokens: BTreeMap<Invocation, Tokens>,
     next_unit: u32,
     units: BTreeMap<UnitId, Ledger>,
     /// Parent of every unit's token.
@@ -112,13 +144,18 @@ impl Dispatcher {
     /// A dispatcher for the first invocation of a session.
     #[must_use]
     pub fn new() -> Self {
+        Self::after(&Seed::default())
+    }
+
+    /// A dispatcher for the next invocation of a session.
+    #[must_use]
+    pub fn after(seed: &Seed) -> Self {
         let everything = CancellationToken::new();
-        let main = Ledger::main(everything.child_token());
+        let main = Ledger::main(seed.invocation, everything.child_token());
         Self {
-            seq: 0,
-            invocation: Invocation(1),
-            tokens: Tokens::default(),
-            next_unit: 1,
+            seq: seed.last.0,
+            tokens: BTreeMap::new(),
+            next_unit: seed.next_unit.0,
             units: BTreeMap::from([(UnitId::MAIN, main)]),
             everything,
             cancel: None,
@@ -136,11 +173,22 @@ impl Dispatcher {
     /// Begins the session and its invocation.
     pub fn open(&mut self, head: SessionHead, prompt: Arc<str>, now: UnixMillis) -> Response {
         let mut out = Out::new(now);
-        self.main_ledger().started = Some(now);
         self.record(&mut out, UnitId::MAIN, EventKind::SessionOpened(head));
-        self.record(&mut out, UnitId::MAIN, EventKind::InvocationStarted { prompt });
-        out.effects.push(Effect::Sync);
+        self.begin(&mut out, prompt);
         out.done()
+    }
+
+    /// Begins a further invocation of the session.
+    pub fn go_on(&mut self, prompt: Arc<str>, now: UnixMillis) -> Response {
+        let mut out = Out::new(now);
+        self.begin(&mut out, prompt);
+        out.done()
+    }
+
+    fn begin(&mut self, out: &mut Out, prompt: Arc<str>) {
+        self.main_ledger().started = Some(out.now);
+        self.record(out, UnitId::MAIN, EventKind::InvocationStarted { prompt });
+        out.effects.push(Effect::Sync);
     }
 
     /// Handles one input. This is synchronous and does no I/O of its own, so a
@@ -175,9 +223,13 @@ impl Dispatcher {
         }
         match event {
             UnitEvent::Declare { call, children, reply } => {
-                if let Some(seats) = self.declare(out, unit, &call, children) {
+                if let Some(seats) = self.declare(out, unit, call.as_ref(), children) {
                     out.effects.push(Effect::Answer(Answer::Seats(reply, seats)));
                 }
+            }
+            UnitEvent::Reserve { count, reply } => {
+                let first = self.reserve(unit, count);
+                out.effects.push(Effect::Answer(Answer::Reserved(reply, first)));
             }
             UnitEvent::MayStart { reply } => self.may_start(out, unit, reply),
             UnitEvent::Ended { outcome, output_file, reply } => {
@@ -188,6 +240,7 @@ impl Dispatcher {
                 self.join(out, unit, children);
                 out.effects.push(Effect::Answer(Answer::GoOn(reply)));
             }
+            UnitEvent::Tend(tend) => self.tend(out, unit, tend),
             UnitEvent::Delta(piece) => {
                 self.ledger(unit).writes(&piece);
                 out.effects.push(Effect::Glimpse(Delta { unit, piece }));
@@ -209,148 +262,32 @@ impl Dispatcher {
                 // unit's end, and so is the start of whatever it sets off.
                 self.record(out, unit, EventKind::Replied(replied));
             }
-            UnitEvent::Prompted { text } => self.record(out, unit, EventKind::Prompted { text }),
-            UnitEvent::TurnStarted { turn } => {
+            UnitEvent::Told(told) => self.told(out, unit, told),
+        }
+    }
+
+    /// Takes note of what needs no answer and sets nothing off.
+    fn told(&mut self, out: &mut Out, unit: UnitId, told: Told) {
+        let kind = match told {
+            Told::Prompted { text } => EventKind::Prompted { text },
+            Told::TurnStarted { turn } => {
                 self.ledger(unit).turns = turn;
-                self.record(out, unit, EventKind::TurnStarted { turn });
+                EventKind::TurnStarted { turn }
             }
-            UnitEvent::Denied { call, tool, arguments, reason } => {
-                self.record(out, unit, EventKind::Denied { call, tool, arguments, reason });
+            Told::PrefixShared(share) => {
+                self.ledger(unit).share = Some(share);
+                EventKind::PrefixShared(share)
             }
-            UnitEvent::Notice { level, text } => {
-                self.record(out, unit, EventKind::Notice { level, text });
+            Told::Compacted(compaction) => {
+                self.ledger(unit).compacted(&compaction);
+                EventKind::Compacted(compaction)
             }
-        }
-    }
-
-    /// Gives each child a name, a token and a place in the log, all in
-    /// declared order and before any of them runs. `None` once a cancel has
-    /// begun.
-    fn declare(
-        &mut self,
-        out: &mut Out,
-        parent: UnitId,
-        call: &CallId,
-        children: Vec<Child>,
-    ) -> Option<Vec<Seat>> {
-        if self.ledger(parent).cancel.is_cancelled() {
-            return None;
-        }
-        let count = u32::try_from(children.len()).unwrap_or(u32::MAX);
-        self.ledger(parent).open_children += count;
-        let mut seats = Vec::with_capacity(children.len());
-        for child in children {
-            let unit = UnitId(self.next_unit);
-            self.next_unit += 1;
-            let token = self.tokens.draw();
-            let parent_ledger = self.units.get_mut(&parent).expect("hear() checked the unit");
-            let segment = parent_ledger.segment(&child.description);
-            let branch = parent_ledger.branch.fork(token, &segment);
-            let cancel = parent_ledger.cancel.child_token();
-            let depth = parent_ledger.depth + 1;
-            let head = UnitHead {
-                description: child.description,
-                agent: child.agent,
-                call: call.clone(),
-                parent,
-                depth,
-                slot: child.slot,
-            };
-            let ledger = Ledger::queued(parent, depth, branch.clone(), cancel.clone());
-            self.units.insert(unit, ledger);
-            self.record(out, unit, EventKind::UnitQueued(head));
-            seats.push(Seat { unit, branch, cancel });
-        }
-        Some(seats)
-    }
-
-    /// Start is a question: once a cancel has begun it is dropped, and the
-    /// unit never runs.
-    fn may_start(&mut self, out: &mut Out, unit: UnitId, reply: oneshot::Sender<()>) {
-        let now = out.now;
-        let ledger = self.ledger(unit);
-        if ledger.cancel.is_cancelled() || ledger.standing != Standing::Queued {
-            return;
-        }
-        ledger.standing = Standing::Running;
-        ledger.started = Some(now);
-        self.record(out, unit, EventKind::UnitStarted);
-        out.effects.push(Effect::Answer(Answer::GoOn(reply)));
-    }
-
-    /// Ends a unit: closes its open calls, ends what it started, and records
-    /// its one end.
-    fn end(
-        &mut self,
-        out: &mut Out,
-        unit: UnitId,
-        outcome: Outcome,
-        output_file: Option<Arc<str>>,
-    ) -> Arc<UnitEnd> {
-        if self.ledger(unit).open_children > 0 {
-            self.end_orphans(out, unit);
-        }
-        self.close_calls(out, unit);
-        let now = out.now;
-        let ledger = self.ledger(unit);
-        let ran = ledger.standing != Standing::Queued;
-        let end = Arc::new(ledger.end(outcome, output_file, now));
-        if let Some(parent) = ledger.parent {
-            self.ledger(parent).open_children -= 1;
-        }
-        if unit == UnitId::MAIN {
-            self.finish(out, &end);
-        } else {
-            self.record(out, unit, EventKind::UnitEnded(Arc::clone(&end)));
-            if ran {
-                out.effects.push(Effect::Sync);
+            Told::Denied { call, tool, arguments, reason } => {
+                EventKind::Denied { call, tool, arguments, reason }
             }
-        }
-        end
-    }
-
-    /// A unit that ends while its children do not (it panicked, or was given
-    /// up) takes them with it.
-    fn end_orphans(&mut self, out: &mut Out, parent: UnitId) {
-        let orphans: Vec<UnitId> = self
-            .units
-            .iter()
-            .filter(|(_, ledger)| ledger.parent == Some(parent) && !ledger.has_ended())
-            .map(|(&unit, _)| unit)
-            .collect();
-        for orphan in orphans {
-            self.unfinished.push(orphan);
-            let ledger = self.ledger(orphan);
-            let ran = ledger.standing == Standing::Running;
-            ledger.cancel.cancel();
-            self.end(out, orphan, Outcome::Cancelled { ran }, None);
-        }
-    }
-
-    /// Every call of a reply has exactly one output in the log.
-    fn close_calls(&mut self, out: &mut Out, unit: UnitId) {
-        for (call, tool) in self.ledger(unit).take_open_calls() {
-            let output = Arc::new(Output::error("cancelled before it had an output"));
-            self.record(out, unit, EventKind::ToolFinished { call, tool, output, took_ms: 0 });
-        }
-    }
-
-    fn join(&mut self, out: &mut Out, parent: UnitId, children: Vec<UnitId>) {
-        for &child in &children {
-            // Whoever waited for it saw it go without a word.
-            if self.units.get(&child).is_some_and(|ledger| !ledger.has_ended()) {
-                let lost = Outcome::failed(FailureKind::Panic, "the unit was lost");
-                self.end(out, child, lost, None);
-            }
-        }
-        let branches: Vec<Branch> = children
-            .iter()
-            .filter_map(|child| self.units.remove(child))
-            .map(|ledger| ledger.branch)
-            .collect();
-        let ledger = self.ledger(parent);
-        ledger.branch = ledger.branch.join(branches.iter().map(|branch| &branch.tokens));
-        self.record(out, parent, EventKind::Joined { children });
+            Told::Notice { level, text } => EventKind::Notice { level, text },
+        };
+        self.record(out, unit, kind);
     }
 
     /// Tells units to stop, here and now: whatever is handled after this finds
@@ -394,14 +331,10 @@ impl Dispatcher {
 
     fn record(&mut self, out: &mut Out, unit: UnitId, kind: EventKind) {
         self.seq += 1;
-        out.effects.push(Effect::Record(Event {
-            seq: Seq(self.seq),
-            at: out.now,
-            invocation: self.invocation,
-            unit,
-            branch: self.ledger(unit).branch.clone(),
-            kind,
-        }));
+        let ledger = self.ledger(unit);
+        let (invocation, branch) = (ledger.invocation, ledger.branch.clone());
+        let (seq, at) = (Seq(self.seq), out.now);
+        out.effects.push(Effect::Record(Event { seq, at, invocation, unit, branch, kind }));
     }
 
     fn ledger(&mut self, unit: UnitId) -> &mut Ledger {

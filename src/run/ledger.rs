@@ -1,12 +1,17 @@
 //! What the dispatcher knows of one unit.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::branch::{Branch, BranchPath};
-use crate::event::{Outcome, Piece, Replied, UnitEnd, UnitId, UnixMillis};
+use crate::event::{
+    Compaction, Invocation, Outcome, Piece, PrefixShare, Replied, UnitEnd, UnitHead, UnitId,
+    UnitState, UnixMillis,
+};
+use crate::line::{News, Until};
 use crate::message::{Call, CallId, Usage};
 
 /// Most bytes kept of an answer that is still being written. It is what a unit
@@ -19,14 +24,19 @@ const WRITING_CAP: usize = 64_000;
 pub(super) enum Standing {
     Queued,
     Running,
-    Ended,
+    /// In this state.
+    Ended(UnitState),
 }
 
 /// What the dispatcher knows of one unit.
 #[derive(Debug)]
 pub(super) struct Ledger {
+    /// The invocation whose tokens its branch is made of.
+    pub(super) invocation: Invocation,
     /// `None` for the main conversation.
     pub(super) parent: Option<UnitId>,
+    pub(super) description: Arc<str>,
+    pub(super) agent: Arc<str>,
     pub(super) depth: u32,
     pub(super) branch: Branch,
     pub(super) cancel: CancellationToken,
@@ -37,7 +47,7 @@ pub(super) struct Ledger {
     open_calls: HashMap<CallId, (usize, Arc<str>)>,
     /// Children that have not ended.
     pub(super) open_children: u32,
-    tool_uses: u32,
+    pub(super) tool_uses: u32,
     usage: Usage,
     /// The text of the last whole answer.
     text: Arc<str>,
@@ -46,35 +56,77 @@ pub(super) struct Ledger {
     /// The path segments that children have, each with how often it was asked
     /// for.
     segments: HashMap<String, u32>,
+    /// How much of its first request its parent had sent.
+    pub(super) share: Option<PrefixShare>,
+    /// Its end, if it ran in the background: its parent may still ask for it.
+    pub(super) final_end: Option<Arc<UnitEnd>>,
+    /// `None` for most: ten thousand slots wait without any of it.
+    aside: Option<Box<Aside>>,
+}
+
+/// What a unit has to do with units that run beside their parents.
+#[derive(Debug, Default)]
+pub(super) struct Aside {
+    /// The units it started in the background.
+    pub(super) children: BTreeSet<UnitId>,
+    /// Those whose end it has not been told.
+    pub(super) untold: Vec<UnitId>,
+    /// Messages that it has not been given.
+    pub(super) inbox: Vec<Arc<str>>,
+    /// Where news go that it waits for.
+    pub(super) listening: Option<oneshot::Sender<News>>,
+    /// What else it waits for.
+    pub(super) awaited: Vec<Awaited>,
+}
+
+impl Aside {
+    pub(super) fn has_news(&self) -> bool {
+        !self.untold.is_empty() || !self.inbox.is_empty()
+    }
+}
+
+/// Some units that their parent waits for.
+#[derive(Debug)]
+pub(super) struct Awaited {
+    pub(super) units: Vec<UnitId>,
+    pub(super) until: Until,
+    pub(super) reply: oneshot::Sender<()>,
 }
 
 impl Ledger {
-    pub(super) fn main(cancel: CancellationToken) -> Self {
-        Self::new(None, 0, Branch::root(), cancel, Standing::Running)
+    pub(super) fn main(invocation: Invocation, cancel: CancellationToken) -> Self {
+        Self {
+            agent: "main".into(),
+            standing: Standing::Running,
+            ..Self::new(invocation, Branch::root(), cancel)
+        }
     }
 
     pub(super) fn queued(
-        parent: UnitId,
-        depth: u32,
+        head: &UnitHead,
+        invocation: Invocation,
         branch: Branch,
         cancel: CancellationToken,
-    ) -> Self {
-        Self::new(Some(parent), depth, branch, cancel, Standing::Queued)
-    }
-
-    fn new(
-        parent: Option<UnitId>,
-        depth: u32,
-        branch: Branch,
-        cancel: CancellationToken,
-        standing: Standing,
     ) -> Self {
         Self {
-            parent,
-            depth,
+            parent: Some(head.parent),
+            description: Arc::clone(&head.description),
+            agent: Arc::clone(&head.agent),
+            depth: head.depth,
+            ..Self::new(invocation, branch, cancel)
+        }
+    }
+
+    fn new(invocation: Invocation, branch: Branch, cancel: CancellationToken) -> Self {
+        Self {
+            invocation,
+            parent: None,
+            description: Arc::default(),
+            agent: Arc::default(),
+            depth: 0,
             branch,
             cancel,
-            standing,
+            standing: Standing::Queued,
             started: None,
             turns: 0,
             open_calls: HashMap::new(),
@@ -84,11 +136,52 @@ impl Ledger {
             text: Arc::default(),
             writing: String::new(),
             segments: HashMap::new(),
+            share: None,
+            final_end: None,
+            aside: None,
         }
     }
 
+    /// Returns what it has to do with background units, if anything.
+    pub(super) fn has_aside(&mut self) -> Option<&mut Aside> {
+        self.aside.as_deref_mut()
+    }
+
+    /// Returns what it has to do with background units.
+    pub(super) fn aside(&mut self) -> &mut Aside {
+        self.aside.get_or_insert_default()
+    }
+
+    /// Returns the units it started in the background, in declared order.
+    pub(super) fn background_children(&self) -> impl Iterator<Item = UnitId> {
+        self.aside.iter().flat_map(|aside| aside.children.iter().copied())
+    }
+
+    /// Returns the state it is in.
+    pub(super) fn state(&self) -> UnitState {
+        match self.standing {
+            Standing::Queued => UnitState::Queued,
+            Standing::Running => UnitState::Running,
+            Standing::Ended(state) => state,
+        }
+    }
+
+    /// Returns the last text its model wrote, whole or not.
+    pub(super) fn text_so_far(&self) -> Arc<str> {
+        if self.writing.trim().is_empty() {
+            Arc::clone(&self.text)
+        } else {
+            self.writing.as_str().into()
+        }
+    }
+
+    /// Takes note of what a summary cost.
+    pub(super) fn compacted(&mut self, compaction: &Compaction) {
+        self.usage += compaction.usage;
+    }
+
     pub(super) fn has_ended(&self) -> bool {
-        self.standing == Standing::Ended
+        matches!(self.standing, Standing::Ended(_))
     }
 
     /// Returns a path segment for a child that no sibling has.
@@ -117,6 +210,9 @@ impl Ledger {
 
     pub(super) fn replied(&mut self, replied: &Replied) {
         self.writing = String::new();
+        if let Some(share) = self.share.as_mut().filter(|_| self.usage == Usage::default()) {
+            share.cached_tokens = replied.usage.cache_read;
+        }
         self.usage += replied.usage;
         if !replied.reply.text.trim().is_empty() {
             self.text = replied.reply.text.as_str().into();
@@ -146,13 +242,13 @@ impl Ledger {
         output_file: Option<Arc<str>>,
         now: UnixMillis,
     ) -> UnitEnd {
-        self.standing = Standing::Ended;
+        self.standing = Standing::Ended(outcome.state());
         let writing = std::mem::take(&mut self.writing);
         let written =
             if writing.trim().is_empty() { std::mem::take(&mut self.text) } else { writing.into() };
         let text = match &outcome {
             Outcome::Done { text } => Arc::clone(text),
-            Outcome::Failed(_) | Outcome::Cancelled { ran: _ } => written,
+            Outcome::Failed(_) | Outcome::Cancelled { ran: _ } | Outcome::Interrupted => written,
         };
         UnitEnd {
             outcome,
@@ -162,6 +258,7 @@ impl Ledger {
             tool_uses: self.tool_uses,
             duration_ms: self.started.map_or(0, |started| now.since(started)),
             output_file,
+            share: self.share,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! lies on disk. Both conversions are total.
 
 mod body;
+mod ends;
 
 use std::borrow::Cow;
 

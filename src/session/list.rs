@@ -230,7 +230,10 @@ fn read_head(directory: &Path, summary: &mut SessionSummary) {
                 summary.first_prompt = first.chars().take(PROMPT_CAP).collect();
                 return;
             }
-            EventKind::Prompted { .. }
+            EventKind::Notified { .. }
+            | EventKind::Compacted(_)
+            | EventKind::PrefixShared(_)
+            | EventKind::Prompted { .. }
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
             | EventKind::TurnStarted { .. }
@@ -267,6 +270,9 @@ fn ends_well(kind: &EventKind) -> bool {
         EventKind::SessionOpened(_) | EventKind::InvocationEnded(_) => true,
         EventKind::InvocationStarted { .. }
         | EventKind::Prompted { .. }
+        | EventKind::Notified { .. }
+        | EventKind::Compacted(_)
+        | EventKind::PrefixShared(_)
         | EventKind::UnitQueued(_)
         | EventKind::UnitStarted
         | EventKind::TurnStarted { .. }

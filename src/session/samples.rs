@@ -6,10 +6,11 @@ use proptest::prelude::*;
 
 use crate::branch::{Branch, BranchPath, Token, TokenSet};
 use crate::event::{
-    CancelReason, Event, EventKind, FailureKind, Invocation, InvocationEnd, NoticeLevel, Outcome,
-    Replied, Seq, SessionHead, SessionId, SlotPosition, UnitEnd, UnitHead, UnitId, UnixMillis,
+    CancelReason, Compaction, CompactionTrigger, Event, EventKind, FailureKind, Invocation,
+    InvocationEnd, NoticeLevel, Origin, Outcome, PrefixShare, Replied, Seq, SessionHead, SessionId,
+    SlotPosition, UnitEnd, UnitHead, UnitId, UnixMillis,
 };
-use crate::message::{Call, Output, Reply, StopReason, Usage};
+use crate::message::{Call, CallId, Output, Reply, StopReason, Usage};
 
 /// An event of the main conversation; its time is a hundred times its number.
 pub(super) fn event(seq: u64, kind: EventKind) -> Event {
@@ -30,6 +31,7 @@ pub(super) fn opened() -> EventKind {
         cwd: "/home/ada/work/api".into(),
         model: "offline".into(),
         mode: "default".into(),
+        forked_from: Some(SessionId("0197-b".into())),
     })
 }
 
@@ -57,6 +59,8 @@ pub(super) fn one_of_each() -> Vec<Event> {
         event(0, opened()),
         event(0, started(prompt)),
         event(0, EventKind::Prompted { text: "hi".into() }),
+        event(0, EventKind::Notified { children: vec![UnitId(4)], text: "news".into() }),
+        event(0, EventKind::Compacted(Arc::new(compaction()))),
     ];
     events.extend(turn_of_a_slot());
     events.push(event(0, EventKind::Joined { children: vec![UnitId(1), UnitId(3)] }));
@@ -74,6 +78,19 @@ pub(super) fn one_of_each() -> Vec<Event> {
     events
 }
 
+fn compaction() -> Compaction {
+    Compaction {
+        trigger: CompactionTrigger::Manual,
+        text: "what was said".into(),
+        kept_prompts: 1,
+        tokens_before: 90_000,
+        tokens_after: 8_000,
+        model: "offline".into(),
+        usage: Usage { input: 90_000, output: 800, ..Usage::default() },
+        took_ms: 4_000,
+    }
+}
+
 fn turn_of_a_slot() -> Vec<Event> {
     let tokens: TokenSet = [1, 2, 3, 5].into_iter().map(Token).collect();
     let branch = Branch { tokens, path: BranchPath::from_text("main.review") };
@@ -81,10 +98,12 @@ fn turn_of_a_slot() -> Vec<Event> {
     let head = UnitHead {
         description: "review".into(),
         agent: "reviewer".into(),
-        call: "call-1".into(),
+        call: Some("call-1".into()),
         parent: UnitId::MAIN,
         depth: 1,
         slot: Some(SlotPosition { index: 2, total: 3 }),
+        origin: Origin::Continued(UnitId(2)),
+        is_background: true,
     };
     let call =
         Call { id: "call-2".into(), tool: "Read".into(), arguments: "{\"path\":\"a\"".into() };
@@ -97,6 +116,7 @@ fn turn_of_a_slot() -> Vec<Event> {
         took_ms: 12,
     };
     let output = Arc::new(Output::error("no such file"));
+    let share = PrefixShare { shared_bytes: 90, total_bytes: 100, cached_tokens: 8 };
     let end = UnitEnd {
         outcome: Outcome::failed(FailureKind::MaxTurns, "100 turns"),
         text: "so far".into(),
@@ -105,11 +125,13 @@ fn turn_of_a_slot() -> Vec<Event> {
         tool_uses: 7,
         duration_ms: 900,
         output_file: Some("/tmp/out.md".into()),
+        share: Some(share),
     };
     let kinds = [
         EventKind::UnitQueued(head),
         EventKind::UnitStarted,
         EventKind::TurnStarted { turn: 1 },
+        EventKind::PrefixShared(share),
         EventKind::Replied(replied),
         EventKind::ToolStarted { call: "call-2".into(), tool: "read".into(), subject: "a".into() },
         EventKind::ToolFinished { call: "call-2".into(), tool: "read".into(), output, took_ms: 3 },
@@ -169,28 +191,81 @@ fn any_usage() -> impl Strategy<Value = Usage> {
     })
 }
 
+fn any_origin() -> impl Strategy<Value = Origin> {
+    prop_oneof![
+        Just(Origin::Prompt),
+        Just(Origin::Visible),
+        Just(Origin::Fork),
+        any_unit().prop_map(Origin::Continued),
+    ]
+}
+
+fn any_share() -> impl Strategy<Value = PrefixShare> {
+    any::<[u64; 3]>().prop_map(|[shared_bytes, total_bytes, cached_tokens]| PrefixShare {
+        shared_bytes,
+        total_bytes,
+        cached_tokens,
+    })
+}
+
+fn any_compaction() -> impl Strategy<Value = Compaction> {
+    let trigger = prop::sample::select(CompactionTrigger::ALL.to_vec());
+    let numbers = any::<(u32, u64, u64, u64)>();
+    (trigger, [any_text(), any_text()], numbers, any_usage()).prop_map(
+        |(trigger, [text, model], (kept_prompts, tokens_before, tokens_after, took_ms), usage)| {
+            Compaction {
+                trigger,
+                text,
+                kept_prompts,
+                tokens_before,
+                tokens_after,
+                model,
+                usage,
+                took_ms,
+            }
+        },
+    )
+}
+
 fn any_head() -> impl Strategy<Value = EventKind> {
     let slot = prop::option::of(any::<(u32, u32)>());
     prop_oneof![
-        [any_text(), any_text(), any_text(), any_text(), any_text()].prop_map(
-            |[session, version, cwd, model, mode]| EventKind::SessionOpened(SessionHead {
-                session: SessionId(session),
-                version,
-                cwd,
-                model,
-                mode,
-            })
-        ),
-        (any_text(), any_text(), any_text(), any_unit(), any::<u32>(), slot).prop_map(
-            |(description, agent, call, parent, depth, slot)| EventKind::UnitQueued(UnitHead {
-                description,
-                agent,
-                call: (&*call).into(),
-                parent,
-                depth,
-                slot: slot.map(|(index, total)| SlotPosition { index, total }),
-            })
-        ),
+        (
+            [any_text(), any_text(), any_text(), any_text(), any_text()],
+            prop::option::of(any_text())
+        )
+            .prop_map(|([session, version, cwd, model, mode], forked_from)| {
+                EventKind::SessionOpened(SessionHead {
+                    session: SessionId(session),
+                    version,
+                    cwd,
+                    model,
+                    mode,
+                    forked_from: forked_from.map(SessionId),
+                })
+            }),
+        (
+            [any_text(), any_text()],
+            prop::option::of(any_text()),
+            any_unit(),
+            any::<(u32, bool)>(),
+            slot,
+            any_origin()
+        )
+            .prop_map(
+                |([description, agent], call, parent, (depth, is_background), slot, origin)| {
+                    EventKind::UnitQueued(UnitHead {
+                        description,
+                        agent,
+                        call: call.map(CallId),
+                        parent,
+                        depth,
+                        slot: slot.map(|(index, total)| SlotPosition { index, total }),
+                        origin,
+                        is_background,
+                    })
+                }
+            ),
     ]
 }
 
@@ -227,6 +302,10 @@ fn any_of_a_turn() -> impl Strategy<Value = EventKind> {
     prop_oneof![
         any_text().prop_map(|prompt| EventKind::InvocationStarted { prompt }),
         any_text().prop_map(|text| EventKind::Prompted { text }),
+        (any_units(), any_text())
+            .prop_map(|(children, text)| EventKind::Notified { children, text }),
+        any_compaction().prop_map(|compaction| EventKind::Compacted(Arc::new(compaction))),
+        any_share().prop_map(EventKind::PrefixShared),
         Just(EventKind::UnitStarted),
         any::<u32>().prop_map(|turn| EventKind::TurnStarted { turn }),
         replied,
@@ -265,6 +344,7 @@ fn any_outcome() -> impl Strategy<Value = Outcome> {
         any_text().prop_map(|text| Outcome::Done { text }),
         (kind, any_text()).prop_map(|(kind, message)| Outcome::failed(kind, message)),
         any::<bool>().prop_map(|ran| Outcome::Cancelled { ran }),
+        Just(Outcome::Interrupted),
     ]
 }
 
@@ -272,19 +352,28 @@ fn any_end() -> impl Strategy<Value = EventKind> {
     let counts = any::<(u32, u32, u64)>();
     let cancel = prop::option::of(prop::sample::select(CancelReason::ALL.to_vec()));
     prop_oneof![
-        (any_outcome(), any_text(), any_usage(), counts, prop::option::of(any_text())).prop_map(
-            |(outcome, text, usage, (turns, tool_uses, duration_ms), output_file)| {
-                EventKind::UnitEnded(Arc::new(UnitEnd {
-                    outcome,
-                    text,
-                    usage,
-                    turns,
-                    tool_uses,
-                    duration_ms,
-                    output_file,
-                }))
-            }
-        ),
+        (
+            any_outcome(),
+            any_text(),
+            any_usage(),
+            counts,
+            prop::option::of(any_text()),
+            prop::option::of(any_share())
+        )
+            .prop_map(
+                |(outcome, text, usage, (turns, tool_uses, duration_ms), output_file, share)| {
+                    EventKind::UnitEnded(Arc::new(UnitEnd {
+                        outcome,
+                        text,
+                        usage,
+                        turns,
+                        tool_uses,
+                        duration_ms,
+                        output_file,
+                        share,
+                    }))
+                }
+            ),
         any_units().prop_map(|children| EventKind::Joined { children }),
         (any_outcome(), any_text(), cancel, any_units()).prop_map(
             |(outcome, text, cancel, unfinished)| {

@@ -6,8 +6,9 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;
-use crate::event::{Replied, SlotPosition, UnitState};
-use crate::message::{Call, Reply, StopReason, Usage};
+use crate::event::{FailureKind, Origin, Replied, SlotPosition};
+use crate::line::{Child, Strand, Tend, Until, Wait};
+use crate::message::{Call, Output, Reply, StopReason, Usage};
 
 /// A dispatcher and everything it has said.
 struct Bench {
@@ -27,6 +28,7 @@ impl Bench {
             cwd: "/".into(),
             model: "m".into(),
             mode: "default".into(),
+            forked_from: None,
         };
         let response = bench.dispatcher.open(head, "do it".into(), UnixMillis(bench.now));
         bench.carry_out(response);
@@ -61,11 +63,61 @@ impl Bench {
             description: (*name).into(),
             agent: "explore".into(),
             slot: Some(SlotPosition { index, total }),
+            origin: Origin::Prompt,
+            is_background: false,
+            strand: Strand::Fresh,
         });
+        self.declare_all(parent, children.collect())
+    }
+
+    fn declare_all(&mut self, parent: UnitId, children: Vec<Child>) -> Vec<Seat> {
         let (reply, mut answer) = oneshot::channel();
-        let (call, children) = ("call".into(), children.collect());
+        let call = Some("call".into());
         self.say(parent, UnitEvent::Declare { call, children, reply });
         answer.try_recv().unwrap_or_default()
+    }
+
+    /// Declares forks that run in the background, and starts them.
+    fn fork(&mut self, parent: UnitId, names: &[&str]) -> Vec<Seat> {
+        let child = |name: &&str| Child {
+            description: (*name).into(),
+            agent: "fork".into(),
+            slot: None,
+            origin: Origin::Fork,
+            is_background: true,
+            strand: Strand::Fresh,
+        };
+        let seats = self.declare_all(parent, names.iter().map(child).collect());
+        seats.iter().for_each(|seat| self.may_start(seat.unit).unwrap());
+        seats
+    }
+
+    fn news(&mut self, unit: UnitId, wait: Wait) -> oneshot::Receiver<News> {
+        let (reply, answer) = oneshot::channel();
+        self.say(unit, Tend::News { wait, reply }.into());
+        answer
+    }
+
+    fn look(&mut self, unit: UnitId, of: Option<UnitId>) -> Vec<(UnitId, UnitState)> {
+        let (reply, mut answer) = oneshot::channel();
+        self.say(unit, Tend::Look { unit: of, reply }.into());
+        answer.try_recv().unwrap().iter().map(|glance| (glance.unit, glance.state)).collect()
+    }
+
+    fn send(&mut self, from: UnitId, to: UnitId, text: &str) -> Option<UnitState> {
+        let (reply, mut answer) = oneshot::channel();
+        self.say(from, Tend::Send { to, text: text.into(), reply }.into());
+        answer.try_recv().unwrap()
+    }
+
+    fn tokens(&self, unit: UnitId) -> String {
+        self.dispatcher.units[&unit].branch.tokens.to_string()
+    }
+
+    /// Returns how often the end of a unit was told, by event.
+    fn told(&self, unit: UnitId) -> usize {
+        let tells = |event: &&Event| matches!(&event.kind, EventKind::Notified { children, .. } if children.contains(&unit));
+        self.events.iter().filter(tells).count()
     }
 
     fn may_start(&mut self, unit: UnitId) -> Result<(), TryRecvError> {
@@ -271,7 +323,7 @@ fn an_end_tells_what_the_unit_had_done() {
     let seats = bench.declare(UnitId::MAIN, &["a"]);
     let unit = seats[0].unit;
     bench.may_start(unit).unwrap();
-    bench.say(unit, UnitEvent::TurnStarted { turn: 1 });
+    bench.say(unit, Told::TurnStarted { turn: 1 }.into());
     bench.reply(unit, "so far", &["c1"]);
     bench.say(unit, UnitEvent::Delta(crate::event::Piece::Text("and th".into())));
     let end = bench.end(unit, Outcome::failed(FailureKind::Timeout, "late")).unwrap();
@@ -283,6 +335,7 @@ fn an_end_tells_what_the_unit_had_done() {
         tool_uses: 1,
         duration_ms: 40,
         output_file: None,
+        share: None,
     };
     assert_eq!(*end, expected);
 }
@@ -337,4 +390,157 @@ fn ten_thousand_units_are_declared_ended_and_joined_in_little_time() {
     bench.join(UnitId::MAIN, &seats);
     assert_eq!(bench.ends().len(), 10_000);
     assert_eq!(bench.last().branch.tokens.to_string(), "1-10000");
+}
+
+fn message(mut answer: oneshot::Receiver<News>) -> String {
+    match answer.try_recv().unwrap() {
+        News::Message(text) => text.to_string(),
+        News::Nothing => String::new(),
+    }
+}
+
+#[test]
+fn a_background_unit_joins_when_its_end_is_told_and_not_before() {
+    let mut bench = Bench::new();
+    let seats = bench.fork(UnitId::MAIN, &["a", "b"]);
+    bench.end(seats[0].unit, done("found it"));
+    assert_eq!(bench.tokens(UnitId::MAIN), "");
+    let answer = bench.news(UnitId::MAIN, Wait::No);
+    let text = message(answer);
+    assert!(text.contains("found it") && text.contains("1 agent is still out"), "{text}");
+    assert_eq!(bench.tokens(UnitId::MAIN), "1");
+    assert_eq!((bench.told(seats[0].unit), bench.told(seats[1].unit)), (1, 0));
+    let again = bench.news(UnitId::MAIN, Wait::No);
+    assert_eq!(message(again), "");
+}
+
+#[test]
+fn whoever_waits_for_news_gets_them_with_the_next_end_or_learns_that_none_come() {
+    let mut bench = Bench::new();
+    let nothing = bench.news(UnitId::MAIN, Wait::UntilThereAre);
+    assert_eq!(message(nothing), "");
+    let seats = bench.fork(UnitId::MAIN, &["a"]);
+    let mut waiting = bench.news(UnitId::MAIN, Wait::UntilThereAre);
+    assert_eq!(waiting.try_recv(), Err(TryRecvError::Empty));
+    bench.end(seats[0].unit, Outcome::failed(FailureKind::Panic, "boom"));
+    assert!(message(waiting).contains("boom"));
+    let nothing = bench.news(UnitId::MAIN, Wait::UntilThereAre);
+    assert_eq!(message(nothing), "");
+}
+
+#[test]
+fn news_that_nobody_waits_for_any_more_are_kept_for_the_next_question() {
+    let mut bench = Bench::new();
+    let seats = bench.fork(UnitId::MAIN, &["a"]);
+    drop(bench.news(UnitId::MAIN, Wait::UntilThereAre));
+    bench.end(seats[0].unit, done("x"));
+    assert_eq!(bench.told(seats[0].unit), 0);
+    let answer = bench.news(UnitId::MAIN, Wait::No);
+    assert!(message(answer).contains("completed"));
+}
+
+#[test]
+fn an_end_that_was_taken_is_not_told_again() {
+    let mut bench = Bench::new();
+    let seats = bench.fork(UnitId::MAIN, &["a"]);
+    bench.end(seats[0].unit, done("x"));
+    let (reply, _answer) = oneshot::channel();
+    bench.say(UnitId::MAIN, Tend::Taken { units: vec![seats[0].unit], reply }.into());
+    assert_eq!(bench.tokens(UnitId::MAIN), "1");
+    let nothing = bench.news(UnitId::MAIN, Wait::No);
+    assert_eq!(message(nothing), "");
+    assert_eq!(bench.look(UnitId::MAIN, None), [(seats[0].unit, UnitState::Completed)]);
+}
+
+#[test]
+fn a_unit_tends_its_own_background_units_and_no_others() {
+    let mut bench = Bench::new();
+    let slot = bench.declare(UnitId::MAIN, &["slot"])[0].unit;
+    bench.may_start(slot).unwrap();
+    let fork = bench.fork(slot, &["fork"])[0].unit;
+    assert_eq!(bench.look(slot, None), [(fork, UnitState::Running)]);
+    assert_eq!(bench.look(UnitId::MAIN, None), []);
+    assert_eq!(bench.look(UnitId::MAIN, Some(fork)), []);
+    assert_eq!(bench.send(UnitId::MAIN, fork, "hi"), None);
+    let (reply, mut answer) = oneshot::channel();
+    bench.say(UnitId::MAIN, Tend::Stop { unit: slot, reply }.into());
+    assert_eq!(answer.try_recv(), Ok(None));
+    assert!(!bench.dispatcher.units[&slot].cancel.is_cancelled());
+}
+
+#[test]
+fn a_message_reaches_a_unit_at_its_next_turn_and_never_one_that_has_ended() {
+    let mut bench = Bench::new();
+    let fork = bench.fork(UnitId::MAIN, &["a"])[0].unit;
+    assert_eq!(bench.send(UnitId::MAIN, fork, "look there"), Some(UnitState::Running));
+    let answer = bench.news(fork, Wait::No);
+    assert!(message(answer).contains("look there"));
+    bench.end(fork, done("x"));
+    assert_eq!(bench.send(UnitId::MAIN, fork, "and there"), Some(UnitState::Completed));
+    assert_eq!(bench.send(UnitId::MAIN, UnitId(9), "who"), None);
+}
+
+#[test]
+fn one_waits_for_any_or_for_all_of_several_units() {
+    let mut bench = Bench::new();
+    let seats = bench.fork(UnitId::MAIN, &["a", "b"]);
+    let units: Vec<UnitId> = seats.iter().map(|seat| seat.unit).collect();
+    let wait = |bench: &mut Bench, until| {
+        let (reply, answer) = oneshot::channel();
+        let units = units.clone();
+        bench.say(UnitId::MAIN, Tend::Await { units, until, reply }.into());
+        answer
+    };
+    let mut any = wait(&mut bench, Until::Any);
+    let mut all = wait(&mut bench, Until::All);
+    assert!(any.try_recv().is_err());
+    bench.end(seats[1].unit, done("x"));
+    assert!(any.try_recv().is_ok() && all.try_recv().is_err());
+    bench.end(seats[0].unit, done("x"));
+    assert!(all.try_recv().is_ok());
+    assert!(wait(&mut bench, Until::All).try_recv().is_ok());
+}
+
+#[test]
+fn the_end_of_a_turn_leaves_mains_background_units_alone_and_the_end_of_all_does_not() {
+    let mut bench = Bench::new();
+    let fork = bench.fork(UnitId::MAIN, &["a"]).remove(0);
+    let slot = bench.declare(UnitId::MAIN, &["slot"]).remove(0);
+    bench.give(Input::Cancel(Reach::Turn, CancelReason::Interrupt));
+    assert!(slot.cancel.is_cancelled() && !fork.cancel.is_cancelled());
+    bench.give(Input::Cancel(Reach::All, CancelReason::Interrupt));
+    assert!(fork.cancel.is_cancelled());
+}
+
+#[test]
+fn a_run_names_the_background_units_that_it_left_behind() {
+    let mut bench = Bench::new();
+    let fork = bench.fork(UnitId::MAIN, &["a"])[0].unit;
+    bench.end(UnitId::MAIN, Outcome::failed(FailureKind::Unfinished, "late"));
+    let last = bench.events.last().unwrap();
+    let EventKind::InvocationEnded(end) = &last.kind else { panic!("{last:?}") };
+    assert_eq!(end.unfinished, [fork]);
+    assert_eq!(bench.told(fork), 0);
+}
+
+#[test]
+fn tokens_are_drawn_for_each_invocation_and_never_twice() {
+    let seed = Seed { last: Seq(7), invocation: Invocation(2), next_unit: UnitId(5) };
+    let mut dispatcher = Dispatcher::after(&seed);
+    let response = dispatcher.go_on("more".into(), UnixMillis(1));
+    let [Effect::Record(event), Effect::Sync] = &response.effects[..] else { panic!() };
+    assert_eq!((event.seq, event.invocation), (Seq(8), Invocation(2)));
+    let reserve = |dispatcher: &mut Dispatcher, count| {
+        let (reply, mut answer) = oneshot::channel();
+        let event = UnitEvent::Reserve { count, reply };
+        let input = Input::Unit(FromUnit { unit: UnitId::MAIN, event });
+        for effect in dispatcher.handle(input, UnixMillis(2)).effects {
+            if let Effect::Answer(answer) = effect {
+                answer.give();
+            }
+        }
+        answer.try_recv().unwrap()
+    };
+    assert_eq!(reserve(&mut dispatcher, 3), Token(1));
+    assert_eq!(reserve(&mut dispatcher, 1), Token(4));
 }

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::ends::{InvocationEnded, ShareBody, UnitEnded};
 use super::{Text, parse, unit};
 use crate::event::{
-    CancelReason, EventKind, Failure, FailureKind, InvocationEnd, NoticeLevel, Outcome, Replied,
-    SessionHead, SessionId, SlotPosition, UnitEnd, UnitHead, UnitId,
+    Compaction, CompactionTrigger, EventKind, NoticeLevel, Origin, Replied, SessionHead, SessionId,
+    SlotPosition, UnitHead, UnitId,
 };
 use crate::message::{Call, CallId, Output, Reply, StopReason, Usage};
 
@@ -21,6 +22,9 @@ pub(super) enum Body<'a> {
     SessionOpened(SessionOpened<'a>),
     InvocationStarted(InvocationStarted<'a>),
     Prompted(Prompted<'a>),
+    Notified(Notified<'a>),
+    Compacted(Compacted<'a>),
+    PrefixShared(ShareBody),
     UnitQueued(UnitQueued<'a>),
     UnitStarted(UnitStarted),
     TurnStarted(TurnStarted),
@@ -47,6 +51,16 @@ impl<'a> Body<'a> {
             }
             EventKind::Prompted { text: all } => {
                 ("prompted", Self::Prompted(Prompted { text: text(all) }))
+            }
+            EventKind::Notified { children, text: all } => {
+                let (children, text) = (unit_names(children), text(all));
+                ("notified", Self::Notified(Notified { children, text }))
+            }
+            EventKind::Compacted(compaction) => {
+                ("compacted", Self::Compacted(Compacted::of(compaction)))
+            }
+            EventKind::PrefixShared(share) => {
+                ("prefix_shared", Self::PrefixShared(ShareBody::of(share)))
             }
             EventKind::UnitQueued(head) => ("unit_queued", Self::UnitQueued(UnitQueued::of(head))),
             EventKind::UnitStarted => ("unit_started", Self::UnitStarted(UnitStarted {})),
@@ -91,6 +105,12 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
             EventKind::InvocationStarted { prompt }
         }
         "prompted" => EventKind::Prompted { text: parse::<Prompted<'_>>(body)?.text.into() },
+        "notified" => {
+            let Notified { children, text } = parse(body)?;
+            EventKind::Notified { children: units(&children)?, text: text.into() }
+        }
+        "compacted" => parse::<Compacted<'_>>(body)?.into_kind()?,
+        "prefix_shared" => EventKind::PrefixShared(parse::<ShareBody>(body)?.into_share()),
         "unit_queued" => parse::<UnitQueued<'_>>(body)?.into_kind()?,
         "unit_started" => {
             let UnitStarted {} = parse(body)?;
@@ -130,20 +150,24 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
     Ok(Some(kind))
 }
 
-fn text(text: &Arc<str>) -> Text<'_> {
+pub(super) fn text(text: &Arc<str>) -> Text<'_> {
     (&**text).into()
 }
 
-fn unit_names(units: &[UnitId]) -> Vec<Text<'static>> {
+pub(super) fn unit_names(units: &[UnitId]) -> Vec<Text<'static>> {
     units.iter().map(|unit| unit.to_string().into()).collect()
 }
 
-fn units(names: &[Text<'_>]) -> Result<Vec<UnitId>, String> {
+pub(super) fn units(names: &[Text<'_>]) -> Result<Vec<UnitId>, String> {
     names.iter().map(|name| unit(name)).collect()
 }
 
 /// Finds the value of a closed set that has the given name.
-fn named<T: Copy>(all: &[T], as_str: fn(T) -> &'static str, name: &str) -> Result<T, String> {
+pub(super) fn named<T: Copy>(
+    all: &[T],
+    as_str: fn(T) -> &'static str,
+    name: &str,
+) -> Result<T, String> {
     all.iter()
         .copied()
         .find(|&value| as_str(value) == name)
@@ -157,6 +181,8 @@ pub(super) struct SessionOpened<'a> {
     cwd: Text<'a>,
     model: Text<'a>,
     mode: Text<'a>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    forked_from: Option<Text<'a>>,
 }
 
 impl<'a> SessionOpened<'a> {
@@ -167,6 +193,7 @@ impl<'a> SessionOpened<'a> {
             cwd: text(&head.cwd),
             model: text(&head.model),
             mode: text(&head.mode),
+            forked_from: head.forked_from.as_ref().map(|session| text(&session.0)),
         }
     }
 
@@ -177,6 +204,7 @@ impl<'a> SessionOpened<'a> {
             cwd: self.cwd.into(),
             model: self.model.into(),
             mode: self.mode.into(),
+            forked_from: self.forked_from.map(|session| SessionId(session.into())),
         })
     }
 }
@@ -192,13 +220,91 @@ pub(super) struct Prompted<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
+pub(super) struct Notified<'a> {
+    children: Vec<Text<'a>>,
+    text: Text<'a>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Compacted<'a> {
+    trigger: Text<'a>,
+    text: Text<'a>,
+    kept_prompts: u32,
+    tokens_before: u64,
+    tokens_after: u64,
+    model: Text<'a>,
+    usage: UsageBody,
+    took_ms: u64,
+}
+
+impl<'a> Compacted<'a> {
+    fn of(compaction: &'a Compaction) -> Self {
+        Self {
+            trigger: compaction.trigger.as_str().into(),
+            text: text(&compaction.text),
+            kept_prompts: compaction.kept_prompts,
+            tokens_before: compaction.tokens_before,
+            tokens_after: compaction.tokens_after,
+            model: text(&compaction.model),
+            usage: UsageBody::of(compaction.usage),
+            took_ms: compaction.took_ms,
+        }
+    }
+
+    fn into_kind(self) -> Result<EventKind, String> {
+        Ok(EventKind::Compacted(Arc::new(Compaction {
+            trigger: named(&CompactionTrigger::ALL, CompactionTrigger::as_str, &self.trigger)?,
+            text: self.text.into(),
+            kept_prompts: self.kept_prompts,
+            tokens_before: self.tokens_before,
+            tokens_after: self.tokens_after,
+            model: self.model.into(),
+            usage: self.usage.into_usage(),
+            took_ms: self.took_ms,
+        })))
+    }
+}
+
+#[derive(Serialize, Deserialize)]
 pub(super) struct UnitQueued<'a> {
     description: Text<'a>,
     agent: Text<'a>,
-    call: Text<'a>,
+    call: Option<Text<'a>>,
     parent: Text<'a>,
     depth: u32,
     slot: Option<Slot>,
+    /// Left out where it is the unit's own prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    origin: Option<OriginBody<'a>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    background: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum OriginBody<'a> {
+    Visible,
+    Fork,
+    Continued(Text<'a>),
+}
+
+impl OriginBody<'_> {
+    fn of(origin: Origin) -> Option<Self> {
+        match origin {
+            Origin::Prompt => None,
+            Origin::Visible => Some(Self::Visible),
+            Origin::Fork => Some(Self::Fork),
+            Origin::Continued(unit) => Some(Self::Continued(unit.to_string().into())),
+        }
+    }
+
+    fn into_origin(self) -> Result<Origin, String> {
+        Ok(match self {
+            Self::Visible => Origin::Visible,
+            Self::Fork => Origin::Fork,
+            Self::Continued(name) => Origin::Continued(unit(&name)?),
+        })
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -212,10 +318,12 @@ impl<'a> UnitQueued<'a> {
         Self {
             description: text(&head.description),
             agent: text(&head.agent),
-            call: text(&head.call.0),
+            call: head.call.as_ref().map(|call| text(&call.0)),
             parent: head.parent.to_string().into(),
             depth: head.depth,
             slot: head.slot.map(|SlotPosition { index, total }| Slot { index, total }),
+            origin: OriginBody::of(head.origin),
+            background: head.is_background,
         }
     }
 
@@ -223,10 +331,12 @@ impl<'a> UnitQueued<'a> {
         Ok(EventKind::UnitQueued(UnitHead {
             description: self.description.into(),
             agent: self.agent.into(),
-            call: CallId(self.call.into()),
+            call: self.call.map(|call| CallId(call.into())),
             parent: unit(&self.parent)?,
             depth: self.depth,
             slot: self.slot.map(|Slot { index, total }| SlotPosition { index, total }),
+            origin: self.origin.map_or(Ok(Origin::Prompt), OriginBody::into_origin)?,
+            is_background: self.background,
         }))
     }
 }
@@ -258,7 +368,7 @@ struct CallBody<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct UsageBody {
+pub(super) struct UsageBody {
     input: u64,
     output: u64,
     cache_read: u64,
@@ -307,12 +417,12 @@ impl<'a> RepliedBody<'a> {
 }
 
 impl UsageBody {
-    fn of(usage: Usage) -> Self {
+    pub(super) fn of(usage: Usage) -> Self {
         let Usage { input, output, cache_read, cache_creation } = usage;
         Self { input, output, cache_read, cache_creation }
     }
 
-    fn into_usage(self) -> Usage {
+    pub(super) fn into_usage(self) -> Usage {
         let Self { input, output, cache_read, cache_creation } = self;
         Usage { input, output, cache_read, cache_creation }
     }
@@ -364,93 +474,6 @@ pub(super) struct Denied<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct UnitEnded<'a> {
-    outcome: OutcomeBody<'a>,
-    /// Left out where it is the outcome's own.
-    text: Option<Text<'a>>,
-    usage: UsageBody,
-    turns: u32,
-    tool_uses: u32,
-    duration_ms: u64,
-    output_file: Option<Text<'a>>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
-enum OutcomeBody<'a> {
-    Done { text: Text<'a> },
-    Failed { kind: Text<'a>, message: Text<'a> },
-    Cancelled { ran: bool },
-}
-
-impl<'a> OutcomeBody<'a> {
-    fn of(outcome: &'a Outcome) -> Self {
-        match outcome {
-            Outcome::Done { text: answer } => Self::Done { text: text(answer) },
-            Outcome::Failed(Failure { kind, message }) => {
-                Self::Failed { kind: kind.as_str().into(), message: text(message) }
-            }
-            Outcome::Cancelled { ran } => Self::Cancelled { ran: *ran },
-        }
-    }
-
-    fn into_outcome(self) -> Result<Outcome, String> {
-        Ok(match self {
-            Self::Done { text } => Outcome::Done { text: text.into() },
-            Self::Failed { kind, message } => {
-                Outcome::failed(named(&FailureKind::ALL, FailureKind::as_str, &kind)?, message)
-            }
-            Self::Cancelled { ran } => Outcome::Cancelled { ran },
-        })
-    }
-}
-
-impl<'a> UnitEnded<'a> {
-    fn of(end: &'a UnitEnd) -> Self {
-        Self {
-            outcome: OutcomeBody::of(&end.outcome),
-            text: apart(&end.outcome, &end.text),
-            usage: UsageBody::of(end.usage),
-            turns: end.turns,
-            tool_uses: end.tool_uses,
-            duration_ms: end.duration_ms,
-            output_file: end.output_file.as_ref().map(text),
-        }
-    }
-
-    fn into_kind(self) -> Result<EventKind, String> {
-        let outcome = self.outcome.into_outcome()?;
-        Ok(EventKind::UnitEnded(Arc::new(UnitEnd {
-            text: together(&outcome, self.text),
-            outcome,
-            usage: self.usage.into_usage(),
-            turns: self.turns,
-            tool_uses: self.tool_uses,
-            duration_ms: self.duration_ms,
-            output_file: self.output_file.map(Into::into),
-        })))
-    }
-}
-
-/// Returns a text that stands beside an outcome, unless the outcome has it.
-fn apart<'a>(outcome: &Outcome, beside: &'a Arc<str>) -> Option<Text<'a>> {
-    match outcome {
-        Outcome::Done { text: answer } if answer == beside => None,
-        Outcome::Done { text: _ } | Outcome::Failed(_) | Outcome::Cancelled { ran: _ } => {
-            Some(text(beside))
-        }
-    }
-}
-
-fn together(outcome: &Outcome, beside: Option<Text<'_>>) -> Arc<str> {
-    match (beside, outcome) {
-        (Some(beside), _) => beside.into(),
-        (None, Outcome::Done { text }) => Arc::clone(text),
-        (None, Outcome::Failed(_) | Outcome::Cancelled { ran: _ }) => Arc::default(),
-    }
-}
-
-#[derive(Serialize, Deserialize)]
 pub(super) struct Joined<'a> {
     children: Vec<Text<'a>>,
 }
@@ -459,38 +482,4 @@ pub(super) struct Joined<'a> {
 pub(super) struct Notice<'a> {
     level: Text<'a>,
     text: Text<'a>,
-}
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct InvocationEnded<'a> {
-    outcome: OutcomeBody<'a>,
-    /// Left out where it is the outcome's own.
-    text: Option<Text<'a>>,
-    cancel: Option<Text<'a>>,
-    unfinished: Vec<Text<'a>>,
-}
-
-impl<'a> InvocationEnded<'a> {
-    fn of(end: &'a InvocationEnd) -> Self {
-        Self {
-            outcome: OutcomeBody::of(&end.outcome),
-            text: apart(&end.outcome, &end.text),
-            cancel: end.cancel.map(|reason| reason.as_str().into()),
-            unfinished: unit_names(&end.unfinished),
-        }
-    }
-
-    fn into_kind(self) -> Result<EventKind, String> {
-        let cancel = match &self.cancel {
-            Some(name) => Some(named(&CancelReason::ALL, CancelReason::as_str, name)?),
-            None => None,
-        };
-        let outcome = self.outcome.into_outcome()?;
-        Ok(EventKind::InvocationEnded(Arc::new(InvocationEnd {
-            text: together(&outcome, self.text),
-            outcome,
-            cancel,
-            unfinished: units(&self.unfinished)?,
-        })))
-    }
 }

@@ -17,9 +17,15 @@ fn check(line: &str, expected: Result<Decoded, &str>) {
     assert_eq!(decode(line.as_bytes()), expected.map_err(str::to_owned));
 }
 
-/// The line of the `index`th sample with `from` replaced, which must be there.
-fn changed(index: usize, from: &str, to: &str) -> String {
-    let line = encoded(&one_of_each()[index]);
+/// The sample of a kind.
+fn sample(kind: &str) -> Event {
+    let name = format!(r#""kind":"{kind}""#);
+    one_of_each().into_iter().find(|event| encoded(event).contains(&name)).unwrap()
+}
+
+/// The line of a kind's sample with `from` replaced, which must be there.
+fn changed(kind: &str, from: &str, to: &str) -> String {
+    let line = encoded(&sample(kind));
     assert!(line.contains(from), "{line}");
     line.replace(from, to)
 }
@@ -45,60 +51,73 @@ proptest! {
 fn the_format_of_every_kind_is_version_1() {
     let lines: String = one_of_each().iter().map(encoded).collect();
     insta::assert_snapshot!(lines, @r#"
-    {"v":1,"seq":1,"at":1700000000001,"inv":1,"unit":"main","branch":"","path":"main","kind":"session_opened","body":{"session":"0198-a","version":"0.1.0","cwd":"/home/ada/work/api","model":"offline","mode":"default"}}
+    {"v":1,"seq":1,"at":1700000000001,"inv":1,"unit":"main","branch":"","path":"main","kind":"session_opened","body":{"session":"0198-a","version":"0.1.0","cwd":"/home/ada/work/api","model":"offline","mode":"default","forked_from":"0197-b"}}
     {"seq":2,"at":1700000000002,"inv":1,"unit":"main","branch":"","path":"main","kind":"invocation_started","body":{"prompt":"say \"hi\"\nand\u001b[1m stop"}}
     {"seq":3,"at":1700000000003,"inv":1,"unit":"main","branch":"","path":"main","kind":"prompted","body":{"text":"hi"}}
-    {"seq":4,"at":1700000000004,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_queued","body":{"description":"review","agent":"reviewer","call":"call-1","parent":"main","depth":1,"slot":{"index":2,"total":3}}}
-    {"seq":5,"at":1700000000005,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_started","body":{}}
-    {"seq":6,"at":1700000000006,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"turn_started","body":{"turn":1}}
-    {"seq":7,"at":1700000000007,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"replied","body":{"text":"reading","thinking":"hm","calls":[{"id":"call-2","tool":"Read","arguments":"{\"path\":\"a\""}],"model":"offline","usage":{"input":10,"output":20,"cache_read":30,"cache_creation":40},"stop":"tool_use","took_ms":12}}
-    {"seq":8,"at":1700000000008,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"tool_started","body":{"call":"call-2","tool":"read","subject":"a"}}
-    {"seq":9,"at":1700000000009,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"tool_finished","body":{"call":"call-2","tool":"read","text":"no such file","is_error":true,"took_ms":3}}
-    {"seq":10,"at":1700000000010,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"denied","body":{"call":"call-3","tool":"bash","arguments":"{}","reason":"not asked for"}}
-    {"seq":11,"at":1700000000011,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_ended","body":{"outcome":{"state":"failed","kind":"max_turns","message":"100 turns"},"text":"so far","usage":{"input":10,"output":20,"cache_read":30,"cache_creation":40},"turns":100,"tool_uses":7,"duration_ms":900,"output_file":"/tmp/out.md"}}
-    {"seq":12,"at":1700000000012,"inv":1,"unit":"main","branch":"","path":"main","kind":"joined","body":{"children":["agent-1","agent-3"]}}
-    {"seq":13,"at":1700000000013,"inv":1,"unit":"main","branch":"","path":"main","kind":"notice","body":{"level":"warning","text":"the key is old"}}
-    {"seq":14,"at":1700000000014,"inv":1,"unit":"main","branch":"","path":"main","kind":"invocation_ended","body":{"outcome":{"state":"cancelled","ran":true},"text":"so far","cancel":"terminate","unfinished":["agent-2"]}}
+    {"seq":4,"at":1700000000004,"inv":1,"unit":"main","branch":"","path":"main","kind":"notified","body":{"children":["agent-4"],"text":"news"}}
+    {"seq":5,"at":1700000000005,"inv":1,"unit":"main","branch":"","path":"main","kind":"compacted","body":{"trigger":"manual","text":"what was said","kept_prompts":1,"tokens_before":90000,"tokens_after":8000,"model":"offline","usage":{"input":90000,"output":800,"cache_read":0,"cache_creation":0},"took_ms":4000}}
+    {"seq":6,"at":1700000000006,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_queued","body":{"description":"review","agent":"reviewer","call":"call-1","parent":"main","depth":1,"slot":{"index":2,"total":3},"origin":{"continued":"agent-2"},"background":true}}
+    {"seq":7,"at":1700000000007,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_started","body":{}}
+    {"seq":8,"at":1700000000008,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"turn_started","body":{"turn":1}}
+    {"seq":9,"at":1700000000009,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"prefix_shared","body":{"shared_bytes":90,"total_bytes":100,"cached_tokens":8}}
+    {"seq":10,"at":1700000000010,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"replied","body":{"text":"reading","thinking":"hm","calls":[{"id":"call-2","tool":"Read","arguments":"{\"path\":\"a\""}],"model":"offline","usage":{"input":10,"output":20,"cache_read":30,"cache_creation":40},"stop":"tool_use","took_ms":12}}
+    {"seq":11,"at":1700000000011,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"tool_started","body":{"call":"call-2","tool":"read","subject":"a"}}
+    {"seq":12,"at":1700000000012,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"tool_finished","body":{"call":"call-2","tool":"read","text":"no such file","is_error":true,"took_ms":3}}
+    {"seq":13,"at":1700000000013,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"denied","body":{"call":"call-3","tool":"bash","arguments":"{}","reason":"not asked for"}}
+    {"seq":14,"at":1700000000014,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_ended","body":{"outcome":{"state":"failed","kind":"max_turns","message":"100 turns"},"text":"so far","usage":{"input":10,"output":20,"cache_read":30,"cache_creation":40},"turns":100,"tool_uses":7,"duration_ms":900,"output_file":"/tmp/out.md","share":{"shared_bytes":90,"total_bytes":100,"cached_tokens":8}}}
+    {"seq":15,"at":1700000000015,"inv":1,"unit":"main","branch":"","path":"main","kind":"joined","body":{"children":["agent-1","agent-3"]}}
+    {"seq":16,"at":1700000000016,"inv":1,"unit":"main","branch":"","path":"main","kind":"notice","body":{"level":"warning","text":"the key is old"}}
+    {"seq":17,"at":1700000000017,"inv":1,"unit":"main","branch":"","path":"main","kind":"invocation_ended","body":{"outcome":{"state":"cancelled","ran":true},"text":"so far","cancel":"terminate","unfinished":["agent-2"]}}
     "#);
 }
 
 #[test]
 fn an_unknown_kind_is_kept_and_an_unknown_field_is_skipped() {
-    let later = changed(4, "unit_started", "unit_dreamt");
+    let later = changed("unit_started", "unit_started", "unit_dreamt");
     check(&later, Ok(Decoded::Unknown { kind: "unit_dreamt".to_owned() }));
-    let started = one_of_each().swap_remove(4);
-    check(&changed(4, r#""body":{}"#, r#""mood":1,"body":{"new":2}"#), Ok(Decoded::Event(started)));
+    let started = sample("unit_started");
+    check(
+        &changed("unit_started", r#""body":{}"#, r#""mood":1,"body":{"new":2}"#),
+        Ok(Decoded::Event(started)),
+    );
 }
 
 #[test]
 fn a_line_of_another_version_says_so_whatever_else_changed() {
     let why = "format version 2, but this tine reads version 1";
-    check(&changed(0, r#""v":1"#, r#""v":2"#), Err(why));
+    check(&changed("session_opened", r#""v":1"#, r#""v":2"#), Err(why));
     check(r#"{"v":2,"events":[]}"#, Err(why));
-    check(&changed(0, r#""v":1,"#, ""), Err("a session opens without a format version"));
+    check(
+        &changed("session_opened", r#""v":1,"#, ""),
+        Err("a session opens without a format version"),
+    );
 }
 
 #[test]
 fn a_line_that_is_no_event_says_why() {
     check(
-        &changed(4, r#""branch":"1-3,5""#, r#""branch":"1,2,3,5""#),
+        &changed("unit_started", r#""branch":"1-3,5""#, r#""branch":"1,2,3,5""#),
         Err("branch: `1,2,3,5` is not a token set such as `1-3,5`"),
     );
-    check(&changed(4, "agent-3", "agent-03"), Err("`agent-03` is not a unit"));
-    check(&changed(11, r#""agent-1""#, r#""agent-+1""#), Err("`agent-+1` is not a unit"));
-    check(&changed(12, "warning", "panic"), Err("`panic` is not known"));
+    check(&changed("unit_started", "agent-3", "agent-03"), Err("`agent-03` is not a unit"));
+    check(&changed("joined", r#""agent-1""#, r#""agent-+1""#), Err("`agent-+1` is not a unit"));
+    check(&changed("notice", "warning", "panic"), Err("`panic` is not known"));
     check(
-        &changed(6, r#""stop":"tool_use""#, r#""stop":"bored""#),
+        &changed("replied", r#""stop":"tool_use""#, r#""stop":"bored""#),
         Err("`bored` is not a stop reason"),
     );
-    check(&changed(13, "terminate", "sulk"), Err("`sulk` is not known"));
-    check(&changed(10, r#""kind":"max_turns""#, r#""kind":"luck""#), Err("`luck` is not known"));
+    check(&changed("invocation_ended", "terminate", "sulk"), Err("`sulk` is not known"));
+    check(
+        &changed("unit_ended", r#""kind":"max_turns""#, r#""kind":"luck""#),
+        Err("`luck` is not known"),
+    );
     check("", Err("EOF while parsing a value at line 1 column 0"));
 }
 
 #[test]
 fn a_reason_is_bounded_however_much_it_quotes() {
-    let line = changed(5, r#""turn":1"#, &format!(r#""turn":"{}""#, "é".repeat(9_999)));
+    let line =
+        changed("turn_started", r#""turn":1"#, &format!(r#""turn":"{}""#, "é".repeat(9_999)));
     let why = decode(line.as_bytes()).unwrap_err();
     assert_eq!((why.chars().count(), why.chars().last()), (REASON_CAP + 1, Some('…')));
 }

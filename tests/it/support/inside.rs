@@ -139,6 +139,7 @@ impl Setup {
                 cwd: "/".into(),
                 model: Arc::clone(model.name()),
                 mode: "default".into(),
+                forked_from: None,
             },
             typed: "go".into(),
             prompt: "go".into(),

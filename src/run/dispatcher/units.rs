@@ -1,0 +1,176 @@
+//! The units of a run: declared, let in, ended, joined.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::super::ledger::{Ledger, Standing};
+use super::{Answer, Dispatcher, Effect, Out};
+use crate::branch::{Branch, Token};
+use crate::event::{EventKind, FailureKind, Outcome, UnitEnd, UnitHead, UnitId};
+use crate::line::{Child, Seat, Strand};
+use crate::message::{CallId, Output};
+
+impl Dispatcher {
+    /// Gives each child a name, a token and a place in the log, all in
+    /// declared order and before any of them runs. `None` once a cancel has
+    /// begun.
+    pub(super) fn declare(
+        &mut self,
+        out: &mut Out,
+        parent: UnitId,
+        call: Option<&CallId>,
+        children: Vec<Child>,
+    ) -> Option<Vec<Seat>> {
+        if self.ledger(parent).cancel.is_cancelled() {
+            return None;
+        }
+        let seats = children.into_iter().map(|child| self.seat(out, parent, call, child));
+        Some(seats.collect())
+    }
+
+    fn seat(&mut self, out: &mut Out, parent: UnitId, call: Option<&CallId>, child: Child) -> Seat {
+        let unit = UnitId(self.next_unit);
+        self.next_unit += 1;
+        let token = match child.strand {
+            Strand::Fresh => Some(self.reserve(parent, 1)),
+            Strand::Reserved(token) => Some(token),
+            Strand::Parents => None,
+        };
+        let cancel = self.child_cancel(parent, child.is_background);
+        let ledger = self.ledger(parent);
+        let segment = ledger.segment(&child.description);
+        let branch = match token {
+            Some(token) => ledger.branch.fork(token, &segment),
+            None => ledger.branch.at(&segment),
+        };
+        ledger.open_children += 1;
+        if child.is_background {
+            ledger.aside().children.insert(unit);
+        }
+        let head = UnitHead {
+            description: child.description,
+            agent: child.agent,
+            call: call.cloned(),
+            parent,
+            depth: ledger.depth + 1,
+            slot: child.slot,
+            origin: child.origin,
+            is_background: child.is_background,
+        };
+        let invocation = ledger.invocation;
+        let queued = Ledger::queued(&head, invocation, branch.clone(), cancel.clone());
+        self.units.insert(unit, queued);
+        self.record(out, unit, EventKind::UnitQueued(head));
+        Seat { unit, branch, cancel }
+    }
+
+    /// Returns the token that stops a child. The end of the turn leaves what
+    /// main started in the background alone; what another unit started has
+    /// nobody to report to without it.
+    fn child_cancel(&mut self, parent: UnitId, is_background: bool) -> CancellationToken {
+        if parent == UnitId::MAIN && is_background {
+            self.everything.child_token()
+        } else {
+            self.ledger(parent).cancel.child_token()
+        }
+    }
+
+    /// Draws consecutive tokens and returns the first.
+    pub(super) fn reserve(&mut self, unit: UnitId, count: u32) -> Token {
+        let invocation = self.ledger(unit).invocation;
+        self.tokens.entry(invocation).or_default().reserve(count)
+    }
+
+    /// Start is a question: once a cancel has begun it is dropped, and the
+    /// unit never runs.
+    pub(super) fn may_start(&mut self, out: &mut Out, unit: UnitId, reply: oneshot::Sender<()>) {
+        let now = out.now;
+        let ledger = self.ledger(unit);
+        if ledger.cancel.is_cancelled() || ledger.standing != Standing::Queued {
+            return;
+        }
+        ledger.standing = Standing::Running;
+        ledger.started = Some(now);
+        self.record(out, unit, EventKind::UnitStarted);
+        out.effects.push(Effect::Answer(Answer::GoOn(reply)));
+    }
+
+    /// Ends a unit: closes its open calls, ends what it started, and records
+    /// its one end.
+    pub(super) fn end(
+        &mut self,
+        out: &mut Out,
+        unit: UnitId,
+        outcome: Outcome,
+        output_file: Option<Arc<str>>,
+    ) -> Arc<UnitEnd> {
+        if self.ledger(unit).open_children > 0 {
+            self.end_orphans(out, unit);
+        }
+        self.close_calls(out, unit);
+        let now = out.now;
+        let ledger = self.ledger(unit);
+        let ran = ledger.standing != Standing::Queued;
+        let end = Arc::new(ledger.end(outcome, output_file, now));
+        let parent = ledger.parent;
+        if unit == UnitId::MAIN {
+            self.finish(out, &end);
+        } else {
+            self.record(out, unit, EventKind::UnitEnded(Arc::clone(&end)));
+            if ran {
+                out.effects.push(Effect::Sync);
+            }
+        }
+        if let Some(parent) = parent {
+            self.ledger(parent).open_children -= 1;
+            self.background_ended(out, parent, unit, &end);
+        }
+        end
+    }
+
+    /// A unit that ends while its children do not (it panicked, or was given
+    /// up) takes them with it.
+    fn end_orphans(&mut self, out: &mut Out, parent: UnitId) {
+        let orphans: Vec<UnitId> = self
+            .units
+            .iter()
+            .filter(|(_, ledger)| ledger.parent == Some(parent) && !ledger.has_ended())
+            .map(|(&unit, _)| unit)
+            .collect();
+        for orphan in orphans {
+            self.unfinished.push(orphan);
+            let ledger = self.ledger(orphan);
+            let ran = ledger.standing == Standing::Running;
+            ledger.cancel.cancel();
+            self.end(out, orphan, Outcome::Cancelled { ran }, None);
+        }
+    }
+
+    /// Every call of a reply has exactly one output in the log.
+    fn close_calls(&mut self, out: &mut Out, unit: UnitId) {
+        for (call, tool) in self.ledger(unit).take_open_calls() {
+            let output = Arc::new(Output::error("cancelled before it had an output"));
+            self.record(out, unit, EventKind::ToolFinished { call, tool, output, took_ms: 0 });
+        }
+    }
+
+    pub(super) fn join(&mut self, out: &mut Out, parent: UnitId, children: Vec<UnitId>) {
+        for &child in &children {
+            // Whoever waited for it saw it go without a word.
+            if self.units.get(&child).is_some_and(|ledger| !ledger.has_ended()) {
+                let lost = Outcome::failed(FailureKind::Panic, "the unit was lost");
+                self.end(out, child, lost, None);
+            }
+        }
+        let branches: Vec<Branch> = children
+            .iter()
+            .filter_map(|child| self.units.remove(child))
+            .map(|ledger| ledger.branch)
+            .collect();
+        let ledger = self.ledger(parent);
+        ledger.branch = ledger.branch.join(branches.iter().map(|branch| &branch.tokens));
+        self.record(out, parent, EventKind::Joined { children });
+    }
+}
