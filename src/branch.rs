@@ -56,45 +56,4 @@ impl Branch {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn set(tokens: &[u32]) -> TokenSet {
-        tokens.iter().map(|&token| Token(token)).collect()
-    }
-
-    #[test]
-    fn a_fork_sees_its_parent_and_its_parent_does_not_see_it_before_the_join() {
-        let parent = Branch::root();
-        let child = parent.fork(Token(1), "a");
-        assert!(parent.is_visible_to(&child));
-        assert!(!child.is_visible_to(&parent));
-        assert!(child.is_visible_to(&parent.join([&child.tokens])));
-    }
-
-    #[test]
-    fn siblings_never_see_each_other() {
-        let parent = Branch::root();
-        let (first, second) = (parent.fork(Token(1), "a"), parent.fork(Token(2), "b"));
-        assert!(!first.is_visible_to(&second));
-        assert!(!second.is_visible_to(&first));
-    }
-
-    #[test]
-    fn a_join_takes_every_child_whatever_its_outcome() {
-        let joined = Branch::root().join([&set(&[1]), &set(&[2]), &set(&[3])]);
-        assert_eq!(joined.tokens.to_string(), "1-3");
-    }
-
-    #[test]
-    fn a_thousand_forks_and_joins_leave_at_most_two_ranges() {
-        let mut tokens = Tokens::default();
-        let mut branch = Branch::root();
-        for _ in 0..1_000 {
-            let children = [branch.fork(tokens.draw(), "a"), branch.fork(tokens.draw(), "b")];
-            assert!(children.iter().all(|child| child.tokens.range_count() <= 2));
-            branch = branch.join(children.iter().map(|child| &child.tokens));
-            assert_eq!(branch.tokens.range_count(), 1);
-        }
-    }
-}
+mod tests;

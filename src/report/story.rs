@@ -59,7 +59,7 @@ impl Story {
         let seq = self.events.len() as u64 + 1;
         let branch = match unit {
             0 => Branch::root(),
-            _ => Branch::root().fork(Token(unit), "unit"),
+            _ => Branch::root().fork(Token(unit.into()), "unit"),
         };
         self.events.push(Event {
             seq: Seq(seq),

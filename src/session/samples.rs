@@ -149,7 +149,7 @@ fn turn_of_a_slot() -> Vec<Event> {
 
 /// Any event.
 pub(super) fn any_event() -> impl Strategy<Value = Event> {
-    let tokens = prop::collection::vec(1_u32..40, 0..6);
+    let tokens = prop::collection::vec(1_u64..40, 0..6);
     (any::<(u64, u64, u32)>(), any_unit(), tokens, any_text(), any_kind()).prop_map(
         |((seq, at, invocation), unit, tokens, path, kind)| Event {
             seq: Seq(seq),
