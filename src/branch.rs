@@ -1,12 +1,15 @@
 //! Which events a unit may see: a set of tokens, and a dotted path for people.
 //!
 //! A branch is a plain value. This file owns the set arithmetic (fork, join,
-//! visibility); who draws tokens and when is the dispatcher's business.
+//! visibility within one invocation), [`Sight`] what is seen of earlier ones;
+//! who draws tokens and when is the dispatcher's business.
 
 mod path;
+mod sight;
 mod tokens;
 
-pub use path::BranchPath;
+pub use path::{BranchPath, path_sees};
+pub use sight::{RootJoins, Sight};
 pub use tokens::{ParseTokensError, Token, TokenSet, Tokens};
 
 /// A strand of the conversation.

@@ -58,6 +58,17 @@ impl BranchPath {
     }
 }
 
+/// Tells whether `viewer` sees an event of the path `event`, where either may
+/// be without one: an event that belongs to no path is for everybody, and
+/// whoever looks from no path in particular sees everything.
+#[must_use]
+pub fn path_sees(viewer: Option<&BranchPath>, event: Option<&BranchPath>) -> bool {
+    match (viewer, event) {
+        (Some(viewer), Some(event)) => event.is_visible_to(viewer),
+        (None, _) | (_, None) => true,
+    }
+}
+
 impl fmt::Display for BranchPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -82,7 +93,23 @@ fn segment(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+
+    #[test]
+    fn every_row_of_the_fixture_gives_its_visibility() {
+        let fixtures: Value =
+            serde_json::from_str(include_str!("../../tests/fixtures/fixtures.json")).unwrap();
+        let path = |text: &Value| text.as_str().map(BranchPath::from_text);
+        let rows = fixtures["path_visibility"].as_array().unwrap();
+        assert_eq!(rows.len(), 14);
+        for row in rows {
+            let (viewer, event) = (path(&row["viewer"]), path(&row["event"]));
+            let visible = path_sees(viewer.as_ref(), event.as_ref());
+            assert_eq!(Some(visible), row["visible"].as_bool(), "{row}");
+        }
+    }
 
     #[test]
     fn a_child_is_named_by_a_plain_segment() {
