@@ -5,6 +5,7 @@
 //! channels and no handles. A [`Delta`] is a glimpse of an event still being
 //! made (streamed text): shown, never kept.
 
+mod turn;
 mod unit;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use crate::branch::Branch;
 use crate::message::{CallId, Output, Reply, StopReason, Usage};
 
+pub use turn::snap_to_turn_start;
 pub use unit::{
     Failure, FailureKind, Origin, Outcome, PrefixShare, SlotPosition, UnitEnd, UnitHead, UnitId,
     UnitState, batch_state,
