@@ -3,8 +3,9 @@
 //! Runs the optimised program against a scripted server in a process of its
 //! own and prints each figure beside its limit; the exit code is 1 if one is
 //! missed. `cargo bench -- NAME` measures one group: `start`, `turn`,
-//! `schedule`, `many` or `interrupt`.
+//! `schedule`, `many`, `interrupt` or `branches`.
 
+mod branches;
 mod clock;
 mod measure;
 mod program;
@@ -19,12 +20,13 @@ use table::Figure;
 /// A group of figures that are measured together.
 type Measure = fn() -> Vec<Figure>;
 
-const GROUPS: [(&str, Measure); 5] = [
+const GROUPS: [(&str, Measure); 6] = [
     ("start", measure::start),
     ("turn", measure::turn),
     ("schedule", measure::schedule),
     ("many", measure::many),
     ("interrupt", measure::interrupt),
+    ("branches", branches::branches),
 ];
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]

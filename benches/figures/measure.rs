@@ -43,7 +43,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn median_of(runs: usize, measure: impl FnMut(usize) -> f64) -> f64 {
+pub(crate) fn median_of(runs: usize, measure: impl FnMut(usize) -> f64) -> f64 {
     median((0..runs).map(measure).collect())
 }
 
@@ -149,29 +149,54 @@ fn peak(ended: &Ended) -> f64 {
     last.expect("Linux tells a process's peak") as f64 / 1024.0
 }
 
-/// A batch of many slots that are answered at once.
+/// Batches of many slots that are answered at once.
 pub(crate) fn many() -> Vec<Figure> {
-    let run = |slots| {
-        let ended = program::run(&Script { main: Part::TEXT, slots, slot: Part::TEXT }, &[]);
-        assert_eq!(ended.seen.len(), slots + 2, "each slot makes one request");
-        (millis(ended.ended - ended.seen[0].at), peak(&ended))
-    };
-    let thousand = median_of(LONG_RUNS, |_| run(1_000).0);
-    let mut peaks = Vec::new();
-    let ten_thousand = median_of(LONG_RUNS, |_| {
-        let (time, peak) = run(10_000);
-        peaks.push(peak);
-        time
-    });
-    let name = format!(
+    let (small, large) = (Batch::of(1_000), Batch::of(10_000));
+    let time = format!(
         "time of 10,000 slots ({:.2} s) over 1,000 ({:.2} s)",
-        ten_thousand / 1e3,
-        thousand / 1e3
+        large.time / 1e3,
+        small.time / 1e3
     );
+    let log =
+        format!("log of 10,000 slots ({:.2} MiB) over 1,000 ({:.2} MiB)", large.log, small.log);
     vec![
-        Figure::new("peak memory, 10,000 slots queued", median(peaks), 150.0, Unit::MiB),
-        Figure::new(name, ten_thousand / thousand, 13.0, Unit::Times),
+        Figure::new("peak memory, 10,000 slots queued", large.peak, 150.0, Unit::MiB),
+        Figure::new(time, large.time / small.time, 13.0, Unit::Times),
+        Figure::new(log, large.log / small.log, 11.0, Unit::Times),
     ]
+}
+
+/// What a batch came to: the medians of its runs.
+struct Batch {
+    /// In milliseconds.
+    time: f64,
+    /// In MiB, as is the log.
+    peak: f64,
+    log: f64,
+}
+
+impl Batch {
+    fn of(slots: usize) -> Self {
+        let run = |_| {
+            let ended = program::run(&Script { main: Part::TEXT, slots, slot: Part::TEXT }, &[]);
+            assert_eq!(ended.seen.len(), slots + 2, "each slot makes one request");
+            let time = millis(ended.ended - ended.seen[0].at);
+            Self { time, peak: peak(&ended), log: mebibytes_of_log(&ended) }
+        };
+        let runs: Vec<Self> = (0..LONG_RUNS).map(run).collect();
+        let median_by = |value: fn(&Self) -> f64| median(runs.iter().map(value).collect());
+        Self {
+            time: median_by(|run| run.time),
+            peak: median_by(|run| run.peak),
+            log: median_by(|run| run.log),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no log has more than 52 bits of bytes")]
+fn mebibytes_of_log(ended: &Ended) -> f64 {
+    assert!(ended.log > 0, "a run leaves a log");
+    ended.log as f64 / f64::from(1 << 20)
 }
 
 /// SIGINT while four slots wait for their model, four run a command, and four

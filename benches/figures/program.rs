@@ -19,6 +19,9 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_tine");
 /// The variable by which processes of a run are found after its end.
 const MARK: &str = "TINE_FIGURES_RUN";
 
+/// The name of every session's log.
+const LOG: &str = "log.jsonl";
+
 /// Lines of the file that is read: about as much as a source file has.
 const FILE_LINES: usize = 40;
 
@@ -44,6 +47,10 @@ impl Place {
         self.directory.path().join("workspace")
     }
 
+    fn home(&self) -> PathBuf {
+        self.directory.path().join("home")
+    }
+
     fn output(&self) -> PathBuf {
         self.directory.path().join("output")
     }
@@ -60,7 +67,7 @@ pub(crate) fn command(place: &Place) -> Command {
     command
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", place.directory.path().join("home"))
+        .env("HOME", place.home())
         .env(MARK, place.mark())
         .current_dir(place.workspace())
         .process_group(0)
@@ -93,6 +100,8 @@ pub(crate) struct Ended {
     pub(crate) records: Vec<Value>,
     /// How many processes of the run were left.
     pub(crate) left: usize,
+    /// How many bytes its session's log has.
+    pub(crate) log: u64,
 }
 
 /// Runs the main prompt against a server that follows `script`.
@@ -131,6 +140,7 @@ impl Running<'_> {
             ended,
             code: status.code(),
             left,
+            log: bytes_of_logs(&self.place.home()),
         }
     }
 }
@@ -144,6 +154,22 @@ pub(crate) fn run(script: &Script, flags: &[&str]) -> Ended {
     let is_success = last.is_some_and(|(kind, subtype)| kind == "result" && subtype == "success");
     assert!(ended.code == Some(0) && is_success, "a run failed: {last:?}");
     ended
+}
+
+/// Adds up the session logs below a directory.
+fn bytes_of_logs(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).expect("a home can be listed").flatten();
+    let bytes = entries.map(|entry| {
+        let about = entry.metadata().expect("nothing below a home goes away after its run");
+        if about.is_dir() {
+            bytes_of_logs(&entry.path())
+        } else if entry.file_name() == LOG {
+            about.len()
+        } else {
+            0
+        }
+    });
+    bytes.sum()
 }
 
 /// Counts the processes that were started by a run, by their environment.

@@ -15,6 +15,8 @@ pub(crate) struct Figure {
 /// What a figure is counted in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Unit {
+    /// Nanoseconds.
+    Nanos,
     /// Milliseconds.
     Millis,
     /// Mebibytes.
@@ -44,6 +46,7 @@ impl Figure {
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let show = |value: f64| match self.unit {
+            Unit::Nanos => format!("{value:.1} ns"),
             Unit::Millis => format!("{value:.2} ms"),
             Unit::MiB => format!("{value:.1} MiB"),
             Unit::Times => format!("{value:.2} x"),
