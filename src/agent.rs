@@ -1,9 +1,9 @@
 //! The agent loop: what a unit does from its prompt to its end.
 //!
 //! A [`Unit`] asks its model, runs the calls of the answer, and goes on until
-//! an answer has no calls. It owns its history and nothing else; whatever it
-//! does it tells its line, and what it becomes is an [`Outcome`], never an
-//! error.
+//! an answer has no calls and no unit that it started in the background is
+//! still out. It owns its history and nothing else; whatever it does it tells
+//! its line, and what it becomes is an [`Outcome`], never an error.
 
 mod calls;
 mod history;
@@ -11,18 +11,19 @@ mod turn;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::event::{FailureKind, NoticeLevel, Outcome};
+use crate::event::{FailureKind, NoticeLevel, Outcome, UnitId};
 use crate::guard::Policy;
-use crate::line::{Told, UnitEvent};
+use crate::line::{News, Told, UnitEvent, Wait};
 use crate::message::{CallId, StopReason};
 use crate::model::Model;
-use crate::tool::{Registry, ToolContext};
+use crate::tool::{AgentCall, ForkPoint, Registry, Task, ToolContext, ToolError};
 
 pub use calls::CALLS_CAP;
 pub use history::History;
 
-/// Everything that runs an agent loop: the main conversation or a slot.
+/// Everything that runs an agent loop: the main conversation, a slot or a fork.
 pub struct Unit {
     /// The agent definition's name; `main` for the main conversation.
     pub agent: Arc<str>,
@@ -34,43 +35,164 @@ pub struct Unit {
     pub tools: Registry,
     /// What it may do.
     pub policy: Arc<Policy>,
-    /// Most turns; `None` means no limit.
-    pub max_turns: Option<u32>,
+    /// What it is bound by.
+    pub bounds: Bounds,
     /// What its calls may use. Its line and its cancel token are the unit's.
     pub context: ToolContext,
     /// Its conversation so far.
     pub history: History,
+    /// Where it was forked from, if it is a fork.
+    pub forked_from: Option<Forked>,
+}
+
+/// What a unit is bound by.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Most turns; `None` means no limit.
+    pub max_turns: Option<u32>,
+    /// How long it waits for units in the background when it has nothing else
+    /// to do.
+    pub background_wait: Duration,
+    /// How long a fork waits for another one to have the shared bytes read; 0
+    /// means that none waits.
+    pub prime: Duration,
+}
+
+/// What a fork knows of where it comes from.
+#[derive(Debug, Clone)]
+pub struct Forked {
+    /// The unit it is a fork of.
+    pub parent: UnitId,
+    /// Where its parent's conversation stood.
+    pub point: Arc<ForkPoint>,
+}
+
+/// What a unit begins with.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Opening {
+    /// A user message.
+    Prompt(Arc<str>),
+    /// No turn of its own: a fork of its conversation, in the background.
+    Fork(Task),
+}
+
+/// What a unit does next.
+enum Next {
+    /// It sends a request.
+    Turn,
+    /// It has nothing to do but to hear of units in the background.
+    Settle,
 }
 
 impl Unit {
-    /// Runs the loop from a prompt to its end.
-    pub async fn run(mut self, prompt: Arc<str>) -> Outcome {
-        self.context.line.tell(Told::Prompted { text: Arc::clone(&prompt) }).await;
-        self.history.prompted(prompt);
+    /// Runs the loop to its end. Afterwards the unit still has its history.
+    pub async fn run(&mut self, opening: Opening) -> Outcome {
+        match self.go(opening).await {
+            Ok(answer) => Outcome::Done { text: answer },
+            Err(outcome) => outcome,
+        }
+    }
+
+    async fn go(&mut self, opening: Opening) -> Result<Arc<str>, Outcome> {
+        let (mut next, mut answer) = self.open(opening).await?;
         let mut turn = 0;
         loop {
-            if self.max_turns.is_some_and(|most| turn >= most) {
-                let message = format!("reached its limit of {turn} turns");
-                return Outcome::failed(FailureKind::MaxTurns, message);
-            }
-            turn += 1;
-            self.context.line.tell(Told::TurnStarted { turn }).await;
-            let replied = match self.request(turn).await {
-                Ok(replied) => replied,
-                Err(outcome) => return outcome,
-            };
-            self.history.replied(&replied.reply);
-            let (reply, stop) = (Arc::clone(&replied.reply), replied.stop);
-            self.context.line.tell(UnitEvent::Replied(replied)).await;
-            if reply.calls.is_empty() {
-                self.warn_if_lacking(&reply.text, stop).await;
-                return Outcome::Done { text: reply.text.as_str().into() };
-            }
-            self.run_calls(&reply.calls).await;
-            if self.context.cancel.is_cancelled() {
-                return Outcome::Cancelled { ran: true };
+            match next {
+                Next::Turn => {
+                    turn += 1;
+                    if let Some(text) = self.turn(turn).await? {
+                        (next, answer) = (Next::Settle, text);
+                    }
+                }
+                Next::Settle => match self.settle().await? {
+                    Some(text) => {
+                        self.history.prompted(text);
+                        next = Next::Turn;
+                    }
+                    None => return Ok(answer),
+                },
             }
         }
+    }
+
+    async fn open(&mut self, opening: Opening) -> Result<(Next, Arc<str>), Outcome> {
+        match opening {
+            Opening::Prompt(text) => {
+                self.context.line.tell(Told::Prompted { text: Arc::clone(&text) }).await;
+                self.history.prompted(text);
+                Ok((Next::Turn, Arc::default()))
+            }
+            Opening::Fork(task) => {
+                let context = &self.context;
+                match context.delegate.delegate(context, None, AgentCall::One(task)).await {
+                    Ok(output) => Ok((Next::Settle, output.text.into())),
+                    Err(ToolError::TellModel { message }) => {
+                        Err(Outcome::failed(FailureKind::Setup, message))
+                    }
+                    Err(ToolError::Cancelled { after: _ }) => Err(Outcome::Cancelled { ran: true }),
+                }
+            }
+        }
+    }
+
+    /// Takes one turn; returns the answer if it has no calls.
+    async fn turn(&mut self, turn: u32) -> Result<Option<Arc<str>>, Outcome> {
+        if self.bounds.max_turns.is_some_and(|most| turn > most) {
+            let message = format!("reached its limit of {} turns", turn - 1);
+            return Err(Outcome::failed(FailureKind::MaxTurns, message));
+        }
+        if let News::Message(text) = self.context.line.news(Wait::No).await {
+            self.history.prompted(text);
+        }
+        self.context.line.tell(Told::TurnStarted { turn }).await;
+        let replied = self.request(turn).await?;
+        self.history.replied(&replied.reply);
+        let (reply, stop) = (Arc::clone(&replied.reply), replied.stop);
+        self.context.line.tell(UnitEvent::Replied(replied)).await;
+        if reply.calls.is_empty() {
+            self.warn_if_lacking(&reply.text, stop).await;
+            return Ok(Some(reply.text.as_str().into()));
+        }
+        // All forks of one answer begin in the same bytes.
+        self.context.fork_point = Arc::new(ForkPoint::new(self.history.prefix().clone()));
+        self.run_calls(&reply.calls).await;
+        if self.context.cancel.is_cancelled() {
+            return Err(Outcome::Cancelled { ran: true });
+        }
+        Ok(None)
+    }
+
+    /// Waits for news of units in the background, as long as any is out;
+    /// `None` once none can come.
+    async fn settle(&mut self) -> Result<Option<Arc<str>>, Outcome> {
+        // Asked first without giving the permit back: most units have started
+        // nothing, and another one must not start before this one has ended.
+        match self.context.line.news(Wait::No).await {
+            News::Message(text) => return Ok(Some(text)),
+            News::Nothing => return Ok(None),
+            News::NotYet => {}
+        }
+        let (line, cancel) = (self.context.line.clone(), self.context.cancel.clone());
+        let wait = self.bounds.background_wait;
+        let mut news = None;
+        let waiting = async {
+            news = tokio::time::timeout(wait, line.news(Wait::UntilThereAre)).await.ok();
+        };
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(Outcome::Cancelled { ran: true }),
+            () = self.context.delegate.lend(Box::pin(waiting)) => {}
+        }
+        match news {
+            Some(News::Message(text)) => return Ok(Some(text)),
+            Some(News::Nothing | News::NotYet) => return Ok(None),
+            None => {}
+        }
+        let message = format!(
+            "agents in the background had not ended after {} s (`background.wait_s`)",
+            wait.as_secs_f64()
+        );
+        Err(Outcome::failed(FailureKind::Unfinished, message))
     }
 
     /// An answer that is cut short, or is nothing at all, is still an answer,

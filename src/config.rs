@@ -51,6 +51,8 @@ pub struct Config {
     pub models: BTreeMap<String, ModelEntry>,
     /// How units run.
     pub agents: Agents,
+    /// Units that run beside their parents.
+    pub background: Background,
     /// What may be done without asking.
     pub permissions: Permissions,
     /// What is kept of a session.
@@ -96,6 +98,9 @@ pub struct Agents {
     pub max_turns: u32,
     /// Most time of a unit from its start; `None` for as long as it takes.
     pub timeout: Option<Duration>,
+    /// How long forks wait for the first of them to have the shared bytes
+    /// read; 0 means that none waits.
+    pub prime: Duration,
 }
 
 impl Default for Agents {
@@ -105,7 +110,23 @@ impl Default for Agents {
             max_depth: 3,
             max_turns: 100,
             timeout: None,
+            // Longer than most providers take to read a long conversation,
+            // short beside what a fork does afterwards.
+            prime: Duration::from_secs(3),
         }
+    }
+}
+
+/// Units that run beside their parents, `[background]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Background {
+    /// How long a run that has nothing else to do waits for them.
+    pub wait: Duration,
+}
+
+impl Default for Background {
+    fn default() -> Self {
+        Self { wait: Duration::from_secs(600) }
     }
 }
 

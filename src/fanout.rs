@@ -7,7 +7,9 @@
 
 mod batch;
 mod caller;
+mod job;
 pub mod news;
+mod parked;
 mod pool;
 mod slot;
 mod text;
@@ -21,6 +23,7 @@ use crate::skill::Skills;
 use crate::tool::{Registry, Workspace};
 
 pub use caller::{Caller, Hold};
+pub use parked::Parking;
 pub use pool::{Permit, Pool, Ticket};
 
 /// Finds a model by the name a task or a definition gives.
@@ -44,6 +47,8 @@ pub struct Fanout {
     pub find_model: Box<FindModel>,
     /// What stands around every prompt.
     pub surroundings: Surroundings,
+    /// The conversations of background units that have ended.
+    pub parking: Parking,
 }
 
 /// The bounds of a unit that names none itself.
@@ -55,6 +60,12 @@ pub struct Limits {
     pub timeout: Option<std::time::Duration>,
     /// How deep units may nest; children of the main conversation are at 1.
     pub max_depth: u32,
+    /// How long a unit that has nothing else to do waits for units in the
+    /// background.
+    pub background_wait: std::time::Duration,
+    /// How long a fork waits for another one to have the shared bytes read; 0
+    /// means that none waits.
+    pub prime: std::time::Duration,
 }
 
 /// Texts that stand around every unit's prompt.

@@ -3,12 +3,14 @@
 //! These are values: the model clients turn them into bytes, the log keeps
 //! them, the history is a list of them.
 
+mod fork;
 mod prefix;
 
 use std::fmt;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
+pub use fork::{fork_base, last_sent};
 pub use prefix::{Entry, Head, Prefix, Rendered, ToolSchema};
 
 /// Names one tool call within a session.

@@ -24,6 +24,12 @@ pub trait Model: Send + Sync {
     /// Returns the name people gave it; it goes into records and the log.
     fn name(&self) -> &Arc<str>;
 
+    /// Returns the bytes that a request with this prefix sends; none if
+    /// nothing is sent.
+    fn body(&self, _prefix: &Prefix) -> Vec<u8> {
+        Vec::new()
+    }
+
     /// Answers a request piece by piece.
     ///
     /// The last item is either [`Chunk::Finished`] or an error. Dropping the
@@ -70,6 +76,9 @@ pub struct Asker {
     pub description: Arc<str>,
     /// The turn's number within the unit, from 1.
     pub turn: u32,
+    /// In a fork's first turn the parent whose requests this one goes on from;
+    /// `None` if that had sent none.
+    pub forked_from: Option<UnitId>,
 }
 
 /// A piece of an answer.

@@ -80,6 +80,12 @@ pub fn environment(facts: &Environment<'_>) -> String {
         .replace("{date}", facts.date)
 }
 
+/// Returns a fork's first message of its own.
+#[must_use]
+pub fn directive(text: &str) -> String {
+    include_str!("../prompts/fork.md").trim_end().replace("{directive}", text)
+}
+
 /// Replaces each line that holds only `@PATH` by the text of that file.
 ///
 /// The text stands between `<file path="PATH">` and `</file>` and is not

@@ -19,7 +19,7 @@ use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::agent::{History, Unit};
+use crate::agent::{Bounds, History, Opening, Unit};
 use crate::event::{
     CancelReason, Delta, Event, EventKind, FailureKind, InvocationEnd, Outcome, SessionHead,
     UnitId, UnixMillis,
@@ -30,7 +30,7 @@ use crate::line::{FromUnit, LINE_CAP, Line};
 use crate::model::Model;
 use crate::session::SessionLog;
 use crate::tool::files::Seen;
-use crate::tool::{Registry, ToolContext};
+use crate::tool::{ForkPoint, Registry, ToolContext};
 
 use dispatcher::{Dispatcher, Effect, Input, Reach, Response};
 use sink::Sink;
@@ -86,9 +86,9 @@ pub struct Run {
     pub head: SessionHead,
     /// What the user typed.
     pub typed: Arc<str>,
-    /// What the main conversation is asked: what was typed, or the skill that
-    /// it named.
-    pub prompt: Arc<str>,
+    /// What the main conversation begins with: what was typed, or what that
+    /// stands for.
+    pub opening: Opening,
     /// The main conversation's system prompt, without what every unit gets.
     pub system: String,
     /// The main conversation's model.
@@ -153,20 +153,26 @@ impl Run {
             fanout: Arc::clone(&self.fanout),
             line: line.clone(),
             depth: 0,
+            is_fork: false,
             tools: self.tools.clone(),
             policy: Arc::clone(&self.policy),
             model: Arc::clone(&self.model),
             hold: None,
             cancel: cancel.clone(),
         };
-        let unit = Unit {
+        let limits = self.fanout.limits;
+        let history = History::new(self.fanout.head(&self.system, &self.tools));
+        let mut unit = Unit {
             agent: "main".into(),
             description: Arc::default(),
             model: self.model,
-            history: History::new(self.fanout.head(&self.system, &self.tools)),
             tools: self.tools,
             policy: self.policy,
-            max_turns: self.max_turns,
+            bounds: Bounds {
+                max_turns: self.max_turns,
+                background_wait: limits.background_wait,
+                prime: limits.prime,
+            },
             context: ToolContext {
                 line: line.clone(),
                 cancel,
@@ -174,12 +180,18 @@ impl Run {
                 seen: Seen::default(),
                 skills: Arc::clone(&self.fanout.skills),
                 delegate: Arc::new(caller),
+                fork_point: Arc::new(ForkPoint::new(history.prefix().clone())),
             },
+            history,
+            forked_from: None,
         };
         let environment = &self.fanout.surroundings.environment;
-        let prompt: Arc<str> = format!("{environment}\n\n{}", self.prompt).into();
+        let opening = match self.opening {
+            Opening::Prompt(prompt) => Opening::Prompt(format!("{environment}\n\n{prompt}").into()),
+            Opening::Fork(task) => Opening::Fork(task),
+        };
         async move {
-            let running = std::panic::AssertUnwindSafe(Box::pin(unit.run(prompt)));
+            let running = std::panic::AssertUnwindSafe(Box::pin(unit.run(opening)));
             let outcome = running.catch_unwind().await.unwrap_or_else(|_| {
                 Outcome::failed(FailureKind::Panic, "the main conversation panicked")
             });

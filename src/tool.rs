@@ -6,11 +6,13 @@
 
 pub mod agent;
 pub mod arguments;
+pub mod background;
 pub mod bash;
 pub mod blocking;
 pub mod bound;
 pub mod edit;
 pub mod files;
+pub mod fork_point;
 pub mod glob;
 pub mod grep;
 pub mod read;
@@ -32,13 +34,15 @@ use serde_json::Value;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
+use crate::event::UnitId;
 use crate::guard::Searches;
 use crate::line::Line;
 use crate::message::{CallId, Output, ToolSchema};
 use crate::session::Spill;
 use crate::skill::Skills;
 
-pub use agent::{AgentCall, Known, Task};
+pub use agent::{AgentCall, FORK, Known, Task, TaskKind, Typed};
+pub use fork_point::{ForkPoint, Lead};
 pub use registry::Registry;
 
 pub use crate::guard::Effect;
@@ -93,6 +97,8 @@ pub struct ToolContext {
     pub skills: Arc<Skills>,
     /// Starts other units on this unit's behalf.
     pub delegate: Arc<dyn Delegate>,
+    /// Where forks that this unit starts now begin.
+    pub fork_point: Arc<ForkPoint>,
 }
 
 /// Where tools work; one for the whole run.
@@ -115,12 +121,26 @@ pub struct Workspace {
 /// Starts units for a tool. Declared here and implemented above, because tools
 /// need agents and agents need tools.
 pub trait Delegate: Send + Sync {
-    /// Runs what `agent` asks for and returns the one output of `call`.
+    /// Runs what `agent` asks for and returns the one output of `call`; there
+    /// is no call if the user asks.
     fn delegate<'a>(
         &'a self,
-        call: &'a CallId,
+        context: &'a ToolContext,
+        call: Option<&'a CallId>,
         agent: AgentCall,
     ) -> BoxFuture<'a, Result<Output, ToolError>>;
+
+    /// Continues the conversation of a unit that has ended with a message, in
+    /// the background. Returns the name of the unit that does.
+    fn go_on<'a>(
+        &'a self,
+        call: &'a CallId,
+        ended: UnitId,
+        message: Arc<str>,
+    ) -> BoxFuture<'a, Result<UnitId, ToolError>>;
+
+    /// Waits without keeping other units out of the pool.
+    fn lend<'a>(&'a self, wait: BoxFuture<'a, ()>) -> BoxFuture<'a, ()>;
 
     /// Returns what a call of this unit may name.
     fn known(&self) -> Known;

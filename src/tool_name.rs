@@ -4,8 +4,32 @@
 //! through here, so that a name means the same everywhere.
 
 /// Every tool there is, in the order models are told of them.
-pub const KNOWN: [&str; 9] =
-    ["Read", "Write", "Edit", "Bash", "Glob", "Grep", "TodoWrite", "Agent", "Skill"];
+pub const KNOWN: [&str; 14] = [
+    "Read",
+    "Write",
+    "Edit",
+    "Bash",
+    "Glob",
+    "Grep",
+    "TodoWrite",
+    "Agent",
+    "Skill",
+    "TaskList",
+    "TaskOutput",
+    "TaskWait",
+    "TaskStop",
+    "SendMessage",
+];
+
+/// The tools that start agents or tend them.
+const FOR_AGENTS: [&str; 6] =
+    ["Agent", "TaskList", "TaskOutput", "TaskWait", "TaskStop", "SendMessage"];
+
+/// Tells whether a tool starts agents or tends them.
+#[must_use]
+pub fn is_for_agents(name: &str) -> bool {
+    FOR_AGENTS.contains(&name)
+}
 
 /// Returns the name a tool has here: rules, skills and models written for
 /// other harnesses say `Task` for the Agent tool. Case is left as it is where

@@ -36,6 +36,26 @@ impl History {
         }
     }
 
+    /// A conversation that goes on after another one's bytes.
+    #[must_use]
+    pub fn after(prefix: Prefix) -> Self {
+        let mut history = Self::new(Arc::clone(&prefix.head));
+        for message in prefix.messages() {
+            if let Message::Model(reply) = message {
+                history.claimed.extend(reply.calls.iter().map(|call| call.id.clone()));
+            }
+        }
+        history.prefix = prefix;
+        history
+    }
+
+    /// Tells whether every call has its output, so that another message may
+    /// follow.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.missing == 0
+    }
+
     /// Folds the events of one unit's conversation, oldest first.
     ///
     /// The result is the history the unit itself had after the last of them.

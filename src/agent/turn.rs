@@ -6,9 +6,11 @@ use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
 use super::Unit;
-use crate::event::{Outcome, Piece, Replied};
-use crate::line::UnitEvent;
+use crate::event::{Outcome, Piece, PrefixShare, Replied};
+use crate::line::{Told, UnitEvent};
+use crate::message::Prefix;
 use crate::model::{Answer, Asker, Chunk, ModelError, ModelErrorKind, Request};
+use crate::tool::Lead;
 
 impl Unit {
     /// Sends the history and returns the whole answer.
@@ -18,6 +20,11 @@ impl Unit {
     /// The error is the outcome of the unit: there is no answer, or the unit
     /// was cancelled. The text streamed until then is known to the dispatcher.
     pub(super) async fn request(&mut self, turn: u32) -> Result<Replied, Outcome> {
+        let forked = self.forked_from.clone().filter(|_| turn == 1);
+        let sent = forked.as_ref().and_then(|forked| forked.point.sent());
+        if forked.is_some() {
+            self.tell_share(sent.as_ref()).await;
+        }
         let started = Instant::now();
         let request = Request {
             prefix: self.history.prefix().clone(),
@@ -26,13 +33,21 @@ impl Unit {
                 agent: Arc::clone(&self.agent),
                 description: Arc::clone(&self.description),
                 turn,
+                forked_from: forked.as_ref().filter(|_| sent.is_some()).map(|forked| forked.parent),
             },
         };
         let cancel = self.context.cancel.clone();
+        let asking = async {
+            let lead = match &forked {
+                Some(forked) => forked.point.prime(self.bounds.prime).await,
+                None => None,
+            };
+            self.stream(request, lead).await
+        };
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(Outcome::Cancelled { ran: true }),
-            answer = self.stream(request) => answer,
+            answer = asking => answer,
         };
         let Answer { mut reply, usage, stop } =
             answer.map_err(|error| Outcome::failed(error.kind.failure(), error.message))?;
@@ -46,10 +61,32 @@ impl Unit {
         })
     }
 
-    async fn stream(&self, request: Request) -> Result<Answer, ModelError> {
+    /// Says how much of the first request the parent had sent: compared on
+    /// the bytes themselves, so that what is said is what happens.
+    async fn tell_share(&self, sent: Option<&Prefix>) {
+        let body = self.model.body(self.history.prefix());
+        let sent = sent.map(|sent| self.model.body(sent)).unwrap_or_default();
+        let shared = body.iter().zip(&sent).take_while(|(ours, theirs)| ours == theirs).count();
+        let share = PrefixShare {
+            shared_bytes: shared as u64,
+            total_bytes: body.len() as u64,
+            cached_tokens: 0,
+        };
+        self.context.line.tell(Told::PrefixShared(share)).await;
+    }
+
+    async fn stream(
+        &self,
+        request: Request,
+        mut lead: Option<Lead<'_>>,
+    ) -> Result<Answer, ModelError> {
         let mut chunks = self.model.respond(request);
         while let Some(chunk) = chunks.next().await {
-            let piece = match chunk? {
+            let chunk = chunk?;
+            if let Some(lead) = lead.take() {
+                lead.warm();
+            }
+            let piece = match chunk {
                 Chunk::Text(text) => Piece::Text(text),
                 Chunk::Thinking(text) => Piece::Thinking(text),
                 Chunk::Finished(answer) => return Ok(*answer),

@@ -14,6 +14,7 @@ use super::exit::{Exit, Refusal};
 use super::start::{DefaultModel, Start};
 use super::terminal::QuietControls;
 use super::{input, signals};
+use crate::agent::Opening;
 use crate::branch::Branch;
 use crate::config::Environment;
 use crate::event::{
@@ -23,6 +24,7 @@ use crate::model::offline;
 use crate::report::Json;
 use crate::run::{self, Reporter as _, RunEnd};
 use crate::skill::{SkillError, Skills};
+use crate::tool::{FORK, Task};
 
 /// How long work on other threads may go on after the result is out.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(50);
@@ -30,6 +32,9 @@ const SHUTDOWN_GRACE: Duration = Duration::from_millis(50);
 /// Most threads for work that blocks: files and searches. A turn may ask for a
 /// hundred reads at once; the disk gains nothing from a hundred threads.
 const BLOCKING_THREADS: usize = 16;
+
+/// Most characters of a directive that name the fork it is for.
+const FORK_NAME_CAP: usize = 60;
 
 /// What the names of the threads begin with that units run on.
 pub(super) const UNIT_THREADS: &str = "units";
@@ -87,9 +92,9 @@ async fn go(start: Start, prompt: String) -> Result<(RunEnd, Option<TempDir>), R
             return Err(Refusal::new(Exit::after(signal), "stopped before it began"));
         }
     };
-    if let Some(Expanded { skill, text }) = &expanded
+    if let Typed::Skill { name, text } = &expanded
         && start.is_offline()
-        && skill == "review"
+        && name == "review"
         && !text.contains(offline::REVIEWERS)
     {
         return Err(Refusal::new(
@@ -98,8 +103,15 @@ async fn go(start: Start, prompt: String) -> Result<(RunEnd, Option<TempDir>), R
         )
         .hint("choose a model with `-m MODEL`; `tine doctor` says how to get one"));
     }
-    let expanded = expanded.map(|expanded| expanded.text);
-    let (run, scratch) = start.run(prompt, expanded, signals)?;
+    let opening = match expanded {
+        Typed::Prompt => Opening::Prompt(prompt.as_str().into()),
+        Typed::Skill { name: _, text } => Opening::Prompt(text.into()),
+        Typed::Fork { directive } => {
+            let name: String = directive.chars().take(FORK_NAME_CAP).collect();
+            Opening::Fork(Task::background_fork(&name, &directive))
+        }
+    };
+    let (run, scratch) = start.run(prompt, opening, signals)?;
     Ok((run.go().await, scratch))
 }
 
@@ -171,33 +183,39 @@ pub(super) fn show_refusal(
     }
 }
 
-/// A skill that was typed, and the prompt it makes.
-struct Expanded {
-    skill: String,
-    text: String,
+/// What was typed.
+enum Typed {
+    /// A plain prompt.
+    Prompt,
+    /// A skill's name, and the prompt it makes.
+    Skill { name: String, text: String },
+    /// `/fork` and what the fork shall do.
+    Fork { directive: String },
 }
 
-/// Turns `/name arguments` into the skill's prompt; `None` for a plain prompt.
-fn expand(
-    prompt: &str,
-    skills: &Skills,
-    spill: &Path,
-    root: &Path,
-) -> Result<Option<Expanded>, Refusal> {
+/// Finds out what a prompt of the form `/name arguments` asks for.
+fn expand(prompt: &str, skills: &Skills, spill: &Path, root: &Path) -> Result<Typed, Refusal> {
     let Some(line) = prompt.strip_prefix('/') else {
-        return Ok(None);
+        return Ok(Typed::Prompt);
     };
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let is_name = |name: &str| {
         !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_')
     };
     if !is_name(name) {
-        return Ok(None);
+        return Ok(Typed::Prompt);
+    }
+    if name == FORK {
+        return match arguments.trim() {
+            "" => Err(Refusal::new(Exit::Usage, "`/fork` needs to know what the fork shall do")
+                .hint("for example: `/fork look for other callers of this function`")),
+            directive => Ok(Typed::Fork { directive: directive.to_owned() }),
+        };
     }
     let Some(skill) = skills.find(name).filter(|skill| skill.user_invocable) else {
         // `/tmp is full` is a sentence about a directory.
         if Path::new("/").join(name).exists() {
-            return Ok(None);
+            return Ok(Typed::Prompt);
         }
         let names: Vec<String> = skills
             .iter()
@@ -208,7 +226,7 @@ fn expand(
             .hint(format!("there are: {}", names.join(", "))));
     };
     let text = skill.expand(arguments, spill, root).map_err(|error| refusal(&error))?;
-    Ok(Some(Expanded { skill: skill.name.clone(), text }))
+    Ok(Typed::Skill { name: skill.name.clone(), text })
 }
 
 fn refusal(error: &SkillError) -> Refusal {

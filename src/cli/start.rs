@@ -13,12 +13,13 @@ use super::args::{Format, RunFlags};
 use super::exit::{Exit, Refusal};
 use super::rules;
 use super::texts;
+use crate::agent::Opening;
 use crate::config::{
     self, Config, Environment, Loaded, ModelChoice, ModelChoiceError, dirs, resolve_model,
 };
 use crate::definition::Definitions;
 use crate::event::{SessionHead, SessionId};
-use crate::fanout::{Fanout, Limits, Pool, Surroundings};
+use crate::fanout::{Fanout, Limits, Parking, Pool, Surroundings};
 use crate::guard::Policy;
 use crate::model::{self, Model};
 use crate::prompt;
@@ -134,7 +135,7 @@ impl Start {
     pub(super) fn run(
         mut self,
         typed: String,
-        expanded: Option<String>,
+        opening: Opening,
         signals: mpsc::Receiver<Signal>,
     ) -> Result<(Run, Option<tempfile::TempDir>), Refusal> {
         let tools = self.tools()?;
@@ -161,7 +162,7 @@ impl Start {
             fanout: Arc::new(self.fanout()),
             head,
             typed: typed.as_str().into(),
-            prompt: expanded.unwrap_or(typed).into(),
+            opening,
             system,
             model,
             tools,
@@ -236,6 +237,8 @@ impl Start {
             max_turns: agents.max_turns,
             timeout: agents.timeout,
             max_depth: self.flags.max_subagent_depth.unwrap_or(agents.max_depth),
+            background_wait: self.config.background.wait,
+            prime: agents.prime,
         };
         let pool = Pool::new(agents.max_concurrent);
         let workspace = Workspace {
@@ -265,6 +268,7 @@ impl Start {
             limits,
             find_model: Box::new(find_model(config, environment)),
             surroundings,
+            parking: Parking::default(),
         }
     }
 

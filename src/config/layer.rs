@@ -148,6 +148,7 @@ impl Layer<'_> {
                 }
                 "models" => self.each(&setting, Self::model),
                 "agents" => self.each(&setting, Self::agents),
+                "background" => self.each(&setting, Self::background),
                 "permissions" => self.each(&setting, Self::permissions),
                 "session" => self.each(&setting, Self::session),
                 _ => self.unknown(&setting),
@@ -235,6 +236,22 @@ impl Layer<'_> {
                 if let Some(seconds) = self.number(setting, 0, u32::MAX) {
                     let timeout = Duration::from_secs(seconds.into());
                     self.layers.config.agents.timeout = (seconds > 0).then_some(timeout);
+                }
+            }
+            "prime_ms" => {
+                if let Some(most) = self.number(setting, 0, u32::MAX) {
+                    self.layers.config.agents.prime = Duration::from_millis(most.into());
+                }
+            }
+            _ => self.unknown(setting),
+        }
+    }
+
+    fn background(&mut self, setting: &Setting<'_>) {
+        match setting.name() {
+            "wait_s" => {
+                if let Some(seconds) = self.number(setting, 0, u32::MAX) {
+                    self.layers.config.background.wait = Duration::from_secs(seconds.into());
                 }
             }
             _ => self.unknown(setting),

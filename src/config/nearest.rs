@@ -3,7 +3,7 @@
 use crate::slips::distance;
 
 /// Every key there is. `NAME` stands for any name.
-pub(super) const KEYS: [&str; 15] = [
+pub(super) const KEYS: [&str; 17] = [
     "model",
     "models.NAME.base_url",
     "models.NAME.key_env",
@@ -15,6 +15,8 @@ pub(super) const KEYS: [&str; 15] = [
     "agents.max_depth",
     "agents.max_turns",
     "agents.timeout_s",
+    "agents.prime_ms",
+    "background.wait_s",
     "permissions.mode",
     "permissions.allow",
     "permissions.deny",

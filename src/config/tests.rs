@@ -81,6 +81,8 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
         &[
             "agents.max_turns=7",
             "agents.timeout_s = 90",
+            "agents.prime_ms=0",
+            "background.wait_s=5",
             "session.persist=false",
             "permissions.deny=[\"Bash(rm *)\"]",
             "models.a.max_output_tokens=2",
@@ -98,13 +100,20 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
     let expected = Config {
         model: Some("a".to_owned()),
         models: [("a".to_owned(), entry)].into(),
-        agents: Agents { max_depth: 5, max_turns: 7, timeout, ..Agents::default() },
+        agents: Agents {
+            max_depth: 5,
+            max_turns: 7,
+            timeout,
+            prime: Duration::ZERO,
+            ..Agents::default()
+        },
         permissions: Permissions {
             mode: crate::guard::Mode::Plan,
             deny: vec!["Bash(rm *)".to_owned()],
             ..Permissions::default()
         },
         session: Session { persist: false },
+        background: Background { wait: Duration::from_secs(5) },
     };
     assert_eq!(config, expected);
 }

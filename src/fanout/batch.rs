@@ -1,5 +1,5 @@
-//! One Agent call: its slots are declared at once, run as permits come, and
-//! come back together.
+//! One Agent call: its units are declared at once, run as permits come, and
+//! come back together; those in the background come back by themselves.
 
 use std::sync::Arc;
 
@@ -8,39 +8,47 @@ use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
 use super::caller::Caller;
+use super::job::Job;
 use super::pool::Ticket;
 use super::slot::{self, Slot};
 use super::text::{self, Ended};
-use crate::event::{FailureKind, Origin, Outcome, SlotPosition};
-use crate::line::{Child, Seat, Strand};
+use crate::event::{FailureKind, Outcome, SlotPosition, UnitEnd, UnitId};
+use crate::line::Seat;
 use crate::message::{CallId, Output};
-use crate::tool::{Task, ToolError};
+use crate::tool::ToolError;
 
-/// Runs the tasks of one call and returns its output.
+/// A unit that waits for its permit.
+struct Queued {
+    job: Job,
+    seat: Seat,
+    ticket: Ticket,
+}
+
+/// Runs the jobs of one call and returns its output.
 ///
 /// A slot that fails, panics or is cancelled is told in its place of the
 /// output; it never ends the batch.
 pub(super) async fn run(
     caller: &Caller,
-    call: &CallId,
-    tasks: Vec<Task>,
+    call: Option<&CallId>,
+    jobs: Vec<Job>,
     is_batch: bool,
 ) -> Result<Output, ToolError> {
-    let total = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
-    let children = (0..total).zip(&tasks).map(|(index, task)| Child {
-        description: Arc::clone(&task.description),
-        agent: Arc::clone(&task.agent),
-        slot: is_batch.then_some(SlotPosition { index, total }),
-        origin: Origin::Prompt,
-        is_background: false,
-        strand: Strand::Fresh,
-    });
-    let Some(seats) = caller.line.declare(Some(call.clone()), children.collect()).await else {
-        return Err(ToolError::Cancelled { after: std::time::Duration::ZERO });
-    };
-    let units = seats.iter().map(|seat| seat.unit).collect();
-    let ended = caller.lend_while(run_slots(caller, tasks, seats)).await;
-    caller.line.join(units).await;
+    let mut ended: Vec<Ended> = jobs.iter().map(Ended::not_yet).collect();
+    let queued = declare(caller, call, jobs, is_batch).await?;
+    let (beside, slots): (Vec<_>, Vec<_>) =
+        queued.into_iter().enumerate().partition(|(_, queued)| queued.job.is_background());
+    for (index, queued) in beside {
+        ended[index].goes_on(queued.seat.unit);
+        let caller = caller.clone();
+        // It reports its end itself.
+        tokio::spawn(async move { queue(&caller, index, queued).await });
+    }
+    if !slots.is_empty() {
+        let units: Vec<UnitId> = slots.iter().map(|(_, queued)| queued.seat.unit).collect();
+        caller.lend_while(run_slots(caller, slots, &mut ended)).await;
+        caller.line.join(units).await;
+    }
     if !is_batch {
         return Ok(text::of_single(&ended));
     }
@@ -49,19 +57,45 @@ pub(super) async fn run(
     Ok(writing.await.expect("a batch's text is put together without panics"))
 }
 
-async fn run_slots(caller: &Caller, tasks: Vec<Task>, seats: Vec<Seat>) -> Vec<Ended> {
-    let cancels: Vec<CancellationToken> = seats.iter().map(|seat| seat.cancel.clone()).collect();
-    let mut ended: Vec<Ended> = tasks.iter().map(Ended::not_yet).collect();
-    let mut running: FuturesUnordered<_> = tasks
-        .into_iter()
-        .zip(seats)
-        .enumerate()
-        .map(|(index, (task, seat))| {
-            // Drawn here, in declared order, before any slot waits.
-            let ticket = caller.fanout.pool.ticket();
-            queue(caller, index, Queued { task, seat, ticket })
-        })
-        .collect();
+/// Starts one job beside its caller and returns its name.
+pub(super) async fn start_beside(
+    caller: &Caller,
+    call: &CallId,
+    job: Job,
+) -> Result<UnitId, ToolError> {
+    let mut queued = declare(caller, Some(call), vec![job], false).await?;
+    let queued = queued.pop().expect("as many units are declared as there are jobs");
+    let unit = queued.seat.unit;
+    let caller = caller.clone();
+    tokio::spawn(async move { queue(&caller, 0, queued).await });
+    Ok(unit)
+}
+
+/// Declares units and draws their tickets, both in order and before any of
+/// them waits.
+async fn declare(
+    caller: &Caller,
+    call: Option<&CallId>,
+    jobs: Vec<Job>,
+    is_batch: bool,
+) -> Result<Vec<Queued>, ToolError> {
+    let total = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
+    let place = |index| is_batch.then_some(SlotPosition { index, total });
+    let children = (0..total).zip(&jobs).map(|(index, job)| job.child(place(index)));
+    let Some(seats) = caller.line.declare(call.cloned(), children.collect()).await else {
+        return Err(ToolError::Cancelled { after: std::time::Duration::ZERO });
+    };
+    let ticket = || caller.fanout.pool.ticket();
+    let queued = |(job, seat)| Queued { job, seat, ticket: ticket() };
+    Ok(jobs.into_iter().zip(seats).map(queued).collect())
+}
+
+async fn run_slots(caller: &Caller, slots: Vec<(usize, Queued)>, ended: &mut [Ended]) {
+    let count = ended.len();
+    let cancels: Vec<CancellationToken> =
+        slots.iter().map(|(_, queued)| queued.seat.cancel.clone()).collect();
+    let mut running: FuturesUnordered<_> =
+        slots.into_iter().map(|(index, queued)| queue(caller, index, queued)).collect();
     let mut stopped = false;
     loop {
         tokio::select! {
@@ -74,30 +108,19 @@ async fn run_slots(caller: &Caller, tasks: Vec<Task>, seats: Vec<Seat>) -> Vec<E
             }
             next = running.next() => match next {
                 Some((index, Some(end))) => {
-                    let slots = ended.len();
-                    ended[index].ends(&end, slots, &caller.fanout.workspace.spill);
+                    ended[index].ends(&end, count, &caller.fanout.workspace.spill);
                 }
                 // The run was over before the slot could report.
                 Some((_, None)) => {}
-                None => return ended,
+                None => return,
             },
         }
     }
 }
 
-struct Queued {
-    task: Task,
-    seat: Seat,
-    ticket: Ticket,
-}
-
-/// Waits for a permit and runs the slot on it.
-async fn queue(
-    caller: &Caller,
-    index: usize,
-    queued: Queued,
-) -> (usize, Option<Arc<crate::event::UnitEnd>>) {
-    let Queued { task, seat, ticket } = queued;
+/// Waits for a permit and runs the unit on it.
+async fn queue(caller: &Caller, index: usize, queued: Queued) -> (usize, Option<Arc<UnitEnd>>) {
+    let Queued { job, seat, ticket } = queued;
     let line = caller.line.of(seat.unit);
     let permit = tokio::select! {
         biased;
@@ -110,7 +133,7 @@ async fn queue(
         Some(_) | None => return (index, slot::never_ran(&line).await),
     };
     let slot =
-        Slot::new(caller, task, seat, super::Hold::new(caller.fanout.pool.clone(), ticket, permit));
+        Slot::new(caller, job, seat, super::Hold::new(caller.fanout.pool.clone(), ticket, permit));
     // On a task of its own, so that a caller that panics or is dropped leaves
     // no slot without its end.
     match tokio::spawn(slot.run()).await {

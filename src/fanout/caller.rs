@@ -5,15 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use super::job::Job;
 use super::pool::{Permit, Pool, Ticket};
 use super::{Fanout, batch};
+use crate::event::UnitId;
 use crate::guard::Policy;
 use crate::line::Line;
 use crate::message::{CallId, Output};
 use crate::model::Model;
-use crate::tool::{AgentCall, Delegate, Known, Registry, ToolError};
+use crate::tool::{AgentCall, Delegate, Known, Registry, ToolContext, ToolError};
 
 /// Starts children for one unit.
+#[derive(Clone)]
 pub struct Caller {
     /// What all units share.
     pub fanout: Arc<Fanout>,
@@ -21,6 +24,9 @@ pub struct Caller {
     pub line: Line,
     /// The unit's depth; 0 for the main conversation.
     pub depth: u32,
+    /// Whether the unit is a fork or was started by one. A property of the
+    /// unit, not of what is said in it: no text can set it or take it away.
+    pub is_fork: bool,
     /// The unit's tools: a child gets no others.
     pub tools: Registry,
     /// The unit's policy: a child is never more permissive.
@@ -36,29 +42,41 @@ pub struct Caller {
 impl Delegate for Caller {
     fn delegate<'a>(
         &'a self,
-        call: &'a CallId,
+        context: &'a ToolContext,
+        call: Option<&'a CallId>,
         agent: AgentCall,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            if self.depth >= self.fanout.limits.max_depth {
-                return Err(ToolError::tell(format!(
-                    "Agents nest at most {} deep (`agents.max_depth`), and this one is at the \
-                     limit. Do the work yourself.",
-                    self.fanout.limits.max_depth
-                )));
-            }
+            self.may_delegate()?;
             let (tasks, is_batch) = match agent {
-                AgentCall::Fork { description: _, prompt: _ } => {
-                    let types = self.fanout.definitions.names().join(", ");
-                    return Err(ToolError::tell(format!(
-                        "Parameter \"subagent_type\" is required. Available subagents: {types}"
-                    )));
-                }
                 AgentCall::One(task) => (vec![task], false),
                 AgentCall::Batch(tasks) => (tasks, true),
             };
-            batch::run(self, call, tasks, is_batch).await
+            batch::run(self, call, Job::all(tasks, context), is_batch).await
         })
+    }
+
+    fn go_on<'a>(
+        &'a self,
+        call: &'a CallId,
+        ended: UnitId,
+        message: Arc<str>,
+    ) -> BoxFuture<'a, Result<UnitId, ToolError>> {
+        Box::pin(async move {
+            self.may_delegate()?;
+            let parked = self.fanout.parking.get(ended).ok_or_else(|| {
+                ToolError::tell(format!(
+                    "{ended} has ended, and its conversation is not held any more. Start another \
+                     agent with all it needs to know."
+                ))
+            })?;
+            let job = Job::GoOn { ended, parked: Box::new(parked), message };
+            batch::start_beside(self, call, job).await
+        })
+    }
+
+    fn lend<'a>(&'a self, wait: BoxFuture<'a, ()>) -> BoxFuture<'a, ()> {
+        Box::pin(self.lend_while(wait))
     }
 
     fn known(&self) -> Known {
@@ -70,6 +88,22 @@ impl Delegate for Caller {
 }
 
 impl Caller {
+    /// Tells whether this unit may start others; the error is for its model.
+    fn may_delegate(&self) -> Result<(), ToolError> {
+        if self.is_fork {
+            let refusal = include_str!("../../prompts/fork-refused.md").trim_end();
+            return Err(ToolError::tell(refusal));
+        }
+        if self.depth >= self.fanout.limits.max_depth {
+            return Err(ToolError::tell(format!(
+                "Agents nest at most {} deep (`agents.max_depth`), and this one is at the limit. \
+                 Do the work yourself.",
+                self.fanout.limits.max_depth
+            )));
+        }
+        Ok(())
+    }
+
     /// Waits for children without keeping others out of the pool.
     pub(super) async fn lend_while<T>(&self, children: impl Future<Output = T>) -> T {
         match &self.hold {

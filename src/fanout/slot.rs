@@ -10,15 +10,17 @@ use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::caller::{Caller, Hold};
+use super::job::Job;
+use super::parked::Parked;
 use super::{Fanout, text};
-use crate::agent::{History, Unit};
+use crate::agent::{Bounds, History, Opening, Unit};
 use crate::definition::AgentDefinition;
 use crate::event::{FailureKind, NoticeLevel, Outcome, UnitEnd};
 use crate::guard::{Decision, Effect, Policy};
 use crate::line::{Line, Seat, Told};
 use crate::model::Model;
 use crate::tool::files::Seen;
-use crate::tool::{Registry, Task, ToolContext, Workspace, regular};
+use crate::tool::{ForkPoint, Registry, Task, ToolContext, Typed, Workspace, regular};
 
 /// How long a unit that ran past its time may take to end by itself before it
 /// is dropped where it stands.
@@ -32,9 +34,10 @@ const READ_CAP: u64 = 16 * 1024 * 1024;
 pub(super) struct Slot {
     fanout: Arc<Fanout>,
     line: Line,
-    task: Task,
+    job: Job,
     seat: Seat,
     depth: u32,
+    is_fork: bool,
     tools: Registry,
     policy: Arc<Policy>,
     caller_model: Arc<dyn Model>,
@@ -42,11 +45,12 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(caller: &Caller, task: Task, seat: Seat, hold: Hold) -> Self {
+    pub(super) fn new(caller: &Caller, job: Job, seat: Seat, hold: Hold) -> Self {
         Self {
             fanout: Arc::clone(&caller.fanout),
             line: caller.line.of(seat.unit),
-            task,
+            is_fork: caller.is_fork || job.is_fork(),
+            job,
             seat,
             depth: caller.depth + 1,
             tools: caller.tools.clone(),
@@ -59,22 +63,29 @@ impl Slot {
     /// Runs the slot and reports its end.
     pub(super) async fn run(self) -> Option<Arc<UnitEnd>> {
         let stop = self.seat.cancel.child_token();
-        let timeout = self.task.timeout.or(self.fanout.limits.timeout);
+        let timeout = self.job.timeout().or(self.fanout.limits.timeout);
         // Setting up is inside, so that its panic is this slot's, too.
-        let running = async { Ok(self.set_up(&stop).await?.run(self.prompt().await).await) };
+        let running = async {
+            let mut unit = self.set_up(&stop).await?;
+            let outcome = unit.run(Opening::Prompt(self.prompt().await)).await;
+            Ok((outcome, Parked::of(&unit)))
+        };
         let caught = AssertUnwindSafe(Box::pin(running)).catch_unwind();
-        let outcome = match within(timeout, &stop, caught).await {
-            Some(Ok(Ok::<Outcome, Outcome>(outcome) | Err(outcome))) => outcome,
-            Some(Err(panic)) => Outcome::failed(FailureKind::Panic, panic_message(&*panic)),
+        let (outcome, parked) = match within(timeout, &stop, caught).await {
+            Some(Ok(Ok(ended))) => ended,
+            Some(Ok(Err(outcome))) => (outcome, None),
+            Some(Err(panic)) => (Outcome::failed(FailureKind::Panic, panic_message(&*panic)), None),
             None => {
                 let limit = timeout.unwrap_or_default().as_secs_f64();
-                Outcome::failed(
-                    FailureKind::Timeout,
-                    format!("ran past its time limit of {limit} s"),
-                )
+                let message = format!("ran past its time limit of {limit} s");
+                (Outcome::failed(FailureKind::Timeout, message), None)
             }
         };
         let output_file = self.keep_whole(&outcome).await;
+        // Before its end is known: whoever hears of it may send a message.
+        if let Some(parked) = parked.filter(|_| self.job.is_background()) {
+            self.fanout.parking.keep(self.seat.unit, parked);
+        }
         let end = self.line.ended(outcome, output_file).await;
         // Only now: a slot that starts on this permit must ask to start after
         // the dispatcher has been told that this one ended.
@@ -92,50 +103,87 @@ impl Slot {
 
     /// Builds the unit. The error is the slot's outcome.
     async fn set_up(&self, stop: &CancellationToken) -> Result<Unit, Outcome> {
-        let fail = |message: String| Outcome::failed(FailureKind::Setup, message);
-        let definition = self
-            .fanout
-            .definitions
-            .find(&self.task.agent)
-            .ok_or_else(|| fail(format!("agent definition `{}` is gone", self.task.agent)))?;
-        let model = self.model(definition).await.map_err(fail)?;
-        let tools = self.tools(definition);
+        let Made { model, tools, history, seen, max_turns } = match &self.job {
+            Job::Typed { task, typed } => self.make_typed(task, typed).await?,
+            Job::Fork { task, from, seen } => Made {
+                model: Arc::clone(&self.caller_model),
+                tools: self.tools.clone(),
+                history: History::after(from.point.base().clone()),
+                seen: seen.for_fork(),
+                max_turns: task.max_turns,
+            },
+            Job::GoOn { ended: _, parked, message: _ } => Made {
+                model: Arc::clone(&parked.model),
+                tools: parked.tools.clone(),
+                history: History::after(parked.conversation.clone()),
+                seen: parked.seen.for_fork(),
+                max_turns: None,
+            },
+        };
+        let limits = self.fanout.limits;
         let caller = Caller {
             fanout: Arc::clone(&self.fanout),
             line: self.line.clone(),
             depth: self.depth,
+            is_fork: self.is_fork,
             tools: tools.clone(),
             policy: Arc::clone(&self.policy),
             model: Arc::clone(&model),
             hold: Some(Arc::clone(&self.hold)),
             cancel: stop.clone(),
         };
-        let history = History::new(self.fanout.head(&definition.prompt, &tools));
-        let max_turns = self.task.max_turns.or(definition.max_turns);
         Ok(Unit {
-            agent: Arc::clone(&self.task.agent),
-            description: Arc::clone(&self.task.description),
+            agent: self.job.agent(),
+            description: Arc::clone(self.job.description()),
             model,
             tools,
             policy: Arc::clone(&self.policy),
-            max_turns: Some(max_turns.unwrap_or(self.fanout.limits.max_turns)),
+            bounds: Bounds {
+                max_turns: Some(max_turns.unwrap_or(limits.max_turns)),
+                background_wait: limits.background_wait,
+                prime: limits.prime,
+            },
             context: ToolContext {
                 line: self.line.clone(),
                 cancel: stop.clone(),
                 workspace: Arc::clone(&self.fanout.workspace),
-                seen: Seen::default(),
+                seen,
                 skills: Arc::clone(&self.fanout.skills),
                 delegate: Arc::new(caller),
+                fork_point: Arc::new(ForkPoint::new(history.prefix().clone())),
             },
             history,
+            forked_from: match &self.job {
+                Job::Fork { from, .. } => Some(from.clone()),
+                Job::Typed { .. } | Job::GoOn { .. } => None,
+            },
         })
+    }
+
+    async fn make_typed(&self, task: &Task, typed: &Typed) -> Result<Made, Outcome> {
+        let fail = |message: String| Outcome::failed(FailureKind::Setup, message);
+        let Typed { agent, model, tools } = typed;
+        let definition = self
+            .fanout
+            .definitions
+            .find(agent)
+            .ok_or_else(|| fail(format!("agent definition `{agent}` is gone")))?;
+        let model = self.model(model.as_deref(), definition).await.map_err(fail)?;
+        let tools = self.tools(tools.as_deref(), definition);
+        let history = History::new(self.fanout.head(&definition.prompt, &tools));
+        let max_turns = task.max_turns.or(definition.max_turns);
+        Ok(Made { model, tools, history, seen: Seen::default(), max_turns })
     }
 
     /// Returns the model that the task asks for, else the definition's, else the
     /// caller's. A definition may come from people who use other models; then
     /// the caller's does its work.
-    async fn model(&self, definition: &AgentDefinition) -> Result<Arc<dyn Model>, String> {
-        if let Some(name) = self.task.model.as_deref() {
+    async fn model(
+        &self,
+        asked_for: Option<&str>,
+        definition: &AgentDefinition,
+    ) -> Result<Arc<dyn Model>, String> {
+        if let Some(name) = asked_for {
             return (self.fanout.find_model)(name);
         }
         let Some(name) = definition.model.as_deref() else {
@@ -158,32 +206,54 @@ impl Slot {
     }
 
     /// Returns the tools that the caller has, the definition allows and the
-    /// task asks for. At the depth limit there is no Agent tool to call.
-    fn tools(&self, definition: &AgentDefinition) -> Registry {
+    /// task asks for. At the depth limit there are no tools to start or tend
+    /// agents with.
+    fn tools(&self, asked_for: Option<&[String]>, definition: &AgentDefinition) -> Registry {
         let lists = |list: &[String], name: &str| {
             list.iter()
                 .any(|listed| crate::tool::registry::canonical(listed).eq_ignore_ascii_case(name))
         };
         self.tools.filtered(|name| {
             definition.tools.as_deref().is_none_or(|tools| lists(tools, name))
-                && self.task.tools.as_deref().is_none_or(|tools| lists(tools, name))
+                && asked_for.is_none_or(|tools| lists(tools, name))
                 && !lists(&definition.disallowed_tools, name)
-                && (name != "Agent" || self.depth < self.fanout.limits.max_depth)
+                && (!crate::tool_name::is_for_agents(name)
+                    || self.depth < self.fanout.limits.max_depth)
         })
     }
 
-    /// Returns the unit's first message: the facts of the moment, then the
-    /// task with the files it names put in. Read only now, so that queued
-    /// slots hold no copies, and on a thread that may block.
+    /// Returns the unit's first message: for a conversation of its own the
+    /// facts of the moment, then the task with the files it names put in. Read
+    /// only now, so that queued slots hold no copies, and on a thread that may
+    /// block.
     async fn prompt(&self) -> Arc<str> {
         let (workspace, policy) = (Arc::clone(&self.fanout.workspace), Arc::clone(&self.policy));
-        let task = Arc::clone(&self.task.prompt);
+        let task = match &self.job {
+            Job::Typed { task, .. } | Job::Fork { task, .. } => Arc::clone(&task.prompt),
+            Job::GoOn { message, .. } => Arc::clone(message),
+        };
         let attaching = tokio::task::spawn_blocking(move || {
             crate::prompt::attach(&task, |path| attached(&workspace, &policy, path))
         });
         let task = attaching.await.expect("a prompt is put together without panics");
-        format!("{}\n\n{task}", self.fanout.surroundings.environment).into()
+        match &self.job {
+            Job::Typed { .. } => {
+                format!("{}\n\n{task}", self.fanout.surroundings.environment).into()
+            }
+            Job::Fork { .. } => crate::prompt::directive(&task).into(),
+            Job::GoOn { .. } => task.into(),
+        }
     }
+}
+
+/// What is different from one kind of unit to another.
+struct Made {
+    model: Arc<dyn Model>,
+    tools: Registry,
+    history: History,
+    seen: Seen,
+    /// What the task or the definition asks for.
+    max_turns: Option<u32>,
 }
 
 /// Reads a file that a prompt names, as far as this unit may read it.

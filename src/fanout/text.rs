@@ -8,10 +8,11 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::job::Job;
 use crate::event::{Outcome, UnitEnd, UnitId, UnitState, batch_state};
 use crate::message::Output;
 use crate::session::{Spill, SpillFile};
-use crate::tool::{AGENT_OUTPUT_CAP, Task};
+use crate::tool::AGENT_OUTPUT_CAP;
 
 /// Least characters a slot's text gets. With less, a text says nothing, and
 /// the slot is only counted.
@@ -38,13 +39,21 @@ pub(super) struct Ended {
 
 impl Ended {
     /// A slot of which nothing is known yet.
-    pub(super) fn not_yet(task: &Task) -> Self {
+    pub(super) fn not_yet(job: &Job) -> Self {
         Self {
-            description: Arc::clone(&task.description),
-            agent: Arc::clone(&task.agent),
+            description: Arc::clone(job.description()),
+            agent: job.agent(),
             state: UnitState::Skipped,
             text: "[never started]".to_owned(),
         }
+    }
+
+    /// Takes note that it runs beside its caller from now on.
+    pub(super) fn goes_on(&mut self, unit: UnitId) {
+        self.state = UnitState::Running;
+        self.text = include_str!("../../prompts/background.md")
+            .trim_end()
+            .replace("{unit}", &unit.to_string());
     }
 
     /// Takes note of the slot's end. `slots` is how many there are.
@@ -75,7 +84,7 @@ pub(super) fn of_batch(slots: &[Ended], spill: &Spill) -> Output {
     } else {
         of_many(slots, spill)
     };
-    let is_error = !slots.iter().any(|slot| slot.state == UnitState::Completed);
+    let is_error = !slots.iter().any(is_well);
     Output { text, is_error }
 }
 
@@ -84,7 +93,13 @@ pub(super) fn of_single(slots: &[Ended]) -> Output {
     let Some(slot) = slots.first() else {
         return Output::error("nothing was run");
     };
-    Output { text: slot.text.clone(), is_error: slot.state != UnitState::Completed }
+    Output { text: slot.text.clone(), is_error: !is_well(slot) }
+}
+
+/// Tells whether nothing has gone wrong with a slot: it has its answer, or it
+/// goes on beside its caller.
+fn is_well(slot: &Ended) -> bool {
+    matches!(slot.state, UnitState::Completed | UnitState::Running)
 }
 
 /// Keeps a text in a file if it may not fit its share.

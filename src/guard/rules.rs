@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(
             refused.to_string(),
             "`Shell(rm *)` names no tool; there are Read, Write, Edit, Bash, Glob, Grep, \
-             TodoWrite, Agent, Skill"
+             TodoWrite, Agent, Skill, TaskList, TaskOutput, TaskWait, TaskStop, SendMessage"
         );
         assert!("WebFetch(domain:example.com)".parse::<Rule>().is_err());
         assert!("mcp__server__tool".parse::<Rule>().is_ok());

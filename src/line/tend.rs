@@ -76,7 +76,10 @@ pub enum Wait {
 pub enum News {
     /// A message for its conversation.
     Message(Arc<str>),
-    /// Nothing happened that it should know.
+    /// Nothing happened yet that it should know, but units that it started in
+    /// the background are out. Never said to a unit that waits.
+    NotYet,
+    /// Nothing happened that it should know, and nothing will.
     Nothing,
 }
 

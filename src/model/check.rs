@@ -27,8 +27,22 @@ pub const LONG_OUTPUTS: [&str; 2] = ["Agent", "Skill"];
 pub const OUTPUT_SLACK: usize = 2_000;
 
 /// The registry's order of tools. Others may stand anywhere.
-pub const TOOL_ORDER: [&str; 9] =
-    ["Read", "Write", "Edit", "Bash", "Glob", "Grep", "TodoWrite", "Agent", "Skill"];
+pub const TOOL_ORDER: [&str; 14] = [
+    "Read",
+    "Write",
+    "Edit",
+    "Bash",
+    "Glob",
+    "Grep",
+    "TodoWrite",
+    "Agent",
+    "Skill",
+    "TaskList",
+    "TaskOutput",
+    "TaskWait",
+    "TaskStop",
+    "SendMessage",
+];
 
 /// Bytes shown on each side of the place where two bodies part.
 const CONTEXT: usize = 60;
@@ -83,6 +97,12 @@ pub enum Violation {
         tool: String,
         /// The one it should precede.
         before: String,
+    },
+    /// A fork's first body does not start with one of its parent's.
+    #[error("the fork does not go on from any request of `{parent}`")]
+    Forked {
+        /// The unit it was forked from.
+        parent: String,
     },
     /// A body does not start with the one before.
     #[error("byte {at} differs from the request before: `{earlier}` became `{later}`")]

@@ -67,7 +67,7 @@ impl Model for Offline {
 }
 
 fn answer(request: &Request) -> Result<Reply, ModelError> {
-    let Asker { unit, agent, description, turn: _ } = &request.asker;
+    let Asker { unit, agent, description, .. } = &request.asker;
     let talk = Talk::of(&request.prefix, *unit);
     if *unit == UnitId::MAIN {
         return Ok(match (reviewers(talk.prompt), talk.outputs.first()) {

@@ -226,6 +226,10 @@ impl Model for OpenAi {
         &self.name
     }
 
+    fn body(&self, prefix: &Prefix) -> Vec<u8> {
+        self.body(prefix)
+    }
+
     fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>> {
         // The library reads a response as fast as it comes, whether or not
         // anyone takes it. So a task of its own takes and counts it: what can

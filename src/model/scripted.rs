@@ -128,6 +128,10 @@ impl Model for Scripted {
         &self.name
     }
 
+    fn body(&self, prefix: &Prefix) -> Vec<u8> {
+        body(&self.options, prefix)
+    }
+
     fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>> {
         let steps = self.steps(&request).unwrap_or_else(|error| [Step::Fail(error)].into());
         stream::unfold(steps, play).boxed()
@@ -260,7 +264,7 @@ fn request_text(prefix: &Prefix) -> String {
 }
 
 fn refuse(asker: &Asker, reason: &str) -> ModelError {
-    let Asker { unit, agent: _, description, turn } = asker;
+    let Asker { unit, description, turn, .. } = asker;
     let of = if description.is_empty() { String::new() } else { format!(" (`{description}`)") };
     let message = format!("scripted: {unit}{of}, turn {turn}: {reason}");
     ModelError::new(ModelErrorKind::Request, message)
@@ -278,12 +282,18 @@ mod tests {
     }
 
     fn asker(turn: u32) -> Asker {
-        Asker { unit: UnitId::MAIN, agent: "main".into(), description: "".into(), turn }
+        Asker {
+            unit: UnitId::MAIN,
+            agent: "main".into(),
+            description: "".into(),
+            turn,
+            forked_from: None,
+        }
     }
 
     fn child(description: &str, agent: &str) -> Asker {
         let (agent, description) = (agent.into(), description.into());
-        Asker { unit: UnitId(2), agent, description, turn: 1 }
+        Asker { unit: UnitId(2), agent, description, turn: 1, forked_from: None }
     }
 
     fn prefix(prompt: &str) -> Prefix {

@@ -25,20 +25,28 @@ const NEITHER_SHAPE: &str = "Parameters missing: provide tasks[] (batch form) or
 pub const BATCH_CAP: usize = 100_000;
 
 /// The parameters of a task, in the order in which the model is told of them.
-const TASK_PARAMETERS: [&str; 7] =
-    ["description", "prompt", "subagent_type", "model", "max_turns", "timeout_s", "tools"];
+const TASK_PARAMETERS: [&str; 8] = [
+    "description",
+    "prompt",
+    "subagent_type",
+    "model",
+    "max_turns",
+    "timeout_s",
+    "tools",
+    "run_in_background",
+];
+
+/// What a fork has from its parent: with another one its request would begin
+/// with other bytes.
+const PARENTS_PARAMETERS: [&str; 3] = ["model", "effort", "tools"];
+
+/// What a fork is called where other agents have their definition's name.
+pub const FORK: &str = "fork";
 
 /// A parsed Agent call. A value of this type is always runnable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentCall {
-    /// No `subagent_type`: the caller wants its own conversation continued.
-    Fork {
-        /// What it is for, in a few words.
-        description: Arc<str>,
-        /// What the continuation shall do.
-        prompt: Arc<str>,
-    },
-    /// One agent.
+    /// One agent; a fork if no type was named.
     One(Task),
     /// At least one slot.
     Batch(Vec<Task>),
@@ -51,16 +59,58 @@ pub struct Task {
     pub description: Arc<str>,
     /// The whole task.
     pub prompt: Arc<str>,
-    /// The agent definition it follows, by its own name.
-    pub agent: Arc<str>,
-    /// The model to use instead of the definition's.
-    pub model: Option<Arc<str>>,
+    /// What does it.
+    pub kind: TaskKind,
     /// Most turns, instead of the definition's or the configured number.
     pub max_turns: Option<u32>,
     /// Most time from its start, instead of the configured one.
     pub timeout: Option<Duration>,
+    /// Whether the caller goes on while it runs.
+    pub is_background: bool,
+}
+
+/// What does a task.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TaskKind {
+    /// A fork: it continues the caller's conversation from the same bytes.
+    Fork,
+    /// An agent with a conversation of its own.
+    Typed(Arc<Typed>),
+}
+
+/// An agent with a conversation of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Typed {
+    /// The agent definition it follows, by its own name.
+    pub agent: Arc<str>,
+    /// The model to use instead of the definition's.
+    pub model: Option<Arc<str>>,
     /// The only tools it gets, of those its definition allows.
     pub tools: Option<Vec<String>>,
+}
+
+impl Task {
+    /// A fork that runs while its caller goes on.
+    #[must_use]
+    pub fn background_fork(description: &str, directive: &str) -> Self {
+        Self {
+            description: description.into(),
+            prompt: directive.into(),
+            kind: TaskKind::Fork,
+            max_turns: None,
+            timeout: None,
+            is_background: true,
+        }
+    }
+
+    /// Returns what does it, by name.
+    #[must_use]
+    pub fn agent(&self) -> Arc<str> {
+        match &self.kind {
+            TaskKind::Fork => FORK.into(),
+            TaskKind::Typed(typed) => Arc::clone(&typed.agent),
+        }
+    }
 }
 
 /// What a call may name.
@@ -138,13 +188,11 @@ fn parse_batch(
 
 fn parse_single(fields: &Map<String, Value>, known: &Known) -> Result<AgentCall, String> {
     let (description, prompt) = parse_words(fields, "")?;
-    match optional_text(fields, "subagent_type", "")? {
-        Some(agent) => {
-            let words = TaskWords { description, prompt, agent };
-            parse_task(fields, words, "", known).map(AgentCall::One)
-        }
-        None => Ok(AgentCall::Fork { description: description.into(), prompt: prompt.into() }),
-    }
+    let agent = optional_text(fields, "subagent_type", "")?.unwrap_or(FORK);
+    let mut task = parse_task(fields, TaskWords { description, prompt, agent }, "", known)?;
+    // Nobody who waits for one fork needs it to be one.
+    task.is_background |= task.kind == TaskKind::Fork;
+    Ok(AgentCall::One(task))
 }
 
 /// The required parameters of a task.
@@ -167,11 +215,7 @@ fn parse_task(
     place: &str,
     known: &Known,
 ) -> Result<Task, String> {
-    let agent = known.agent(words.agent).ok_or_else(|| {
-        let available = known.agents.join(", ");
-        let name = short_name(words.agent);
-        format!("Subagent \"{name}\"{place} not found. Available subagents: {available}")
-    })?;
+    let kind = parse_kind(fields, words.agent, place, known)?;
     let max_turns = positive(fields, "max_turns", place)?.map(|turns| turns.ceil() as u32);
     let timeout = match positive(fields, "timeout_s", place)? {
         Some(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
@@ -179,17 +223,42 @@ fn parse_task(
         })?),
         None => None,
     };
-    let tools = parse_tools(fields, place, known)?;
+    let is_background = flag(fields, "run_in_background", place)?;
     refuse_unknown(fields, &TASK_PARAMETERS, place)?;
     Ok(Task {
         description: words.description.into(),
         prompt: words.prompt.into(),
-        agent: agent.as_str().into(),
-        model: optional_text(fields, "model", place)?.map(Into::into),
+        kind,
         max_turns,
         timeout,
-        tools,
+        is_background,
     })
+}
+
+fn parse_kind(
+    fields: &Map<String, Value>,
+    agent: &str,
+    place: &str,
+    known: &Known,
+) -> Result<TaskKind, String> {
+    if agent.eq_ignore_ascii_case(FORK) {
+        return match PARENTS_PARAMETERS.iter().find(|name| is_given(fields, name)) {
+            Some(name) => Err(format!(
+                "Parameter \"{name}\"{place} cannot be set for a fork: it continues this \
+                 conversation from the same bytes, with the same model, effort and tools. Name \
+                 another subagent_type to choose them."
+            )),
+            None => Ok(TaskKind::Fork),
+        };
+    }
+    let name = known.agent(agent).ok_or_else(|| {
+        let available = known.agents.join(", ");
+        let name = short_name(agent);
+        format!("Subagent \"{name}\"{place} not found. Available subagents: {available}")
+    })?;
+    let model = optional_text(fields, "model", place)?.map(Into::into);
+    let tools = parse_tools(fields, place, known)?;
+    Ok(TaskKind::Typed(Arc::new(Typed { agent: name.as_str().into(), model, tools })))
 }
 
 fn parse_tools(
@@ -256,14 +325,8 @@ fn positive(fields: &Map<String, Value>, name: &str, place: &str) -> Result<Opti
 /// Refuses parameters that would change what the task means and that nothing
 /// here acts on. An empty value asks for nothing, so it passes.
 fn refuse_unknown(fields: &Map<String, Value>, known: &[&str], place: &str) -> Result<(), String> {
-    for (name, value) in fields {
-        let empty = match value {
-            Value::Null => true,
-            Value::Bool(on) => !on,
-            Value::String(text) => text.is_empty(),
-            Value::Number(_) | Value::Array(_) | Value::Object(_) => false,
-        };
-        if !empty && !known.contains(&name.as_str()) {
+    for name in fields.keys() {
+        if is_given(fields, name) && !known.contains(&name.as_str()) {
             let known = known.join(", ");
             return Err(format!(
                 "Parameter \"{name}\"{place} is not known. Known parameters: {known}."
@@ -271,6 +334,31 @@ fn refuse_unknown(fields: &Map<String, Value>, known: &[&str], place: &str) -> R
         }
     }
     Ok(())
+}
+
+/// Tells whether a parameter asks for something.
+fn is_given(fields: &Map<String, Value>, name: &str) -> bool {
+    match fields.get(name) {
+        None | Some(Value::Null) => false,
+        Some(Value::Bool(on)) => *on,
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(Value::Number(_) | Value::Array(_) | Value::Object(_)) => true,
+    }
+}
+
+fn flag(fields: &Map<String, Value>, name: &str, place: &str) -> Result<bool, String> {
+    match fields.get(name) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(on)) => Ok(*on),
+        // Some models quote every scalar.
+        Some(Value::String(text)) if text.eq_ignore_ascii_case("true") => Ok(true),
+        Some(Value::String(text)) if text.is_empty() || text.eq_ignore_ascii_case("false") => {
+            Ok(false)
+        }
+        Some(Value::String(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            Err(format!("Parameter \"{name}\"{place} must be true or false."))
+        }
+    }
 }
 
 /// The tool itself; it knows the definitions only to describe them.
@@ -318,7 +406,7 @@ impl Tool for Agent {
             let parsed = AgentCall::parse(&arguments, &known).map_err(ToolError::tell)?;
             // The arguments of ten thousand tasks are megabytes.
             drop(arguments);
-            context.delegate.delegate(call, parsed).await
+            context.delegate.delegate(context, Some(call), parsed).await
         })
     }
 }
@@ -391,26 +479,65 @@ mod tests {
         check(
             &task(json!({"isolation": "worktree"})),
             "Parameter \"isolation\" in tasks[0] is not known. Known parameters: description, \
-             prompt, subagent_type, model, max_turns, timeout_s, tools.",
+             prompt, subagent_type, model, max_turns, timeout_s, tools, run_in_background.",
         );
-        assert!(AgentCall::parse(&task(json!({"run_in_background": false})), &known()).is_ok());
+        check(
+            &task(json!({"run_in_background": "perhaps"})),
+            "Parameter \"run_in_background\" in tasks[0] must be true or false.",
+        );
     }
 
     #[test]
     fn a_whole_task_is_parsed_with_the_definitions_own_names() {
         let arguments = json!({
             "description": "d", "prompt": "p", "subagent_type": "CODE-Review", "model": "m",
-            "max_turns": "3", "timeout_s": 1.5, "tools": ["read"],
+            "max_turns": "3", "timeout_s": 1.5, "tools": ["read"], "run_in_background": "true",
         });
         let task = Task {
             description: "d".into(),
             prompt: "p".into(),
-            agent: "code-review".into(),
-            model: Some("m".into()),
+            kind: TaskKind::Typed(Arc::new(Typed {
+                agent: "code-review".into(),
+                model: Some("m".into()),
+                tools: Some(vec!["Read".to_owned()]),
+            })),
             max_turns: Some(3),
             timeout: Some(Duration::from_millis(1_500)),
-            tools: Some(vec!["Read".to_owned()]),
+            is_background: true,
         };
         assert_eq!(AgentCall::parse(&arguments, &known()), Ok(AgentCall::One(task)));
+    }
+
+    #[test]
+    fn a_call_without_a_type_is_a_fork_beside_its_caller_and_a_slot_may_be_a_fork() {
+        let fork = Task::background_fork("d", "p");
+        for arguments in [
+            json!({"description": "d", "prompt": "p"}),
+            json!({"description": "d", "prompt": "p", "subagent_type": "Fork"}),
+            json!({"description": "d", "prompt": "p", "model": "", "run_in_background": false}),
+        ] {
+            assert_eq!(AgentCall::parse(&arguments, &known()), Ok(AgentCall::One(fork.clone())));
+        }
+        let slot = json!({"tasks": [{"description": "d", "prompt": "p", "subagent_type": "fork"}]});
+        let waited_for = Task { is_background: false, ..fork };
+        assert_eq!(AgentCall::parse(&slot, &known()), Ok(AgentCall::Batch(vec![waited_for])));
+    }
+
+    #[test]
+    fn what_a_fork_has_from_its_parent_cannot_be_chosen() {
+        for (name, value) in
+            [("model", json!("m")), ("effort", json!("high")), ("tools", json!(["Read"]))]
+        {
+            let mut arguments = json!({"description": "d", "prompt": "p"});
+            arguments[name] = value;
+            check(
+                &arguments,
+                &format!(
+                    "Parameter \"{name}\" cannot be set for a fork: it continues this \
+                     conversation from the same bytes, with the same model, effort and tools. \
+                     Name another subagent_type to choose them."
+                ),
+            );
+        }
     }
 }

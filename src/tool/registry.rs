@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::Tool;
 use super::agent::Agent;
+use super::background::{SendMessage, TaskList, TaskOutput, TaskStop, TaskWait};
 use super::bash::Bash;
 use super::edit::Edit;
 use super::glob::Glob;
@@ -36,7 +37,7 @@ impl Registry {
     /// Every tool there is, with an Agent tool that offers `agents` (name and
     /// purpose each).
     pub fn all<'a>(agents: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let tools: [Arc<dyn Tool>; 9] = [
+        let tools: [Arc<dyn Tool>; 14] = [
             Arc::new(Read),
             Arc::new(Write),
             Arc::new(Edit),
@@ -46,6 +47,11 @@ impl Registry {
             Arc::new(TodoWrite),
             Arc::new(Agent::new(agents)),
             Arc::new(Skill),
+            Arc::new(TaskList),
+            Arc::new(TaskOutput),
+            Arc::new(TaskWait),
+            Arc::new(TaskStop),
+            Arc::new(SendMessage),
         ];
         let register = |tool: Arc<dyn Tool>| Registered { name: tool.schema().name.into(), tool };
         Self { tools: tools.into_iter().map(register).collect() }

@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 use crate::event::UnitId;
 use crate::guard::{Mode, Policy};
 use crate::line::{FromUnit, LINE_CAP, Line};
-use crate::message::{CallId, Output};
+use crate::message::{CallId, Head, Output, Prefix};
 use crate::session::Spill;
 use crate::skill::Skills;
 
 use super::files::{Files, Seen};
-use super::{AgentCall, Delegate, Known, Tool, ToolContext, ToolError, Workspace};
+use super::{AgentCall, Delegate, ForkPoint, Known, Tool, ToolContext, ToolError, Workspace};
 
 /// Starts nothing.
 struct NoDelegate;
@@ -26,10 +26,24 @@ struct NoDelegate;
 impl Delegate for NoDelegate {
     fn delegate<'a>(
         &'a self,
-        _call: &'a CallId,
+        _context: &'a ToolContext,
+        _call: Option<&'a CallId>,
         _agent: AgentCall,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async { Err(ToolError::tell("no agents here")) })
+    }
+
+    fn go_on<'a>(
+        &'a self,
+        _call: &'a CallId,
+        _ended: UnitId,
+        _message: Arc<str>,
+    ) -> BoxFuture<'a, Result<UnitId, ToolError>> {
+        Box::pin(async { Err(ToolError::tell("no agents here")) })
+    }
+
+    fn lend<'a>(&'a self, wait: BoxFuture<'a, ()>) -> BoxFuture<'a, ()> {
+        wait
     }
 
     fn known(&self) -> Known {
@@ -134,5 +148,9 @@ fn context(
         seen: Seen::default(),
         skills: Arc::new(Skills::default()),
         delegate: Arc::new(NoDelegate),
+        fork_point: Arc::new(ForkPoint::new(Prefix::new(Arc::new(Head::new(
+            String::new(),
+            Vec::new(),
+        ))))),
     }
 }

@@ -78,11 +78,9 @@ fn names_of_agents_and_tools_match_in_any_case_and_task_is_agent() {
 #[test]
 fn a_call_that_cannot_be_run_is_told_why_and_the_run_goes_on() {
     let types = "general-purpose, explore, reviewer";
-    let no_type = format!("Parameter \"subagent_type\" is required. Available subagents: {types}");
     let unknown =
         |place: &str| format!("Subagent \"cook\"{place} not found. Available subagents: {types}");
     let rows = [
-        (json!({ "description": "d", "prompt": "p" }), no_type.as_str()),
         (
             json!({}),
             "Parameters missing: provide tasks[] (batch form) or description+prompt+subagent_type (single-task form).",

@@ -73,8 +73,7 @@ fn the_environment_names_server_key_and_model() {
     assert_eq!(request.header("authorization"), Some(&*format!("Bearer {KEY}")));
     let talk = Talk::of(&request);
     assert_eq!(talk.model(), "m");
-    let all = ["Read", "Write", "Edit", "Bash", "Glob", "Grep", "TodoWrite", "Agent", "Skill"];
-    assert_eq!(talk.tools(), all);
+    assert_eq!(talk.tools(), tine::tool_name::KNOWN);
 }
 
 #[test]

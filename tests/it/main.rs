@@ -17,6 +17,8 @@ mod cancel;
 mod doctor;
 /// Batches on paused time.
 mod fanout;
+/// Forks: the bytes they share, what they may not do, how they come back.
+mod forks;
 /// What a unit sends is what its events say.
 mod history;
 /// The documents against the binary.

@@ -40,7 +40,13 @@ fn prefix() -> Prefix {
 }
 
 fn request(prefix: &Prefix, turn: u32) -> Request {
-    let asker = Asker { unit: UnitId(3), agent: "explore".into(), description: "a".into(), turn };
+    let asker = Asker {
+        unit: UnitId(3),
+        agent: "explore".into(),
+        description: "a".into(),
+        turn,
+        forked_from: None,
+    };
     Request { prefix: prefix.clone(), asker }
 }
 

@@ -36,7 +36,7 @@ fn check(place: &Place, call: (&str, Value), text: &str, is_error: bool) {
 
 #[test]
 fn a_tool_that_is_not_there_is_answered_with_those_there_are() {
-    let tools = "Read, Write, Edit, Bash, Glob, Grep, TodoWrite, Agent, Skill";
+    let tools = tine::tool_name::KNOWN.join(", ");
     let expected = format!("Tool \"Browse\" not found. Available tools: {tools}");
     check(&Place::new(), ("Browse", json!({})), &expected, true);
 }

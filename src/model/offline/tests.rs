@@ -17,7 +17,7 @@ fn ask(agent: &str, description: &str, messages: &[Message]) -> Result<Reply, Mo
     messages.iter().for_each(|message| prefix.push(message.clone()));
     let unit = UnitId(u32::from(agent != "main"));
     let (agent, description) = (agent.into(), description.into());
-    let asker = Asker { unit, agent, description, turn: 1 };
+    let asker = Asker { unit, agent, description, turn: 1, forked_from: None };
     let stream = Offline::new().respond(Request { prefix, asker });
     let mut chunks = futures_util::future::FutureExt::now_or_never(stream.collect::<Vec<_>>())
         .expect("the answer is there at once");

@@ -23,6 +23,8 @@ pub(super) struct Memory {
     /// Units with bytes, the one that asked longest ago first.
     order: VecDeque<UnitId>,
     bytes: usize,
+    /// Length and hash of every request's stem.
+    stems: HashMap<UnitId, Vec<(usize, Hash)>>,
 }
 
 #[derive(Debug)]
@@ -41,12 +43,27 @@ impl Memory {
     ///
     /// The request does not start with the bytes of the one before.
     pub(super) fn take(&mut self, asker: &Asker, body: Vec<u8>) -> Result<(), Violation> {
+        if let Some(parent) = asker.forked_from {
+            self.check_fork(parent, &body)?;
+        }
         let last = self.forget(asker.unit).filter(|_| asker.turn > 1);
         if let Some(last) = last {
             last.check(&body)?;
         }
         self.remember(asker.unit, body);
         Ok(())
+    }
+
+    /// Checks that a fork's first request goes on from one of its parent's.
+    /// Not from the last one: the parent may have gone on meanwhile.
+    fn check_fork(&self, parent: UnitId, body: &[u8]) -> Result<(), Violation> {
+        let Some(stems) = self.stems.get(&parent) else { return Ok(()) };
+        let is_start =
+            |(length, hash): &(usize, Hash)| body.get(..*length).map(blake3::hash) == Some(*hash);
+        match stems.iter().rev().any(is_start) {
+            true => Ok(()),
+            false => Err(Violation::Forked { parent: parent.to_string() }),
+        }
     }
 
     fn forget(&mut self, unit: UnitId) -> Option<Last> {
@@ -61,6 +78,7 @@ impl Memory {
     fn remember(&mut self, unit: UnitId, body: Vec<u8>) {
         let stem = stem(&body);
         let (length, hash) = (stem.len(), blake3::hash(stem));
+        self.stems.entry(unit).or_default().push((length, hash));
         self.bytes += body.len();
         self.order.push_back(unit);
         self.last.insert(unit, Last { length, hash, body: Some(body) });
@@ -91,7 +109,8 @@ mod tests {
     use super::*;
 
     fn asker(unit: u32, turn: u32) -> Asker {
-        Asker { unit: UnitId(unit), agent: "a".into(), description: "".into(), turn }
+        let forked_from = None;
+        Asker { unit: UnitId(unit), agent: "a".into(), description: "".into(), turn, forked_from }
     }
 
     fn body(messages: &str) -> Vec<u8> {
@@ -105,6 +124,18 @@ mod tests {
         assert_eq!(memory.take(&asker(2, 1), body("2")), Ok(()));
         assert_eq!(memory.take(&asker(1, 2), body("1,3")), Ok(()));
         assert!(memory.take(&asker(2, 2), body("1,3")).is_err());
+    }
+
+    #[test]
+    fn a_fork_goes_on_from_a_request_of_its_parent() {
+        let mut memory = Memory::default();
+        let fork = |unit| Asker { forked_from: Some(UnitId(1)), ..asker(unit, 1) };
+        assert_eq!(memory.take(&asker(1, 1), body("1")), Ok(()));
+        assert_eq!(memory.take(&asker(1, 2), body("1,2")), Ok(()));
+        assert_eq!(memory.take(&fork(2), body("1,9")), Ok(()));
+        assert_eq!(memory.take(&fork(3), body("1,2,9")), Ok(()));
+        let parent = "agent-1".to_owned();
+        assert_eq!(memory.take(&fork(4), body("9")), Err(Violation::Forked { parent }));
     }
 
     #[test]

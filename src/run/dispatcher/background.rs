@@ -68,10 +68,13 @@ impl Dispatcher {
         if aside.has_news() {
             let text = self.deliver(out, unit);
             out.effects.push(Effect::Answer(Answer::News(reply, News::Message(text))));
-        } else if wait == Wait::UntilThereAre && self.out(unit) > 0 {
-            self.ledger(unit).aside().listening = Some(reply);
-        } else {
+        } else if self.out(unit) == 0 {
             out.effects.push(Effect::Answer(Answer::News(reply, News::Nothing)));
+        } else {
+            match wait {
+                Wait::No => out.effects.push(Effect::Answer(Answer::News(reply, News::NotYet))),
+                Wait::UntilThereAre => self.ledger(unit).aside().listening = Some(reply),
+            }
         }
     }
 

@@ -395,7 +395,7 @@ fn ten_thousand_units_are_declared_ended_and_joined_in_little_time() {
 fn message(mut answer: oneshot::Receiver<News>) -> String {
     match answer.try_recv().unwrap() {
         News::Message(text) => text.to_string(),
-        News::Nothing => String::new(),
+        News::Nothing | News::NotYet => String::new(),
     }
 }
 

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tine::agent::Opening;
 use tine::definition::Definitions;
 use tine::event::{Event, EventKind, InvocationEnd, SessionHead, SessionId, UnitId, UnitState};
-use tine::fanout::{Fanout, Limits, Pool, Surroundings};
+use tine::fanout::{Fanout, Limits, Parking, Pool, Surroundings};
 use tine::guard::{Mode, Policy};
 use tine::model::Model;
 use tine::model::scripted::Scripted;
@@ -33,12 +34,27 @@ pub(crate) struct Setup {
     pub(crate) signals: Vec<(Duration, Signal)>,
     /// What answers instead of a script.
     pub(crate) model: Option<Arc<dyn Model>>,
+    /// What main begins with.
+    pub(crate) opening: Opening,
+    /// How long the run waits for units in the background.
+    pub(crate) background_wait: Duration,
+    /// How long forks wait for the first of them.
+    pub(crate) prime: Duration,
 }
 
 impl Setup {
     /// A run of a script with 8 units at once and no signal.
     pub(crate) fn new(script: Value) -> Self {
-        Self { script, cap: 8, depth: 3, signals: Vec::new(), model: None }
+        Self {
+            script,
+            cap: 8,
+            depth: 3,
+            signals: Vec::new(),
+            model: None,
+            opening: Opening::Prompt("go".into()),
+            background_wait: Duration::from_secs(600),
+            prime: Duration::ZERO,
+        }
     }
 
     /// A run on a model of the test's own.
@@ -127,9 +143,16 @@ impl Setup {
             skills: Arc::new(skills),
             workspace: Arc::new(workspace),
             pool: Pool::new(NonZeroUsize::new(self.cap).expect("a cap is at least 1")),
-            limits: Limits { max_turns: 50, timeout: None, max_depth: self.depth },
+            limits: Limits {
+                max_turns: 50,
+                timeout: None,
+                max_depth: self.depth,
+                background_wait: self.background_wait,
+                prime: self.prime,
+            },
             find_model: Box::new(|name| Err(format!("model `{name}` is not configured"))),
             surroundings: Surroundings::default(),
+            parking: Parking::default(),
         };
         Run {
             fanout: Arc::new(fanout),
@@ -142,7 +165,7 @@ impl Setup {
                 forked_from: None,
             },
             typed: "go".into(),
-            prompt: "go".into(),
+            opening: self.opening.clone(),
             system: "be good".to_owned(),
             model,
             tools,

@@ -20,6 +20,20 @@ impl Talk {
         text.split_once("</environment>\n\n").map_or(text, |(_, task)| task)
     }
 
+    /// Returns what a fork was told to do; `None` if the request is no fork's.
+    pub(crate) fn directive(&self) -> Option<&str> {
+        let texts = self.messages().iter().filter_map(|message| message["content"].as_str());
+        let own = texts.rev().find(|text| text.starts_with("<fork-boilerplate>"))?;
+        let (_, directive) = own.split_once("Directive:\n\n")?;
+        directive.strip_suffix("\n</fork-boilerplate>")
+    }
+
+    /// Returns the last user message.
+    pub(crate) fn last_prompt(&self) -> &str {
+        let last = self.messages().iter().rfind(|message| message["role"] == "user");
+        last.and_then(|message| message["content"].as_str()).unwrap_or_default()
+    }
+
     /// Returns which turn the request asks for, from 1.
     pub(crate) fn turn(&self) -> usize {
         self.messages().iter().filter(|message| message["role"] == "assistant").count() + 1

@@ -1,0 +1,99 @@
+//! What a unit is started for: a task, a fork, or a message to one that has
+//! ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::parked::Parked;
+use crate::agent::Forked;
+use crate::event::{Origin, SlotPosition, UnitId};
+use crate::line::{Child, Strand};
+use crate::tool::files::Seen;
+use crate::tool::{FORK, Task, TaskKind, ToolContext, Typed};
+
+/// What a unit is started for. One that waits holds this and nothing else.
+pub(super) enum Job {
+    /// A task for an agent with a conversation of its own.
+    Typed { task: Task, typed: Arc<Typed> },
+    /// A task that continues the caller's conversation.
+    Fork {
+        task: Task,
+        from: Forked,
+        /// What the caller had seen of files when it asked.
+        seen: Arc<Seen>,
+    },
+    /// A message to a unit that has ended.
+    GoOn { ended: UnitId, parked: Box<Parked>, message: Arc<str> },
+}
+
+impl Job {
+    /// Returns the jobs of a call.
+    pub(super) fn all(tasks: Vec<Task>, context: &ToolContext) -> Vec<Self> {
+        let has_fork = tasks.iter().any(|task| task.kind == TaskKind::Fork);
+        let seen = Arc::new(if has_fork { context.seen.for_fork() } else { Seen::default() });
+        let (parent, point) = (context.line.unit(), &context.fork_point);
+        let job = |task: Task| match &task.kind {
+            TaskKind::Typed(typed) => Self::Typed { typed: Arc::clone(typed), task },
+            TaskKind::Fork => {
+                let from = Forked { parent, point: Arc::clone(point) };
+                Self::Fork { task, from, seen: Arc::clone(&seen) }
+            }
+        };
+        tasks.into_iter().map(job).collect()
+    }
+
+    /// Returns what the dispatcher is told of it.
+    pub(super) fn child(&self, slot: Option<SlotPosition>) -> Child {
+        let origin = match self {
+            Self::Typed { .. } => Origin::Prompt,
+            Self::Fork { .. } => Origin::Fork,
+            Self::GoOn { ended, .. } => Origin::Continued(*ended),
+        };
+        Child {
+            description: Arc::clone(self.description()),
+            agent: self.agent(),
+            slot,
+            origin,
+            is_background: self.is_background(),
+            strand: Strand::Fresh,
+        }
+    }
+
+    pub(super) fn description(&self) -> &Arc<str> {
+        match self {
+            Self::Typed { task, .. } | Self::Fork { task, .. } => &task.description,
+            Self::GoOn { parked, .. } => &parked.description,
+        }
+    }
+
+    pub(super) fn agent(&self) -> Arc<str> {
+        match self {
+            Self::Typed { typed, .. } => Arc::clone(&typed.agent),
+            Self::Fork { .. } => FORK.into(),
+            Self::GoOn { parked, .. } => Arc::clone(&parked.agent),
+        }
+    }
+
+    pub(super) fn is_background(&self) -> bool {
+        match self {
+            Self::Typed { task, .. } | Self::Fork { task, .. } => task.is_background,
+            Self::GoOn { .. } => true,
+        }
+    }
+
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        match self {
+            Self::Typed { task, .. } | Self::Fork { task, .. } => task.timeout,
+            Self::GoOn { .. } => None,
+        }
+    }
+
+    /// Tells whether the unit is a fork, which starts no units.
+    pub(super) fn is_fork(&self) -> bool {
+        match self {
+            Self::Typed { .. } => false,
+            Self::Fork { .. } => true,
+            Self::GoOn { parked, .. } => parked.is_fork(),
+        }
+    }
+}

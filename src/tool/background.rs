@@ -1,0 +1,113 @@
+//! The tools with which a unit tends the units it started in the background.
+//!
+//! They ask the dispatcher, which knows what each unit is doing; a unit can
+//! ask about its own background units and no others.
+
+mod look;
+mod steer;
+
+pub use look::{TaskList, TaskOutput, TaskWait};
+pub use steer::{SendMessage, TaskStop};
+
+use serde_json::Value;
+
+use super::bound::{bounded_by, short_name};
+use super::{OUTPUT_CAP, ToolContext, ToolError, arguments};
+use crate::event::{Outcome, UnitId, UnitState};
+use crate::line::{Glance, Tend};
+
+/// Most characters kept free in an output for what stands around the texts of
+/// units.
+const FRAME: usize = 300;
+
+/// Reads a parameter that names one unit.
+fn unit(name: &str, value: &Value) -> Result<UnitId, ToolError> {
+    let text = value.as_str().unwrap_or_default().trim();
+    UnitId::from_name(text)
+        .filter(|unit| *unit != UnitId::MAIN)
+        .ok_or_else(|| arguments::wrong(name, "a task id such as \"agent-3\""))
+}
+
+/// Returns what is known of one background unit of the caller.
+async fn glance(context: &ToolContext, unit: UnitId) -> Result<Glance, ToolError> {
+    let glances = glances(context, Some(unit)).await;
+    match glances.into_iter().next() {
+        Some(glance) => Ok(glance),
+        None => Err(not_yours(context, &unit.to_string()).await),
+    }
+}
+
+/// Returns what is known of the caller's background units, in declared order.
+async fn glances(context: &ToolContext, unit: Option<UnitId>) -> Vec<Glance> {
+    context.line.ask(|reply| Tend::Look { unit, reply }).await.unwrap_or_default()
+}
+
+/// Says that a unit is none of the caller's, and which are.
+async fn not_yours(context: &ToolContext, name: &str) -> ToolError {
+    let own: Vec<String> =
+        glances(context, None).await.iter().map(|glance| glance.unit.to_string()).collect();
+    let name = short_name(name);
+    ToolError::tell(match own.is_empty() {
+        true => format!("Task \"{name}\" not found. You have started nothing in the background."),
+        false => format!("Task \"{name}\" not found. Your background tasks: {}", own.join(", ")),
+    })
+}
+
+/// Says that the caller was given the whole ends of some units: then no news
+/// of them are due.
+async fn taken(context: &ToolContext, glances: &[Glance]) {
+    let units: Vec<UnitId> =
+        glances.iter().filter(|glance| glance.end.is_some()).map(|glance| glance.unit).collect();
+    if !units.is_empty() {
+        // No answer means that the run is over.
+        let _ = context.line.ask(|reply| Tend::Taken { units, reply }).await;
+    }
+}
+
+/// Returns one line on a unit: what it is, what it does, what it has done.
+fn headline(glance: &Glance) -> String {
+    let Glance { unit, description, agent, state, turns, tool_uses, .. } = glance;
+    let description = short_name(description.lines().next().unwrap_or_default());
+    let state = state.as_str();
+    format!("{unit} ({agent}) \"{description}\": {state}, {turns} turns, {tool_uses} calls")
+}
+
+/// Returns a unit's text in at most `room` characters: its answer, or what went
+/// wrong and what it has written so far.
+fn text_of(glance: &Glance, context: &ToolContext, room: usize) -> String {
+    let (reason, text) = match glance.end.as_deref() {
+        None => (None, &glance.text),
+        Some(end) => match &end.outcome {
+            Outcome::Done { text } => (None, text),
+            Outcome::Failed(failure) => (Some(&failure.message), &end.text),
+            Outcome::Cancelled { ran: _ } | Outcome::Interrupted => (None, &end.text),
+        },
+    };
+    let text = if text.trim().is_empty() { "(no text yet)" } else { text.trim_end() };
+    let whole = match reason {
+        Some(reason) => format!("{reason}\n\nPartial result:\n\n{text}"),
+        None => text.to_owned(),
+    };
+    bounded_by(room, whole, &context.workspace.spill, &glance.unit.to_string())
+}
+
+/// Puts units together, each with its share of an output.
+fn report(glances: &[Glance], context: &ToolContext) -> String {
+    let share = (OUTPUT_CAP / glances.len().max(1)).saturating_sub(FRAME);
+    let parts: Vec<String> = glances
+        .iter()
+        .map(|glance| format!("{}\n\n{}", headline(glance), text_of(glance, context, share)))
+        .collect();
+    parts.join("\n\n---\n\n")
+}
+
+fn has_ended(state: UnitState) -> bool {
+    match state {
+        UnitState::Queued | UnitState::Running => false,
+        UnitState::Completed
+        | UnitState::Failed
+        | UnitState::Cancelled
+        | UnitState::Skipped
+        | UnitState::Interrupted => true,
+    }
+}
