@@ -152,8 +152,8 @@ fn share(share: Option<PrefixShare>) -> String {
     let Some(PrefixShare { shared_bytes, total_bytes, cached_tokens }) = share else {
         return String::new();
     };
-    let cached = short_number(cached_tokens);
-    format!(", shared {shared_bytes} of {total_bytes} bytes, {cached} tokens from the cache")
+    let [shared, total, cached] = [shared_bytes, total_bytes, cached_tokens].map(short_number);
+    format!(", shared {shared} of {total} bytes, {cached} tokens from the cache")
 }
 
 /// Returns what a compaction did.
