@@ -1,19 +1,22 @@
 //! A session on disk: an append-only event log and what belongs to it.
 //!
 //! A session is a directory that holds `log.jsonl`, the lock of its one
-//! writer, and whatever files its units wrote. Everything here takes that
-//! directory, never the file in it. What the events mean is not decided here.
+//! writer, its name if it has one, and whatever files its units wrote.
+//! Everything here takes that directory, never the file in it. What the events
+//! mean is not decided here.
 
 pub mod dirs;
 mod line;
 mod list;
 mod log;
+mod name;
 mod read;
 #[cfg(test)]
 mod samples;
 mod spill;
 
-pub use list::{FindError, SessionState, SessionSummary, find, list};
+pub use list::{FindError, SessionState, SessionSummary, find, is_running, list, list_project};
 pub use log::{LogError, LogSync, Repair, SessionLog};
+pub use name::{NameError, SessionName, read_name, remove_name, write_name};
 pub use read::{Entries, Entry, read};
 pub use spill::{Spill, SpillFile};

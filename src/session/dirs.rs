@@ -20,6 +20,9 @@ pub const TORN: &str = "log.torn";
 /// Locked by the one writer; holds its process id.
 pub const LOCK: &str = "lock";
 
+/// What people call the session; not there if it has no name.
+pub const NAME: &str = "name";
+
 /// Most characters of the readable part of a project's name. File names end at
 /// 255 bytes, and a listing should still fit on a line.
 const SLUG_CAP: usize = 40;
@@ -27,6 +30,9 @@ const SLUG_CAP: usize = 40;
 /// How many of the working directory's last segments are in a project's name:
 /// enough to tell `work/api` from `play/api` at a glance.
 const SLUG_SEGMENTS: usize = 2;
+
+/// How often a directory is made anew that somebody removes meanwhile.
+const ATTEMPTS: usize = 3;
 
 /// Returns the directory of one session.
 #[must_use]
@@ -45,7 +51,15 @@ pub fn project_name(cwd: &Path) -> String {
 
 /// Makes a directory and what is missing above it, for the user alone.
 pub(super) fn create_private(directory: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let create = || DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    // A process that removes the last session of a project removes the
+    // project's directory, too, perhaps between the two steps of this call.
+    (0..ATTEMPTS)
+        .find_map(|_| match create() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            created => Some(created),
+        })
+        .unwrap_or_else(create)?;
     // It may have been there before, made with a looser mode.
     std::fs::set_permissions(directory, Permissions::from_mode(0o700))
 }

@@ -1,7 +1,7 @@
 //! The sessions on disk: which there are, and which one is meant.
 //!
-//! A listing reads the first lines and the last line of each log, so it costs
-//! the same for a long session as for a short one.
+//! A listing reads the first lines and the last line of each log and the name
+//! beside it, so it costs the same for a long session as for a short one.
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -15,7 +15,8 @@ use thiserror::Error;
 
 use super::dirs;
 use super::line::{self, Decoded};
-use super::log::{LogError, holder};
+use super::log::{LogError, holder, is_locked};
+use super::name::{SessionName, read_name};
 use super::read::{Entry, line_at, line_start, read};
 use crate::event::{Event, EventKind, UnixMillis};
 
@@ -40,6 +41,8 @@ pub struct SessionSummary {
     pub id: String,
     /// The session's directory.
     pub directory: PathBuf,
+    /// What people call it; `None` if it has no name.
+    pub name: Option<SessionName>,
     /// The working directory; empty if the log's first line is damaged.
     pub cwd: String,
     /// The model of the main conversation; empty if the first line is damaged.
@@ -69,21 +72,47 @@ pub enum SessionState {
     Interrupted,
 }
 
+impl SessionState {
+    /// Returns the name used in listings and records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Ended => "ended",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
 /// Why no session is meant.
 #[derive(Debug, Error)]
 pub enum FindError {
-    /// No id begins like that.
+    /// No id begins like that, and no session has that name.
     #[error("no session `{wanted}`\nhint: `tine sessions` lists all of them")]
     None {
         /// What was asked for.
         wanted: String,
     },
     /// Several ids do.
-    #[error("`{wanted}` could be any of {} sessions{}", .candidates.len(), candidate_lines(.candidates))]
+    #[error(
+        "`{wanted}` could be any of {} sessions{}\nhint: give more of the id",
+        .candidates.len(), candidate_lines(.candidates)
+    )]
     Ambiguous {
         /// What was asked for.
         wanted: String,
         /// The ids that begin like that, in order.
+        candidates: Vec<String>,
+    },
+    /// Several sessions have that name.
+    #[error(
+        "`{wanted}` is the name of {} sessions{}\nhint: give the id, or the beginning of it",
+        .candidates.len(), candidate_lines(.candidates)
+    )]
+    SameName {
+        /// What was asked for.
+        wanted: String,
+        /// The ids of the sessions that have the name, in order.
         candidates: Vec<String>,
     },
     /// The sessions could not be read.
@@ -100,40 +129,60 @@ pub enum FindError {
 ///
 /// If the root cannot be read.
 pub fn list(root: &Path) -> Result<Vec<SessionSummary>, LogError> {
-    let mut summaries: Vec<_> = sessions(root)?.iter().filter_map(summary).collect();
-    summaries.sort_by(|a, b| {
-        Reverse(a.last_activity).cmp(&Reverse(b.last_activity)).then_with(|| a.id.cmp(&b.id))
-    });
-    Ok(summaries)
+    Ok(summaries(sessions(root)?))
 }
 
-/// Finds the directory of the session whose id is `wanted` or alone begins
-/// with it, in any project.
+/// Lists the sessions of one working directory, as [`list`] does.
 ///
 /// # Errors
 ///
-/// If no id or more than one fits.
+/// If the project's directory cannot be read.
+pub fn list_project(root: &Path, cwd: &Path) -> Result<Vec<SessionSummary>, LogError> {
+    let project = root.join(dirs::project_name(cwd));
+    let sessions = sessions_of(&project).map_err(|error| LogError::io("read", &project, error))?;
+    Ok(summaries(sessions))
+}
+
+/// Finds the directory of the session that is meant, in any project: the one
+/// whose id is `wanted` or alone begins with it, or if no id does, the one that
+/// has it as its name. Neither goes by the case of letters.
+///
+/// # Errors
+///
+/// If no session or more than one fits.
 pub fn find(root: &Path, wanted: &str) -> Result<PathBuf, FindError> {
+    let sessions = sessions(root)?;
     let prefix = wanted.to_ascii_lowercase();
-    let mut fitting: Vec<Session> = sessions(root)?
-        .into_iter()
-        .filter(|session| {
-            !prefix.is_empty() && session.id.to_ascii_lowercase().starts_with(&prefix)
-        })
-        .collect();
+    let begins = |session: &&Session| {
+        !prefix.is_empty() && session.id.to_ascii_lowercase().starts_with(&prefix)
+    };
+    let fitting: Vec<&Session> = sessions.iter().filter(begins).collect();
     if let Some(exact) = fitting.iter().find(|session| session.id.eq_ignore_ascii_case(wanted)) {
         return Ok(exact.directory.clone());
     }
     let wanted = wanted.to_owned();
-    match fitting.len() {
-        0 => Err(FindError::None { wanted }),
-        1 => Ok(fitting.remove(0).directory),
-        _ => {
-            let mut candidates: Vec<_> = fitting.into_iter().map(|session| session.id).collect();
-            candidates.sort_unstable();
-            Err(FindError::Ambiguous { wanted, candidates })
-        }
+    match &fitting[..] {
+        [] => named(&sessions, wanted),
+        [only] => Ok(only.directory.clone()),
+        several => Err(FindError::Ambiguous { wanted, candidates: ids(several) }),
     }
+}
+
+fn named(sessions: &[Session], wanted: String) -> Result<PathBuf, FindError> {
+    let has_name =
+        |session: &&Session| read_name(&session.directory).is_some_and(|name| name.is(&wanted));
+    let fitting: Vec<&Session> = sessions.iter().filter(has_name).collect();
+    match &fitting[..] {
+        [] => Err(FindError::None { wanted }),
+        [only] => Ok(only.directory.clone()),
+        several => Err(FindError::SameName { wanted, candidates: ids(several) }),
+    }
+}
+
+fn ids(sessions: &[&Session]) -> Vec<String> {
+    let mut ids: Vec<_> = sessions.iter().map(|session| session.id.clone()).collect();
+    ids.sort_unstable();
+    ids
 }
 
 fn candidate_lines(candidates: &[String]) -> String {
@@ -144,28 +193,38 @@ fn candidate_lines(candidates: &[String]) -> String {
     if candidates.len() > CANDIDATES_CAP {
         lines.push_str("\n  …");
     }
-    lines.push_str("\nhint: give more of the id");
     lines
 }
 
-struct Session {
-    id: String,
-    directory: PathBuf,
+/// A session's directory, in which nothing was read yet.
+pub(super) struct Session {
+    pub(super) id: String,
+    pub(super) directory: PathBuf,
 }
 
-fn sessions(root: &Path) -> Result<Vec<Session>, LogError> {
-    let mut sessions = Vec::new();
-    for project in directories(root).map_err(|error| LogError::io("read", root, error))? {
-        // A project that went away or is closed to us takes nothing from the
-        // others.
-        for directory in directories(&project).unwrap_or_default() {
-            let id = directory.file_name().and_then(|name| name.to_str());
-            if let Some(id) = id.filter(|_| directory.join(dirs::LOG).is_file()) {
-                sessions.push(Session { id: id.to_owned(), directory });
-            }
-        }
-    }
-    Ok(sessions)
+/// Returns the sessions below the root of all sessions, in no order.
+pub(super) fn sessions(root: &Path) -> Result<Vec<Session>, LogError> {
+    let projects = directories(root).map_err(|error| LogError::io("read", root, error))?;
+    // A project that went away or is closed to us takes nothing from the
+    // others.
+    Ok(projects.iter().flat_map(|project| sessions_of(project).unwrap_or_default()).collect())
+}
+
+fn sessions_of(project: &Path) -> io::Result<Vec<Session>> {
+    let directories = directories(project)?.into_iter();
+    let session = |directory: PathBuf| {
+        let id = directory.file_name()?.to_str()?.to_owned();
+        directory.join(dirs::LOG).is_file().then_some(Session { id, directory })
+    };
+    Ok(directories.filter_map(session).collect())
+}
+
+fn summaries(sessions: Vec<Session>) -> Vec<SessionSummary> {
+    let mut summaries: Vec<_> = sessions.iter().filter_map(summary).collect();
+    summaries.sort_by(|a, b| {
+        Reverse(a.last_activity).cmp(&Reverse(b.last_activity)).then_with(|| a.id.cmp(&b.id))
+    });
+    summaries
 }
 
 fn directories(parent: &Path) -> io::Result<Vec<PathBuf>> {
@@ -192,6 +251,7 @@ fn summary(session: &Session) -> Option<SessionSummary> {
     let mut summary = SessionSummary {
         id: id.clone(),
         directory: directory.clone(),
+        name: read_name(directory),
         cwd: String::new(),
         model: String::new(),
         first_prompt: String::new(),
@@ -207,7 +267,7 @@ fn summary(session: &Session) -> Option<SessionSummary> {
             summary.state = SessionState::Ended;
         }
     }
-    if holder(directory).is_some_and(is_alive) {
+    if is_running(directory) {
         summary.state = SessionState::Running;
     }
     Some(summary)
@@ -250,7 +310,7 @@ fn read_head(directory: &Path, summary: &mut SessionSummary) {
 }
 
 /// Reads backwards to the last line that is an event.
-fn last_event(file: &File, size: u64) -> Option<Event> {
+pub(super) fn last_event(file: &File, size: u64) -> Option<Event> {
     let mut end = size;
     for _ in 0..TAIL_LINES {
         let start = line_start(file, end).ok()?;
@@ -286,9 +346,15 @@ fn ends_well(kind: &EventKind) -> bool {
     }
 }
 
-/// Tells whether a process of this id lives. After a crash the id may have gone
-/// to another process; then a listing calls the session running. Opening it
-/// asks the kernel's lock and is not misled.
+/// Tells whether a living process writes the session in `directory`.
+#[must_use]
+pub fn is_running(directory: &Path) -> bool {
+    // After a crash the id may have gone to another process, so the kernel has
+    // the last word. It is asked only then: the question holds the lock for a
+    // moment, and a run that opens the session just then would be refused.
+    holder(directory).is_some_and(is_alive) && is_locked(directory)
+}
+
 fn is_alive(pid: u32) -> bool {
     let Ok(pid) = i32::try_from(pid) else { return false };
     pid > 0 && !matches!(kill(Pid::from_raw(pid), None), Err(nix::errno::Errno::ESRCH))

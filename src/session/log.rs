@@ -7,11 +7,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{Flock, FlockArg, OFlag};
 use thiserror::Error;
 
 use super::dirs::{self, create_private};
@@ -287,17 +287,20 @@ fn repair(file: &mut File, directory: &Path) -> io::Result<Repair> {
 /// The session's lock. The kernel gives it back when the process ends, however
 /// it ends; the process id in the file is only for messages and listings.
 #[derive(Debug)]
-struct Lock {
+pub(super) struct Lock {
     file: Flock<File>,
 }
 
 impl Lock {
-    fn take(directory: &Path) -> Result<Self, LogError> {
+    /// Takes the lock, or says who has it.
+    pub(super) fn take(directory: &Path) -> Result<Self, LogError> {
         let path = directory.join(dirs::LOCK);
         let failed = |error| LogError::io("lock", &path, error);
         let mut options = OpenOptions::new();
         // Not truncated here: until the lock is ours, the file is its holder's.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        // Commands of a run can write here, and where a link leads is not ours.
+        options.custom_flags(OFlag::O_NOFOLLOW.bits());
         let file = options.open(&path).map_err(failed)?;
         let refused = |error: Errno| {
             if error != Errno::EWOULDBLOCK {
@@ -308,10 +311,23 @@ impl Lock {
         };
         let mut file = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             .map_err(|(_file, error)| refused(error))?;
+        // Its last holder removed the session between the two calls.
+        if file.metadata().map_err(failed)?.nlink() == 0 {
+            return Err(failed(io::ErrorKind::NotFound.into()));
+        }
         file.set_len(0).map_err(failed)?;
         file.write_all(std::process::id().to_string().as_bytes()).map_err(failed)?;
         Ok(Self { file })
     }
+}
+
+/// Tells whether somebody holds the lock of the session in `directory`.
+pub(super) fn is_locked(directory: &Path) -> bool {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
+    let Ok(file) = options.open(directory.join(dirs::LOCK)) else { return false };
+    let asked = Flock::lock(file, FlockArg::LockSharedNonblock);
+    matches!(asked, Err((_, Errno::EWOULDBLOCK)))
 }
 
 impl Drop for Lock {

@@ -1,8 +1,8 @@
 //! What listing and finding promise, over logs written by the real writer.
 
 use super::*;
-use crate::session::SessionLog;
 use crate::session::samples::{ended, event, notice, opened, started};
+use crate::session::{SessionLog, write_name};
 
 /// Writes `root/project/id` and returns the still open log.
 fn session(root: &Path, id: &str, kinds: Vec<EventKind>) -> SessionLog {
@@ -28,6 +28,7 @@ fn a_summary_says_what_the_log_says() {
     let expected = SessionSummary {
         id: "0198-a".to_owned(),
         directory,
+        name: None,
         cwd: "/home/ada/work/api".to_owned(),
         model: "offline".to_owned(),
         first_prompt: "é".repeat(PROMPT_CAP),
@@ -65,6 +66,15 @@ fn a_killed_writer_leaves_an_interrupted_session() {
     // The largest process id of Linux is 2^22, so nobody has this one.
     fs::write(root.path().join("project/killed/lock"), "4194305").unwrap();
     assert_eq!(states(root.path()), [("killed".to_owned(), SessionState::Interrupted)]);
+}
+
+#[test]
+fn a_session_is_not_running_because_some_other_process_has_its_writers_id() {
+    let root = tempfile::tempdir().unwrap();
+    drop(session(root.path(), "crashed", vec![opened(), started("hi")]));
+    let lock = root.path().join("project/crashed/lock");
+    fs::write(&lock, std::process::id().to_string()).unwrap();
+    assert_eq!(states(root.path()), [("crashed".to_owned(), SessionState::Interrupted)]);
 }
 
 #[test]
@@ -112,8 +122,48 @@ fn a_session_is_found_by_its_id_or_by_a_prefix_of_it_alone() {
         Err("`0198` could be any of 2 sessions\n  0198-a\n  0198-ab\nhint: give more of the id"
             .to_owned())
     );
-    for none in ["7", "", "../project", "98-a"] {
+    for none in ["7", "", " ", "../project", "98-a"] {
         let expected = format!("no session `{none}`\nhint: `tine sessions` lists all of them");
         assert_eq!(found(none), Err(expected));
     }
+}
+
+#[test]
+fn a_session_is_found_by_its_whole_name_where_no_id_fits() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = |id: &str| root.path().join("project").join(id);
+    for (id, name) in [
+        ("0198-a", "Große Prüfung"),
+        ("0198-b", "twice"),
+        ("0199-c", "Twice"),
+        ("0199-d", "0198-a"),
+    ] {
+        drop(session(root.path(), id, vec![opened()]));
+        write_name(&directory(id), &SessionName::parse(name).unwrap()).unwrap();
+    }
+    let found = |wanted| find(root.path(), wanted).map_err(|error| error.to_string());
+    assert_eq!(found("große prüfung"), Ok(directory("0198-a")));
+    assert_eq!(found("0198-a"), Ok(directory("0198-a")));
+    assert_eq!(
+        found("TWICE"),
+        Err("`TWICE` is the name of 2 sessions\n  0198-b\n  0199-c\n\
+             hint: give the id, or the beginning of it"
+            .to_owned())
+    );
+    assert!(found("große").is_err());
+    let named: Vec<_> = list(root.path()).unwrap().into_iter().map(|found| found.name).collect();
+    assert_eq!(named[0].as_ref().map(SessionName::as_str), Some("Große Prüfung"));
+}
+
+#[test]
+fn the_sessions_of_a_working_directory_are_listed_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let cwd = Path::new("/home/ada/work/api");
+    assert_eq!(list_project(root.path(), cwd).unwrap(), []);
+    drop(session(root.path(), "elsewhere", vec![opened()]));
+    let here = root.path().join(dirs::project_name(cwd)).join("here");
+    SessionLog::create(&here).unwrap().append(&event(1, opened())).unwrap();
+    let ids: Vec<_> =
+        list_project(root.path(), cwd).unwrap().into_iter().map(|found| found.id).collect();
+    assert_eq!(ids, ["here"]);
 }
