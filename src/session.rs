@@ -11,6 +11,7 @@ mod list;
 mod log;
 mod name;
 mod read;
+mod remove;
 #[cfg(test)]
 mod samples;
 mod spill;
@@ -19,4 +20,5 @@ pub use list::{FindError, SessionState, SessionSummary, find, is_running, list, 
 pub use log::{LogError, LogSync, Repair, SessionLog};
 pub use name::{NameError, SessionName, read_name, remove_name, write_name};
 pub use read::{Entries, Entry, read};
+pub use remove::{Expiry, expired, remove, remove_expired};
 pub use spill::{Spill, SpillFile};
