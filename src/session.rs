@@ -14,6 +14,7 @@ mod read;
 mod remove;
 #[cfg(test)]
 mod samples;
+mod search;
 mod spill;
 
 pub use list::{FindError, SessionState, SessionSummary, find, is_running, list, list_project};
@@ -21,4 +22,5 @@ pub use log::{LogError, LogSync, Repair, SessionLog};
 pub use name::{NameError, SessionName, read_name, remove_name, write_name};
 pub use read::{Entries, Entry, read};
 pub use remove::{Expiry, expired, remove, remove_expired};
+pub use search::{Words, search};
 pub use spill::{Spill, SpillFile};

@@ -55,23 +55,43 @@ pub struct Entries {
     buffer: Vec<u8>,
 }
 
+impl Entries {
+    /// Returns the line last read, without its line feed; empty if it was too
+    /// long to be kept.
+    #[must_use]
+    pub fn text(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// Reads on to the next line that may be wanted; the others are not parsed.
+    pub fn next_where(&mut self, mut may_be_wanted: impl FnMut(&[u8]) -> bool) -> Option<Entry> {
+        loop {
+            self.line += 1;
+            let line = self.line;
+            let taken = next_line(self.file.as_mut()?, &mut self.buffer, LINE_CAP);
+            if !matches!(taken, Ok(Taken::Line | Taken::TooLong)) {
+                self.file = None;
+            }
+            let bad = |why| Some(Entry::Bad { line, why });
+            match taken {
+                Ok(Taken::Line | Taken::Unterminated) => {
+                    if may_be_wanted(&self.buffer) {
+                        return Some(entry(line, &self.buffer));
+                    }
+                }
+                Ok(Taken::TooLong) => return bad(format!("longer than {LINE_CAP} bytes")),
+                Ok(Taken::Nothing) => return None,
+                Err(error) => return bad(format!("cannot be read: {error}")),
+            }
+        }
+    }
+}
+
 impl Iterator for Entries {
     type Item = Entry;
 
     fn next(&mut self) -> Option<Entry> {
-        self.line += 1;
-        let line = self.line;
-        let taken = next_line(self.file.as_mut()?, &mut self.buffer, LINE_CAP);
-        if !matches!(taken, Ok(Taken::Line | Taken::TooLong)) {
-            self.file = None;
-        }
-        let bad = |why| Some(Entry::Bad { line, why });
-        match taken {
-            Ok(Taken::Line | Taken::Unterminated) => Some(entry(line, &self.buffer)),
-            Ok(Taken::TooLong) => bad(format!("longer than {LINE_CAP} bytes")),
-            Ok(Taken::Nothing) => None,
-            Err(error) => bad(format!("cannot be read: {error}")),
-        }
+        self.next_where(|_| true)
     }
 }
 
