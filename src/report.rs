@@ -16,7 +16,9 @@ pub mod sanitise;
 mod stream;
 mod stream_json;
 mod transcript;
+mod unfinished;
 mod units;
+mod viewer;
 pub mod words;
 
 #[cfg(test)]
@@ -29,4 +31,8 @@ pub use plain::Plain;
 pub use result::{Denial, Ending, Subtype, Tally};
 pub use stream_json::{Facts, StreamJson, StreamOptions};
 pub use transcript::transcript;
+pub use unfinished::{
+    NamedUnit, OpenCall, Progress, Unfinished, Writer, unfinished, unfinished_lines,
+};
 pub use units::{Counts, LastCall, Unit, Units};
+pub use viewer::Viewer;

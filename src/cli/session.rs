@@ -45,7 +45,9 @@ fn show_text(directory: &Path) -> Result<Exit, Refusal> {
         }
     });
     let mut out = BufWriter::new(io::stdout().lock());
-    let written = transcript(events, &mut out).and_then(|()| out.flush());
+    let written =
+        transcript(events, &crate::report::Viewer::Anyone, crate::report::Writer::Gone, &mut out)
+            .and_then(|()| out.flush());
     bad.iter().for_each(super::say);
     finish(written)
 }

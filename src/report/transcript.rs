@@ -12,7 +12,9 @@ use crate::event::{
 };
 use crate::message::{Output, Reply};
 
+use super::unfinished::{Progress, Writer, unfinished_lines};
 use super::units::{Counts, Unit, Units};
+use super::viewer::Viewer;
 use super::{sanitise, words};
 
 /// Most characters of a call's arguments.
@@ -25,24 +27,34 @@ const OUTPUT_LINES: usize = 6;
 /// Most characters of each of these lines.
 const OUTPUT_COLUMNS: usize = 200;
 
-/// Writes the events of a log, oldest first, as text.
+/// Writes the events of a log, oldest first, as text: those that `viewer` sees,
+/// and below them what is unfinished, whoever sees it.
 ///
 /// # Errors
 ///
 /// Fails as soon as `out` does.
 pub fn transcript(
     events: impl Iterator<Item = impl Borrow<Event>>,
+    viewer: &Viewer,
+    writer: Writer,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut first = None;
     let mut units = Units::default();
+    let mut progress = Progress::default();
     for event in events {
         let event = event.borrow();
+        progress.take(event);
         let ended = units.take(event);
         let start = *first.get_or_insert(event.at);
-        let name = name(event.unit, &units, ended.as_ref());
-        let line = Entry { start, event, name, counts: units.counts() };
-        line.write(out)?;
+        if viewer.sees(event) {
+            let name = name(event.unit, &units, ended.as_ref());
+            let line = Entry { start, event, name, counts: units.counts() };
+            line.write(out)?;
+        }
+    }
+    for line in progress.unfinished().iter().flat_map(|left| unfinished_lines(left, writer)) {
+        writeln!(out, "{line}")?;
     }
     out.flush()
 }
@@ -206,7 +218,7 @@ mod tests {
 
     fn written(story: &Story) -> String {
         let mut out = Vec::new();
-        transcript(story.events().iter(), &mut out).unwrap();
+        transcript(story.events().iter(), &Viewer::Anyone, Writer::Gone, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -288,6 +300,24 @@ mod tests {
         300 ms  main  invocation 1 failed
                 | error: a\u{7}b
         "#);
+    }
+
+    #[test]
+    fn a_strand_is_shown_alone_and_what_is_unfinished_always() {
+        let mut story = Story::new();
+        story.invocation("go").batch("c", &["a", "b", "c"]).start(1).start(2).end(1, done("x"));
+        let shown = |viewer: &str| {
+            let (viewer, mut out) = (Viewer::parse(viewer).unwrap(), Vec::new());
+            transcript(story.events().iter(), &viewer, Writer::Gone, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_snapshot!(shown("2"), @r"
+            0 ms  main  invocation 1
+          200 ms  agent-2 (b)  queued (reviewer), slot 2 of 3
+          500 ms  agent-2 (b)  started
+        interrupted: 1 done, 1 cut off (b), 1 never started (c)
+        ");
+        assert_eq!(shown("").lines().count(), 2);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::event::{Event, EventKind, Outcome, UnitEnd, UnitHead, UnitId, UnixMil
 use crate::message::Usage;
 
 /// The tools whose calls wait for other units.
-const WAITING_TOOLS: [&str; 2] = ["Agent", "TaskWait"];
+pub(super) const WAITING_TOOLS: [&str; 2] = ["Agent", "TaskWait"];
 
 /// The units of an invocation.
 #[derive(Debug, Clone, Default)]
