@@ -8,7 +8,9 @@
 mod answer;
 mod json;
 mod lines;
+mod listing;
 mod live;
+mod markdown;
 mod plain;
 mod record;
 mod result;
@@ -26,7 +28,9 @@ mod story;
 
 pub use answer::{Stderr, Stdout, StdoutKind};
 pub use json::Json;
+pub use listing::session_record;
 pub use live::{Clock, Live, LiveOptions};
+pub use markdown::{Document, markdown};
 pub use plain::Plain;
 pub use result::{Denial, Ending, Subtype, Tally};
 pub use stream_json::{Facts, StreamJson, StreamOptions};

@@ -93,7 +93,7 @@ pub(super) fn message_id(session: &SessionId, turn: Seq) -> String {
 }
 
 /// Appends `line` and a line break to `out`.
-pub(super) fn write(line: &Line<'_>, out: &mut Vec<u8>) -> io::Result<()> {
+pub(super) fn write(line: &impl Serialize, out: &mut Vec<u8>) -> io::Result<()> {
     let mut serializer = serde_json::Serializer::with_formatter(&mut *out, Shown);
     line.serialize(&mut serializer)?;
     out.push(b'\n');

@@ -1,0 +1,225 @@
+//! What a document looks like.
+
+use insta::assert_snapshot;
+
+use super::*;
+use crate::event::SessionId;
+use crate::message::{Reply, Usage};
+use crate::report::story::{Story, call_of, done, failed};
+
+fn opened() -> EventKind {
+    EventKind::SessionOpened(SessionHead {
+        session: SessionId("0190-5".into()),
+        version: "0.1.0".into(),
+        cwd: "/repo".into(),
+        model: "m".into(),
+        mode: "default".into(),
+        forked_from: Some(SessionId("0180-1".into())),
+    })
+}
+
+fn written(story: &Story, name: Option<&str>, kind: StdoutKind) -> String {
+    let document = Document { name, viewer: Viewer::Anyone, writer: Writer::Gone, kind };
+    let mut out = Vec::new();
+    markdown(story.events().iter(), &document, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn agents_that_worked_side_by_side_stand_one_after_the_other() {
+    let mut story = Story::new();
+    story.push(0, opened()).invocation("Review *this*\nall of it");
+    story.push(0, EventKind::Prompted { text: "today\n\nReview *this*\nall of it".into() });
+    for event in &Story::batch_of_three().events()[1..] {
+        story.push(event.unit.0, event.kind.clone());
+    }
+    assert_snapshot!(written(&story, None, StdoutKind::Other), @r#"
+    # Review \*this\*
+
+    - session: `0190-5`
+    - directory: `/repo`
+    - model: `m`
+    - forked from: `0180-1`
+    - begun: `1970-01-01 00:16 UTC`
+    - tine: `0.1.0, mode default`
+
+    ## Prompt 1
+
+    > Review *this*
+    > all of it
+
+    `Agent 3 tasks`
+
+    ### agent-1: correctness (reviewer)
+
+    secret thoughts of a slot
+
+    `Read src/a.rs` took 20 ms
+
+    <details><summary>output, 1 line</summary>
+
+    ```
+    fn a() {}
+    ```
+
+    </details>
+
+    done in 3.2 s, 1.2k tokens
+
+    ### agent-2: security (reviewer)
+
+    failed: the provider said 500
+
+    ### agent-3: style (reviewer)
+
+    never started
+
+    ### main
+
+    `Agent 3 tasks` took 20 ms
+
+    <details><summary>output, 1 line</summary>
+
+    ```
+    1 of 3 completed
+    ```
+
+    </details>
+
+    All fine.
+"#);
+}
+
+#[test]
+fn a_log_that_ends_in_the_middle_says_so_at_its_end() {
+    let mut story = Story::new();
+    story.invocation("go").batch("c", &["a", "b"]).start(1);
+    story.push(1, EventKind::Prompted { text: "look".into() });
+    story.call(1, "w", "Bash", "make");
+    assert_snapshot!(written(&story, Some("nightly"), StdoutKind::Other), @r#"
+    # nightly
+
+    ## Prompt 1
+
+    > go
+
+    ### agent-1: a (reviewer)
+
+    > look
+
+    `Bash make` was cut off; what it did is unknown
+
+    ---
+
+    interrupted: 1 cut off (a), 1 never started (b)
+
+    cut off in the middle, so what they did is unknown: Bash make (a)
+"#);
+}
+
+#[test]
+fn calls_of_a_process_that_is_gone_stand_in_its_invocation() {
+    let mut story = Story::new();
+    story.invocation("one").call(0, "w", "Bash", "make").invocation("two").over(done("x"), "x");
+    let text = written(&story, None, StdoutKind::Other);
+    let cut_off =
+        "> one\n\n`Bash make` was cut off; what it did is unknown\n\n## Prompt 1\n\n> two\n\n";
+    assert!(text.ends_with(cut_off), "{text}");
+}
+
+#[test]
+fn text_of_others_does_not_break_the_document() {
+    let mut story = Story::new();
+    let thinking = "hm\n```".to_owned();
+    let text = "see\n```rust\nfn a() {}".to_owned();
+    story.invocation("go\u{1b}[2J").replied(
+        0,
+        Reply { thinking, text, calls: vec![call_of("c", "Bash", "{}")] },
+        Usage::default(),
+    );
+    story.call(0, "c", "Bash", "echo `x`\u{7}").output(
+        0,
+        "c",
+        "Bash",
+        "````\r\n\u{1b}]0;x\u{7}y\n",
+    );
+    story.denied(0, "d", "Bash", "no").output(0, "d", "Bash", "");
+    story.over(failed("a <b> \u{9b}"), "");
+    assert_snapshot!(written(&story, None, StdoutKind::Other), @r#"
+    # go\\u{1b}\[2J
+
+    ## Prompt 1
+
+    > go[2J
+
+    <details><summary>thinking</summary>
+
+    > hm
+    > ```
+
+    </details>
+
+    see
+    ```rust
+    fn a() {}
+    ```
+
+    ``Bash echo `x`\u{7}`` took 20 ms
+
+    <details><summary>output, 2 lines</summary>
+
+    `````
+    ````
+    ]0;xy
+    `````
+
+    </details>
+
+    `Bash {"command":"rm -rf /"}` was denied
+
+    error: a \<b> \\u{9b}
+"#);
+    let shown = written(&story, Some("a\u{202e}"), StdoutKind::Terminal);
+    assert!(!shown.contains(sanitise::is_hidden) && shown.contains("> go\\u{1b}[2J\n"), "{shown}");
+}
+
+#[test]
+fn a_part_that_is_too_long_to_keep_is_written_in_pieces() {
+    let mut story = Story::new();
+    story.invocation("go").batch("c", &["a", "b"]).start(1).start(2);
+    story.reply(2, "short", 1, 1);
+    story.reply(1, &"x".repeat(PART_CAP), 1, 1).reply(1, "more", 1, 1);
+    story.end(2, done("x")).end(1, done("x")).over(done("x"), "x");
+    let text = written(&story, None, StdoutKind::Other);
+    let headings: Vec<_> = text.lines().filter(|line| line.starts_with('#')).collect();
+    assert_eq!(
+        headings,
+        [
+            "# go",
+            "## Prompt 1",
+            "### agent-1: a (reviewer)",
+            "### agent-2: b (reviewer)",
+            "### agent-1: a (reviewer), continued",
+        ]
+    );
+}
+
+#[test]
+fn a_strand_is_shown_alone_and_under_the_whole_title() {
+    let mut story = Story::new();
+    story.push(0, opened());
+    for event in Story::batch_of_three().events() {
+        story.push(event.unit.0, event.kind.clone());
+    }
+    let viewer = Viewer::parse("2").unwrap();
+    let (writer, kind) = (Writer::Gone, StdoutKind::Other);
+    let document = Document { name: None, viewer, writer, kind };
+    let mut out = Vec::new();
+    markdown(story.events().iter(), &document, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let headings: Vec<_> = text.lines().filter(|line| line.starts_with('#')).collect();
+    assert_eq!(
+        headings,
+        ["# review", "## Prompt 1", "### agent-2: security (reviewer)", "### main"]
+    );
+}
