@@ -147,11 +147,14 @@ pub struct Permissions {
 pub struct Session {
     /// Whether sessions are written to disk.
     pub persist: bool,
+    /// How long after its last event a session without a name is kept; `None`
+    /// for ever.
+    pub max_age: Option<Duration>,
 }
 
 impl Default for Session {
     fn default() -> Self {
-        Self { persist: true }
+        Self { persist: true, max_age: None }
     }
 }
 

@@ -22,6 +22,9 @@ use crate::guard::{Mode, Rule};
 
 use super::{CONCURRENT_CAP, Config, ConfigError, Loaded, ModelEntry, Place, Problem};
 
+/// The seconds of a day.
+const DAY_S: u64 = 24 * 60 * 60;
+
 /// The layers so far.
 #[derive(Default)]
 pub(super) struct Layers {
@@ -310,9 +313,17 @@ impl Layer<'_> {
     }
 
     fn session(&mut self, setting: &Setting<'_>) {
-        match (setting.name(), setting.value.as_bool()) {
-            ("persist", Some(persist)) => self.layers.config.session.persist = persist,
-            ("persist", None) => self.wrong_type(setting, "`true` or `false`"),
+        match setting.name() {
+            "persist" => match setting.value.as_bool() {
+                Some(persist) => self.layers.config.session.persist = persist,
+                None => self.wrong_type(setting, "`true` or `false`"),
+            },
+            "max_age_days" => {
+                if let Some(days) = self.number(setting, 0, u32::MAX) {
+                    let age = Duration::from_secs(u64::from(days) * DAY_S);
+                    self.layers.config.session.max_age = (days > 0).then_some(age);
+                }
+            }
             _ => self.unknown(setting),
         }
     }

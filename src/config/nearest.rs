@@ -3,7 +3,7 @@
 use crate::slips::distance;
 
 /// Every key there is. `NAME` stands for any name.
-pub(super) const KEYS: [&str; 17] = [
+pub(super) const KEYS: [&str; 18] = [
     "model",
     "models.NAME.base_url",
     "models.NAME.key_env",
@@ -21,6 +21,7 @@ pub(super) const KEYS: [&str; 17] = [
     "permissions.allow",
     "permissions.deny",
     "session.persist",
+    "session.max_age_days",
 ];
 
 /// Most characters of a segment that are compared; more is no slip of the

@@ -84,6 +84,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
             "agents.prime_ms=0",
             "background.wait_s=5",
             "session.persist=false",
+            "session.max_age_days=30",
             "permissions.deny=[\"Bash(rm *)\"]",
             "models.a.max_output_tokens=2",
             "models.a.extra_body.top_p=0.5",
@@ -112,7 +113,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
             deny: vec!["Bash(rm *)".to_owned()],
             ..Permissions::default()
         },
-        session: Session { persist: false },
+        session: Session { persist: false, max_age: Some(Duration::from_secs(30 * 24 * 60 * 60)) },
         background: Background { wait: Duration::from_secs(5) },
     };
     assert_eq!(config, expected);
