@@ -13,6 +13,7 @@ mod print;
 mod review;
 mod rules;
 mod session;
+mod sessions;
 mod signals;
 mod start;
 mod terminal;
@@ -41,7 +42,7 @@ pub fn main() -> ExitCode {
         Ok(exit) => exit,
         Err(refusal) => {
             // A script has one place to look, also for what could not begin.
-            let stdout = (flags.output_format != Format::Text)
+            let stdout = (flags.output_format() != Format::Text)
                 .then(|| Box::new(io::stdout()) as Box<dyn io::Write + Send>);
             let file = flags.json_file.and_then(|path| std::fs::File::create(path).ok());
             let file = file.map(|file| Box::new(file) as Box<dyn io::Write + Send>);
@@ -80,9 +81,9 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
     }
     let runs_a_model = match &command {
         None | Some(Command::Review(_) | Command::Demo) => true,
-        Some(Command::Doctor | Command::Sessions | Command::Session { .. }) => false,
+        Some(Command::Doctor | Command::Sessions { .. } | Command::Session { .. }) => false,
     };
-    if !runs_a_model && run.output_format != Format::Text {
+    if !runs_a_model && run.output_format() != Format::Text {
         return Err(Refusal::new(Exit::Usage, "this command prints text only")
             .hint("leave `--output-format` out"));
     }
@@ -90,8 +91,10 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         Some(Command::Review(flags)) => review::run(&environment, run, &flags),
         Some(Command::Demo) => demo::run(&environment, run),
         Some(Command::Doctor) => doctor::run(&environment, &run),
-        Some(Command::Sessions) => session::list(&environment),
-        Some(Command::Session { command }) => session::look(&environment, &command),
+        Some(Command::Sessions { command, list }) => {
+            sessions::run(&environment, &run, command, &list)
+        }
+        Some(Command::Session { command }) => session::run(&environment, command),
         None => print::run(&environment, run, typed),
     }
 }

@@ -3,9 +3,14 @@
 //! Flags that other harnesses have go by the same names here, so that a script
 //! written for them runs; aliases are listed beside each.
 
+mod sessions;
+
 use std::path::PathBuf;
 
+use clap::builder::{EnumValueParser, PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use sessions::{ListFlags, SessionCommand, SessionsCommand, ShowFormat};
 
 /// A coding agent that runs many agents at once.
 #[derive(Debug, Parser)]
@@ -36,8 +41,9 @@ pub struct Arguments {
 #[derive(Debug, Args, Clone, Default)]
 pub struct RunFlags {
     /// How to print: text, one JSON object, or one JSON record a line
-    #[arg(short, long, global = true, value_name = "FORMAT", default_value = "text")]
-    pub output_format: Format,
+    #[arg(id = OUTPUT, short = 'o', long = "output-format", global = true, value_name = "FORMAT",
+        default_value = "text", value_parser = Output::formats())]
+    pub output: Output,
 
     /// The model: `offline`, `scripted:FILE`, a name from the configuration, or
     /// a model of the server that the environment names
@@ -116,6 +122,10 @@ pub struct RunFlags {
     #[arg(long, global = true, value_name = "UUID")]
     pub session_id: Option<uuid::Uuid>,
 
+    /// The new session's name, by which it is found again
+    #[arg(short, long, global = true, value_name = "NAME")]
+    pub name: Option<String>,
+
     /// Keep nothing of the session on disk
     #[arg(long, global = true)]
     pub no_session_persistence: bool,
@@ -137,6 +147,49 @@ pub struct RunFlags {
     /// What other harnesses have
     #[command(flatten)]
     pub inert: InertFlags,
+}
+
+impl RunFlags {
+    /// Returns how to print.
+    #[must_use]
+    pub fn output_format(&self) -> Format {
+        match self.output {
+            Output::Format(format) => format,
+            Output::File(_) => Format::Text,
+        }
+    }
+}
+
+/// What clap calls the value of `-o`.
+const OUTPUT: &str = "output";
+
+/// The value of `-o`: the format of a run, the file of an export.
+///
+/// clap knows a global flag by its id and takes one with the same id for the
+/// same flag. So both are one value of one type, and each place reads what it
+/// expects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// How to print.
+    Format(Format),
+    /// Where to write.
+    File(PathBuf),
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Self::Format(Format::default())
+    }
+}
+
+impl Output {
+    fn formats() -> impl TypedValueParser<Value = Self> {
+        EnumValueParser::<Format>::new().map(Self::Format)
+    }
+
+    fn files() -> impl TypedValueParser<Value = Self> {
+        PathBufValueParser::new().map(Self::File)
+    }
 }
 
 /// Flags of other harnesses that scripts and SDKs pass and that change nothing
@@ -223,8 +276,15 @@ pub enum Command {
     Demo,
     /// Check what tine needs, and say what to do about what is missing
     Doctor,
-    /// List the sessions, newest first
-    Sessions,
+    /// List the sessions, newest first, or look after them
+    Sessions {
+        /// What to do instead of listing them
+        #[command(subcommand)]
+        command: Option<SessionsCommand>,
+        /// Which to list
+        #[command(flatten)]
+        list: ListFlags,
+    },
     /// Look at one session
     Session {
         /// What to do with it
@@ -251,28 +311,6 @@ pub struct ReviewFlags {
     /// What to look for besides, in your own words
     #[arg(value_name = "WORDS")]
     pub words: Vec<String>,
-}
-
-/// What to do with a session.
-#[derive(Debug, Subcommand)]
-pub enum SessionCommand {
-    /// Print what happened in it
-    Show {
-        /// The session's id, or the beginning of it
-        id: String,
-        /// How to print it
-        #[arg(long, value_name = "FORMAT", default_value = "text")]
-        format: ShowFormat,
-    },
-}
-
-/// How a session is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ShowFormat {
-    /// For people.
-    Text,
-    /// The log's own lines.
-    Jsonl,
 }
 
 fn parse_mode(name: &str) -> Result<crate::guard::Mode, String> {

@@ -1,70 +1,219 @@
-//! `tine sessions` and `tine session show`: what happened before.
+//! `tine session`: what happened in one session, printed or written to a file.
 
-use std::io::{self, BufRead as _, BufReader, BufWriter, IsTerminal as _, Write as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, BufWriter, IsTerminal as _, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::args::{SessionCommand, ShowFormat};
+use super::args::{Output, SessionCommand, ShowFormat};
 use super::exit::{Exit, Refusal};
 use super::start;
 use crate::config::{Environment, dirs};
-use crate::event::UnixMillis;
-use crate::report::{sanitise, transcript};
-use crate::session::{self, Entry, FindError, LogError, SessionState, SessionSummary};
+use crate::event::{Event, UnixMillis};
+use crate::report::{Document, StdoutKind, Viewer, Writer, markdown, sanitise, transcript};
+use crate::session::dirs::LOG;
+use crate::session::{self, Entry, FindError, LogError, SessionName};
 
-/// Lists all sessions, newest first.
-pub(super) fn list(environment: &Environment) -> Result<Exit, Refusal> {
-    let sessions = session::list(&root(environment)?).map_err(|error| cannot_read(&error))?;
-    if sessions.is_empty() {
-        super::say(&"no sessions yet; `tine review` or `tine -p PROMPT` makes one");
-        return Ok(Exit::Done);
-    }
-    let mut out = BufWriter::new(io::stdout().lock());
-    let written = sessions.iter().try_for_each(|session| writeln!(out, "{}", line(session)));
-    finish(written.and_then(|()| out.flush()))
-}
+/// Most lines of a log that cannot be read that are named; the rest is counted.
+const BAD_CAP: usize = 10;
 
 /// Does what is asked with one session.
-pub(super) fn look(environment: &Environment, command: &SessionCommand) -> Result<Exit, Refusal> {
-    let SessionCommand::Show { id, format } = command;
-    let directory = session::find(&root(environment)?, id).map_err(|error| not_found(&error))?;
-    match format {
-        ShowFormat::Text => show_text(&directory),
-        ShowFormat::Jsonl => show_lines(&directory),
-    }
-}
-
-fn show_text(directory: &Path) -> Result<Exit, Refusal> {
-    let entries = session::read(directory).map_err(|error| cannot_read(&error))?;
-    let mut bad = Vec::new();
-    let events = entries.filter_map(|entry| match entry {
-        Entry::Event(event) => Some(event),
-        Entry::Unknown { .. } => None,
-        Entry::Bad { line, why } => {
-            bad.push(format!("warning: line {line} of the log cannot be read: {why}"));
-            None
+pub(super) fn run(environment: &Environment, command: SessionCommand) -> Result<Exit, Refusal> {
+    let find = |id: &str| session::find(&root(environment)?, id).map_err(|error| not_found(&error));
+    match command {
+        SessionCommand::Show { id, branch, format } => {
+            let viewer = branch.map_or(Ok(Viewer::Anyone), |branch| Viewer::parse(&branch));
+            let viewer = viewer.map_err(|error| {
+                Refusal::new(Exit::BadInput, error.to_string())
+                    .hint("a branch is a set of tokens, or a path such as `main.review`")
+            })?;
+            show(&Page { directory: find(&id)?, viewer, format })
         }
-    });
-    let mut out = BufWriter::new(io::stdout().lock());
-    let written =
-        transcript(events, &crate::report::Viewer::Anyone, crate::report::Writer::Gone, &mut out)
-            .and_then(|()| out.flush());
-    bad.iter().for_each(super::say);
-    finish(written)
+        SessionCommand::Export { id, output, format } => {
+            let page = Page { directory: find(&id)?, viewer: Viewer::Anyone, format };
+            match output {
+                Some(Output::File(path)) if path.as_os_str() != "-" => export(&page, &path),
+                Some(Output::File(_) | Output::Format(_)) | None => show(&page),
+            }
+        }
+    }
 }
 
-fn show_lines(directory: &Path) -> Result<Exit, Refusal> {
-    let path = directory.join("log.jsonl");
-    let mut log = std::fs::File::open(&path).map_err(|error| {
-        Refusal::new(Exit::Error, format!("cannot read `{}`: {error}", path.display()))
-    })?;
-    let mut out = io::stdout().lock();
-    if !out.is_terminal() {
-        return finish(io::copy(&mut log, &mut out).map(drop));
+/// A session, and what of it is printed in which form.
+struct Page {
+    directory: PathBuf,
+    viewer: Viewer,
+    format: ShowFormat,
+}
+
+fn show(page: &Page) -> Result<Exit, Refusal> {
+    let stdout = io::stdout().lock();
+    let kind = match stdout.is_terminal() {
+        true => StdoutKind::Terminal,
+        false => StdoutKind::Other,
+    };
+    finish(page.write(kind, &mut BufWriter::new(stdout))?)
+}
+
+/// Writes to a new file; what could not be written whole does not stay.
+fn export(page: &Page, path: &Path) -> Result<Exit, Refusal> {
+    let cannot_write = |exit: Exit, error: &io::Error| {
+        Refusal::new(exit, format!("cannot write `{}`: {error}", path.display()))
+    };
+    let mut options = OpenOptions::new();
+    let file = match options.write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let message = format!("`{}` is there already", path.display());
+            return Err(Refusal::new(Exit::BadInput, message)
+                .hint("name another file, or remove that one first"));
+        }
+        opened => opened.map_err(|error| cannot_write(Exit::BadInput, &error))?,
+    };
+    let written = page.write(StdoutKind::Other, &mut BufWriter::new(file));
+    let written =
+        written.and_then(|written| written.map_err(|error| cannot_write(Exit::Error, &error)));
+    if written.is_err() {
+        // The refusal says why; a piece of a document helps nobody.
+        let _ = std::fs::remove_file(path);
     }
-    let written = BufReader::new(log)
-        .split(b'\n')
-        .try_for_each(|line| writeln!(out, "{}", sanitise::json(&String::from_utf8_lossy(&line?))));
-    finish(written)
+    written?;
+    super::say(&format!("session {} is in `{}`", id_of(&page.directory), path.display()));
+    Ok(Exit::Done)
+}
+
+impl Page {
+    /// Writes it, and says which lines of the log could not be read. The inner
+    /// error is that of `out`.
+    fn write(&self, kind: StdoutKind, out: &mut dyn Write) -> Result<io::Result<()>, Refusal> {
+        self.check_branch()?;
+        let mut skipped = Skipped::default();
+        let written = match self.format {
+            ShowFormat::Text => {
+                let events = skipped.events(self.entries()?);
+                transcript(events, &self.viewer, self.writer(), out)
+            }
+            ShowFormat::Md => {
+                let name = session::read_name(&self.directory);
+                let name = name.as_ref().map(SessionName::as_str);
+                let (viewer, writer) = (self.viewer.clone(), self.writer());
+                let document = Document { name, viewer, writer, kind };
+                markdown(skipped.events(self.entries()?), &document, out)
+            }
+            ShowFormat::Jsonl if self.viewer == Viewer::Anyone => self.copy_log(kind, out)?,
+            ShowFormat::Jsonl => self.lines(kind, &mut skipped, out)?,
+        };
+        skipped.say();
+        Ok(written.and_then(|()| out.flush()))
+    }
+
+    fn entries(&self) -> Result<session::Entries, Refusal> {
+        session::read(&self.directory).map_err(|error| cannot_read(&error))
+    }
+
+    fn writer(&self) -> Writer {
+        if session::is_running(&self.directory) { Writer::AtWork } else { Writer::Gone }
+    }
+
+    fn check_branch(&self) -> Result<(), Refusal> {
+        let Viewer::Path(path) = &self.viewer else { return Ok(()) };
+        let events = self.entries()?.filter_map(|entry| match entry {
+            Entry::Event(event) => Some(event),
+            Entry::Unknown { .. } | Entry::Bad { .. } => None,
+        });
+        self.viewer.check(events).map_err(|others| {
+            let others: Vec<String> =
+                others.iter().map(|path| format!("`{}`", sanitise::line(path.as_str()))).collect();
+            let message = format!("there is no branch `{path}` in this session");
+            let refusal = Refusal::new(Exit::BadInput, message);
+            if others.is_empty() {
+                return refusal;
+            }
+            refusal.hint(format!("there are: {}", others.join(", ")))
+        })
+    }
+
+    /// The log as it is, also what of it cannot be read.
+    fn copy_log(&self, kind: StdoutKind, out: &mut dyn Write) -> Result<io::Result<()>, Refusal> {
+        let path = self.directory.join(LOG);
+        let mut log = File::open(&path).map_err(|error| {
+            Refusal::new(Exit::Error, format!("cannot read `{}`: {error}", path.display()))
+        })?;
+        Ok(match kind {
+            StdoutKind::Other => io::copy(&mut log, out).map(drop),
+            StdoutKind::Terminal => {
+                BufReader::new(log).split(b'\n').try_for_each(|line| write_line(&line?, kind, out))
+            }
+        })
+    }
+
+    /// The log's own lines of the events that the viewer sees.
+    fn lines(
+        &self,
+        kind: StdoutKind,
+        skipped: &mut Skipped,
+        out: &mut dyn Write,
+    ) -> Result<io::Result<()>, Refusal> {
+        let mut entries = self.entries()?;
+        while let Some(entry) = entries.next() {
+            if let Some(event) = skipped.event(entry)
+                && self.viewer.sees(&event)
+                && let Err(error) = write_line(entries.text(), kind, out)
+            {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+fn write_line(line: &[u8], kind: StdoutKind, out: &mut dyn Write) -> io::Result<()> {
+    match kind {
+        StdoutKind::Other => out.write_all(line)?,
+        StdoutKind::Terminal => {
+            out.write_all(sanitise::json(&String::from_utf8_lossy(line)).as_bytes())?;
+        }
+    }
+    out.write_all(b"\n")
+}
+
+/// Lines of a log that are no events, or none that this tine knows.
+#[derive(Default)]
+struct Skipped {
+    bad: Vec<String>,
+    more_bad: u64,
+    unknown: u64,
+}
+
+impl Skipped {
+    fn events(&mut self, entries: session::Entries) -> impl Iterator<Item = Event> {
+        entries.filter_map(|entry| self.event(entry))
+    }
+
+    fn event(&mut self, entry: Entry) -> Option<Event> {
+        match entry {
+            Entry::Event(event) => return Some(event),
+            Entry::Unknown { line: _, kind: _ } => self.unknown += 1,
+            Entry::Bad { line, why } if self.bad.len() < BAD_CAP => {
+                self.bad.push(format!("warning: line {line} of the log cannot be read: {why}"));
+            }
+            Entry::Bad { line: _, why: _ } => self.more_bad += 1,
+        }
+        None
+    }
+
+    fn say(&self) {
+        self.bad.iter().for_each(super::say);
+        if self.more_bad > 0 {
+            super::say(&format!("warning: {} more lines cannot be read", self.more_bad));
+        }
+        if self.unknown > 0 {
+            let events = if self.unknown == 1 { "event" } else { "events" };
+            super::say(&format!(
+                "note: {} {events} of a later tine left out; `--format jsonl` has all",
+                self.unknown
+            ));
+        }
+    }
 }
 
 /// A reader that has seen enough is no error.
@@ -77,34 +226,32 @@ pub(super) fn finish(written: io::Result<()>) -> Result<Exit, Refusal> {
     }
 }
 
-fn line(session: &SessionSummary) -> String {
-    let state = match session.state {
-        SessionState::Running => "running",
-        SessionState::Ended => "ended",
-        SessionState::Interrupted => "interrupted",
-    };
-    let started = local_time(session.started);
-    let prompt = sanitise::line(&session.first_prompt);
-    let cwd = sanitise::line(&session.cwd);
-    format!("{}  {started}  {state:<11}  {cwd}  {prompt}", session.id)
-}
-
 /// The day and the time of a place on the user's own clock.
-fn local_time(at: UnixMillis) -> String {
+pub(super) fn local_time(at: UnixMillis) -> String {
     let at = i64::try_from(at.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     at.map_or_else(String::new, |at| {
         at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
     })
 }
 
-fn root(environment: &Environment) -> Result<PathBuf, Refusal> {
+/// Returns the id of the session in `directory`.
+pub(super) fn id_of(directory: &Path) -> String {
+    directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+pub(super) fn root(environment: &Environment) -> Result<PathBuf, Refusal> {
     dirs::sessions_root(environment).map_err(|_| start::no_home())
 }
 
-fn not_found(error: &FindError) -> Refusal {
-    Refusal::new(Exit::BadInput, error.to_string())
+pub(super) fn not_found(error: &FindError) -> Refusal {
+    match error {
+        FindError::None { .. } | FindError::Ambiguous { .. } | FindError::SameName { .. } => {
+            Refusal::new(Exit::BadInput, error.to_string())
+        }
+        FindError::Unreadable(error) => cannot_read(error),
+    }
 }
 
-fn cannot_read(error: &LogError) -> Refusal {
+pub(super) fn cannot_read(error: &LogError) -> Refusal {
     Refusal::because(Exit::Error, error)
 }

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::args::{Format, RunFlags};
 use super::exit::{Exit, Refusal};
 use super::rules;
+use super::sessions::{age_out, parse_name};
 use super::texts;
 use crate::agent::Opening;
 use crate::config::{
@@ -28,7 +29,7 @@ use crate::report::{
 };
 use crate::run::{self, Reporter, Run, Signal};
 use crate::session::dirs::{LOG, session_directory};
-use crate::session::{SessionLog, Spill};
+use crate::session::{self, SessionLog, SessionName, Spill};
 use crate::skill::Skills;
 use crate::tool::files::Files;
 use crate::tool::{Registry, Workspace, registry};
@@ -61,6 +62,7 @@ pub(super) struct Start {
     instructions: String,
     is_repository: bool,
     session: SessionId,
+    name: Option<SessionName>,
     directory: PathBuf,
     /// Where texts go if the session is not to be kept; removed with this value.
     scratch: Option<tempfile::TempDir>,
@@ -73,6 +75,7 @@ impl Start {
         flags: RunFlags,
         default_model: DefaultModel,
     ) -> Result<Self, Refusal> {
+        let name = flags.name.as_deref().map(parse_name).transpose()?;
         let root = working_directory()?;
         let Loaded { config, warnings } = Config::load(environment, &flags.config)
             .map_err(|error| Refusal::new(Exit::BadConfig, error.to_string()))?;
@@ -116,6 +119,7 @@ impl Start {
             policy,
             instructions,
             session,
+            name,
             directory,
             scratch,
         })
@@ -143,6 +147,10 @@ impl Start {
             Some(_) => None,
             None => Some(self.create_log()?),
         };
+        self.name_session();
+        if log.is_some() {
+            age_out(&self.environment, self.config.session.max_age);
+        }
         let reporters = self.reporters(&tools)?;
         let system = self.system_prompt()?;
         self.note.iter().for_each(super::say);
@@ -184,6 +192,16 @@ impl Start {
             Refusal::because(Exit::Error, &error)
                 .hint("`--no-session-persistence` runs without a log")
         })
+    }
+
+    fn name_session(&self) {
+        let Some(name) = &self.name else { return };
+        if self.scratch.is_some() {
+            super::say(&"note: the session is not kept, and neither is its name");
+        } else if let Err(error) = session::write_name(&self.directory, name) {
+            let error = Refusal::because(Exit::Error, &error).message;
+            super::say(&format!("warning: the session has no name: {error}"));
+        }
     }
 
     fn tools(&self) -> Result<Registry, Refusal> {
@@ -274,7 +292,7 @@ impl Start {
 
     fn reporters(&self, tools: &Registry) -> Result<Vec<Box<dyn Reporter>>, Refusal> {
         let stdout = || -> Box<dyn Write + Send> { Box::new(io::stdout()) };
-        let shown: Box<dyn Reporter> = match self.flags.output_format {
+        let shown: Box<dyn Reporter> = match self.flags.output_format() {
             Format::Json => Box::new(Json::new(stdout(), self.session.clone())),
             Format::StreamJson => {
                 Box::new(StreamJson::new(stdout(), self.stream_options(), self.facts(tools)))
@@ -294,7 +312,7 @@ impl Start {
 
     /// Tells whether a live region shows the run.
     pub(super) fn is_live(&self) -> bool {
-        self.flags.output_format == Format::Text
+        self.flags.output_format() == Format::Text
             && io::stderr().is_terminal()
             && self.flags.debug.is_none()
             && !self.environment.ci

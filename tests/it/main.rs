@@ -15,12 +15,16 @@ mod ask;
 mod cancel;
 /// `tine doctor`, and what a newcomer without a model is told.
 mod doctor;
+/// Sessions as text, lines and documents: whole, one strand of them, cut off.
+mod documents;
 /// Batches on paused time.
 mod fanout;
 /// Forks: the bytes they share, what they may not do, how they come back.
 mod forks;
 /// What a unit sends is what its events say.
 mod history;
+/// Sessions that are named, looked for, deleted, and grow old.
+mod housekeeping;
 /// The documents against the binary.
 mod manual;
 /// The Chat Completions client against a real socket.

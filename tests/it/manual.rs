@@ -94,6 +94,22 @@ fn the_examples_of_the_json_page_are_what_a_run_prints() {
     assert_eq!(kinds(&shown), kinds(&real));
 }
 
+#[test]
+fn the_example_of_a_listing_is_what_a_listing_prints() {
+    let place = Place::new();
+    place.tine(["-p", "go", "-m", "offline", "-n", "retry logic"]).run().exits(0);
+    let listed = place.tine(["sessions", "--json"]).run().exits(0).stdout;
+    let (_, example) = JSON_PAGE.rsplit_once("```jsonl\n").expect("the page has the example");
+    let (example, _) = example.split_once("```").expect("the example has an end");
+    // The order of the fields, too.
+    let keys = |line: &str| -> Vec<String> {
+        let fields = line.split(",\"").map(|field| field.split("\":").next().unwrap_or_default());
+        fields.map(|name| name.trim_start_matches("{\"").to_owned()).collect()
+    };
+    assert_eq!(shapes(&listed), shapes(example));
+    assert_eq!(keys(&listed), keys(example));
+}
+
 /// Returns the words of a text that look like long flags.
 fn flags(text: &str) -> BTreeSet<&str> {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
@@ -105,8 +121,19 @@ fn flags(text: &str) -> BTreeSet<&str> {
 
 #[test]
 fn the_readme_names_every_flag_and_no_other() {
-    let help = ["--help", "review --help", "session show --help"]
-        .map(|arguments| tine(&arguments.split(' ').collect::<Vec<_>>()))
+    let commands = [
+        "",
+        "review ",
+        "sessions list ",
+        "sessions search ",
+        "sessions rename ",
+        "sessions delete ",
+        "sessions prune ",
+        "session show ",
+        "session export ",
+    ];
+    let help = commands
+        .map(|command| tine(&format!("{command}--help").split(' ').collect::<Vec<_>>()))
         .join("\n");
     let mut real = flags(&help);
     real.extend(OTHER_FLAGS);

@@ -1,0 +1,104 @@
+//! The commands that look after sessions, as they are typed.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::{OUTPUT, Output};
+
+/// What to do with the sessions on disk.
+#[derive(Debug, Subcommand)]
+pub enum SessionsCommand {
+    /// List them, newest first, as `tine sessions` does
+    List(ListFlags),
+    /// Find those in which all the words occur: in the name, the id, what was
+    /// typed, or an answer of the main conversation
+    Search {
+        /// What to look for, in any case; words in quotes as they stand
+        #[arg(required = true, value_name = "WORDS")]
+        words: Vec<String>,
+        /// Which to look through
+        #[command(flatten)]
+        list: ListFlags,
+    },
+    /// Give one another name; an empty one takes its name away
+    Rename {
+        /// The session's id, the beginning of it, or its name
+        id: String,
+        /// The new name
+        name: String,
+    },
+    /// Delete them and what belongs to them
+    Delete {
+        /// The sessions' ids, the beginnings of them, or names
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+    /// Delete those that are old, do not run and have no name
+    Prune {
+        /// Older than so many days; `session.max_age_days` without it
+        #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
+        older_than: Option<u32>,
+        /// Only say which
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// Which sessions to list, and how.
+#[derive(Debug, Args, Clone, PartialEq, Eq, Default)]
+pub struct ListFlags {
+    /// Those of every directory, as without a flag
+    #[arg(long, conflicts_with = "here")]
+    pub all: bool,
+
+    /// Only those of the working directory
+    #[arg(long)]
+    pub here: bool,
+
+    /// Only the newest so many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: Option<u32>,
+
+    /// One JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to do with one session.
+#[derive(Debug, Subcommand)]
+pub enum SessionCommand {
+    /// Print what happened in it
+    Show {
+        /// The session's id, the beginning of it, or its name
+        id: String,
+        /// Only what this strand sees: a path such as `main.review`, or tokens
+        /// such as `1-3,5`
+        #[arg(long, value_name = "PATH|TOKENS", allow_hyphen_values = true)]
+        branch: Option<String>,
+        /// How to print it
+        #[arg(long, value_name = "FORMAT", default_value = "text")]
+        format: ShowFormat,
+    },
+    /// Write it into a document of its own
+    Export {
+        /// The session's id, the beginning of it, or its name
+        id: String,
+        /// Where to, `-` for standard output; a file that is there is kept
+        #[arg(id = OUTPUT, short = 'o', long = "output", value_name = "FILE",
+            value_parser = Output::files())]
+        output: Option<Output>,
+        /// How to write it
+        #[arg(long, value_name = "FORMAT", default_value = "md")]
+        format: ShowFormat,
+    },
+}
+
+/// How a session is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ShowFormat {
+    /// Lines for people.
+    Text,
+    /// The log's own lines.
+    Jsonl,
+    /// A Markdown document.
+    Md,
+}
