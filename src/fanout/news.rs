@@ -49,7 +49,11 @@ fn sent(message: &str) -> String {
 /// `None` for a unit that has not ended.
 fn notification(glance: &Glance, is_whole: bool) -> Option<String> {
     let end = glance.end.as_ref()?;
-    let answer = if is_whole { answer(end) } else { "(left out: use TaskOutput)".to_owned() };
+    let mut answer = if is_whole { answer(end) } else { "(left out: use TaskOutput)".to_owned() };
+    if glance.unread > 0 {
+        write!(answer, "\n\n{} of your messages came too late for it.", glance.unread)
+            .expect("a string takes any text");
+    }
     // The answer last: it may hold any text, the names of places too.
     let text = include_str!("../../prompts/notification.md")
         .trim_end()
@@ -122,6 +126,7 @@ mod tests {
             turns: 2,
             tool_uses: 3,
             end: Some(Arc::new(end)),
+            unread: 0,
         }
     }
 

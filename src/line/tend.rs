@@ -111,4 +111,6 @@ pub struct Glance {
     pub tool_uses: u32,
     /// Its end, once there is one.
     pub end: Option<Arc<UnitEnd>>,
+    /// Messages to it that it has not read. Once it has ended it never will.
+    pub unread: usize,
 }

@@ -157,6 +157,11 @@ impl Ledger {
         self.aside.iter().flat_map(|aside| aside.children.iter().copied())
     }
 
+    /// Returns how many messages it has not been given.
+    pub(super) fn unread(&self) -> usize {
+        self.aside.as_ref().map_or(0, |aside| aside.inbox.len())
+    }
+
     /// Returns the state it is in.
     pub(super) fn state(&self) -> UnitState {
         match self.standing {

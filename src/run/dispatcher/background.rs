@@ -195,6 +195,7 @@ impl Dispatcher {
             turns: ledger.turns,
             tool_uses: ledger.tool_uses,
             end: ledger.final_end.clone(),
+            unread: ledger.unread(),
         })
     }
 }

@@ -481,6 +481,16 @@ fn a_message_reaches_a_unit_at_its_next_turn_and_never_one_that_has_ended() {
 }
 
 #[test]
+fn a_message_that_came_too_late_is_told_with_the_end() {
+    let mut bench = Bench::new();
+    let fork = bench.fork(UnitId::MAIN, &["a"])[0].unit;
+    assert_eq!(bench.send(UnitId::MAIN, fork, "look there"), Some(UnitState::Running));
+    bench.end(fork, done("x"));
+    let answer = bench.news(UnitId::MAIN, Wait::No);
+    assert!(message(answer).contains("1 of your messages came too late for it."));
+}
+
+#[test]
 fn one_waits_for_any_or_for_all_of_several_units() {
     let mut bench = Bench::new();
     let seats = bench.fork(UnitId::MAIN, &["a", "b"]);
