@@ -327,17 +327,38 @@ impl Shared {
         self.most_open.fetch_max(open, Ordering::Relaxed);
         let reaction = (self.react)(&request);
         if self.keep == Keep::All {
-            if request.path.contains("/chat/completions")
-                && let Err(violation) = check::check(&request.body)
-            {
-                let text = format!("request {}: {violation}", request.sequence);
-                self.violations.lock().expect("as above").push(text);
+            let mut requests = self.requests.lock().expect("as above");
+            if request.path.contains("/chat/completions") {
+                let checked = check::check(&request.body).map_err(|error| error.to_string());
+                let checked = checked.and_then(|()| check_fork(&request, &requests));
+                if let Err(violation) = checked {
+                    let text = format!("request {}: {violation}", request.sequence);
+                    self.violations.lock().expect("as above").push(text);
+                }
             }
-            self.requests.lock().expect("as above").push(request);
+            requests.push(request);
         }
         // Last, so that whoever waits for the count finds the request kept.
         self.count.send_modify(|count| *count += 1);
         reaction
+    }
+}
+
+/// Checks that a fork begins with the bytes of a request that came before,
+/// unless there was nothing before its directive.
+fn check_fork(request: &RecordedRequest, earlier: &[RecordedRequest]) -> Result<(), String> {
+    /// How many messages a fork of an empty conversation has: the system
+    /// prompt and its directive.
+    const EMPTY: usize = 2;
+    let is_fork =
+        String::from_utf8_lossy(&request.body).contains("<fork-boilerplate>\\nYou are a fork");
+    let is_empty =
+        || request.json()["messages"].as_array().is_some_and(|messages| messages.len() == EMPTY);
+    let goes_on =
+        |before: &RecordedRequest| check::check_continues(&before.body, &request.body).is_ok();
+    match is_fork && !is_empty() && !earlier.iter().any(goes_on) {
+        true => Err("the fork goes on from no request before it".to_owned()),
+        false => Ok(()),
     }
 }
 
