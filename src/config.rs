@@ -13,6 +13,7 @@ mod instructions;
 mod layer;
 mod model;
 mod nearest;
+mod share;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -30,6 +31,7 @@ pub use error::{ConfigError, Place, Problem};
 pub use instructions::{INSTRUCTIONS_CAP, instructions};
 pub(crate) use model::is_loopback;
 pub use model::{KeySource, ModelChoice, ModelChoiceError, ServerModel, resolve_model};
+pub use share::WindowShare;
 
 /// Most bytes of a configuration file. One that people write is a few hundred
 /// lines; a larger one is some other file.
@@ -70,6 +72,9 @@ pub struct ModelEntry {
     pub model: Option<String>,
     /// Most tokens of one answer; `None` leaves it to the server.
     pub max_output_tokens: Option<u32>,
+    /// Most tokens of a request and its answer together; `None` if that is not
+    /// known.
+    pub context_window: Option<u32>,
     /// Sent with every request.
     pub headers: Headers,
     /// Added to every request's body.
@@ -142,7 +147,7 @@ pub struct Permissions {
     pub deny: Vec<String>,
 }
 
-/// What is kept of a session, `[session]`.
+/// What is kept of a session and of its conversations, `[session]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     /// Whether sessions are written to disk.
@@ -150,11 +155,14 @@ pub struct Session {
     /// How long after its last event a session without a name is kept; `None`
     /// for ever.
     pub max_age: Option<Duration>,
+    /// At how much of its model's context window a conversation is compacted;
+    /// `None` for never.
+    pub compact_at: Option<WindowShare>,
 }
 
 impl Default for Session {
     fn default() -> Self {
-        Self { persist: true, max_age: None }
+        Self { persist: true, max_age: None, compact_at: Some(WindowShare::default()) }
     }
 }
 

@@ -20,7 +20,7 @@ use flag::{flag_value, key_segments, nested};
 
 use crate::guard::{Mode, Rule};
 
-use super::{CONCURRENT_CAP, Config, ConfigError, Loaded, ModelEntry, Place, Problem};
+use super::{CONCURRENT_CAP, Config, ConfigError, Loaded, ModelEntry, Place, Problem, WindowShare};
 
 /// The seconds of a day.
 const DAY_S: u64 = 24 * 60 * 60;
@@ -187,6 +187,10 @@ impl Layer<'_> {
                 let most = self.number(setting, 1, u32::MAX);
                 self.set_model(setting, most, |entry, most| entry.max_output_tokens = Some(most));
             }
+            "context_window" => {
+                let window = self.number(setting, 1, u32::MAX);
+                self.set_model(setting, window, |entry, size| entry.context_window = Some(size));
+            }
             "headers" => self.each(setting, |layer, header| {
                 let value = layer.header(header);
                 let name = header.name().to_owned();
@@ -324,8 +328,25 @@ impl Layer<'_> {
                     self.layers.config.session.max_age = (days > 0).then_some(age);
                 }
             }
+            "compact_at" => {
+                if let Some(share) = self.share_or_never(setting) {
+                    self.layers.config.session.compact_at = share;
+                }
+            }
             _ => self.unknown(setting),
         }
+    }
+
+    /// A share of a context window; 0 is never.
+    fn share_or_never(&mut self, setting: &Setting<'_>) -> Option<Option<WindowShare>> {
+        let number = self.fraction(setting)?;
+        let share = WindowShare::new(number);
+        if share.is_none() && number != 0.0 {
+            let (least, most) = (WindowShare::LEAST, WindowShare::MOST);
+            self.bad(setting, format!("it must be from {least} to {most}, or 0 for never"));
+            return None;
+        }
+        Some(share)
     }
 
     fn each(&mut self, setting: &Setting<'_>, set: fn(&mut Self, &Setting<'_>)) {

@@ -45,6 +45,9 @@ pub struct ServerModel {
     pub key_source: KeySource,
     /// Most tokens of one answer; `None` leaves it to the server.
     pub max_output_tokens: Option<u32>,
+    /// Most tokens of a request and its answer together; `None` if that is not
+    /// known.
+    pub context_window: Option<u32>,
     /// Sent with every request.
     pub headers: Headers,
     /// Added to every request's body.
@@ -182,6 +185,7 @@ fn configured(
         key: key.cloned(),
         key_source,
         max_output_tokens: entry.max_output_tokens,
+        context_window: entry.context_window,
         headers: entry.headers.clone(),
         extra_body: entry.extra_body.clone(),
     })))
@@ -212,6 +216,7 @@ fn by_environment(name: &str, environment: &Environment) -> Result<ModelChoice, 
         key,
         key_source,
         max_output_tokens: None,
+        context_window: None,
         headers: Headers::default(),
         extra_body: Map::new(),
     })))
@@ -417,6 +422,7 @@ mod tests {
         let mut full = entry("https://box/v1", Some("Q_KEY"));
         full.model = Some("qwen-3".to_owned());
         full.max_output_tokens = Some(7);
+        full.context_window = Some(9);
         full.headers.0.insert("X-Team".to_owned(), "secret-team".to_owned());
         full.extra_body.insert("top_k".to_owned(), 5.into());
         let environment = Environment::from_variables([("Q_KEY", "secret-key")]);
@@ -424,8 +430,9 @@ mod tests {
         let debug = format!("{choice:?}");
         assert!(debug.contains("X-Team") && !debug.contains("secret-"), "{debug}");
         let ModelChoice::Server(server) = choice else { panic!("{debug}") };
-        let ServerModel { model, max_output_tokens, headers, extra_body, .. } = *server;
-        assert_eq!((&*model, max_output_tokens), ("qwen-3", Some(7)));
+        let ServerModel { model, max_output_tokens, context_window, headers, extra_body, .. } =
+            *server;
+        assert_eq!((&*model, max_output_tokens, context_window), ("qwen-3", Some(7), Some(9)));
         assert_eq!(headers.0["X-Team"], "secret-team");
         assert_eq!(extra_body["top_k"], 5);
     }

@@ -3,12 +3,13 @@
 use crate::slips::distance;
 
 /// Every key there is. `NAME` stands for any name.
-pub(super) const KEYS: [&str; 18] = [
+pub(super) const KEYS: [&str; 20] = [
     "model",
     "models.NAME.base_url",
     "models.NAME.key_env",
     "models.NAME.model",
     "models.NAME.max_output_tokens",
+    "models.NAME.context_window",
     "models.NAME.headers",
     "models.NAME.extra_body",
     "agents.max_concurrent",
@@ -22,6 +23,7 @@ pub(super) const KEYS: [&str; 18] = [
     "permissions.deny",
     "session.persist",
     "session.max_age_days",
+    "session.compact_at",
 ];
 
 /// Most characters of a segment that are compared; more is no slip of the

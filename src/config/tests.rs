@@ -53,6 +53,7 @@ fn the_example_shows_every_key_and_they_are_all_known() {
         key_env: Some("EXAMPLE_API_KEY".to_owned()),
         model: Some("qwen3-plus".to_owned()),
         max_output_tokens: Some(8192),
+        context_window: Some(262_144),
         headers: Headers([("X-Team".to_owned(), "tools".to_owned())].into()),
         extra_body: Map::from_iter([("top_k".to_owned(), json!(20))]),
     };
@@ -85,6 +86,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
             "background.wait_s=5",
             "session.persist=false",
             "session.max_age_days=30",
+            "session.compact_at=0.5",
             "permissions.deny=[\"Bash(rm *)\"]",
             "models.a.max_output_tokens=2",
             "models.a.extra_body.top_p=0.5",
@@ -113,7 +115,11 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
             deny: vec!["Bash(rm *)".to_owned()],
             ..Permissions::default()
         },
-        session: Session { persist: false, max_age: Some(Duration::from_secs(30 * 24 * 60 * 60)) },
+        session: Session {
+            persist: false,
+            max_age: Some(Duration::from_secs(30 * 24 * 60 * 60)),
+            compact_at: WindowShare::new(0.5),
+        },
         background: Background { wait: Duration::from_secs(5) },
     };
     assert_eq!(config, expected);
@@ -146,6 +152,34 @@ fn too_few_and_too_many_at_once_become_possible_with_a_warning() {
     assert_eq!(concurrent("-3"), (1, negative));
     let many = warning("`agents.max_concurrent` is 9000000000000000000; 10000 is used instead");
     assert_eq!(concurrent("9000000000000000000"), (10_000, many));
+}
+
+#[test]
+fn a_conversation_is_compacted_at_a_share_or_never() {
+    let at = |text: &str| loaded("", &[&format!("session.compact_at={text}")]).session.compact_at;
+    assert_eq!(at("0.8"), Some(WindowShare::default()));
+    assert_eq!(at("0.1"), WindowShare::new(0.1));
+    assert_eq!((at("0"), at("0.0")), (None, None));
+    for wrong in ["0.05", "0.96", "1", "80", "-0.5", "nan", "inf"] {
+        check_error(
+            "",
+            &[&format!("session.compact_at={wrong}")],
+            "`session.compact_at` cannot be used in `--config`\n\
+             hint: it must be from 0.1 to 0.95, or 0 for never",
+        );
+    }
+    check_error(
+        "[session]\ncompact_at = true",
+        &[],
+        "`session.compact_at` is a boolean in HOME/config.toml, line 2\n\
+         hint: it must be a number",
+    );
+    check_error(
+        "",
+        &["models.q.base_url=http://localhost", "models.q.context_window=0"],
+        "`models.q.context_window` cannot be used in `--config`\n\
+         hint: it must be from 1 to 4294967295",
+    );
 }
 
 #[test]

@@ -66,6 +66,22 @@ impl Layer<'_> {
         fitting
     }
 
+    pub(super) fn fraction(&mut self, setting: &Setting<'_>) -> Option<f64> {
+        let number = match setting.value {
+            DeValue::Float(written) => written.as_str().parse().ok(),
+            DeValue::Integer(written) => written.as_str().parse().ok(),
+            DeValue::String(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_)
+            | DeValue::Array(_)
+            | DeValue::Table(_) => None,
+        };
+        if number.is_none() {
+            self.wrong_type(setting, "a number");
+        }
+        number
+    }
+
     pub(super) fn json(&mut self, setting: &Setting<'_>) -> Option<Value> {
         let value = json(setting.value);
         if value.is_none() {
