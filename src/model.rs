@@ -30,6 +30,12 @@ pub trait Model: Send + Sync {
         Vec::new()
     }
 
+    /// Returns the most tokens that a request and its answer have together;
+    /// `u64::MAX` where nothing bounds them.
+    fn context_window(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Answers a request piece by piece.
     ///
     /// The last item is either [`Chunk::Finished`] or an error. Dropping the
@@ -56,7 +62,7 @@ pub fn open(choice: &ModelChoice) -> Result<Arc<dyn Model>, String> {
     })
 }
 
-/// One request of one turn.
+/// One request.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Everything that is sent.
@@ -74,11 +80,25 @@ pub struct Asker {
     pub agent: Arc<str>,
     /// What the unit is for; empty for the main conversation.
     pub description: Arc<str>,
-    /// The turn's number within the unit, from 1.
+    /// What for.
+    pub purpose: Purpose,
+    /// The turn's number within the unit, from 1; of a summary, the summary's.
     pub turn: u32,
+    /// Whether the unit has sent nothing that this request begins with: it is
+    /// the first one, or the first after a compaction.
+    pub is_afresh: bool,
     /// In a fork's first turn the parent whose requests this one goes on from;
     /// `None` if that had sent none.
     pub forked_from: Option<UnitId>,
+}
+
+/// What a request is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The unit's next turn.
+    Turn,
+    /// A summary that is to take the conversation's place.
+    Summary,
 }
 
 /// A piece of an answer.

@@ -9,7 +9,7 @@ use super::Unit;
 use crate::event::{Outcome, Piece, PrefixShare, Replied};
 use crate::line::{Told, UnitEvent};
 use crate::message::Prefix;
-use crate::model::{Answer, Asker, Chunk, ModelError, ModelErrorKind, Request};
+use crate::model::{Answer, Asker, Chunk, ModelError, ModelErrorKind, Purpose, Request};
 use crate::tool::Lead;
 
 impl Unit {
@@ -32,7 +32,9 @@ impl Unit {
                 unit: self.context.line.unit(),
                 agent: Arc::clone(&self.agent),
                 description: Arc::clone(&self.description),
+                purpose: Purpose::Turn,
                 turn,
+                is_afresh: turn == 1,
                 forked_from: forked.as_ref().filter(|_| sent.is_some()).map(|forked| forked.parent),
             },
         };

@@ -14,7 +14,7 @@ use futures_util::stream::{self, BoxStream, StreamExt as _};
 use serde_json::{Value, json};
 
 use self::source::Source;
-use super::{Answer, Asker, Chunk, Model, ModelError, ModelErrorKind, Request};
+use super::{Answer, Asker, Chunk, Model, ModelError, ModelErrorKind, Purpose, Request};
 use crate::code;
 use crate::diff::{self, FileChange};
 use crate::event::UnitId;
@@ -67,7 +67,10 @@ impl Model for Offline {
 }
 
 fn answer(request: &Request) -> Result<Reply, ModelError> {
-    let Asker { unit, agent, description, .. } = &request.asker;
+    let Asker { unit, agent, description, purpose, .. } = &request.asker;
+    if *purpose == Purpose::Summary {
+        return Err(ModelError::new(ModelErrorKind::Request, WHAT_IT_IS));
+    }
     let talk = Talk::of(&request.prefix, *unit);
     if *unit == UnitId::MAIN {
         return Ok(match (reviewers(talk.prompt), talk.outputs.first()) {
@@ -156,8 +159,7 @@ fn review(angle: &str, talk: &Talk<'_>) -> Result<Reply, ModelError> {
     Ok(said(&format!("Checked for {angle} by fixed rules, without a model.\n\n{notes}{body}")))
 }
 
-/// What a reviewer looks at before it answers: the changed code, and for tests
-/// what is named like it.
+/// What a reviewer looks at first: the changed code, and for tests what is named like it.
 fn calls_for(angle: &str, text: &str, files: &[FileChange]) -> Vec<(&'static str, Value)> {
     let marker = "# File names are relative to ";
     let root = text.lines().take(2).find_map(|line| line.strip_prefix(marker));
@@ -177,9 +179,8 @@ fn calls_for(angle: &str, text: &str, files: &[FileChange]) -> Vec<(&'static str
             let like = format!("**/*{}*", code::stem(file.path()));
             calls.push(("Glob", json!({ "pattern": like })));
             // Rust's tests stand in the file itself, often far below the change.
-            let inside =
-                json!({ "pattern": r"cfg\(test\)", "path": path, "output_mode": "content" });
-            calls.extend(path.ends_with(".rs").then_some(("Grep", inside)));
+            let own = json!({ "pattern": r"cfg\(test\)", "path": path, "output_mode": "content" });
+            calls.extend(path.ends_with(".rs").then_some(("Grep", own)));
         }
     }
     calls

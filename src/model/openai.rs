@@ -56,6 +56,11 @@ pub const ANSWER_CAP: usize = 16 * 1024 * 1024;
 /// servers never send them and never close the stream.
 const COUNTS_LIMIT: Duration = Duration::from_secs(3);
 
+/// The context window of a model whose own is not configured. Nearly every
+/// model that can call tools has at least this much, and a guess that is too
+/// small costs a summary where one that is too large costs the conversation.
+pub const CONTEXT_WINDOW: u64 = 128_000;
+
 /// Keys of a request that are not for the user to set.
 const RESERVED_KEYS: [&str; 4] = ["messages", "model", "stream", "tools"];
 
@@ -72,6 +77,8 @@ pub struct OpenAiSettings {
     pub key: Option<SecretString>,
     /// Most tokens of one answer; `None` leaves it to the server.
     pub max_output_tokens: Option<u32>,
+    /// Most tokens of a request and its answer together; see [`CONTEXT_WINDOW`].
+    pub context_window: u64,
     /// Sent with each request.
     pub headers: Vec<(String, String)>,
     /// Put into each request. A key here replaces one of ours.
@@ -95,6 +102,7 @@ impl OpenAiSettings {
             base_url: base_url.into(),
             key: None,
             max_output_tokens: None,
+            context_window: CONTEXT_WINDOW,
             headers: Vec::new(),
             extra_body: Map::new(),
             first_byte: FIRST_BYTE,
@@ -109,6 +117,7 @@ impl From<&ServerModel> for OpenAiSettings {
         Self {
             key: server.key.clone(),
             max_output_tokens: server.max_output_tokens,
+            context_window: server.context_window.map_or(CONTEXT_WINDOW, u64::from),
             headers: headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             extra_body: server.extra_body.clone(),
             ..Self::new(server.name.as_str(), server.model.as_str(), server.base_url.as_str())
@@ -161,6 +170,7 @@ pub enum SettingsError {
 /// A model behind the Chat Completions protocol.
 pub struct OpenAi {
     name: Arc<str>,
+    context_window: u64,
     endpoint: Arc<Endpoint>,
 }
 
@@ -209,9 +219,10 @@ impl OpenAi {
             extra: settings.extra_body,
         };
         let (first_byte, idle) = (settings.first_byte, settings.idle);
+        let context_window = settings.context_window;
         let connections = OnceLock::new();
         let endpoint = Endpoint { address, options, first_byte, idle, connections };
-        Ok(Self { name: settings.name, endpoint: Arc::new(endpoint) })
+        Ok(Self { name: settings.name, context_window, endpoint: Arc::new(endpoint) })
     }
 
     /// Returns the bytes that a request with this prefix sends.
@@ -228,6 +239,10 @@ impl Model for OpenAi {
 
     fn body(&self, prefix: &Prefix) -> Vec<u8> {
         self.body(prefix)
+    }
+
+    fn context_window(&self) -> u64 {
+        self.context_window
     }
 
     fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>> {

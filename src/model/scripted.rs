@@ -2,7 +2,8 @@
 //! without a provider.
 //!
 //! Each unit finds its list of replies by its description, its agent type or
-//! its being main; turn N gets reply N. Every request is put through
+//! its being main; turn N gets reply N. Its summaries have lists of their own,
+//! under the same keys with [`SUMMARY_SUFFIX`]. Every request is put through
 //! [`check`] first, and what is wrong with it becomes the answer.
 //!
 //! The file, in short (`docs/scripted.md` has the whole):
@@ -21,6 +22,7 @@ mod memory;
 mod script;
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,11 +33,14 @@ use futures_util::stream::{self, BoxStream};
 use self::memory::Memory;
 use self::script::{Fault, Script, ScriptReply};
 use super::openai::{Options, body};
-use super::{Answer, Asker, Chunk, Model, ModelError, ModelErrorKind, Request, check};
+use super::{Answer, Asker, Chunk, Model, ModelError, ModelErrorKind, Purpose, Request, check};
 use crate::event::UnitId;
 use crate::message::{Call, CallId, Message, Prefix, Reply, StopReason, Usage};
 
 pub use script::ScriptError;
+
+/// What a key ends in whose replies are the summaries of a unit.
+const SUMMARY_SUFFIX: &str = ":compact";
 
 /// A model that plays a script.
 #[derive(Debug)]
@@ -92,6 +97,10 @@ impl Scripted {
     }
 
     fn reply(&self, asker: &Asker) -> Result<&ScriptReply, ModelError> {
+        let suffix = match asker.purpose {
+            Purpose::Turn => "",
+            Purpose::Summary => SUMMARY_SUFFIX,
+        };
         let agent = format!("agent:{}", asker.agent);
         let keys = [
             (!asker.description.is_empty()).then_some(&*asker.description),
@@ -99,15 +108,16 @@ impl Scripted {
             (asker.unit == UnitId::MAIN).then_some("main"),
             Some("*"),
         ];
+        let mut keys = keys.into_iter().flatten().map(|key| format!("{key}{suffix}"));
         let Some((key, replies)) =
-            keys.into_iter().flatten().find_map(|key| Some((key, self.script.units.get(key)?)))
+            keys.find_map(|key| self.script.units.get(&key).map(|replies| (key, replies)))
         else {
             return self.script.then.as_ref().ok_or_else(|| {
+                let own = format!("{}{suffix}", asker.description);
                 refuse(
                     asker,
                     &format!(
-                        "no key for it; one of `{}`, `{agent}` or `*` would be",
-                        asker.description
+                        "no key for it; one of `{own}`, `{agent}{suffix}` or `*{suffix}` would be"
                     ),
                 )
             });
@@ -130,6 +140,10 @@ impl Model for Scripted {
 
     fn body(&self, prefix: &Prefix) -> Vec<u8> {
         body(&self.options, prefix)
+    }
+
+    fn context_window(&self) -> u64 {
+        self.script.context_window.map_or(u64::MAX, NonZeroU64::get)
     }
 
     fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>> {
@@ -264,9 +278,13 @@ fn request_text(prefix: &Prefix) -> String {
 }
 
 fn refuse(asker: &Asker, reason: &str) -> ModelError {
-    let Asker { unit, description, turn, .. } = asker;
+    let Asker { unit, description, purpose, turn, .. } = asker;
     let of = if description.is_empty() { String::new() } else { format!(" (`{description}`)") };
-    let message = format!("scripted: {unit}{of}, turn {turn}: {reason}");
+    let what = match purpose {
+        Purpose::Turn => "turn",
+        Purpose::Summary => "summary",
+    };
+    let message = format!("scripted: {unit}{of}, {what} {turn}: {reason}");
     ModelError::new(ModelErrorKind::Request, message)
 }
 
@@ -282,18 +300,19 @@ mod tests {
     }
 
     fn asker(turn: u32) -> Asker {
-        Asker {
-            unit: UnitId::MAIN,
-            agent: "main".into(),
-            description: "".into(),
-            turn,
-            forked_from: None,
-        }
+        let (unit, agent, description) = (UnitId::MAIN, "main".into(), "".into());
+        let (purpose, is_afresh) = (Purpose::Turn, turn == 1);
+        Asker { unit, agent, description, purpose, turn, is_afresh, forked_from: None }
+    }
+
+    /// Asks for the summary with this number.
+    fn summary(number: u32, asker: Asker) -> Asker {
+        Asker { purpose: Purpose::Summary, turn: number, is_afresh: true, ..asker }
     }
 
     fn child(description: &str, agent: &str) -> Asker {
         let (agent, description) = (agent.into(), description.into());
-        Asker { unit: UnitId(2), agent, description, turn: 1, forked_from: None }
+        Asker { unit: UnitId(2), agent, description, ..asker(1) }
     }
 
     fn prefix(prompt: &str) -> Prefix {
@@ -351,7 +370,10 @@ mod tests {
             text(&model, asker(3)).await,
             Err(refused("scripted: main, turn 3: `main` has 2 replies and no `repeat`"))
         );
-        assert_eq!(text(&model, Asker { turn: 9, ..child("look", "a") }).await.unwrap(), "1");
+        assert_eq!(
+            text(&model, Asker { turn: 9, is_afresh: false, ..child("look", "a") }).await.unwrap(),
+            "1"
+        );
         assert_eq!(
             text(&model, child("smell", "a")).await,
             Err(refused(
@@ -359,6 +381,38 @@ mod tests {
                  or `*` would be"
             ))
         );
+    }
+
+    #[tokio::test]
+    async fn summaries_have_lists_of_their_own() {
+        let model = model(
+            r#"{"units": {"main": [{"text": "turn"}], "main:compact": [{"text": "1"}, {"text": "2"}],
+                "look:compact": [{"text": "look"}], "agent:explore:compact": [{"text": "agent"}]}}"#,
+        );
+        let asked = async |asker| text(&model, asker).await.unwrap();
+        assert_eq!(asked(asker(1)).await, "turn");
+        assert_eq!(asked(summary(1, asker(1))).await, "1");
+        assert_eq!(asked(summary(2, asker(1))).await, "2");
+        assert_eq!(asked(summary(1, child("look", "explore"))).await, "look");
+        assert_eq!(asked(summary(1, child("other", "explore"))).await, "agent");
+        assert_eq!(
+            text(&model, summary(3, asker(1))).await,
+            Err(refused("scripted: main, summary 3: `main:compact` has 2 replies and no `repeat`"))
+        );
+        assert_eq!(
+            text(&model, summary(1, child("smell", "a"))).await,
+            Err(refused(
+                "scripted: agent-2 (`smell`), summary 1: no key for it; one of `smell:compact`, \
+                 `agent:a:compact` or `*:compact` would be"
+            ))
+        );
+    }
+
+    #[test]
+    fn a_window_is_as_large_as_the_script_says_or_without_end() {
+        let window = |script: &str| model(script).context_window();
+        assert_eq!(window(r#"{"units": {}, "context_window": 4000}"#), 4_000);
+        assert_eq!(window(r#"{"units": {}}"#), u64::MAX);
     }
 
     #[tokio::test]

@@ -12,7 +12,9 @@ use serde_json::json;
 use tine::event::UnitId;
 use tine::message::{Call, Head, Message, Output, Prefix, Reply, StopReason, ToolSchema, Usage};
 use tine::model::openai::{ANSWER_CAP, OpenAi, OpenAiSettings, SettingsError};
-use tine::model::{Answer, Asker, Chunk, Model, ModelError, ModelErrorKind, Request, check};
+use tine::model::{
+    Answer, Asker, Chunk, Model, ModelError, ModelErrorKind, Purpose, Request, check,
+};
 
 use crate::support::server::{End, Keep, Reaction, Server, events};
 
@@ -40,13 +42,9 @@ fn prefix() -> Prefix {
 }
 
 fn request(prefix: &Prefix, turn: u32) -> Request {
-    let asker = Asker {
-        unit: UnitId(3),
-        agent: "explore".into(),
-        description: "a".into(),
-        turn,
-        forked_from: None,
-    };
+    let (unit, agent, description) = (UnitId(3), "explore".into(), "a".into());
+    let (purpose, is_afresh) = (Purpose::Turn, turn == 1);
+    let asker = Asker { unit, agent, description, purpose, turn, is_afresh, forked_from: None };
     Request { prefix: prefix.clone(), asker }
 }
 

@@ -15,9 +15,19 @@ fn user(text: &str) -> Message {
 fn ask(agent: &str, description: &str, messages: &[Message]) -> Result<Reply, ModelError> {
     let mut prefix = Prefix::new(Arc::new(Head::new(String::new(), Vec::new())));
     messages.iter().for_each(|message| prefix.push(message.clone()));
+    respond(Purpose::Turn, agent, description, prefix)
+}
+
+fn respond(
+    purpose: Purpose,
+    agent: &str,
+    description: &str,
+    prefix: Prefix,
+) -> Result<Reply, ModelError> {
     let unit = UnitId(u32::from(agent != "main"));
     let (agent, description) = (agent.into(), description.into());
-    let asker = Asker { unit, agent, description, turn: 1, forked_from: None };
+    let asker =
+        Asker { unit, agent, description, purpose, turn: 1, is_afresh: true, forked_from: None };
     let stream = Offline::new().respond(Request { prefix, asker });
     let mut chunks = futures_util::future::FutureExt::now_or_never(stream.collect::<Vec<_>>())
         .expect("the answer is there at once");
@@ -29,6 +39,13 @@ fn ask(agent: &str, description: &str, messages: &[Message]) -> Result<Reply, Mo
     assert_eq!(answer.usage, Usage::default());
     assert_eq!(answer.stop == StopReason::ToolUse, !answer.reply.calls.is_empty());
     Ok(answer.reply)
+}
+
+#[test]
+fn it_refuses_to_sum_up_what_it_cannot_read() {
+    let prefix = Prefix::new(Arc::new(Head::new(String::new(), Vec::new())));
+    let refused = ModelError::new(ModelErrorKind::Request, WHAT_IT_IS);
+    assert_eq!(respond(Purpose::Summary, "main", "", prefix), Err(refused));
 }
 
 fn outputs(reply: &Reply, texts: &[Output]) -> Vec<Message> {

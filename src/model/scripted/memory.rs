@@ -9,8 +9,8 @@ use std::collections::{HashMap, VecDeque};
 use blake3::Hash;
 
 use crate::event::UnitId;
-use crate::model::Asker;
 use crate::model::check::{Violation, check_continues, stem};
+use crate::model::{Asker, Purpose};
 
 /// Most bytes of requests that are kept. Enough for the units of a full pool
 /// with long conversations, too little to matter beside the conversations.
@@ -37,7 +37,8 @@ struct Last {
 
 impl Memory {
     /// Takes note of a request, after comparing it with the unit's last one.
-    /// The first turn of a unit starts afresh.
+    /// One that starts afresh is not compared. The request for a summary is
+    /// compared and forgotten: the next one goes on from the one before it.
     ///
     /// # Errors
     ///
@@ -46,11 +47,17 @@ impl Memory {
         if let Some(parent) = asker.forked_from {
             self.check_fork(parent, &body)?;
         }
-        let last = self.forget(asker.unit).filter(|_| asker.turn > 1);
+        let last = self.last.get(&asker.unit).filter(|_| !asker.is_afresh);
         if let Some(last) = last {
             last.check(&body)?;
         }
-        self.remember(asker.unit, body);
+        match asker.purpose {
+            Purpose::Turn => {
+                self.forget(asker.unit);
+                self.remember(asker.unit, body);
+            }
+            Purpose::Summary => {}
+        }
         Ok(())
     }
 
@@ -66,13 +73,11 @@ impl Memory {
         }
     }
 
-    fn forget(&mut self, unit: UnitId) -> Option<Last> {
-        let last = self.last.remove(&unit)?;
-        if let Some(body) = &last.body {
+    fn forget(&mut self, unit: UnitId) {
+        if let Some(body) = self.last.remove(&unit).and_then(|last| last.body) {
             self.bytes -= body.len();
             self.order.retain(|other| *other != unit);
         }
-        Some(last)
     }
 
     fn remember(&mut self, unit: UnitId, body: Vec<u8>) {
@@ -109,8 +114,9 @@ mod tests {
     use super::*;
 
     fn asker(unit: u32, turn: u32) -> Asker {
-        let forked_from = None;
-        Asker { unit: UnitId(unit), agent: "a".into(), description: "".into(), turn, forked_from }
+        let (unit, agent, description) = (UnitId(unit), "a".into(), "".into());
+        let (purpose, is_afresh) = (Purpose::Turn, turn == 1);
+        Asker { unit, agent, description, purpose, turn, is_afresh, forked_from: None }
     }
 
     fn body(messages: &str) -> Vec<u8> {
@@ -143,6 +149,22 @@ mod tests {
         let mut memory = Memory::default();
         assert_eq!(memory.take(&asker(1, 1), body("1")), Ok(()));
         assert_eq!(memory.take(&asker(1, 1), body("2")), Ok(()));
+        assert_eq!(memory.order.len(), 1);
+    }
+
+    #[test]
+    fn a_summary_goes_on_from_the_last_turn_and_nothing_goes_on_from_it() {
+        let mut memory = Memory::default();
+        let summary = Asker { purpose: Purpose::Summary, ..asker(1, 7) };
+        assert_eq!(memory.take(&asker(1, 1), body("1")), Ok(()));
+        assert!(memory.take(&summary, body("2,9")).is_err());
+        assert_eq!(memory.take(&summary, body("1,9")), Ok(()));
+        assert!(memory.take(&asker(1, 2), body("2")).is_err());
+        assert_eq!(memory.take(&asker(1, 2), body("1,3")), Ok(()));
+        assert_eq!(memory.take(&summary, body("1,3,9")), Ok(()));
+        let afresh = Asker { is_afresh: true, ..asker(1, 3) };
+        assert_eq!(memory.take(&afresh, body("5")), Ok(()));
+        assert!(memory.take(&asker(1, 4), body("1,3,4")).is_err());
         assert_eq!(memory.order.len(), 1);
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +43,8 @@ pub(super) struct Script {
     pub(super) units: HashMap<String, Vec<ScriptReply>>,
     /// For every request that no list has a reply for.
     pub(super) then: Option<ScriptReply>,
+    /// Of every unit; no limit if left out.
+    pub(super) context_window: Option<NonZeroU64>,
 }
 
 /// One reply, and when and how it comes.
