@@ -6,7 +6,9 @@
 //! its line, and what it becomes is an [`Outcome`], never an error.
 
 mod calls;
+mod compact;
 mod history;
+mod size;
 mod turn;
 
 use std::collections::HashMap;
@@ -21,6 +23,7 @@ use crate::model::Model;
 use crate::tool::{AgentCall, ForkPoint, Registry, Task, ToolContext, ToolError};
 
 pub use calls::CALLS_CAP;
+pub use compact::{Compacting, REQUEST_CAP, SUMMARY_CAP};
 pub use history::History;
 
 /// Everything that runs an agent loop: the main conversation, a slot or a fork.
@@ -43,6 +46,8 @@ pub struct Unit {
     pub history: History,
     /// Where it was forked from, if it is a fork.
     pub forked_from: Option<Forked>,
+    /// When its conversation is replaced by a summary.
+    pub compacting: Compacting,
 }
 
 /// What a unit is bound by.
@@ -74,6 +79,12 @@ pub enum Opening {
     Prompt(Arc<str>),
     /// No turn of its own: a fork of its conversation, in the background.
     Fork(Task),
+    /// No turn of its own: its conversation is replaced by a summary, and what
+    /// was done is its answer.
+    Compact {
+        /// What the user wants the summary to heed.
+        hint: Option<Arc<str>>,
+    },
 }
 
 /// What a unit does next.
@@ -119,8 +130,12 @@ impl Unit {
         match opening {
             Opening::Prompt(text) => {
                 self.context.line.tell(Told::Prompted { text: Arc::clone(&text) }).await;
+                self.compacting.begins_with(&text);
                 self.history.prompted(text);
                 Ok((Next::Turn, Arc::default()))
+            }
+            Opening::Compact { hint } => {
+                self.compact_now(hint.as_deref()).await.map(|answer| (Next::Settle, answer))
             }
             Opening::Fork(task) => {
                 let context = &self.context;
@@ -144,9 +159,10 @@ impl Unit {
         if let News::Message(text) = self.context.line.news(Wait::No).await {
             self.history.prompted(text);
         }
+        self.compact_if_due().await?;
         self.context.line.tell(Told::TurnStarted { turn }).await;
         let replied = self.request(turn).await?;
-        self.history.replied(&replied.reply);
+        self.history.replied(&replied);
         let (reply, stop) = (Arc::clone(&replied.reply), replied.stop);
         self.context.line.tell(UnitEvent::Replied(replied)).await;
         if reply.calls.is_empty() {

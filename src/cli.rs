@@ -15,6 +15,7 @@ mod rules;
 mod session;
 mod sessions;
 mod signals;
+mod slash;
 mod start;
 mod terminal;
 mod texts;

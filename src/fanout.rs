@@ -16,6 +16,8 @@ mod text;
 
 use std::sync::Arc;
 
+use crate::agent::Compacting;
+use crate::config::WindowShare;
 use crate::definition::Definitions;
 use crate::message::Head;
 use crate::model::Model;
@@ -66,6 +68,9 @@ pub struct Limits {
     /// How long a fork waits for another one to have the shared bytes read; 0
     /// means that none waits.
     pub prime: std::time::Duration,
+    /// At how much of its model's context window a conversation is compacted;
+    /// `None` for never.
+    pub compact_at: Option<WindowShare>,
 }
 
 /// Texts that stand around every unit's prompt.
@@ -84,5 +89,12 @@ impl Fanout {
         let skills = tools.find("Skill").is_some().then_some(&*self.skills);
         let system = crate::prompt::system(prompt, &self.surroundings.instructions, skills);
         Arc::new(Head::new(system, tools.schemas()))
+    }
+
+    /// Returns when the conversation of a new unit is compacted.
+    #[must_use]
+    pub fn compacting(&self) -> Compacting {
+        let environment = self.surroundings.environment.as_str().into();
+        Compacting::new(self.limits.compact_at, environment)
     }
 }

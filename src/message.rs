@@ -151,6 +151,18 @@ impl Usage {
     }
 }
 
+/// Returns a number in at most five characters; digits are cut off, not
+/// rounded.
+#[must_use]
+pub fn short_number(count: u64) -> String {
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..100_000 => format!("{}.{}k", count / 1_000, count % 1_000 / 100),
+        100_000..1_000_000 => format!("{}k", count / 1_000),
+        1_000_000.. => format!("{}.{}M", count / 1_000_000, count % 1_000_000 / 100_000),
+    }
+}
+
 impl AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         self.input = self.input.saturating_add(other.input);

@@ -86,6 +86,44 @@ pub fn directive(text: &str) -> String {
     include_str!("../prompts/fork.md").trim_end().replace("{directive}", text)
 }
 
+/// Returns the message that asks for a summary of the conversation before it,
+/// with the user's hint if there is one.
+#[must_use]
+pub fn compact(hint: Option<&str>) -> String {
+    let mut text = include_str!("../prompts/compact.md").trim_end().to_owned();
+    if let Some(hint) = hint.map(str::trim).filter(|hint| !hint.is_empty()) {
+        let asked = include_str!("../prompts/compact_hint.md").trim_end();
+        text.push_str("\n\n");
+        text.push_str(&asked.replace("{hint}", hint));
+    }
+    text
+}
+
+/// Returns the message that stands for a conversation which was summed up.
+/// `environment` is what [`environment`] returned; `request` is what is being
+/// worked on, if that is not in a message of its own.
+#[must_use]
+pub fn compacted(environment: &str, summary: &str, request: Option<&str>) -> String {
+    let request = request.map(|request| {
+        let frame = include_str!("../prompts/compacted_request.md").trim_end();
+        frame.replace("{request}", request)
+    });
+    // Part by part, not replaced: each may hold any text, another's place too.
+    let mut text = String::new();
+    for part in include_str!("../prompts/compacted.md").trim_end().split_inclusive("\n\n") {
+        match part.trim_end() {
+            "{environment}" if environment.is_empty() => {}
+            "{environment}" => text.extend([environment, "\n\n"]),
+            "{request}" => text.extend(request.iter().flat_map(|request| [&**request, "\n\n"])),
+            framed if framed.contains("{summary}") => {
+                text.push_str(&part.replace("{summary}", summary.trim()));
+            }
+            _ => text.push_str(part),
+        }
+    }
+    text
+}
+
 /// Replaces each line that holds only `@PATH` by the text of that file.
 ///
 /// The text stands between `<file path="PATH">` and `</file>` and is not
@@ -183,6 +221,23 @@ fn head(text: &str) -> (&str, Option<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_summary_is_asked_for_with_the_hint_and_framed_as_it_is() {
+        assert!(compact(None).ends_with("Do not thank, greet or ask."));
+        assert_eq!(compact(Some(" \n")), compact(None));
+        let hinted = compact(Some(" keep {hint} the paths "));
+        assert!(hinted.ends_with("heed this: keep {hint} the paths"), "{hinted}");
+        assert!(hinted.starts_with(&compact(None)));
+
+        let framed = compacted("{summary}", "\na {summary} {request}\n", Some("{environment}"));
+        assert!(framed.starts_with("{summary}\n\nWhat"), "{framed}");
+        assert!(framed.contains("<summary>\na {summary} {request}\n</summary>\n\nThe"), "{framed}");
+        assert!(framed.contains("<request>\n{environment}\n</request>\n\nFiles"), "{framed}");
+        let bare = compacted("", "x", None);
+        assert!(bare.starts_with("What was said"), "{bare}");
+        assert!(bare.contains("</summary>\n\nFiles"), "{bare}");
+    }
 
     #[track_caller]
     fn check(text: &str, expected: &str) {

@@ -184,11 +184,12 @@ impl Run {
             },
             history,
             forked_from: None,
+            compacting: self.fanout.compacting(),
         };
         let environment = &self.fanout.surroundings.environment;
-        let opening = match self.opening {
+        let opening = match &self.opening {
             Opening::Prompt(prompt) => Opening::Prompt(format!("{environment}\n\n{prompt}").into()),
-            Opening::Fork(task) => Opening::Fork(task),
+            Opening::Fork(_) | Opening::Compact { hint: _ } => self.opening,
         };
         async move {
             let running = std::panic::AssertUnwindSafe(Box::pin(unit.run(opening)));

@@ -7,8 +7,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::event::{Compaction, EventKind};
-use crate::message::{CallId, Head, Message, Output, Prefix, Reply};
+use super::size;
+use crate::event::{Compaction, EventKind, Replied};
+use crate::message::{CallId, Head, Message, Output, Prefix, Usage};
 
 /// The conversation of one unit.
 #[derive(Debug)]
@@ -21,6 +22,16 @@ pub struct History {
     /// How many open calls have no output.
     missing: usize,
     claimed: HashSet<CallId>,
+    /// What the provider counted last; `None` until it has.
+    counted: Option<Counted>,
+}
+
+/// What the provider said of the size of a conversation.
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    tokens: u64,
+    /// How many messages that was.
+    entries: usize,
 }
 
 impl History {
@@ -33,6 +44,7 @@ impl History {
             places: HashMap::new(),
             missing: 0,
             claimed: HashSet::new(),
+            counted: None,
         }
     }
 
@@ -73,6 +85,19 @@ impl History {
         &self.prefix
     }
 
+    /// Returns how many tokens the conversation has: what the provider counted
+    /// with its last answer, and an estimate of what was added since. All of it
+    /// is an estimate if the provider does not count.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        let Prefix { head, entries } = &self.prefix;
+        let (before, counted) = match self.counted {
+            Some(Counted { tokens, entries }) => (tokens, entries),
+            None => (size::of_head(head), 0),
+        };
+        before.saturating_add(size::of_entries(&entries[counted..]))
+    }
+
     /// Takes a call's id; `false` if a call of this conversation has it.
     pub(super) fn claim(&mut self, id: &CallId) -> bool {
         self.claimed.insert(id.clone())
@@ -89,6 +114,7 @@ impl History {
         let kept = self.place_of_prompt(compaction.kept_prompts);
         let kept = self.prefix.entries.split_off(kept);
         self.prefix.entries.clear();
+        self.counted = None;
         self.prompted(Arc::clone(&compaction.text));
         self.prefix.entries.extend(kept);
     }
@@ -108,8 +134,10 @@ impl History {
     }
 
     /// Takes note of an answer; its calls are open from now on.
-    pub fn replied(&mut self, reply: &Arc<Reply>) {
+    pub fn replied(&mut self, replied: &Replied) {
+        let Replied { reply, usage, .. } = replied;
         self.prefix.push(Message::Model(Arc::clone(reply)));
+        self.counted = self.count(*usage).or(self.counted);
         self.open = reply.calls.iter().map(|call| (call.id.clone(), None)).collect();
         self.missing = self.open.len();
         self.places.clear();
@@ -132,6 +160,13 @@ impl History {
         }
     }
 
+    /// `None` if the provider did not count what it was sent.
+    fn count(&self, usage: Usage) -> Option<Counted> {
+        let entries = self.prefix.entries.len();
+        let sent = Usage { output: 0, ..usage }.total();
+        (sent > 0).then(|| Counted { tokens: usage.total(), entries })
+    }
+
     fn apply(&mut self, event: &EventKind) {
         match event {
             EventKind::Prompted { text } => self.prompted(Arc::clone(text)),
@@ -139,7 +174,7 @@ impl History {
             EventKind::Compacted(compaction) => self.compacted(compaction),
             EventKind::Replied(replied) => {
                 self.claimed.extend(replied.reply.calls.iter().map(|call| call.id.clone()));
-                self.replied(&replied.reply);
+                self.replied(replied);
             }
             EventKind::ToolFinished { call, tool: _, output, took_ms: _ } => {
                 self.finished(call, Arc::clone(output));
@@ -163,7 +198,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Call;
+    use crate::message::{Call, Reply, StopReason};
 
     fn history_with_calls(ids: &[&str]) -> History {
         let mut history = History::new(Arc::new(Head::new(String::new(), Vec::new())));
@@ -173,8 +208,13 @@ mod tests {
             arguments: "{}".to_owned(),
         };
         let reply = Reply { calls: ids.iter().map(call).collect(), ..Reply::default() };
-        history.replied(&Arc::new(reply));
+        history.replied(&replied(reply, Usage::default()));
         history
+    }
+
+    fn replied(reply: Reply, usage: Usage) -> Replied {
+        let (reply, model) = (Arc::new(reply), "m".into());
+        Replied { reply, model, usage, stop: StopReason::EndTurn, took_ms: 1 }
     }
 
     fn outputs(history: &History) -> Vec<(&str, &str)> {
@@ -213,5 +253,24 @@ mod tests {
         history.finished(&"a".into(), Arc::new(Output::ok("again")));
         history.finished(&"b".into(), Arc::new(Output::ok("second")));
         assert_eq!(outputs(&history), [("a", "first"), ("b", "second")]);
+    }
+
+    #[test]
+    fn its_size_is_what_was_counted_last_and_an_estimate_of_what_came_since() {
+        let mut history = History::new(Arc::new(Head::new("x".repeat(400), Vec::new())));
+        history.prompted("y".repeat(40).into());
+        assert_eq!(history.tokens(), 100 + 10);
+        let said = || Reply { text: "z".repeat(80), ..Reply::default() };
+        // A provider that counts its answer alone has not counted.
+        history.replied(&replied(said(), Usage { output: 9, ..Usage::default() }));
+        assert_eq!(history.tokens(), 100 + 30);
+        let usage = Usage { input: 200, output: 20, cache_read: 1_000, cache_creation: 3 };
+        history.replied(&replied(said(), usage));
+        assert_eq!(history.tokens(), 1_223);
+        history.prompted("y".repeat(41).into());
+        assert_eq!(history.tokens(), 1_223 + 11);
+        // Sometimes it counts and sometimes not.
+        history.replied(&replied(said(), Usage::default()));
+        assert_eq!(history.tokens(), 1_223 + 31);
     }
 }

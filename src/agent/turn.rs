@@ -34,7 +34,7 @@ impl Unit {
                 description: Arc::clone(&self.description),
                 purpose: Purpose::Turn,
                 turn,
-                is_afresh: turn == 1,
+                is_afresh: self.compacting.sends_afresh(),
                 forked_from: forked.as_ref().filter(|_| sent.is_some()).map(|forked| forked.parent),
             },
         };

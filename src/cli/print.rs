@@ -13,7 +13,7 @@ use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::start::{DefaultModel, Start};
 use super::terminal::QuietControls;
-use super::{input, signals};
+use super::{input, signals, slash};
 use crate::agent::Opening;
 use crate::branch::Branch;
 use crate::config::Environment;
@@ -24,7 +24,6 @@ use crate::model::offline;
 use crate::report::Json;
 use crate::run::{self, Reporter as _, RunEnd};
 use crate::skill::{SkillError, Skills};
-use crate::tool::{FORK, Task};
 
 /// How long work on other threads may go on after the result is out.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(50);
@@ -32,9 +31,6 @@ const SHUTDOWN_GRACE: Duration = Duration::from_millis(50);
 /// Most threads for work that blocks: files and searches. A turn may ask for a
 /// hundred reads at once; the disk gains nothing from a hundred threads.
 const BLOCKING_THREADS: usize = 16;
-
-/// Most characters of a directive that name the fork it is for.
-const FORK_NAME_CAP: usize = 60;
 
 /// What the names of the threads begin with that units run on.
 pub(super) const UNIT_THREADS: &str = "units";
@@ -85,14 +81,14 @@ async fn go(start: Start, prompt: String) -> Result<(RunEnd, Option<TempDir>), R
     let (typed, skills) = (prompt.clone(), Arc::clone(&start.skills));
     let (spill, root) = (start.spill().to_owned(), start.root.clone());
     let expanding = tokio::task::spawn_blocking(move || expand(&typed, &skills, &spill, &root));
-    let expanded = tokio::select! {
-        expanded = expanding => expanded.expect("a skill's text is put together without panics")?,
+    let meant = tokio::select! {
+        meant = expanding => meant.expect("a skill's text is put together without panics")?,
         signal = signals.recv() => {
             let signal = signal.expect("signals are listened to until the end");
             return Err(Refusal::new(Exit::after(signal), "stopped before it began"));
         }
     };
-    if let Typed::Skill { name, text } = &expanded
+    if let Meant::Skill { name, text } = &meant
         && start.is_offline()
         && name == "review"
         && !text.contains(offline::REVIEWERS)
@@ -103,13 +99,10 @@ async fn go(start: Start, prompt: String) -> Result<(RunEnd, Option<TempDir>), R
         )
         .hint("choose a model with `-m MODEL`; `tine doctor` says how to get one"));
     }
-    let opening = match expanded {
-        Typed::Prompt => Opening::Prompt(prompt.as_str().into()),
-        Typed::Skill { name: _, text } => Opening::Prompt(text.into()),
-        Typed::Fork { directive } => {
-            let name: String = directive.chars().take(FORK_NAME_CAP).collect();
-            Opening::Fork(Task::background_fork(&name, &directive))
-        }
+    let opening = match meant {
+        Meant::Typed => Opening::Prompt(prompt.as_str().into()),
+        Meant::Skill { name: _, text } => Opening::Prompt(text.into()),
+        Meant::Command(opening) => opening,
     };
     let (run, scratch) = start.run(prompt, opening, signals)?;
     Ok((run.go().await, scratch))
@@ -183,50 +176,50 @@ pub(super) fn show_refusal(
     }
 }
 
-/// What was typed.
-enum Typed {
-    /// A plain prompt.
-    Prompt,
-    /// A skill's name, and the prompt it makes.
+/// What a typed prompt means.
+enum Meant {
+    /// What it says.
+    Typed,
+    /// A skill, and the prompt it makes.
     Skill { name: String, text: String },
-    /// `/fork` and what the fork shall do.
-    Fork { directive: String },
+    /// A built-in command.
+    Command(Opening),
 }
 
-/// Finds out what a prompt of the form `/name arguments` asks for.
-fn expand(prompt: &str, skills: &Skills, spill: &Path, root: &Path) -> Result<Typed, Refusal> {
+/// Finds out what `/name arguments` means, or that it is a plain prompt.
+fn expand(prompt: &str, skills: &Skills, spill: &Path, root: &Path) -> Result<Meant, Refusal> {
     let Some(line) = prompt.strip_prefix('/') else {
-        return Ok(Typed::Prompt);
+        return Ok(Meant::Typed);
     };
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let is_name = |name: &str| {
         !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_')
     };
     if !is_name(name) {
-        return Ok(Typed::Prompt);
+        return Ok(Meant::Typed);
     }
-    if name == FORK {
-        return match arguments.trim() {
-            "" => Err(Refusal::new(Exit::Usage, "`/fork` needs to know what the fork shall do")
-                .hint("for example: `/fork look for other callers of this function`")),
-            directive => Ok(Typed::Fork { directive: directive.to_owned() }),
-        };
+    let skill = skills.find(name).filter(|skill| skill.user_invocable);
+    if let Some(opening) = slash::opening(name, arguments) {
+        let opening = opening?;
+        if skill.is_some() {
+            super::say(&format!(
+                "warning: the skill `{name}` cannot be typed: `/{name}` is a built-in command"
+            ));
+        }
+        return Ok(Meant::Command(opening));
     }
-    let Some(skill) = skills.find(name).filter(|skill| skill.user_invocable) else {
+    let Some(skill) = skill else {
         // `/tmp is full` is a sentence about a directory.
         if Path::new("/").join(name).exists() {
-            return Ok(Typed::Prompt);
+            return Ok(Meant::Typed);
         }
-        let names: Vec<String> = skills
-            .iter()
-            .filter(|skill| skill.user_invocable)
-            .map(|skill| format!("/{}", skill.name))
-            .collect();
+        let names: Vec<String> =
+            slash::names(skills).iter().map(|name| format!("/{name}")).collect();
         return Err(Refusal::new(Exit::BadInput, format!("there is no skill `/{name}`"))
             .hint(format!("there are: {}", names.join(", "))));
     };
     let text = skill.expand(arguments, spill, root).map_err(|error| refusal(&error))?;
-    Ok(Typed::Skill { name: skill.name.clone(), text })
+    Ok(Meant::Skill { name: skill.name.clone(), text })
 }
 
 fn refusal(error: &SkillError) -> Refusal {

@@ -13,6 +13,7 @@ use super::args::{Format, RunFlags};
 use super::exit::{Exit, Refusal};
 use super::rules;
 use super::sessions::{age_out, parse_name};
+use super::slash;
 use super::texts;
 use crate::agent::Opening;
 use crate::config::{
@@ -257,6 +258,7 @@ impl Start {
             max_depth: self.flags.max_subagent_depth.unwrap_or(agents.max_depth),
             background_wait: self.config.background.wait,
             prime: agents.prime,
+            compact_at: self.config.session.compact_at,
         };
         let pool = Pool::new(agents.max_concurrent);
         let workspace = Workspace {
@@ -353,20 +355,13 @@ impl Start {
     }
 
     fn facts(&self, tools: &Registry) -> Facts {
-        let names = |user_invocable: bool| {
-            self.skills
-                .iter()
-                .filter(move |skill| !user_invocable || skill.user_invocable)
-                .map(|skill| skill.name.clone())
-                .collect()
-        };
         Facts {
             session: self.session.clone(),
             cwd: self.root.to_string_lossy().into_owned(),
             tools: tools.names().map(str::to_owned).collect(),
             agents: self.definitions.names(),
-            skills: names(false),
-            slash_commands: names(true),
+            skills: self.skills.iter().map(|skill| skill.name.clone()).collect(),
+            slash_commands: slash::names(&self.skills),
             model: Arc::clone(self.model.name()),
             permission_mode: self.policy.mode.as_str().to_owned(),
             api_key_source: self.key_source().to_owned(),

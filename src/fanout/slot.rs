@@ -157,6 +157,7 @@ impl Slot {
                 Job::Fork { from, .. } => Some(from.clone()),
                 Job::Typed { .. } | Job::GoOn { .. } => None,
             },
+            compacting: self.fanout.compacting(),
         })
     }
 

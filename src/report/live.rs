@@ -20,6 +20,7 @@ use crate::event::{
     Delta, Event, EventKind, InvocationEnd, NoticeLevel, Outcome, UnitEnd, UnitId, UnitState,
     UnixMillis,
 };
+use crate::message::short_number;
 use crate::run::Reporter;
 
 use super::answer::{Stderr, Stdout};
@@ -355,7 +356,7 @@ fn style(since: Arc<AtomicU64>, clock: Clock) -> ProgressStyle {
 }
 
 fn tokens(count: u64) -> String {
-    format!("{} tok", words::short_number(count))
+    format!("{} tok", short_number(count))
 }
 
 /// Cuts a name off where it takes more than `cap` columns.

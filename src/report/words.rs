@@ -10,6 +10,7 @@ use crate::event::{
     CancelReason, Compaction, InvocationEnd, NoticeLevel, Outcome, PrefixShare, UnitEnd, UnitHead,
     UnitId, UnitState,
 };
+use crate::message::short_number;
 
 use super::sanitise;
 use super::units::Counts;
@@ -57,18 +58,6 @@ pub fn tokens(count: u64) -> String {
     match count {
         1 => "1 token".to_owned(),
         _ => format!("{} tokens", short_number(count)),
-    }
-}
-
-/// Returns a number in at most five characters; digits are cut off, not
-/// rounded.
-#[must_use]
-pub fn short_number(count: u64) -> String {
-    match count {
-        0..1_000 => count.to_string(),
-        1_000..100_000 => format!("{}.{}k", count / 1_000, count % 1_000 / 100),
-        100_000..1_000_000 => format!("{}k", count / 1_000),
-        1_000_000.. => format!("{}.{}M", count / 1_000_000, count % 1_000_000 / 100_000),
     }
 }
 

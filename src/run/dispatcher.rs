@@ -15,10 +15,10 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::ledger::Ledger;
-use crate::branch::{Token, Tokens};
+use crate::branch::{Branch, Token, Tokens};
 use crate::event::{
-    CancelReason, Delta, Event, EventKind, Invocation, InvocationEnd, NoticeLevel, Outcome, Seq,
-    SessionHead, UnitEnd, UnitId, UnitState, UnixMillis,
+    CancelReason, Compaction, Delta, Event, EventKind, Invocation, InvocationEnd, NoticeLevel,
+    Outcome, Seq, SessionHead, UnitEnd, UnitId, UnitState, UnixMillis,
 };
 use crate::line::{FromUnit, Glance, News, Seat, Told, UnitEvent};
 
@@ -278,16 +278,23 @@ impl Dispatcher {
                 self.ledger(unit).share = Some(share);
                 EventKind::PrefixShared(share)
             }
-            Told::Compacted(compaction) => {
-                self.ledger(unit).compacted(&compaction);
-                EventKind::Compacted(compaction)
-            }
+            Told::Compacted(compaction) => return self.compacted(out, unit, compaction),
             Told::Denied { call, tool, arguments, reason } => {
                 EventKind::Denied { call, tool, arguments, reason }
             }
             Told::Notice { level, text } => EventKind::Notice { level, text },
         };
         self.record(out, unit, kind);
+    }
+
+    /// A summary of the main conversation stands for what every strand could
+    /// see or had before it; so it is on the root branch, whatever main has
+    /// joined by now. Any other unit's concerns that unit alone.
+    fn compacted(&mut self, out: &mut Out, unit: UnitId, compaction: Arc<Compaction>) {
+        let ledger = self.ledger(unit);
+        ledger.compacted(&compaction);
+        let branch = if unit == UnitId::MAIN { Branch::root() } else { ledger.branch.clone() };
+        self.record_on(out, unit, branch, EventKind::Compacted(compaction));
     }
 
     /// Tells units to stop, here and now: whatever is handled after this finds
@@ -330,9 +337,13 @@ impl Dispatcher {
     }
 
     fn record(&mut self, out: &mut Out, unit: UnitId, kind: EventKind) {
+        let branch = self.ledger(unit).branch.clone();
+        self.record_on(out, unit, branch, kind);
+    }
+
+    fn record_on(&mut self, out: &mut Out, unit: UnitId, branch: Branch, kind: EventKind) {
         self.seq += 1;
-        let ledger = self.ledger(unit);
-        let (invocation, branch) = (ledger.invocation, ledger.branch.clone());
+        let invocation = self.ledger(unit).invocation;
         let (seq, at) = (Seq(self.seq), out.now);
         out.effects.push(Effect::Record(Event { seq, at, invocation, unit, branch, kind }));
     }

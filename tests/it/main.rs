@@ -13,6 +13,8 @@ mod architecture;
 mod ask;
 /// Signals: everything ends, nothing new begins, the log stays whole.
 mod cancel;
+/// Summaries that take the place of a conversation.
+mod compact;
 /// `tine doctor`, and what a newcomer without a model is told.
 mod doctor;
 /// Sessions as text, lines and documents: whole, one strand of them, cut off.

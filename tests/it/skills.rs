@@ -123,10 +123,10 @@ fn of_two_files_of_one_name_the_nearer_wins_with_a_warning() {
 fn an_unknown_skill_is_refused_with_those_there_are() {
     let place = Place::new();
     place.write(".tine/skills/tidy/SKILL.md", "---\ndescription: d\n---\nx");
-    place
-        .tine(["-p", "/tidi now", "-m", "offline"])
-        .run()
-        .refuses(42, "error: there is no skill `/tidi`\nhint: there are: /tidy, /review\n");
+    place.tine(["-p", "/tidi now", "-m", "offline"]).run().refuses(
+        42,
+        "error: there is no skill `/tidi`\nhint: there are: /compact, /fork, /tidy, /review\n",
+    );
 }
 
 #[test]

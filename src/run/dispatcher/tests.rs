@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;
-use crate::event::{FailureKind, Origin, Replied, SlotPosition};
+use crate::event::{CompactionTrigger, FailureKind, Origin, Replied, SlotPosition};
 use crate::line::{Child, Strand, Tend, Until, Wait};
 use crate::message::{Call, Output, Reply, StopReason, Usage};
 
@@ -177,6 +177,20 @@ impl Bench {
     }
 }
 
+fn compacted() -> UnitEvent {
+    let compaction = Compaction {
+        trigger: CompactionTrigger::Auto,
+        text: "in short".into(),
+        kept_prompts: 0,
+        tokens_before: 900,
+        tokens_after: 90,
+        model: "m".into(),
+        usage: Usage { input: 900, output: 30, ..Usage::default() },
+        took_ms: 5,
+    };
+    Told::Compacted(Arc::new(compaction)).into()
+}
+
 fn done(text: &str) -> Outcome {
     Outcome::Done { text: text.into() }
 }
@@ -338,6 +352,31 @@ fn an_end_tells_what_the_unit_had_done() {
         share: None,
     };
     assert_eq!(*end, expected);
+}
+
+#[test]
+fn a_summary_of_main_is_seen_by_all_and_that_of_another_unit_by_its_own_strand() {
+    let mut bench = Bench::new();
+    let seats = bench.declare(UnitId::MAIN, &["a"]);
+    bench.may_start(seats[0].unit).unwrap();
+    bench.say(seats[0].unit, compacted());
+    assert_eq!(bench.last().branch, seats[0].branch);
+    bench.end(seats[0].unit, done("x"));
+    bench.join(UnitId::MAIN, &seats);
+    bench.say(UnitId::MAIN, compacted());
+    assert_eq!(bench.last().branch, Branch::root());
+    assert_eq!(bench.tokens(UnitId::MAIN), "1");
+}
+
+#[test]
+fn what_a_summary_cost_is_part_of_what_the_unit_cost() {
+    let mut bench = Bench::new();
+    let seats = bench.declare(UnitId::MAIN, &["a"]);
+    bench.may_start(seats[0].unit).unwrap();
+    bench.reply(seats[0].unit, "x", &[]);
+    bench.say(seats[0].unit, compacted());
+    let usage = bench.end(seats[0].unit, done("x")).unwrap().usage;
+    assert_eq!(usage, Usage { input: 910, output: 32, ..Usage::default() });
 }
 
 #[test]

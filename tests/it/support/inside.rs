@@ -8,19 +8,24 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tine::agent::Opening;
+use tine::agent::{Bounds, History, Opening, Unit};
+use tine::config::WindowShare;
 use tine::definition::Definitions;
-use tine::event::{Event, EventKind, InvocationEnd, SessionHead, SessionId, UnitId, UnitState};
-use tine::fanout::{Fanout, Limits, Parking, Pool, Surroundings};
+use tine::event::{
+    Event, EventKind, InvocationEnd, Outcome, SessionHead, SessionId, UnitId, UnitState,
+};
+use tine::fanout::{Caller, Fanout, Limits, Parking, Pool, Surroundings};
 use tine::guard::{Mode, Policy};
+use tine::line::{FromUnit, LINE_CAP, Line, Told, UnitEvent};
 use tine::model::Model;
 use tine::model::scripted::Scripted;
 use tine::run::{Run, Signal};
 use tine::session::{self, Entry, SessionLog, Spill};
 use tine::skill::Skills;
-use tine::tool::files::Files;
-use tine::tool::{Registry, Workspace};
+use tine::tool::files::{Files, Seen};
+use tine::tool::{ForkPoint, Registry, ToolContext, Workspace};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 /// How a run is set up.
 pub(crate) struct Setup {
@@ -82,10 +87,7 @@ impl Setup {
     pub(crate) async fn run(self) -> Story {
         let directory = tempfile::tempdir().expect("the system has room for a directory");
         let log = SessionLog::create(&directory.path().join("session")).expect("the log is new");
-        let model = self.model.clone().unwrap_or_else(|| {
-            let script = self.script.to_string();
-            Arc::new(Scripted::parse("scripted", "script", &script).expect("the script is valid"))
-        });
+        let model = self.model();
         let (sender, receiver) = mpsc::channel(8);
         let signals = self.signals.clone();
         let signalling = tokio::spawn(async move {
@@ -116,6 +118,98 @@ impl Setup {
         log: SessionLog,
         signals: mpsc::Receiver<Signal>,
     ) -> Run {
+        let Parts { fanout, tools, policy } = self.parts(root);
+        Run {
+            fanout,
+            head: SessionHead {
+                session: SessionId("test".into()),
+                version: "0".into(),
+                cwd: "/".into(),
+                model: Arc::clone(model.name()),
+                mode: "default".into(),
+                forked_from: None,
+            },
+            typed: "go".into(),
+            opening: self.opening.clone(),
+            system: "be good".to_owned(),
+            model,
+            tools,
+            policy,
+            max_turns: None,
+            log: Some(log),
+            reporters: Vec::new(),
+            signals,
+        }
+    }
+
+    fn model(&self) -> Arc<dyn Model> {
+        self.model.clone().unwrap_or_else(|| {
+            let script = self.script.to_string();
+            Arc::new(Scripted::parse("scripted", "script", &script).expect("the script is valid"))
+        })
+    }
+
+    /// Runs a main unit with a conversation of the test's own, and returns what
+    /// it told. Nobody answers what it asks.
+    pub(crate) async fn run_unit(&self, history: History) -> (Outcome, Vec<Told>) {
+        let root = tempfile::tempdir().expect("the system has room for a directory");
+        let (sender, mut receiver) = mpsc::channel(LINE_CAP);
+        let hearing = tokio::spawn(async move {
+            let mut told = Vec::new();
+            while let Some(FromUnit { unit: _, event }) = receiver.recv().await {
+                if let UnitEvent::Told(event) = event {
+                    told.push(event);
+                }
+            }
+            told
+        });
+        let outcome = self.unit(root.path(), history, sender).run(self.opening.clone()).await;
+        (outcome, hearing.await.expect("it only listens"))
+    }
+
+    fn unit(&self, root: &Path, history: History, sender: mpsc::Sender<FromUnit>) -> Unit {
+        let model = self.model();
+        let Parts { fanout, tools, policy } = self.parts(root);
+        let (line, cancel) = (Line::new(UnitId::MAIN, sender), CancellationToken::new());
+        let caller = Caller {
+            fanout: Arc::clone(&fanout),
+            line: line.clone(),
+            depth: 0,
+            is_fork: false,
+            tools: tools.clone(),
+            policy: Arc::clone(&policy),
+            model: Arc::clone(&model),
+            hold: None,
+            cancel: cancel.clone(),
+        };
+        let context = ToolContext {
+            line,
+            cancel,
+            workspace: Arc::clone(&fanout.workspace),
+            seen: Seen::default(),
+            skills: Arc::clone(&fanout.skills),
+            delegate: Arc::new(caller),
+            fork_point: Arc::new(ForkPoint::new(history.prefix().clone())),
+        };
+        Unit {
+            agent: "main".into(),
+            description: "".into(),
+            model,
+            tools,
+            policy,
+            bounds: Bounds {
+                max_turns: None,
+                background_wait: self.background_wait,
+                prime: self.prime,
+            },
+            context,
+            history,
+            forked_from: None,
+            compacting: fanout.compacting(),
+        }
+    }
+
+    fn parts(&self, root: &Path) -> Parts {
         let (definitions, _) = Definitions::load(&[]);
         let (skills, _) = Skills::load(&[]);
         let offered: Vec<(&str, &str)> = definitions
@@ -149,33 +243,21 @@ impl Setup {
                 max_depth: self.depth,
                 background_wait: self.background_wait,
                 prime: self.prime,
+                compact_at: Some(WindowShare::default()),
             },
             find_model: Box::new(|name| Err(format!("model `{name}` is not configured"))),
             surroundings: Surroundings::default(),
             parking: Parking::default(),
         };
-        Run {
-            fanout: Arc::new(fanout),
-            head: SessionHead {
-                session: SessionId("test".into()),
-                version: "0".into(),
-                cwd: "/".into(),
-                model: Arc::clone(model.name()),
-                mode: "default".into(),
-                forked_from: None,
-            },
-            typed: "go".into(),
-            opening: self.opening.clone(),
-            system: "be good".to_owned(),
-            model,
-            tools,
-            policy: Arc::new(policy),
-            max_turns: None,
-            log: Some(log),
-            reporters: Vec::new(),
-            signals,
-        }
+        Parts { fanout: Arc::new(fanout), tools, policy: Arc::new(policy) }
     }
+}
+
+/// What main is made of, and all its units share.
+struct Parts {
+    fanout: Arc<Fanout>,
+    tools: Registry,
+    policy: Arc<Policy>,
 }
 
 /// What happened in a run.

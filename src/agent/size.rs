@@ -1,0 +1,53 @@
+//! How many tokens a conversation has, where nobody has counted them.
+
+use std::sync::Arc;
+
+use crate::message::{Entry, Head, Message};
+
+/// How many bytes of text make one token. English and code have about this
+/// many; what has fewer is counted by the provider after the next answer.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// Returns an estimate for what stands before the first message.
+pub(super) fn of_head(head: &Head) -> u64 {
+    let tools = head
+        .tools
+        .iter()
+        .map(|tool| length(&tool.name) + length(&tool.description) + length(tool.parameters.get()));
+    tokens(length(&head.system) + tools.sum::<u64>())
+}
+
+/// Returns an estimate for messages.
+pub(super) fn of_entries(entries: &[Arc<Entry>]) -> u64 {
+    entries.iter().map(|entry| of_entry(entry)).sum()
+}
+
+/// Returns an estimate for one message.
+pub(super) fn of_entry(entry: &Entry) -> u64 {
+    tokens(bytes(&entry.message))
+}
+
+/// Returns an estimate for a text.
+pub(super) fn of_text(text: &str) -> u64 {
+    tokens(length(text))
+}
+
+/// Reasoning does not count: it is not sent again.
+fn bytes(message: &Message) -> u64 {
+    match message {
+        Message::User { text } => length(text),
+        Message::Model(reply) => {
+            let calls = reply.calls.iter().map(|call| length(&call.tool) + length(&call.arguments));
+            length(&reply.text) + calls.sum::<u64>()
+        }
+        Message::Output { call: _, output } => length(&output.text),
+    }
+}
+
+fn length(text: &str) -> u64 {
+    text.len() as u64
+}
+
+fn tokens(bytes: u64) -> u64 {
+    bytes.div_ceil(BYTES_PER_TOKEN)
+}

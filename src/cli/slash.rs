@@ -1,0 +1,62 @@
+//! Commands that are typed as `/name` and built in.
+
+use super::exit::{Exit, Refusal};
+use crate::agent::Opening;
+use crate::skill::Skills;
+use crate::tool::{FORK, Task};
+
+/// Every command, by name. A skill of the same name cannot be typed.
+const COMMANDS: [&str; 2] = [COMPACT, FORK];
+
+/// Puts a summary in the place of the conversation.
+const COMPACT: &str = "compact";
+
+/// Most characters of a directive that name the fork it is for.
+const FORK_NAME_CAP: usize = 60;
+
+/// Returns what a command begins with; `None` if there is no such command.
+pub(super) fn opening(name: &str, arguments: &str) -> Option<Result<Opening, Refusal>> {
+    let argument = Some(arguments.trim()).filter(|text| !text.is_empty());
+    match (name, argument) {
+        (COMPACT, hint) => Some(Ok(Opening::Compact { hint: hint.map(Into::into) })),
+        (FORK, Some(directive)) => {
+            let name: String = directive.chars().take(FORK_NAME_CAP).collect();
+            Some(Ok(Opening::Fork(Task::background_fork(&name, directive))))
+        }
+        (FORK, None) => {
+            let refusal = Refusal::new(Exit::Usage, "`/fork` needs to know what the fork shall do");
+            Some(Err(refusal.hint("for example: `/fork look for other callers of this function`")))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the names of all that can be typed as `/name`: commands first.
+pub(super) fn names(skills: &Skills) -> Vec<String> {
+    let skills = skills.iter().filter(|skill| skill.user_invocable).map(|skill| &*skill.name);
+    let skills = skills.filter(|name| !COMMANDS.contains(name));
+    COMMANDS.into_iter().chain(skills).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_there_is_begins_something() {
+        for name in COMMANDS {
+            assert!(opening(name, "x").is_some_and(|opening| opening.is_ok()), "{name}");
+        }
+        assert!(opening("compacts", "x").is_none());
+    }
+
+    #[test]
+    fn the_hint_is_what_stands_behind_the_name() {
+        let hint = |arguments| match opening("compact", arguments) {
+            Some(Ok(Opening::Compact { hint })) => hint,
+            _ => panic!("`/compact{arguments}` is no compaction"),
+        };
+        assert_eq!(hint(" keep the\npaths \n").as_deref(), Some("keep the\npaths"));
+        assert_eq!(hint(" \n"), None);
+    }
+}
