@@ -2,11 +2,15 @@
 //!
 //! The words themselves are in `prompts/`; here they are put together.
 
+mod context;
+
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::skill::Skills;
+
+pub use context::{CONTEXT_CAP, Context, Said, context};
 
 /// Most characters of a file that are put into a prompt. About 15,000 tokens:
 /// most changes in full, and five reviewers can hold one each.
