@@ -10,6 +10,7 @@ mod compact;
 mod history;
 mod size;
 mod turn;
+mod view;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::tool::{AgentCall, ForkPoint, Registry, Task, ToolContext, ToolError};
 pub use calls::CALLS_CAP;
 pub use compact::{Compacting, REQUEST_CAP, SUMMARY_CAP};
 pub use history::History;
+pub use view::render;
 
 /// Everything that runs an agent loop: the main conversation, a slot or a fork.
 pub struct Unit {

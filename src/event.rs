@@ -5,6 +5,8 @@
 //! channels and no handles. A [`Delta`] is a glimpse of an event still being
 //! made (streamed text): shown, never kept.
 
+#[cfg(test)]
+pub(crate) mod testing;
 mod turn;
 mod unit;
 

@@ -10,11 +10,14 @@ use std::sync::Arc;
 use super::size;
 use crate::event::{Compaction, EventKind, Replied};
 use crate::message::{CallId, Head, Message, Output, Prefix, Usage};
+use crate::prompt::{self, Said};
 
 /// The conversation of one unit.
 #[derive(Debug)]
 pub struct History {
     prefix: Prefix,
+    /// What stands before its first user message, until there is one.
+    context: Option<String>,
     /// The calls of the last answer, until each has its output.
     open: Vec<(CallId, Option<Arc<Output>>)>,
     /// Where each open call without an output is, the first place last.
@@ -40,6 +43,7 @@ impl History {
     pub fn new(head: Arc<Head>) -> Self {
         Self {
             prefix: Prefix::new(head),
+            context: None,
             open: Vec::new(),
             places: HashMap::new(),
             missing: 0,
@@ -68,14 +72,19 @@ impl History {
         self.missing == 0
     }
 
+    /// A conversation in which nothing was said yet, and whose first user
+    /// message begins with what the unit sees of others.
+    #[must_use]
+    pub fn seeing(head: Arc<Head>, said: &[Arc<Said>]) -> Self {
+        Self { context: prompt::context(said), ..Self::new(head) }
+    }
+
     /// Folds the events of one unit's conversation, oldest first.
     ///
     /// The result is the history the unit itself had after the last of them.
     pub fn of<'a>(head: Arc<Head>, events: impl IntoIterator<Item = &'a EventKind>) -> Self {
         let mut history = Self::new(head);
-        for event in events {
-            history.apply(event);
-        }
+        history.extend(events);
         history
     }
 
@@ -105,6 +114,10 @@ impl History {
 
     /// Takes note of a user message.
     pub fn prompted(&mut self, text: Arc<str>) {
+        let text = match self.context.take() {
+            Some(context) => format!("{context}\n\n{text}").into(),
+            None => text,
+        };
         self.prefix.push(Message::User { text });
     }
 
@@ -192,6 +205,13 @@ impl History {
             | EventKind::Notice { level: _, text: _ }
             | EventKind::InvocationEnded(_) => {}
         }
+    }
+}
+
+impl<'a> Extend<&'a EventKind> for History {
+    /// Takes note of what happened in the unit next.
+    fn extend<I: IntoIterator<Item = &'a EventKind>>(&mut self, events: I) {
+        events.into_iter().for_each(|event| self.apply(event));
     }
 }
 

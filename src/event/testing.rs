@@ -1,0 +1,94 @@
+//! Sessions for the tests of whatever is folded from events.
+
+use std::sync::Arc;
+
+use super::{
+    Event, EventKind, Invocation, Origin, Outcome, Replied, Seq, UnitEnd, UnitHead, UnitId,
+    UnixMillis,
+};
+use crate::branch::Branch;
+use crate::message::{Call, CallId, Output, Reply, StopReason, Usage};
+
+/// A session that is put down event by event.
+#[derive(Default)]
+pub(crate) struct Log {
+    pub(crate) events: Vec<Event>,
+    pub(crate) invocation: u32,
+}
+
+impl Log {
+    /// Adds an event of a unit, on a branch with these tokens.
+    pub(crate) fn put(&mut self, unit: u32, tokens: &str, kind: EventKind) -> &mut Self {
+        self.events.push(Event {
+            seq: Seq(self.events.len() as u64 + 1),
+            at: UnixMillis(0),
+            invocation: Invocation(self.invocation),
+            unit: UnitId(unit),
+            branch: Branch { tokens: tokens.parse().unwrap(), ..Branch::root() },
+            kind,
+        });
+        self
+    }
+}
+
+pub(crate) fn queued(name: &str, parent: u32, origin: Origin, call: Option<&str>) -> EventKind {
+    EventKind::UnitQueued(UnitHead {
+        description: name.into(),
+        agent: "explore".into(),
+        call: call.map(CallId::from),
+        parent: UnitId(parent),
+        depth: 1,
+        slot: None,
+        origin,
+        is_background: false,
+    })
+}
+
+pub(crate) fn prompted(text: &str) -> EventKind {
+    EventKind::Prompted { text: text.into() }
+}
+
+pub(crate) fn replied(text: &str) -> EventKind {
+    answer(Reply { text: text.to_owned(), ..Reply::default() })
+}
+
+/// An answer with calls, each a tool and its arguments; a call's id is the
+/// tool's name.
+pub(crate) fn called(text: &str, calls: &[(&str, &str)]) -> EventKind {
+    let call = |&(tool, arguments): &(&str, &str)| Call {
+        id: tool.into(),
+        tool: tool.to_owned(),
+        arguments: arguments.to_owned(),
+    };
+    let calls = calls.iter().map(call).collect();
+    answer(Reply { text: text.to_owned(), calls, ..Reply::default() })
+}
+
+fn answer(reply: Reply) -> EventKind {
+    EventKind::Replied(Replied {
+        reply: Arc::new(reply),
+        model: "m".into(),
+        usage: Usage::default(),
+        stop: StopReason::EndTurn,
+        took_ms: 1,
+    })
+}
+
+/// The output of a call of [`called`].
+pub(crate) fn finished(tool: &str, output: Output) -> EventKind {
+    let output = Arc::new(output);
+    EventKind::ToolFinished { call: tool.into(), tool: tool.into(), output, took_ms: 1 }
+}
+
+pub(crate) fn ended(outcome: Outcome, text: &str) -> EventKind {
+    EventKind::UnitEnded(Arc::new(UnitEnd {
+        outcome,
+        text: text.into(),
+        usage: Usage::default(),
+        turns: 1,
+        tool_uses: 0,
+        duration_ms: 1,
+        output_file: None,
+        share: None,
+    }))
+}
