@@ -17,6 +17,7 @@ use crate::event::{
     UnitId,
 };
 use crate::message::{CallId, Output};
+use crate::prompt::Said;
 
 pub use tend::{Glance, News, Tend, Until, Wait};
 
@@ -107,6 +108,12 @@ pub enum UnitEvent {
     },
     /// It tends the units that it started in the background.
     Tend(Tend),
+    /// It asks what its branch lets it see of other units. No answer means
+    /// that nothing is kept of it.
+    Visible {
+        /// Where that goes, oldest first.
+        reply: oneshot::Sender<Vec<Arc<Said>>>,
+    },
 }
 
 /// What a unit says that needs no answer and sets nothing off.
@@ -195,6 +202,8 @@ pub struct Seat {
     pub unit: UnitId,
     /// Its branch.
     pub branch: Branch,
+    /// What its conversation begins with.
+    pub origin: Origin,
     /// Fires when the unit must stop.
     pub cancel: CancellationToken,
 }
@@ -261,6 +270,18 @@ impl Line {
     pub async fn news(&self, wait: Wait) -> News {
         // No answer means that the run is over; then nothing is new any more.
         self.ask(|reply| Tend::News { wait, reply }).await.unwrap_or(News::Nothing)
+    }
+
+    /// Reserves `count` tokens in a row and returns the first; `None` if the
+    /// run is over.
+    pub async fn reserve(&self, count: u32) -> Option<Token> {
+        self.ask(|reply| UnitEvent::Reserve { count, reply }).await
+    }
+
+    /// Returns what this unit's branch lets it see of others, oldest first;
+    /// `None` if nothing is kept of it.
+    pub async fn visible(&self) -> Option<Vec<Arc<Said>>> {
+        self.ask(|reply| UnitEvent::Visible { reply }).await
     }
 
     /// Asks, and waits for the answer; `None` if the question was dropped.

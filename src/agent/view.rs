@@ -30,7 +30,7 @@ fn beginning(events: &[Event], unit: UnitId, head: Arc<Head>) -> History {
         return History::new(head);
     };
     match declared.origin {
-        Origin::Prompt => History::new(head),
+        Origin::Prompt | Origin::Steps => History::new(head),
         Origin::Visible => seeing(events, unit, head),
         Origin::Fork => fork_base(before, declared, head),
         Origin::Continued(ended) => render(before, ended, head),

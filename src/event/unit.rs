@@ -73,6 +73,9 @@ pub enum Origin {
     Fork,
     /// The whole conversation of a unit that had ended, then a message to it.
     Continued(UnitId),
+    /// Nothing: it asks no model. It holds the branch of steps of a flow, and
+    /// no permit.
+    Steps,
 }
 
 /// How much of a fork's first request its parent had sent before.

@@ -15,9 +15,10 @@ use super::parked::Parked;
 use super::{Fanout, text};
 use crate::agent::{Bounds, History, Opening, Unit};
 use crate::definition::AgentDefinition;
-use crate::event::{FailureKind, NoticeLevel, Outcome, UnitEnd};
+use crate::event::{FailureKind, NoticeLevel, Origin, Outcome, UnitEnd};
 use crate::guard::{Decision, Effect, Policy};
 use crate::line::{Line, Seat, Told};
+use crate::message::Head;
 use crate::model::Model;
 use crate::tool::files::Seen;
 use crate::tool::{ForkPoint, Registry, Task, ToolContext, Typed, Workspace, regular};
@@ -171,9 +172,24 @@ impl Slot {
             .ok_or_else(|| fail(format!("agent definition `{agent}` is gone")))?;
         let model = self.model(model.as_deref(), definition).await.map_err(fail)?;
         let tools = self.tools(tools.as_deref(), definition);
-        let history = History::new(self.fanout.head(&definition.prompt, &tools));
+        let history = self.history(self.fanout.head(&definition.prompt, &tools)).await?;
         let max_turns = task.max_turns.or(definition.max_turns);
         Ok(Made { model, tools, history, seen: Seen::default(), max_turns })
+    }
+
+    /// Returns the conversation that an agent of its own goes on from.
+    async fn history(&self, head: Arc<Head>) -> Result<History, Outcome> {
+        match self.seat.origin {
+            Origin::Prompt | Origin::Fork | Origin::Continued(_) | Origin::Steps => {
+                Ok(History::new(head))
+            }
+            Origin::Visible => match self.line.visible().await {
+                Some(said) => Ok(History::seeing(head, &said)),
+                None => {
+                    Err(Outcome::failed(FailureKind::Setup, "nothing is kept of what others said"))
+                }
+            },
+        }
     }
 
     /// Returns the model that the task asks for, else the definition's, else the
@@ -269,7 +285,7 @@ fn attached(workspace: &Workspace, policy: &Policy, path: &Path) -> io::Result<V
 }
 
 /// Reports the end of a slot that was cancelled before it started.
-pub(super) async fn never_ran(line: &Line) -> Option<Arc<UnitEnd>> {
+pub(crate) async fn never_ran(line: &Line) -> Option<Arc<UnitEnd>> {
     line.ended(Outcome::Cancelled { ran: false }, None).await
 }
 

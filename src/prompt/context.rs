@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::branch::{RootJoins, Sight, TokenSet};
 use crate::event::{
-    Compaction, Event, EventKind, Invocation, Outcome, Seq, UnitEnd, UnitHead, UnitId,
+    Compaction, Event, EventKind, Invocation, Origin, Outcome, Seq, UnitEnd, UnitHead, UnitId,
 };
 use crate::message::{Call, CallId, Output, Reply};
 
@@ -91,7 +91,7 @@ pub struct Context {
 #[derive(Debug, Clone, Default)]
 struct Speaker {
     name: Arc<str>,
-    has_children: bool,
+    is_silent: bool,
     /// Its user messages: what a summary keeps is counted in them.
     prompts: Vec<Seq>,
     open_calls: HashMap<CallId, Box<str>>,
@@ -152,9 +152,10 @@ impl Context {
     }
 
     fn queued(&mut self, unit: UnitId, head: &UnitHead) {
-        self.speaker(head.parent).has_children = true;
+        // It says nothing: those whose branch it holds speak for themselves.
+        let is_silent = head.origin == Origin::Steps;
         let name = one_line(&head.description, NAME_CAP).into();
-        self.speakers.insert(unit, Speaker { name, ..Speaker::default() });
+        self.speakers.insert(unit, Speaker { name, is_silent, ..Speaker::default() });
     }
 
     /// What other agents were asked is between them and their parents; what
@@ -200,11 +201,9 @@ impl Context {
 
     fn ended(&mut self, event: &Event, end: &UnitEnd) {
         let speaker = self.speaker(event.unit);
-        // It was never prompted and yet had children: it only stood for some
-        // steps, and those have told their own ends.
-        let stood_for_others = speaker.has_children && speaker.prompts.is_empty();
+        let is_silent = speaker.is_silent;
         let was_said = speaker.answer.as_ref().is_some_and(|answer| *answer.text == *end.text);
-        if let Some(reason) = bad_end(&end.outcome).filter(|_| !stood_for_others) {
+        if let Some(reason) = bad_end(&end.outcome).filter(|_| !is_silent) {
             let mut text = format!("[{}]", Excerpt::of(&reason, ERROR_CAP).text(usize::MAX));
             if !was_said && !end.text.trim().is_empty() {
                 text.push_str("\n\nPartial result:\n\n");
@@ -310,12 +309,13 @@ fn share(kept: &[&Said]) -> usize {
     usize::MAX
 }
 
-/// Returns what makes a closing tag that none of the texts holds.
+/// Returns what makes a closing tag that none of the parts holds.
 fn unused_mark(kept: &[&Said]) -> String {
     let mut mark = String::new();
     let holds = |mark: &str| {
         let tags = [format!("</said{mark}>"), format!("</output{mark}>")];
-        kept.iter().any(|said| tags.iter().any(|tag| said.text.head.contains(tag)))
+        let held = |text: &str| tags.iter().any(|tag| text.contains(tag));
+        kept.iter().any(|said| held(&said.from) || held(said.call()) || held(&said.text.head))
     };
     while holds(&mark) {
         mark.push('_');
@@ -328,11 +328,15 @@ impl Said {
     fn frame(&self) -> usize {
         /// Tags, line breaks and the note of what is missing.
         const AROUND: usize = 100;
-        let call = match &self.part {
-            Part::Called(line) => line.chars().count(),
-            Part::Asked | Part::Said | Part::SummedUp { before: _ } => 0,
-        };
-        AROUND + self.from.chars().count() + call
+        AROUND + self.from.chars().count() + self.call().chars().count()
+    }
+
+    /// The call it is about; empty if it is about none.
+    fn call(&self) -> &str {
+        match &self.part {
+            Part::Called(line) => line,
+            Part::Asked | Part::Said | Part::SummedUp { before: _ } => "",
+        }
     }
 
     fn framed(&self, mark: &str, share: usize) -> String {

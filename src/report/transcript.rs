@@ -164,7 +164,7 @@ fn queued(head: &UnitHead) -> String {
         line.push_str(", in the background");
     }
     match head.origin {
-        Origin::Prompt | Origin::Visible | Origin::Fork => line,
+        Origin::Prompt | Origin::Visible | Origin::Fork | Origin::Steps => line,
         Origin::Continued(unit) => format!("{line}, goes on from {unit}"),
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::branch::Branch;
-use crate::event::{Event, EventKind, Outcome, UnitEnd, UnitHead, UnitId, UnixMillis};
+use crate::event::{Event, EventKind, Origin, Outcome, UnitEnd, UnitHead, UnitId, UnixMillis};
 use crate::message::Usage;
 
 /// The tools whose calls wait for other units.
@@ -148,7 +148,9 @@ impl Units {
             && self.running.insert(event.unit)
         {
             self.counts.queued -= 1;
-            self.counts.running += 1;
+            let count =
+                if unit.is_waiting() { &mut self.counts.waiting } else { &mut self.counts.running };
+            *count += 1;
         }
         let was_waiting = unit.is_waiting();
         unit.take(event);
@@ -189,7 +191,7 @@ impl Unit {
     /// Tells whether it waits for units that it started.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.waiting_calls > 0
+        self.waiting_calls > 0 || self.head.origin == Origin::Steps
     }
 
     /// Takes note of an event of this unit.
@@ -227,6 +229,7 @@ impl Unit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::testing::{Log, ended, queued};
     use crate::report::story::{Story, done, failed, skipped};
 
     #[test]
@@ -237,6 +240,22 @@ mod tests {
         story.events().iter().for_each(|event| drop(units.take(event)));
         let counts = Counts { running: 1, waiting: 1, ..Counts::default() };
         assert_eq!(units.counts(), counts);
+    }
+
+    #[test]
+    fn a_unit_that_only_holds_the_branch_of_steps_never_counts_as_running() {
+        let mut log = Log::default();
+        log.put(1, "1", queued("sequence", 0, Origin::Steps, None))
+            .put(1, "1", EventKind::UnitStarted)
+            .put(2, "1", queued("Alice", 1, Origin::Visible, None))
+            .put(2, "1", EventKind::UnitStarted);
+        let mut units = Units::default();
+        log.events.iter().for_each(|event| drop(units.take(event)));
+        let counts = Counts { running: 1, waiting: 1, ..Counts::default() };
+        assert_eq!(units.counts(), counts);
+        log.put(1, "1", ended(done("x"), "x"));
+        units.take(&log.events[4]);
+        assert_eq!(units.counts(), Counts { running: 1, completed: 1, ..Counts::default() });
     }
 
     #[test]

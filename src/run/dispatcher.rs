@@ -21,6 +21,7 @@ use crate::event::{
     Outcome, Seq, SessionHead, UnitEnd, UnitId, UnitState, UnixMillis,
 };
 use crate::line::{FromUnit, Glance, News, Seat, Told, UnitEvent};
+use crate::prompt::{Context, Said};
 
 /// What can reach the dispatcher.
 #[derive(Debug)]
@@ -86,6 +87,8 @@ pub enum Answer {
     News(oneshot::Sender<News>, News),
     /// What is known of its background units.
     Glances(oneshot::Sender<Vec<Glance>>, Vec<Glance>),
+    /// What its branch lets it see of others.
+    Visible(oneshot::Sender<Vec<Arc<Said>>>, Vec<Arc<Said>>),
     /// The state that one of them is in; `None` if it is none of them.
     State(oneshot::Sender<Option<UnitState>>, Option<UnitState>),
 }
@@ -101,6 +104,7 @@ impl Answer {
             Self::Reserved(reply, token) => drop(reply.send(token)),
             Self::News(reply, news) => drop(reply.send(news)),
             Self::Glances(reply, glances) => drop(reply.send(glances)),
+            Self::Visible(reply, said) => drop(reply.send(said)),
             Self::State(reply, state) => drop(reply.send(state)),
         }
     }
@@ -132,6 +136,9 @@ pub struct Dispatcher {
     tokens: BTreeMap<Invocation, Tokens>,
     next_unit: u32,
     units: BTreeMap<UnitId, Ledger>,
+    /// What units can be told of each other; `None` if nobody will ask: it
+    /// grows with the session.
+    context: Option<Context>,
     /// Parent of every unit's token.
     everything: CancellationToken,
     cancel: Option<CancelReason>,
@@ -157,11 +164,18 @@ impl Dispatcher {
             tokens: BTreeMap::new(),
             next_unit: seed.next_unit.0,
             units: BTreeMap::from([(UnitId::MAIN, main)]),
+            context: None,
             everything,
             cancel: None,
             unfinished: Vec::new(),
             finished: false,
         }
+    }
+
+    /// From now on keeps what units can be told of each other. `so_far` is what
+    /// the session holds of it already.
+    pub fn keep_context(&mut self, so_far: Context) {
+        self.context = Some(so_far);
     }
 
     /// Returns the token that stops the main unit.
@@ -241,6 +255,11 @@ impl Dispatcher {
                 out.effects.push(Effect::Answer(Answer::GoOn(reply)));
             }
             UnitEvent::Tend(tend) => self.tend(out, unit, tend),
+            UnitEvent::Visible { reply } => {
+                if let Some(said) = self.visible(unit) {
+                    out.effects.push(Effect::Answer(Answer::Visible(reply, said)));
+                }
+            }
             UnitEvent::Delta(piece) => {
                 self.ledger(unit).writes(&piece);
                 out.effects.push(Effect::Glimpse(Delta { unit, piece }));
@@ -345,7 +364,18 @@ impl Dispatcher {
         self.seq += 1;
         let invocation = self.ledger(unit).invocation;
         let (seq, at) = (Seq(self.seq), out.now);
-        out.effects.push(Effect::Record(Event { seq, at, invocation, unit, branch, kind }));
+        let event = Event { seq, at, invocation, unit, branch, kind };
+        if let Some(context) = &mut self.context {
+            context.take(&event);
+        }
+        out.effects.push(Effect::Record(event));
+    }
+
+    /// Returns what a unit's branch lets it see of others.
+    fn visible(&mut self, unit: UnitId) -> Option<Vec<Arc<Said>>> {
+        let ledger = self.ledger(unit);
+        let (invocation, tokens) = (ledger.invocation, ledger.branch.tokens.clone());
+        Some(self.context.as_ref()?.seen_by(unit, invocation, &tokens))
     }
 
     fn ledger(&mut self, unit: UnitId) -> &mut Ledger {

@@ -197,6 +197,7 @@ fn any_origin() -> impl Strategy<Value = Origin> {
         Just(Origin::Visible),
         Just(Origin::Fork),
         any_unit().prop_map(Origin::Continued),
+        Just(Origin::Steps),
     ]
 }
 

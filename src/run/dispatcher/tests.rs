@@ -593,3 +593,37 @@ fn tokens_are_drawn_for_each_invocation_and_never_twice() {
     assert_eq!(reserve(&mut dispatcher, 3), Token(1));
     assert_eq!(reserve(&mut dispatcher, 1), Token(4));
 }
+
+/// Returns what a unit is told of others; `None` if nothing is kept of it.
+fn told_to(bench: &mut Bench, unit: UnitId) -> Option<String> {
+    let (reply, mut answer) = oneshot::channel();
+    bench.say(unit, UnitEvent::Visible { reply });
+    let said = answer.try_recv().ok()?;
+    Some(crate::prompt::context(&said).unwrap_or_default())
+}
+
+#[test]
+fn a_unit_is_told_what_its_branch_sees_and_nothing_of_siblings_or_strands_not_joined() {
+    let mut bench = Bench::new();
+    bench.dispatcher.keep_context(Context::default());
+    let first = bench.declare(UnitId::MAIN, &["Alice", "Bob"]);
+    bench.reply(first[0].unit, "alpha", &[]);
+    assert_eq!(told_to(&mut bench, first[1].unit).as_deref(), Some(""));
+    assert_eq!(told_to(&mut bench, UnitId::MAIN).as_deref(), Some(""));
+    bench.end(first[1].unit, Outcome::failed(FailureKind::Panic, "beta broke"));
+    bench.join(UnitId::MAIN, &first);
+    let second = bench.declare(UnitId::MAIN, &["Charlie", "David"]);
+    bench.reply(second[1].unit, "delta", &[]);
+    let told = told_to(&mut bench, second[0].unit).unwrap();
+    let places = [told.find("alpha"), told.find("beta broke")];
+    assert!(places.is_sorted() && places[0].is_some(), "{told}");
+    assert!(!told.contains("delta"), "{told}");
+}
+
+#[test]
+fn a_run_in_which_nobody_looks_at_others_keeps_nothing_of_what_they_said() {
+    let mut bench = Bench::new();
+    let unit = bench.declare(UnitId::MAIN, &["Alice"])[0].unit;
+    bench.reply(unit, "alpha", &[]);
+    assert_eq!(told_to(&mut bench, unit), None);
+}

@@ -59,11 +59,11 @@ impl Dispatcher {
             origin: child.origin,
             is_background: child.is_background,
         };
-        let invocation = ledger.invocation;
+        let (invocation, origin) = (ledger.invocation, head.origin);
         let queued = Ledger::queued(&head, invocation, branch.clone(), cancel.clone());
         self.units.insert(unit, queued);
         self.record(out, unit, EventKind::UnitQueued(head));
-        Seat { unit, branch, cancel }
+        Seat { unit, branch, origin, cancel }
     }
 
     /// Returns the token that stops a child. The end of the turn leaves what

@@ -286,6 +286,7 @@ enum OriginBody<'a> {
     Visible,
     Fork,
     Continued(Text<'a>),
+    Steps,
 }
 
 impl OriginBody<'_> {
@@ -295,6 +296,7 @@ impl OriginBody<'_> {
             Origin::Visible => Some(Self::Visible),
             Origin::Fork => Some(Self::Fork),
             Origin::Continued(unit) => Some(Self::Continued(unit.to_string().into())),
+            Origin::Steps => Some(Self::Steps),
         }
     }
 
@@ -303,6 +305,7 @@ impl OriginBody<'_> {
             Self::Visible => Origin::Visible,
             Self::Fork => Origin::Fork,
             Self::Continued(name) => Origin::Continued(unit(&name)?),
+            Self::Steps => Origin::Steps,
         })
     }
 }
