@@ -24,9 +24,13 @@ use crate::model::Model;
 use crate::skill::Skills;
 use crate::tool::{Registry, Workspace};
 
+pub(crate) use batch::{Queued, queue, told};
 pub use caller::{Caller, Hold};
+pub(crate) use job::Job;
 pub use parked::Parking;
 pub use pool::{Permit, Pool, Ticket};
+pub(crate) use slot::never_ran;
+pub(crate) use text::Ended;
 
 /// Finds a model by the name a task or a definition gives.
 ///

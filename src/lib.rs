@@ -33,6 +33,7 @@ pub mod tool;
 pub mod agent;
 // 6 fanout
 pub mod fanout;
+pub mod flow;
 // 7 run
 pub mod run;
 // 8 report

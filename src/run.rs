@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -25,9 +26,11 @@ use crate::event::{
     UnitId, UnixMillis,
 };
 use crate::fanout::{Caller, Fanout};
+use crate::flow::{self, Step};
 use crate::guard::Policy;
-use crate::line::{FromUnit, LINE_CAP, Line};
+use crate::line::{FromUnit, LINE_CAP, Line, Told};
 use crate::model::Model;
+use crate::prompt::Context;
 use crate::session::SessionLog;
 use crate::tool::files::Seen;
 use crate::tool::{ForkPoint, Registry, ToolContext};
@@ -78,17 +81,30 @@ pub enum Signal {
     Hangup,
 }
 
+/// What the main unit does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Main {
+    /// It asks its model, as every unit does, and begins with this.
+    Conversation(Opening),
+    /// It asks no model: it walks a flow, and what that comes to is its answer.
+    Flow {
+        /// The flow.
+        flow: Step,
+        /// What it is walked for, in the user's words.
+        request: Arc<str>,
+    },
+}
+
 /// Everything a run is made of.
 pub struct Run {
+    /// What the main unit does.
+    pub main: Main,
     /// What all its units share.
     pub fanout: Arc<Fanout>,
     /// The session, as its log begins.
     pub head: SessionHead,
     /// What the user typed.
     pub typed: Arc<str>,
-    /// What the main conversation begins with: what was typed, or what that
-    /// stands for.
-    pub opening: Opening,
     /// The main conversation's system prompt, without what every unit gets.
     pub system: String,
     /// The main conversation's model.
@@ -114,6 +130,9 @@ impl Run {
     /// reporters have seen exactly one `InvocationEnded`, as the last event.
     pub async fn go(mut self) -> RunEnd {
         let mut dispatcher = Dispatcher::new();
+        if matches!(&self.main, Main::Flow { flow, .. } if flow.sees_others()) {
+            dispatcher.keep_context(Context::default());
+        }
         let (sender, mut inbox) = mpsc::channel(LINE_CAP);
         let mut sink = Sink::new(self.log.take(), std::mem::take(&mut self.reporters));
         let mut signals = Signals::new(std::mem::replace(&mut self.signals, mpsc::channel(1).1));
@@ -158,8 +177,30 @@ impl Run {
             policy: Arc::clone(&self.policy),
             model: Arc::clone(&self.model),
             hold: None,
-            cancel: cancel.clone(),
+            cancel,
         };
+        let life: BoxFuture<'static, Outcome> = match self.main {
+            Main::Flow { flow, request } => Box::pin(walk(caller, flow, request)),
+            Main::Conversation(ref opening) => {
+                let opening = opening.clone();
+                Box::pin(self.conversation(caller, opening))
+            }
+        };
+        async move {
+            let running = std::panic::AssertUnwindSafe(life);
+            let outcome = running.catch_unwind().await.unwrap_or_else(|_| {
+                Outcome::failed(FailureKind::Panic, "the main conversation panicked")
+            });
+            line.ended(outcome, None).await;
+        }
+    }
+
+    /// Runs the main conversation to its end.
+    fn conversation(
+        self,
+        caller: Caller,
+        opening: Opening,
+    ) -> impl Future<Output = Outcome> + Send + use<> {
         let limits = self.fanout.limits;
         let history = History::new(self.fanout.head(&self.system, &self.tools));
         let mut unit = Unit {
@@ -174,8 +215,8 @@ impl Run {
                 prime: limits.prime,
             },
             context: ToolContext {
-                line: line.clone(),
-                cancel,
+                line: caller.line.clone(),
+                cancel: caller.cancel.clone(),
                 workspace: Arc::clone(&self.fanout.workspace),
                 seen: Seen::default(),
                 skills: Arc::clone(&self.fanout.skills),
@@ -187,18 +228,19 @@ impl Run {
             compacting: self.fanout.compacting(),
         };
         let environment = &self.fanout.surroundings.environment;
-        let opening = match &self.opening {
+        let opening = match &opening {
             Opening::Prompt(prompt) => Opening::Prompt(format!("{environment}\n\n{prompt}").into()),
-            Opening::Fork(_) | Opening::Compact { hint: _ } => self.opening,
+            Opening::Fork(_) | Opening::Compact { hint: _ } => opening,
         };
-        async move {
-            let running = std::panic::AssertUnwindSafe(Box::pin(unit.run(opening)));
-            let outcome = running.catch_unwind().await.unwrap_or_else(|_| {
-                Outcome::failed(FailureKind::Panic, "the main conversation panicked")
-            });
-            line.ended(outcome, None).await;
-        }
+        async move { unit.run(opening).await }
     }
+}
+
+/// Walks a flow on main's branch. What the user asked for stands in the log as
+/// main's own, for the steps that may see it.
+async fn walk(main: Caller, flow: Step, prompt: Arc<str>) -> Outcome {
+    main.line.tell(Told::Prompted { text: prompt }).await;
+    flow::walk(&main, &flow).await
 }
 
 /// How a run ended.

@@ -28,7 +28,7 @@ use crate::prompt;
 use crate::report::{
     Facts, Json, Live, LiveOptions, Plain, Stdout, StdoutKind, StreamJson, StreamOptions,
 };
-use crate::run::{self, Reporter, Run, Signal};
+use crate::run::{self, Main, Reporter, Run, Signal};
 use crate::session::dirs::{LOG, session_directory};
 use crate::session::{self, SessionLog, SessionName, Spill};
 use crate::skill::Skills;
@@ -168,10 +168,10 @@ impl Start {
         let policy = Arc::new(self.policy.clone());
         let scratch = self.scratch.take();
         let run = Run {
+            main: Main::Conversation(opening),
             fanout: Arc::new(self.fanout()),
             head,
             typed: typed.as_str().into(),
-            opening,
             system,
             model,
             tools,

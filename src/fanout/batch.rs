@@ -17,11 +17,14 @@ use crate::line::Seat;
 use crate::message::{CallId, Output};
 use crate::tool::ToolError;
 
-/// A unit that waits for its permit.
-struct Queued {
-    job: Job,
-    seat: Seat,
-    ticket: Ticket,
+/// A declared unit that waits for its permit.
+pub(crate) struct Queued {
+    /// What it is started for.
+    pub(crate) job: Job,
+    /// What it was declared as.
+    pub(crate) seat: Seat,
+    /// Its place in the order of arrival.
+    pub(crate) ticket: Ticket,
 }
 
 /// Runs the jobs of one call and returns its output.
@@ -34,7 +37,8 @@ pub(super) async fn run(
     jobs: Vec<Job>,
     is_batch: bool,
 ) -> Result<Output, ToolError> {
-    let mut ended: Vec<Ended> = jobs.iter().map(Ended::not_yet).collect();
+    let mut ended: Vec<Ended> =
+        jobs.iter().map(|job| Ended::not_yet(job.description(), &job.agent())).collect();
     let queued = declare(caller, call, jobs, is_batch).await?;
     let (beside, slots): (Vec<_>, Vec<_>) =
         queued.into_iter().enumerate().partition(|(_, queued)| queued.job.is_background());
@@ -42,7 +46,7 @@ pub(super) async fn run(
         ended[index].goes_on(queued.seat.unit);
         let caller = caller.clone();
         // It reports its end itself.
-        tokio::spawn(async move { queue(&caller, index, queued).await });
+        tokio::spawn(async move { queue(&caller, queued).await });
     }
     if !slots.is_empty() {
         let units: Vec<UnitId> = slots.iter().map(|(_, queued)| queued.seat.unit).collect();
@@ -52,9 +56,14 @@ pub(super) async fn run(
     if !is_batch {
         return Ok(text::of_single(&ended));
     }
+    Ok(told(caller, ended).await)
+}
+
+/// Puts the text of a batch together, on a thread that may block.
+pub(crate) async fn told(caller: &Caller, ended: Vec<Ended>) -> Output {
     let workspace = Arc::clone(&caller.fanout.workspace);
     let writing = tokio::task::spawn_blocking(move || text::of_batch(&ended, &workspace.spill));
-    Ok(writing.await.expect("a batch's text is put together without panics"))
+    writing.await.expect("a batch's text is put together without panics")
 }
 
 /// Starts one job beside its caller and returns its name.
@@ -67,7 +76,7 @@ pub(super) async fn start_beside(
     let queued = queued.pop().expect("as many units are declared as there are jobs");
     let unit = queued.seat.unit;
     let caller = caller.clone();
-    tokio::spawn(async move { queue(&caller, 0, queued).await });
+    tokio::spawn(async move { queue(&caller, queued).await });
     Ok(unit)
 }
 
@@ -94,8 +103,10 @@ async fn run_slots(caller: &Caller, slots: Vec<(usize, Queued)>, ended: &mut [En
     let count = ended.len();
     let cancels: Vec<CancellationToken> =
         slots.iter().map(|(_, queued)| queued.seat.cancel.clone()).collect();
-    let mut running: FuturesUnordered<_> =
-        slots.into_iter().map(|(index, queued)| queue(caller, index, queued)).collect();
+    let mut running: FuturesUnordered<_> = slots
+        .into_iter()
+        .map(|(index, queued)| async move { (index, queue(caller, queued).await) })
+        .collect();
     let mut stopped = false;
     loop {
         tokio::select! {
@@ -118,8 +129,9 @@ async fn run_slots(caller: &Caller, slots: Vec<(usize, Queued)>, ended: &mut [En
     }
 }
 
-/// Waits for a permit and runs the unit on it.
-async fn queue(caller: &Caller, index: usize, queued: Queued) -> (usize, Option<Arc<UnitEnd>>) {
+/// Waits for a permit, runs the unit on it and reports its end; `None` if the
+/// run was over before.
+pub(crate) async fn queue(caller: &Caller, queued: Queued) -> Option<Arc<UnitEnd>> {
     let Queued { job, seat, ticket } = queued;
     let line = caller.line.of(seat.unit);
     let permit = tokio::select! {
@@ -130,18 +142,18 @@ async fn queue(caller: &Caller, index: usize, queued: Queued) -> (usize, Option<
     // Start is a question: once a cancel has begun nobody answers it.
     let permit = match permit {
         Some(permit) if line.may_start().await => permit,
-        Some(_) | None => return (index, slot::never_ran(&line).await),
+        Some(_) | None => return slot::never_ran(&line).await,
     };
     let slot =
         Slot::new(caller, job, seat, super::Hold::new(caller.fanout.pool.clone(), ticket, permit));
     // On a task of its own, so that a caller that panics or is dropped leaves
     // no slot without its end.
     match tokio::spawn(slot.run()).await {
-        Ok(end) => (index, end),
+        Ok(end) => end,
         // The slot catches its own panics; this is one on the way to its end.
         Err(_) => {
             let lost = Outcome::failed(FailureKind::Panic, "the slot was lost");
-            (index, line.ended(lost, None).await)
+            line.ended(lost, None).await
         }
     }
 }

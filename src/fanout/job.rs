@@ -12,7 +12,7 @@ use crate::tool::files::Seen;
 use crate::tool::{FORK, Task, TaskKind, ToolContext, Typed};
 
 /// What a unit is started for. One that waits holds this and nothing else.
-pub(super) enum Job {
+pub(crate) enum Job {
     /// A task for an agent with a conversation of its own.
     Typed { task: Task, typed: Arc<Typed> },
     /// A task that continues the caller's conversation.

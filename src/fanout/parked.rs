@@ -17,7 +17,7 @@ const PARKED_CAP: usize = 32;
 
 /// What is left of a unit that has ended.
 #[derive(Clone)]
-pub(super) struct Parked {
+pub(crate) struct Parked {
     pub(super) description: Arc<str>,
     pub(super) agent: Arc<str>,
     pub(super) model: Arc<dyn Model>,

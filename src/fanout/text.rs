@@ -8,7 +8,6 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::job::Job;
 use crate::event::{Outcome, UnitEnd, UnitId, UnitState, batch_state};
 use crate::message::Output;
 use crate::session::{Spill, SpillFile};
@@ -30,7 +29,7 @@ const FRAME: usize = 360;
 
 /// A slot that has ended, with as much of its text as its share allows: the
 /// whole text of ten thousand slots would be no small thing to hold.
-pub(super) struct Ended {
+pub(crate) struct Ended {
     description: Arc<str>,
     agent: Arc<str>,
     state: UnitState,
@@ -38,11 +37,11 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// A slot of which nothing is known yet.
-    pub(super) fn not_yet(job: &Job) -> Self {
+    /// A slot of which only its name and its type are known yet.
+    pub(crate) fn not_yet(description: &Arc<str>, agent: &Arc<str>) -> Self {
         Self {
-            description: Arc::clone(job.description()),
-            agent: job.agent(),
+            description: Arc::clone(description),
+            agent: Arc::clone(agent),
             state: UnitState::Skipped,
             text: "[never started]".to_owned(),
         }
@@ -57,7 +56,7 @@ impl Ended {
     }
 
     /// Takes note of the slot's end. `slots` is how many there are.
-    pub(super) fn ends(&mut self, end: &UnitEnd, slots: usize, spill: &Spill) {
+    pub(crate) fn ends(&mut self, end: &UnitEnd, slots: usize, spill: &Spill) {
         self.state = end.outcome.state();
         self.text = body(&self.description, end, share_of(slots), spill);
     }

@@ -26,7 +26,7 @@ const LAYERS: [&[&str]; 9] = [
     &["line"],
     &["tool"],
     &["agent"],
-    &["fanout"],
+    &["fanout", "flow"],
     &["run"],
     &["report"],
     &["cli"],

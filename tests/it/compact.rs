@@ -316,7 +316,7 @@ async fn a_summary_and_the_request_in_hand_are_bounded() {
     let long = |end: &str| format!("{}{end}", "é".repeat(SUMMARY_CAP));
     let setup = Setup::new(turns(&[900, 100], json!([{ "text": long("the end") }])));
     let opening = Opening::Prompt(long("the task's end").into());
-    let story = Setup { opening, ..setup }.run().await;
+    let story = setup.opens(opening).run().await;
     let [compaction] = compactions(&story, UnitId::MAIN)[..] else { panic!("not one") };
     let text = &compaction.text;
     assert!(text.chars().count() < SUMMARY_CAP + REQUEST_CAP + 1_000);
@@ -512,7 +512,7 @@ async fn the_last_turns_and_a_prompt_without_an_answer_stay_word_for_word() {
         other => other,
     }));
     let opening = Opening::Prompt("PENDING".into());
-    let setup = Setup { opening, ..Setup::on(Arc::clone(&model) as _) };
+    let setup = Setup::on(Arc::clone(&model) as _).opens(opening);
     let (outcome, told) = setup.run_unit(history(&events)).await;
     assert_eq!(outcome, Outcome::Done { text: "done".into() });
 
@@ -543,7 +543,7 @@ async fn compact(
     script: Value,
 ) -> (Outcome, Vec<EventKind>) {
     let opening = Opening::Compact { hint: hint.map(Into::into) };
-    let setup = Setup { opening, ..Setup::new(script) };
+    let setup = Setup::new(script).opens(opening);
     let (outcome, told) = setup.run_unit(history(events)).await;
     (outcome, events_of(told))
 }

@@ -1,17 +1,14 @@
 //! The prompt of every unit is a fold over its events: shown on the bytes that
 //! a server got.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tine::agent::{CALLS_CAP, History};
-use tine::event::{EventKind, UnitId};
-use tine::message::Head;
-use tine::model::check;
-use tine::model::openai::{OpenAi, OpenAiSettings};
+use tine::agent::CALLS_CAP;
+use tine::event::EventKind;
 use tine::tool::OUTPUT_CAP;
 
+use crate::support::bodies::{self, model_on};
 use crate::support::inside::Setup;
 use crate::support::server::{Reaction, RecordedRequest, Server};
 
@@ -36,29 +33,13 @@ fn react(request: &RecordedRequest) -> Reaction {
 }
 
 #[tokio::test]
-async fn each_units_last_request_starts_the_history_folded_from_the_log() {
+async fn every_request_of_every_unit_is_rendered_from_the_events_before_it() {
     let server = Server::start(react);
-    let settings = OpenAiSettings::new("m", "m", server.base_url());
-    let model = Arc::new(OpenAi::new(settings).unwrap());
+    let model = model_on(&server);
     let story = Setup::on(Arc::clone(&model) as _).run().await;
-    let requests = server.finish();
-    let last: BTreeSet<&[u8]> = requests
-        .iter()
-        .filter(|request| has_outputs(&request.json()))
-        .map(|request| request.body.as_slice())
-        .collect();
-    assert_eq!(last.len(), 3, "one last request of main and of each agent");
-
-    for unit in [UnitId::MAIN, UnitId(1), UnitId(2)] {
-        // The head is not in the log; everything behind it is.
-        let events = story.events.iter().filter(|event| event.unit == unit);
-        let head = Arc::new(Head::new(String::new(), Vec::new()));
-        let folded = History::of(head, events.map(|event| &event.kind));
-        let folded = model.body(folded.prefix());
-        let starts =
-            |body: &&&[u8]| messages_of(&folded).starts_with(messages_of(check::stem(body)));
-        assert_eq!(last.iter().filter(starts).count(), 1, "{unit}");
-    }
+    let bodies = bodies::prove(&story.events, &server.finish(), &model);
+    let turns: Vec<usize> = bodies.values().map(Vec::len).collect();
+    assert_eq!(turns, [2, 2, 2], "main and two agents, before and after their calls");
 }
 
 /// Runs one answer with these calls and returns the output of each.
@@ -103,16 +84,4 @@ async fn no_output_of_a_call_is_longer_than_its_cap() {
     for (text, _, length) in outputs {
         assert!(length <= OUTPUT_CAP, "{length}: {}", &text[..100]);
     }
-}
-
-fn has_outputs(body: &Value) -> bool {
-    let messages = body["messages"].as_array().expect("a request has messages");
-    messages.iter().any(|message| message["role"] == "tool")
-}
-
-/// The bytes from the first user message on.
-fn messages_of(body: &[u8]) -> &[u8] {
-    let user = br#"{"role":"user""#;
-    let start = body.windows(user.len()).position(|window| window == user);
-    &body[start.expect("a request has a user message")..]
 }

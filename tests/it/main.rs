@@ -11,6 +11,8 @@ mod agents;
 mod architecture;
 /// Prompts from every side, models by every way, and the tool loop on the wire.
 mod ask;
+/// Who sees what: flows, their branches and the requests of their agents.
+mod branches;
 /// Signals: everything ends, nothing new begins, the log stays whole.
 mod cancel;
 /// Summaries that take the place of a conversation.
@@ -52,6 +54,8 @@ mod terminal;
 
 /// What the tests share.
 mod support {
+    /// The proof that requests are what events say.
+    pub(crate) mod bodies;
     /// A run inside the test's process.
     pub(crate) mod inside;
     /// Whether processes live that a test did not start itself.

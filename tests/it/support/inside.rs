@@ -12,14 +12,18 @@ use tine::agent::{Bounds, History, Opening, Unit};
 use tine::config::WindowShare;
 use tine::definition::Definitions;
 use tine::event::{
-    Event, EventKind, InvocationEnd, Outcome, SessionHead, SessionId, UnitId, UnitState,
+    CancelReason, Event, EventKind, InvocationEnd, Outcome, SessionHead, SessionId, UnitId,
+    UnitState,
 };
 use tine::fanout::{Caller, Fanout, Limits, Parking, Pool, Surroundings};
+use tine::flow::{self, Step};
 use tine::guard::{Mode, Policy};
 use tine::line::{FromUnit, LINE_CAP, Line, Told, UnitEvent};
 use tine::model::Model;
 use tine::model::scripted::Scripted;
-use tine::run::{Run, Signal};
+use tine::prompt::Context;
+use tine::run::dispatcher::{Dispatcher, Effect, Input, Reach};
+use tine::run::{self, Main, Run, Signal};
 use tine::session::{self, Entry, SessionLog, Spill};
 use tine::skill::Skills;
 use tine::tool::files::{Files, Seen};
@@ -39,8 +43,8 @@ pub(crate) struct Setup {
     pub(crate) signals: Vec<(Duration, Signal)>,
     /// What answers instead of a script.
     pub(crate) model: Option<Arc<dyn Model>>,
-    /// What main begins with.
-    pub(crate) opening: Opening,
+    /// What the main unit does.
+    pub(crate) main: Main,
     /// How long the run waits for units in the background.
     pub(crate) background_wait: Duration,
     /// How long forks wait for the first of them.
@@ -56,7 +60,7 @@ impl Setup {
             depth: 3,
             signals: Vec::new(),
             model: None,
-            opening: Opening::Prompt("go".into()),
+            main: Main::Conversation(Opening::Prompt("go".into())),
             background_wait: Duration::from_secs(600),
             prime: Duration::ZERO,
         }
@@ -65,6 +69,11 @@ impl Setup {
     /// A run on a model of the test's own.
     pub(crate) fn on(model: Arc<dyn Model>) -> Self {
         Self { model: Some(model), ..Self::new(Value::Null) }
+    }
+
+    /// Walks a flow instead of a conversation.
+    pub(crate) fn flow(self, flow: Step) -> Self {
+        Self { main: Main::Flow { flow, request: "go".into() }, ..self }
     }
 
     /// Sets how many units run at once.
@@ -81,6 +90,18 @@ impl Setup {
     pub(crate) fn signal(mut self, after: Duration, signal: Signal) -> Self {
         self.signals.push((after, signal));
         self
+    }
+
+    /// Sets what main's conversation begins with.
+    pub(crate) fn opens(self, opening: Opening) -> Self {
+        Self { main: Main::Conversation(opening), ..self }
+    }
+
+    fn opening(&self) -> Opening {
+        match &self.main {
+            Main::Conversation(opening) => opening.clone(),
+            Main::Flow { .. } => panic!("a flow is no conversation"),
+        }
     }
 
     /// Runs it.
@@ -111,6 +132,67 @@ impl Setup {
         Story { events, end, took, _directory: directory }
     }
 
+    /// Walks the flow in front of a dispatcher of its own, which cancels the
+    /// unit of this name as soon as a model writes in it or in one inside it.
+    pub(crate) async fn walk_cancelling(self, victim: &str) -> Story {
+        let directory = tempfile::tempdir().expect("the system has room for a directory");
+        let log = SessionLog::create(&directory.path().join("session")).expect("the log is new");
+        let run = self.build(directory.path(), self.played(), log, mpsc::channel(1).1);
+        let Main::Flow { flow, request: _ } = run.main else { panic!("there is no flow to walk") };
+        let mut dispatcher = Dispatcher::new();
+        dispatcher.keep_context(Context::default());
+        let (sender, mut inbox) = mpsc::channel(LINE_CAP);
+        let main = Caller {
+            fanout: run.fanout,
+            line: Line::new(UnitId::MAIN, sender),
+            depth: 0,
+            is_fork: false,
+            tools: run.tools,
+            policy: run.policy,
+            model: run.model,
+            hold: None,
+            cancel: dispatcher.main_cancel(),
+        };
+        let started = tokio::time::Instant::now();
+        let walking = tokio::spawn(async move {
+            let outcome = flow::walk(&main, &flow).await;
+            main.line.ended(outcome, None).await;
+        });
+        let mut events: Vec<Event> = Vec::new();
+        while let Some(message) = inbox.recv().await {
+            let written_in = match &message.event {
+                UnitEvent::Delta(_) => Some(message.unit),
+                _ => None,
+            };
+            for effect in dispatcher.handle(Input::Unit(message), run::now()).effects {
+                match effect {
+                    Effect::Record(event) => events.push(event),
+                    Effect::Answer(answer) | Effect::AnswerSynced(answer) => answer.give(),
+                    Effect::Glimpse(_) | Effect::Sync | Effect::Finish => {}
+                }
+            }
+            let named = written_in.and_then(|unit| ancestor_named(&events, unit, victim));
+            if let Some(unit) = named {
+                let cancel = Input::Cancel(Reach::Unit(unit), CancelReason::Interrupt);
+                assert!(dispatcher.handle(cancel, run::now()).effects.is_empty());
+            }
+        }
+        walking.await.expect("a walk does not panic");
+        let Some(EventKind::InvocationEnded(end)) = events.last().map(|event| &event.kind) else {
+            panic!("no end: {events:?}")
+        };
+        let end = Arc::clone(end);
+        Story { events, end, took: started.elapsed(), _directory: directory }
+    }
+
+    /// The model that answers.
+    fn played(&self) -> Arc<dyn Model> {
+        self.model.clone().unwrap_or_else(|| {
+            let script = self.script.to_string();
+            Arc::new(Scripted::parse("scripted", "script", &script).expect("the script is valid"))
+        })
+    }
+
     fn build(
         &self,
         root: &Path,
@@ -120,6 +202,7 @@ impl Setup {
     ) -> Run {
         let Parts { fanout, tools, policy } = self.parts(root);
         Run {
+            main: self.main.clone(),
             fanout,
             head: SessionHead {
                 session: SessionId("test".into()),
@@ -130,7 +213,6 @@ impl Setup {
                 forked_from: None,
             },
             typed: "go".into(),
-            opening: self.opening.clone(),
             system: "be good".to_owned(),
             model,
             tools,
@@ -163,7 +245,7 @@ impl Setup {
             }
             told
         });
-        let outcome = self.unit(root.path(), history, sender).run(self.opening.clone()).await;
+        let outcome = self.unit(root.path(), history, sender).run(self.opening()).await;
         (outcome, hearing.await.expect("it only listens"))
     }
 
@@ -258,6 +340,18 @@ struct Parts {
     fanout: Arc<Fanout>,
     tools: Registry,
     policy: Arc<Policy>,
+}
+
+/// Returns the unit, or the one around it, that has this name.
+fn ancestor_named(events: &[Event], unit: UnitId, name: &str) -> Option<UnitId> {
+    let head = events.iter().find_map(|event| match &event.kind {
+        EventKind::UnitQueued(head) if event.unit == unit => Some(head),
+        _ => None,
+    })?;
+    if &*head.description == name {
+        return Some(unit);
+    }
+    ancestor_named(events, head.parent, name)
 }
 
 /// What happened in a run.
