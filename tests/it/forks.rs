@@ -1,6 +1,7 @@
 //! Forks: the bytes they share with their parents, what they may not do, how
 //! they come back, and how their parents tend them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ use tine::run::Signal;
 use tine::tool::Task;
 
 use crate::fanout::check_invariants;
+use crate::support::bodies::{model_on, prove};
 use crate::support::inside::{Setup, Story};
 use crate::support::server::{Reaction, RecordedRequest, Server};
 use crate::support::talk::{Talk, serve};
@@ -191,6 +193,32 @@ fn what_is_not_done_when_the_wait_is_over_is_named_and_no_success_is_reported() 
     assert_eq!(result["unfinished"], json!(["agent-1"]));
     let error = result["errors"][0].as_str().unwrap();
     assert!(error.contains("had not ended after 0 s (`background.wait_s`)"), "{error}");
+}
+
+#[tokio::test]
+async fn every_request_of_a_run_with_forks_is_what_the_log_says() {
+    let message = json!({ "to": "agent-1", "message": "and beta?" });
+    let slots = json!({ "tasks": [fork_slot("mend gamma"), fork_slot("mend delta")] });
+    let server = serve(move |talk| match (talk.directive(), talk.turn()) {
+        (None, 1) => Reaction::reply(Some("Let me see."), &[("Glob", json!({ "pattern": "*" }))]),
+        (None, 2) => Reaction::call_reply(&[
+            ("Agent", fork("mend alpha")),
+            ("Agent", slots.clone()),
+            ("TaskList", json!({})),
+        ]),
+        (None, 3) => Reaction::call_reply(&[("TaskWait", json!({ "task_ids": ["agent-1"] }))]),
+        (None, 4) => Reaction::call_reply(&[("SendMessage", message.clone())]),
+        (None, _) => Reaction::text_reply("done"),
+        // A fork's turns count from its parent's.
+        (Some("mend alpha"), 3) => Reaction::call_reply(&[("Read", json!({ "file_path": "x" }))]),
+        (Some(directive), _) => Reaction::text_reply(&format!("I did {directive}.")),
+    });
+    let model = model_on(&server);
+    let story = Setup::on(Arc::clone(&model) as _).run().await;
+    check_invariants(&story);
+    let origins: Vec<Origin> = (1..=4).map(|unit| head(&story, unit).origin).collect();
+    assert_eq!(origins, [Origin::Fork, Origin::Fork, Origin::Fork, Origin::Continued(UnitId(1))]);
+    prove(&story.events, &server.finish(), &model);
 }
 
 // --- on the scripted model, which checks that a fork begins with the bytes of
