@@ -151,6 +151,15 @@ impl Usage {
     }
 }
 
+/// Returns a number of things: `1 turn`, `3 turns`.
+#[must_use]
+pub fn counted(count: u32, thing: &str) -> String {
+    match count {
+        1 => format!("1 {thing}"),
+        _ => format!("{count} {thing}s"),
+    }
+}
+
 /// Returns a number in at most five characters; digits are cut off, not
 /// rounded.
 #[must_use]

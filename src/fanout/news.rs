@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::text::{cut, first_line};
 use crate::event::{Outcome, PrefixShare, UnitEnd};
 use crate::line::Glance;
+use crate::message::counted;
 
 /// Most characters of the answer of one unit. The whole is in a file that the
 /// text names.
@@ -83,8 +84,12 @@ pub fn answer(end: &UnitEnd) -> String {
 }
 
 fn cost(end: &UnitEnd) -> String {
-    let mut cost =
-        format!("{} turns, {} calls, {} tokens", end.turns, end.tool_uses, end.usage.total());
+    let mut cost = format!(
+        "{}, {}, {} tokens",
+        counted(end.turns, "turn"),
+        counted(end.tool_uses, "call"),
+        end.usage.total()
+    );
     if let Some(PrefixShare { shared_bytes, total_bytes, cached_tokens }) = end.share {
         write!(
             cost,

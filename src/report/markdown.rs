@@ -202,10 +202,10 @@ impl Page<'_> {
         writeln!(self.out, "# {}\n", text::escape(&words::short_line(title, TITLE_CAP)))?;
         let Some((at, head)) = self.head.take() else { return Ok(()) };
         let SessionHead { session, version, cwd, model, mode, forked_from } = &head;
-        let (begun, by) = (at_utc(at), format!("{version}, mode {mode}"));
+        let begun = at_utc(at);
         let facts = [("session", &*session.0), ("directory", cwd), ("model", model)];
         let origin = forked_from.as_ref().map(|origin| ("forked from", &*origin.0));
-        let rest = [("begun", &*begun), ("tine", &by)];
+        let rest = [("permissions", &**mode), ("begun", &begun), ("tine", version)];
         for (name, fact) in facts.into_iter().chain(origin).chain(rest) {
             writeln!(self.out, "- {name}: {}", text::code(&sanitise::line(fact)))?;
         }

@@ -15,6 +15,7 @@ use super::bound::{bounded_by, short_name};
 use super::{OUTPUT_CAP, ToolContext, ToolError, arguments};
 use crate::event::{Outcome, UnitId, UnitState};
 use crate::line::{Glance, Tend};
+use crate::message::counted;
 
 /// Most characters kept free in an output for what stands around the texts of
 /// units.
@@ -68,8 +69,8 @@ async fn taken(context: &ToolContext, glances: &[Glance]) {
 fn headline(glance: &Glance) -> String {
     let Glance { unit, description, agent, state, turns, tool_uses, .. } = glance;
     let description = short_name(description.lines().next().unwrap_or_default());
-    let state = state.as_str();
-    format!("{unit} ({agent}) \"{description}\": {state}, {turns} turns, {tool_uses} calls")
+    let (turns, calls) = (counted(*turns, "turn"), counted(*tool_uses, "call"));
+    format!("{unit} ({agent}) \"{description}\": {}, {turns}, {calls}", state.as_str())
 }
 
 /// Returns a unit's text in at most `room` characters: its answer, or what went

@@ -395,7 +395,7 @@ async fn background_units_are_listed_read_waited_for_and_stopped() {
     .await;
     let outputs = story.outputs(UnitId::MAIN);
     let line = |unit: u32, name: &str, state: &str| {
-        format!("agent-{unit} (fork) \"{name}\": {state}, 1 turns, 0 calls")
+        format!("agent-{unit} (fork) \"{name}\": {state}, 1 turn, 0 calls")
     };
     assert_eq!(outputs[3], format!("{}\n\nSL", line(2, "slow", "running")));
     assert_eq!(

@@ -40,8 +40,9 @@ fn agents_that_worked_side_by_side_stand_one_after_the_other() {
     - directory: `/repo`
     - model: `m`
     - forked from: `0180-1`
+    - permissions: `default`
     - begun: `1970-01-01 00:16 UTC`
-    - tine: `0.1.0, mode default`
+    - tine: `0.1.0`
 
     ## Prompt 1
 
@@ -87,7 +88,7 @@ fn agents_that_worked_side_by_side_stand_one_after_the_other() {
     </details>
 
     All fine.
-"#);
+    "#);
 }
 
 #[test]
