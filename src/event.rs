@@ -18,8 +18,8 @@ use crate::message::{CallId, Output, Reply, StopReason, Usage};
 
 pub use turn::snap_to_turn_start;
 pub use unit::{
-    Failure, FailureKind, Origin, Outcome, PrefixShare, SlotPosition, UnitEnd, UnitHead, UnitId,
-    UnitState, batch_state,
+    Failure, FailureKind, ForkShare, Origin, Outcome, PrefixShare, SlotPosition, UnitEnd, UnitHead,
+    UnitId, UnitState, batch_state,
 };
 
 /// Milliseconds since 1970-01-01 UTC.
@@ -86,8 +86,8 @@ pub enum EventKind {
         text: Arc<str>,
     },
     /// A unit's conversation got news at a turn's boundary: ends of units it
-    /// started in the background, messages that were sent to it. The event's
-    /// own branch holds the branches of those units.
+    /// started in the background, messages that were sent to it. Their
+    /// `Joined` stands before it.
     Notified {
         /// The units whose ends were told.
         children: Vec<UnitId>,

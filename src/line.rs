@@ -19,7 +19,7 @@ use crate::event::{
 use crate::message::{CallId, Output};
 use crate::prompt::Said;
 
-pub use tend::{Glance, News, Tend, Until, Wait};
+pub use tend::{Glance, News, Sent, Tend, Until, Wait};
 
 /// Most messages that wait for the dispatcher. Units that say more have to
 /// wait: a flood of text in one unit must not become memory.

@@ -3,6 +3,8 @@
 //! The words themselves are in `prompts/`; here they are put together.
 
 mod context;
+mod ending;
+mod frame;
 
 use std::fmt::Write as _;
 use std::io;
@@ -11,6 +13,8 @@ use std::path::{Path, PathBuf};
 use crate::skill::Skills;
 
 pub use context::{CONTEXT_CAP, Context, Said, context};
+pub use ending::{cut, ending};
+pub use frame::{fill, unused_tag};
 
 /// Most characters of a file that are put into a prompt. About 15,000 tokens:
 /// most changes in full, and five reviewers can hold one each.
@@ -87,7 +91,7 @@ pub fn environment(facts: &Environment<'_>) -> String {
 /// Returns a fork's first message of its own.
 #[must_use]
 pub fn directive(text: &str) -> String {
-    include_str!("../prompts/fork.md").trim_end().replace("{directive}", text)
+    fill(include_str!("../prompts/fork.md").trim_end(), &[("directive", text)])
 }
 
 /// Returns the message that asks for a summary of the conversation before it,
@@ -195,10 +199,7 @@ fn attached_path(line: &str) -> Option<&str> {
 
 /// Writes a file's text between two tags that do not occur in it.
 fn frame(path: &str, text: &str, result: &mut String) {
-    let mut tag = "file".to_owned();
-    while text.contains(&format!("</{tag}>")) {
-        tag.push('_');
-    }
+    let tag = unused_tag("file", &[text]);
     let (head, cut) = head(text);
     let name = path.replace('"', "&quot;");
     let gap = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };

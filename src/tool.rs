@@ -42,6 +42,7 @@ use crate::session::Spill;
 use crate::skill::Skills;
 
 pub use agent::{AgentCall, FORK, Known, Task, TaskKind, Typed};
+pub use background::MESSAGE_CAP;
 pub use fork_point::{ForkPoint, Lead};
 pub use registry::Registry;
 

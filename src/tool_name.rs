@@ -25,6 +25,13 @@ pub const KNOWN: [&str; 14] = [
 const FOR_AGENTS: [&str; 6] =
     ["Agent", "TaskList", "TaskOutput", "TaskWait", "TaskStop", "SendMessage"];
 
+/// Tells whether a call of a tool may wait for other agents. While it does,
+/// they work in the place of the one that made it.
+#[must_use]
+pub fn may_wait_for_agents(name: &str) -> bool {
+    matches!(name, "Agent" | "TaskOutput" | "TaskWait")
+}
+
 /// Tells whether a tool starts agents or tends them.
 #[must_use]
 pub fn is_for_agents(name: &str) -> bool {

@@ -9,6 +9,7 @@ use super::Unit;
 use crate::event::{Outcome, Piece, PrefixShare, Replied};
 use crate::line::{Told, UnitEvent};
 use crate::message::Prefix;
+use crate::model::check;
 use crate::model::{Answer, Asker, Chunk, ModelError, ModelErrorKind, Purpose, Request};
 use crate::tool::Lead;
 
@@ -68,12 +69,13 @@ impl Unit {
     async fn tell_share(&self, sent: Option<&Prefix>) {
         let body = self.model.body(self.history.prefix());
         let sent = sent.map(|sent| self.model.body(sent)).unwrap_or_default();
-        let shared = body.iter().zip(&sent).take_while(|(ours, theirs)| ours == theirs).count();
-        let share = PrefixShare {
-            shared_bytes: shared as u64,
-            total_bytes: body.len() as u64,
-            cached_tokens: 0,
+        // Nearly always the whole of it; then one comparison of memory says so.
+        let stem = check::stem(&sent);
+        let shared = match body.starts_with(stem) {
+            true => stem.len(),
+            false => body.iter().zip(stem).take_while(|(ours, theirs)| ours == theirs).count(),
         };
+        let share = PrefixShare { shared_bytes: shared as u64, total_bytes: body.len() as u64 };
         self.context.line.tell(Told::PrefixShared(share)).await;
     }
 

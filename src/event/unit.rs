@@ -85,8 +85,15 @@ pub struct PrefixShare {
     pub shared_bytes: u64,
     /// The bytes of the whole request.
     pub total_bytes: u64,
-    /// The tokens of it that the provider read from its cache; 0 until it has
-    /// answered.
+}
+
+/// What a fork's first request has saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForkShare {
+    /// How much of it its parent had sent before.
+    pub prefix: PrefixShare,
+    /// The tokens of it that the provider read from its cache; 0 if it does
+    /// not say, or has not answered.
     pub cached_tokens: u64,
 }
 
@@ -110,6 +117,19 @@ pub enum UnitState {
 }
 
 impl UnitState {
+    /// Tells whether a unit in this state does nothing any more.
+    #[must_use]
+    pub fn has_ended(self) -> bool {
+        match self {
+            Self::Queued | Self::Running => false,
+            Self::Completed
+            | Self::Failed
+            | Self::Cancelled
+            | Self::Skipped
+            | Self::Interrupted => true,
+        }
+    }
+
     /// Every state.
     pub const ALL: [Self; 7] = [
         Self::Queued,
@@ -271,7 +291,7 @@ pub struct UnitEnd {
     /// The file that holds its whole text, if one was written.
     pub output_file: Option<Arc<str>>,
     /// For a fork that sent a request: how much of it its parent had sent.
-    pub share: Option<PrefixShare>,
+    pub share: Option<ForkShare>,
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ impl Job {
     pub(super) fn timeout(&self) -> Option<Duration> {
         match self {
             Self::Typed { task, .. } | Self::Fork { task, .. } => task.timeout,
-            Self::GoOn { .. } => None,
+            Self::GoOn { parked, .. } => parked.timeout,
         }
     }
 
@@ -93,7 +93,7 @@ impl Job {
         match self {
             Self::Typed { .. } => false,
             Self::Fork { .. } => true,
-            Self::GoOn { parked, .. } => parked.is_fork(),
+            Self::GoOn { parked, .. } => parked.is_fork,
         }
     }
 }

@@ -1,15 +1,16 @@
 //! Conversations of background units that have ended, so that a message can
 //! continue them.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::agent::Unit;
 use crate::event::UnitId;
 use crate::message::Prefix;
 use crate::model::Model;
+use crate::tool::Registry;
 use crate::tool::files::Seen;
-use crate::tool::{FORK, Registry};
 
 /// Most conversations that are held. Each may be a whole context window; whoever
 /// has ended long ago is seldom asked again.
@@ -24,12 +25,17 @@ pub(crate) struct Parked {
     pub(super) tools: Registry,
     pub(super) seen: Seen,
     pub(super) conversation: Prefix,
+    /// Whether it was a fork or was started by one.
+    pub(super) is_fork: bool,
+    pub(super) max_turns: Option<u32>,
+    /// Most time it was given.
+    pub(super) timeout: Option<Duration>,
 }
 
 impl Parked {
     /// Returns what is left of `unit`; `None` if it was stopped in the middle
     /// of its calls, where no message can follow.
-    pub(super) fn of(unit: &Unit) -> Option<Self> {
+    pub(super) fn of(unit: &Unit, is_fork: bool, timeout: Option<Duration>) -> Option<Self> {
         unit.history.is_settled().then(|| Self {
             description: Arc::clone(&unit.description),
             agent: Arc::clone(&unit.agent),
@@ -37,11 +43,10 @@ impl Parked {
             tools: unit.tools.clone(),
             seen: unit.context.seen.for_fork(),
             conversation: unit.history.prefix().clone(),
+            is_fork,
+            max_turns: unit.bounds.max_turns,
+            timeout,
         })
-    }
-
-    pub(super) fn is_fork(&self) -> bool {
-        &*self.agent == FORK
     }
 }
 
@@ -49,19 +54,21 @@ impl Parked {
 #[derive(Default)]
 pub struct Parking {
     // A mutex, because units end on tasks of their own and nobody waits here.
-    held: Mutex<BTreeMap<UnitId, Parked>>,
+    // In the order in which they ended.
+    held: Mutex<VecDeque<(UnitId, Parked)>>,
 }
 
 impl Parking {
     pub(super) fn keep(&self, unit: UnitId, parked: Parked) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.insert(unit, parked);
-        while held.len() > PARKED_CAP {
-            held.pop_first();
+        held.push_back((unit, parked));
+        if held.len() > PARKED_CAP {
+            held.pop_front();
         }
     }
 
     pub(super) fn get(&self, unit: UnitId) -> Option<Parked> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).get(&unit).cloned()
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.iter().find(|(of, _)| *of == unit).map(|(_, parked)| parked.clone())
     }
 }

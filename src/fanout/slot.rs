@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::caller::{Caller, Hold};
 use super::job::Job;
 use super::parked::Parked;
-use super::{Fanout, text};
+use super::{Fanout, news, text};
 use crate::agent::{Bounds, History, Opening, Unit};
 use crate::definition::AgentDefinition;
 use crate::event::{FailureKind, NoticeLevel, Origin, Outcome, UnitEnd};
@@ -69,7 +69,7 @@ impl Slot {
         let running = async {
             let mut unit = self.set_up(&stop).await?;
             let outcome = unit.run(Opening::Prompt(self.prompt().await)).await;
-            Ok((outcome, Parked::of(&unit)))
+            Ok((outcome, Parked::of(&unit, self.is_fork, self.job.timeout())))
         };
         let caught = AssertUnwindSafe(Box::pin(running)).catch_unwind();
         let (outcome, parked) = match within(timeout, &stop, caught).await {
@@ -118,7 +118,7 @@ impl Slot {
                 tools: parked.tools.clone(),
                 history: History::after(parked.conversation.clone()),
                 seen: parked.seen.for_fork(),
-                max_turns: None,
+                max_turns: parked.max_turns,
             },
         };
         let limits = self.fanout.limits;
@@ -245,21 +245,20 @@ impl Slot {
     /// block.
     async fn prompt(&self) -> Arc<str> {
         let (workspace, policy) = (Arc::clone(&self.fanout.workspace), Arc::clone(&self.policy));
-        let task = match &self.job {
-            Job::Typed { task, .. } | Job::Fork { task, .. } => Arc::clone(&task.prompt),
-            Job::GoOn { message, .. } => Arc::clone(message),
+        let (task, is_fork) = match &self.job {
+            Job::Typed { task, .. } => (Arc::clone(&task.prompt), false),
+            Job::Fork { task, .. } => (Arc::clone(&task.prompt), true),
+            // As a unit that has not ended would get it.
+            Job::GoOn { message, .. } => return news::framed_message(message).into(),
         };
         let attaching = tokio::task::spawn_blocking(move || {
             crate::prompt::attach(&task, |path| attached(&workspace, &policy, path))
         });
         let task = attaching.await.expect("a prompt is put together without panics");
-        match &self.job {
-            Job::Typed { .. } => {
-                format!("{}\n\n{task}", self.fanout.surroundings.environment).into()
-            }
-            Job::Fork { .. } => crate::prompt::directive(&task).into(),
-            Job::GoOn { .. } => task.into(),
+        if is_fork {
+            return crate::prompt::directive(&task).into();
         }
+        format!("{}\n\n{task}", self.fanout.surroundings.environment).into()
     }
 }
 

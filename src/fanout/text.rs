@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::event::{Outcome, UnitEnd, UnitId, UnitState, batch_state};
 use crate::message::Output;
+use crate::prompt::ending;
 use crate::session::{Spill, SpillFile};
 use crate::tool::AGENT_OUTPUT_CAP;
 
@@ -167,41 +168,13 @@ fn heading(number: usize, slot: &Ended) -> String {
 }
 
 fn body(description: &str, end: &UnitEnd, share: usize, spill: &Spill) -> String {
-    let (state, error) = match &end.outcome {
-        Outcome::Done { text } if text.trim().is_empty() => {
-            return "[completed without a text]".to_owned();
-        }
-        Outcome::Done { text } => return cut(text, share, end.output_file.as_deref()),
-        Outcome::Failed(failure) => ("failed", cut(&failure.message, share / 2, None)),
-        Outcome::Cancelled { ran: true } => ("cancelled", "stopped while it ran".to_owned()),
-        Outcome::Cancelled { ran: false } => return "[never started: cancelled]".to_owned(),
-        Outcome::Interrupted => ("interrupted", "the process ended while it ran".to_owned()),
-    };
-    let partial = end.text.trim();
-    if partial.is_empty() {
-        return format!("[{state}: {error}]");
-    }
+    let is_done = matches!(end.outcome, Outcome::Done { text: _ });
     // Only a text that does not fit is worth a file.
-    let file = (partial.chars().count() > share / 2)
-        .then(|| spill.keep(&format!("{description}-partial"), partial).ok())
+    let file = (!is_done && end.text.trim().chars().count() > share / 2)
+        .then(|| spill.keep(&format!("{description}-partial"), end.text.trim()).ok())
         .flatten()
         .map(|path| path.to_string_lossy().into_owned());
-    let partial = cut(partial, share / 2, file.as_deref());
-    format!("[{state}: {error}]\n\nPartial result:\n\n{partial}")
-}
-
-/// Keeps the first `share` characters and says what is missing.
-pub(super) fn cut(text: &str, share: usize, file: Option<&str>) -> String {
-    let Some((end, _)) = text.char_indices().nth(share) else {
-        return text.to_owned();
-    };
-    let missing = text.len() - end;
-    match file {
-        Some(file) => {
-            format!("{}\n[{missing} more bytes; the whole text is in {file}]", &text[..end])
-        }
-        None => format!("{}\n[{missing} more bytes are left out]", &text[..end]),
-    }
+    ending(end, share, file.as_deref())
 }
 
 pub(super) fn first_line(text: &str) -> &str {

@@ -55,10 +55,22 @@ pub enum Tend {
         to: UnitId,
         /// The message.
         text: Arc<str>,
-        /// Answered with the state of the unit. Only one that has not ended
-        /// gets the message.
-        reply: oneshot::Sender<Option<UnitState>>,
+        /// Answered with what became of the message.
+        reply: oneshot::Sender<Sent>,
     },
+}
+
+/// What became of a message to a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// The unit reads it at its next turn.
+    Queued,
+    /// The unit has too many unread messages already.
+    Full,
+    /// The unit has ended, in this state.
+    Ended(UnitState),
+    /// There is no such unit in the sender's background.
+    Unknown,
 }
 
 /// Whether a unit waits for news.

@@ -16,10 +16,11 @@ use crate::event::{
     Event, EventKind, InvocationEnd, Replied, SessionHead, UnitHead, UnitId, UnixMillis,
 };
 use crate::message::{CallId, Output};
+use crate::tool_name::may_wait_for_agents;
 
 use super::answer::StdoutKind;
 use super::unfinished::{Progress, Writer, unfinished_lines};
-use super::units::{Units, WAITING_TOOLS};
+use super::units::Units;
 use super::viewer::Viewer;
 use super::{sanitise, words};
 
@@ -259,7 +260,7 @@ impl Page<'_> {
         tool: &str,
         subject: &str,
     ) -> io::Result<()> {
-        let (words, waits) = (words::call(tool, subject), WAITING_TOOLS.contains(&tool));
+        let (words, waits) = (words::call(tool, subject), may_wait_for_agents(tool));
         let line = waits.then(|| text::code(&words));
         self.calls.push(Call { words, waits, ..Call::of(unit, call) });
         line.map_or(Ok(()), |line| self.add(unit, &line))

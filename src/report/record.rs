@@ -5,6 +5,8 @@
 //! from them by a conversion in `stream_json` or here, and each has a snapshot.
 //! How a record becomes a line and gets its name is in `lines`.
 
+mod task;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -12,10 +14,15 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use crate::event::{CancelReason, PrefixShare, SlotPosition};
+use crate::event::{CancelReason, SlotPosition};
 use crate::message::{Call, StopReason, Usage};
 
 use super::result::{Denial, Ending};
+
+pub(super) use task::{
+    BackgroundTask, BackgroundTasksChanged, NotificationStatus, Patch, PrefixShareRecord,
+    TaskNotification, TaskProgress, TaskStarted, TaskStatus, TaskUpdated, TaskUsage,
+};
 
 /// A record with what every record has.
 #[derive(Serialize)]
@@ -195,102 +202,6 @@ pub(super) struct MessageEnd {
 }
 
 #[derive(Serialize)]
-pub(super) struct TaskStarted<'a> {
-    pub(super) task_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) tool_use_id: Option<&'a str>,
-    pub(super) description: &'a str,
-    pub(super) subagent_type: &'a str,
-    pub(super) is_backgrounded: bool,
-    pub(super) spawn_depth: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) parent_task_id: Option<String>,
-    #[serde(flatten)]
-    pub(super) strand: Strand,
-}
-
-#[derive(Serialize)]
-pub(super) struct TaskUpdated<'a> {
-    pub(super) task_id: &'a str,
-    pub(super) patch: Patch<'a>,
-    #[serde(flatten)]
-    pub(super) strand: Strand,
-}
-
-#[derive(Serialize)]
-pub(super) struct Patch<'a> {
-    pub(super) status: TaskStatus,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) end_time: Option<u64>,
-}
-
-#[derive(Serialize, Clone, Copy)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum TaskStatus {
-    Pending,
-    Running,
-    Completed,
-    Failed,
-    Killed,
-}
-
-#[derive(Serialize)]
-pub(super) struct TaskProgress<'a> {
-    pub(super) task_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) tool_use_id: Option<&'a str>,
-    /// The Python SDK fails on a progress record without it.
-    pub(super) description: &'a str,
-    pub(super) usage: TaskUsage,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) last_tool_name: Option<&'a str>,
-    #[serde(flatten)]
-    pub(super) strand: Strand,
-}
-
-#[derive(Serialize)]
-pub(super) struct TaskNotification<'a> {
-    pub(super) task_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) tool_use_id: Option<&'a str>,
-    pub(super) status: NotificationStatus,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) reason: Option<&'static str>,
-    /// Empty if no file was written: clients read it as a string.
-    pub(super) output_file: &'a str,
-    pub(super) summary: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) usage: Option<TaskUsage>,
-    /// Ours: how much of a fork's first request its parent had sent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) prefix_share: Option<PrefixShareRecord>,
-    #[serde(flatten)]
-    pub(super) strand: Strand,
-}
-
-#[derive(Serialize, Clone, Copy)]
-pub(super) struct PrefixShareRecord {
-    shared_bytes: u64,
-    total_bytes: u64,
-    cached_tokens: u64,
-}
-
-/// All units that run beside their parents, whenever one comes or goes.
-#[derive(Serialize)]
-pub(super) struct BackgroundTasksChanged<'a> {
-    pub(super) tasks: Vec<BackgroundTask<'a>>,
-}
-
-#[derive(Serialize)]
-pub(super) struct BackgroundTask<'a> {
-    pub(super) task_id: String,
-    pub(super) description: &'a str,
-    pub(super) subagent_type: &'a str,
-}
-
-#[derive(Serialize)]
 pub(super) struct CompactBoundary {
     pub(super) compact_metadata: CompactMetadata,
     #[serde(flatten)]
@@ -302,21 +213,6 @@ pub(super) struct CompactMetadata {
     pub(super) trigger: &'static str,
     pub(super) pre_tokens: u64,
     pub(super) post_tokens: u64,
-}
-
-#[derive(Serialize, Clone, Copy)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum NotificationStatus {
-    Completed,
-    Failed,
-    Stopped,
-}
-
-#[derive(Serialize, Clone, Copy)]
-pub(super) struct TaskUsage {
-    pub(super) total_tokens: u64,
-    pub(super) tool_uses: u32,
-    pub(super) duration_ms: u64,
 }
 
 #[derive(Serialize)]
@@ -412,12 +308,6 @@ pub(super) fn tool_input(arguments: &str) -> Box<RawValue> {
     }
 }
 
-impl From<PrefixShare> for PrefixShareRecord {
-    fn from(PrefixShare { shared_bytes, total_bytes, cached_tokens }: PrefixShare) -> Self {
-        Self { shared_bytes, total_bytes, cached_tokens }
-    }
-}
-
 impl From<SlotPosition> for Slot {
     fn from(SlotPosition { index, total }: SlotPosition) -> Self {
         Self { index, total }
@@ -501,6 +391,7 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::*;
+    use crate::event::{ForkShare, PrefixShare};
     use crate::event::{Seq, SessionId, UnitId};
     use crate::report::lines::{Origin, write};
     use crate::report::result::Subtype;
@@ -724,7 +615,8 @@ mod tests {
 
     #[test]
     fn task_notification_of_a_fork() {
-        let share = PrefixShare { shared_bytes: 900, total_bytes: 1_000, cached_tokens: 80 };
+        let prefix = PrefixShare { shared_bytes: 900, total_bytes: 1_000 };
+        let share = ForkShare { prefix, cached_tokens: 80 };
         let notification = TaskNotification {
             task_id: "agent-2",
             tool_use_id: None,
@@ -743,8 +635,8 @@ mod tests {
     fn background_tasks_changed() {
         let task_id = "agent-2".to_owned();
         let task = BackgroundTask { task_id, description: "look", subagent_type: "fork" };
-        let changed = BackgroundTasksChanged { tasks: vec![task] };
-        assert_snapshot!(written(Record::System(System::BackgroundTasksChanged(changed))), @r#"{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"agent-2","description":"look","subagent_type":"fork"}],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+        let changed = BackgroundTasksChanged { tasks: vec![task], left_out: 2 };
+        assert_snapshot!(written(Record::System(System::BackgroundTasksChanged(changed))), @r#"{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"agent-2","description":"look","subagent_type":"fork"}],"left_out":2,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
     #[test]

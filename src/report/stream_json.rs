@@ -32,6 +32,9 @@ use super::words;
 /// What of tine's own a client may rely on.
 const CAPABILITIES: [&str; 3] = ["agent_batch_v1", "agent_queue_v1", "branches_v1"];
 
+/// Most units in the background that are listed; the rest is counted.
+const BACKGROUND_LISTED: usize = 100;
+
 /// Which records are wanted besides the usual ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamOptions {
@@ -75,6 +78,9 @@ pub struct StreamJson {
     tally: Tally,
     /// The answers that are being written, by unit.
     streams: BTreeMap<UnitId, Stream>,
+    /// Whether a unit in the background has come or gone since they were
+    /// listed.
+    background_is_new: bool,
 }
 
 impl StreamJson {
@@ -88,6 +94,7 @@ impl StreamJson {
             units: Units::default(),
             tally: Tally::default(),
             streams: BTreeMap::new(),
+            background_is_new: false,
         }
     }
 
@@ -112,22 +119,26 @@ impl StreamJson {
             parent_task_id: (head.parent != UnitId::MAIN).then(|| head.parent.to_string()),
             strand: strand.clone(),
         })))?;
-        self.output.write(updated(&task_id, TaskStatus::Pending, strand))?;
-        self.background_changed(head)
+        self.background_is_new |= head.is_background;
+        self.output.write(updated(&task_id, TaskStatus::Pending, strand))
     }
 
-    /// Lists the units that run in the background, after one has come or gone.
-    fn background_changed(&mut self, head: &UnitHead) -> io::Result<()> {
-        if !head.is_background {
+    /// Lists the units in the background, if any has come or gone since they
+    /// were listed last. Not at each of their events: a list of ten thousand,
+    /// ten thousand times, is no list.
+    fn list_background(&mut self) -> io::Result<()> {
+        if !std::mem::take(&mut self.background_is_new) {
             return Ok(());
         }
-        let tasks = self.units.background().map(|(id, unit)| BackgroundTask {
+        let all = self.units.background();
+        let tasks = all.take(BACKGROUND_LISTED).map(|(id, unit)| BackgroundTask {
             task_id: id.to_string(),
             description: &unit.head.description,
             subagent_type: &unit.head.agent,
         });
-        let tasks = tasks.collect();
-        let changed = BackgroundTasksChanged { tasks };
+        let tasks: Vec<_> = tasks.collect();
+        let left_out = self.units.background().count() - tasks.len();
+        let changed = BackgroundTasksChanged { tasks, left_out };
         self.output.write(Record::System(System::BackgroundTasksChanged(changed)))
     }
 
@@ -240,14 +251,15 @@ impl StreamJson {
             strand: strand.clone(),
         })))?;
         let notification = notification(&task_id, unit, end, strand);
-        self.output.write(Record::System(System::TaskNotification(notification)))?;
-        self.background_changed(&unit.head)
+        self.background_is_new |= unit.head.is_background;
+        self.output.write(Record::System(System::TaskNotification(notification)))
     }
 
     fn invocation_ended(&mut self, ending: &Ending) -> io::Result<()> {
         while let Some((&unit, _)) = self.streams.first_key_value() {
             self.break_off(unit)?;
         }
+        self.list_background()?;
         self.output.write(Record::Result(Box::new(ResultRecord::from(ending))))?;
         self.output.flush()
     }
@@ -321,6 +333,7 @@ impl Reporter for StreamJson {
     }
 
     fn pause(&mut self) -> io::Result<()> {
+        self.list_background()?;
         self.output.flush()
     }
 }

@@ -88,7 +88,7 @@ impl Entry<'_> {
                 body(&compaction.text, out)
             }
             EventKind::PrefixShared(share) => {
-                let PrefixShare { shared_bytes, total_bytes, cached_tokens: _ } = share;
+                let PrefixShare { shared_bytes, total_bytes } = share;
                 let line = format!("shared {shared_bytes} of {total_bytes} bytes with its parent");
                 self.line(&line, out)
             }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use crate::event::{Event, EventKind, Outcome, UnitHead, UnitId};
 use crate::message::CallId;
+use crate::tool_name::may_wait_for_agents;
 
-use super::units::WAITING_TOOLS;
 use super::words;
 
 /// Most units, and most calls, that a line names; the rest is counted.
@@ -156,7 +156,7 @@ impl Progress {
                     open.has_started = true;
                 }
             }
-            EventKind::ToolStarted { call, tool, subject } if !WAITING_TOOLS.contains(&&**tool) => {
+            EventKind::ToolStarted { call, tool, subject } if !may_wait_for_agents(tool) => {
                 let unit = self.named(event.unit);
                 let (call, tool, subject) = (call.clone(), tool.clone(), subject.clone());
                 self.open_calls.push(OpenCall { call, unit, tool, subject });

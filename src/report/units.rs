@@ -9,9 +9,7 @@ use std::sync::Arc;
 use crate::branch::Branch;
 use crate::event::{Event, EventKind, Origin, Outcome, UnitEnd, UnitHead, UnitId, UnixMillis};
 use crate::message::Usage;
-
-/// The tools whose calls wait for other units.
-pub(super) const WAITING_TOOLS: [&str; 2] = ["Agent", "TaskWait"];
+use crate::tool_name::may_wait_for_agents;
 
 /// The units of an invocation.
 #[derive(Debug, Clone, Default)]
@@ -37,9 +35,14 @@ pub struct Unit {
     pub tool_uses: u32,
     /// Its last call; `None` before the first.
     pub last_call: Option<LastCall>,
-    /// Its Agent calls without an output. While there are any it has lent its
-    /// permit to its children.
+    /// Its calls without an output that may wait for other units. While there
+    /// are any it may have lent its permit.
     waiting_calls: u32,
+    /// Whether its last answer had no calls: what it does then is wait for
+    /// units in the background, if any is out.
+    has_answered: bool,
+    /// How many units that it started in the background have not ended.
+    background: u32,
 }
 
 /// A call that began to run.
@@ -81,6 +84,7 @@ impl Units {
             EventKind::InvocationStarted { prompt: _ } => self.forget_ended(),
             EventKind::UnitQueued(head) => self.queue(event, head),
             EventKind::UnitStarted
+            | EventKind::TurnStarted { .. }
             | EventKind::Replied(_)
             | EventKind::Compacted(_)
             | EventKind::ToolStarted { .. }
@@ -90,7 +94,6 @@ impl Units {
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
-            | EventKind::TurnStarted { .. }
             | EventKind::Denied { .. }
             | EventKind::Notice { .. }
             | EventKind::InvocationEnded(_) => {}
@@ -127,6 +130,9 @@ impl Units {
     }
 
     fn queue(&mut self, event: &Event, head: &UnitHead) {
+        if head.is_background {
+            self.adjust(head.parent, |parent| parent.background += 1);
+        }
         self.counts.queued += 1;
         self.open.insert(
             event.unit,
@@ -138,6 +144,8 @@ impl Units {
                 tool_uses: 0,
                 last_call: None,
                 waiting_calls: 0,
+                has_answered: false,
+                background: 0,
             },
         );
     }
@@ -152,8 +160,14 @@ impl Units {
                 if unit.is_waiting() { &mut self.counts.waiting } else { &mut self.counts.running };
             *count += 1;
         }
+        self.adjust(event.unit, |unit| unit.take(event));
+    }
+
+    /// Changes what is known of a unit that runs, and counts it anew.
+    fn adjust(&mut self, id: UnitId, change: impl FnOnce(&mut Unit)) {
+        let Some(unit) = self.open.get_mut(&id) else { return };
         let was_waiting = unit.is_waiting();
-        unit.take(event);
+        change(unit);
         match (was_waiting, unit.is_waiting()) {
             (false, true) => {
                 self.counts.running -= 1;
@@ -169,6 +183,9 @@ impl Units {
 
     fn end(&mut self, id: UnitId, end: &UnitEnd) -> Option<Unit> {
         let unit = self.open.remove(&id)?;
+        if unit.head.is_background {
+            self.adjust(unit.head.parent, |parent| parent.background -= 1);
+        }
         if self.running.remove(&id) {
             let count =
                 if unit.is_waiting() { &mut self.counts.waiting } else { &mut self.counts.running };
@@ -191,23 +208,29 @@ impl Unit {
     /// Tells whether it waits for units that it started.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.waiting_calls > 0 || self.head.origin == Origin::Steps
+        self.waiting_calls > 0
+            || (self.has_answered && self.background > 0)
+            || self.head.origin == Origin::Steps
     }
 
     /// Takes note of an event of this unit.
     fn take(&mut self, event: &Event) {
         match &event.kind {
             EventKind::UnitStarted => self.started = Some(event.at),
-            EventKind::Replied(replied) => self.usage += replied.usage,
+            EventKind::Replied(replied) => {
+                self.usage += replied.usage;
+                self.has_answered = replied.reply.calls.is_empty();
+            }
+            EventKind::TurnStarted { turn: _ } => self.has_answered = false,
             EventKind::Compacted(compaction) => self.usage += compaction.usage,
             EventKind::ToolStarted { call: _, tool, subject } => {
-                self.waiting_calls += u32::from(WAITING_TOOLS.contains(&&**tool));
+                self.waiting_calls += u32::from(may_wait_for_agents(tool));
                 self.last_call = Some(LastCall { tool: tool.clone(), subject: subject.clone() });
             }
             EventKind::ToolFinished { tool, .. } => {
                 self.tool_uses += 1;
                 // A call that was refused never began to wait.
-                let waited = u32::from(WAITING_TOOLS.contains(&&**tool));
+                let waited = u32::from(may_wait_for_agents(tool));
                 self.waiting_calls = self.waiting_calls.saturating_sub(waited);
             }
             EventKind::Joined { children: _ } => self.branch = event.branch.clone(),
@@ -217,7 +240,6 @@ impl Unit {
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
             | EventKind::UnitQueued(_)
-            | EventKind::TurnStarted { .. }
             | EventKind::Denied { .. }
             | EventKind::UnitEnded(_)
             | EventKind::Notice { .. }

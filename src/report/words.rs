@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 
 use crate::event::{
-    CancelReason, Compaction, InvocationEnd, NoticeLevel, Outcome, PrefixShare, UnitEnd, UnitHead,
-    UnitId, UnitState,
+    CancelReason, Compaction, ForkShare, InvocationEnd, NoticeLevel, Outcome, PrefixShare, UnitEnd,
+    UnitHead, UnitId, UnitState,
 };
 use crate::message::short_number;
 
@@ -137,10 +137,11 @@ pub fn unit_end(end: &UnitEnd) -> String {
 }
 
 /// Returns how much of a fork's first request its parent had sent before.
-fn share(share: Option<PrefixShare>) -> String {
-    let Some(PrefixShare { shared_bytes, total_bytes, cached_tokens }) = share else {
+fn share(share: Option<ForkShare>) -> String {
+    let Some(ForkShare { prefix, cached_tokens }) = share else {
         return String::new();
     };
+    let PrefixShare { shared_bytes, total_bytes } = prefix;
     let [shared, total, cached] = [shared_bytes, total_bytes, cached_tokens].map(short_number);
     format!(", shared {shared} of {total} bytes, {cached} tokens from the cache")
 }

@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 use super::ledger::Ledger;
 use crate::branch::{Branch, Token, Tokens};
 use crate::event::{
-    CancelReason, Compaction, Delta, Event, EventKind, Invocation, InvocationEnd, NoticeLevel,
-    Outcome, Seq, SessionHead, UnitEnd, UnitId, UnitState, UnixMillis,
+    CancelReason, Compaction, Delta, Event, EventKind, ForkShare, Invocation, InvocationEnd,
+    NoticeLevel, Outcome, Seq, SessionHead, UnitEnd, UnitId, UnitState, UnixMillis,
 };
-use crate::line::{FromUnit, Glance, News, Seat, Told, UnitEvent};
+use crate::line::{FromUnit, Glance, News, Seat, Sent, Told, UnitEvent};
 use crate::prompt::{Context, Said};
 
 /// What can reach the dispatcher.
@@ -91,6 +91,8 @@ pub enum Answer {
     Visible(oneshot::Sender<Vec<Arc<Said>>>, Vec<Arc<Said>>),
     /// The state that one of them is in; `None` if it is none of them.
     State(oneshot::Sender<Option<UnitState>>, Option<UnitState>),
+    /// What became of its message.
+    Sent(oneshot::Sender<Sent>, Sent),
 }
 
 impl Answer {
@@ -106,6 +108,7 @@ impl Answer {
             Self::Glances(reply, glances) => drop(reply.send(glances)),
             Self::Visible(reply, said) => drop(reply.send(said)),
             Self::State(reply, state) => drop(reply.send(state)),
+            Self::Sent(reply, sent) => drop(reply.send(sent)),
         }
     }
 }
@@ -294,7 +297,7 @@ impl Dispatcher {
                 EventKind::TurnStarted { turn }
             }
             Told::PrefixShared(share) => {
-                self.ledger(unit).share = Some(share);
+                self.ledger(unit).share = Some(ForkShare { prefix: share, cached_tokens: 0 });
                 EventKind::PrefixShared(share)
             }
             Told::Compacted(compaction) => return self.compacted(out, unit, compaction),

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::branch::{Branch, BranchPath};
 use crate::event::{
-    Compaction, Invocation, Outcome, Piece, PrefixShare, Replied, UnitEnd, UnitHead, UnitId,
+    Compaction, ForkShare, Invocation, Outcome, Piece, Replied, UnitEnd, UnitHead, UnitId,
     UnitState, UnixMillis,
 };
 use crate::line::{News, Until};
@@ -57,7 +57,7 @@ pub(super) struct Ledger {
     /// for.
     segments: HashMap<String, u32>,
     /// How much of its first request its parent had sent.
-    pub(super) share: Option<PrefixShare>,
+    pub(super) share: Option<ForkShare>,
     /// Its end, if it ran in the background: its parent may still ask for it.
     pub(super) final_end: Option<Arc<UnitEnd>>,
     /// `None` for most: ten thousand slots wait without any of it.
@@ -69,7 +69,9 @@ pub(super) struct Ledger {
 pub(super) struct Aside {
     /// The units it started in the background.
     pub(super) children: BTreeSet<UnitId>,
-    /// Those whose end it has not been told.
+    /// How many of them have not ended.
+    pub(super) out: usize,
+    /// Those whose end it has not been told, in the order in which they ended.
     pub(super) untold: Vec<UnitId>,
     /// Messages that it has not been given.
     pub(super) inbox: Vec<Arc<str>>,
@@ -88,9 +90,21 @@ impl Aside {
 /// Some units that their parent waits for.
 #[derive(Debug)]
 pub(super) struct Awaited {
-    pub(super) units: Vec<UnitId>,
+    /// Those that have not ended.
+    pub(super) out: BTreeSet<UnitId>,
     pub(super) until: Until,
     pub(super) reply: oneshot::Sender<()>,
+}
+
+impl Awaited {
+    /// Takes note of an end; tells whether it is what the parent waits for.
+    pub(super) fn is_met_by(&mut self, ended: UnitId) -> bool {
+        let is_one_of_them = self.out.remove(&ended);
+        match self.until {
+            Until::Any => is_one_of_them,
+            Until::All => self.out.is_empty(),
+        }
+    }
 }
 
 impl Ledger {
@@ -157,6 +171,11 @@ impl Ledger {
         self.aside.iter().flat_map(|aside| aside.children.iter().copied())
     }
 
+    /// Tells whether it started a unit in the background.
+    pub(super) fn started_in_background(&self, unit: UnitId) -> bool {
+        self.aside.as_ref().is_some_and(|aside| aside.children.contains(&unit))
+    }
+
     /// Returns how many messages it has not been given.
     pub(super) fn unread(&self) -> usize {
         self.aside.as_ref().map_or(0, |aside| aside.inbox.len())
@@ -215,7 +234,7 @@ impl Ledger {
 
     pub(super) fn replied(&mut self, replied: &Replied) {
         self.writing = String::new();
-        if let Some(share) = self.share.as_mut().filter(|_| self.usage == Usage::default()) {
+        if let Some(share) = self.share.as_mut().filter(|_| self.turns == 1) {
             share.cached_tokens = replied.usage.cache_read;
         }
         self.usage += replied.usage;

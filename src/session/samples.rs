@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use crate::branch::{Branch, BranchPath, Token, TokenSet};
 use crate::event::{
-    CancelReason, Compaction, CompactionTrigger, Event, EventKind, FailureKind, Invocation,
-    InvocationEnd, NoticeLevel, Origin, Outcome, PrefixShare, Replied, Seq, SessionHead, SessionId,
-    SlotPosition, UnitEnd, UnitHead, UnitId, UnixMillis,
+    CancelReason, Compaction, CompactionTrigger, Event, EventKind, FailureKind, ForkShare,
+    Invocation, InvocationEnd, NoticeLevel, Origin, Outcome, PrefixShare, Replied, Seq,
+    SessionHead, SessionId, SlotPosition, UnitEnd, UnitHead, UnitId, UnixMillis,
 };
 use crate::message::{Call, CallId, Output, Reply, StopReason, Usage};
 
@@ -116,7 +116,7 @@ fn turn_of_a_slot() -> Vec<Event> {
         took_ms: 12,
     };
     let output = Arc::new(Output::error("no such file"));
-    let share = PrefixShare { shared_bytes: 90, total_bytes: 100, cached_tokens: 8 };
+    let share = PrefixShare { shared_bytes: 90, total_bytes: 100 };
     let end = UnitEnd {
         outcome: Outcome::failed(FailureKind::MaxTurns, "100 turns"),
         text: "so far".into(),
@@ -125,7 +125,7 @@ fn turn_of_a_slot() -> Vec<Event> {
         tool_uses: 7,
         duration_ms: 900,
         output_file: Some("/tmp/out.md".into()),
-        share: Some(share),
+        share: Some(ForkShare { prefix: share, cached_tokens: 8 }),
     };
     let kinds = [
         EventKind::UnitQueued(head),
@@ -202,11 +202,13 @@ fn any_origin() -> impl Strategy<Value = Origin> {
 }
 
 fn any_share() -> impl Strategy<Value = PrefixShare> {
-    any::<[u64; 3]>().prop_map(|[shared_bytes, total_bytes, cached_tokens]| PrefixShare {
-        shared_bytes,
-        total_bytes,
-        cached_tokens,
-    })
+    any::<[u64; 2]>()
+        .prop_map(|[shared_bytes, total_bytes]| PrefixShare { shared_bytes, total_bytes })
+}
+
+fn any_fork_share() -> impl Strategy<Value = ForkShare> {
+    (any_share(), any::<u64>())
+        .prop_map(|(prefix, cached_tokens)| ForkShare { prefix, cached_tokens })
 }
 
 fn any_compaction() -> impl Strategy<Value = Compaction> {
@@ -359,7 +361,7 @@ fn any_end() -> impl Strategy<Value = EventKind> {
             any_usage(),
             counts,
             prop::option::of(any_text()),
-            prop::option::of(any_share())
+            prop::option::of(any_fork_share())
         )
             .prop_map(
                 |(outcome, text, usage, (turns, tool_uses, duration_ms), output_file, share)| {

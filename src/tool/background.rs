@@ -11,15 +11,25 @@ pub use steer::{SendMessage, TaskStop};
 
 use serde_json::Value;
 
-use super::bound::{bounded_by, short_name};
+use super::bound::short_name;
 use super::{OUTPUT_CAP, ToolContext, ToolError, arguments};
-use crate::event::{Outcome, UnitId, UnitState};
+use crate::event::UnitId;
 use crate::line::{Glance, Tend};
 use crate::message::counted;
+use crate::prompt::{cut, ending};
 
 /// Most characters kept free in an output for what stands around the texts of
 /// units.
 const FRAME: usize = 300;
+
+/// Most units that one call reads. With more, the share of each says nothing.
+const READ_CAP: usize = 20;
+
+/// Most units that are named where one was not found.
+const NAMED: usize = 20;
+
+/// Most characters of a message to a unit.
+pub const MESSAGE_CAP: usize = 16_000;
 
 /// Reads a parameter that names one unit.
 fn unit(name: &str, value: &Value) -> Result<UnitId, ToolError> {
@@ -45,13 +55,20 @@ async fn glances(context: &ToolContext, unit: Option<UnitId>) -> Vec<Glance> {
 
 /// Says that a unit is none of the caller's, and which are.
 async fn not_yours(context: &ToolContext, name: &str) -> ToolError {
-    let own: Vec<String> =
-        glances(context, None).await.iter().map(|glance| glance.unit.to_string()).collect();
+    let own = glances(context, None).await;
     let name = short_name(name);
-    ToolError::tell(match own.is_empty() {
-        true => format!("Task \"{name}\" not found. You have started nothing in the background."),
-        false => format!("Task \"{name}\" not found. Your background tasks: {}", own.join(", ")),
-    })
+    if own.is_empty() {
+        return ToolError::tell(format!(
+            "Task \"{name}\" not found. You have started nothing in the background."
+        ));
+    }
+    // The latest: whoever mistakes one seldom means one from long ago.
+    let latest = &own[own.len().saturating_sub(NAMED)..];
+    let names: Vec<String> = latest.iter().map(|glance| glance.unit.to_string()).collect();
+    let earlier = own.len() - latest.len();
+    let earlier = if earlier > 0 { format!(" and {earlier} earlier ones") } else { String::new() };
+    let names = names.join(", ");
+    ToolError::tell(format!("Task \"{name}\" not found. Your background tasks: {names}{earlier}"))
 }
 
 /// Says that the caller was given the whole ends of some units: then no news
@@ -73,42 +90,22 @@ fn headline(glance: &Glance) -> String {
     format!("{unit} ({agent}) \"{description}\": {}, {turns}, {calls}", state.as_str())
 }
 
-/// Returns a unit's text in at most `room` characters: its answer, or what went
-/// wrong and what it has written so far.
-fn text_of(glance: &Glance, context: &ToolContext, room: usize) -> String {
-    let (reason, text) = match glance.end.as_deref() {
-        None => (None, &glance.text),
-        Some(end) => match &end.outcome {
-            Outcome::Done { text } => (None, text),
-            Outcome::Failed(failure) => (Some(&failure.message), &end.text),
-            Outcome::Cancelled { ran: _ } | Outcome::Interrupted => (None, &end.text),
-        },
-    };
-    let text = if text.trim().is_empty() { "(no text yet)" } else { text.trim_end() };
-    let whole = match reason {
-        Some(reason) => format!("{reason}\n\nPartial result:\n\n{text}"),
-        None => text.to_owned(),
-    };
-    bounded_by(room, whole, &context.workspace.spill, &glance.unit.to_string())
+/// Returns a unit's text in about `room` characters: what it has to say at its
+/// end, or what it has written so far.
+fn text_of(glance: &Glance, room: usize) -> String {
+    match glance.end.as_deref() {
+        Some(end) => ending(end, room, None),
+        None if glance.text.trim().is_empty() => "(no text yet)".to_owned(),
+        None => cut(glance.text.trim_end(), room, None),
+    }
 }
 
 /// Puts units together, each with its share of an output.
-fn report(glances: &[Glance], context: &ToolContext) -> String {
+fn report(glances: &[Glance]) -> String {
     let share = (OUTPUT_CAP / glances.len().max(1)).saturating_sub(FRAME);
     let parts: Vec<String> = glances
         .iter()
-        .map(|glance| format!("{}\n\n{}", headline(glance), text_of(glance, context, share)))
+        .map(|glance| format!("{}\n\n{}", headline(glance), text_of(glance, share)))
         .collect();
     parts.join("\n\n---\n\n")
-}
-
-fn has_ended(state: UnitState) -> bool {
-    match state {
-        UnitState::Queued | UnitState::Running => false,
-        UnitState::Completed
-        | UnitState::Failed
-        | UnitState::Cancelled
-        | UnitState::Skipped
-        | UnitState::Interrupted => true,
-    }
 }

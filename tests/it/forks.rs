@@ -279,19 +279,15 @@ async fn a_fork_runs_while_main_goes_on_and_joins_when_its_end_is_told() {
     assert_eq!(answer(&story), "all done");
     assert_eq!(story.took, Duration::from_millis(300));
     assert_eq!((head(&story, 1).origin, head(&story, 1).is_background), (Origin::Fork, true));
-    let main = |event: &&tine::event::Event| event.unit == UnitId::MAIN;
-    for event in story.events.iter().filter(main) {
+    let told =
+        story.events.iter().position(|event| matches!(event.kind, EventKind::Notified { .. }));
+    let told = told.expect("main was told");
+    for (place, event) in story.events.iter().enumerate() {
         let joined = event.branch.tokens.to_string();
-        let is_late = matches!(event.kind, EventKind::Joined { .. })
-            || news(&story).is_empty()
-            || event.seq > told_at(&story);
-        assert_eq!(joined, if is_late { "1" } else { "" }, "{event:?}");
+        // The join is the event before.
+        let expected = if event.unit != UnitId::MAIN || place + 1 >= told { "1" } else { "" };
+        assert_eq!(joined, expected, "{event:?}");
     }
-}
-
-fn told_at(story: &Story) -> tine::event::Seq {
-    let told = story.events.iter().find(|event| matches!(event.kind, EventKind::Notified { .. }));
-    told.expect("main was told").seq
 }
 
 #[tokio::test(start_paused = true)]
@@ -456,7 +452,7 @@ async fn a_message_reaches_a_running_unit_at_its_next_turn_and_continues_one_tha
             _ => None,
         })
         .collect();
-    assert_eq!(prompts, ["and now c.rs"]);
+    assert_eq!(prompts, ["<message>\nand now c.rs\n</message>"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -488,7 +484,7 @@ async fn tending_a_unit_that_is_not_ones_own_is_told_with_those_that_are() {
     let mut expected = [
         "Task \"agent-9\" not found. Your background tasks: agent-1",
         "Parameter \"task_id\" must be a task id such as \"agent-3\".",
-        "Parameter \"task_ids\" must be an array of 1 to 100 task ids.",
+        "Parameter \"task_ids\" must be an array of 1 to 20 task ids.",
         "Parameter \"until\" must be \"all\" or \"any\".",
         "Parameter \"timeout_s\" must be a number of seconds, 0 or more.",
         "Parameter \"message\" must be a non-empty string.",

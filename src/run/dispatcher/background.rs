@@ -1,15 +1,20 @@
 //! Units that run beside their parents: what parents hear of them, and how
 //! they tend them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use super::super::ledger::{Awaited, Ledger};
 use super::{Answer, Dispatcher, Effect, Out};
-use crate::event::{EventKind, UnitEnd, UnitId, UnitState};
+use crate::event::{EventKind, UnitEnd, UnitId};
 use crate::fanout::news;
-use crate::line::{Glance, News, Tend, Until, Wait};
+use crate::line::{Glance, News, Sent, Tend, Until, Wait};
+
+/// Most messages that wait for one unit's next turn. Whoever sends more than
+/// this should wait for an answer.
+const INBOX_CAP: usize = 32;
 
 impl Dispatcher {
     pub(super) fn tend(&mut self, out: &mut Out, unit: UnitId, tend: Tend) {
@@ -20,8 +25,8 @@ impl Dispatcher {
                 out.effects.push(Effect::Answer(Answer::Glances(reply, glances)));
             }
             Tend::Await { units, until, reply } => {
-                self.ledger(unit).aside().awaited.push(Awaited { units, until, reply });
-                self.answer_awaited(out, unit);
+                let awaited = Awaited { out: BTreeSet::new(), until, reply };
+                self.wait_for(out, unit, &units, awaited);
             }
             Tend::Taken { units, reply } => {
                 self.take_in(out, unit, units);
@@ -36,8 +41,8 @@ impl Dispatcher {
                 out.effects.push(Effect::Answer(Answer::State(reply, state)));
             }
             Tend::Send { to, text, reply } => {
-                let state = self.send(out, unit, to, text);
-                out.effects.push(Effect::Answer(Answer::State(reply, state)));
+                let sent = self.send(out, unit, to, text);
+                out.effects.push(Effect::Answer(Answer::Sent(reply, sent)));
             }
         }
     }
@@ -54,13 +59,36 @@ impl Dispatcher {
         if !aside.children.contains(&unit) {
             return;
         }
+        aside.out -= 1;
         aside.untold.push(unit);
+        // Whoever has stopped waiting costs nothing any more.
+        aside.awaited.retain(|awaited| !awaited.reply.is_closed());
+        let met = aside.awaited.extract_if(.., |awaited| awaited.is_met_by(unit));
+        let answers = met.map(|met| Effect::Answer(Answer::GoOn(met.reply)));
+        out.effects.extend(answers);
         self.ledger(unit).final_end = Some(Arc::clone(end));
-        self.answer_awaited(out, parent);
         self.wake(out, parent);
     }
 
+    fn wait_for(&mut self, out: &mut Out, unit: UnitId, units: &[UnitId], awaited: Awaited) {
+        let is_out = |&of: &UnitId| self.own(unit, of).is_some_and(|own| !own.has_ended());
+        let still_out: BTreeSet<UnitId> = units.iter().copied().filter(is_out).collect();
+        let is_met = match awaited.until {
+            Until::Any => still_out.len() < units.len(),
+            Until::All => still_out.is_empty(),
+        };
+        if is_met {
+            out.effects.push(Effect::Answer(Answer::GoOn(awaited.reply)));
+        } else {
+            self.ledger(unit).aside().awaited.push(Awaited { out: still_out, ..awaited });
+        }
+    }
+
     fn news(&mut self, out: &mut Out, unit: UnitId, wait: Wait, reply: oneshot::Sender<News>) {
+        // Nobody would read what is delivered.
+        if reply.is_closed() {
+            return;
+        }
         let Some(aside) = self.ledger(unit).has_aside() else {
             out.effects.push(Effect::Answer(Answer::News(reply, News::Nothing)));
             return;
@@ -68,12 +96,12 @@ impl Dispatcher {
         if aside.has_news() {
             let text = self.deliver(out, unit);
             out.effects.push(Effect::Answer(Answer::News(reply, News::Message(text))));
-        } else if self.out(unit) == 0 {
+        } else if aside.out == 0 {
             out.effects.push(Effect::Answer(Answer::News(reply, News::Nothing)));
         } else {
             match wait {
                 Wait::No => out.effects.push(Effect::Answer(Answer::News(reply, News::NotYet))),
-                Wait::UntilThereAre => self.ledger(unit).aside().listening = Some(reply),
+                Wait::UntilThereAre => aside.listening = Some(reply),
             }
         }
     }
@@ -91,27 +119,29 @@ impl Dispatcher {
         }
     }
 
-    /// Puts all news of a unit into its conversation and returns them.
+    /// Puts the news of a unit into its conversation and returns them.
+    /// Messages that do not fit are left for the next boundary.
     fn deliver(&mut self, out: &mut Out, unit: UnitId) -> Arc<str> {
         let aside = self.ledger(unit).aside();
+        let still_out = aside.out;
         let children = std::mem::take(&mut aside.untold);
-        let messages = std::mem::take(&mut aside.inbox);
+        let fitting = news::fitting(&aside.inbox);
+        let messages: Vec<Arc<str>> = aside.inbox.drain(..fitting).collect();
         let ended: Vec<Glance> =
             children.iter().filter_map(|&child| self.glance(unit, child)).collect();
-        let text: Arc<str> = news::text(&ended, self.out(unit), &messages).into();
-        let told = EventKind::Notified { children: children.clone(), text: Arc::clone(&text) };
-        self.record(out, unit, told);
+        let text: Arc<str> = news::text(&ended, still_out, &messages).into();
+        self.join_told(out, unit, children.clone());
+        self.record(out, unit, EventKind::Notified { children, text: Arc::clone(&text) });
         out.effects.push(Effect::Sync);
-        self.join_told(out, unit, children);
         text
     }
 
     /// Takes note that a parent knows the whole end of some children.
-    fn take_in(&mut self, out: &mut Out, parent: UnitId, mut units: Vec<UnitId>) {
+    fn take_in(&mut self, out: &mut Out, parent: UnitId, units: Vec<UnitId>) {
         let Some(aside) = self.ledger(parent).has_aside() else { return };
-        units.retain(|unit| aside.untold.contains(unit));
-        aside.untold.retain(|unit| !units.contains(unit));
-        self.join_told(out, parent, units);
+        let taken: BTreeSet<UnitId> = units.into_iter().collect();
+        let children = aside.untold.extract_if(.., |unit| taken.contains(unit)).collect();
+        self.join_told(out, parent, children);
     }
 
     /// Takes the branches of children that were told of into their parent's.
@@ -130,58 +160,33 @@ impl Dispatcher {
         self.record(out, parent, EventKind::Joined { children });
     }
 
-    fn send(
-        &mut self,
-        out: &mut Out,
-        from: UnitId,
-        to: UnitId,
-        text: Arc<str>,
-    ) -> Option<UnitState> {
-        let state = self.own(from, to)?.state();
-        if matches!(state, UnitState::Queued | UnitState::Running) {
-            self.ledger(to).aside().inbox.push(text);
-            self.wake(out, to);
+    fn send(&mut self, out: &mut Out, from: UnitId, to: UnitId, text: Arc<str>) -> Sent {
+        let Some(state) = self.own(from, to).map(Ledger::state) else { return Sent::Unknown };
+        if state.has_ended() {
+            return Sent::Ended(state);
         }
-        Some(state)
-    }
-
-    fn answer_awaited(&mut self, out: &mut Out, unit: UnitId) {
-        let Some(aside) = self.ledger(unit).has_aside() else { return };
-        let awaited = std::mem::take(&mut aside.awaited);
-        let (met, unmet): (Vec<_>, Vec<_>) =
-            awaited.into_iter().partition(|awaited| self.is_met(unit, awaited));
-        self.ledger(unit).aside().awaited = unmet;
-        let answers = met.into_iter().map(|met| Effect::Answer(Answer::GoOn(met.reply)));
-        out.effects.extend(answers);
-    }
-
-    fn is_met(&self, parent: UnitId, awaited: &Awaited) -> bool {
-        let mut ended =
-            awaited.units.iter().map(|&unit| self.own(parent, unit).is_none_or(Ledger::has_ended));
-        match awaited.until {
-            Until::Any => ended.any(|ended| ended),
-            Until::All => ended.all(|ended| ended),
+        let inbox = &mut self.ledger(to).aside().inbox;
+        if inbox.len() >= INBOX_CAP {
+            return Sent::Full;
         }
-    }
-
-    /// Returns how many of a unit's background children have not ended.
-    fn out(&self, unit: UnitId) -> usize {
-        let children = self.units[&unit].background_children();
-        children.filter(|child| !self.units[child].has_ended()).count()
+        inbox.push(text);
+        self.wake(out, to);
+        Sent::Queued
     }
 
     /// Returns a background child of a unit; `None` if it is none.
     fn own(&self, parent: UnitId, unit: UnitId) -> Option<&Ledger> {
-        self.units[&parent].background_children().find(|&child| child == unit)?;
-        self.units.get(&unit)
+        self.units.get(&unit).filter(|_| self.units[&parent].started_in_background(unit))
     }
 
     fn glances(&self, parent: UnitId, of: Option<UnitId>) -> Vec<Glance> {
-        let children = self.units[&parent].background_children();
-        children
-            .filter(|&child| of.is_none_or(|wanted| wanted == child))
-            .filter_map(|child| self.glance(parent, child))
-            .collect()
+        match of {
+            Some(child) => self.glance(parent, child).into_iter().collect(),
+            None => {
+                let children = self.units[&parent].background_children();
+                children.filter_map(|child| self.glance(parent, child)).collect()
+            }
+        }
     }
 
     fn glance(&self, parent: UnitId, unit: UnitId) -> Option<Glance> {

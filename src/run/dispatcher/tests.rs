@@ -104,7 +104,7 @@ impl Bench {
         answer.try_recv().unwrap().iter().map(|glance| (glance.unit, glance.state)).collect()
     }
 
-    fn send(&mut self, from: UnitId, to: UnitId, text: &str) -> Option<UnitState> {
+    fn send(&mut self, from: UnitId, to: UnitId, text: &str) -> Sent {
         let (reply, mut answer) = oneshot::channel();
         self.say(from, Tend::Send { to, text: text.into(), reply }.into());
         answer.try_recv().unwrap()
@@ -500,7 +500,7 @@ fn a_unit_tends_its_own_background_units_and_no_others() {
     assert_eq!(bench.look(slot, None), [(fork, UnitState::Running)]);
     assert_eq!(bench.look(UnitId::MAIN, None), []);
     assert_eq!(bench.look(UnitId::MAIN, Some(fork)), []);
-    assert_eq!(bench.send(UnitId::MAIN, fork, "hi"), None);
+    assert_eq!(bench.send(UnitId::MAIN, fork, "hi"), Sent::Unknown);
     let (reply, mut answer) = oneshot::channel();
     bench.say(UnitId::MAIN, Tend::Stop { unit: slot, reply }.into());
     assert_eq!(answer.try_recv(), Ok(None));
@@ -511,19 +511,20 @@ fn a_unit_tends_its_own_background_units_and_no_others() {
 fn a_message_reaches_a_unit_at_its_next_turn_and_never_one_that_has_ended() {
     let mut bench = Bench::new();
     let fork = bench.fork(UnitId::MAIN, &["a"])[0].unit;
-    assert_eq!(bench.send(UnitId::MAIN, fork, "look there"), Some(UnitState::Running));
+    assert_eq!(bench.send(UnitId::MAIN, fork, "look there"), Sent::Queued);
     let answer = bench.news(fork, Wait::No);
     assert!(message(answer).contains("look there"));
     bench.end(fork, done("x"));
-    assert_eq!(bench.send(UnitId::MAIN, fork, "and there"), Some(UnitState::Completed));
-    assert_eq!(bench.send(UnitId::MAIN, UnitId(9), "who"), None);
+    let ended = Sent::Ended(UnitState::Completed);
+    assert_eq!(bench.send(UnitId::MAIN, fork, "and there"), ended);
+    assert_eq!(bench.send(UnitId::MAIN, UnitId(9), "who"), Sent::Unknown);
 }
 
 #[test]
 fn a_message_that_came_too_late_is_told_with_the_end() {
     let mut bench = Bench::new();
     let fork = bench.fork(UnitId::MAIN, &["a"])[0].unit;
-    assert_eq!(bench.send(UnitId::MAIN, fork, "look there"), Some(UnitState::Running));
+    assert_eq!(bench.send(UnitId::MAIN, fork, "look there"), Sent::Queued);
     bench.end(fork, done("x"));
     let answer = bench.news(UnitId::MAIN, Wait::No);
     assert!(message(answer).contains("1 of your messages came too late for it."));
@@ -626,4 +627,39 @@ fn a_run_in_which_nobody_looks_at_others_keeps_nothing_of_what_they_said() {
     let unit = bench.declare(UnitId::MAIN, &["Alice"])[0].unit;
     bench.reply(unit, "alpha", &[]);
     assert_eq!(told_to(&mut bench, unit), None);
+}
+
+#[test]
+fn a_unit_that_reads_no_messages_is_sent_only_so_many() {
+    let mut bench = Bench::new();
+    let fork = bench.fork(UnitId::MAIN, &["a"])[0].unit;
+    let sent: Vec<Sent> = (0..40).map(|_| bench.send(UnitId::MAIN, fork, "look")).collect();
+    assert_eq!(sent.iter().filter(|sent| **sent == Sent::Queued).count(), 32);
+    assert_eq!(sent.last(), Some(&Sent::Full));
+}
+
+#[test]
+fn messages_that_do_not_fit_are_told_at_the_next_boundary() {
+    let mut bench = Bench::new();
+    let fork = bench.fork(UnitId::MAIN, &["a"])[0].unit;
+    let long = |mark: &str| format!("{mark}{}", "x".repeat(15_000));
+    for mark in ["first", "second", "third"] {
+        assert_eq!(bench.send(UnitId::MAIN, fork, &long(mark)), Sent::Queued);
+    }
+    let now = bench.news(fork, Wait::No);
+    let now = message(now);
+    assert!(now.contains("second") && !now.contains("third"));
+    let later = bench.news(fork, Wait::No);
+    assert!(message(later).contains("third"));
+}
+
+#[test]
+fn news_that_nobody_reads_are_not_delivered() {
+    let mut bench = Bench::new();
+    let fork = bench.fork(UnitId::MAIN, &["a"])[0].unit;
+    bench.end(fork, done("x"));
+    let (reply, answer) = oneshot::channel();
+    drop(answer);
+    bench.say(UnitId::MAIN, Tend::News { wait: Wait::No, reply }.into());
+    assert_eq!(bench.told(fork), 0);
 }

@@ -48,6 +48,7 @@ impl Dispatcher {
         ledger.open_children += 1;
         if child.is_background {
             ledger.aside().children.insert(unit);
+            ledger.aside().out += 1;
         }
         let head = UnitHead {
             description: child.description,

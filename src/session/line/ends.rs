@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::Text;
 use super::body::{UsageBody, named, text, unit_names, units};
 use crate::event::{
-    CancelReason, EventKind, Failure, FailureKind, InvocationEnd, Outcome, PrefixShare, UnitEnd,
+    CancelReason, EventKind, Failure, FailureKind, ForkShare, InvocationEnd, Outcome, PrefixShare,
+    UnitEnd,
 };
 
 #[derive(Serialize, Deserialize)]
@@ -21,25 +22,43 @@ pub(super) struct UnitEnded<'a> {
     duration_ms: u64,
     output_file: Option<Text<'a>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    share: Option<ShareBody>,
+    share: Option<ForkShareBody>,
 }
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct ShareBody {
     shared_bytes: u64,
     total_bytes: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ForkShareBody {
+    #[serde(flatten)]
+    prefix: ShareBody,
     cached_tokens: u64,
 }
 
 impl ShareBody {
     pub(super) fn of(share: &PrefixShare) -> Self {
-        let PrefixShare { shared_bytes, total_bytes, cached_tokens } = *share;
-        Self { shared_bytes, total_bytes, cached_tokens }
+        let PrefixShare { shared_bytes, total_bytes } = *share;
+        Self { shared_bytes, total_bytes }
     }
 
     pub(super) fn into_share(self) -> PrefixShare {
-        let Self { shared_bytes, total_bytes, cached_tokens } = self;
-        PrefixShare { shared_bytes, total_bytes, cached_tokens }
+        let Self { shared_bytes, total_bytes } = self;
+        PrefixShare { shared_bytes, total_bytes }
+    }
+}
+
+impl ForkShareBody {
+    fn of(share: &ForkShare) -> Self {
+        let ForkShare { prefix, cached_tokens } = share;
+        Self { prefix: ShareBody::of(prefix), cached_tokens: *cached_tokens }
+    }
+
+    fn into_share(self) -> ForkShare {
+        let Self { prefix, cached_tokens } = self;
+        ForkShare { prefix: prefix.into_share(), cached_tokens }
     }
 }
 
@@ -86,7 +105,7 @@ impl<'a> UnitEnded<'a> {
             tool_uses: end.tool_uses,
             duration_ms: end.duration_ms,
             output_file: end.output_file.as_ref().map(text),
-            share: end.share.as_ref().map(ShareBody::of),
+            share: end.share.as_ref().map(ForkShareBody::of),
         }
     }
 
@@ -100,7 +119,7 @@ impl<'a> UnitEnded<'a> {
             tool_uses: self.tool_uses,
             duration_ms: self.duration_ms,
             output_file: self.output_file.map(Into::into),
-            share: self.share.map(ShareBody::into_share),
+            share: self.share.map(ForkShareBody::into_share),
         })))
     }
 }

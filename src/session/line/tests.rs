@@ -59,7 +59,7 @@ fn the_format_of_every_kind_is_version_1() {
     {"seq":6,"at":1700000000006,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_queued","body":{"description":"review","agent":"reviewer","call":"call-1","parent":"main","depth":1,"slot":{"index":2,"total":3},"origin":{"continued":"agent-2"},"background":true}}
     {"seq":7,"at":1700000000007,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_started","body":{}}
     {"seq":8,"at":1700000000008,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"turn_started","body":{"turn":1}}
-    {"seq":9,"at":1700000000009,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"prefix_shared","body":{"shared_bytes":90,"total_bytes":100,"cached_tokens":8}}
+    {"seq":9,"at":1700000000009,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"prefix_shared","body":{"shared_bytes":90,"total_bytes":100}}
     {"seq":10,"at":1700000000010,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"replied","body":{"text":"reading","thinking":"hm","calls":[{"id":"call-2","tool":"Read","arguments":"{\"path\":\"a\""}],"model":"offline","usage":{"input":10,"output":20,"cache_read":30,"cache_creation":40},"stop":"tool_use","took_ms":12}}
     {"seq":11,"at":1700000000011,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"tool_started","body":{"call":"call-2","tool":"read","subject":"a"}}
     {"seq":12,"at":1700000000012,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"tool_finished","body":{"call":"call-2","tool":"read","text":"no such file","is_error":true,"took_ms":3}}

@@ -5,14 +5,14 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use super::{glance, glances, has_ended, headline, not_yours, report, taken, unit};
+use super::{READ_CAP, glance, glances, headline, not_yours, report, taken, unit};
 use crate::event::UnitId;
 use crate::line::{Glance, Tend, Until};
 use crate::message::{CallId, Output, ToolSchema};
 use crate::tool::{Effect, Tool, ToolContext, ToolError, arguments};
 
-/// Most units that one call waits for or lists. More would say nothing of each.
-const UNITS_CAP: usize = 100;
+/// Most units that are listed. The latest are.
+const LISTED: usize = 100;
 
 /// How long TaskOutput waits for a unit that has not ended, if the call does
 /// not say.
@@ -53,7 +53,7 @@ impl Tool for TaskList {
             if all.is_empty() {
                 return Ok(Output::ok("You have started nothing in the background."));
             }
-            let first = all.len().saturating_sub(UNITS_CAP);
+            let first = all.len().saturating_sub(LISTED);
             let mut lines: Vec<String> = all[first..].iter().map(headline).collect();
             if first > 0 {
                 lines.insert(0, format!("({first} earlier ones are left out)"));
@@ -98,12 +98,12 @@ impl Tool for TaskOutput {
             let waits = arguments::flag("block", &arguments["block"], true)?;
             let most = arguments::optional_number("timeout", &arguments["timeout"])?
                 .map_or(USUAL_TIMEOUT, Duration::from_millis);
-            if waits && !has_ended(glance(context, of).await?.state) {
+            if waits && !glance(context, of).await?.state.has_ended() {
                 wait(context, vec![of], Until::All, most).await?;
             }
             let seen = [glance(context, of).await?];
             taken(context, &seen).await;
-            Ok(Output::ok(report(&seen, context)))
+            Ok(Output::ok(report(&seen)))
         })
     }
 }
@@ -149,9 +149,9 @@ impl Tool for TaskWait {
             let mut seen = glances(context, None).await;
             seen.retain(|glance| wanted.contains(&glance.unit));
             let (ended, out): (Vec<Glance>, Vec<Glance>) =
-                seen.into_iter().partition(|glance| has_ended(glance.state));
+                seen.into_iter().partition(|glance| glance.state.has_ended());
             taken(context, &ended).await;
-            let mut text = report(&ended, context);
+            let mut text = report(&ended);
             if !out.is_empty() {
                 let lines: Vec<String> = out.iter().map(headline).collect();
                 text = format!("{text}\n\nStill out:\n{}", lines.join("\n"));
@@ -166,20 +166,21 @@ async fn wanted(context: &ToolContext, value: &Value) -> Result<Vec<UnitId>, Too
     let own = glances(context, None).await;
     let names = match value {
         Value::Null => {
+            let is_out = |own: &&Glance| !own.state.has_ended();
             let out: Vec<UnitId> =
-                own.iter().filter(|own| !has_ended(own.state)).map(|own| own.unit).collect();
+                own.iter().filter(is_out).take(READ_CAP).map(|own| own.unit).collect();
             return match out.is_empty() {
                 true => Err(ToolError::tell("No agent is out.")),
                 false => Ok(out),
             };
         }
-        Value::Array(names) if !names.is_empty() && names.len() <= UNITS_CAP => names,
+        Value::Array(names) if !names.is_empty() && names.len() <= READ_CAP => names,
         Value::Array(_)
         | Value::Bool(_)
         | Value::Number(_)
         | Value::String(_)
         | Value::Object(_) => {
-            let expected = format!("an array of 1 to {UNITS_CAP} task ids");
+            let expected = format!("an array of 1 to {READ_CAP} task ids");
             return Err(arguments::wrong("task_ids", &expected));
         }
     };

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use super::{has_ended, not_yours, unit};
-use crate::line::Tend;
+use super::{MESSAGE_CAP, not_yours, unit};
+use crate::line::{Sent, Tend};
 use crate::message::{CallId, Output, ToolSchema};
+use crate::prompt::cut;
 use crate::tool::{Effect, Tool, ToolContext, ToolError, arguments};
 
 /// Stops a background unit.
@@ -43,7 +44,7 @@ impl Tool for TaskStop {
             let state = context.line.ask(|reply| Tend::Stop { unit: of, reply }).await.flatten();
             match state {
                 None => Err(not_yours(context, &of.to_string()).await),
-                Some(state) if has_ended(state) => {
+                Some(state) if state.has_ended() => {
                     Ok(Output::ok(format!("{of} had ended already: {}.", state.as_str())))
                 }
                 Some(_) => Ok(Output::ok(format!(
@@ -85,15 +86,21 @@ impl Tool for SendMessage {
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let to = unit("to", &arguments["to"])?;
-            let text: Arc<str> = arguments::text("message", arguments["message"].take())?.into();
+            let text = arguments::text("message", arguments["message"].take())?;
             if text.trim().is_empty() {
                 return Err(arguments::wrong("message", "a non-empty string"));
             }
+            let text: Arc<str> = cut(&text, MESSAGE_CAP, None).into();
             let message = Arc::clone(&text);
-            let ask = context.line.ask(|reply| Tend::Send { to, text, reply });
-            match ask.await.flatten() {
-                None => Err(not_yours(context, &to.to_string()).await),
-                Some(state) if has_ended(state) => {
+            match context.line.ask(|reply| Tend::Send { to, text, reply }).await {
+                None | Some(Sent::Unknown) => Err(not_yours(context, &to.to_string()).await),
+                Some(Sent::Queued) => {
+                    Ok(Output::ok(format!("{to} gets the message at its next turn.")))
+                }
+                Some(Sent::Full) => Err(ToolError::tell(format!(
+                    "{to} has not read your earlier messages yet. Wait for it, or stop it."
+                ))),
+                Some(Sent::Ended(state)) => {
                     let unit = context.delegate.go_on(call, to, message).await?;
                     Ok(Output::ok(format!(
                         "{to} had ended ({}); {unit} continues its conversation in the \
@@ -101,7 +108,6 @@ impl Tool for SendMessage {
                         state.as_str()
                     )))
                 }
-                Some(_) => Ok(Output::ok(format!("{to} gets the message at its next turn."))),
             }
         })
     }
