@@ -91,7 +91,7 @@ impl Caller {
     /// Tells whether this unit may start others; the error is for its model.
     fn may_delegate(&self) -> Result<(), ToolError> {
         if self.is_fork {
-            let refusal = include_str!("../../prompts/fork-refused.md").trim_end();
+            let refusal = include_str!("../../prompts/fork_refused.md").trim_end();
             return Err(ToolError::tell(refusal));
         }
         if self.depth >= self.fanout.limits.max_depth {

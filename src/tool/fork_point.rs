@@ -40,7 +40,7 @@ impl ForkPoint {
     /// Returns what every fork begins with.
     #[must_use]
     pub fn base(&self) -> &Prefix {
-        let placeholder = include_str!("../../prompts/fork-placeholder.md").trim_end();
+        let placeholder = include_str!("../../prompts/fork_placeholder.md").trim_end();
         self.base.get_or_init(|| fork_base(&self.conversation, placeholder))
     }
 
