@@ -36,7 +36,7 @@ fn unit(name: &str, value: &Value) -> Result<UnitId, ToolError> {
     let text = value.as_str().unwrap_or_default().trim();
     UnitId::from_name(text)
         .filter(|unit| *unit != UnitId::MAIN)
-        .ok_or_else(|| arguments::wrong(name, "a task id such as \"agent-3\""))
+        .ok_or_else(|| arguments::wrong(name, "an agent's id such as \"agent-3\""))
 }
 
 /// Returns what is known of one background unit of the caller.
@@ -59,7 +59,7 @@ async fn not_yours(context: &ToolContext, name: &str) -> ToolError {
     let name = short_name(name);
     if own.is_empty() {
         return ToolError::tell(format!(
-            "Task \"{name}\" not found. You have started nothing in the background."
+            "Agent \"{name}\" not found. You have started none in the background."
         ));
     }
     // The latest: whoever mistakes one seldom means one from long ago.
@@ -68,7 +68,7 @@ async fn not_yours(context: &ToolContext, name: &str) -> ToolError {
     let earlier = own.len() - latest.len();
     let earlier = if earlier > 0 { format!(" and {earlier} earlier ones") } else { String::new() };
     let names = names.join(", ");
-    ToolError::tell(format!("Task \"{name}\" not found. Your background tasks: {names}{earlier}"))
+    ToolError::tell(format!("Agent \"{name}\" not found. Yours in the background: {names}{earlier}"))
 }
 
 /// Says that the caller was given the whole ends of some units: then no news

@@ -452,7 +452,7 @@ async fn a_message_reaches_a_running_unit_at_its_next_turn_and_continues_one_tha
             _ => None,
         })
         .collect();
-    assert_eq!(prompts, ["<message>\nand now c.rs\n</message>"]);
+    assert!(prompts[0].ends_with("<message>\nand now c.rs\n</message>"), "{prompts:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -475,16 +475,13 @@ async fn tending_a_unit_that_is_not_ones_own_is_told_with_those_that_are() {
     }))
     .await;
     let outputs = story.outputs(UnitId::MAIN);
-    assert_eq!(
-        outputs[0],
-        "Task \"agent-9\" not found. You have started nothing in the background."
-    );
+    assert_eq!(outputs[0], "Agent \"agent-9\" not found. You have started none in the background.");
     let mut refusals = outputs[2..].to_vec();
     refusals.sort_unstable();
     let mut expected = [
-        "Task \"agent-9\" not found. Your background tasks: agent-1",
-        "Parameter \"task_id\" must be a task id such as \"agent-3\".",
-        "Parameter \"task_ids\" must be an array of 1 to 20 task ids.",
+        "Agent \"agent-9\" not found. Yours in the background: agent-1",
+        "Parameter \"task_id\" must be an agent's id such as \"agent-3\".",
+        "Parameter \"task_ids\" must be an array of 1 to 20 ids of agents.",
         "Parameter \"until\" must be \"all\" or \"any\".",
         "Parameter \"timeout_s\" must be a number of seconds, 0 or more.",
         "Parameter \"message\" must be a non-empty string.",

@@ -51,7 +51,7 @@ impl Tool for TaskList {
         Box::pin(async move {
             let all = glances(context, None).await;
             if all.is_empty() {
-                return Ok(Output::ok("You have started nothing in the background."));
+                return Ok(Output::ok("You have started no agents in the background."));
             }
             let first = all.len().saturating_sub(LISTED);
             let mut lines: Vec<String> = all[first..].iter().map(headline).collect();
@@ -68,9 +68,9 @@ impl Tool for TaskList {
 pub struct TaskOutput;
 
 const OUTPUT_PARAMETERS: &str = r#"{"type":"object","properties":{
-    "task_id":{"type":"string","description":"The agent, such as agent-3"},
+    "task_id":{"type":"string","description":"The agent's id, such as agent-3"},
     "block":{"type":"boolean","description":"Whether to wait for its end; true if left out"},
-    "timeout":{"type":"integer","minimum":0,"description":"Most milliseconds to wait; 30000 if left out"}
+    "timeout":{"type":"integer","minimum":0,"description":"Most milliseconds (not seconds) to wait: 30000 if left out, 3600000 at most"}
     },"required":["task_id"]}"#;
 
 impl Tool for TaskOutput {
@@ -113,9 +113,9 @@ impl Tool for TaskOutput {
 pub struct TaskWait;
 
 const WAIT_PARAMETERS: &str = r#"{"type":"object","properties":{
-    "task_ids":{"type":"array","items":{"type":"string"},"description":"The agents; all that have not ended if left out"},
+    "task_ids":{"type":"array","items":{"type":"string"},"description":"The agents' ids; all that have not ended if left out"},
     "until":{"type":"string","enum":["all","any"],"description":"Whether all of them have to end or one; all if left out"},
-    "timeout_s":{"type":"number","minimum":0,"description":"Most seconds to wait; 300 if left out"}
+    "timeout_s":{"type":"number","minimum":0,"description":"Most seconds to wait: 300 if left out, 3600 at most"}
     }}"#;
 
 impl Tool for TaskWait {
@@ -180,7 +180,7 @@ async fn wanted(context: &ToolContext, value: &Value) -> Result<Vec<UnitId>, Too
         | Value::Number(_)
         | Value::String(_)
         | Value::Object(_) => {
-            let expected = format!("an array of 1 to {READ_CAP} task ids");
+            let expected = format!("an array of 1 to {READ_CAP} ids of agents");
             return Err(arguments::wrong("task_ids", &expected));
         }
     };

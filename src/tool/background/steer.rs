@@ -16,7 +16,7 @@ use crate::tool::{Effect, Tool, ToolContext, ToolError, arguments};
 pub struct TaskStop;
 
 const STOP_PARAMETERS: &str = r#"{"type":"object","properties":{
-    "task_id":{"type":"string","description":"The agent, such as agent-3"}
+    "task_id":{"type":"string","description":"The agent's id, such as agent-3"}
     },"required":["task_id"]}"#;
 
 impl Tool for TaskStop {
@@ -60,7 +60,7 @@ impl Tool for TaskStop {
 pub struct SendMessage;
 
 const SEND_PARAMETERS: &str = r#"{"type":"object","properties":{
-    "to":{"type":"string","description":"The agent, such as agent-3"},
+    "to":{"type":"string","description":"The agent's id, such as agent-3"},
     "message":{"type":"string","description":"What it shall know or do"}
     },"required":["to","message"]}"#;
 
