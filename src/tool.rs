@@ -133,7 +133,7 @@ pub trait Delegate: Send + Sync {
 
     /// Continues the conversation of a unit that has ended with a message, in
     /// the background. Returns the name of the unit that does.
-    fn go_on<'a>(
+    fn continue_unit<'a>(
         &'a self,
         call: &'a CallId,
         ended: UnitId,

@@ -56,7 +56,7 @@ impl Delegate for Caller {
         })
     }
 
-    fn go_on<'a>(
+    fn continue_unit<'a>(
         &'a self,
         call: &'a CallId,
         ended: UnitId,
@@ -70,7 +70,7 @@ impl Delegate for Caller {
                      agent with all it needs to know."
                 ))
             })?;
-            let job = Job::GoOn { ended, parked: Box::new(parked), message };
+            let job = Job::Continue { ended, parked: Box::new(parked), message };
             batch::start_beside(self, call, job).await
         })
     }

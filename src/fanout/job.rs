@@ -23,7 +23,7 @@ pub(crate) enum Job {
         seen: Arc<Seen>,
     },
     /// A message to a unit that has ended.
-    GoOn { ended: UnitId, parked: Box<Parked>, message: Arc<str> },
+    Continue { ended: UnitId, parked: Box<Parked>, message: Arc<str> },
 }
 
 impl Job {
@@ -47,7 +47,7 @@ impl Job {
         let origin = match self {
             Self::Typed { .. } => Origin::Prompt,
             Self::Fork { .. } => Origin::Fork,
-            Self::GoOn { ended, .. } => Origin::Continued(*ended),
+            Self::Continue { ended, .. } => Origin::Continued(*ended),
         };
         Child {
             description: Arc::clone(self.description()),
@@ -62,7 +62,7 @@ impl Job {
     pub(super) fn description(&self) -> &Arc<str> {
         match self {
             Self::Typed { task, .. } | Self::Fork { task, .. } => &task.description,
-            Self::GoOn { parked, .. } => &parked.description,
+            Self::Continue { parked, .. } => &parked.description,
         }
     }
 
@@ -70,21 +70,21 @@ impl Job {
         match self {
             Self::Typed { typed, .. } => Arc::clone(&typed.agent),
             Self::Fork { .. } => FORK.into(),
-            Self::GoOn { parked, .. } => Arc::clone(&parked.agent),
+            Self::Continue { parked, .. } => Arc::clone(&parked.agent),
         }
     }
 
     pub(super) fn is_background(&self) -> bool {
         match self {
             Self::Typed { task, .. } | Self::Fork { task, .. } => task.is_background,
-            Self::GoOn { .. } => true,
+            Self::Continue { .. } => true,
         }
     }
 
     pub(super) fn timeout(&self) -> Option<Duration> {
         match self {
             Self::Typed { task, .. } | Self::Fork { task, .. } => task.timeout,
-            Self::GoOn { parked, .. } => parked.timeout,
+            Self::Continue { parked, .. } => parked.timeout,
         }
     }
 
@@ -93,7 +93,7 @@ impl Job {
         match self {
             Self::Typed { .. } => false,
             Self::Fork { .. } => true,
-            Self::GoOn { parked, .. } => parked.is_fork,
+            Self::Continue { parked, .. } => parked.is_fork,
         }
     }
 }

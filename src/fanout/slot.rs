@@ -113,7 +113,7 @@ impl Slot {
                 seen: seen.for_fork(),
                 max_turns: task.max_turns,
             },
-            Job::GoOn { ended: _, parked, message: _ } => Made {
+            Job::Continue { ended: _, parked, message: _ } => Made {
                 model: Arc::clone(&parked.model),
                 tools: parked.tools.clone(),
                 history: History::after(parked.conversation.clone()),
@@ -156,7 +156,7 @@ impl Slot {
             history,
             forked_from: match &self.job {
                 Job::Fork { from, .. } => Some(from.clone()),
-                Job::Typed { .. } | Job::GoOn { .. } => None,
+                Job::Typed { .. } | Job::Continue { .. } => None,
             },
             compacting: self.fanout.compacting(),
         })
@@ -249,7 +249,7 @@ impl Slot {
             Job::Typed { task, .. } => (Arc::clone(&task.prompt), false),
             Job::Fork { task, .. } => (Arc::clone(&task.prompt), true),
             // As a unit that has not ended would get it.
-            Job::GoOn { message, .. } => return news::framed_message(message).into(),
+            Job::Continue { message, .. } => return news::framed_message(message).into(),
         };
         let attaching = tokio::task::spawn_blocking(move || {
             crate::prompt::attach(&task, |path| attached(&workspace, &policy, path))

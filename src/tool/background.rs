@@ -68,7 +68,9 @@ async fn not_yours(context: &ToolContext, name: &str) -> ToolError {
     let earlier = own.len() - latest.len();
     let earlier = if earlier > 0 { format!(" and {earlier} earlier ones") } else { String::new() };
     let names = names.join(", ");
-    ToolError::tell(format!("Agent \"{name}\" not found. Yours in the background: {names}{earlier}"))
+    ToolError::tell(format!(
+        "Agent \"{name}\" not found. Yours in the background: {names}{earlier}"
+    ))
 }
 
 /// Says that the caller was given the whole ends of some units: then no news

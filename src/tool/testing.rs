@@ -33,7 +33,7 @@ impl Delegate for NoDelegate {
         Box::pin(async { Err(ToolError::tell("no agents here")) })
     }
 
-    fn go_on<'a>(
+    fn continue_unit<'a>(
         &'a self,
         _call: &'a CallId,
         _ended: UnitId,

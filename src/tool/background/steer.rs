@@ -101,7 +101,7 @@ impl Tool for SendMessage {
                     "{to} has not read your earlier messages yet. Wait for it, or stop it."
                 ))),
                 Some(Sent::Ended(state)) => {
-                    let unit = context.delegate.go_on(call, to, message).await?;
+                    let unit = context.delegate.continue_unit(call, to, message).await?;
                     Ok(Output::ok(format!(
                         "{to} had ended ({}); {unit} continues its conversation in the \
                          background. You will be told when it ends.",
