@@ -4,17 +4,24 @@
 //! [`Context`] folds the parts from the events of a session and gives those
 //! that a viewer may see; [`context`] writes them down. The dispatcher keeps a
 //! fold for units that run, and the log gives the same one again, so the two
-//! texts cannot differ. A part is cut when it is taken: what nobody will be
-//! told is not held.
+//! texts cannot differ. A part is cut when it is taken, and goes when a summary
+//! takes its place: what nobody will be told is not held.
 
-use std::collections::HashMap;
+mod excerpt;
+mod written;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+
+use excerpt::{Excerpt, one_line};
 
 use crate::branch::{RootJoins, Sight, TokenSet};
 use crate::event::{
     Compaction, Event, EventKind, Invocation, Origin, Outcome, Seq, UnitEnd, UnitHead, UnitId,
 };
 use crate::message::{Call, CallId, Output, Reply};
+
+pub use written::context;
 
 /// Most characters of all parts together. As much as an Agent call's output:
 /// both stand for the work of many turns of others.
@@ -68,21 +75,15 @@ enum Part {
     SummedUp { before: Seq },
 }
 
-/// The head of a text.
-#[derive(Debug, Clone, PartialEq)]
-struct Excerpt {
-    head: Box<str>,
-    /// How many characters that is.
-    length: usize,
-    /// How many bytes are missing behind it.
-    missing: usize,
-}
-
 /// All that units of a session could be told of each other: a fold over its
 /// events.
 #[derive(Debug, Clone, Default)]
 pub struct Context {
-    said: Vec<Arc<Said>>,
+    /// In the order of the events; an event gives at most one part.
+    said: BTreeMap<Seq, Arc<Said>>,
+    /// Which of them are requests of the user, or main's summaries in the place
+    /// of some: few, so that the last one is found however much was said since.
+    requests: BTreeSet<Seq>,
     joins: Arc<RootJoins>,
     speakers: HashMap<UnitId, Speaker>,
 }
@@ -94,6 +95,8 @@ struct Speaker {
     is_silent: bool,
     /// Its user messages: what a summary keeps is counted in them.
     prompts: Vec<Seq>,
+    /// Which parts are its own: what a summary may take the place of.
+    parts: Vec<Seq>,
     open_calls: HashMap<CallId, Box<str>>,
     /// Its last answer.
     answer: Option<Arc<Reply>>,
@@ -130,6 +133,10 @@ impl Context {
 
     /// Returns what `viewer` sees of other units, oldest first, if it works in
     /// `invocation` and has `tokens` there.
+    ///
+    /// Not all of it, if that is more than [`context`] has room for: the newest
+    /// parts, more than fit by one, and the user's last request. A flow of many
+    /// steps would else go through all that was ever said at each of them.
     #[must_use]
     pub fn seen_by(
         &self,
@@ -138,16 +145,26 @@ impl Context {
         tokens: &TokenSet,
     ) -> Vec<Arc<Said>> {
         let sight = Sight::new(invocation, tokens.clone(), Arc::clone(&self.joins));
+        let mut look = Look { viewer, sight, summed_up: HashMap::new() };
         let mut seen = Vec::new();
-        for said in &self.said {
-            if said.unit == viewer || !sight.sees(said.invocation, &said.tokens) {
-                continue;
-            }
-            if let Part::SummedUp { before } = said.part {
-                seen.retain(|old: &Arc<Said>| old.unit != said.unit || old.seq >= before);
-            }
+        let mut room = CONTEXT_CAP;
+        for said in self.said.values().rev().filter(|said| look.finds(said)) {
             seen.push(Arc::clone(said));
+            match room.checked_sub(said.least()) {
+                Some(rest) => room = rest,
+                None => break,
+            }
         }
+        let is_request = |said: &Arc<Said>| said.part == Part::Asked;
+        if let Some(oldest) =
+            seen.last().map(|said| said.seq).filter(|_| !seen.iter().any(is_request))
+        {
+            let older = self.requests.range(..oldest).rev().map(|seq| &self.said[seq]);
+            seen.extend(
+                older.filter(|said| look.finds(said)).find(|said| is_request(said)).cloned(),
+            );
+        }
+        seen.reverse();
         seen
     }
 
@@ -190,13 +207,31 @@ impl Context {
     }
 
     fn compacted(&mut self, event: &Event, compaction: &Compaction) {
-        let prompts = &self.speaker(event.unit).prompts;
+        let Speaker { prompts, parts, .. } = self.speaker(event.unit);
         let kept = compaction.kept_prompts as usize;
         let before = match prompts.len().checked_sub(kept) {
             Some(place) => prompts.get(place).copied().unwrap_or(event.seq),
             None => Seq(0),
         };
+        let parts = std::mem::take(parts);
+        // Who sees the summary sees these, and the other way round. What the
+        // unit did before it joined others may be seen without its summary.
+        let is_replaced = |said: &Said| {
+            said.seq < before
+                && said.invocation == event.invocation
+                && said.tokens == event.branch.tokens
+        };
+        let (replaced, held) = parts.into_iter().partition(|seq| is_replaced(&self.said[seq]));
+        self.speaker(event.unit).parts = held;
+        self.forget(replaced);
         self.add(event, Part::SummedUp { before }, &compaction.text);
+    }
+
+    fn forget(&mut self, parts: Vec<Seq>) {
+        for seq in parts {
+            self.said.remove(&seq);
+            self.requests.remove(&seq);
+        }
     }
 
     fn ended(&mut self, event: &Event, end: &UnitEnd) {
@@ -215,14 +250,19 @@ impl Context {
     }
 
     fn add(&mut self, event: &Event, part: Part, text: &str) {
-        let (from, cap) = match &part {
-            Part::Asked => ("user".into(), REQUEST_CAP),
-            Part::Said | Part::SummedUp { before: _ } => {
-                (Arc::clone(&self.speaker(event.unit).name), ANSWER_CAP)
-            }
-            Part::Called(_) => (Arc::clone(&self.speaker(event.unit).name), EXCERPT_CAP),
+        let speaker = self.speaker(event.unit);
+        speaker.parts.push(event.seq);
+        let name = Arc::clone(&speaker.name);
+        let (from, cap, is_request) = match &part {
+            Part::Asked => ("user".into(), REQUEST_CAP, true),
+            Part::SummedUp { before: _ } => (name, ANSWER_CAP, event.unit == UnitId::MAIN),
+            Part::Said => (name, ANSWER_CAP, false),
+            Part::Called(_) => (name, EXCERPT_CAP, false),
         };
-        self.said.push(Arc::new(Said {
+        if is_request {
+            self.requests.insert(event.seq);
+        }
+        let said = Said {
             seq: event.seq,
             unit: event.unit,
             invocation: event.invocation,
@@ -230,7 +270,8 @@ impl Context {
             from,
             part,
             text: Excerpt::of(text, cap),
-        }));
+        };
+        self.said.insert(event.seq, Arc::new(said));
     }
 
     fn speaker(&mut self, unit: UnitId) -> &mut Speaker {
@@ -247,110 +288,30 @@ impl<'a> FromIterator<&'a Event> for Context {
     }
 }
 
-/// Writes down what a unit sees of others; `None` if that is nothing.
-///
-/// The whole is bounded by [`CONTEXT_CAP`]: the longest parts are cut to the
-/// same length, and if there are too many for that the oldest are left out,
-/// but never the user's last request. What is missing is counted.
-#[must_use]
-pub fn context(said: &[Arc<Said>]) -> Option<String> {
-    if said.is_empty() {
-        return None;
-    }
-    let (kept, left_out) = fitting(said);
-    let share = share(&kept);
-    let mark = unused_mark(&kept);
-    let mut parts: Vec<String> = kept.iter().map(|said| said.framed(&mark, share)).collect();
-    if left_out > 0 {
-        parts.insert(0, format!("[{left_out} older parts are left out]"));
-    }
-    let parts = parts.join("\n\n");
-    Some(include_str!("../../prompts/context.md").trim_end().replace("{parts}", &parts))
+/// One viewer's way through the parts, from the newest back.
+struct Look {
+    viewer: UnitId,
+    sight: Sight,
+    /// What each unit did before that event stands in a summary found already.
+    summed_up: HashMap<UnitId, Seq>,
 }
 
-/// Returns the parts that have room for [`SHARE_FLOOR`] characters each, and
-/// how many others there are.
-fn fitting(said: &[Arc<Said>]) -> (Vec<&Said>, usize) {
-    let request = said.iter().rposition(|said| said.part == Part::Asked);
-    let least = |said: &Said| said.frame() + said.text.length.min(SHARE_FLOOR);
-    let mut room = CONTEXT_CAP.saturating_sub(request.map_or(0, |place| least(&said[place])));
-    let mut kept: Vec<&Said> = Vec::new();
-    for (place, said) in said.iter().enumerate().rev() {
-        if Some(place) != request {
-            match room.checked_sub(least(said)) {
-                Some(rest) => room = rest,
-                // Nothing that is older is let in behind a gap.
-                None => {
-                    room = 0;
-                    continue;
-                }
-            }
+impl Look {
+    /// Tells whether the viewer is told a part that is older than all those
+    /// that were asked about before.
+    fn finds(&mut self, said: &Said) -> bool {
+        let Said { seq, unit, .. } = said;
+        if *unit == self.viewer
+            || self.summed_up.get(unit).is_some_and(|before| seq < before)
+            || !self.sight.sees(said.invocation, &said.tokens)
+        {
+            return false;
         }
-        kept.push(said);
-    }
-    kept.reverse();
-    let left_out = said.len() - kept.len();
-    (kept, left_out)
-}
-
-/// Returns the most characters of each part with which all of them fit.
-fn share(kept: &[&Said]) -> usize {
-    let frames: usize = kept.iter().map(|said| said.frame()).sum();
-    let mut room = CONTEXT_CAP.saturating_sub(frames);
-    let mut lengths: Vec<usize> = kept.iter().map(|said| said.text.length).collect();
-    lengths.sort_unstable();
-    for (shorter, length) in lengths.iter().enumerate() {
-        let share = room / (lengths.len() - shorter);
-        if *length > share {
-            return share;
+        if let Part::SummedUp { before } = said.part {
+            let known = self.summed_up.entry(*unit).or_insert(before);
+            *known = before.max(*known);
         }
-        room -= length;
-    }
-    usize::MAX
-}
-
-/// Returns what makes a closing tag that none of the parts holds.
-fn unused_mark(kept: &[&Said]) -> String {
-    let mut mark = String::new();
-    let holds = |mark: &str| {
-        let tags = [format!("</said{mark}>"), format!("</output{mark}>")];
-        let held = |text: &str| tags.iter().any(|tag| text.contains(tag));
-        kept.iter().any(|said| held(&said.from) || held(said.call()) || held(&said.text.head))
-    };
-    while holds(&mark) {
-        mark.push('_');
-    }
-    mark
-}
-
-impl Said {
-    /// The characters around its text.
-    fn frame(&self) -> usize {
-        /// Tags, line breaks and the note of what is missing.
-        const AROUND: usize = 100;
-        AROUND + self.from.chars().count() + self.call().chars().count()
-    }
-
-    /// The call it is about; empty if it is about none.
-    fn call(&self) -> &str {
-        match &self.part {
-            Part::Called(line) => line,
-            Part::Asked | Part::Said | Part::SummedUp { before: _ } => "",
-        }
-    }
-
-    fn framed(&self, mark: &str, share: usize) -> String {
-        let Self { from, part, .. } = self;
-        let from = from.replace('"', "'");
-        let text = self.text.text(share);
-        match part {
-            Part::Asked | Part::Said | Part::SummedUp { before: _ } => {
-                format!("<said{mark} from=\"{from}\">\n{text}\n</said{mark}>")
-            }
-            Part::Called(line) => {
-                format!("<output{mark} from=\"{from}\">\n{line}\n\n{text}\n</output{mark}>")
-            }
-        }
+        true
     }
 }
 
@@ -363,36 +324,6 @@ fn bad_end(outcome: &Outcome) -> Option<String> {
         Outcome::Cancelled { ran: false } => Some("cancelled before it started".to_owned()),
         Outcome::Interrupted => Some("interrupted: the process ended".to_owned()),
     }
-}
-
-impl Excerpt {
-    fn of(text: &str, cap: usize) -> Self {
-        let text = text.trim();
-        let (head, length) = match text.char_indices().nth(cap) {
-            Some((end, _)) => (&text[..end], cap),
-            None => (text, text.chars().count()),
-        };
-        Self { head: head.into(), length, missing: text.len() - head.len() }
-    }
-
-    /// Returns the first `share` characters and says what is missing.
-    fn text(&self, share: usize) -> String {
-        let end = self.head.char_indices().nth(share).map_or(self.head.len(), |(end, _)| end);
-        match self.missing + self.head.len() - end {
-            0 => self.head.to_string(),
-            missing => format!("{}\n[{missing} more bytes are left out]", &self.head[..end]),
-        }
-    }
-}
-
-/// Returns the head of a text with its line breaks as blanks.
-fn one_line(text: &str, cap: usize) -> String {
-    let mut characters = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
-    let mut line: String = characters.by_ref().take(cap).collect();
-    if characters.next().is_some() {
-        line.push('…');
-    }
-    line
 }
 
 #[cfg(test)]

@@ -156,6 +156,22 @@ fn a_summary_takes_the_place_of_what_it_sums_up() {
     assert!(places.is_sorted() && places[0].is_some(), "{told}");
     log.put(1, "1", compacted("all", 0));
     assert!(!parts(seen_by(&log, 3, "1")).contains("second"));
+    let context: Context = log.events.iter().collect();
+    assert_eq!(context.said.len(), 2, "what nobody is told is not held");
+}
+
+#[test]
+fn who_does_not_see_a_summary_is_told_what_it_sums_up() {
+    let mut log = Log::default();
+    log.put(1, "1", queued("Alice", 0))
+        .put(1, "1", replied("on her own"))
+        .put(1, "1-2", EventKind::Joined { children: vec![UnitId(2)] })
+        .put(1, "1-2", replied("with others"))
+        .put(1, "1-2", compacted("a summary", 0));
+    assert!(parts(seen_by(&log, 3, "1,3")).contains("on her own"));
+    let told = parts(seen_by(&log, 3, "1-3"));
+    assert!(told.contains("a summary"), "{told}");
+    assert!(!told.contains("on her own") && !told.contains("with others"), "{told}");
 }
 
 #[test]
@@ -238,10 +254,33 @@ fn parts_that_are_long_together_are_cut_to_one_length_and_short_ones_stay_whole(
 }
 
 #[test]
-fn of_too_many_parts_the_oldest_are_left_out_and_counted_but_never_the_request() {
+fn of_too_many_parts_the_oldest_are_left_out_but_never_the_request() {
     let told = check_bound(&answers(2_000, 300));
     assert!(told.contains("1999:é") && !told.contains("\n0:é"));
     let parts = told.matches("</said>").count();
     assert!(parts > 150, "{parts}");
-    assert!(told.contains(&format!("[{} older parts are left out]", 2_001 - parts)), "{parts}");
+    assert!(told.contains("[older parts are left out]"), "{parts}");
+}
+
+#[test]
+fn no_more_is_looked_at_than_there_is_room_for() {
+    let mut log = answers(2_000, 300);
+    log.put(1, "1", replied("the newest"));
+    let context: Context = log.events.iter().collect();
+    let seen = context.seen_by(UnitId(2), Invocation(0), &"1".parse().unwrap());
+    assert!(seen.len() < CONTEXT_CAP / SHARE_FLOOR, "{}", seen.len());
+    assert_eq!(seen[0].part, Part::Asked);
+    assert!(seen[1..].is_sorted_by_key(|said| said.seq) && seen[0].seq < seen[1].seq);
+}
+
+#[test]
+fn the_last_request_is_found_behind_any_number_of_parts_but_not_behind_its_summary() {
+    let mut log = Log::default();
+    log.put(0, "", prompted("summed up")).put(0, "", compacted("what main did", 0));
+    log.put(1, "1", queued("Alice", 0));
+    for _ in 0..1_000 {
+        log.put(1, "1", replied("on and on"));
+    }
+    let told = seen_by(&log, 2, "1").unwrap();
+    assert!(!told.contains("summed up") && !told.contains("what main did"));
 }
