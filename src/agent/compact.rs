@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::turn::millis;
 use super::{History, Unit, size};
 use crate::config::WindowShare;
-use crate::event::{Compaction, CompactionTrigger, NoticeLevel, Outcome};
+use crate::event::{Compaction, CompactionTrigger, NoticeLevel, Outcome, snap_to_turn_start};
 use crate::line::Told;
 use crate::message::{Entry, Message, Prefix, StopReason, short_number};
 use crate::model::{Answer, Asker, Chunk, ModelError, ModelErrorKind, Purpose, Request};
@@ -282,14 +282,8 @@ fn kept_from(entries: &[Arc<Entry>], room: u64) -> usize {
     };
     let fitting = entries.iter().rev().take_while(fits).count();
     let unanswered = entries.iter().rev().take_while(|entry| is_turn_start(entry)).count();
-    snap_to_turn_start(entries, entries.len() - fitting).min(entries.len() - unanswered)
-}
-
-/// Moves a cut forward to where the next turn starts, or to the end: the rule
-/// of [`crate::event::snap_to_turn_start`] for one conversation's messages.
-fn snap_to_turn_start(entries: &[Arc<Entry>], cut: usize) -> usize {
-    let later = &entries[cut..];
-    cut + later.iter().position(is_turn_start).unwrap_or(later.len())
+    snap_to_turn_start(entries, entries.len() - fitting, is_turn_start)
+        .min(entries.len() - unanswered)
 }
 
 fn is_turn_start(entry: &Arc<Entry>) -> bool {
@@ -314,8 +308,6 @@ fn size_after(history: &History, kept: usize, text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
     use crate::message::{Call, CallId, Output, Reply, Usage};
 
@@ -341,26 +333,6 @@ mod tests {
             }
         };
         words.split_whitespace().map(|word| Arc::new(Entry::from(message(word)))).collect()
-    }
-
-    #[test]
-    fn a_cut_is_moved_to_a_turns_start_as_in_every_row_of_the_fixture() {
-        let fixtures: Value =
-            serde_json::from_str(include_str!("../../tests/fixtures/fixtures.json")).unwrap();
-        let rows = fixtures["snap_to_turn_start"].as_array().unwrap();
-        assert_eq!(rows.len(), 16);
-        for row in rows {
-            let words: Vec<&str> = row["events"].as_str().unwrap().split_whitespace().collect();
-            // What other units say is in no conversation but theirs.
-            let own = |word: &&&str| !word.contains('@');
-            let place = |name: &str| {
-                let place = usize::try_from(row[name].as_u64().unwrap()).unwrap();
-                words[..place].iter().filter(own).count()
-            };
-            let said: Vec<&str> = words.iter().filter(own).copied().collect();
-            let cut = snap_to_turn_start(&conversation(&said.join(" ")), place("cut"));
-            assert_eq!(cut, place("expect"), "{row}");
-        }
     }
 
     #[track_caller]
