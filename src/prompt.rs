@@ -24,6 +24,9 @@ pub const ATTACHED_CAP: usize = 60_000;
 /// not become a prompt of thousands of files.
 pub const ATTACHED_FILES_CAP: usize = 16;
 
+/// What stands between the facts of the moment and a request.
+const FACTS_END: &str = "\n\n";
+
 /// Facts of the moment, for a unit's first message.
 #[derive(Debug, Clone)]
 pub struct Environment<'a> {
@@ -86,6 +89,21 @@ pub fn environment(facts: &Environment<'_>) -> String {
         .replace("{git}", if facts.is_repository { "yes" } else { "no" })
         .replace("{platform}", std::env::consts::OS)
         .replace("{date}", facts.date)
+}
+
+/// Puts the facts of the moment in front of a request: a conversation's first
+/// message. `environment` is what [`environment`] returned.
+#[must_use]
+pub fn with_facts(environment: &str, request: &str) -> String {
+    format!("{environment}{FACTS_END}{request}")
+}
+
+/// Takes the facts off that [`with_facts`] put there. A message that has none
+/// is returned as it is.
+#[must_use]
+pub fn without_facts<'a>(environment: &str, message: &'a str) -> &'a str {
+    let rest = message.strip_prefix(environment);
+    rest.and_then(|rest| rest.strip_prefix(FACTS_END)).unwrap_or(message)
 }
 
 /// Returns a fork's first message of its own.
@@ -242,6 +260,17 @@ mod tests {
         let bare = compacted("", "x", None);
         assert!(bare.starts_with("What was said"), "{bare}");
         assert!(bare.contains("</summary>\n\nFiles"), "{bare}");
+    }
+
+    #[test]
+    fn the_facts_in_front_of_a_request_can_be_taken_off_again() {
+        for environment in ["It is Monday.", ""] {
+            for request in ["go", "\n\ngo\n", "", "It is Monday.\n\ngo"] {
+                let message = with_facts(environment, request);
+                assert_eq!(without_facts(environment, &message), request);
+            }
+        }
+        assert_eq!(without_facts("It is Monday.", "It is Monday. Go."), "It is Monday. Go.");
     }
 
     #[track_caller]

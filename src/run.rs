@@ -30,7 +30,7 @@ use crate::flow::{self, Step};
 use crate::guard::Policy;
 use crate::line::{FromUnit, LINE_CAP, Line, Told};
 use crate::model::Model;
-use crate::prompt::Context;
+use crate::prompt::{self, Context};
 use crate::session::SessionLog;
 use crate::tool::files::Seen;
 use crate::tool::{ForkPoint, Registry, ToolContext};
@@ -229,7 +229,9 @@ impl Run {
         };
         let environment = &self.fanout.surroundings.environment;
         let opening = match &opening {
-            Opening::Prompt(prompt) => Opening::Prompt(format!("{environment}\n\n{prompt}").into()),
+            Opening::Prompt(prompt) => {
+                Opening::Prompt(prompt::with_facts(environment, prompt).into())
+            }
             Opening::Fork(_) | Opening::Compact { hint: _ } => opening,
         };
         async move { unit.run(opening).await }

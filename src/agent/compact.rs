@@ -248,7 +248,7 @@ impl Unit {
         let (unit, spill) = (self.context.line.unit(), &self.context.workspace.spill);
         let summary = bounded_by(SUMMARY_CAP, summary, spill, &format!("summary-{unit}-{asked}"));
         let request = request.as_deref().filter(|_| kept_prompts == 0).map(|request| {
-            let request = request.strip_prefix(&**environment).unwrap_or(request).trim();
+            let request = prompt::without_facts(environment, request).trim();
             bounded_by(REQUEST_CAP, request.to_owned(), spill, &format!("request-{unit}-{asked}"))
         });
         prompt::compacted(environment, &summary, request.as_deref())

@@ -258,7 +258,7 @@ impl Slot {
         if is_fork {
             return crate::prompt::directive(&task).into();
         }
-        format!("{}\n\n{task}", self.fanout.surroundings.environment).into()
+        crate::prompt::with_facts(&self.fanout.surroundings.environment, &task).into()
     }
 }
 
