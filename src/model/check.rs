@@ -10,6 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::tool_name::KNOWN;
+
 /// Most characters of one tool output in a request: `tool::OUTPUT_CAP` and
 /// [`OUTPUT_SLACK`]. Stated as a number because models stand below tools; a
 /// test compares the two.
@@ -25,24 +27,6 @@ pub const LONG_OUTPUTS: [&str; 2] = ["Agent", "Skill"];
 /// What may stand around a text that was cut to the cap: where it was cut, how
 /// much is missing and which file has it.
 pub const OUTPUT_SLACK: usize = 2_000;
-
-/// The registry's order of tools. Others may stand anywhere.
-pub const TOOL_ORDER: [&str; 14] = [
-    "Read",
-    "Write",
-    "Edit",
-    "Bash",
-    "Glob",
-    "Grep",
-    "TodoWrite",
-    "Agent",
-    "Skill",
-    "TaskList",
-    "TaskOutput",
-    "TaskWait",
-    "TaskStop",
-    "SendMessage",
-];
 
 /// Bytes shown on each side of the place where two bodies part.
 const CONTEXT: usize = 60;
@@ -91,7 +75,7 @@ pub enum Violation {
         limit: usize,
     },
     /// Two tools stand the wrong way round.
-    #[error("tool `{tool}` stands after `{before}`; the order is {}", TOOL_ORDER.join(", "))]
+    #[error("tool `{tool}` stands after `{before}`; the order is {}", KNOWN.join(", "))]
     ToolOrder {
         /// The tool that comes too late.
         tool: String,
@@ -201,7 +185,7 @@ struct Open {
 }
 
 fn check_tools(tools: &[Tool]) -> Result<(), Violation> {
-    let rank = |tool: &Tool| TOOL_ORDER.iter().position(|name| *name == tool.function.name);
+    let rank = |tool: &Tool| KNOWN.iter().position(|name| *name == tool.function.name);
     let known: Vec<_> = tools.iter().filter_map(|tool| Some((rank(tool)?, tool))).collect();
     for pair in known.windows(2) {
         let [(before, first), (after, second)] = pair else { continue };
@@ -328,7 +312,7 @@ mod tests {
 
     #[test]
     fn tools_stand_in_the_order_of_the_registry() {
-        check_order(&TOOL_ORDER, Ok(()));
+        check_order(&KNOWN, Ok(()));
         check_order(&["Read", "mcp__x__Agent", "Grep"], Ok(()));
         let order = |tool: &str, before: &str| {
             Err(Violation::ToolOrder { tool: tool.into(), before: before.into() })
