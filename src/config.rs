@@ -37,6 +37,9 @@ pub use share::WindowShare;
 /// lines; a larger one is some other file.
 const FILE_CAP: u64 = 1024 * 1024;
 
+/// A day, in which the age of sessions is counted.
+pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Most units at work at once that can be asked for. Each holds a connection,
 /// and a process may open a few thousand at best.
 pub const CONCURRENT_CAP: usize = 10_000;

@@ -9,7 +9,7 @@ use super::args::{Output, SessionCommand, ShowFormat};
 use super::exit::{Exit, Refusal};
 use super::start;
 use crate::config::{Environment, dirs};
-use crate::event::{Event, UnixMillis};
+use crate::event::Event;
 use crate::report::{Document, StdoutKind, Viewer, Writer, markdown, sanitise, transcript};
 use crate::session::dirs::LOG;
 use crate::session::{self, Entry, FindError, LogError, SessionName};
@@ -224,14 +224,6 @@ pub(super) fn finish(written: io::Result<()>) -> Result<Exit, Refusal> {
         }
         Ok(()) | Err(_) => Ok(Exit::Done),
     }
-}
-
-/// The day and the time of a place on the user's own clock.
-pub(super) fn local_time(at: UnixMillis) -> String {
-    let at = i64::try_from(at.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-    at.map_or_else(String::new, |at| {
-        at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
-    })
 }
 
 /// Returns the id of the session in `directory`.

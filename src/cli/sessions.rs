@@ -5,20 +5,19 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
+
 use super::args::{ListFlags, RunFlags, SessionsCommand};
 use super::exit::{Exit, Refusal};
-use super::session::{cannot_read, finish, id_of, local_time, not_found, root};
+use super::session::{cannot_read, finish, id_of, not_found, root};
 use super::start;
-use crate::config::{Config, Environment, Loaded, dirs};
+use crate::config::{Config, DAY, Environment, Loaded, dirs};
 use crate::report::{sanitise, session_record, words};
 use crate::run;
 use crate::session::{self, Expiry, LogError, SessionName, SessionSummary, Words};
 
 /// Most characters of an excerpt in a line below its session.
 const EXCERPT_CAP: usize = 120;
-
-/// The seconds of a day.
-const DAY_S: u64 = 24 * 60 * 60;
 
 /// Lists the sessions, or does what the command says.
 pub(super) fn run(
@@ -133,7 +132,7 @@ fn show(
 
 fn line(session: &SessionSummary) -> String {
     let (id, state) = (&session.id, session.state.as_str());
-    let started = local_time(session.started);
+    let started = words::local_time(session.started, TimeZone::system());
     let cwd = sanitise::line(&session.cwd);
     let prompt = sanitise::line(&session.first_prompt);
     let name = session.name.as_ref().map(SessionName::as_str);
@@ -256,7 +255,7 @@ fn expiry(
     older_than: Option<u32>,
 ) -> Result<Expiry, Refusal> {
     let max_age = match older_than {
-        Some(days) => Some(Duration::from_secs(u64::from(days) * DAY_S)),
+        Some(days) => Some(DAY * days),
         None => configured_age(environment, flags)?,
     };
     let max_age = max_age.ok_or_else(|| {

@@ -20,10 +20,9 @@ use flag::{flag_value, key_segments, nested};
 
 use crate::guard::{Mode, Rule};
 
-use super::{CONCURRENT_CAP, Config, ConfigError, Loaded, ModelEntry, Place, Problem, WindowShare};
-
-/// The seconds of a day.
-const DAY_S: u64 = 24 * 60 * 60;
+use super::{
+    CONCURRENT_CAP, Config, ConfigError, DAY, Loaded, ModelEntry, Place, Problem, WindowShare,
+};
 
 /// The layers so far.
 #[derive(Default)]
@@ -324,8 +323,7 @@ impl Layer<'_> {
             },
             "max_age_days" => {
                 if let Some(days) = self.number(setting, 0, u32::MAX) {
-                    let age = Duration::from_secs(u64::from(days) * DAY_S);
-                    self.layers.config.session.max_age = (days > 0).then_some(age);
+                    self.layers.config.session.max_age = (days > 0).then_some(DAY * days);
                 }
             }
             "compact_at" => {

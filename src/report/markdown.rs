@@ -203,7 +203,7 @@ impl Page<'_> {
         writeln!(self.out, "# {}\n", text::escape(&words::short_line(title, TITLE_CAP)))?;
         let Some((at, head)) = self.head.take() else { return Ok(()) };
         let SessionHead { session, version, cwd, model, mode, forked_from } = &head;
-        let begun = at_utc(at);
+        let begun = words::utc_time(at);
         let facts = [("session", &*session.0), ("directory", cwd), ("model", model)];
         let origin = forked_from.as_ref().map(|origin| ("forked from", &*origin.0));
         let rest = [("permissions", &**mode), ("begun", &begun), ("tine", version)];
@@ -381,11 +381,6 @@ fn call_end(call: &Call, output: &Output, took_ms: u64) -> String {
         (false, true) => format!("gave an error after {took}"),
         (false, false) => format!("took {took}"),
     }
-}
-
-fn at_utc(at: UnixMillis) -> String {
-    let at = i64::try_from(at.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-    at.map_or_else(String::new, |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string())
 }
 
 #[cfg(test)]

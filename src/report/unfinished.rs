@@ -14,9 +14,6 @@ use crate::tool_name::may_wait_for_agents;
 
 use super::words;
 
-/// Most units, and most calls, that a line names; the rest is counted.
-const NAMED: usize = 8;
-
 /// What was done and what was not when a log ends in the middle.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Unfinished {
@@ -98,7 +95,7 @@ pub fn unfinished_lines(unfinished: &Unfinished, writer: Writer) -> Vec<String> 
     let parts: Vec<String> = counts
         .map(|(count, word)| format!("{count} {word}"))
         .chain(groups.map(|(units, word)| {
-            let names = named(units.iter().map(|unit| unit.name.clone()));
+            let names = words::named(units.iter().map(|unit| unit.name.clone()));
             format!("{} {word} ({names})", units.len())
         }))
         .collect();
@@ -107,18 +104,12 @@ pub fn unfinished_lines(unfinished: &Unfinished, writer: Writer) -> Vec<String> 
         false => parts.join(", "),
     };
     let calls = (writer == Writer::Gone && !unfinished.open_calls.is_empty()).then(|| {
-        let calls = named(unfinished.open_calls.iter().map(|open| {
+        let calls = words::named(unfinished.open_calls.iter().map(|open| {
             format!("{} ({})", words::call(&open.tool, &open.subject), open.unit.name)
         }));
         format!("cut off in the middle, so what they did is unknown: {calls}")
     });
     std::iter::once(format!("{state}: {what}")).chain(calls).collect()
-}
-
-fn named(names: impl ExactSizeIterator<Item = String>) -> String {
-    let rest = names.len().saturating_sub(NAMED);
-    let named = names.take(NAMED).collect::<Vec<_>>().join(", ");
-    if rest == 0 { named } else { format!("{named} and {rest} more") }
 }
 
 /// The fold behind [`unfinished`], for whoever reads the events for something

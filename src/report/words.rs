@@ -6,9 +6,12 @@
 
 use std::borrow::Cow;
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
 use crate::event::{
     CancelReason, Compaction, ForkShare, InvocationEnd, NoticeLevel, Outcome, PrefixShare, UnitEnd,
-    UnitHead, UnitId, UnitState,
+    UnitHead, UnitId, UnitState, UnixMillis,
 };
 use crate::message::short_number;
 
@@ -29,8 +32,8 @@ const SENTENCE_CAP: usize = 300;
 /// HTML pages; the beginning says what is wrong.
 const ERROR_CAP: usize = 2_000;
 
-/// Most unfinished units that are named; the rest are counted.
-const UNFINISHED_NAMED: usize = 8;
+/// Most names in a list of them; the rest are counted.
+const NAMED: usize = 8;
 
 /// Returns a duration as people say it: `40 ms`, `3.2 s`, `1m 05s`, `2h 03m`.
 #[must_use]
@@ -50,6 +53,29 @@ pub fn elapsed(milliseconds: u64) -> String {
         0..60 => format!("{seconds}s"),
         60.. => clock(seconds),
     }
+}
+
+/// Returns the day and the minute of a time, in UTC; nothing for one that no
+/// calendar has.
+#[must_use]
+pub fn utc_time(at: UnixMillis) -> String {
+    moment(at, TimeZone::UTC, "%Y-%m-%d %H:%M UTC")
+}
+
+/// The same on the clock of a place, which the text does not name.
+#[must_use]
+pub fn local_time(at: UnixMillis, zone: TimeZone) -> String {
+    moment(at, zone, "%Y-%m-%d %H:%M")
+}
+
+/// Returns the first names of a list, and how many more there are.
+///
+/// The names are safe for a terminal already.
+#[must_use]
+pub(super) fn named(names: impl ExactSizeIterator<Item = String>) -> String {
+    let rest = names.len().saturating_sub(NAMED);
+    let named = names.take(NAMED).collect::<Vec<_>>().join(", ");
+    if rest == 0 { named } else { format!("{named} and {rest} more") }
 }
 
 /// Returns a number of tokens: `812 tokens`, `1.2k tokens`.
@@ -212,12 +238,13 @@ pub fn short_line(text: &str, cap: usize) -> String {
 }
 
 fn unfinished(units: &[UnitId]) -> String {
-    let named: Vec<String> = units.iter().take(UNFINISHED_NAMED).map(ToString::to_string).collect();
-    let rest = match units.len().saturating_sub(UNFINISHED_NAMED) {
-        0 => String::new(),
-        rest => format!(" and {rest} more"),
-    };
-    format!("warning: {} did not finish: {}{rest}", agents(units.len() as u64), named.join(", "))
+    let named = named(units.iter().map(ToString::to_string));
+    format!("warning: {} did not finish: {named}", agents(units.len() as u64))
+}
+
+fn moment(at: UnixMillis, zone: TimeZone, form: &str) -> String {
+    let at = i64::try_from(at.0).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    at.map_or_else(String::new, |at| at.to_zoned(zone).strftime(form).to_string())
 }
 
 fn short(text: &str, cap: usize) -> Cow<'_, str> {
@@ -241,6 +268,22 @@ fn clock(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_told_in_utc_or_on_the_clock_of_a_place() {
+        let at = UnixMillis(1_700_000_000_000);
+        assert_eq!(utc_time(at), "2023-11-14 22:13 UTC");
+        let east = TimeZone::fixed(jiff::tz::offset(2));
+        assert_eq!(local_time(at, east), "2023-11-15 00:13");
+        assert_eq!(utc_time(UnixMillis(u64::MAX)), "");
+    }
+
+    #[test]
+    fn of_a_long_list_the_first_are_named_and_the_rest_counted() {
+        let names = |count: usize| named((0..count).map(|number| number.to_string()));
+        assert_eq!(names(8), "0, 1, 2, 3, 4, 5, 6, 7");
+        assert_eq!(names(10), "0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
+    }
 
     #[test]
     fn durations_are_read_at_a_glance() {

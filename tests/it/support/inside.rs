@@ -137,7 +137,7 @@ impl Setup {
     pub(crate) async fn walk_cancelling(self, victim: &str) -> Story {
         let directory = tempfile::tempdir().expect("the system has room for a directory");
         let log = SessionLog::create(&directory.path().join("session")).expect("the log is new");
-        let run = self.build(directory.path(), self.played(), log, mpsc::channel(1).1);
+        let run = self.build(directory.path(), self.model(), log, mpsc::channel(1).1);
         let Main::Flow { flow, request: _ } = run.main else { panic!("there is no flow to walk") };
         let mut dispatcher = Dispatcher::new();
         dispatcher.keep_context(Context::default());
@@ -186,13 +186,6 @@ impl Setup {
     }
 
     /// The model that answers.
-    fn played(&self) -> Arc<dyn Model> {
-        self.model.clone().unwrap_or_else(|| {
-            let script = self.script.to_string();
-            Arc::new(Scripted::parse("scripted", "script", &script).expect("the script is valid"))
-        })
-    }
-
     fn build(
         &self,
         root: &Path,
