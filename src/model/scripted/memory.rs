@@ -16,6 +16,10 @@ use crate::model::{Asker, Purpose};
 /// with long conversations, too little to matter beside the conversations.
 const KEPT_BYTES: usize = 32 * 1024 * 1024;
 
+/// Most stems that are known of all requests together: about four megabytes.
+/// A fork goes on from what its parent asked a moment ago.
+const STEMS_CAP: usize = 100_000;
+
 /// The last request of each unit.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
@@ -23,8 +27,20 @@ pub(super) struct Memory {
     /// Units with bytes, the one that asked longest ago first.
     order: VecDeque<UnitId>,
     bytes: usize,
-    /// Length and hash of every request's stem.
-    stems: HashMap<UnitId, Vec<(usize, Hash)>>,
+    stems: HashMap<UnitId, Stems>,
+    /// The units of all stems that are kept, in the order they asked.
+    stem_order: VecDeque<UnitId>,
+    /// The lowest of the units that began here, main aside.
+    first_here: Option<UnitId>,
+}
+
+/// The stems of a unit's requests.
+#[derive(Debug, Default)]
+struct Stems {
+    /// Length and hash of each, in the order of the requests.
+    kept: VecDeque<(usize, Hash)>,
+    /// Whether there were older ones.
+    is_cut: bool,
 }
 
 #[derive(Debug)]
@@ -55,6 +71,10 @@ impl Memory {
             Purpose::Turn => {
                 self.forget(asker.unit);
                 self.remember(asker.unit, body);
+                if asker.turn == 1 && asker.unit != UnitId::MAIN {
+                    let first = self.first_here.get_or_insert(asker.unit);
+                    *first = asker.unit.min(*first);
+                }
             }
             Purpose::Summary => {}
         }
@@ -64,10 +84,15 @@ impl Memory {
     /// Checks that a fork's first request goes on from one of its parent's.
     /// Not from the last one: the parent may have gone on meanwhile.
     fn check_fork(&self, parent: UnitId, body: &[u8]) -> Result<(), Violation> {
-        let Some(stems) = self.stems.get(&parent) else { return Ok(()) };
-        let is_start =
-            |(length, hash): &(usize, Hash)| body.get(..*length).map(blake3::hash) == Some(*hash);
-        match stems.iter().rev().any(is_start) {
+        let is_right = match self.stems.get(&parent) {
+            Some(stems) => stems.is_cut || stems.begin(body),
+            // It never asked here. In a session that goes on from its log it
+            // may have asked in an earlier process, and nothing in a request
+            // tells; but units are numbered in order, so one behind a unit that
+            // began here began here, too.
+            None => self.first_here.is_none_or(|first| parent < first),
+        };
+        match is_right {
             true => Ok(()),
             false => Err(Violation::Forked { parent: parent.to_string() }),
         }
@@ -80,10 +105,21 @@ impl Memory {
         }
     }
 
+    fn drop_oldest_stem(&mut self) {
+        let oldest = self.stem_order.pop_front().and_then(|unit| self.stems.get_mut(&unit));
+        let stems = oldest.expect("a stem in the order belongs to a unit");
+        stems.kept.pop_front();
+        stems.is_cut = true;
+    }
+
     fn remember(&mut self, unit: UnitId, body: Vec<u8>) {
         let stem = stem(&body);
         let (length, hash) = (stem.len(), blake3::hash(stem));
-        self.stems.entry(unit).or_default().push((length, hash));
+        self.stems.entry(unit).or_default().kept.push_back((length, hash));
+        self.stem_order.push_back(unit);
+        if self.stem_order.len() > STEMS_CAP {
+            self.drop_oldest_stem();
+        }
         self.bytes += body.len();
         self.order.push_back(unit);
         self.last.insert(unit, Last { length, hash, body: Some(body) });
@@ -92,6 +128,22 @@ impl Memory {
             let body = self.last.get_mut(&oldest).and_then(|last| last.body.take());
             self.bytes -= body.map_or(0, |body| body.len());
         }
+    }
+}
+
+impl Stems {
+    /// Tells whether a body begins with one of them. It is hashed once, from
+    /// the shortest on.
+    fn begin(&self, body: &[u8]) -> bool {
+        let mut stems: Vec<_> =
+            self.kept.iter().filter(|(length, _)| *length <= body.len()).collect();
+        stems.sort_unstable_by_key(|(length, _)| *length);
+        let (mut hasher, mut hashed) = (blake3::Hasher::new(), 0);
+        stems.into_iter().any(|(length, hash)| {
+            hasher.update(&body[hashed..*length]);
+            hashed = *length;
+            hasher.finalize() == *hash
+        })
     }
 }
 
@@ -142,6 +194,30 @@ mod tests {
         assert_eq!(memory.take(&fork(3), body("1,2,9")), Ok(()));
         let parent = "agent-1".to_owned();
         assert_eq!(memory.take(&fork(4), body("9")), Err(Violation::Forked { parent }));
+    }
+
+    #[test]
+    fn a_fork_may_go_on_from_what_was_asked_before_this_process_and_from_nothing_else() {
+        let mut memory = Memory::default();
+        let fork = |unit, parent| Asker { forked_from: Some(UnitId(parent)), ..asker(unit, 1) };
+        assert_eq!(memory.take(&fork(7, 0), body("1,9")), Ok(()));
+        assert_eq!(memory.take(&asker(8, 1), body("1")), Ok(()));
+        assert_eq!(memory.take(&fork(10, 0), body("1,9")), Ok(()));
+        let parent = "agent-9".to_owned();
+        assert_eq!(memory.take(&fork(10, 9), body("1,9")), Err(Violation::Forked { parent }));
+    }
+
+    #[test]
+    fn only_the_latest_stems_are_kept_and_a_fork_from_an_older_one_is_believed() {
+        let mut memory = Memory::default();
+        assert_eq!(memory.take(&asker(2, 1), body("2")), Ok(()));
+        for _ in 0..=STEMS_CAP {
+            assert_eq!(memory.take(&asker(1, 1), body("1")), Ok(()));
+        }
+        assert_eq!(memory.stem_order.len(), STEMS_CAP);
+        assert_eq!(memory.stems.values().map(|stems| stems.kept.len()).sum::<usize>(), STEMS_CAP);
+        let fork = Asker { forked_from: Some(UnitId(2)), ..asker(3, 1) };
+        assert_eq!(memory.take(&fork, body("2,9")), Ok(()));
     }
 
     #[test]
