@@ -24,7 +24,7 @@ use crate::model::Model;
 use crate::skill::Skills;
 use crate::tool::{Registry, Workspace};
 
-pub(crate) use batch::{Queued, queue, told};
+pub(crate) use batch::{Queued, ends, queue, told};
 pub use caller::{Caller, Hold};
 pub(crate) use job::Job;
 pub use parked::Parking;

@@ -66,6 +66,19 @@ pub(crate) async fn told(caller: &Caller, ended: Vec<Ended>) -> Output {
     writing.await.expect("a batch's text is put together without panics")
 }
 
+/// Takes note of the end of one of some slots, on a thread that may block: what
+/// is too long for its share goes to a file.
+pub(crate) async fn ends(caller: &Caller, slots: &mut [Ended], index: usize, end: Arc<UnitEnd>) {
+    let (workspace, count) = (Arc::clone(&caller.fanout.workspace), slots.len());
+    let elsewhere = Ended::not_yet(&Arc::default(), &Arc::default());
+    let mut slot = std::mem::replace(&mut slots[index], elsewhere);
+    let noting = tokio::task::spawn_blocking(move || {
+        slot.ends(&end, count, &workspace.spill);
+        slot
+    });
+    slots[index] = noting.await.expect("a slot's text is put together without panics");
+}
+
 /// Starts one job beside its caller and returns its name.
 pub(super) async fn start_beside(
     caller: &Caller,
@@ -100,7 +113,6 @@ async fn declare(
 }
 
 async fn run_slots(caller: &Caller, slots: Vec<(usize, Queued)>, ended: &mut [Ended]) {
-    let count = ended.len();
     let cancels: Vec<CancellationToken> =
         slots.iter().map(|(_, queued)| queued.seat.cancel.clone()).collect();
     let mut running: FuturesUnordered<_> = slots
@@ -118,9 +130,7 @@ async fn run_slots(caller: &Caller, slots: Vec<(usize, Queued)>, ended: &mut [En
                 stopped = true;
             }
             next = running.next() => match next {
-                Some((index, Some(end))) => {
-                    ended[index].ends(&end, count, &caller.fanout.workspace.spill);
-                }
+                Some((index, Some(end))) => ends(caller, ended, index, end).await,
                 // The run was over before the slot could report.
                 Some((_, None)) => {}
                 None => return,

@@ -75,8 +75,7 @@ async fn parallel(holder: &Caller, steps: &Steps, first: Token) -> Outcome {
     while let Some((index, end)) = running.next().await {
         tally.take(index, end.as_deref());
         if let Some(end) = end {
-            let slots = told.len();
-            told[index].ends(&end, slots, &holder.fanout.workspace.spill);
+            fanout::ends(holder, &mut told, index, end).await;
         }
     }
     drop(running);
