@@ -39,4 +39,4 @@ pub use unfinished::{
     NamedUnit, OpenCall, Progress, Unfinished, Writer, unfinished, unfinished_lines,
 };
 pub use units::{Counts, LastCall, Unit, Units};
-pub use viewer::Viewer;
+pub use viewer::{NoBranch, View, Viewer};

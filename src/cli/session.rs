@@ -10,7 +10,7 @@ use super::exit::{Exit, Refusal};
 use super::start;
 use crate::config::{Environment, dirs};
 use crate::event::Event;
-use crate::report::{Document, StdoutKind, Viewer, Writer, markdown, sanitise, transcript};
+use crate::report::{Document, StdoutKind, View, Viewer, Writer, markdown, sanitise, transcript};
 use crate::session::dirs::LOG;
 use crate::session::{self, Entry, FindError, LogError, SessionName};
 
@@ -85,22 +85,21 @@ impl Page {
     /// Writes it, and says which lines of the log could not be read. The inner
     /// error is that of `out`.
     fn write(&self, kind: StdoutKind, out: &mut dyn Write) -> Result<io::Result<()>, Refusal> {
-        self.check_branch()?;
+        let view = self.view()?;
         let mut skipped = Skipped::default();
         let written = match self.format {
             ShowFormat::Text => {
                 let events = skipped.events(self.entries()?);
-                transcript(events, &self.viewer, self.writer(), out)
+                transcript(events, &view, self.writer(), out)
             }
             ShowFormat::Md => {
                 let name = session::read_name(&self.directory);
                 let name = name.as_ref().map(SessionName::as_str);
-                let (viewer, writer) = (self.viewer.clone(), self.writer());
-                let document = Document { name, viewer, writer, kind };
+                let document = Document { name, view, writer: self.writer(), kind };
                 markdown(skipped.events(self.entries()?), &document, out)
             }
-            ShowFormat::Jsonl if self.viewer == Viewer::Anyone => self.copy_log(kind, out)?,
-            ShowFormat::Jsonl => self.lines(kind, &mut skipped, out)?,
+            ShowFormat::Jsonl if view == View::Everything => self.copy_log(kind, out)?,
+            ShowFormat::Jsonl => self.lines(&view, kind, &mut skipped, out)?,
         };
         skipped.say();
         Ok(written.and_then(|()| out.flush()))
@@ -114,17 +113,19 @@ impl Page {
         if session::is_running(&self.directory) { Writer::AtWork } else { Writer::Gone }
     }
 
-    fn check_branch(&self) -> Result<(), Refusal> {
-        let Viewer::Path(path) = &self.viewer else { return Ok(()) };
+    /// Returns what is shown, which the whole log says.
+    fn view(&self) -> Result<View, Refusal> {
         let events = self.entries()?.filter_map(|entry| match entry {
             Entry::Event(event) => Some(event),
             Entry::Unknown { .. } | Entry::Bad { .. } => None,
         });
-        self.viewer.check(events).map_err(|others| {
-            let others: Vec<String> =
-                others.iter().map(|path| format!("`{}`", sanitise::line(path.as_str()))).collect();
-            let message = format!("there is no branch `{path}` in this session");
-            let refusal = Refusal::new(Exit::BadInput, message);
+        self.viewer.clone().view(events).map_err(|absent| {
+            let others: Vec<String> = absent
+                .others
+                .iter()
+                .map(|path| format!("`{}`", sanitise::line(path.as_str())))
+                .collect();
+            let refusal = Refusal::new(Exit::BadInput, absent.to_string());
             if others.is_empty() {
                 return refusal;
             }
@@ -146,9 +147,10 @@ impl Page {
         })
     }
 
-    /// The log's own lines of the events that the viewer sees.
+    /// The log's own lines of the events that are shown.
     fn lines(
         &self,
+        view: &View,
         kind: StdoutKind,
         skipped: &mut Skipped,
         out: &mut dyn Write,
@@ -156,7 +158,7 @@ impl Page {
         let mut entries = self.entries()?;
         while let Some(entry) = entries.next() {
             if let Some(event) = skipped.event(entry)
-                && self.viewer.sees(&event)
+                && view.sees(&event)
                 && let Err(error) = write_line(entries.text(), kind, out)
             {
                 return Ok(Err(error));

@@ -21,7 +21,7 @@ use crate::tool_name::may_wait_for_agents;
 use super::answer::StdoutKind;
 use super::unfinished::{Progress, Writer, unfinished_lines};
 use super::units::Units;
-use super::viewer::Viewer;
+use super::viewer::View;
 use super::{sanitise, words};
 
 /// Most bytes of an agent's part that are kept back. A longer one is written in
@@ -40,8 +40,8 @@ const QUOTE_LINES: usize = 20;
 pub struct Document<'a> {
     /// The title; `None` for the first prompt.
     pub name: Option<&'a str>,
-    /// Whose view is shown.
-    pub viewer: Viewer,
+    /// What of it is shown.
+    pub view: View,
     /// Why the log ends in the middle, if it does.
     pub writer: Writer,
     /// Where it goes: a terminal gets what it would obey as escapes, a file
@@ -124,7 +124,7 @@ impl Call {
 impl Page<'_> {
     fn take(&mut self, event: &Event) -> io::Result<()> {
         self.units.take(event);
-        if !self.document.viewer.sees(event) {
+        if !self.document.view.sees(event) {
             return Ok(());
         }
         let unit = event.unit;

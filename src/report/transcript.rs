@@ -14,7 +14,7 @@ use crate::message::{Output, Reply};
 
 use super::unfinished::{Progress, Writer, unfinished_lines};
 use super::units::{Counts, Unit, Units};
-use super::viewer::Viewer;
+use super::viewer::View;
 use super::{sanitise, words};
 
 /// Most characters of a call's arguments.
@@ -27,7 +27,7 @@ const OUTPUT_LINES: usize = 6;
 /// Most characters of each of these lines.
 const OUTPUT_COLUMNS: usize = 200;
 
-/// Writes the events of a log, oldest first, as text: those that `viewer` sees,
+/// Writes the events of a log, oldest first, as text: those that `view` sees,
 /// and below them what is unfinished, whoever sees it.
 ///
 /// # Errors
@@ -35,7 +35,7 @@ const OUTPUT_COLUMNS: usize = 200;
 /// Fails as soon as `out` does.
 pub fn transcript(
     events: impl Iterator<Item = impl Borrow<Event>>,
-    viewer: &Viewer,
+    view: &View,
     writer: Writer,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -47,7 +47,7 @@ pub fn transcript(
         progress.take(event);
         let ended = units.take(event);
         let start = *first.get_or_insert(event.at);
-        if viewer.sees(event) {
+        if view.sees(event) {
             let name = name(event.unit, &units, ended.as_ref());
             let line = Entry { start, event, name, counts: units.counts() };
             line.write(out)?;
@@ -215,10 +215,11 @@ mod tests {
     use crate::event::SessionId;
     use crate::message::Usage;
     use crate::report::story::{Story, call_of, done, failed};
+    use crate::report::viewer::Viewer;
 
     fn written(story: &Story) -> String {
         let mut out = Vec::new();
-        transcript(story.events().iter(), &Viewer::Anyone, Writer::Gone, &mut out).unwrap();
+        transcript(story.events().iter(), &View::Everything, Writer::Gone, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -307,8 +308,9 @@ mod tests {
         let mut story = Story::new();
         story.invocation("go").batch("c", &["a", "b", "c"]).start(1).start(2).end(1, done("x"));
         let shown = |viewer: &str| {
-            let (viewer, mut out) = (Viewer::parse(viewer).unwrap(), Vec::new());
-            transcript(story.events().iter(), &viewer, Writer::Gone, &mut out).unwrap();
+            let view = Viewer::parse(viewer).unwrap().view(story.events().iter()).unwrap();
+            let mut out = Vec::new();
+            transcript(story.events().iter(), &view, Writer::Gone, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
         assert_snapshot!(shown("2"), @r"

@@ -1,9 +1,12 @@
 //! Whose view of a session is shown: everything, or what one strand sees.
 
 use std::borrow::Borrow;
+use std::sync::Arc;
 
-use crate::branch::{BranchPath, ParseTokensError, TokenSet, path_sees};
-use crate::event::Event;
+use thiserror::Error;
+
+use crate::branch::{BranchPath, ParseTokensError, RootJoins, Sight, TokenSet, path_sees};
+use crate::event::{Event, Invocation};
 
 /// Most paths that are offered instead of one that occurs nowhere.
 const PATHS_CAP: usize = 10;
@@ -16,7 +19,8 @@ pub enum Viewer {
     Anyone,
     /// What has no path, this one, or one above it.
     Path(BranchPath),
-    /// What has no token but these.
+    /// What has no token but these. They are of the last invocation, as tokens
+    /// begin anew with each; of those before it what main took home is shown.
     Tokens(TokenSet),
 }
 
@@ -40,50 +44,97 @@ impl Viewer {
         }
     }
 
+    /// Returns what is shown of a session with these events.
+    ///
+    /// # Errors
+    ///
+    /// If its path occurs nowhere.
+    pub fn view(self, events: impl Iterator<Item = impl Borrow<Event>>) -> Result<View, NoBranch> {
+        match self {
+            Self::Anyone => Ok(View::Everything),
+            Self::Path(wanted) => match others(&wanted, events) {
+                None => Ok(View::Path(wanted)),
+                Some(others) => Err(NoBranch { wanted, others }),
+            },
+            Self::Tokens(tokens) => Ok(View::Sight(sight(tokens, events))),
+        }
+    }
+}
+
+/// A path that occurs nowhere in a session.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("there is no branch `{wanted}` in this session")]
+pub struct NoBranch {
+    /// The path.
+    pub wanted: BranchPath,
+    /// The first few paths that do occur. They are as the log has them, not
+    /// yet safe for a terminal.
+    pub others: Vec<BranchPath>,
+}
+
+/// What of a session is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum View {
+    /// All that happened.
+    Everything,
+    /// What has no path, this one, or one above it.
+    Path(BranchPath),
+    /// What a viewer in the last invocation sees.
+    Sight(Sight),
+}
+
+impl View {
     /// Tells whether an event is shown.
     #[must_use]
     pub fn sees(&self, event: &Event) -> bool {
         match self {
-            Self::Anyone => true,
+            Self::Everything => true,
             Self::Path(viewer) => {
                 let path = Some(&event.branch.path).filter(|path| !path.as_str().is_empty());
                 path_sees(Some(viewer), path)
             }
-            Self::Tokens(viewer) => event.branch.tokens.is_subset_of(viewer),
+            Self::Sight(sight) => sight.sees_event(event),
         }
     }
+}
 
-    /// Checks that there is such a strand in a session.
-    ///
-    /// # Errors
-    ///
-    /// If its path occurs nowhere, the first few paths that do.
-    pub fn check(
-        &self,
-        events: impl Iterator<Item = impl Borrow<Event>>,
-    ) -> Result<(), Vec<BranchPath>> {
-        let Self::Path(wanted) = self else { return Ok(()) };
-        let mut others: Vec<BranchPath> = Vec::new();
-        for event in events {
-            let path = &event.borrow().branch.path;
-            // What stands above a path that occurs is a strand, too.
-            if wanted.is_visible_to(path) {
-                return Ok(());
-            }
-            let is_new = !path.as_str().is_empty() && !others.contains(path);
-            if is_new && others.len() < PATHS_CAP {
-                others.push(path.clone());
-            }
+/// Returns the first few strands of a session if the wanted one is not there.
+fn others(
+    wanted: &BranchPath,
+    events: impl Iterator<Item = impl Borrow<Event>>,
+) -> Option<Vec<BranchPath>> {
+    let mut others: Vec<BranchPath> = Vec::new();
+    for event in events {
+        let path = &event.borrow().branch.path;
+        // What stands above a path that occurs is a strand, too.
+        if wanted.is_visible_to(path) {
+            return None;
         }
-        Err(others)
+        let is_new = !path.as_str().is_empty() && !others.contains(path);
+        if is_new && others.len() < PATHS_CAP {
+            others.push(path.clone());
+        }
     }
+    Some(others)
+}
+
+/// Returns the sight of a viewer with these tokens in the last invocation.
+fn sight(tokens: TokenSet, events: impl Iterator<Item = impl Borrow<Event>>) -> Sight {
+    let (mut last, mut joins) = (Invocation(1), RootJoins::default());
+    for event in events {
+        let event = event.borrow();
+        last = last.max(event.invocation);
+        joins.take(event);
+    }
+    Sight::new(last, tokens, Arc::new(joins))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::branch::Branch;
-    use crate::event::EventKind;
+    use crate::event::testing::{Log, prompted, replied};
+    use crate::event::{EventKind, UnitId};
     use crate::report::story::Story;
 
     fn event(tokens: &str, path: &str) -> Event {
@@ -95,7 +146,6 @@ mod tests {
 
     #[track_caller]
     fn check(viewer: &str, expected: &[&str]) {
-        let viewer = Viewer::parse(viewer).unwrap();
         let events = [
             event("", ""),
             event("", "main"),
@@ -104,9 +154,10 @@ mod tests {
             event("1,4", "main.orch.a_10"),
             event("2", "main.orchestra"),
         ];
+        let view = Viewer::parse(viewer).unwrap().view(events.iter()).unwrap();
         let seen: Vec<_> = events
             .iter()
-            .filter(|event| viewer.sees(event))
+            .filter(|event| view.sees(event))
             .map(|event| event.branch.path.as_str())
             .collect();
         assert_eq!(seen, expected);
@@ -118,7 +169,6 @@ mod tests {
         check("main.orch", &["", "main", "main.orch"]);
         check("main.orch.a_10", &["", "main", "main.orch", "main.orch.a_10"]);
         check("main.orchestra", &["", "main", "main.orchestra"]);
-        check("main.orc", &["", "main"]);
     }
 
     #[test]
@@ -127,6 +177,25 @@ mod tests {
         check("2", &["", "main", "main.orchestra"]);
         check("1-3", &["", "main", "main.orch", "main.orch.a_1", "main.orchestra"]);
         check("4, 1", &["", "main", "main.orch", "main.orch.a_10"]);
+    }
+
+    #[test]
+    fn tokens_are_those_of_the_last_invocation_and_of_earlier_ones_main_shows_what_it_took_home() {
+        let mut log = Log { invocation: 1, ..Log::default() };
+        log.put(0, "", prompted("one"))
+            .put(1, "1", replied("taken home"))
+            .put(2, "2", replied("never joined"))
+            .put(0, "1", EventKind::Joined { children: vec![UnitId(1)] });
+        log.invocation = 2;
+        log.put(0, "", prompted("two")).put(3, "1", replied("hers")).put(4, "2", replied("his"));
+        let seen = |viewer: &str| {
+            let view = Viewer::parse(viewer).unwrap().view(log.events.iter()).unwrap();
+            let seen = log.events.iter().filter(|event| view.sees(event));
+            seen.map(|event| event.seq.0).collect::<Vec<_>>()
+        };
+        assert_eq!(seen(""), [1, 2, 4, 5]);
+        assert_eq!(seen("2"), [1, 2, 4, 5, 7]);
+        assert_eq!(seen("1-2"), [1, 2, 4, 5, 6, 7]);
     }
 
     #[test]
@@ -144,11 +213,11 @@ mod tests {
     fn a_path_that_occurs_nowhere_is_answered_with_some_that_do() {
         let mut events = vec![event("", ""), event("", "main"), event("1", "main.a.b")];
         events.extend((0..20).map(|number| event("2", &format!("main.s{number}"))));
-        let checked = |path: &str| Viewer::parse(path).unwrap().check(events.iter());
+        let checked = |path: &str| Viewer::parse(path).unwrap().view(events.iter()).map(drop);
         assert_eq!(checked("main.a.b"), Ok(()));
         assert_eq!(checked("main.a"), Ok(()));
         assert_eq!(checked("7"), Ok(()));
-        let others = checked("main.b").unwrap_err();
+        let NoBranch { wanted: _, others } = checked("main.b").unwrap_err();
         assert_eq!(others.len(), PATHS_CAP);
         assert_eq!(others[..3], ["main", "main.a.b", "main.s0"].map(BranchPath::from_text));
     }

@@ -6,6 +6,7 @@ use super::*;
 use crate::event::SessionId;
 use crate::message::{Reply, Usage};
 use crate::report::story::{Story, call_of, done, failed};
+use crate::report::viewer::Viewer;
 
 fn opened() -> EventKind {
     EventKind::SessionOpened(SessionHead {
@@ -19,7 +20,7 @@ fn opened() -> EventKind {
 }
 
 fn written(story: &Story, name: Option<&str>, kind: StdoutKind) -> String {
-    let document = Document { name, viewer: Viewer::Anyone, writer: Writer::Gone, kind };
+    let document = Document { name, view: View::Everything, writer: Writer::Gone, kind };
     let mut out = Vec::new();
     markdown(story.events().iter(), &document, &mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -212,9 +213,9 @@ fn a_strand_is_shown_alone_and_under_the_whole_title() {
     for event in Story::batch_of_three().events() {
         story.push(event.unit.0, event.kind.clone());
     }
-    let viewer = Viewer::parse("2").unwrap();
+    let view = Viewer::parse("2").unwrap().view(story.events().iter()).unwrap();
     let (writer, kind) = (Writer::Gone, StdoutKind::Other);
-    let document = Document { name: None, viewer, writer, kind };
+    let document = Document { name: None, view, writer, kind };
     let mut out = Vec::new();
     markdown(story.events().iter(), &document, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
