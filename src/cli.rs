@@ -9,7 +9,10 @@ mod demo;
 mod doctor;
 pub mod exit;
 mod input;
+mod model;
+mod place;
 mod print;
+mod resume;
 mod review;
 mod rules;
 mod session;
@@ -48,7 +51,8 @@ pub fn main() -> ExitCode {
             let file = flags.json_file.and_then(|path| std::fs::File::create(path).ok());
             let file = file.map(|file| Box::new(file) as Box<dyn io::Write + Send>);
             let outputs = stdout.into_iter().chain(file).collect();
-            print::show_refusal(&refusal, flags.session_id, outputs);
+            let session = flags.session_id.or_else(|| flags.resume.as_deref()?.parse().ok());
+            print::show_refusal(&refusal, session, outputs);
             say(&refusal);
             refusal.exit
         }
@@ -87,6 +91,10 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
     if !runs_a_model && run.output_format() != Format::Text {
         return Err(Refusal::new(Exit::Usage, "this command prints text only")
             .hint("leave `--output-format` out"));
+    }
+    if !runs_a_model && (resume::is_wanted(&run) || run.fork_session) {
+        return Err(Refusal::new(Exit::Usage, "this command goes on with no session")
+            .hint("leave `--continue`, `--resume` and `--fork-session` out"));
     }
     match command {
         Some(Command::Review(flags)) => review::run(&environment, run, &flags),

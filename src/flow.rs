@@ -1,6 +1,6 @@
 //! Flows: steps that the runtime walks, and no model.
 //!
-//! A [`Step`] is an agent, steps in order, or steps side by side. [`walk`] runs
+//! A [`Step`] is an agent, steps in order, or steps side by side. [`walk()`] runs
 //! a whole tree of them over the same pool, the same slots and the same
 //! dispatcher as the calls of models do. Which step sees which other is decided
 //! by the tree alone: branches fork where steps part and join where they come

@@ -5,6 +5,7 @@
 //! module owns the words people read while a run goes on and the form of the
 //! records; what happened is decided above it, which view is used below it.
 
+mod account;
 mod answer;
 mod json;
 mod lines;
@@ -26,6 +27,7 @@ pub mod words;
 #[cfg(test)]
 mod story;
 
+pub use account::{account_lines, resumed};
 pub use answer::{Stderr, Stdout, StdoutKind};
 pub use json::Json;
 pub use listing::session_record;

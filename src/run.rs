@@ -9,6 +9,7 @@ mod audience;
 mod disk;
 pub mod dispatcher;
 mod ledger;
+mod resumed;
 mod sink;
 
 use std::io;
@@ -20,7 +21,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::agent::{Bounds, History, Opening, Unit};
+use crate::agent::{Bounds, Opening, Unit};
 use crate::event::{
     CancelReason, Delta, Event, EventKind, FailureKind, InvocationEnd, Outcome, SessionHead,
     UnitId, UnixMillis,
@@ -30,13 +31,15 @@ use crate::flow::{self, Step};
 use crate::guard::Policy;
 use crate::line::{FromUnit, LINE_CAP, Line, Told};
 use crate::model::Model;
-use crate::prompt::{self, Context};
+use crate::prompt;
 use crate::session::SessionLog;
 use crate::tool::files::Seen;
 use crate::tool::{ForkPoint, Registry, ToolContext};
 
 use dispatcher::{Dispatcher, Effect, Input, Reach, Response};
 use sink::Sink;
+
+pub use resumed::{Resumed, mend};
 
 /// How long units have to end by themselves after a cancel. Commands get
 /// 200 ms before they are killed; this leaves room for the rest of the way.
@@ -103,6 +106,8 @@ pub struct Run {
     pub fanout: Arc<Fanout>,
     /// The session, as its log begins.
     pub head: SessionHead,
+    /// What it has come to, if it began before. Then its log has its head.
+    pub resumed: Option<Resumed>,
     /// What the user typed.
     pub typed: Arc<str>,
     /// The main conversation's system prompt, without what every unit gets.
@@ -129,14 +134,10 @@ impl Run {
     /// Never fails: whatever goes wrong is in the returned end, and the
     /// reporters have seen exactly one `InvocationEnded`, as the last event.
     pub async fn go(mut self) -> RunEnd {
-        let mut dispatcher = Dispatcher::new();
-        if matches!(&self.main, Main::Flow { flow, .. } if flow.sees_others()) {
-            dispatcher.keep_context(Context::default());
-        }
+        let (mut dispatcher, opened) = self.open();
         let (sender, mut inbox) = mpsc::channel(LINE_CAP);
         let mut sink = Sink::new(self.log.take(), std::mem::take(&mut self.reporters));
         let mut signals = Signals::new(std::mem::replace(&mut self.signals, mpsc::channel(1).1));
-        let opened = dispatcher.open(self.head.clone(), Arc::clone(&self.typed), now());
         sink.carry_out(opened.effects, &mut signals).await;
         let main = tokio::spawn(self.main_unit(sender, &dispatcher));
         loop {
@@ -202,7 +203,7 @@ impl Run {
         opening: Opening,
     ) -> impl Future<Output = Outcome> + Send + use<> {
         let limits = self.fanout.limits;
-        let history = History::new(self.fanout.head(&self.system, &self.tools));
+        let history = self.history();
         let mut unit = Unit {
             agent: "main".into(),
             description: Arc::default(),

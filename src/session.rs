@@ -5,11 +5,13 @@
 //! Everything here takes that directory, never the file in it. What the events
 //! mean is not decided here.
 
+mod copy;
 pub mod dirs;
 mod line;
 mod list;
 mod log;
 mod name;
+mod past;
 mod read;
 mod remove;
 #[cfg(test)]
@@ -20,6 +22,9 @@ mod spill;
 pub use list::{FindError, SessionState, SessionSummary, find, is_running, list, list_project};
 pub use log::{LogError, LogSync, Repair, SessionLog};
 pub use name::{NameError, SessionName, read_name, remove_name, write_name};
+pub use past::{
+    Account, CUT_OFF, CutOff, NOT_RUN, OpenCall, Past, PastInvocation, PastUnit, Told, Work,
+};
 pub use read::{Entries, Entry, read};
 pub use remove::{Expiry, expired, remove, remove_expired};
 pub use search::{Words, search};

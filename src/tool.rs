@@ -41,7 +41,7 @@ use crate::message::{CallId, Output, ToolSchema};
 use crate::session::Spill;
 use crate::skill::Skills;
 
-pub use agent::{AgentCall, FORK, Known, Task, TaskKind, Typed};
+pub use agent::{AgentCall, BATCH_CAP, FORK, Known, Task, TaskKind, Typed};
 pub use background::MESSAGE_CAP;
 pub use fork_point::{ForkPoint, Lead};
 pub use registry::Registry;

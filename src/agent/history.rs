@@ -88,6 +88,13 @@ impl History {
         history
     }
 
+    /// Takes the ids of calls that a summary has replaced.
+    #[must_use]
+    pub fn with_calls(mut self, calls: &[CallId]) -> Self {
+        self.claimed.extend(calls.iter().cloned());
+        self
+    }
+
     /// Returns what a request made now would send.
     #[must_use]
     pub fn prefix(&self) -> &Prefix {
@@ -264,6 +271,14 @@ mod tests {
         assert_eq!(outputs(&history), []);
         history.finished(&"a".into(), Arc::new(Output::ok("second")));
         assert_eq!(outputs(&history), [("a", "first"), ("a", "second")]);
+    }
+
+    #[test]
+    fn the_ids_of_calls_that_a_summary_replaced_stay_taken() {
+        let mut history = History::new(Arc::new(Head::new(String::new(), Vec::new())));
+        assert!(history.claim(&"a".into()));
+        let mut history = history.with_calls(&["b".into()]);
+        assert_eq!(["a", "b", "c"].map(|id| history.claim(&id.into())), [false, false, true]);
     }
 
     #[test]

@@ -118,6 +118,19 @@ pub struct RunFlags {
     #[arg(long, global = true, value_name = "FILE")]
     pub output_last_message: Option<PathBuf>,
 
+    /// Go on with the latest session of this directory
+    #[arg(short, long = "continue", global = true)]
+    pub continue_latest: bool,
+
+    /// Go on with this session: its id, or the beginning of it
+    #[arg(short, long, global = true, value_name = "SESSION", num_args = 0..=1,
+        default_missing_value = "")]
+    pub resume: Option<String>,
+
+    /// With `--continue` or `--resume`: go on in a copy, under a new id
+    #[arg(long, global = true)]
+    pub fork_session: bool,
+
     /// The new session's id
     #[arg(long, global = true, value_name = "UUID")]
     pub session_id: Option<uuid::Uuid>,

@@ -25,21 +25,46 @@ const SILENT_PIPE_GRACE_MS: u16 = 1_000;
 ///
 /// If there is no prompt, or standard input cannot be read.
 pub(super) fn prompt(typed: Option<String>) -> Result<String, Refusal> {
-    let typed = typed.filter(|text| text != "-" && !text.trim().is_empty());
-    let stdin = io::stdin();
-    let piped = if stdin.is_terminal() { String::new() } else { read(stdin, typed.is_some())? };
-    match (typed, piped.trim_end()) {
-        (Some(typed), "") => Ok(typed),
-        (Some(typed), piped) => Ok(format!("{typed}\n\n<stdin>\n{piped}\n</stdin>")),
-        (None, "") => Err(Refusal::new(Exit::Usage, "there is no prompt").hint(
-            "give one: `tine -p \"PROMPT\"`, or pipe it in; `tine --help` lists all commands",
-        )),
-        (None, piped) => Ok(piped.to_owned()),
-    }
+    let is_needed = typed_prompt(typed.as_deref()).is_none();
+    put_together(typed, is_needed)?.ok_or_else(none)
 }
 
-fn read(stdin: Stdin, has_prompt: bool) -> Result<String, Refusal> {
-    if has_prompt && !speaks(&stdin) {
+/// Puts the prompt together, if there is one: a pipe that stays silent says
+/// that there is none, unless `-` asks for it.
+///
+/// # Errors
+///
+/// As for [`prompt`], but for a prompt that is not there.
+pub(super) fn prompt_if_any(typed: Option<String>) -> Result<Option<String>, Refusal> {
+    let is_needed = typed.as_deref() == Some("-");
+    let prompt = put_together(typed, is_needed)?;
+    if is_needed && prompt.is_none() { Err(none()) } else { Ok(prompt) }
+}
+
+/// Says that there is no prompt.
+pub(super) fn none() -> Refusal {
+    Refusal::new(Exit::Usage, "there is no prompt")
+        .hint("give one: `tine -p \"PROMPT\"`, or pipe it in; `tine --help` lists all commands")
+}
+
+fn typed_prompt(typed: Option<&str>) -> Option<&str> {
+    typed.filter(|text| *text != "-" && !text.trim().is_empty())
+}
+
+fn put_together(typed: Option<String>, is_needed: bool) -> Result<Option<String>, Refusal> {
+    let typed = typed_prompt(typed.as_deref());
+    let stdin = io::stdin();
+    let piped = if stdin.is_terminal() { String::new() } else { read(stdin, !is_needed)? };
+    Ok(match (typed, piped.trim_end()) {
+        (Some(typed), "") => Some(typed.to_owned()),
+        (Some(typed), piped) => Some(format!("{typed}\n\n<stdin>\n{piped}\n</stdin>")),
+        (None, "") => None,
+        (None, piped) => Some(piped.to_owned()),
+    })
+}
+
+fn read(stdin: Stdin, may_be_silent: bool) -> Result<String, Refusal> {
+    if may_be_silent && !speaks(&stdin) {
         super::say(&"note: standard input is open but silent; going on without it");
         return Ok(String::new());
     }

@@ -11,9 +11,10 @@ use uuid::Uuid;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
-use super::start::{DefaultModel, Start};
+use super::model::DefaultModel;
+use super::start::Start;
 use super::terminal::QuietControls;
-use super::{input, signals, slash};
+use super::{input, resume, signals, slash};
 use crate::agent::Opening;
 use crate::branch::Branch;
 use crate::config::Environment;
@@ -41,7 +42,12 @@ pub(super) fn run(
     flags: RunFlags,
     typed: Option<String>,
 ) -> Result<Exit, Refusal> {
-    let prompt = input::prompt(typed)?;
+    resume::check(&flags)?;
+    let prompt = match resume::is_wanted(&flags) {
+        true => input::prompt_if_any(typed)?,
+        false => Some(input::prompt(typed)?),
+    };
+    let Some(prompt) = prompt else { return resume::look(environment, &flags) };
     run_prompt(environment, flags, prompt, DefaultModel::None)
 }
 

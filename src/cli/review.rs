@@ -2,8 +2,8 @@
 
 use super::args::{ReviewFlags, RunFlags};
 use super::exit::{Exit, Refusal};
+use super::model::DefaultModel;
 use super::print;
-use super::start::DefaultModel;
 use crate::config::Environment;
 
 /// Runs the skill with the flags as its arguments.

@@ -1,51 +1,39 @@
 //! Putting a run together from flags, configuration and surroundings.
 
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use uuid::Uuid;
 
 use super::args::{Format, RunFlags};
 use super::exit::{Exit, Refusal};
+use super::model::{Chosen, DefaultModel, Wanted, choose, find_model};
+use super::place::{Place, create_log, name_session};
+use super::resume::{self, Resume};
 use super::rules;
 use super::sessions::{age_out, parse_name};
 use super::slash;
-use super::texts;
 use crate::agent::Opening;
-use crate::config::{
-    self, Config, Environment, Loaded, ModelChoice, ModelChoiceError, dirs, resolve_model,
-};
+use crate::config::{self, Config, Environment, Loaded, ModelChoice, dirs};
 use crate::definition::Definitions;
 use crate::event::{SessionHead, SessionId};
 use crate::fanout::{Fanout, Limits, Parking, Pool, Surroundings};
 use crate::guard::Policy;
-use crate::model::{self, Model};
+use crate::model::Model;
 use crate::prompt;
 use crate::report::{
-    Facts, Json, Live, LiveOptions, Plain, Stdout, StdoutKind, StreamJson, StreamOptions,
+    self, Facts, Json, Live, LiveOptions, Plain, Stdout, StdoutKind, StreamJson, StreamOptions,
 };
-use crate::run::{self, Main, Reporter, Run, Signal};
-use crate::session::dirs::{LOG, session_directory};
-use crate::session::{self, SessionLog, SessionName, Spill};
+use crate::run::{self, Main, Reporter, Resumed, Run, Signal};
+use crate::session::{SessionLog, SessionName, Spill};
 use crate::skill::Skills;
 use crate::tool::files::Files;
 use crate::tool::{Registry, Workspace, registry};
 
 /// How often running times go on in the live region.
 const TICK: Duration = Duration::from_secs(1);
-
-/// What answers when nothing is configured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DefaultModel {
-    /// Nothing: the user has to choose.
-    None,
-    /// The embedded rules.
-    Offline,
-}
 
 /// Everything a run needs, before its prompt is known.
 pub(super) struct Start {
@@ -67,6 +55,7 @@ pub(super) struct Start {
     directory: PathBuf,
     /// Where texts go if the session is not to be kept; removed with this value.
     scratch: Option<tempfile::TempDir>,
+    resume: Option<Resume>,
 }
 
 impl Start {
@@ -78,11 +67,12 @@ impl Start {
     ) -> Result<Self, Refusal> {
         let name = flags.name.as_deref().map(parse_name).transpose()?;
         let root = working_directory()?;
-        let Loaded { config, warnings } = Config::load(environment, &flags.config)
-            .map_err(|error| Refusal::new(Exit::BadConfig, error.to_string()))?;
-        warnings.iter().for_each(|warning| super::say(&format!("warning: {warning}")));
-        let (choice, note) = choose(environment, &config, &flags, default_model)?;
-        let model = open(&choice)?;
+        let config = config(environment, &flags)?;
+        let Place { session, directory, scratch, resume } =
+            Place::find(environment, &config, &flags, &root)?;
+        let before = resume.as_ref().and_then(|resume| resume.past.model());
+        let wanted = Wanted { flag: flags.model.as_deref(), before, default_model };
+        let Chosen { choice, model, note } = choose(environment, &config, &wanted)?;
         let policy = rules::policy(environment, &config, &flags, &root)?;
         let repository = repository_root(&root);
         let top = repository.as_deref();
@@ -93,19 +83,6 @@ impl Start {
         problems.extend(more);
         problems.iter().for_each(|problem| super::say(&format!("warning: {problem}")));
         let instructions = prompt::instructions(&config::instructions(&root, top, environment));
-        let session = SessionId(
-            flags.session_id.unwrap_or_else(Uuid::now_v7).hyphenated().to_string().into(),
-        );
-        let keeps = config.session.persist && !flags.no_session_persistence;
-        let (directory, scratch) = if keeps {
-            let sessions = dirs::sessions_root(environment).map_err(|_| no_home())?;
-            (session_directory(&sessions, &root, &session), None)
-        } else {
-            let scratch = tempfile::tempdir().map_err(|error| {
-                Refusal::new(Exit::Error, format!("cannot make a temporary directory: {error}"))
-            })?;
-            (scratch.path().to_owned(), Some(scratch))
-        };
         Ok(Self {
             is_repository: repository.is_some(),
             skills: Arc::new(skills),
@@ -123,6 +100,7 @@ impl Start {
             name,
             directory,
             scratch,
+            resume,
         })
     }
 
@@ -144,25 +122,15 @@ impl Start {
         signals: mpsc::Receiver<Signal>,
     ) -> Result<(Run, Option<tempfile::TempDir>), Refusal> {
         let tools = self.tools()?;
-        let log = match &self.scratch {
-            Some(_) => None,
-            None => Some(self.create_log()?),
-        };
-        self.name_session();
+        let head = self.head();
+        let (resumed, log) = self.begin(&head)?;
+        name_session(self.name.as_ref(), &self.directory, self.scratch.is_none());
         if log.is_some() {
             age_out(&self.environment, self.config.session.max_age);
         }
         let reporters = self.reporters(&tools)?;
         let system = self.system_prompt()?;
         self.note.iter().for_each(super::say);
-        let head = SessionHead {
-            session: self.session.clone(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            cwd: self.root.to_string_lossy().into(),
-            model: Arc::clone(self.model.name()),
-            mode: self.policy.mode.as_str().into(),
-            forked_from: None,
-        };
         let max_turns = self.flags.max_turns;
         let model = Arc::clone(&self.model);
         let policy = Arc::new(self.policy.clone());
@@ -171,6 +139,7 @@ impl Start {
             main: Main::Conversation(opening),
             fanout: Arc::new(self.fanout()),
             head,
+            resumed,
             typed: typed.as_str().into(),
             system,
             model,
@@ -184,25 +153,39 @@ impl Start {
         Ok((run, scratch))
     }
 
-    fn create_log(&self) -> Result<SessionLog, Refusal> {
-        if self.directory.join(LOG).exists() {
-            let message = format!("there is a session `{}` already", self.session);
-            return Err(Refusal::new(Exit::BadInput, message).hint("choose another `--session-id`"));
+    /// Returns how a new session would begin.
+    fn head(&self) -> SessionHead {
+        SessionHead {
+            session: self.session.clone(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            cwd: self.root.to_string_lossy().into(),
+            model: Arc::clone(self.model.name()),
+            mode: self.policy.mode.as_str().into(),
+            forked_from: self.resume.as_ref().map(Resume::id),
         }
-        SessionLog::create(&self.directory).map_err(|error| {
-            Refusal::because(Exit::Error, &error)
-                .hint("`--no-session-persistence` runs without a log")
-        })
     }
 
-    fn name_session(&self) {
-        let Some(name) = &self.name else { return };
-        if self.scratch.is_some() {
-            super::say(&"note: the session is not kept, and neither is its name");
-        } else if let Err(error) = session::write_name(&self.directory, name) {
-            let error = Refusal::because(Exit::Error, &error).message;
-            super::say(&format!("warning: the session has no name: {error}"));
+    /// Opens the log, and brings to its end what an earlier process left open.
+    fn begin(
+        &mut self,
+        head: &SessionHead,
+    ) -> Result<(Option<Resumed>, Option<SessionLog>), Refusal> {
+        let Some(resume) = self.resume.take() else {
+            let log = match &self.scratch {
+                Some(_) => None,
+                None => Some(create_log(&self.directory)?),
+            };
+            return Ok((None, log));
+        };
+        let from = resume.from.clone();
+        let (past, log) = resume.begin(head, &self.directory)?;
+        // A log in which nothing was written yet is begun as a new one is.
+        if past.is_empty() {
+            return Ok((None, log));
         }
+        let called = resume::called(&self.session, &self.directory);
+        let note = report::resumed(&called, past.account()).map(Into::into);
+        Ok((Some(Resumed { from, past, note }), log))
     }
 
     fn tools(&self) -> Result<Registry, Refusal> {
@@ -390,89 +373,10 @@ pub(super) fn no_home() -> Refusal {
         .hint("set HOME, XDG_STATE_HOME or TINE_HOME, or run with `--no-session-persistence`")
 }
 
-fn choose(
-    environment: &Environment,
-    config: &Config,
-    flags: &RunFlags,
-    default_model: DefaultModel,
-) -> Result<(ModelChoice, Option<&'static str>), Refusal> {
-    match (resolve_model(config, environment, flags.model.as_deref()), default_model) {
-        (Ok(choice), _) => Ok((choice, None)),
-        (Err(ModelChoiceError::NothingConfigured), DefaultModel::Offline) => {
-            Ok((ModelChoice::Offline, Some(texts::OFFLINE_REVIEWS)))
-        }
-        // A key in the environment, set for other programs, chooses no model.
-        (Err(ModelChoiceError::MissingName { configured }), DefaultModel::Offline)
-            if configured.is_empty() =>
-        {
-            Ok((ModelChoice::Offline, Some(texts::OFFLINE_CHOSEN)))
-        }
-        (Err(ModelChoiceError::NothingConfigured), DefaultModel::None) => {
-            let path = dirs::config_file(environment)
-                .map_or_else(|| "config.toml".to_owned(), |path| path.display().to_string());
-            Err(Refusal::new(Exit::BadConfig, texts::NO_MODEL.replace("{config}", &path))
-                .hint(texts::TRY_OFFLINE))
-        }
-        (Err(error), _) => Err(Refusal::new(Exit::BadConfig, error.to_string())),
-    }
-}
-
-/// Returns what finds models by name: each is opened once, so that all units
-/// that use it share its connections.
-fn find_model(
-    config: Config,
-    environment: Environment,
-) -> impl Fn(&str) -> Result<Arc<dyn Model>, String> + Send + Sync {
-    // A mutex, because slots are set up side by side; making a client neither
-    // waits nor connects.
-    let opened: Mutex<BTreeMap<String, Arc<dyn Model>>> = Mutex::default();
-    move |name| {
-        let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(model) = opened.get(name) {
-            return Ok(Arc::clone(model));
-        }
-        // The hint is for people; whoever wrote the name gets the sentence.
-        let sentence = |text: String| text.lines().next().unwrap_or_default().to_owned();
-        let choice = resolve_model(&config, &environment, Some(name))
-            .map_err(|error| sentence(error.to_string()))?;
-        // The name may come from a repository, which must not speak for a model.
-        if let ModelChoice::Scripted(_) | ModelChoice::Offline = choice {
-            return Err(format!("`{name}` can only be chosen with `-m`"));
-        }
-        let model = open(&choice).map_err(|refusal| sentence(refusal.message))?;
-        opened.insert(name.to_owned(), Arc::clone(&model));
-        Ok(model)
-    }
-}
-
-fn open(choice: &ModelChoice) -> Result<Arc<dyn Model>, Refusal> {
-    model::open(choice).map_err(|error| Refusal::new(Exit::BadConfig, error))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(
-        variables: &[(&str, &str)],
-        flag: Option<&str>,
-        default_model: DefaultModel,
-        is_offline: bool,
-    ) {
-        let environment = Environment::from_variables(variables.iter().copied());
-        let flags = RunFlags { model: flag.map(str::to_owned), ..RunFlags::default() };
-        let choice = choose(&environment, &Config::default(), &flags, default_model);
-        assert_eq!(matches!(choice, Ok((ModelChoice::Offline, _))), is_offline, "{choice:?}");
-    }
-
-    #[test]
-    fn a_review_needs_no_model_even_where_a_key_for_one_is_set() {
-        let key = [("OPENAI_API_KEY", "k")];
-        check(&[], None, DefaultModel::Offline, true);
-        check(&key, None, DefaultModel::Offline, true);
-        check(&key, Some("m"), DefaultModel::Offline, false);
-        check(&[], None, DefaultModel::None, false);
-        check(&key, None, DefaultModel::None, false);
-    }
+/// Reads the configuration and says what is odd about it.
+pub(super) fn config(environment: &Environment, flags: &RunFlags) -> Result<Config, Refusal> {
+    let Loaded { config, warnings } = Config::load(environment, &flags.config)
+        .map_err(|error| Refusal::new(Exit::BadConfig, error.to_string()))?;
+    warnings.iter().for_each(|warning| super::say(&format!("warning: {warning}")));
+    Ok(config)
 }

@@ -3,7 +3,7 @@
 //!
 //! Each unit finds its list of replies by its description, its agent type or
 //! its being main; turn N gets reply N. Its summaries have lists of their own,
-//! under the same keys with [`SUMMARY_SUFFIX`]. Every request is put through
+//! under the same keys with `SUMMARY_SUFFIX`. Every request is put through
 //! [`check`] first, and what is wrong with it becomes the answer.
 //!
 //! The file, in short (`docs/scripted.md` has the whole):

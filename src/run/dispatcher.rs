@@ -6,6 +6,7 @@
 //! crate decides whether a unit may start, numbers events or draws tokens.
 
 mod background;
+mod repair;
 mod units;
 
 use std::collections::BTreeMap;
@@ -15,13 +16,16 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::ledger::Ledger;
-use crate::branch::{Branch, Token, Tokens};
+use crate::branch::{Branch, RootJoins, Token, Tokens};
 use crate::event::{
     CancelReason, Compaction, Delta, Event, EventKind, ForkShare, Invocation, InvocationEnd,
     NoticeLevel, Outcome, Seq, SessionHead, UnitEnd, UnitId, UnitState, UnixMillis,
 };
 use crate::line::{FromUnit, Glance, News, Seat, Sent, Told, UnitEvent};
 use crate::prompt::{Context, Said};
+use crate::session::{Past, PastUnit};
+
+pub use repair::{Tell, repair};
 
 /// What can reach the dispatcher.
 #[derive(Debug)]
@@ -122,12 +126,46 @@ pub struct Seed {
     pub invocation: Invocation,
     /// The name of the next unit.
     pub next_unit: UnitId,
+    /// The largest token of each invocation that has any.
+    pub largest: BTreeMap<Invocation, Token>,
+    /// What the root branch has joined in each invocation.
+    pub joins: RootJoins,
+    /// Units that main started in the background, with ends that it has not
+    /// heard.
+    pub untold: Vec<(UnitId, PastUnit)>,
+}
+
+impl Seed {
+    /// Where a session stands in which nothing is open.
+    #[must_use]
+    pub fn of(past: &Past) -> Self {
+        let invocations = past.invocations();
+        let last = invocations.last_key_value().map_or(0, |(invocation, _)| invocation.0);
+        let largest = invocations.iter().filter_map(|(&number, invocation)| {
+            invocation.largest.map(|largest| (number, largest))
+        });
+        Self {
+            last: past.last(),
+            invocation: Invocation(last + 1),
+            next_unit: past.next_unit(),
+            largest: largest.collect(),
+            joins: past.joins().clone(),
+            untold: past.untold().map(|(id, unit)| (id, unit.clone())).collect(),
+        }
+    }
 }
 
 impl Default for Seed {
     /// A session in which nothing has happened.
     fn default() -> Self {
-        Self { last: Seq(0), invocation: Invocation(1), next_unit: UnitId(1) }
+        Self {
+            last: Seq(0),
+            invocation: Invocation(1),
+            next_unit: UnitId(1),
+            largest: BTreeMap::new(),
+            joins: RootJoins::default(),
+            untold: Vec::new(),
+        }
     }
 }
 
@@ -137,6 +175,8 @@ pub struct Dispatcher {
     seq: u64,
     /// One counter for each invocation that units of this run belong to.
     tokens: BTreeMap<Invocation, Tokens>,
+    /// What the root branch has joined in each invocation before this one.
+    joins: RootJoins,
     next_unit: u32,
     units: BTreeMap<UnitId, Ledger>,
     /// What units can be told of each other; `None` if nobody will ask: it
@@ -154,19 +194,27 @@ impl Dispatcher {
     /// A dispatcher for the first invocation of a session.
     #[must_use]
     pub fn new() -> Self {
-        Self::after(&Seed::default())
+        Self::after(Seed::default())
     }
 
     /// A dispatcher for the next invocation of a session.
     #[must_use]
-    pub fn after(seed: &Seed) -> Self {
+    pub fn after(seed: Seed) -> Self {
         let everything = CancellationToken::new();
-        let main = Ledger::main(seed.invocation, everything.child_token());
+        let mut main = Ledger::main(seed.invocation, everything.child_token());
+        let mut units = BTreeMap::new();
+        for (id, unit) in seed.untold {
+            main.aside().heard_of(id);
+            units.insert(id, Ledger::gone(unit));
+        }
+        units.insert(UnitId::MAIN, main);
+        let tokens = seed.largest.into_iter();
         Self {
             seq: seed.last.0,
-            tokens: BTreeMap::new(),
+            tokens: tokens.map(|(number, largest)| (number, Tokens::after(largest))).collect(),
+            joins: seed.joins,
             next_unit: seed.next_unit.0,
-            units: BTreeMap::from([(UnitId::MAIN, main)]),
+            units,
             context: None,
             everything,
             cancel: None,
@@ -199,6 +247,14 @@ impl Dispatcher {
     pub fn go_on(&mut self, prompt: Arc<str>, now: UnixMillis) -> Response {
         let mut out = Out::new(now);
         self.begin(&mut out, prompt);
+        out.done()
+    }
+
+    /// Tells people something about the whole run.
+    pub fn note(&mut self, text: Arc<str>, now: UnixMillis) -> Response {
+        let mut out = Out::new(now);
+        let notice = EventKind::Notice { level: NoticeLevel::Info, text };
+        self.record(&mut out, UnitId::MAIN, notice);
         out.done()
     }
 
@@ -364,10 +420,15 @@ impl Dispatcher {
     }
 
     fn record_on(&mut self, out: &mut Out, unit: UnitId, branch: Branch, kind: EventKind) {
-        self.seq += 1;
         let invocation = self.ledger(unit).invocation;
-        let (seq, at) = (Seq(self.seq), out.now);
-        let event = Event { seq, at, invocation, unit, branch, kind };
+        let event = Event { seq: Seq(0), at: out.now, invocation, unit, branch, kind };
+        self.number(out, event);
+    }
+
+    /// Gives an event its number and takes note of it.
+    fn number(&mut self, out: &mut Out, event: Event) {
+        self.seq += 1;
+        let event = Event { seq: Seq(self.seq), ..event };
         if let Some(context) = &mut self.context {
             context.take(&event);
         }

@@ -13,6 +13,7 @@ use crate::event::{
 };
 use crate::line::{News, Until};
 use crate::message::{Call, CallId, Usage};
+use crate::session::PastUnit;
 
 /// Most bytes kept of an answer that is still being written. It is what a unit
 /// that is cut off leaves behind; more than this is in no share of a parent's
@@ -82,6 +83,12 @@ pub(super) struct Aside {
 }
 
 impl Aside {
+    /// Takes note of a unit of an earlier process, whose end is news.
+    pub(super) fn heard_of(&mut self, unit: UnitId) {
+        self.children.insert(unit);
+        self.untold.push(unit);
+    }
+
     pub(super) fn has_news(&self) -> bool {
         !self.untold.is_empty() || !self.inbox.is_empty()
     }
@@ -129,6 +136,21 @@ impl Ledger {
             depth: head.depth,
             ..Self::new(invocation, branch, cancel)
         }
+    }
+
+    /// A unit that ended in an earlier process.
+    pub(super) fn gone(unit: PastUnit) -> Self {
+        let PastUnit { head, invocation, branch, end, .. } = unit;
+        let mut ledger = Self::queued(&head, invocation, branch, CancellationToken::new());
+        let state = end.as_ref().map_or(UnitState::Interrupted, |end| end.outcome.state());
+        ledger.standing = Standing::Ended(state);
+        if let Some(end) = &end {
+            ledger.turns = end.turns;
+            ledger.tool_uses = end.tool_uses;
+            ledger.text = Arc::clone(&end.text);
+        }
+        ledger.final_end = end;
+        ledger
     }
 
     fn new(invocation: Invocation, branch: Branch, cancel: CancellationToken) -> Self {

@@ -7,6 +7,7 @@
 
 mod body;
 mod ends;
+mod peek;
 
 use std::borrow::Cow;
 
@@ -17,6 +18,7 @@ use crate::branch::{Branch, BranchPath};
 use crate::event::{Event, EventKind, Invocation, Seq, UnitId, UnixMillis};
 
 use body::Body;
+pub(super) use peek::{Peek, peek};
 
 /// The version that is written, and the only one that is read.
 pub(super) const VERSION: u32 = 1;

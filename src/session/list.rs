@@ -18,7 +18,7 @@ use super::line::{self, Decoded};
 use super::log::{LogError, holder, is_locked};
 use super::name::{SessionName, read_name};
 use super::read::{Entry, line_at, line_start, read};
-use crate::event::{Event, EventKind, UnixMillis};
+use crate::event::{Event, EventKind, Outcome, UnixMillis};
 
 /// Most lines read from the start of a log. The session's head is the first
 /// and its first prompt the second; some damage may stand before them.
@@ -327,7 +327,9 @@ pub(super) fn last_event(file: &File, size: u64) -> Option<Event> {
 /// Tells whether a log that ends with this event was not interrupted.
 fn ends_well(kind: &EventKind) -> bool {
     match kind {
-        EventKind::SessionOpened(_) | EventKind::InvocationEnded(_) => true,
+        EventKind::SessionOpened(_) => true,
+        // Written later, by whoever went on with the session.
+        EventKind::InvocationEnded(end) => end.outcome != Outcome::Interrupted,
         EventKind::InvocationStarted { .. }
         | EventKind::Prompted { .. }
         | EventKind::Notified { .. }

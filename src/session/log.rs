@@ -143,7 +143,7 @@ impl SessionLog {
         Ok(Self::open(directory, file, end, repair, lock))
     }
 
-    fn open(directory: &Path, file: File, end: u64, repair: Repair, lock: Lock) -> Self {
+    pub(super) fn open(directory: &Path, file: File, end: u64, repair: Repair, lock: Lock) -> Self {
         let directory = directory.to_owned();
         Self { directory, file, end, torn: false, repair, line: Vec::new(), _lock: lock }
     }
@@ -243,7 +243,7 @@ impl LogSync {
     }
 }
 
-fn options() -> OpenOptions {
+pub(super) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.append(true).mode(0o600);
     options

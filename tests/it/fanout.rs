@@ -50,8 +50,10 @@ pub(crate) fn check_invariants(story: &Story) {
     }
     assert_eq!(ended, queued, "each unit has exactly one end");
     assert_eq!(outputs, calls, "each call has exactly one output");
+    let is_start = |event: &&Event| matches!(event.kind, EventKind::InvocationStarted { .. });
+    let starts = story.events.iter().filter(is_start).count();
     let results = story.events.iter().filter(|event| is_result(event)).count();
-    assert_eq!(results, 1);
+    assert_eq!(results, starts, "each invocation has exactly one end");
     assert!(story.events.last().is_some_and(is_result), "the result is not last");
 }
 

@@ -1,14 +1,15 @@
 //! Units that run beside their parents: what parents hear of them, and how
 //! they tend them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use super::super::ledger::{Awaited, Ledger};
 use super::{Answer, Dispatcher, Effect, Out};
-use crate::event::{EventKind, UnitEnd, UnitId};
+use crate::branch::{Branch, TokenSet};
+use crate::event::{Event, EventKind, Invocation, Seq, UnitEnd, UnitId};
 use crate::fanout::news;
 use crate::line::{Glance, News, Sent, Tend, Until, Wait};
 
@@ -147,17 +148,39 @@ impl Dispatcher {
     /// Takes the branches of children that were told of into their parent's.
     /// Their ledgers stay, so that they can still be looked at.
     fn join_told(&mut self, out: &mut Out, parent: UnitId, children: Vec<UnitId>) {
-        if children.is_empty() {
-            return;
+        let mut of: BTreeMap<Invocation, (Vec<UnitId>, Vec<TokenSet>)> = BTreeMap::new();
+        for child in children {
+            let Some(ledger) = self.units.get(&child) else { continue };
+            let (units, tokens) = of.entry(ledger.invocation).or_default();
+            units.push(child);
+            tokens.push(ledger.branch.tokens.clone());
         }
-        let tokens: Vec<_> = children
-            .iter()
-            .filter_map(|child| self.units.get(child))
-            .map(|ledger| ledger.branch.tokens.clone())
-            .collect();
-        let ledger = self.ledger(parent);
-        ledger.branch = ledger.branch.join(&tokens);
-        self.record(out, parent, EventKind::Joined { children });
+        for (invocation, (children, tokens)) in of {
+            let ledger = self.ledger(parent);
+            if ledger.invocation == invocation {
+                ledger.branch = ledger.branch.join(&tokens);
+                self.record(out, parent, EventKind::Joined { children });
+            } else {
+                self.join_earlier(out, invocation, &tokens, children);
+            }
+        }
+    }
+
+    /// Takes the branches of units of an earlier invocation into what main had
+    /// joined there: tokens of two invocations never stand in one set.
+    fn join_earlier(
+        &mut self,
+        out: &mut Out,
+        invocation: Invocation,
+        tokens: &[TokenSet],
+        children: Vec<UnitId>,
+    ) {
+        let joined = self.joins.joined_in(invocation).union(tokens);
+        let branch = Branch { tokens: joined, ..Branch::root() };
+        let (unit, kind) = (UnitId::MAIN, EventKind::Joined { children });
+        let event = Event { seq: Seq(0), at: out.now, invocation, unit, branch, kind };
+        self.joins.take(&event);
+        self.number(out, event);
     }
 
     fn send(&mut self, out: &mut Out, from: UnitId, to: UnitId, text: Arc<str>) -> Sent {

@@ -575,8 +575,9 @@ fn a_run_names_the_background_units_that_it_left_behind() {
 
 #[test]
 fn tokens_are_drawn_for_each_invocation_and_never_twice() {
-    let seed = Seed { last: Seq(7), invocation: Invocation(2), next_unit: UnitId(5) };
-    let mut dispatcher = Dispatcher::after(&seed);
+    let (last, invocation, next_unit) = (Seq(7), Invocation(2), UnitId(5));
+    let seed = Seed { last, invocation, next_unit, ..Seed::default() };
+    let mut dispatcher = Dispatcher::after(seed);
     let response = dispatcher.go_on("more".into(), UnixMillis(1));
     let [Effect::Record(event), Effect::Sync] = &response.effects[..] else { panic!() };
     assert_eq!((event.seq, event.invocation), (Seq(8), Invocation(2)));

@@ -1,6 +1,7 @@
 //! What listing and finding promise, over logs written by the real writer.
 
 use super::*;
+use crate::event::InvocationEnd;
 use crate::session::samples::{ended, event, notice, opened, started};
 use crate::session::{SessionLog, write_name};
 
@@ -57,6 +58,16 @@ fn the_latest_session_comes_first_and_its_state_is_told() {
     assert_eq!(states(root.path()), expected.map(|(id, state)| (id.to_owned(), state)));
     drop(running);
     assert_eq!(states(root.path())[0], ("running".to_owned(), SessionState::Interrupted));
+}
+
+#[test]
+fn a_run_that_was_found_to_be_cut_off_stays_so() {
+    let root = tempfile::tempdir().unwrap();
+    let EventKind::InvocationEnded(end) = ended() else { panic!() };
+    let cut_off = InvocationEnd { outcome: Outcome::Interrupted, ..(*end).clone() };
+    let kinds = vec![opened(), started("hi"), EventKind::InvocationEnded(cut_off.into())];
+    drop(session(root.path(), "cut-off", kinds));
+    assert_eq!(states(root.path()), [("cut-off".to_owned(), SessionState::Interrupted)]);
 }
 
 #[test]

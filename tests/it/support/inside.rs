@@ -1,6 +1,7 @@
 //! A run inside the test's own process, on the scripted model and on paused
 //! time, seen through its session log.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ use tine::model::Model;
 use tine::model::scripted::Scripted;
 use tine::prompt::Context;
 use tine::run::dispatcher::{Dispatcher, Effect, Input, Reach};
-use tine::run::{self, Main, Run, Signal};
-use tine::session::{self, Entry, SessionLog, Spill};
+use tine::run::{self, Main, Resumed, Run, Signal, mend};
+use tine::session::{self, Entry, Past, SessionLog, Spill};
 use tine::skill::Skills;
 use tine::tool::files::{Files, Seen};
 use tine::tool::{ForkPoint, Registry, ToolContext, Workspace};
@@ -104,10 +105,30 @@ impl Setup {
         }
     }
 
-    /// Runs it.
+    /// Runs it in a new session.
     pub(crate) async fn run(self) -> Story {
         let directory = tempfile::tempdir().expect("the system has room for a directory");
         let log = SessionLog::create(&directory.path().join("session")).expect("the log is new");
+        self.run_in(directory, log, None).await
+    }
+
+    /// Goes on with the session of `story`, whose process died after it had
+    /// written `kept` events.
+    pub(crate) async fn run_after(self, story: Story, kept: usize) -> Story {
+        let session = story.directory.path().join("session");
+        let path = session.join("log.jsonl");
+        let text = std::fs::read_to_string(&path).expect("a session has a log");
+        let lines: String = text.split_inclusive('\n').take(kept).collect();
+        std::fs::write(&path, lines).expect("the log can be written");
+        let mut log = SessionLog::open_for_append(&session).expect("its writer is gone");
+        let mut past = Past::read(&session).expect("a session has a log");
+        let spill = Spill { directory: story.directory.path().join("spill") };
+        mend(&mut past, Some(&mut log), &spill).expect("the log can be written");
+        let resumed = Resumed { past, note: None, from: session };
+        self.run_in(story.directory, log, Some(resumed)).await
+    }
+
+    async fn run_in(self, directory: TempDir, log: SessionLog, resumed: Option<Resumed>) -> Story {
         let model = self.model();
         let (sender, receiver) = mpsc::channel(8);
         let signals = self.signals.clone();
@@ -119,7 +140,8 @@ impl Setup {
             }
         });
         let started = tokio::time::Instant::now();
-        let end = self.build(directory.path(), model, log, receiver).go().await.end;
+        let run = self.build(directory.path(), model, log, receiver);
+        let end = Run { resumed, ..run }.go().await.end;
         let took = started.elapsed();
         signalling.abort();
         let events = session::read(&directory.path().join("session"))
@@ -129,7 +151,7 @@ impl Setup {
                 Entry::Unknown { .. } | Entry::Bad { .. } => panic!("a bad line: {entry:?}"),
             })
             .collect();
-        Story { events, end, took, _directory: directory }
+        Story { events, end, took, directory }
     }
 
     /// Walks the flow in front of a dispatcher of its own, which cancels the
@@ -182,7 +204,7 @@ impl Setup {
             panic!("no end: {events:?}")
         };
         let end = Arc::clone(end);
-        Story { events, end, took: started.elapsed(), _directory: directory }
+        Story { events, end, took: started.elapsed(), directory }
     }
 
     /// The model that answers.
@@ -197,6 +219,7 @@ impl Setup {
         Run {
             main: self.main.clone(),
             fanout,
+            resumed: None,
             head: SessionHead {
                 session: SessionId("test".into()),
                 version: "0".into(),
@@ -355,7 +378,7 @@ pub(crate) struct Story {
     pub(crate) end: Arc<InvocationEnd>,
     /// How long it took, in paused time.
     pub(crate) took: Duration,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Story {
@@ -373,6 +396,21 @@ impl Story {
         let mut ends = self.ends();
         ends.sort();
         ends.into_iter().map(|(_, state)| state).collect()
+    }
+
+    /// The state of each unit after so many events, in declared order.
+    pub(crate) fn states_after(&self, kept: usize) -> Vec<UnitState> {
+        let mut states = BTreeMap::new();
+        for event in &self.events[..kept] {
+            let state = match &event.kind {
+                EventKind::UnitQueued(_) => UnitState::Queued,
+                EventKind::UnitStarted => UnitState::Running,
+                EventKind::UnitEnded(end) => end.outcome.state(),
+                _ => continue,
+            };
+            states.insert(event.unit, state);
+        }
+        states.into_values().collect()
     }
 
     /// The outputs that a unit's calls got, in order.

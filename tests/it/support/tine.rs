@@ -177,12 +177,20 @@ impl Tine {
     /// Starts it with SIGHUP as a terminal gives it, or as `nohup` does: what
     /// the tests themselves were started with is passed on otherwise.
     pub(crate) fn hangups(self, heard: bool) -> Self {
+        self.by("env", [if heard { "--default-signal=HUP" } else { "--ignore-signal=HUP" }])
+    }
+
+    /// Has it started by another program, as that one's last arguments.
+    pub(crate) fn by<I>(self, program: &str, arguments: I) -> Self
+    where
+        I: IntoIterator<Item: AsRef<std::ffi::OsStr>>,
+    {
         let Self { command: tine, input } = self;
-        let mut command = Command::new("env");
-        command.arg(if heard { "--default-signal=HUP" } else { "--ignore-signal=HUP" });
-        command.arg(tine.get_program()).args(tine.get_args()).env_clear();
+        let mut command = Command::new(program);
+        command.args(arguments).arg(tine.get_program()).args(tine.get_args()).env_clear();
         command.envs(tine.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.current_dir(tine.get_current_dir().expect("a place is where it runs"));
+        command.process_group(0);
         Self { command, input }
     }
 

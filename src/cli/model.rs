@@ -1,0 +1,151 @@
+//! Which model answers, and opening it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::exit::{Exit, Refusal};
+use super::texts;
+use crate::config::{Config, Environment, ModelChoice, ModelChoiceError, dirs, resolve_model};
+use crate::model::{self, Model};
+
+/// What answers when nothing is configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DefaultModel {
+    /// Nothing: the user has to choose.
+    None,
+    /// The embedded rules.
+    Offline,
+}
+
+/// Who may say which model answers.
+pub(super) struct Wanted<'a> {
+    /// The user.
+    pub(super) flag: Option<&'a str>,
+    /// The session that is gone on with.
+    pub(super) before: Option<&'a str>,
+    /// What answers where nobody does.
+    pub(super) default_model: DefaultModel,
+}
+
+/// The model that answers.
+pub(super) struct Chosen {
+    /// What was chosen.
+    pub(super) choice: ModelChoice,
+    /// The model, ready to be asked.
+    pub(super) model: Arc<dyn Model>,
+    /// What to say once it is certain that there is something to run.
+    pub(super) note: Option<&'static str>,
+}
+
+/// Chooses the model: the flag's, else the session's own, else the configured
+/// one.
+pub(super) fn choose(
+    environment: &Environment,
+    config: &Config,
+    wanted: &Wanted<'_>,
+) -> Result<Chosen, Refusal> {
+    let opened =
+        |choice: ModelChoice, note| open(&choice).map(|model| Chosen { choice, model, note });
+    let refused = |error: ModelChoiceError| Refusal::new(Exit::BadConfig, error.to_string());
+    let Some(before) = wanted.before.filter(|_| wanted.flag.is_none()) else {
+        let (choice, note) = choose_anew(environment, config, wanted)?;
+        return opened(choice, note);
+    };
+    let own = resolve_model(config, environment, Some(before)).map_err(refused);
+    own.and_then(|choice| opened(choice, None)).or_else(|refusal| {
+        let (choice, note) = choose_anew(environment, config, wanted).map_err(|_| {
+            Refusal::new(refusal.exit, refusal.message.clone())
+                .hint("this was the session's model; choose another with `-m MODEL`")
+        })?;
+        let chosen = opened(choice, note)?;
+        let (why, now) = (&refusal.message, chosen.model.name());
+        super::say(&format!("warning: the session's model is not there, `{now}` goes on: {why}"));
+        Ok(chosen)
+    })
+}
+
+fn choose_anew(
+    environment: &Environment,
+    config: &Config,
+    wanted: &Wanted<'_>,
+) -> Result<(ModelChoice, Option<&'static str>), Refusal> {
+    match (resolve_model(config, environment, wanted.flag), wanted.default_model) {
+        (Ok(choice), _) => Ok((choice, None)),
+        (Err(ModelChoiceError::NothingConfigured), DefaultModel::Offline) => {
+            Ok((ModelChoice::Offline, Some(texts::OFFLINE_REVIEWS)))
+        }
+        // A key in the environment, set for other programs, chooses no model.
+        (Err(ModelChoiceError::MissingName { configured }), DefaultModel::Offline)
+            if configured.is_empty() =>
+        {
+            Ok((ModelChoice::Offline, Some(texts::OFFLINE_CHOSEN)))
+        }
+        (Err(ModelChoiceError::NothingConfigured), DefaultModel::None) => {
+            let path = dirs::config_file(environment)
+                .map_or_else(|| "config.toml".to_owned(), |path| path.display().to_string());
+            Err(Refusal::new(Exit::BadConfig, texts::NO_MODEL.replace("{config}", &path))
+                .hint(texts::TRY_OFFLINE))
+        }
+        (Err(error), _) => Err(Refusal::new(Exit::BadConfig, error.to_string())),
+    }
+}
+
+/// Returns what finds models by name: each is opened once, so that all units
+/// that use it share its connections.
+pub(super) fn find_model(
+    config: Config,
+    environment: Environment,
+) -> impl Fn(&str) -> Result<Arc<dyn Model>, String> + Send + Sync {
+    // A mutex, because slots are set up side by side; making a client neither
+    // waits nor connects.
+    let opened: Mutex<BTreeMap<String, Arc<dyn Model>>> = Mutex::default();
+    move |name| {
+        let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(model) = opened.get(name) {
+            return Ok(Arc::clone(model));
+        }
+        // The hint is for people; whoever wrote the name gets the sentence.
+        let sentence = |text: String| text.lines().next().unwrap_or_default().to_owned();
+        let choice = resolve_model(&config, &environment, Some(name))
+            .map_err(|error| sentence(error.to_string()))?;
+        // The name may come from a repository, which must not speak for a model.
+        if let ModelChoice::Scripted(_) | ModelChoice::Offline = choice {
+            return Err(format!("`{name}` can only be chosen with `-m`"));
+        }
+        let model = open(&choice).map_err(|refusal| sentence(refusal.message))?;
+        opened.insert(name.to_owned(), Arc::clone(&model));
+        Ok(model)
+    }
+}
+
+fn open(choice: &ModelChoice) -> Result<Arc<dyn Model>, Refusal> {
+    model::open(choice).map_err(|error| Refusal::new(Exit::BadConfig, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(
+        variables: &[(&str, &str)],
+        flag: Option<&str>,
+        default_model: DefaultModel,
+        is_offline: bool,
+    ) {
+        let environment = Environment::from_variables(variables.iter().copied());
+        let wanted = Wanted { flag, before: None, default_model };
+        let choice = choose_anew(&environment, &Config::default(), &wanted);
+        assert_eq!(matches!(choice, Ok((ModelChoice::Offline, _))), is_offline, "{choice:?}");
+    }
+
+    #[test]
+    fn a_review_needs_no_model_even_where_a_key_for_one_is_set() {
+        let key = [("OPENAI_API_KEY", "k")];
+        check(&[], None, DefaultModel::Offline, true);
+        check(&key, None, DefaultModel::Offline, true);
+        check(&key, Some("m"), DefaultModel::Offline, false);
+        check(&[], None, DefaultModel::None, false);
+        check(&key, None, DefaultModel::None, false);
+    }
+}

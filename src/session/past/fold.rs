@@ -1,0 +1,277 @@
+//! The fold: what each event changes of what a session has come to.
+
+use std::sync::Arc;
+
+use super::{Account, CUT_OFF, CutOff, Past, PastUnit, Told, Work};
+use crate::branch::Token;
+use crate::event::{Event, EventKind, Invocation, Seq, UnitEnd, UnitHead, UnitId, UnitState};
+
+impl Past {
+    /// Takes note of an event that was appended to the log.
+    pub fn take(&mut self, event: &Event) {
+        self.saw(event.seq, event.unit, event.invocation, event.branch.tokens.largest());
+        self.joins.take(event);
+        if event.unit == UnitId::MAIN {
+            self.take_of_main(event);
+        }
+        match &event.kind {
+            EventKind::SessionOpened(head) => {
+                self.head.get_or_insert_with(|| head.clone());
+            }
+            EventKind::InvocationStarted { prompt } => self.invocation_started(event, prompt),
+            EventKind::InvocationEnded(end) => {
+                self.invocation(event.invocation).is_open = false;
+                self.lose_open_calls();
+                self.account.outcome = Some(end.outcome.clone());
+                self.forget_ended(event.invocation);
+            }
+            EventKind::UnitQueued(head) => self.queued(event, head),
+            EventKind::UnitStarted => {
+                if let Some(unit) = self.units.get_mut(&event.unit) {
+                    unit.work.begins(event.at);
+                    self.account.is_in(event.unit, UnitState::Running);
+                }
+            }
+            EventKind::UnitEnded(end) => self.ended(event, end),
+            EventKind::Joined { children } => self.joined(event, children),
+            EventKind::Notified { children, text: _ } => {
+                if event.unit == UnitId::MAIN {
+                    self.told(children, Told::Yes);
+                }
+            }
+            EventKind::ToolFinished { call, tool: _, output, took_ms: _ } => {
+                self.finished(event.unit, &call.0, output.text == CUT_OFF);
+            }
+            EventKind::TurnStarted { .. }
+            | EventKind::PrefixShared(_)
+            | EventKind::Compacted(_)
+            | EventKind::Replied(_)
+            | EventKind::ToolStarted { .. } => {
+                if let Some(work) = self.work(event.unit) {
+                    work.take(event);
+                }
+            }
+            EventKind::Prompted { text: _ }
+            | EventKind::Denied { .. }
+            | EventKind::Notice { .. } => {}
+        }
+    }
+
+    /// Takes note of what any line says.
+    pub(super) fn saw(
+        &mut self,
+        seq: Seq,
+        unit: UnitId,
+        invocation: Invocation,
+        largest: Option<Token>,
+    ) {
+        self.last = self.last.max(seq);
+        self.largest_unit = self.largest_unit.max(unit.0);
+        let invocation = self.invocation(invocation);
+        invocation.largest = invocation.largest.max(largest);
+    }
+
+    fn invocation(&mut self, invocation: Invocation) -> &mut super::PastInvocation {
+        self.invocations.entry(invocation).or_default()
+    }
+
+    fn work(&mut self, unit: UnitId) -> Option<&mut Work> {
+        match unit {
+            UnitId::MAIN => Some(&mut self.main),
+            unit => self.units.get_mut(&unit).map(|unit| &mut unit.work),
+        }
+    }
+
+    /// Keeps what main's model would be sent.
+    fn take_of_main(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::InvocationStarted { prompt } => self.conversation.asked(prompt),
+            EventKind::Prompted { .. } | EventKind::Notified { .. } => {
+                self.lose_open_calls();
+                self.conversation.prompted(&event.kind);
+            }
+            EventKind::Replied(replied) => {
+                self.lose_open_calls();
+                self.model = Some(Arc::clone(&replied.model));
+                self.conversation.replied(&event.kind);
+            }
+            EventKind::ToolFinished { call, .. } => {
+                // A second output, or one whose call cannot be read, is none.
+                if self.main.open.iter().any(|open| open.id == *call) {
+                    self.conversation.finished(&event.kind);
+                }
+            }
+            EventKind::Compacted(compaction) => self.conversation.compacted(compaction),
+            EventKind::SessionOpened(_)
+            | EventKind::PrefixShared(_)
+            | EventKind::UnitQueued(_)
+            | EventKind::UnitStarted
+            | EventKind::TurnStarted { .. }
+            | EventKind::ToolStarted { .. }
+            | EventKind::Denied { .. }
+            | EventKind::UnitEnded(_)
+            | EventKind::Joined { .. }
+            | EventKind::Notice { .. }
+            | EventKind::InvocationEnded(_) => {}
+        }
+    }
+
+    /// The conversation went on, so the calls that have no output had one in
+    /// lines that cannot be read.
+    fn lose_open_calls(&mut self) {
+        for call in std::mem::take(&mut self.main.open) {
+            self.forget_children(&call.children);
+            self.conversation.lost(call.id, call.tool);
+        }
+    }
+
+    fn invocation_started(&mut self, event: &Event, prompt: &Arc<str>) {
+        self.invocation(event.invocation).is_open = true;
+        self.lose_open_calls();
+        self.main = Work::default();
+        self.main.begins(event.at);
+        self.account = Account { prompt: Arc::clone(prompt), ..Account::default() };
+    }
+
+    fn queued(&mut self, event: &Event, head: &UnitHead) {
+        if let (Some(id), Some(parent)) = (&head.call, self.work(head.parent))
+            && let Some(call) = parent.open.iter_mut().find(|open| open.id == *id)
+        {
+            call.children.push(event.unit);
+        }
+        if let Some(parent) = self.units.get_mut(&head.parent).filter(|_| head.is_background) {
+            parent.has_aside = true;
+        }
+        self.account.units.insert(event.unit, (Arc::clone(&head.description), UnitState::Queued));
+        let unit = PastUnit {
+            head: head.clone(),
+            invocation: event.invocation,
+            branch: event.branch.clone(),
+            work: Work::default(),
+            end: None,
+            is_joined: false,
+            told: Told::No,
+            has_aside: false,
+        };
+        self.units.insert(event.unit, unit);
+    }
+
+    fn ended(&mut self, event: &Event, end: &Arc<UnitEnd>) {
+        self.account.is_in(event.unit, end.outcome.state());
+        let Some(unit) = self.units.get_mut(&event.unit) else { return };
+        unit.branch = event.branch.clone();
+        unit.end = Some(Arc::clone(end));
+        let open = std::mem::take(&mut unit.work.open);
+        // What its parent is told is in its end.
+        unit.work.text = Arc::default();
+        let (is_over, has_aside) = (unit.is_over(), unit.has_aside);
+        for call in open {
+            self.forget_children(&call.children);
+        }
+        if has_aside {
+            // Nobody is left whom their ends could be told.
+            self.units.retain(|_, unit| unit.head.parent != event.unit);
+        }
+        if is_over {
+            self.units.remove(&event.unit);
+        }
+    }
+
+    fn joined(&mut self, event: &Event, children: &[UnitId]) {
+        if let Some(parent) = self.units.get_mut(&event.unit) {
+            parent.branch = event.branch.clone();
+        }
+        for child in children {
+            let Some(unit) = self.units.get_mut(child) else { continue };
+            unit.is_joined = true;
+            // No call waits for it, so that was all.
+            if unit.head.call.is_none() && !unit.head.is_background {
+                self.units.remove(child);
+            }
+        }
+        // A call that took the end of a unit gives it to main with its output.
+        // Without one, the news follow.
+        if event.unit == UnitId::MAIN && !self.main.open.is_empty() {
+            self.told(children, Told::Soon);
+        }
+    }
+
+    fn told(&mut self, children: &[UnitId], told: Told) {
+        for child in children {
+            let Some(unit) = self.units.get_mut(child) else { continue };
+            if unit.head.is_background && unit.told != Told::Yes {
+                unit.told = told;
+            }
+            if unit.is_over() {
+                self.units.remove(child);
+            }
+        }
+    }
+
+    /// Takes note that a call has its output.
+    pub(super) fn finished(&mut self, unit: UnitId, call: &str, is_cut_off: bool) {
+        let Some(work) = self.work(unit) else { return };
+        let Some(closed) = work.closes(call) else { return };
+        self.forget_children(&closed.children);
+        if is_cut_off && let Some(subject) = closed.subject {
+            let (call, tool) = (closed.id, closed.tool);
+            self.account.cut_off.push(CutOff { unit, call, tool, subject });
+        }
+        if unit == UnitId::MAIN {
+            self.told_soon(is_cut_off);
+        }
+    }
+
+    /// What was about to be told has been, once main's turn is over; a call
+    /// that was cut off told nothing.
+    fn told_soon(&mut self, is_cut_off: bool) {
+        if !is_cut_off && !self.main.open.is_empty() {
+            return;
+        }
+        let told = if is_cut_off { Told::No } else { Told::Yes };
+        let soon = self.units.iter().filter(|(_, unit)| unit.told == Told::Soon);
+        let soon: Vec<UnitId> = soon.map(|(&id, _)| id).collect();
+        self.told(&soon, told);
+    }
+
+    /// Forgets units whose parent has waited for them and has all there is of
+    /// them. One without an end had it in a line that cannot be read.
+    fn forget_children(&mut self, children: &[UnitId]) {
+        for child in children {
+            if self.units.get(child).is_some_and(|unit| !unit.head.is_background) {
+                self.units.remove(child);
+            }
+        }
+    }
+
+    /// Forgets units of an invocation that is over; those that ran beside it
+    /// may go on, or may still have to be told.
+    fn forget_ended(&mut self, invocation: Invocation) {
+        self.units.retain(|_, unit| unit.invocation != invocation || unit.head.is_background);
+    }
+}
+
+impl PastUnit {
+    /// Tells whether it ran beside main, which has not heard its end.
+    pub(super) fn is_untold(&self) -> bool {
+        self.reports_to_main() && self.end.is_some() && self.told != Told::Yes
+    }
+
+    /// Tells whether it ran beside main, which has heard all of it.
+    fn is_over(&self) -> bool {
+        let is_heard = self.told == Told::Yes && self.is_joined;
+        self.end.is_some() && self.reports_to_main() && is_heard
+    }
+
+    fn reports_to_main(&self) -> bool {
+        self.head.is_background && self.head.parent == UnitId::MAIN
+    }
+}
+
+impl Account {
+    fn is_in(&mut self, unit: UnitId, state: UnitState) {
+        if let Some((_, known)) = self.units.get_mut(&unit) {
+            *known = state;
+        }
+    }
+}
