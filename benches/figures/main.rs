@@ -3,12 +3,13 @@
 //! Runs the optimised program against a scripted server in a process of its
 //! own and prints each figure beside its limit; the exit code is 1 if one is
 //! missed. `cargo bench -- NAME` measures one group: `start`, `turn`,
-//! `schedule`, `many`, `interrupt` or `branches`.
+//! `schedule`, `many`, `interrupt`, `resume` or `branches`.
 
 mod branches;
 mod clock;
 mod measure;
 mod program;
+mod resume;
 mod script;
 mod server;
 mod table;
@@ -20,12 +21,13 @@ use table::Figure;
 /// A group of figures that are measured together.
 type Measure = fn() -> Vec<Figure>;
 
-const GROUPS: [(&str, Measure); 6] = [
+const GROUPS: [(&str, Measure); 7] = [
     ("start", measure::start),
     ("turn", measure::turn),
     ("schedule", measure::schedule),
     ("many", measure::many),
     ("interrupt", measure::interrupt),
+    ("resume", resume::resume),
     ("branches", branches::branches),
 ];
 

@@ -23,7 +23,7 @@ pub(crate) fn method() -> String {
 const STARTS: usize = 41;
 
 /// How often a run of a second or less is measured.
-const RUNS: usize = 7;
+pub(crate) const RUNS: usize = 7;
 
 /// How often a run of several seconds is measured.
 const LONG_RUNS: usize = 3;
@@ -34,11 +34,11 @@ const WINDOW: u32 = 9;
 /// The configured cap of the pool, which is its default.
 const CAP: usize = 8;
 
-fn millis(time: Duration) -> f64 {
+pub(crate) fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -144,7 +144,7 @@ pub(crate) fn schedule() -> Vec<Figure> {
 /// Returns the peak up to the last request, in MiB. All slots have ended by
 /// then, and what follows it is one short text.
 #[expect(clippy::cast_precision_loss, reason = "no peak has more than 52 bits of KiB")]
-fn peak(ended: &Ended) -> f64 {
+pub(crate) fn peak(ended: &Ended) -> f64 {
     let last = ended.seen.iter().rev().find_map(|seen| seen.peak);
     last.expect("Linux tells a process's peak") as f64 / 1024.0
 }

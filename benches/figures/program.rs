@@ -47,7 +47,7 @@ impl Place {
         self.directory.path().join("workspace")
     }
 
-    fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.directory.path().join("home")
     }
 

@@ -17,6 +17,9 @@ mod branches;
 mod cancel;
 /// Summaries that take the place of a conversation.
 mod compact;
+/// Processes that die: the session opens again, and nothing is lost or run
+/// twice.
+mod crash;
 /// `tine doctor`, and what a newcomer without a model is told.
 mod doctor;
 /// Sessions as text, lines and documents: whole, one strand of them, cut off.
@@ -41,6 +44,8 @@ mod permissions;
 mod readers;
 /// What cannot be worked on: one line, a hint, the right exit code.
 mod refusals;
+/// Going on with a session, however it ended.
+mod resume;
 /// `tine review` on every sort of change.
 mod review;
 /// What is kept of a session, and how it is found again.
@@ -56,6 +61,8 @@ mod terminal;
 mod support {
     /// The proof that requests are what events say.
     pub(crate) mod bodies;
+    /// Faults that strace injects into the binary.
+    pub(crate) mod faults;
     /// A run inside the test's process.
     pub(crate) mod inside;
     /// Whether processes live that a test did not start itself.
