@@ -19,9 +19,10 @@ use std::time::Duration;
 use crate::event::{FailureKind, NoticeLevel, Outcome, UnitId};
 use crate::guard::Policy;
 use crate::line::{News, Told, UnitEvent, Wait};
-use crate::message::{CallId, StopReason};
+use crate::message::{Call, CallId, StopReason};
 use crate::model::Model;
 use crate::tool::{AgentCall, ForkPoint, Registry, Task, ToolContext, ToolError};
+use crate::tool_name::{AGENT, canonical};
 
 pub use calls::CALLS_CAP;
 pub use compact::{Compacting, REQUEST_CAP, SUMMARY_CAP};
@@ -80,7 +81,12 @@ pub enum Opening {
     /// A user message.
     Prompt(Arc<str>),
     /// No turn of its own: a fork of its conversation, in the background.
-    Fork(Task),
+    Fork {
+        /// What the fork shall do.
+        task: Task,
+        /// The user message that asked for it.
+        request: Arc<str>,
+    },
     /// No turn of its own: its conversation is replaced by a summary, and what
     /// was done is its answer.
     Compact {
@@ -114,7 +120,11 @@ impl Unit {
                 Next::Turn => {
                     turn += 1;
                     if let Some(text) = self.turn(turn).await? {
-                        (next, answer) = (Next::Settle, text);
+                        next = Next::Settle;
+                        // Having nothing to add takes nothing back.
+                        if !text.trim().is_empty() || answer.is_empty() {
+                            answer = text;
+                        }
                     }
                 }
                 Next::Settle => match self.settle().await? {
@@ -139,7 +149,12 @@ impl Unit {
             Opening::Compact { hint } => {
                 self.compact_now(hint.as_deref()).await.map(|answer| (Next::Settle, answer))
             }
-            Opening::Fork(task) => {
+            Opening::Fork { task, request } => {
+                // A fork leaves a last user message out: it has its directive.
+                self.context.line.tell(Told::Prompted { text: Arc::clone(&request) }).await;
+                self.history.prompted(request);
+                let point = ForkPoint::new(self.history.prefix().clone(), &self.context.seen);
+                self.context.fork_point = Arc::new(point);
                 let context = &self.context;
                 match context.delegate.delegate(context, None, AgentCall::One(task)).await {
                     Ok(output) => Ok((Next::Settle, output.text.into())),
@@ -171,13 +186,21 @@ impl Unit {
             self.warn_if_lacking(&reply.text, stop).await;
             return Ok(Some(reply.text.as_str().into()));
         }
-        // All forks of one answer begin in the same bytes.
-        self.context.fork_point = Arc::new(ForkPoint::new(self.history.prefix().clone()));
+        self.mark_fork_point(&reply.calls);
         self.run_calls(&reply.calls).await;
         if self.context.cancel.is_cancelled() {
             return Err(Outcome::Cancelled { ran: true });
         }
         Ok(None)
+    }
+
+    /// All forks of one answer begin in the same bytes, and know what was known
+    /// before any of its calls ran.
+    fn mark_fork_point(&mut self, calls: &[Call]) {
+        if calls.iter().any(|call| canonical(&call.tool) == AGENT) {
+            let point = ForkPoint::new(self.history.prefix().clone(), &self.context.seen);
+            self.context.fork_point = Arc::new(point);
+        }
     }
 
     /// Waits for news of units in the background, as long as any is out;
@@ -230,7 +253,7 @@ impl Unit {
 
     /// Gives calls ids that are unique within the unit: some servers number
     /// them anew in every answer.
-    fn name_calls(&mut self, calls: &mut [crate::message::Call]) {
+    fn name_calls(&mut self, calls: &mut [Call]) {
         // How often each id came: an answer may hold many calls of one id.
         let mut copies: HashMap<CallId, u32> = HashMap::new();
         for call in calls {

@@ -222,7 +222,7 @@ impl Run {
                 seen: Seen::default(),
                 skills: Arc::clone(&self.fanout.skills),
                 delegate: Arc::new(caller),
-                fork_point: Arc::new(ForkPoint::new(history.prefix().clone())),
+                fork_point: Arc::new(ForkPoint::new(history.prefix().clone(), &Seen::default())),
             },
             history,
             forked_from: None,
@@ -233,7 +233,11 @@ impl Run {
             Opening::Prompt(prompt) => {
                 Opening::Prompt(prompt::with_facts(environment, prompt).into())
             }
-            Opening::Fork(_) | Opening::Compact { hint: _ } => opening,
+            Opening::Fork { task, request } => {
+                let request = prompt::with_facts(environment, request).into();
+                Opening::Fork { task: task.clone(), request }
+            }
+            Opening::Compact { hint: _ } => opening,
         };
         async move { unit.run(opening).await }
     }

@@ -21,6 +21,12 @@ pub const KNOWN: [&str; 14] = [
     "SendMessage",
 ];
 
+/// The tool that starts agents.
+pub const AGENT: &str = "Agent";
+
+/// What a fork is called where other agents have their definition's name.
+pub const FORK: &str = "fork";
+
 /// The tools that start agents or tend them.
 const FOR_AGENTS: [&str; 6] =
     ["Agent", "TaskList", "TaskOutput", "TaskWait", "TaskStop", "SendMessage"];

@@ -21,7 +21,8 @@ pub(super) fn opening(name: &str, arguments: &str) -> Option<Result<Opening, Ref
         (COMPACT, hint) => Some(Ok(Opening::Compact { hint: hint.map(Into::into) })),
         (FORK, Some(directive)) => {
             let name: String = directive.chars().take(FORK_NAME_CAP).collect();
-            Some(Ok(Opening::Fork(Task::background_fork(&name, directive))))
+            let task = Task::background_fork(&name, directive);
+            Some(Ok(Opening::Fork { task, request: format!("/{FORK} {directive}").into() }))
         }
         (FORK, None) => {
             let refusal = Refusal::new(Exit::Usage, "`/fork` needs to know what the fork shall do");

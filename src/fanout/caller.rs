@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::job::Job;
@@ -131,6 +132,8 @@ pub struct Hold {
     ticket: Ticket,
     // A mutex, because several Agent calls of one turn lend the one permit.
     state: Mutex<HoldState>,
+    /// Says that a call has stopped waiting for the unit's permit.
+    changed: watch::Sender<()>,
 }
 
 #[derive(Debug)]
@@ -138,13 +141,29 @@ struct HoldState {
     permit: Option<Permit>,
     /// How many Agent calls wait for children.
     lent: u32,
+    /// Whether a call waits in the pool for the unit's permit.
+    is_being_taken: bool,
+}
+
+/// A call that waits in the pool for the unit's permit. When it stops, by
+/// whatever way, the others look again.
+struct Taking<'a> {
+    hold: &'a Hold,
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        self.hold.lock().is_being_taken = false;
+        self.hold.changed.send_replace(());
+    }
 }
 
 impl Hold {
     /// Holds `permit`, which was acquired with `ticket`.
     #[must_use]
     pub fn new(pool: Pool, ticket: Ticket, permit: Permit) -> Self {
-        Self { pool, ticket, state: Mutex::new(HoldState { permit: Some(permit), lent: 0 }) }
+        let state = HoldState { permit: Some(permit), lent: 0, is_being_taken: false };
+        Self { pool, ticket, state: Mutex::new(state), changed: watch::channel(()).0 }
     }
 
     fn lend(&self) {
@@ -156,25 +175,85 @@ impl Hold {
         drop(permit);
     }
 
-    /// Gets the permit again once no call waits for children any more.
+    /// Gets the permit again once no call waits for children any more. One of
+    /// several calls of the same turn does; the others wait for it, since the
+    /// permit that one gets is the unit's.
     async fn take_back(&self) {
-        {
-            let mut state = self.lock();
-            state.lent -= 1;
-            if state.lent > 0 {
-                return;
+        let mut changes = self.changed.subscribe();
+        self.lock().lent -= 1;
+        loop {
+            let taking = {
+                let mut state = self.lock();
+                if state.lent > 0 || state.permit.is_some() {
+                    return;
+                }
+                (!std::mem::replace(&mut state.is_being_taken, true)).then(|| Taking { hold: self })
+            };
+            match taking {
+                Some(taking) => {
+                    let permit = self.pool.acquire(self.ticket).await;
+                    let mut state = self.lock();
+                    // Another call may have begun to wait since; then keeping
+                    // the permit could starve its children.
+                    if state.lent == 0 {
+                        state.permit = Some(permit);
+                    }
+                    drop(state);
+                    drop(taking);
+                    return;
+                }
+                None => changes.changed().await.expect("the hold has the sender"),
             }
-        }
-        let permit = self.pool.acquire(self.ticket).await;
-        let mut state = self.lock();
-        // Another call of the same turn may have begun to wait since; then
-        // keeping the permit could starve its children.
-        if state.lent == 0 {
-            state.permit = Some(permit);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, HoldState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn of_several_calls_that_have_waited_one_takes_the_permit_for_all() {
+        let pool = Pool::new(NonZeroUsize::MIN);
+        let ticket = pool.ticket();
+        let hold = Hold::new(pool.clone(), ticket, pool.acquire(ticket).await);
+        hold.lend();
+        let child = pool.acquire(pool.ticket()).await;
+        let mut first = Box::pin(hold.take_back());
+        assert!(first.as_mut().now_or_never().is_none());
+        // Another call begins to wait and ends while the first one queues.
+        hold.lend();
+        let mut second = Box::pin(hold.take_back());
+        assert!(second.as_mut().now_or_never().is_none());
+        drop(child);
+        first.await;
+        second.await;
+        assert!(hold.lock().permit.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_call_that_stops_waiting_leaves_the_permit_to_the_next() {
+        let pool = Pool::new(NonZeroUsize::MIN);
+        let ticket = pool.ticket();
+        let hold = Hold::new(pool.clone(), ticket, pool.acquire(ticket).await);
+        hold.lend();
+        let child = pool.acquire(pool.ticket()).await;
+        let mut first = Box::pin(hold.take_back());
+        assert!(first.as_mut().now_or_never().is_none());
+        hold.lend();
+        let mut second = Box::pin(hold.take_back());
+        assert!(second.as_mut().now_or_never().is_none());
+        drop(first);
+        drop(child);
+        second.await;
+        assert!(hold.lock().permit.is_some());
     }
 }

@@ -8,7 +8,6 @@ use super::parked::Parked;
 use crate::agent::Forked;
 use crate::event::{Origin, SlotPosition, UnitId};
 use crate::line::{Child, Strand};
-use crate::tool::files::Seen;
 use crate::tool::{FORK, Task, TaskKind, ToolContext, Typed};
 
 /// What a unit is started for. One that waits holds this and nothing else.
@@ -16,12 +15,7 @@ pub(crate) enum Job {
     /// A task for an agent with a conversation of its own.
     Typed { task: Task, typed: Arc<Typed> },
     /// A task that continues the caller's conversation.
-    Fork {
-        task: Task,
-        from: Forked,
-        /// What the caller had seen of files when it asked.
-        seen: Arc<Seen>,
-    },
+    Fork { task: Task, from: Forked },
     /// A message to a unit that has ended.
     Continue { ended: UnitId, parked: Box<Parked>, message: Arc<str> },
 }
@@ -29,14 +23,12 @@ pub(crate) enum Job {
 impl Job {
     /// Returns the jobs of a call.
     pub(super) fn all(tasks: Vec<Task>, context: &ToolContext) -> Vec<Self> {
-        let has_fork = tasks.iter().any(|task| task.kind == TaskKind::Fork);
-        let seen = Arc::new(if has_fork { context.seen.for_fork() } else { Seen::default() });
         let (parent, point) = (context.line.unit(), &context.fork_point);
         let job = |task: Task| match &task.kind {
             TaskKind::Typed(typed) => Self::Typed { typed: Arc::clone(typed), task },
             TaskKind::Fork => {
                 let from = Forked { parent, point: Arc::clone(point) };
-                Self::Fork { task, from, seen: Arc::clone(&seen) }
+                Self::Fork { task, from }
             }
         };
         tasks.into_iter().map(job).collect()

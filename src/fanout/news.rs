@@ -102,7 +102,11 @@ fn notification(glance: &Glance, room: usize) -> Option<String> {
 
 fn headline(glance: &Glance) -> String {
     let Glance { unit, description, agent, state, .. } = glance;
-    format!("- {unit} ({agent}) \"{}\": {}", name(description), state.as_str())
+    let late = match glance.unread {
+        0 => String::new(),
+        late => format!(", {late} of your messages came too late for it"),
+    };
+    format!("- {unit} ({agent}) \"{}\": {}{late}", name(description), state.as_str())
 }
 
 fn cost(end: &UnitEnd) -> String {

@@ -20,6 +20,7 @@ use crate::guard::{Decision, Effect, Policy};
 use crate::line::{Line, Seat, Told};
 use crate::message::Head;
 use crate::model::Model;
+use crate::prompt;
 use crate::tool::files::Seen;
 use crate::tool::{ForkPoint, Registry, Task, ToolContext, Typed, Workspace, regular};
 
@@ -69,7 +70,11 @@ impl Slot {
         let running = async {
             let mut unit = self.set_up(&stop).await?;
             let outcome = unit.run(Opening::Prompt(self.prompt().await)).await;
-            Ok((outcome, Parked::of(&unit, self.is_fork, self.job.timeout())))
+            // A cancel may have overtaken news that the log holds and the
+            // conversation does not; so that one cannot be continued.
+            let is_whole = !matches!(outcome, Outcome::Cancelled { ran: _ });
+            let parked = Parked::of(&unit, self.is_fork, self.job.timeout());
+            Ok((outcome, parked.filter(|_| is_whole)))
         };
         let caught = AssertUnwindSafe(Box::pin(running)).catch_unwind();
         let (outcome, parked) = match within(timeout, &stop, caught).await {
@@ -106,11 +111,11 @@ impl Slot {
     async fn set_up(&self, stop: &CancellationToken) -> Result<Unit, Outcome> {
         let Made { model, tools, history, seen, max_turns } = match &self.job {
             Job::Typed { task, typed } => self.make_typed(task, typed).await?,
-            Job::Fork { task, from, seen } => Made {
+            Job::Fork { task, from } => Made {
                 model: Arc::clone(&self.caller_model),
                 tools: self.tools.clone(),
                 history: History::after(from.point.base().clone()),
-                seen: seen.for_fork(),
+                seen: from.point.seen(),
                 max_turns: task.max_turns,
             },
             Job::Continue { ended: _, parked, message: _ } => Made {
@@ -151,7 +156,7 @@ impl Slot {
                 seen,
                 skills: Arc::clone(&self.fanout.skills),
                 delegate: Arc::new(caller),
-                fork_point: Arc::new(ForkPoint::new(history.prefix().clone())),
+                fork_point: Arc::new(ForkPoint::new(history.prefix().clone(), &Seen::default())),
             },
             history,
             forked_from: match &self.job {
@@ -245,20 +250,23 @@ impl Slot {
     /// block.
     async fn prompt(&self) -> Arc<str> {
         let (workspace, policy) = (Arc::clone(&self.fanout.workspace), Arc::clone(&self.policy));
-        let (task, is_fork) = match &self.job {
-            Job::Typed { task, .. } => (Arc::clone(&task.prompt), false),
-            Job::Fork { task, .. } => (Arc::clone(&task.prompt), true),
+        let (task, fork) = match &self.job {
+            Job::Typed { task, .. } => (Arc::clone(&task.prompt), None),
+            Job::Fork { task, from } => (Arc::clone(&task.prompt), Some(from)),
             // As a unit that has not ended would get it.
             Job::Continue { message, .. } => return news::framed_message(message).into(),
         };
         let attaching = tokio::task::spawn_blocking(move || {
-            crate::prompt::attach(&task, |path| attached(&workspace, &policy, path))
+            prompt::attach(&task, |path| attached(&workspace, &policy, path))
         });
         let task = attaching.await.expect("a prompt is put together without panics");
-        if is_fork {
-            return crate::prompt::directive(&task).into();
+        let environment = &self.fanout.surroundings.environment;
+        match fork {
+            // The facts of the moment are in what it goes on from.
+            Some(fork) if !fork.point.base().entries.is_empty() => prompt::directive(&task).into(),
+            Some(_) => prompt::with_facts(environment, &prompt::directive(&task)).into(),
+            None => prompt::with_facts(environment, &task).into(),
         }
-        crate::prompt::with_facts(&self.fanout.surroundings.environment, &task).into()
     }
 }
 

@@ -265,8 +265,13 @@ pub(super) fn subjects(tool: &str, arguments: &Value) -> Subjects {
                 }
                 Some(_) => vec![None],
             };
-            // Without a name the call is a fork, which no rule speaks about.
-            words(tasks.into_iter().chain(given("subagent_type").map(Value::as_str)).collect())
+            // Without a name the call is a fork.
+            let single = match (given("subagent_type"), given("tasks")) {
+                (Some(name), _) => Some(name.as_str()),
+                (None, Some(_)) => None,
+                (None, None) => Some(Some(tool_name::FORK)),
+            };
+            words(tasks.into_iter().chain(single).collect())
         }
         _ => Subjects::default(),
     }
@@ -339,6 +344,19 @@ mod tests {
         );
         assert!("WebFetch(domain:example.com)".parse::<Rule>().is_err());
         assert!("mcp__server__tool".parse::<Rule>().is_ok());
+    }
+
+    #[test]
+    fn a_rule_about_forks_is_about_calls_without_a_type_too() {
+        for arguments in [
+            json!({"description": "d", "prompt": "p"}),
+            json!({"description": "d", "prompt": "p", "subagent_type": "FORK"}),
+            json!({"tasks": [{"subagent_type": "fork"}]}),
+        ] {
+            check_denies("Agent(fork)", ("Agent", arguments), true);
+        }
+        let typed = json!({"description": "d", "prompt": "p", "subagent_type": "explore"});
+        check_denies("Agent(fork)", ("Agent", typed), false);
     }
 
     #[test]

@@ -72,6 +72,8 @@ pub enum Effect {
     Answer(Answer),
     /// Let a waiting unit go on once all that was recorded by now is on disk.
     AnswerSynced(Answer),
+    /// Units were told to stop: from now on their time is limited.
+    StartDeadline,
     /// The invocation is over; nothing follows.
     Finish,
 }
@@ -185,8 +187,10 @@ pub struct Dispatcher {
     /// Parent of every unit's token.
     everything: CancellationToken,
     cancel: Option<CancelReason>,
-    /// Units that ended only because their parents did.
+    /// Units that ended only because the run did.
     unfinished: Vec<UnitId>,
+    /// The end of main, as long as units beside it have not ended.
+    leaving: Option<Leaving>,
     finished: bool,
 }
 
@@ -219,6 +223,7 @@ impl Dispatcher {
             everything,
             cancel: None,
             unfinished: Vec::new(),
+            leaving: None,
             finished: false,
         }
     }
@@ -305,6 +310,11 @@ impl Dispatcher {
                 out.effects.push(Effect::Answer(Answer::Reserved(reply, first)));
             }
             UnitEvent::MayStart { reply } => self.may_start(out, unit, reply),
+            UnitEvent::Ended { outcome, output_file, reply }
+                if unit == UnitId::MAIN && self.ledger(unit).open_children > 0 =>
+            {
+                self.let_children_end(out, Leaving { outcome, output_file, reply });
+            }
             UnitEvent::Ended { outcome, output_file, reply } => {
                 let end = self.end(out, unit, outcome, output_file);
                 out.effects.push(Effect::Answer(Answer::End(reply, end)));
@@ -398,7 +408,13 @@ impl Dispatcher {
     /// Ends what did not end by itself, so that the run has its result.
     fn give_up(&mut self, out: &mut Out) {
         self.everything.cancel();
-        self.end(out, UnitId::MAIN, Outcome::Cancelled { ran: true }, None);
+        match self.leaving.take() {
+            Some(Leaving { outcome, output_file, reply }) => {
+                let end = self.end(out, UnitId::MAIN, outcome, output_file);
+                out.effects.push(Effect::Answer(Answer::End(reply, end)));
+            }
+            None => drop(self.end(out, UnitId::MAIN, Outcome::Cancelled { ran: true }, None)),
+        }
     }
 
     fn finish(&mut self, out: &mut Out, main: &UnitEnd) {
@@ -455,6 +471,14 @@ impl Default for Dispatcher {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// The end of main that waits for the units beside it.
+#[derive(Debug)]
+struct Leaving {
+    outcome: Outcome,
+    output_file: Option<Arc<str>>,
+    reply: oneshot::Sender<Arc<UnitEnd>>,
 }
 
 /// Collects the effects of one input.

@@ -40,8 +40,7 @@ const TASK_PARAMETERS: [&str; 8] = [
 /// with other bytes.
 const PARENTS_PARAMETERS: [&str; 3] = ["model", "effort", "tools"];
 
-/// What a fork is called where other agents have their definition's name.
-pub const FORK: &str = "fork";
+pub use crate::tool_name::FORK;
 
 /// A parsed Agent call. A value of this type is always runnable.
 #[derive(Debug, Clone, PartialEq)]

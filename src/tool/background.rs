@@ -11,9 +11,9 @@ pub use steer::{SendMessage, TaskStop};
 
 use serde_json::Value;
 
-use super::bound::short_name;
+use super::bound::{fits, short_name};
 use super::{OUTPUT_CAP, ToolContext, ToolError, arguments};
-use crate::event::UnitId;
+use crate::event::{Outcome, UnitEnd, UnitId};
 use crate::line::{Glance, Tend};
 use crate::message::counted;
 use crate::prompt::{cut, ending};
@@ -89,25 +89,40 @@ fn headline(glance: &Glance) -> String {
     let Glance { unit, description, agent, state, turns, tool_uses, .. } = glance;
     let description = short_name(description.lines().next().unwrap_or_default());
     let (turns, calls) = (counted(*turns, "turn"), counted(*tool_uses, "call"));
-    format!("{unit} ({agent}) \"{description}\": {}, {turns}, {calls}", state.as_str())
+    let late = match glance.unread {
+        0 => String::new(),
+        _ if !state.has_ended() => String::new(),
+        late => format!(", {late} of your messages came too late for it"),
+    };
+    format!("{unit} ({agent}) \"{description}\": {}, {turns}, {calls}{late}", state.as_str())
 }
 
 /// Returns a unit's text in about `room` characters: what it has to say at its
-/// end, or what it has written so far.
-fn text_of(glance: &Glance, room: usize) -> String {
+/// end, or what it has written so far. What does not fit and is in no file yet
+/// goes into one.
+fn text_of(glance: &Glance, context: &ToolContext, room: usize) -> String {
+    let written = match glance.end.as_deref() {
+        Some(UnitEnd { outcome: Outcome::Done { text: _ }, .. }) => None,
+        Some(end) => Some(end.text.trim()).filter(|text| !fits(text, room / 2)),
+        None => Some(glance.text.trim()).filter(|text| !fits(text, room)),
+    };
+    let spill = &context.workspace.spill;
+    // Without the file the text is merely cut; that is said where it is cut.
+    let kept = written.and_then(|text| spill.keep(&format!("{}-so-far", glance.unit), text).ok());
+    let file = kept.map(|path| path.to_string_lossy().into_owned());
     match glance.end.as_deref() {
-        Some(end) => ending(end, room, None),
+        Some(end) => ending(end, room, file.as_deref()),
         None if glance.text.trim().is_empty() => "(no text yet)".to_owned(),
-        None => cut(glance.text.trim_end(), room, None),
+        None => cut(glance.text.trim(), room, file.as_deref()),
     }
 }
 
 /// Puts units together, each with its share of an output.
-fn report(glances: &[Glance]) -> String {
+fn report(glances: &[Glance], context: &ToolContext) -> String {
     let share = (OUTPUT_CAP / glances.len().max(1)).saturating_sub(FRAME);
     let parts: Vec<String> = glances
         .iter()
-        .map(|glance| format!("{}\n\n{}", headline(glance), text_of(glance, share)))
+        .map(|glance| format!("{}\n\n{}", headline(glance), text_of(glance, context, share)))
         .collect();
     parts.join("\n\n---\n\n")
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::files::Seen;
 use crate::message::{Prefix, fork_base, last_sent};
 
 /// The conversation of a unit at the moment in which it starts forks. All forks
@@ -13,6 +14,9 @@ use crate::message::{Prefix, fork_base, last_sent};
 #[derive(Debug)]
 pub struct ForkPoint {
     conversation: Prefix,
+    /// What its unit had seen of files by then; what the calls of the same
+    /// answer see is not in the conversation.
+    seen: Seen,
     base: OnceLock<Prefix>,
     priming: watch::Sender<Priming>,
 }
@@ -32,9 +36,15 @@ enum Priming {
 impl ForkPoint {
     /// The point at which `conversation` stands now.
     #[must_use]
-    pub fn new(conversation: Prefix) -> Self {
+    pub fn new(conversation: Prefix, seen: &Seen) -> Self {
         let (priming, _) = watch::channel(Priming::Cold);
-        Self { conversation, base: OnceLock::new(), priming }
+        Self { conversation, seen: seen.for_fork(), base: OnceLock::new(), priming }
+    }
+
+    /// Returns what a fork has seen of files when it begins.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        self.seen.for_fork()
     }
 
     /// Returns what every fork begins with.
@@ -124,7 +134,8 @@ mod tests {
     const MOST: Duration = Duration::from_secs(2);
 
     fn point() -> ForkPoint {
-        ForkPoint::new(Prefix::new(Arc::new(Head::new(String::new(), Vec::new()))))
+        let prefix = Prefix::new(Arc::new(Head::new(String::new(), Vec::new())));
+        ForkPoint::new(prefix, &Seen::default())
     }
 
     #[tokio::test(start_paused = true)]

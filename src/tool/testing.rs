@@ -148,9 +148,9 @@ fn context(
         seen: Seen::default(),
         skills: Arc::new(Skills::default()),
         delegate: Arc::new(NoDelegate),
-        fork_point: Arc::new(ForkPoint::new(Prefix::new(Arc::new(Head::new(
-            String::new(),
-            Vec::new(),
-        ))))),
+        fork_point: Arc::new(ForkPoint::new(
+            Prefix::new(Arc::new(Head::new(String::new(), Vec::new()))),
+            &Seen::default(),
+        )),
     }
 }

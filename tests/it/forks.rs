@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tine::agent::Opening;
 use tine::event::{EventKind, FailureKind, Origin, Outcome, UnitHead, UnitId, UnitState};
+use tine::guard::Mode;
 use tine::model::check;
 use tine::run::Signal;
 use tine::tool::Task;
@@ -129,7 +130,10 @@ fn a_typed_fork_of_an_empty_conversation_works_and_main_is_told_of_its_end() {
     assert_eq!(fork_body["messages"].as_array().unwrap().len(), 2);
     assert_eq!(fork_body["messages"][0], main_body["messages"][0]);
     assert_eq!(fork_body["tools"].to_string(), main_body["tools"].to_string());
+    let first = fork_body["messages"][1]["content"].as_str().unwrap();
+    assert!(first.starts_with("<environment>\nWorking directory: "), "{first}");
     let main = Talk::of(main);
+    assert_eq!(main.task(), "/fork mend alpha");
     assert!(main.last_prompt().contains("I did mend alpha."), "{}", main.last_prompt());
     let records = finished.records();
     let [started] = &records.system("task_started")[..] else { panic!("one unit") };
@@ -600,8 +604,71 @@ async fn a_typed_fork_that_fails_is_told_to_main() {
         "look": [{"fault": {"error": {"status": 400, "message": "out of cheese"}}}],
     });
     let setup = Setup::new(json!({ "units": units }));
-    let opening = Opening::Fork(Task::background_fork("look", "look"));
+    let task = Task::background_fork("look", "look");
+    let opening = Opening::Fork { task, request: "/fork look".into() };
     let story = setup.opens(opening).run().await;
     check_invariants(&story);
     assert_eq!(answer(&story), "it failed");
+}
+
+// On real time: files are written on threads that paused time does not wait for.
+#[tokio::test]
+async fn a_fork_has_seen_no_file_that_its_conversation_does_not_hold() {
+    let bash = |command: &str| tool("Bash", json!({ "command": command }));
+    let units = json!({
+        "main": [
+            {"calls": [bash("echo precious > a.txt")]},
+            {"calls": [tool("Read", json!({"file_path": "a.txt"})), bash("true"), agent(fork("look"))]},
+            {"text": "ok", "repeat": true},
+        ],
+        "look": [
+            {"calls": [tool("Write", json!({"file_path": "a.txt", "content": "lost"}))]},
+            {"text": "tried"},
+        ],
+    });
+    let setup = Setup::new(json!({ "units": units }));
+    let story = setup.mode(Mode::BypassPermissions).run().await;
+    check_invariants(&story);
+    let refused = story.outputs(UnitId(1))[0];
+    assert!(refused.contains("you have not read"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_not_taken_back_by_having_nothing_to_add() {
+    let story = play(json!({
+        "main": [{"calls": [agent(fork("look"))]}, {"text": "the answer"}, {"text": " "}],
+        "look": [{"text": "x", "delay_ms": 100}],
+    }))
+    .await;
+    assert_eq!(answer(&story), "the answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_without_ids_waits_for_all_however_many_there_are() {
+    let forks: Vec<Value> = (0..30).map(|index| agent(fork(&format!("f{index}")))).collect();
+    let story = play(json!({
+        "main": [{"calls": forks}, {"calls": [tool("TaskWait", json!({}))]}, {"text": "ok", "repeat": true}],
+        "*": [{"text": "x", "delay_ms": 100}],
+    }))
+    .await;
+    let waited = story.outputs(UnitId::MAIN)[30];
+    assert!(waited.contains("Ended as well; TaskOutput reads them:\nagent-21 (fork)"), "{waited}");
+    assert!(!waited.contains("Still out"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_calls_of_one_turn_wait_without_losing_the_units_place() {
+    let waits: Vec<Value> = (0..8)
+        .map(|index| tool("TaskWait", json!({"timeout_s": f64::from(index % 3) / 10.0})))
+        .collect();
+    let units = json!({
+        "main": [{"calls": [agent(json!({"tasks": [
+            {"description": "parent", "prompt": "p", "subagent_type": "general-purpose"}]}))]},
+            {"text": "ok"}],
+        "parent": [{"calls": [agent(fork("a"))]}, {"calls": waits}, {"text": "done", "repeat": true}],
+        "a": [{"text": "A", "delay_ms": 1_000}],
+    });
+    let story = Setup::new(json!({ "units": units })).cap(1).run().await;
+    check_invariants(&story);
+    assert_eq!(story.states(), [UnitState::Completed; 2]);
 }

@@ -27,7 +27,7 @@ impl Dispatcher {
             }
             Tend::Await { units, until, reply } => {
                 let awaited = Awaited { out: BTreeSet::new(), until, reply };
-                self.wait_for(out, unit, &units, awaited);
+                self.wait_for(out, unit, &units.into_iter().collect(), awaited);
             }
             Tend::Taken { units, reply } => {
                 self.take_in(out, unit, units);
@@ -71,7 +71,13 @@ impl Dispatcher {
         self.wake(out, parent);
     }
 
-    fn wait_for(&mut self, out: &mut Out, unit: UnitId, units: &[UnitId], awaited: Awaited) {
+    fn wait_for(
+        &mut self,
+        out: &mut Out,
+        unit: UnitId,
+        units: &BTreeSet<UnitId>,
+        awaited: Awaited,
+    ) {
         let is_out = |&of: &UnitId| self.own(unit, of).is_some_and(|own| !own.has_ended());
         let still_out: BTreeSet<UnitId> = units.iter().copied().filter(is_out).collect();
         let is_met = match awaited.until {

@@ -42,7 +42,7 @@ impl Bench {
                 Effect::Record(event) => self.events.push(event),
                 Effect::Answer(answer) | Effect::AnswerSynced(answer) => answer.give(),
                 Effect::Finish => self.finished = true,
-                Effect::Glimpse(_) | Effect::Sync => {}
+                Effect::Glimpse(_) | Effect::Sync | Effect::StartDeadline => {}
             }
         }
     }
@@ -386,6 +386,8 @@ fn a_parent_that_ends_takes_its_children_with_it() {
     bench.may_start(seats[0].unit).unwrap();
     let nested = bench.declare(seats[0].unit, &["c"]);
     bench.end(UnitId::MAIN, Outcome::failed(FailureKind::Panic, "x"));
+    assert!(seats.iter().all(|seat| seat.cancel.is_cancelled()) && !bench.finished);
+    bench.give(Input::Overdue);
     assert_eq!(
         bench.ends(),
         [
@@ -394,7 +396,6 @@ fn a_parent_that_ends_takes_its_children_with_it() {
             (seats[1].unit, UnitState::Skipped),
         ]
     );
-    assert!(seats.iter().all(|seat| seat.cancel.is_cancelled()));
     assert!(bench.finished);
 }
 
@@ -567,6 +568,9 @@ fn a_run_names_the_background_units_that_it_left_behind() {
     let mut bench = Bench::new();
     let fork = bench.fork(UnitId::MAIN, &["a"])[0].unit;
     bench.end(UnitId::MAIN, Outcome::failed(FailureKind::Unfinished, "late"));
+    // It has the time to end its commands.
+    assert!(!bench.finished);
+    bench.end(fork, Outcome::Cancelled { ran: true });
     let last = bench.events.last().unwrap();
     let EventKind::InvocationEnded(end) = &last.kind else { panic!("{last:?}") };
     assert_eq!(end.unfinished, [fork]);
@@ -663,4 +667,31 @@ fn news_that_nobody_reads_are_not_delivered() {
     drop(answer);
     bench.say(UnitId::MAIN, Tend::News { wait: Wait::No, reply }.into());
     assert_eq!(bench.told(fork), 0);
+}
+
+#[test]
+fn what_a_failed_unit_left_behind_is_told_with_its_failure_and_is_not_the_runs() {
+    let mut bench = Bench::new();
+    let slot = bench.declare(UnitId::MAIN, &["slot"])[0].unit;
+    bench.may_start(slot).unwrap();
+    bench.fork(slot, &["fork"]);
+    let end = bench.end(slot, Outcome::failed(FailureKind::MaxTurns, "5 turns")).unwrap();
+    let message = "5 turns; 1 agent that it had started stopped with it";
+    assert_eq!(end.outcome, Outcome::failed(FailureKind::MaxTurns, message));
+    bench.end(UnitId::MAIN, done("x"));
+    let last = bench.events.last().unwrap();
+    let EventKind::InvocationEnded(end) = &last.kind else { panic!("{last:?}") };
+    assert_eq!(end.unfinished, []);
+}
+
+#[test]
+fn a_unit_named_twice_is_waited_for_once() {
+    let mut bench = Bench::new();
+    let fork = bench.fork(UnitId::MAIN, &["a"])[0].unit;
+    let (reply, mut answer) = oneshot::channel();
+    let event = Tend::Await { units: vec![fork, fork], until: Until::Any, reply };
+    bench.say(UnitId::MAIN, event.into());
+    assert!(answer.try_recv().is_err());
+    bench.end(fork, done("x"));
+    assert!(answer.try_recv().is_ok());
 }

@@ -6,11 +6,11 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::super::ledger::{Ledger, Standing};
-use super::{Answer, Dispatcher, Effect, Out};
+use super::{Answer, Dispatcher, Effect, Leaving, Out};
 use crate::branch::{Branch, Token};
-use crate::event::{EventKind, FailureKind, Outcome, UnitEnd, UnitHead, UnitId};
+use crate::event::{EventKind, Failure, FailureKind, Outcome, UnitEnd, UnitHead, UnitId};
 use crate::line::{Child, Seat, Strand};
-use crate::message::{CallId, Output};
+use crate::message::{CallId, Output, counted};
 
 impl Dispatcher {
     /// Gives each child a name, a token and a place in the log, all in
@@ -107,9 +107,10 @@ impl Dispatcher {
         outcome: Outcome,
         output_file: Option<Arc<str>>,
     ) -> Arc<UnitEnd> {
-        if self.ledger(unit).open_children > 0 {
-            self.end_orphans(out, unit);
-        }
+        let outcome = match self.ledger(unit).open_children {
+            0 => outcome,
+            _ => self.end_orphans(out, unit, outcome),
+        };
         self.close_calls(out, unit);
         let now = out.now;
         let ledger = self.ledger(unit);
@@ -127,26 +128,71 @@ impl Dispatcher {
         if let Some(parent) = parent {
             self.ledger(parent).open_children -= 1;
             self.background_ended(out, parent, unit, &end);
+            self.leave(out);
         }
         end
     }
 
     /// A unit that ends while its children do not (it panicked, or was given
     /// up) takes them with it.
-    fn end_orphans(&mut self, out: &mut Out, parent: UnitId) {
-        let orphans: Vec<UnitId> = self
-            .units
-            .iter()
-            .filter(|(_, ledger)| ledger.parent == Some(parent) && !ledger.has_ended())
-            .map(|(&unit, _)| unit)
-            .collect();
-        for orphan in orphans {
-            self.unfinished.push(orphan);
+    ///
+    /// What the run itself leaves behind is unfinished; what another unit does
+    /// is told where that unit's failure is.
+    fn end_orphans(&mut self, out: &mut Out, parent: UnitId, outcome: Outcome) -> Outcome {
+        let orphans: Vec<UnitId> = self.open_children_of(parent).collect();
+        for &orphan in &orphans {
             let ledger = self.ledger(orphan);
             let ran = ledger.standing == Standing::Running;
             ledger.cancel.cancel();
             self.end(out, orphan, Outcome::Cancelled { ran }, None);
         }
+        if parent == UnitId::MAIN || self.cancel.is_some() {
+            self.left_behind(orphans);
+            return outcome;
+        }
+        match outcome {
+            Outcome::Failed(Failure { kind, message }) => {
+                let count = u32::try_from(orphans.len()).unwrap_or(u32::MAX);
+                let agents = counted(count, "agent");
+                let message = format!("{message}; {agents} that it had started stopped with it");
+                Outcome::failed(kind, message)
+            }
+            Outcome::Done { .. } | Outcome::Cancelled { .. } | Outcome::Interrupted => outcome,
+        }
+    }
+
+    /// Main has ended and units beside it have not: they are told to stop, and
+    /// have the time to end their commands before the run is over.
+    pub(super) fn let_children_end(&mut self, out: &mut Out, leaving: Leaving) {
+        let behind = self.open_children_of(UnitId::MAIN).collect();
+        self.left_behind(behind);
+        self.leaving = Some(leaving);
+        self.everything.cancel();
+        out.effects.push(Effect::StartDeadline);
+    }
+
+    /// Ends main if that is all that is left to do.
+    fn leave(&mut self, out: &mut Out) {
+        if self.ledger(UnitId::MAIN).open_children > 0 {
+            return;
+        }
+        if let Some(Leaving { outcome, output_file, reply }) = self.leaving.take() {
+            let end = self.end(out, UnitId::MAIN, outcome, output_file);
+            out.effects.push(Effect::Answer(Answer::End(reply, end)));
+        }
+    }
+
+    fn left_behind(&mut self, units: Vec<UnitId>) {
+        for unit in units {
+            if !self.unfinished.contains(&unit) {
+                self.unfinished.push(unit);
+            }
+        }
+    }
+
+    fn open_children_of(&self, parent: UnitId) -> impl Iterator<Item = UnitId> + use<'_> {
+        let is_open = move |ledger: &Ledger| ledger.parent == Some(parent) && !ledger.has_ended();
+        self.units.iter().filter(move |(_, ledger)| is_open(ledger)).map(|(&unit, _)| unit)
     }
 
     /// Every call of a reply has exactly one output in the log.

@@ -28,10 +28,14 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 #[derive(Debug, Clone, Copy)]
 pub struct TaskList;
 
+const LIST_PARAMETERS: &str = r#"{"type":"object","properties":{
+    "after":{"type":"string","description":"An agent's id: list those that were started after it, the first 100; the latest 100 if left out"}
+    }}"#;
+
 impl Tool for TaskList {
     fn schema(&self) -> ToolSchema {
         let description = include_str!("../../../prompts/tools/task_list.md");
-        arguments::schema("TaskList", description, r#"{"type":"object","properties":{}}"#)
+        arguments::schema("TaskList", description, LIST_PARAMETERS)
     }
 
     fn effect(&self) -> Effect {
@@ -46,19 +50,26 @@ impl Tool for TaskList {
         &'a self,
         context: &'a ToolContext,
         _call: &'a CallId,
-        _arguments: Value,
+        arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let all = glances(context, None).await;
             if all.is_empty() {
                 return Ok(Output::ok("You have started no agents in the background."));
             }
-            let first = all.len().saturating_sub(LISTED);
-            let mut lines: Vec<String> = all[first..].iter().map(headline).collect();
-            if first > 0 {
-                lines.insert(0, format!("({first} earlier ones are left out)"));
+            let after = &arguments["after"];
+            let first = match after.is_null() {
+                true => all.len().saturating_sub(LISTED),
+                false => {
+                    let after = unit("after", after)?;
+                    all.iter().position(|glance| glance.unit > after).unwrap_or(all.len())
+                }
+            };
+            let mut text = listed(&all[first..]);
+            if first > 0 && after.is_null() {
+                text = format!("({first} earlier ones: list them with `after`)\n{text}");
             }
-            Ok(Output::ok(lines.join("\n")))
+            Ok(Output::ok(text))
         })
     }
 }
@@ -103,7 +114,7 @@ impl Tool for TaskOutput {
             }
             let seen = [glance(context, of).await?];
             taken(context, &seen).await;
-            Ok(Output::ok(report(&seen)))
+            Ok(Output::ok(report(&seen, context)))
         })
     }
 }
@@ -150,15 +161,29 @@ impl Tool for TaskWait {
             seen.retain(|glance| wanted.contains(&glance.unit));
             let (ended, out): (Vec<Glance>, Vec<Glance>) =
                 seen.into_iter().partition(|glance| glance.state.has_ended());
-            taken(context, &ended).await;
-            let mut text = report(&ended);
-            if !out.is_empty() {
-                let lines: Vec<String> = out.iter().map(headline).collect();
-                text = format!("{text}\n\nStill out:\n{}", lines.join("\n"));
+            let (read, more) = ended.split_at(ended.len().min(READ_CAP));
+            taken(context, read).await;
+            let mut text = report(read, context);
+            for (title, glances) in
+                [("Ended as well; TaskOutput reads them", more), ("Still out", out.as_slice())]
+            {
+                if !glances.is_empty() {
+                    text = format!("{text}\n\n{title}:\n{}", listed(glances));
+                }
             }
             Ok(Output::ok(text.trim_start()))
         })
     }
+}
+
+/// Returns a line for each of the first units, and how many more there are.
+fn listed(glances: &[Glance]) -> String {
+    let (listed, more) = glances.split_at(glances.len().min(LISTED));
+    let mut lines: Vec<String> = listed.iter().map(headline).collect();
+    if !more.is_empty() {
+        lines.push(format!("({} more: list them with TaskList and `after`)", more.len()));
+    }
+    lines.join("\n")
 }
 
 /// Returns the units that a call names, or all that have not ended.
@@ -167,8 +192,7 @@ async fn wanted(context: &ToolContext, value: &Value) -> Result<Vec<UnitId>, Too
     let names = match value {
         Value::Null => {
             let is_out = |own: &&Glance| !own.state.has_ended();
-            let out: Vec<UnitId> =
-                own.iter().filter(is_out).take(READ_CAP).map(|own| own.unit).collect();
+            let out: Vec<UnitId> = own.iter().filter(is_out).map(|own| own.unit).collect();
             return match out.is_empty() {
                 true => Err(ToolError::tell("No agent is out.")),
                 false => Ok(out),

@@ -46,6 +46,8 @@ pub(crate) struct Setup {
     pub(crate) model: Option<Arc<dyn Model>>,
     /// What the main unit does.
     pub(crate) main: Main,
+    /// What the units may do.
+    pub(crate) mode: Mode,
     /// How long the run waits for units in the background.
     pub(crate) background_wait: Duration,
     /// How long forks wait for the first of them.
@@ -62,6 +64,7 @@ impl Setup {
             signals: Vec::new(),
             model: None,
             main: Main::Conversation(Opening::Prompt("go".into())),
+            mode: Mode::Default,
             background_wait: Duration::from_secs(600),
             prime: Duration::ZERO,
         }
@@ -91,6 +94,11 @@ impl Setup {
     pub(crate) fn signal(mut self, after: Duration, signal: Signal) -> Self {
         self.signals.push((after, signal));
         self
+    }
+
+    /// Sets what the units may do.
+    pub(crate) fn mode(self, mode: Mode) -> Self {
+        Self { mode, ..self }
     }
 
     /// Sets what main's conversation begins with.
@@ -190,7 +198,7 @@ impl Setup {
                 match effect {
                     Effect::Record(event) => events.push(event),
                     Effect::Answer(answer) | Effect::AnswerSynced(answer) => answer.give(),
-                    Effect::Glimpse(_) | Effect::Sync | Effect::Finish => {}
+                    Effect::Glimpse(_) | Effect::Sync | Effect::StartDeadline | Effect::Finish => {}
                 }
             }
             let named = written_in.and_then(|unit| ancestor_named(&events, unit, victim));
@@ -287,7 +295,7 @@ impl Setup {
             seen: Seen::default(),
             skills: Arc::clone(&fanout.skills),
             delegate: Arc::new(caller),
-            fork_point: Arc::new(ForkPoint::new(history.prefix().clone())),
+            fork_point: Arc::new(ForkPoint::new(history.prefix().clone(), &Seen::default())),
         };
         Unit {
             agent: "main".into(),
@@ -316,7 +324,7 @@ impl Setup {
             .collect();
         let tools = Registry::all(offered);
         let policy = Policy {
-            mode: Mode::Default,
+            mode: self.mode,
             allow: Vec::new(),
             deny: Vec::new(),
             roots: [root.to_owned()].into(),

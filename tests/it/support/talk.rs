@@ -23,7 +23,7 @@ impl Talk {
     /// Returns what a fork was told to do; `None` if the request is no fork's.
     pub(crate) fn directive(&self) -> Option<&str> {
         let texts = self.messages().iter().filter_map(|message| message["content"].as_str());
-        let own = texts.rev().find(|text| text.starts_with("<fork-boilerplate>"))?;
+        let own = texts.rev().find(|text| text.contains("<fork-boilerplate>\nYou are a fork"))?;
         let (_, directive) = own.split_once("Directive:\n\n")?;
         directive.strip_suffix("\n</fork-boilerplate>")
     }

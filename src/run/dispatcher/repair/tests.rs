@@ -71,7 +71,7 @@ impl Session {
             match effect {
                 Effect::Record(event) => self.events.push(event),
                 Effect::Answer(answer) | Effect::AnswerSynced(answer) => answer.give(),
-                Effect::Glimpse(_) | Effect::Sync | Effect::Finish => {}
+                Effect::Glimpse(_) | Effect::Sync | Effect::StartDeadline | Effect::Finish => {}
             }
         }
     }
