@@ -312,6 +312,11 @@ impl Signals {
         self.overdue = self.overdue.or(Some(Instant::now() + CANCEL_GRACE));
     }
 
+    /// Units were told to stop only now: they have the whole time.
+    fn restart_deadline(&mut self) {
+        self.overdue = Some(Instant::now() + CANCEL_GRACE);
+    }
+
     async fn next(&mut self) -> Input {
         let overdue = self.overdue;
         let timer = async {

@@ -106,7 +106,10 @@ fn headline(glance: &Glance) -> String {
         0 => String::new(),
         late => format!(", {late} of your messages came too late for it"),
     };
-    format!("- {unit} ({agent}) \"{}\": {}{late}", name(description), state.as_str())
+    // Named here, too: a later process knows of the unit by its file alone.
+    let file = glance.end.as_ref().and_then(|end| end.output_file.as_deref());
+    let file = file.map(|file| format!(", its answer is in {file}")).unwrap_or_default();
+    format!("- {unit} ({agent}) \"{}\": {}{late}{file}", name(description), state.as_str())
 }
 
 fn cost(end: &UnitEnd) -> String {

@@ -54,7 +54,7 @@ impl Sink {
                 Effect::Sync => must_sync = true,
                 Effect::Answer(answer) => answer.give(),
                 Effect::AnswerSynced(answer) => synced.push(answer),
-                Effect::StartDeadline => signals.start_deadline(),
+                Effect::StartDeadline => signals.restart_deadline(),
                 Effect::Finish => is_over = true,
             }
         }

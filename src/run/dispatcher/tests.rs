@@ -695,3 +695,15 @@ fn a_unit_named_twice_is_waited_for_once() {
     bench.end(fork, done("x"));
     assert!(answer.try_recv().is_ok());
 }
+
+#[test]
+fn what_ends_well_in_the_time_it_is_given_is_not_unfinished() {
+    let mut bench = Bench::new();
+    let seats = bench.fork(UnitId::MAIN, &["a", "b"]);
+    bench.end(UnitId::MAIN, Outcome::failed(FailureKind::Unfinished, "late"));
+    bench.end(seats[0].unit, done("just in time"));
+    bench.end(seats[1].unit, Outcome::Cancelled { ran: true });
+    let last = bench.events.last().unwrap();
+    let EventKind::InvocationEnded(end) = &last.kind else { panic!("{last:?}") };
+    assert_eq!(end.unfinished, [seats[1].unit]);
+}

@@ -117,6 +117,10 @@ impl Dispatcher {
         let ran = ledger.standing != Standing::Queued;
         let end = Arc::new(ledger.end(outcome, output_file, now));
         let parent = ledger.parent;
+        if let Outcome::Done { text: _ } = end.outcome {
+            // It ended by itself after all, in the time it was given.
+            self.unfinished.retain(|left| *left != unit);
+        }
         if unit == UnitId::MAIN {
             self.finish(out, &end);
         } else {
