@@ -44,9 +44,7 @@ pub(super) async fn run(
         queued.into_iter().enumerate().partition(|(_, queued)| queued.job.is_background());
     for (index, queued) in beside {
         ended[index].goes_on(queued.seat.unit);
-        let caller = caller.clone();
-        // It reports its end itself.
-        tokio::spawn(async move { queue(&caller, queued).await });
+        run_beside(caller, queued);
     }
     if !slots.is_empty() {
         let units: Vec<UnitId> = slots.iter().map(|(_, queued)| queued.seat.unit).collect();
@@ -88,9 +86,14 @@ pub(super) async fn start_beside(
     let mut queued = declare(caller, Some(call), vec![job], false).await?;
     let queued = queued.pop().expect("as many units are declared as there are jobs");
     let unit = queued.seat.unit;
+    run_beside(caller, queued);
+    Ok(unit)
+}
+
+/// Runs a declared unit without waiting for it: it reports its end itself.
+fn run_beside(caller: &Caller, queued: Queued) {
     let caller = caller.clone();
     tokio::spawn(async move { queue(&caller, queued).await });
-    Ok(unit)
 }
 
 /// Declares units and draws their tickets, both in order and before any of

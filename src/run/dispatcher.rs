@@ -310,14 +310,13 @@ impl Dispatcher {
                 out.effects.push(Effect::Answer(Answer::Reserved(reply, first)));
             }
             UnitEvent::MayStart { reply } => self.may_start(out, unit, reply),
-            UnitEvent::Ended { outcome, output_file, reply }
-                if unit == UnitId::MAIN && self.ledger(unit).open_children > 0 =>
-            {
-                self.let_children_end(out, Leaving { outcome, output_file, reply });
-            }
             UnitEvent::Ended { outcome, output_file, reply } => {
-                let end = self.end(out, unit, outcome, output_file);
-                out.effects.push(Effect::Answer(Answer::End(reply, end)));
+                let leaving = Leaving { outcome, output_file, reply };
+                if unit == UnitId::MAIN && self.ledger(unit).open_children > 0 {
+                    self.let_children_end(out, leaving);
+                } else {
+                    self.end_and_answer(out, unit, leaving);
+                }
             }
             UnitEvent::Join { children, reply } => {
                 self.join(out, unit, children);
@@ -409,10 +408,7 @@ impl Dispatcher {
     fn give_up(&mut self, out: &mut Out) {
         self.everything.cancel();
         match self.leaving.take() {
-            Some(Leaving { outcome, output_file, reply }) => {
-                let end = self.end(out, UnitId::MAIN, outcome, output_file);
-                out.effects.push(Effect::Answer(Answer::End(reply, end)));
-            }
+            Some(leaving) => self.end_and_answer(out, UnitId::MAIN, leaving),
             None => drop(self.end(out, UnitId::MAIN, Outcome::Cancelled { ran: true }, None)),
         }
     }
@@ -473,7 +469,7 @@ impl Default for Dispatcher {
     }
 }
 
-/// The end of main that waits for the units beside it.
+/// The end of a unit that it has reported itself.
 #[derive(Debug)]
 struct Leaving {
     outcome: Outcome,

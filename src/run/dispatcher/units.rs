@@ -180,10 +180,16 @@ impl Dispatcher {
         if self.ledger(UnitId::MAIN).open_children > 0 {
             return;
         }
-        if let Some(Leaving { outcome, output_file, reply }) = self.leaving.take() {
-            let end = self.end(out, UnitId::MAIN, outcome, output_file);
-            out.effects.push(Effect::Answer(Answer::End(reply, end)));
+        if let Some(leaving) = self.leaving.take() {
+            self.end_and_answer(out, UnitId::MAIN, leaving);
         }
+    }
+
+    /// Ends a unit that waits to hear what it had done by then.
+    pub(super) fn end_and_answer(&mut self, out: &mut Out, unit: UnitId, leaving: Leaving) {
+        let Leaving { outcome, output_file, reply } = leaving;
+        let end = self.end(out, unit, outcome, output_file);
+        out.effects.push(Effect::Answer(Answer::End(reply, end)));
     }
 
     fn left_behind(&mut self, units: Vec<UnitId>) {
