@@ -3,14 +3,18 @@
 //! These are values: the model clients turn them into bytes, the log keeps
 //! them, the history is a list of them.
 
+mod cost;
 mod fork;
+mod image;
 mod prefix;
 
 use std::fmt;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
+pub use cost::{Cost, Price, Usd};
 pub use fork::{fork_base, last_sent};
+pub use image::{IMAGE_CAP, Image, ImageKind};
 pub use prefix::{Entry, Head, Prefix, Rendered, ToolSchema};
 
 /// Names one tool call within a session.
@@ -47,17 +51,19 @@ pub struct Output {
     pub text: String,
     /// Whether the call did not do what was asked.
     pub is_error: bool,
+    /// What the model sees beside the text.
+    pub images: Vec<Image>,
 }
 
 impl Output {
     /// An output of a call that did what was asked.
     pub fn ok(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: false }
+        Self { text: text.into(), ..Self::default() }
     }
 
     /// An output that tells the model what went wrong and what to do.
     pub fn error(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: true }
+        Self { text: text.into(), is_error: true, images: Vec::new() }
     }
 }
 
@@ -70,6 +76,19 @@ pub struct Reply {
     pub thinking: String,
     /// The calls it asks for, in its order.
     pub calls: Vec<Call>,
+    /// What its provider wants back with it.
+    pub sealed: Option<Sealed>,
+}
+
+/// Reasoning in the form in which its provider wants it back, so that the model
+/// can go on from it. Nobody else can read it, and nobody may change it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sealed {
+    /// Who can open it: the API, the address and the model. Any other leaves
+    /// it out.
+    pub by: Arc<str>,
+    /// JSON, in a form of that API's client.
+    pub json: Arc<str>,
 }
 
 /// One message of a conversation.

@@ -10,6 +10,7 @@ pub mod openai;
 pub mod scripted;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use thiserror::Error;
@@ -17,7 +18,7 @@ use thiserror::Error;
 use self::openai::{OpenAi, OpenAiSettings};
 use crate::config::ModelChoice;
 use crate::event::{FailureKind, UnitId};
-use crate::message::{Prefix, Reply, StopReason, Usage};
+use crate::message::{Prefix, Price, Reply, StopReason, Usage, Usd};
 
 /// Something that answers requests.
 pub trait Model: Send + Sync {
@@ -30,10 +31,9 @@ pub trait Model: Send + Sync {
         Vec::new()
     }
 
-    /// Returns the most tokens that a request and its answer have together;
-    /// `u64::MAX` where nothing bounds them.
-    fn context_window(&self) -> u64 {
-        u64::MAX
+    /// Returns what is known of it.
+    fn facts(&self) -> &Facts {
+        &Facts::UNBOUNDED
     }
 
     /// Answers a request piece by piece.
@@ -60,6 +60,35 @@ pub fn open(choice: &ModelChoice) -> Result<Arc<dyn Model>, String> {
             Arc::new(OpenAi::new(settings).map_err(|error| error.to_string())?)
         }
     })
+}
+
+/// What is known of a model beside how to ask it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Most tokens that a request and its answer have together; `u64::MAX`
+    /// where nothing bounds them.
+    pub context_window: u64,
+    /// Most tokens of one answer; `None` leaves it to the provider.
+    pub max_output_tokens: Option<u32>,
+    /// What its tokens cost; `None` if nobody has said.
+    pub price: Option<Price>,
+    /// Whether it takes images.
+    pub takes_images: bool,
+}
+
+impl Facts {
+    /// A model without bounds that costs nothing and sees nothing.
+    pub const UNBOUNDED: Self = Self {
+        context_window: u64::MAX,
+        max_output_tokens: None,
+        price: Some(Price {
+            input: Usd(0),
+            output: Usd(0),
+            cache_read: Usd(0),
+            cache_write: Usd(0),
+        }),
+        takes_images: false,
+    };
 }
 
 /// One request.
@@ -131,12 +160,27 @@ pub struct ModelError {
     pub kind: ModelErrorKind,
     /// What happened, with the provider's own words where it gave any.
     pub message: String,
+    /// The HTTP status, if there was one.
+    pub status: Option<u16>,
+    /// The earliest time at which the provider wants to hear of it again.
+    pub retry_after: Option<Duration>,
+    /// What the provider itself says about trying again.
+    pub should_retry: Option<bool>,
+    /// The tokens that were counted before it went wrong. They are paid for.
+    pub spent: Usage,
 }
 
 impl ModelError {
     /// An error of the given kind.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self {
+            kind,
+            message: message.into(),
+            status: None,
+            retry_after: None,
+            should_retry: None,
+            spent: Usage::default(),
+        }
     }
 }
 
@@ -147,7 +191,11 @@ pub enum ModelErrorKind {
     Authentication,
     /// 400, 404, 413, 422: this request will never work.
     Request,
-    /// 408, 409, 425, 429, 5xx, 529: the same request may work later.
+    /// The request is longer than the model's context window.
+    Overflow,
+    /// 429, 529: the provider has too many requests, ours or others'.
+    RateLimited,
+    /// 408, 409, 425, other 5xx: the same request may work later.
     Overloaded,
     /// The connection could not be made or broke before the answer began.
     Connection,
@@ -163,7 +211,8 @@ impl ModelErrorKind {
     pub fn of_status(status: u16) -> Self {
         match status {
             401 | 403 => Self::Authentication,
-            408 | 409 | 425 | 429 | 500.. => Self::Overloaded,
+            429 | 529 => Self::RateLimited,
+            408 | 409 | 425 | 500.. => Self::Overloaded,
             _ => Self::Request,
         }
     }
@@ -174,7 +223,10 @@ impl ModelErrorKind {
         match self {
             Self::Authentication => FailureKind::Authentication,
             Self::Request => FailureKind::Request,
-            Self::Overloaded | Self::Connection | Self::Cut | Self::Silent => FailureKind::Provider,
+            Self::Overflow => FailureKind::Overflow,
+            Self::RateLimited | Self::Overloaded | Self::Connection | Self::Cut | Self::Silent => {
+                FailureKind::Provider
+            }
         }
     }
 }

@@ -117,7 +117,7 @@ impl Unit {
         };
         let spill = &self.context.workspace.spill;
         let text = bounded_by(cap, output.text, spill, &format!("{tool}-{call}"));
-        Output { text, is_error: output.is_error }
+        Output { text, ..output }
     }
 
     /// Finds the tool and parses the arguments. The error is the output.

@@ -125,7 +125,7 @@ impl Unit {
     ///
     /// The outcome of the unit: it was cancelled meanwhile.
     pub(super) async fn compact_if_due(&mut self) -> Result<(), Outcome> {
-        let (tokens, window) = (self.history.tokens(), self.model.context_window());
+        let (tokens, window) = (self.history.tokens(), self.model.facts().context_window);
         // A fork's first request goes on from its parent's bytes, always.
         let is_forks_first = self.forked_from.is_some() && !self.compacting.has_sent;
         if is_forks_first || !self.compacting.is_due(tokens, window) {

@@ -20,7 +20,7 @@ pub enum Exit {
     BadInput,
     /// The configuration is wrong or missing.
     BadConfig,
-    /// A limit on turns was reached.
+    /// A limit on turns, tokens, money or tool calls was reached.
     Limit,
     /// The provider failed in a way worth retrying later.
     TryLater,
@@ -81,8 +81,13 @@ impl Exit {
         match failure.kind {
             FailureKind::Authentication => Self::Authentication,
             FailureKind::Provider => Self::TryLater,
-            FailureKind::MaxTurns => Self::Limit,
+            FailureKind::MaxTurns
+            | FailureKind::Budget
+            | FailureKind::MaxTokens
+            | FailureKind::MaxToolCalls => Self::Limit,
             FailureKind::Request
+            | FailureKind::Overflow
+            | FailureKind::Loop
             | FailureKind::Timeout
             | FailureKind::Setup
             | FailureKind::Panic

@@ -230,10 +230,21 @@ pub enum FailureKind {
     Authentication,
     /// The provider refused the request for good.
     Request,
+    /// The conversation is longer than the model's context window, also after
+    /// a compaction.
+    Overflow,
     /// The provider or the way to it failed; later it may work.
     Provider,
     /// The unit reached its turn limit.
     MaxTurns,
+    /// The unit and all it started reached a limit on money.
+    Budget,
+    /// The unit and all it started reached a limit on tokens.
+    MaxTokens,
+    /// The unit and all it started reached a limit on tool calls.
+    MaxToolCalls,
+    /// The unit made the same call over and over, always with the same output.
+    Loop,
     /// The unit ran past its time limit.
     Timeout,
     /// The unit could not be set up.
@@ -246,11 +257,16 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 13] = [
         Self::Authentication,
         Self::Request,
+        Self::Overflow,
         Self::Provider,
         Self::MaxTurns,
+        Self::Budget,
+        Self::MaxTokens,
+        Self::MaxToolCalls,
+        Self::Loop,
         Self::Timeout,
         Self::Setup,
         Self::Panic,
@@ -263,8 +279,13 @@ impl FailureKind {
         match self {
             Self::Authentication => "authentication",
             Self::Request => "request",
+            Self::Overflow => "context_overflow",
             Self::Provider => "provider",
             Self::MaxTurns => "max_turns",
+            Self::Budget => "budget",
+            Self::MaxTokens => "max_tokens",
+            Self::MaxToolCalls => "max_tool_calls",
+            Self::Loop => "loop_detected",
             Self::Timeout => "timeout",
             Self::Setup => "setup",
             Self::Panic => "panic",

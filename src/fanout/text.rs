@@ -85,7 +85,7 @@ pub(super) fn of_batch(slots: &[Ended], spill: &Spill) -> Output {
         of_many(slots, spill)
     };
     let is_error = !slots.iter().any(is_well);
-    Output { text, is_error }
+    Output { text, is_error, images: Vec::new() }
 }
 
 /// Writes the text of a single call.
@@ -93,7 +93,7 @@ pub(super) fn of_single(slots: &[Ended]) -> Output {
     let Some(slot) = slots.first() else {
         return Output::error("nothing was run");
     };
-    Output { text: slot.text.clone(), is_error: !is_well(slot) }
+    Output { text: slot.text.clone(), is_error: !is_well(slot), images: Vec::new() }
 }
 
 /// Tells whether nothing has gone wrong with a slot: it has its answer, or it

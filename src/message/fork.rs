@@ -41,7 +41,7 @@ pub fn last_sent(parent: &Prefix) -> Option<Prefix> {
 
 fn without_arguments(reply: &Reply) -> Reply {
     let calls = reply.calls.iter().map(|call| Call { arguments: "{}".to_owned(), ..call.clone() });
-    Reply { calls: calls.collect(), text: reply.text.clone(), thinking: reply.thinking.clone() }
+    Reply { calls: calls.collect(), ..reply.clone() }
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
             arguments: (*arguments).to_owned(),
         });
         let (text, thinking) = (text.to_owned(), "hm".to_owned());
-        Message::Model(Arc::new(Reply { text, thinking, calls: calls.collect() }))
+        Message::Model(Arc::new(Reply { text, thinking, calls: calls.collect(), sealed: None }))
     }
 
     fn output(call: &str, text: &str) -> Message {

@@ -25,12 +25,18 @@ pub struct ToolSchema {
 
 /// Bytes a model client rendered once and sends ever after.
 #[derive(Debug, Default)]
-pub struct Rendered(OnceLock<Box<RawValue>>);
+pub struct Rendered(OnceLock<Box<[Box<RawValue>]>>);
 
 impl Rendered {
     /// Returns the bytes, rendering them on the first call only.
     pub fn get_or_render(&self, render: impl FnOnce() -> Box<RawValue>) -> &RawValue {
-        self.0.get_or_init(render)
+        &self.parts_or_render(|| vec![render()])[0]
+    }
+
+    /// Returns the bytes of what is sent in several parts, rendering them on
+    /// the first call only.
+    pub fn parts_or_render(&self, render: impl FnOnce() -> Vec<Box<RawValue>>) -> &[Box<RawValue>] {
+        self.0.get_or_init(|| render().into_boxed_slice())
     }
 }
 
@@ -89,6 +95,16 @@ impl Prefix {
     #[must_use]
     pub fn new(head: Arc<Head>) -> Self {
         Self { head, entries: Vec::new() }
+    }
+
+    /// Returns the same conversation as bytes that were never rendered: for
+    /// another client, whose bytes are others.
+    #[must_use]
+    pub fn unrendered(&self) -> Self {
+        let Head { system, tools, rendered_tools: _, rendered_system: _ } = &*self.head;
+        let head = Arc::new(Head::new(system.clone(), tools.clone()));
+        let entry = |message: &Message| Arc::new(Entry::from(message.clone()));
+        Self { head, entries: self.messages().map(entry).collect() }
     }
 
     /// Appends a message.

@@ -32,7 +32,7 @@ use self::decode::WireChunk;
 use self::encode::Body;
 use self::events::{EVENT_CAP, Ended, Ending};
 use self::transport::{Address, NotAStream};
-use super::{Answer, Chunk, Model, ModelError, ModelErrorKind, Request};
+use super::{Answer, Chunk, Facts, Model, ModelError, ModelErrorKind, Request};
 use crate::config::ServerModel;
 use crate::message::Prefix;
 
@@ -170,7 +170,7 @@ pub enum SettingsError {
 /// A model behind the Chat Completions protocol.
 pub struct OpenAi {
     name: Arc<str>,
-    context_window: u64,
+    facts: Facts,
     endpoint: Arc<Endpoint>,
 }
 
@@ -219,10 +219,15 @@ impl OpenAi {
             extra: settings.extra_body,
         };
         let (first_byte, idle) = (settings.first_byte, settings.idle);
-        let context_window = settings.context_window;
+        let facts = Facts {
+            context_window: settings.context_window,
+            max_output_tokens: settings.max_output_tokens,
+            price: None,
+            takes_images: false,
+        };
         let connections = OnceLock::new();
         let endpoint = Endpoint { address, options, first_byte, idle, connections };
-        Ok(Self { name: settings.name, context_window, endpoint: Arc::new(endpoint) })
+        Ok(Self { name: settings.name, facts, endpoint: Arc::new(endpoint) })
     }
 
     /// Returns the bytes that a request with this prefix sends.
@@ -241,8 +246,8 @@ impl Model for OpenAi {
         self.body(prefix)
     }
 
-    fn context_window(&self) -> u64 {
-        self.context_window
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>> {

@@ -33,7 +33,9 @@ use futures_util::stream::{self, BoxStream};
 use self::memory::Memory;
 use self::script::{Fault, Script, ScriptReply};
 use super::openai::{Options, body};
-use super::{Answer, Asker, Chunk, Model, ModelError, ModelErrorKind, Purpose, Request, check};
+use super::{
+    Answer, Asker, Chunk, Facts, Model, ModelError, ModelErrorKind, Purpose, Request, check,
+};
 use crate::event::UnitId;
 use crate::message::{Call, CallId, Message, Prefix, Reply, StopReason, Usage};
 
@@ -47,6 +49,7 @@ const SUMMARY_SUFFIX: &str = ":compact";
 pub struct Scripted {
     name: Arc<str>,
     script: Script,
+    facts: Facts,
     options: Options,
     /// Requests of many units come at once.
     memory: Mutex<Memory>,
@@ -72,9 +75,12 @@ impl Scripted {
     ///
     /// Something in it is not allowed.
     pub fn parse(name: impl Into<Arc<str>>, file: &str, text: &str) -> Result<Self, ScriptError> {
+        let script = Script::parse(file, text)?;
+        let context_window = script.context_window.map_or(u64::MAX, NonZeroU64::get);
         Ok(Self {
             name: name.into(),
-            script: Script::parse(file, text)?,
+            script,
+            facts: Facts { context_window, ..Facts::UNBOUNDED },
             options: Options::new("scripted"),
             memory: Mutex::default(),
         })
@@ -142,8 +148,8 @@ impl Model for Scripted {
         body(&self.options, prefix)
     }
 
-    fn context_window(&self) -> u64 {
-        self.script.context_window.map_or(u64::MAX, NonZeroU64::get)
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>> {
@@ -217,7 +223,7 @@ fn answer(reply: &ScriptReply, asker: &Asker) -> Answer {
     let usual = if calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
     let (text, thinking) = (reply.text.clone(), reply.thinking.clone());
     Answer {
-        reply: Reply { text, thinking, calls },
+        reply: Reply { text, thinking, calls, sealed: None },
         usage: Usage {
             input: reply.usage.input,
             output: reply.usage.output,
@@ -410,7 +416,7 @@ mod tests {
 
     #[test]
     fn a_window_is_as_large_as_the_script_says_or_without_end() {
-        let window = |script: &str| model(script).context_window();
+        let window = |script: &str| model(script).facts().context_window;
         assert_eq!(window(r#"{"units": {}, "context_window": 4000}"#), 4_000);
         assert_eq!(window(r#"{"units": {}}"#), u64::MAX);
     }
@@ -445,6 +451,7 @@ mod tests {
                     call("call_0_1_0", "Read", r#"{"path":"a"}"#),
                     call("x", "Bash", "{oops"),
                 ],
+                sealed: None,
             },
             usage: Usage { input: 7, output: 2, cache_read: 5, cache_creation: 0 },
             stop: StopReason::ToolUse,
@@ -472,7 +479,7 @@ mod tests {
         let after_text = |kind, message: &str| {
             [Ok(Chunk::Text("a".into())), Err(ModelError::new(kind, message))]
         };
-        assert_eq!(asked("error").await, after_text(ModelErrorKind::Overloaded, "HTTP 429: slow"));
+        assert_eq!(asked("error").await, after_text(ModelErrorKind::RateLimited, "HTTP 429: slow"));
         assert_eq!(
             asked("cut").await,
             after_text(ModelErrorKind::Cut, "the answer broke off before its end")

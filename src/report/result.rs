@@ -84,6 +84,8 @@ pub enum Subtype {
     ErrorDuringExecution,
     /// Main reached its turn limit.
     ErrorMaxTurns,
+    /// It reached its limit on money.
+    ErrorMaxBudgetUsd,
 }
 
 impl Subtype {
@@ -94,6 +96,7 @@ impl Subtype {
             Self::Success => "success",
             Self::ErrorDuringExecution => "error_during_execution",
             Self::ErrorMaxTurns => "error_max_turns",
+            Self::ErrorMaxBudgetUsd => "error_max_budget_usd",
         }
     }
 }
@@ -105,8 +108,13 @@ impl From<&Outcome> for Subtype {
             Outcome::Cancelled { ran: _ } | Outcome::Interrupted => Self::ErrorDuringExecution,
             Outcome::Failed(failure) => match failure.kind {
                 FailureKind::MaxTurns => Self::ErrorMaxTurns,
+                FailureKind::Budget => Self::ErrorMaxBudgetUsd,
                 FailureKind::Authentication
                 | FailureKind::Request
+                | FailureKind::Overflow
+                | FailureKind::MaxTokens
+                | FailureKind::MaxToolCalls
+                | FailureKind::Loop
                 | FailureKind::Provider
                 | FailureKind::Timeout
                 | FailureKind::Setup

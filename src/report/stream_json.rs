@@ -597,7 +597,7 @@ mod tests {
         let told = story.events().len();
         let calls = vec![call_of("r", "Read", "{}")];
         let thinking = "secret thinking".to_owned();
-        let reply = Reply { text: "secret text".to_owned(), thinking, calls };
+        let reply = Reply { text: "secret text".to_owned(), thinking, calls, ..Reply::default() };
         story.replied(1, reply, Usage::default()).output(1, "r", "Read", "content");
         let run = |options| {
             let (mut reporter, paper) = reporter(options);
@@ -623,7 +623,12 @@ mod tests {
         story.invocation("go").turn(0, 1);
         let told = story.events().len();
         let calls = vec![call_of("r", "Read", r#"{"path":"a"}"#)];
-        let reply = Reply { text: "Hello.".to_owned(), thinking: "hm".to_owned(), calls };
+        let reply = Reply {
+            text: "Hello.".to_owned(),
+            thinking: "hm".to_owned(),
+            calls,
+            ..Reply::default()
+        };
         story.replied(0, reply, usage(10, 5)).over(done("Hello."), "Hello.");
         let (mut reporter, paper) = reporter(PARTIAL);
         story.events()[..told].iter().for_each(|event| reporter.event(event).unwrap());
@@ -742,7 +747,8 @@ mod tests {
     fn the_records_of_one_answer_share_its_id() {
         let mut story = Story::new();
         let calls = vec![call_of("r", "Read", "{}")];
-        let reply = Reply { text: "x".to_owned(), thinking: "y".to_owned(), calls };
+        let reply =
+            Reply { text: "x".to_owned(), thinking: "y".to_owned(), calls, ..Reply::default() };
         story.invocation("go").turn(0, 1).replied(0, reply, Usage::default());
         story.turn(0, 2).reply(0, "z", 1, 1);
         let text = written(&story, PARTIAL);

@@ -10,7 +10,7 @@ use crate::event::{
     Invocation, InvocationEnd, NoticeLevel, Origin, Outcome, PrefixShare, Replied, Seq,
     SessionHead, SessionId, SlotPosition, UnitEnd, UnitHead, UnitId, UnixMillis,
 };
-use crate::message::{Call, CallId, Output, Reply, StopReason, Usage};
+use crate::message::{Call, CallId, Image, ImageKind, Output, Reply, Sealed, StopReason, Usage};
 
 /// An event of the main conversation; its time is a hundred times its number.
 pub(super) fn event(seq: u64, kind: EventKind) -> Event {
@@ -107,7 +107,8 @@ fn turn_of_a_slot() -> Vec<Event> {
     };
     let call =
         Call { id: "call-2".into(), tool: "Read".into(), arguments: "{\"path\":\"a\"".into() };
-    let reply = Reply { text: "reading".into(), thinking: "hm".into(), calls: vec![call] };
+    let sealed = Some(Sealed { by: "responses".into(), json: "[1]".into() });
+    let reply = Reply { text: "reading".into(), thinking: "hm".into(), calls: vec![call], sealed };
     let replied = Replied {
         reply: Arc::new(reply),
         model: "offline".into(),
@@ -115,7 +116,8 @@ fn turn_of_a_slot() -> Vec<Event> {
         stop: StopReason::ToolUse,
         took_ms: 12,
     };
-    let output = Arc::new(Output::error("no such file"));
+    let image = Image { kind: ImageKind::Png, base64: "aGk=".into() };
+    let output = Arc::new(Output { images: vec![image], ..Output::error("no such file") });
     let share = PrefixShare { shared_bytes: 90, total_bytes: 100 };
     let end = UnitEnd {
         outcome: Outcome::failed(FailureKind::MaxTurns, "100 turns"),
@@ -293,10 +295,12 @@ fn any_of_a_turn() -> impl Strategy<Value = EventKind> {
         any::<u64>(),
     )
         .prop_map(|(text, thinking, calls, usage, stop, took_ms)| {
+            let sealed = (!thinking.is_empty())
+                .then(|| Sealed { by: Arc::clone(&text), json: Arc::clone(&thinking) });
             let (text, thinking) = (text.to_string(), thinking.to_string());
             EventKind::Replied(Replied {
                 model: text.as_str().into(),
-                reply: Arc::new(Reply { text, thinking, calls }),
+                reply: Arc::new(Reply { text, thinking, calls, sealed }),
                 usage,
                 stop,
                 took_ms,
@@ -315,17 +319,23 @@ fn any_of_a_turn() -> impl Strategy<Value = EventKind> {
     ]
 }
 
+fn any_images() -> impl Strategy<Value = Vec<Image>> {
+    let image = (prop::sample::select(ImageKind::ALL.to_vec()), any_text())
+        .prop_map(|(kind, base64)| Image { kind, base64 });
+    prop::collection::vec(image, 0..2)
+}
+
 fn any_of_a_call() -> impl Strategy<Value = EventKind> {
     let level = prop::sample::select(vec![NoticeLevel::Info, NoticeLevel::Warning]);
     prop_oneof![
         [any_text(), any_text(), any_text()].prop_map(|[call, tool, subject]| {
             EventKind::ToolStarted { call: (&*call).into(), tool, subject }
         }),
-        ([any_text(), any_text(), any_text()], any::<bool>(), any::<u64>()).prop_map(
-            |([call, tool, text], is_error, took_ms)| EventKind::ToolFinished {
+        ([any_text(), any_text(), any_text()], any::<bool>(), any_images(), any::<u64>()).prop_map(
+            |([call, tool, text], is_error, images, took_ms)| EventKind::ToolFinished {
                 call: (&*call).into(),
                 tool,
-                output: Arc::new(Output { text: text.to_string(), is_error }),
+                output: Arc::new(Output { text: text.to_string(), is_error, images }),
                 took_ms,
             }
         ),

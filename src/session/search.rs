@@ -171,7 +171,12 @@ mod tests {
 
     fn replied(unit: u32, text: &str, thinking: &str) -> Event {
         let call = Call { id: "c".into(), tool: "Read".into(), arguments: "arguments".into() };
-        let reply = Reply { text: text.into(), thinking: thinking.into(), calls: vec![call] };
+        let reply = Reply {
+            text: text.into(),
+            thinking: thinking.into(),
+            calls: vec![call],
+            ..Reply::default()
+        };
         let replied = Replied {
             reply: reply.into(),
             model: "m".into(),

@@ -134,7 +134,7 @@ fn output(ending: &Ending, timeout: Duration, capture: Capture<'_>) -> Option<Ou
             (exit_words(*status, *left_behind), !status.success())
         }
     };
-    Some(Output { text: capture.finish(&last_words), is_error })
+    Some(Output { text: capture.finish(&last_words), is_error, images: Vec::new() })
 }
 
 fn exit_words(status: ExitStatus, left_behind: Option<i32>) -> String {

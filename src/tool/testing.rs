@@ -130,8 +130,8 @@ pub(crate) async fn call(
     arguments: Value,
 ) -> Result<String, String> {
     match tool.run(context, &CallId::from("call_1"), arguments).await {
-        Ok(Output { text, is_error: false }) => Ok(text),
-        Ok(Output { text, is_error: true }) => Err(text),
+        Ok(Output { text, is_error: false, images: _ }) => Ok(text),
+        Ok(Output { text, is_error: true, images: _ }) => Err(text),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -549,7 +549,7 @@ async fn a_server_that_does_not_stream_is_understood() {
 
 #[tokio::test]
 async fn an_error_body_is_read_in_every_form() {
-    use ModelErrorKind::{Authentication, Overloaded, Request};
+    use ModelErrorKind::{Authentication, Overloaded, RateLimited, Request};
     let spoken = |code, body: &str| Reaction::status(code, "application/json", body);
     let rows = [
         (
@@ -560,7 +560,7 @@ async fn an_error_body_is_read_in_every_form() {
         (
             "a number for the code",
             spoken(429, r#"{"error":{"message":"slow down","code":429}}"#),
-            failed(Overloaded, "HTTP 429: slow down"),
+            failed(RateLimited, "HTTP 429: slow down"),
         ),
         ("a text", spoken(400, r#"{"error":"too long"}"#), failed(Request, "HTTP 400: too long")),
         (
@@ -592,12 +592,12 @@ async fn an_error_body_is_read_in_every_form() {
 
 #[tokio::test]
 async fn what_is_no_error_object_is_put_into_short_words() {
-    use ModelErrorKind::{Overloaded, Request};
+    use ModelErrorKind::{Overloaded, RateLimited, Request};
     let rows = [
         (
             "plain words",
             Reaction::status(529, "text/plain", " over\n  loaded "),
-            failed(Overloaded, "HTTP 529: over loaded"),
+            failed(RateLimited, "HTTP 529: over loaded"),
         ),
         (
             "a web page",
@@ -642,11 +642,12 @@ async fn what_is_no_error_object_is_put_into_short_words() {
 
 #[tokio::test]
 async fn every_status_has_its_kind() {
-    use ModelErrorKind::{Authentication, Overloaded, Request};
-    let rows: [(ModelErrorKind, &[u16]); 3] = [
+    use ModelErrorKind::{Authentication, Overloaded, RateLimited, Request};
+    let rows: [(ModelErrorKind, &[u16]); 4] = [
         (Authentication, &[401, 403]),
         (Request, &[400, 402, 404, 405, 413, 422]),
-        (Overloaded, &[408, 409, 425, 429, 500, 502, 503, 504, 529]),
+        (Overloaded, &[408, 409, 425, 500, 502, 503, 504]),
+        (RateLimited, &[429, 529]),
     ];
     for (kind, codes) in rows {
         for &code in codes {
@@ -658,11 +659,11 @@ async fn every_status_has_its_kind() {
 
 #[tokio::test]
 async fn an_error_inside_an_answer_is_an_error() {
-    use ModelErrorKind::{Authentication, Overloaded, Request};
+    use ModelErrorKind::{Authentication, Overloaded, RateLimited, Request};
     let hi = in_choice(r#"{"content":"Hi"}"#);
     let rows = [
         (r#"{"error":{"message":"boom"}}"#, Overloaded, "boom"),
-        (r#"{"error":{"message":"slow","code":429}}"#, Overloaded, "slow"),
+        (r#"{"error":{"message":"slow","code":429}}"#, RateLimited, "slow"),
         (r#"{"error":{"message":"too long","code":"400"},"choices":[]}"#, Request, "too long"),
         (r#"{"error":{"message":"no","type":"invalid_request_error","code":null}}"#, Request, "no"),
         (r#"{"error":{"message":"key","type":"authentication_error"}}"#, Authentication, "key"),

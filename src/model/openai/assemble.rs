@@ -119,7 +119,7 @@ impl Assembly {
         }
         let stop = self.stop();
         let calls = named(self.calls, asker, prefix);
-        let reply = Reply { text: self.text, thinking: self.thinking, calls };
+        let reply = Reply { text: self.text, thinking: self.thinking, calls, sealed: None };
         Ok(Answer { reply, usage: self.usage.unwrap_or_default(), stop })
     }
 

@@ -136,7 +136,7 @@ fn text_of_others_does_not_break_the_document() {
     let text = "see\n```rust\nfn a() {}".to_owned();
     story.invocation("go\u{1b}[2J").replied(
         0,
-        Reply { thinking, text, calls: vec![call_of("c", "Bash", "{}")] },
+        Reply { thinking, text, calls: vec![call_of("c", "Bash", "{}")], ..Reply::default() },
         Usage::default(),
     );
     story.call(0, "c", "Bash", "echo `x`\u{7}").output(

@@ -13,7 +13,7 @@ use crate::event::{
     Compaction, CompactionTrigger, EventKind, NoticeLevel, Origin, Replied, SessionHead, SessionId,
     SlotPosition, UnitHead, UnitId,
 };
-use crate::message::{Call, CallId, Output, Reply, StopReason, Usage};
+use crate::message::{Call, CallId, Image, ImageKind, Output, Reply, Sealed, StopReason, Usage};
 
 /// What is written as `body`; `kind` says which it is.
 #[derive(Serialize)]
@@ -126,7 +126,7 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
                 subject: subject.into(),
             }
         }
-        "tool_finished" => parse::<ToolFinished<'_>>(body)?.into_kind(),
+        "tool_finished" => parse::<ToolFinished<'_>>(body)?.into_kind()?,
         "denied" => {
             let Denied { call, tool, arguments, reason } = parse(body)?;
             EventKind::Denied {
@@ -357,6 +357,8 @@ pub(super) struct RepliedBody<'a> {
     text: Text<'a>,
     thinking: Text<'a>,
     calls: Vec<CallBody<'a>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sealed: Option<SealedBody<'a>>,
     model: Text<'a>,
     usage: UsageBody,
     stop: Text<'a>,
@@ -368,6 +370,29 @@ struct CallBody<'a> {
     id: Text<'a>,
     tool: Text<'a>,
     arguments: Text<'a>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SealedBody<'a> {
+    by: Text<'a>,
+    json: Text<'a>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ImageBody<'a> {
+    media_type: Text<'a>,
+    base64: Text<'a>,
+}
+
+impl<'a> ImageBody<'a> {
+    fn of(image: &'a Image) -> Self {
+        Self { media_type: image.kind.media_type().into(), base64: text(&image.base64) }
+    }
+
+    fn into_image(self) -> Result<Image, String> {
+        let kind = named(&ImageKind::ALL, ImageKind::media_type, &self.media_type)?;
+        Ok(Image { kind, base64: self.base64.into() })
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -389,6 +414,11 @@ impl<'a> RepliedBody<'a> {
             text: (&*replied.reply.text).into(),
             thinking: (&*replied.reply.thinking).into(),
             calls: calls.collect(),
+            sealed: replied
+                .reply
+                .sealed
+                .as_ref()
+                .map(|sealed| SealedBody { by: text(&sealed.by), json: text(&sealed.json) }),
             model: text(&replied.model),
             usage: UsageBody::of(replied.usage),
             stop: replied.stop.as_str().into(),
@@ -408,6 +438,9 @@ impl<'a> RepliedBody<'a> {
             text: self.text.into_owned(),
             thinking: self.thinking.into_owned(),
             calls: calls.collect(),
+            sealed: self
+                .sealed
+                .map(|sealed| Sealed { by: sealed.by.into(), json: sealed.json.into() }),
         };
         Ok(EventKind::Replied(Replied {
             reply: Arc::new(reply),
@@ -444,6 +477,8 @@ pub(super) struct ToolFinished<'a> {
     tool: Text<'a>,
     text: Text<'a>,
     is_error: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    images: Vec<ImageBody<'a>>,
     took_ms: u64,
 }
 
@@ -454,17 +489,24 @@ impl<'a> ToolFinished<'a> {
             tool: text(tool),
             text: (&*output.text).into(),
             is_error: output.is_error,
+            images: output.images.iter().map(ImageBody::of).collect(),
             took_ms,
         }
     }
 
-    fn into_kind(self) -> EventKind {
-        EventKind::ToolFinished {
+    fn into_kind(self) -> Result<EventKind, String> {
+        let images = self.images.into_iter().map(ImageBody::into_image);
+        let output = Output {
+            text: self.text.into_owned(),
+            is_error: self.is_error,
+            images: images.collect::<Result<_, _>>()?,
+        };
+        Ok(EventKind::ToolFinished {
             call: CallId(self.call.into()),
             tool: self.tool.into(),
-            output: Arc::new(Output { text: self.text.into_owned(), is_error: self.is_error }),
+            output: Arc::new(output),
             took_ms: self.took_ms,
-        }
+        })
     }
 }
 

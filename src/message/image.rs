@@ -1,0 +1,86 @@
+//! Images that a model sees.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Most bytes of an image, before it is encoded. Providers take 5 MB of base64,
+/// which is a third longer.
+pub const IMAGE_CAP: usize = 3_750_000;
+
+/// An image. A clone shares its bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Image {
+    /// Its format.
+    pub kind: ImageKind,
+    /// Its bytes in base64, as every API takes them.
+    pub base64: Arc<str>,
+}
+
+/// Shows how long an image is, not what is in it.
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Image({}, {} characters)", self.kind.media_type(), self.base64.len())
+    }
+}
+
+/// The formats that models take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageKind {
+    /// PNG.
+    Png,
+    /// JPEG.
+    Jpeg,
+    /// WebP.
+    Webp,
+    /// GIF.
+    Gif,
+}
+
+impl ImageKind {
+    /// Every format.
+    pub const ALL: [Self; 4] = [Self::Png, Self::Jpeg, Self::Webp, Self::Gif];
+
+    /// Returns the name that requests, records and the log use.
+    #[must_use]
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+            Self::Webp => "image/webp",
+            Self::Gif => "image/gif",
+        }
+    }
+
+    /// Finds out the format of a file from its first bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Self::Png),
+            [0xff, 0xd8, 0xff, ..] => Some(Self::Jpeg),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Self::Webp),
+            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(Self::Gif),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_bytes_tell_the_format() {
+        for (bytes, kind) in [
+            (&b"\x89PNG\r\n\x1a\nrest"[..], Some(ImageKind::Png)),
+            (b"\xff\xd8\xff\xe0", Some(ImageKind::Jpeg)),
+            (b"RIFF\0\0\0\0WEBPVP8 ", Some(ImageKind::Webp)),
+            (b"GIF89a", Some(ImageKind::Gif)),
+            (b"GIF87a", Some(ImageKind::Gif)),
+            (b"RIFF\0\0\0\0WAVE", None),
+            (b"PNG", None),
+            (b"", None),
+        ] {
+            assert_eq!(ImageKind::of(bytes), kind, "{bytes:?}");
+        }
+    }
+}
