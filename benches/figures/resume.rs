@@ -192,7 +192,7 @@ impl Writer {
         let arguments = r#"{"file_path":"src/measured.txt","offset":1,"limit":40}"#.to_owned();
         let call = Call { id: id.clone(), tool: tool.to_owned(), arguments };
         let text = "I look at the next file.".to_owned();
-        let reply = Reply { text, thinking: String::new(), calls: vec![call] };
+        let reply = Reply { text, thinking: String::new(), calls: vec![call], sealed: None };
         let usage = Usage { input: 9_000, output: 90, ..Usage::default() };
         self.write(
             unit,

@@ -100,7 +100,7 @@ impl Cost {
 impl AddAssign for Cost {
     fn add_assign(&mut self, other: Self) {
         self.usd = Usd(self.usd.0.saturating_add(other.usd.0));
-        self.is_partial |= other.is_partial;
+        self.is_partial = self.is_partial || other.is_partial;
     }
 }
 
