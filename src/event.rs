@@ -5,6 +5,7 @@
 //! channels and no handles. A [`Delta`] is a glimpse of an event still being
 //! made (streamed text): shown, never kept.
 
+mod request;
 #[cfg(test)]
 pub(crate) mod testing;
 mod turn;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use crate::branch::Branch;
 use crate::message::{CallId, Output, Reply, StopReason, Usage};
 
+pub use request::{AfterFailure, RequestFailed, ThrottleCause, Throttled};
 pub use turn::snap_to_turn_start;
 pub use unit::{
     Failure, FailureKind, ForkShare, Origin, Outcome, PrefixShare, SlotPosition, UnitEnd, UnitHead,
@@ -107,6 +109,17 @@ pub enum EventKind {
     },
     /// A fork's first request was put together.
     PrefixShared(PrefixShare),
+    /// A unit's request waits in the gate. Its `Admitted` follows, unless the
+    /// unit ends before.
+    Throttled(Throttled),
+    /// A unit's request goes out after it had to wait: in the gate, or for
+    /// another attempt.
+    Admitted {
+        /// How long it waited, in milliseconds.
+        waited_ms: u64,
+    },
+    /// A unit's request failed.
+    RequestFailed(Arc<RequestFailed>),
     /// A model answered.
     Replied(Replied),
     /// A tool call began to run.

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::branch::{Branch, Token};
 use crate::event::{
-    Compaction, NoticeLevel, Origin, Outcome, Piece, PrefixShare, Replied, SlotPosition, UnitEnd,
-    UnitId,
+    Compaction, NoticeLevel, Origin, Outcome, Piece, PrefixShare, Replied, RequestFailed,
+    SlotPosition, Throttled, UnitEnd, UnitId,
 };
 use crate::message::{CallId, Output};
 use crate::prompt::Said;
@@ -134,6 +134,15 @@ pub enum Told {
     PrefixShared(PrefixShare),
     /// Its conversation was replaced by a summary.
     Compacted(Arc<Compaction>),
+    /// Its request waits in the gate.
+    Throttled(Throttled),
+    /// Its request goes out after it had to wait.
+    Admitted {
+        /// In milliseconds.
+        waited_ms: u64,
+    },
+    /// Its request failed.
+    RequestFailed(Arc<RequestFailed>),
     /// The guard refused a call.
     Denied {
         /// The call.

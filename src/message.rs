@@ -158,9 +158,19 @@ pub struct Usage {
     pub cache_read: u64,
     /// Prompt tokens the provider put into its cache.
     pub cache_creation: u64,
+    /// What they cost.
+    pub cost: Cost,
 }
 
 impl Usage {
+    /// Returns the same tokens with what they cost at a price. A cost that the
+    /// provider has told itself stays.
+    #[must_use]
+    pub fn priced(self, price: Option<&Price>) -> Self {
+        let is_told = self.cost != Cost::default();
+        if is_told { self } else { Self { cost: Cost::of(self, price), ..self } }
+    }
+
     /// Returns all tokens, however they were billed.
     #[must_use]
     pub fn total(self) -> u64 {
@@ -197,6 +207,7 @@ impl AddAssign for Usage {
         self.output = self.output.saturating_add(other.output);
         self.cache_read = self.cache_read.saturating_add(other.cache_read);
         self.cache_creation = self.cache_creation.saturating_add(other.cache_creation);
+        self.cost += other.cost;
     }
 }
 
@@ -207,7 +218,13 @@ mod tests {
     #[test]
     fn counts_that_are_too_large_stay_at_the_largest_number() {
         let most = u64::MAX;
-        let mut usage = Usage { input: most, output: most, cache_read: 1, cache_creation: most };
+        let mut usage = Usage {
+            input: most,
+            output: most,
+            cache_read: 1,
+            cache_creation: most,
+            ..Usage::default()
+        };
         usage += usage;
         assert_eq!((usage.input, usage.cache_read, usage.total()), (most, 2, most));
     }

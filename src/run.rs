@@ -365,6 +365,9 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
         | EventKind::Notified { .. }
         | EventKind::Compacted(_)
         | EventKind::PrefixShared(_)
+        | EventKind::Throttled(_)
+        | EventKind::Admitted { waited_ms: _ }
+        | EventKind::RequestFailed(_)
         | EventKind::UnitQueued(_)
         | EventKind::UnitStarted
         | EventKind::TurnStarted { turn: _ }

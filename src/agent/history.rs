@@ -205,6 +205,9 @@ impl History {
             | EventKind::UnitStarted
             | EventKind::TurnStarted { turn: _ }
             | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { waited_ms: _ }
+            | EventKind::RequestFailed(_)
             | EventKind::ToolStarted { call: _, tool: _, subject: _ }
             | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
             | EventKind::UnitEnded(_)
@@ -299,7 +302,13 @@ mod tests {
         // A provider that counts its answer alone has not counted.
         history.replied(&replied(said(), Usage { output: 9, ..Usage::default() }));
         assert_eq!(history.tokens(), 100 + 30);
-        let usage = Usage { input: 200, output: 20, cache_read: 1_000, cache_creation: 3 };
+        let usage = Usage {
+            input: 200,
+            output: 20,
+            cache_read: 1_000,
+            cache_creation: 3,
+            ..Usage::default()
+        };
         history.replied(&replied(said(), usage));
         assert_eq!(history.tokens(), 1_223);
         history.prompted("y".repeat(41).into());

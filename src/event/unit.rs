@@ -104,6 +104,8 @@ pub enum UnitState {
     Queued,
     /// Works.
     Running,
+    /// Works, but its request has to wait.
+    Throttled,
     /// Ended well.
     Completed,
     /// Ended in an error of its own.
@@ -121,7 +123,7 @@ impl UnitState {
     #[must_use]
     pub fn has_ended(self) -> bool {
         match self {
-            Self::Queued | Self::Running => false,
+            Self::Queued | Self::Running | Self::Throttled => false,
             Self::Completed
             | Self::Failed
             | Self::Cancelled
@@ -131,9 +133,10 @@ impl UnitState {
     }
 
     /// Every state.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Queued,
         Self::Running,
+        Self::Throttled,
         Self::Completed,
         Self::Failed,
         Self::Cancelled,
@@ -147,6 +150,7 @@ impl UnitState {
         match self {
             Self::Queued => "queued",
             Self::Running => "running",
+            Self::Throttled => "throttled",
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
@@ -164,10 +168,10 @@ pub fn batch_state(slots: impl IntoIterator<Item = UnitState>) -> UnitState {
         UnitState::Completed => 0,
         UnitState::Failed => 1,
         UnitState::Cancelled | UnitState::Skipped | UnitState::Interrupted => 2,
-        UnitState::Queued | UnitState::Running => 3,
+        UnitState::Queued | UnitState::Running | UnitState::Throttled => 3,
     };
     match slots.into_iter().max_by_key(rank) {
-        Some(UnitState::Queued | UnitState::Running) => UnitState::Running,
+        Some(UnitState::Queued | UnitState::Running | UnitState::Throttled) => UnitState::Running,
         Some(UnitState::Cancelled | UnitState::Skipped | UnitState::Interrupted) => {
             UnitState::Cancelled
         }

@@ -61,7 +61,7 @@ impl Price {
     /// Returns what so many tokens cost, to the nearest nano-dollar.
     #[must_use]
     pub fn of(&self, usage: Usage) -> Usd {
-        let Usage { input, output, cache_read, cache_creation } = usage;
+        let Usage { input, output, cache_read, cache_creation, cost: _ } = usage;
         let parts = [
             (input, self.input),
             (output, self.output),
@@ -117,7 +117,9 @@ mod tests {
 
     #[test]
     fn each_sort_of_token_has_its_own_price() {
-        let usage = Usage { input: 1_000, output: 100, cache_read: 10_000, cache_creation: 1 };
+        let cost = Cost::default();
+        let usage =
+            Usage { input: 1_000, output: 100, cache_read: 10_000, cache_creation: 1, cost };
         assert_eq!(PRICE.of(usage), Usd(3_000_000 + 1_500_000 + 3_000_000 + 3_750));
         assert_eq!(PRICE.of(Usage::default()), Usd(0));
     }

@@ -228,7 +228,7 @@ fn answer(reply: &ScriptReply, asker: &Asker) -> Answer {
             input: reply.usage.input,
             output: reply.usage.output,
             cache_read: reply.usage.cache_read,
-            cache_creation: 0,
+            ..Usage::default()
         },
         stop: reply.stop.unwrap_or(usual),
     }
@@ -453,7 +453,7 @@ mod tests {
                 ],
                 sealed: None,
             },
-            usage: Usage { input: 7, output: 2, cache_read: 5, cache_creation: 0 },
+            usage: Usage { input: 7, output: 2, cache_read: 5, ..Usage::default() },
             stop: StopReason::ToolUse,
         };
         assert_eq!(

@@ -124,6 +124,9 @@ impl Context {
             | EventKind::UnitStarted
             | EventKind::TurnStarted { turn: _ }
             | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { waited_ms: _ }
+            | EventKind::RequestFailed(_)
             | EventKind::ToolStarted { call: _, tool: _, subject: _ }
             | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
             | EventKind::Notice { level: _, text: _ }

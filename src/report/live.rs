@@ -185,7 +185,10 @@ impl Live {
             UnitState::Running => 36,
             UnitState::Completed => 32,
             UnitState::Failed => 31,
-            UnitState::Cancelled | UnitState::Skipped | UnitState::Interrupted => 33,
+            UnitState::Throttled
+            | UnitState::Cancelled
+            | UnitState::Skipped
+            | UnitState::Interrupted => 33,
             UnitState::Queued => 90,
         };
         if self.options.colours {
@@ -213,6 +216,9 @@ impl Live {
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { waited_ms: _ }
+            | EventKind::RequestFailed(_)
             | EventKind::UnitStarted
             | EventKind::TurnStarted { .. }
             | EventKind::Replied(_)
@@ -281,6 +287,9 @@ impl Reporter for Live {
             | EventKind::Notified { .. }
             | EventKind::Compacted(_)
             | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { waited_ms: _ }
+            | EventKind::RequestFailed(_)
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
             | EventKind::TurnStarted { .. }

@@ -174,6 +174,9 @@ impl Page<'_> {
             EventKind::UnitStarted
             | EventKind::TurnStarted { .. }
             | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { waited_ms: _ }
+            | EventKind::RequestFailed(_)
             | EventKind::Joined { .. } => Ok(()),
         }
     }

@@ -82,6 +82,9 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         | EventKind::Prompted { .. }
         | EventKind::Notified { .. }
         | EventKind::PrefixShared(_)
+        | EventKind::Throttled(_)
+        | EventKind::Admitted { waited_ms: _ }
+        | EventKind::RequestFailed(_)
         | EventKind::TurnStarted { .. }
         | EventKind::Replied(_)
         | EventKind::ToolFinished { .. }

@@ -315,7 +315,7 @@ impl From<SlotPosition> for Slot {
 }
 
 impl From<Usage> for UsageRecord {
-    fn from(Usage { input, output, cache_read, cache_creation }: Usage) -> Self {
+    fn from(Usage { input, output, cache_read, cache_creation, cost: _ }: Usage) -> Self {
         Self {
             input_tokens: input,
             output_tokens: output,
@@ -326,13 +326,13 @@ impl From<Usage> for UsageRecord {
 }
 
 impl From<Usage> for ModelUsage {
-    fn from(Usage { input, output, cache_read, cache_creation }: Usage) -> Self {
+    fn from(Usage { input, output, cache_read, cache_creation, cost }: Usage) -> Self {
         Self {
             input,
             output,
             cache_read,
             cache_creation,
-            cost: 0.0,
+            cost: cost.usd.dollars(),
             context_window: 0,
             max_output_tokens: 0,
         }
@@ -362,7 +362,7 @@ impl<'a> From<&'a Ending> for ResultRecord<'a> {
             num_turns: ending.turns,
             result: (!is_error || !ending.text.is_empty()).then_some(&*ending.text),
             stop_reason: ending.stop.map(StopReason::as_str),
-            total_cost_usd: 0.0,
+            total_cost_usd: ending.cost().usd.dollars(),
             usage: ending.usage.into(),
             model_usage: ending
                 .models
@@ -393,11 +393,18 @@ mod tests {
     use super::*;
     use crate::event::{ForkShare, PrefixShare};
     use crate::event::{Seq, SessionId, UnitId};
+    use crate::message::{Cost, Usd};
     use crate::report::lines::{Origin, write};
     use crate::report::result::Subtype;
     use crate::report::sanitise;
 
-    const USAGE: Usage = Usage { input: 1, output: 2, cache_read: 3, cache_creation: 4 };
+    const USAGE: Usage = Usage {
+        input: 1,
+        output: 2,
+        cache_read: 3,
+        cache_creation: 4,
+        cost: Cost { usd: Usd(1_500_000), is_partial: false },
+    };
 
     fn written(record: Record<'_>) -> String {
         let session = SessionId("s-1".into());
@@ -686,7 +693,7 @@ mod tests {
     #[test]
     fn result_success() {
         let ending = ending();
-        assert_snapshot!(written(Record::Result(Box::new((&ending).into()))), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.0,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4},"modelUsage":{"m":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0,"contextWindow":0,"maxOutputTokens":0},"n":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0,"contextWindow":0,"maxOutputTokens":0}},"permission_denials":[],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+        assert_snapshot!(written(Record::Result(Box::new((&ending).into()))), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.003,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4},"modelUsage":{"m":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":0,"maxOutputTokens":0},"n":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":0,"maxOutputTokens":0}},"permission_denials":[],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
     #[test]

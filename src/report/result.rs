@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use crate::event::{
     CancelReason, Compaction, Event, EventKind, FailureKind, InvocationEnd, Outcome, Replied,
-    UnitId, UnixMillis,
+    RequestFailed, UnitId, UnixMillis,
 };
-use crate::message::{CallId, StopReason, Usage};
+use crate::message::{CallId, Cost, StopReason, Usage};
 
 use super::words;
 
@@ -62,6 +62,16 @@ pub struct Ending {
     pub unfinished: Vec<UnitId>,
     /// What went wrong; `None` on success.
     pub error: Option<String>,
+}
+
+impl Ending {
+    /// Returns what every unit cost together.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        let mut sum = Cost::default();
+        self.models.values().for_each(|usage| sum += usage.cost);
+        sum
+    }
 }
 
 /// A call that the guard refused.
@@ -139,6 +149,10 @@ impl Tally {
                 let Compaction { model, usage, took_ms, .. } = &**compaction;
                 self.asked(event.unit, model, *usage, *took_ms);
             }
+            EventKind::RequestFailed(failed) => {
+                let RequestFailed { model, usage, took_ms, .. } = &**failed;
+                self.asked(event.unit, model, *usage, *took_ms);
+            }
             EventKind::Denied { call, tool, arguments, reason: _ } => {
                 self.denied(Denial {
                     call: call.clone(),
@@ -151,6 +165,8 @@ impl Tally {
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { waited_ms: _ }
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
             | EventKind::TurnStarted { .. }

@@ -313,6 +313,9 @@ impl Reporter for StreamJson {
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { waited_ms: _ }
+            | EventKind::RequestFailed(_)
             | EventKind::ToolStarted { .. }
             | EventKind::Joined { .. }
             | EventKind::InvocationEnded(_) => Ok(()),

@@ -92,6 +92,11 @@ impl Entry<'_> {
                 let line = format!("shared {shared_bytes} of {total_bytes} bytes with its parent");
                 self.line(&line, out)
             }
+            EventKind::Throttled(throttled) => self.line(&words::throttled(throttled), out),
+            EventKind::Admitted { waited_ms } => {
+                self.line(&format!("went on after {}", words::duration(*waited_ms)), out)
+            }
+            EventKind::RequestFailed(failed) => self.line(&words::request_failed(failed), out),
             EventKind::UnitQueued(head) => self.line(&queued(head), out),
             EventKind::UnitStarted => self.line("started", out),
             EventKind::TurnStarted { turn } => self.line(&format!("turn {turn}"), out),

@@ -166,6 +166,9 @@ impl Progress {
             | EventKind::Compacted(_)
             | EventKind::TurnStarted { .. }
             | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { waited_ms: _ }
+            | EventKind::RequestFailed(_)
             | EventKind::Replied(_)
             | EventKind::ToolStarted { .. }
             | EventKind::Denied { .. }

@@ -94,6 +94,9 @@ impl Units {
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { waited_ms: _ }
+            | EventKind::RequestFailed(_)
             | EventKind::Denied { .. }
             | EventKind::Notice { .. }
             | EventKind::InvocationEnded(_) => {}
@@ -239,6 +242,9 @@ impl Unit {
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { waited_ms: _ }
+            | EventKind::RequestFailed(_)
             | EventKind::UnitQueued(_)
             | EventKind::Denied { .. }
             | EventKind::UnitEnded(_)

@@ -10,10 +10,11 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::event::{
-    CancelReason, Compaction, ForkShare, InvocationEnd, NoticeLevel, Outcome, PrefixShare, UnitEnd,
-    UnitHead, UnitId, UnitState, UnixMillis,
+    AfterFailure, CancelReason, Compaction, ForkShare, InvocationEnd, NoticeLevel, Outcome,
+    PrefixShare, RequestFailed, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId, UnitState,
+    UnixMillis,
 };
-use crate::message::short_number;
+use crate::message::{counted, short_number};
 
 use super::sanitise;
 use super::units::Counts;
@@ -102,12 +103,44 @@ pub fn state(state: UnitState) -> &'static str {
     match state {
         UnitState::Queued => "queued",
         UnitState::Running => "running",
+        UnitState::Throttled => "throttled",
         UnitState::Completed => "done",
         UnitState::Failed => "failed",
         UnitState::Cancelled => "cancelled",
         UnitState::Skipped => "never started",
         UnitState::Interrupted => "cut off",
     }
+}
+
+/// Returns what a request waits for in the gate.
+#[must_use]
+pub fn throttled(throttled: &Throttled) -> String {
+    let Throttled { model, cause, wait_ms } = throttled;
+    let cause = match cause {
+        ThrottleCause::InFlight => "as many requests as it takes are under way",
+        ThrottleCause::Provider => "its provider asked to wait",
+        ThrottleCause::Requests => "its requests per minute are used up",
+        ThrottleCause::Tokens => "its tokens per minute are used up",
+    };
+    match wait_ms {
+        Some(wait) => format!("throttled for {}: `{model}`: {cause}", duration(*wait)),
+        None => format!("throttled: `{model}`: {cause}"),
+    }
+}
+
+/// Returns what went wrong with a request and what comes of it.
+#[must_use]
+pub fn request_failed(failed: &RequestFailed) -> String {
+    let RequestFailed { model, attempt, message, next, .. } = failed;
+    let next = match next {
+        AfterFailure::Retry { delay_ms, most } => {
+            format!("retry {attempt} of {most} in {}", duration(*delay_ms))
+        }
+        AfterFailure::Fallback { model } => format!("`{model}` goes on"),
+        AfterFailure::Compact => "the conversation is compacted".to_owned(),
+        AfterFailure::Nothing => format!("given up after {}", counted(*attempt, "attempt")),
+    };
+    format!("`{model}` did not answer: {message}; {next}")
 }
 
 /// Returns what people call a unit: its description, or its id if it has none.

@@ -7,6 +7,7 @@
 
 mod background;
 mod repair;
+mod told;
 mod units;
 
 use std::collections::BTreeMap;
@@ -18,10 +19,10 @@ use tokio_util::sync::CancellationToken;
 use super::ledger::Ledger;
 use crate::branch::{Branch, RootJoins, Token, Tokens};
 use crate::event::{
-    CancelReason, Compaction, Delta, Event, EventKind, ForkShare, Invocation, InvocationEnd,
-    NoticeLevel, Outcome, Seq, SessionHead, UnitEnd, UnitId, UnitState, UnixMillis,
+    CancelReason, Delta, Event, EventKind, Invocation, InvocationEnd, NoticeLevel, Outcome, Seq,
+    SessionHead, UnitEnd, UnitId, UnitState, UnixMillis,
 };
-use crate::line::{FromUnit, Glance, News, Seat, Sent, Told, UnitEvent};
+use crate::line::{FromUnit, Glance, News, Seat, Sent, UnitEvent};
 use crate::prompt::{Context, Said};
 use crate::session::{Past, PastUnit};
 
@@ -351,37 +352,6 @@ impl Dispatcher {
             }
             UnitEvent::Told(told) => self.told(out, unit, told),
         }
-    }
-
-    /// Takes note of what needs no answer and sets nothing off.
-    fn told(&mut self, out: &mut Out, unit: UnitId, told: Told) {
-        let kind = match told {
-            Told::Prompted { text } => EventKind::Prompted { text },
-            Told::TurnStarted { turn } => {
-                self.ledger(unit).turns = turn;
-                EventKind::TurnStarted { turn }
-            }
-            Told::PrefixShared(share) => {
-                self.ledger(unit).share = Some(ForkShare { prefix: share, cached_tokens: 0 });
-                EventKind::PrefixShared(share)
-            }
-            Told::Compacted(compaction) => return self.compacted(out, unit, compaction),
-            Told::Denied { call, tool, arguments, reason } => {
-                EventKind::Denied { call, tool, arguments, reason }
-            }
-            Told::Notice { level, text } => EventKind::Notice { level, text },
-        };
-        self.record(out, unit, kind);
-    }
-
-    /// A summary of the main conversation stands for what every strand could
-    /// see or had before it; so it is on the root branch, whatever main has
-    /// joined by now. Any other unit's concerns that unit alone.
-    fn compacted(&mut self, out: &mut Out, unit: UnitId, compaction: Arc<Compaction>) {
-        let ledger = self.ledger(unit);
-        ledger.compacted(&compaction);
-        let branch = if unit == UnitId::MAIN { Branch::root() } else { ledger.branch.clone() };
-        self.record_on(out, unit, branch, EventKind::Compacted(compaction));
     }
 
     /// Tells units to stop, here and now: whatever is handled after this finds

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::branch::{Branch, BranchPath};
 use crate::event::{
-    Compaction, ForkShare, Invocation, Outcome, Piece, Replied, UnitEnd, UnitHead, UnitId,
-    UnitState, UnixMillis,
+    AfterFailure, Compaction, ForkShare, Invocation, Outcome, Piece, Replied, RequestFailed,
+    UnitEnd, UnitHead, UnitId, UnitState, UnixMillis,
 };
 use crate::line::{News, Until};
 use crate::message::{Call, CallId, Usage};
@@ -50,6 +50,8 @@ pub(super) struct Ledger {
     pub(super) open_children: u32,
     pub(super) tool_uses: u32,
     usage: Usage,
+    /// Whether its request has to wait.
+    pub(super) is_throttled: bool,
     /// The text of the last whole answer.
     text: Arc<str>,
     /// The text of the answer that is being written.
@@ -169,6 +171,7 @@ impl Ledger {
             open_children: 0,
             tool_uses: 0,
             usage: Usage::default(),
+            is_throttled: false,
             text: Arc::default(),
             writing: String::new(),
             segments: HashMap::new(),
@@ -207,6 +210,7 @@ impl Ledger {
     pub(super) fn state(&self) -> UnitState {
         match self.standing {
             Standing::Queued => UnitState::Queued,
+            Standing::Running if self.is_throttled => UnitState::Throttled,
             Standing::Running => UnitState::Running,
             Standing::Ended(state) => state,
         }
@@ -268,6 +272,19 @@ impl Ledger {
         let place =
             |(index, call): (usize, &Call)| (call.id.clone(), (index, call.tool.as_str().into()));
         self.open_calls = calls.iter().enumerate().map(place).collect();
+    }
+
+    /// Takes note of a request that got no answer. If it is made again, what
+    /// was written is void; else it is what the unit leaves behind.
+    pub(super) fn failed(&mut self, failed: &RequestFailed) {
+        self.usage += failed.usage;
+        self.is_throttled = matches!(failed.next, AfterFailure::Retry { .. });
+        match failed.next {
+            AfterFailure::Retry { .. } | AfterFailure::Fallback { .. } | AfterFailure::Compact => {
+                self.writing = String::new();
+            }
+            AfterFailure::Nothing => {}
+        }
     }
 
     pub(super) fn closed(&mut self, call: &CallId) {

@@ -293,6 +293,9 @@ fn read_head(directory: &Path, summary: &mut SessionSummary) {
             EventKind::Notified { .. }
             | EventKind::Compacted(_)
             | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { waited_ms: _ }
+            | EventKind::RequestFailed(_)
             | EventKind::Prompted { .. }
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
@@ -335,6 +338,9 @@ fn ends_well(kind: &EventKind) -> bool {
         | EventKind::Notified { .. }
         | EventKind::Compacted(_)
         | EventKind::PrefixShared(_)
+        | EventKind::Throttled(_)
+        | EventKind::Admitted { waited_ms: _ }
+        | EventKind::RequestFailed(_)
         | EventKind::UnitQueued(_)
         | EventKind::UnitStarted
         | EventKind::TurnStarted { .. }

@@ -6,11 +6,14 @@ use proptest::prelude::*;
 
 use crate::branch::{Branch, BranchPath, Token, TokenSet};
 use crate::event::{
-    CancelReason, Compaction, CompactionTrigger, Event, EventKind, FailureKind, ForkShare,
-    Invocation, InvocationEnd, NoticeLevel, Origin, Outcome, PrefixShare, Replied, Seq,
-    SessionHead, SessionId, SlotPosition, UnitEnd, UnitHead, UnitId, UnixMillis,
+    AfterFailure, CancelReason, Compaction, CompactionTrigger, Event, EventKind, FailureKind,
+    ForkShare, Invocation, InvocationEnd, NoticeLevel, Origin, Outcome, PrefixShare, Replied,
+    RequestFailed, Seq, SessionHead, SessionId, SlotPosition, ThrottleCause, Throttled, UnitEnd,
+    UnitHead, UnitId, UnixMillis,
 };
-use crate::message::{Call, CallId, Image, ImageKind, Output, Reply, Sealed, StopReason, Usage};
+use crate::message::{
+    Call, CallId, Cost, Image, ImageKind, Output, Reply, Sealed, StopReason, Usage, Usd,
+};
 
 /// An event of the main conversation; its time is a hundred times its number.
 pub(super) fn event(seq: u64, kind: EventKind) -> Event {
@@ -94,7 +97,8 @@ fn compaction() -> Compaction {
 fn turn_of_a_slot() -> Vec<Event> {
     let tokens: TokenSet = [1, 2, 3, 5].into_iter().map(Token).collect();
     let branch = Branch { tokens, path: BranchPath::from_text("main.review") };
-    let usage = Usage { input: 10, output: 20, cache_read: 30, cache_creation: 40 };
+    let cost = Cost { usd: Usd(50), is_partial: true };
+    let usage = Usage { input: 10, output: 20, cache_read: 30, cache_creation: 40, cost };
     let head = UnitHead {
         description: "review".into(),
         agent: "reviewer".into(),
@@ -129,11 +133,15 @@ fn turn_of_a_slot() -> Vec<Event> {
         output_file: Some("/tmp/out.md".into()),
         share: Some(ForkShare { prefix: share, cached_tokens: 8 }),
     };
+    let [throttled, admitted, failed] = of_a_request(usage);
     let kinds = [
         EventKind::UnitQueued(head),
         EventKind::UnitStarted,
         EventKind::TurnStarted { turn: 1 },
         EventKind::PrefixShared(share),
+        throttled,
+        admitted,
+        failed,
         EventKind::Replied(replied),
         EventKind::ToolStarted { call: "call-2".into(), tool: "read".into(), subject: "a".into() },
         EventKind::ToolFinished { call: "call-2".into(), tool: "read".into(), output, took_ms: 3 },
@@ -147,6 +155,27 @@ fn turn_of_a_slot() -> Vec<Event> {
     ];
     let slot = |kind| Event { unit: UnitId(3), branch: branch.clone(), ..event(0, kind) };
     kinds.into_iter().map(slot).collect()
+}
+
+/// What happens to a request before its answer.
+fn of_a_request(usage: Usage) -> [EventKind; 3] {
+    [
+        EventKind::Throttled(Throttled {
+            model: "offline".into(),
+            cause: ThrottleCause::Provider,
+            wait_ms: Some(1_500),
+        }),
+        EventKind::Admitted { waited_ms: 1_600 },
+        EventKind::RequestFailed(Arc::new(RequestFailed {
+            model: "offline".into(),
+            attempt: 2,
+            status: Some(529),
+            message: "HTTP 529: overloaded".into(),
+            usage,
+            took_ms: 7,
+            next: AfterFailure::Retry { delay_ms: 800, most: 10 },
+        })),
+    ]
 }
 
 /// Any event.
@@ -185,12 +214,12 @@ fn any_units() -> impl Strategy<Value = Vec<UnitId>> {
 }
 
 fn any_usage() -> impl Strategy<Value = Usage> {
-    any::<[u64; 4]>().prop_map(|[input, output, cache_read, cache_creation]| Usage {
-        input,
-        output,
-        cache_read,
-        cache_creation,
-    })
+    (any::<[u64; 5]>(), any::<bool>()).prop_map(
+        |([input, output, cache_read, cache_creation, nano], is_partial)| {
+            let cost = Cost { usd: Usd(nano), is_partial };
+            Usage { input, output, cache_read, cache_creation, cost }
+        },
+    )
 }
 
 fn any_origin() -> impl Strategy<Value = Origin> {
@@ -315,8 +344,37 @@ fn any_of_a_turn() -> impl Strategy<Value = EventKind> {
         any_share().prop_map(EventKind::PrefixShared),
         Just(EventKind::UnitStarted),
         any::<u32>().prop_map(|turn| EventKind::TurnStarted { turn }),
+        any_of_a_request(),
         replied,
     ]
+}
+
+fn any_of_a_request() -> impl Strategy<Value = EventKind> {
+    let cause = prop::sample::select(ThrottleCause::ALL.to_vec());
+    let throttled =
+        (any_text(), cause, any::<Option<u64>>()).prop_map(|(model, cause, wait_ms)| {
+            EventKind::Throttled(Throttled { model, cause, wait_ms })
+        });
+    let next = prop_oneof![
+        any::<(u64, u32)>().prop_map(|(delay_ms, most)| AfterFailure::Retry { delay_ms, most }),
+        any_text().prop_map(|model| AfterFailure::Fallback { model }),
+        Just(AfterFailure::Compact),
+        Just(AfterFailure::Nothing),
+    ];
+    let failed = (any_text(), any_text(), any::<(u32, Option<u16>, u64)>(), any_usage(), next)
+        .prop_map(|(model, message, (attempt, status, took_ms), usage, next)| {
+            EventKind::RequestFailed(Arc::new(RequestFailed {
+                model,
+                attempt,
+                status,
+                message,
+                usage,
+                took_ms,
+                next,
+            }))
+        });
+    let admitted = any::<u64>().prop_map(|waited_ms| EventKind::Admitted { waited_ms });
+    prop_oneof![throttled, admitted, failed]
 }
 
 fn any_images() -> impl Strategy<Value = Vec<Image>> {

@@ -87,6 +87,9 @@ fn said(event: &Event) -> Option<&str> {
         | EventKind::Notified { .. }
         | EventKind::Compacted(_)
         | EventKind::PrefixShared(_)
+        | EventKind::Throttled(_)
+        | EventKind::Admitted { waited_ms: _ }
+        | EventKind::RequestFailed(_)
         | EventKind::UnitQueued(_)
         | EventKind::UnitStarted
         | EventKind::TurnStarted { .. }

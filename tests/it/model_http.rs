@@ -491,7 +491,7 @@ async fn tokens_are_counted_wherever_they_stand() {
 
 #[tokio::test]
 async fn cached_tokens_are_not_counted_twice() {
-    let usage = Usage { input: 2, output: 2, cache_read: 5, cache_creation: 0 };
+    let usage = Usage { input: 2, output: 2, cache_read: 5, ..Usage::default() };
     let hi = in_choice(r#"{"content":"Hi"}"#);
     let rows = [
         r#""prompt_tokens_details":{"cached_tokens":5}"#,

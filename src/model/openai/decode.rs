@@ -101,7 +101,7 @@ impl WireUsage {
             input: prompt.saturating_sub(cached),
             output: self.completion_tokens.0.unwrap_or(0),
             cache_read: cached,
-            cache_creation: 0,
+            ..Usage::default()
         }
     }
 }

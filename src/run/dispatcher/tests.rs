@@ -6,8 +6,8 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;
-use crate::event::{CompactionTrigger, FailureKind, Origin, Replied, SlotPosition};
-use crate::line::{Child, Strand, Tend, Until, Wait};
+use crate::event::{Compaction, CompactionTrigger, FailureKind, Origin, Replied, SlotPosition};
+use crate::line::{Child, Strand, Tend, Told, Until, Wait};
 use crate::message::{Call, Output, Reply, StopReason, Usage};
 
 /// A dispatcher and everything it has said.

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::ends::{InvocationEnded, ShareBody, UnitEnded};
+use super::requests::{Admitted, FailedBody, RepliedBody, ThrottledBody, UsageBody};
 use super::{Text, parse, unit};
 use crate::event::{
-    Compaction, CompactionTrigger, EventKind, NoticeLevel, Origin, Replied, SessionHead, SessionId,
+    Compaction, CompactionTrigger, EventKind, NoticeLevel, Origin, SessionHead, SessionId,
     SlotPosition, UnitHead, UnitId,
 };
-use crate::message::{Call, CallId, Image, ImageKind, Output, Reply, Sealed, StopReason, Usage};
+use crate::message::{CallId, Image, ImageKind, Output};
 
 /// What is written as `body`; `kind` says which it is.
 #[derive(Serialize)]
@@ -28,6 +29,9 @@ pub(super) enum Body<'a> {
     UnitQueued(UnitQueued<'a>),
     UnitStarted(UnitStarted),
     TurnStarted(TurnStarted),
+    Throttled(ThrottledBody<'a>),
+    Admitted(Admitted),
+    RequestFailed(FailedBody<'a>),
     Replied(RepliedBody<'a>),
     ToolStarted(ToolStarted<'a>),
     ToolFinished(ToolFinished<'a>),
@@ -53,8 +57,7 @@ impl<'a> Body<'a> {
                 ("prompted", Self::Prompted(Prompted { text: text(all) }))
             }
             EventKind::Notified { children, text: all } => {
-                let (children, text) = (unit_names(children), text(all));
-                ("notified", Self::Notified(Notified { children, text }))
+                ("notified", Self::Notified(Notified::of(children, all)))
             }
             EventKind::Compacted(compaction) => {
                 ("compacted", Self::Compacted(Compacted::of(compaction)))
@@ -66,6 +69,15 @@ impl<'a> Body<'a> {
             EventKind::UnitStarted => ("unit_started", Self::UnitStarted(UnitStarted {})),
             EventKind::TurnStarted { turn } => {
                 ("turn_started", Self::TurnStarted(TurnStarted { turn: *turn }))
+            }
+            EventKind::Throttled(throttled) => {
+                ("throttled", Self::Throttled(ThrottledBody::of(throttled)))
+            }
+            EventKind::Admitted { waited_ms } => {
+                ("admitted", Self::Admitted(Admitted::of(*waited_ms)))
+            }
+            EventKind::RequestFailed(failed) => {
+                ("request_failed", Self::RequestFailed(FailedBody::of(failed)))
             }
             EventKind::Replied(replied) => ("replied", Self::Replied(RepliedBody::of(replied))),
             EventKind::ToolStarted { call, tool, subject } => {
@@ -117,6 +129,9 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
             EventKind::UnitStarted
         }
         "turn_started" => EventKind::TurnStarted { turn: parse::<TurnStarted>(body)?.turn },
+        "throttled" => parse::<ThrottledBody<'_>>(body)?.into_kind()?,
+        "admitted" => parse::<Admitted>(body)?.into_kind(),
+        "request_failed" => parse::<FailedBody<'_>>(body)?.into_kind(),
         "replied" => parse::<RepliedBody<'_>>(body)?.into_kind()?,
         "tool_started" => {
             let ToolStarted { call, tool, subject } = parse(body)?;
@@ -223,6 +238,12 @@ pub(super) struct Prompted<'a> {
 pub(super) struct Notified<'a> {
     children: Vec<Text<'a>>,
     text: Text<'a>,
+}
+
+impl<'a> Notified<'a> {
+    fn of(children: &[UnitId], all: &'a Arc<str>) -> Self {
+        Self { children: unit_names(children), text: text(all) }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -353,32 +374,6 @@ pub(super) struct TurnStarted {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct RepliedBody<'a> {
-    text: Text<'a>,
-    thinking: Text<'a>,
-    calls: Vec<CallBody<'a>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    sealed: Option<SealedBody<'a>>,
-    model: Text<'a>,
-    usage: UsageBody,
-    stop: Text<'a>,
-    took_ms: u64,
-}
-
-#[derive(Serialize, Deserialize)]
-struct CallBody<'a> {
-    id: Text<'a>,
-    tool: Text<'a>,
-    arguments: Text<'a>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct SealedBody<'a> {
-    by: Text<'a>,
-    json: Text<'a>,
-}
-
-#[derive(Serialize, Deserialize)]
 struct ImageBody<'a> {
     media_type: Text<'a>,
     base64: Text<'a>,
@@ -392,75 +387,6 @@ impl<'a> ImageBody<'a> {
     fn into_image(self) -> Result<Image, String> {
         let kind = named(&ImageKind::ALL, ImageKind::media_type, &self.media_type)?;
         Ok(Image { kind, base64: self.base64.into() })
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct UsageBody {
-    input: u64,
-    output: u64,
-    cache_read: u64,
-    cache_creation: u64,
-}
-
-impl<'a> RepliedBody<'a> {
-    fn of(replied: &'a Replied) -> Self {
-        let calls = replied.reply.calls.iter().map(|call| CallBody {
-            id: text(&call.id.0),
-            tool: (&*call.tool).into(),
-            arguments: (&*call.arguments).into(),
-        });
-        Self {
-            text: (&*replied.reply.text).into(),
-            thinking: (&*replied.reply.thinking).into(),
-            calls: calls.collect(),
-            sealed: replied
-                .reply
-                .sealed
-                .as_ref()
-                .map(|sealed| SealedBody { by: text(&sealed.by), json: text(&sealed.json) }),
-            model: text(&replied.model),
-            usage: UsageBody::of(replied.usage),
-            stop: replied.stop.as_str().into(),
-            took_ms: replied.took_ms,
-        }
-    }
-
-    fn into_kind(self) -> Result<EventKind, String> {
-        let stop = StopReason::from_name(&self.stop)
-            .ok_or_else(|| format!("`{}` is not a stop reason", self.stop))?;
-        let calls = self.calls.into_iter().map(|call| Call {
-            id: CallId(call.id.into()),
-            tool: call.tool.into_owned(),
-            arguments: call.arguments.into_owned(),
-        });
-        let reply = Reply {
-            text: self.text.into_owned(),
-            thinking: self.thinking.into_owned(),
-            calls: calls.collect(),
-            sealed: self
-                .sealed
-                .map(|sealed| Sealed { by: sealed.by.into(), json: sealed.json.into() }),
-        };
-        Ok(EventKind::Replied(Replied {
-            reply: Arc::new(reply),
-            model: self.model.into(),
-            usage: self.usage.into_usage(),
-            stop,
-            took_ms: self.took_ms,
-        }))
-    }
-}
-
-impl UsageBody {
-    pub(super) fn of(usage: Usage) -> Self {
-        let Usage { input, output, cache_read, cache_creation } = usage;
-        Self { input, output, cache_read, cache_creation }
-    }
-
-    pub(super) fn into_usage(self) -> Usage {
-        let Self { input, output, cache_read, cache_creation } = self;
-        Usage { input, output, cache_read, cache_creation }
     }
 }
 

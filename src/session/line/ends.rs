@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Text;
-use super::body::{UsageBody, named, text, unit_names, units};
+use super::body::{named, text, unit_names, units};
+use super::requests::UsageBody;
 use crate::event::{
     CancelReason, EventKind, Failure, FailureKind, ForkShare, InvocationEnd, Outcome, PrefixShare,
     UnitEnd,

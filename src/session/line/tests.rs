@@ -60,14 +60,17 @@ fn the_format_of_every_kind_is_version_1() {
     {"seq":7,"at":1700000000007,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_started","body":{}}
     {"seq":8,"at":1700000000008,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"turn_started","body":{"turn":1}}
     {"seq":9,"at":1700000000009,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"prefix_shared","body":{"shared_bytes":90,"total_bytes":100}}
-    {"seq":10,"at":1700000000010,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"replied","body":{"text":"reading","thinking":"hm","calls":[{"id":"call-2","tool":"Read","arguments":"{\"path\":\"a\""}],"sealed":{"by":"responses","json":"[1]"},"model":"offline","usage":{"input":10,"output":20,"cache_read":30,"cache_creation":40},"stop":"tool_use","took_ms":12}}
-    {"seq":11,"at":1700000000011,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"tool_started","body":{"call":"call-2","tool":"read","subject":"a"}}
-    {"seq":12,"at":1700000000012,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"tool_finished","body":{"call":"call-2","tool":"read","text":"no such file","is_error":true,"images":[{"media_type":"image/png","base64":"aGk="}],"took_ms":3}}
-    {"seq":13,"at":1700000000013,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"denied","body":{"call":"call-3","tool":"bash","arguments":"{}","reason":"not asked for"}}
-    {"seq":14,"at":1700000000014,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_ended","body":{"outcome":{"state":"failed","kind":"max_turns","message":"100 turns"},"text":"so far","usage":{"input":10,"output":20,"cache_read":30,"cache_creation":40},"turns":100,"tool_uses":7,"duration_ms":900,"output_file":"/tmp/out.md","share":{"shared_bytes":90,"total_bytes":100,"cached_tokens":8}}}
-    {"seq":15,"at":1700000000015,"inv":1,"unit":"main","branch":"","path":"main","kind":"joined","body":{"children":["agent-1","agent-3"]}}
-    {"seq":16,"at":1700000000016,"inv":1,"unit":"main","branch":"","path":"main","kind":"notice","body":{"level":"warning","text":"the key is old"}}
-    {"seq":17,"at":1700000000017,"inv":1,"unit":"main","branch":"","path":"main","kind":"invocation_ended","body":{"outcome":{"state":"cancelled","ran":true},"text":"so far","cancel":"terminate","unfinished":["agent-2"]}}
+    {"seq":10,"at":1700000000010,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"throttled","body":{"model":"offline","cause":"provider","wait_ms":1500}}
+    {"seq":11,"at":1700000000011,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"admitted","body":{"waited_ms":1600}}
+    {"seq":12,"at":1700000000012,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"request_failed","body":{"model":"offline","attempt":2,"status":529,"message":"HTTP 529: overloaded","usage":{"input":10,"output":20,"cache_read":30,"cache_creation":40,"nano_usd":50,"unpriced":true},"took_ms":7,"next":{"retry":{"delay_ms":800,"most":10}}}}
+    {"seq":13,"at":1700000000013,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"replied","body":{"text":"reading","thinking":"hm","calls":[{"id":"call-2","tool":"Read","arguments":"{\"path\":\"a\""}],"sealed":{"by":"responses","json":"[1]"},"model":"offline","usage":{"input":10,"output":20,"cache_read":30,"cache_creation":40,"nano_usd":50,"unpriced":true},"stop":"tool_use","took_ms":12}}
+    {"seq":14,"at":1700000000014,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"tool_started","body":{"call":"call-2","tool":"read","subject":"a"}}
+    {"seq":15,"at":1700000000015,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"tool_finished","body":{"call":"call-2","tool":"read","text":"no such file","is_error":true,"images":[{"media_type":"image/png","base64":"aGk="}],"took_ms":3}}
+    {"seq":16,"at":1700000000016,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"denied","body":{"call":"call-3","tool":"bash","arguments":"{}","reason":"not asked for"}}
+    {"seq":17,"at":1700000000017,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_ended","body":{"outcome":{"state":"failed","kind":"max_turns","message":"100 turns"},"text":"so far","usage":{"input":10,"output":20,"cache_read":30,"cache_creation":40,"nano_usd":50,"unpriced":true},"turns":100,"tool_uses":7,"duration_ms":900,"output_file":"/tmp/out.md","share":{"shared_bytes":90,"total_bytes":100,"cached_tokens":8}}}
+    {"seq":18,"at":1700000000018,"inv":1,"unit":"main","branch":"","path":"main","kind":"joined","body":{"children":["agent-1","agent-3"]}}
+    {"seq":19,"at":1700000000019,"inv":1,"unit":"main","branch":"","path":"main","kind":"notice","body":{"level":"warning","text":"the key is old"}}
+    {"seq":20,"at":1700000000020,"inv":1,"unit":"main","branch":"","path":"main","kind":"invocation_ended","body":{"outcome":{"state":"cancelled","ran":true},"text":"so far","cancel":"terminate","unfinished":["agent-2"]}}
     "#);
 }
 

@@ -44,6 +44,9 @@ impl Past {
             }
             EventKind::TurnStarted { .. }
             | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { waited_ms: _ }
+            | EventKind::RequestFailed(_)
             | EventKind::Compacted(_)
             | EventKind::Replied(_)
             | EventKind::ToolStarted { .. } => {
@@ -104,6 +107,9 @@ impl Past {
             EventKind::Compacted(compaction) => self.conversation.compacted(compaction),
             EventKind::SessionOpened(_)
             | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { waited_ms: _ }
+            | EventKind::RequestFailed(_)
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
             | EventKind::TurnStarted { .. }

@@ -75,6 +75,7 @@ impl Work {
                 self.share = Some(ForkShare { prefix: *prefix, cached_tokens: 0 });
             }
             EventKind::Compacted(compaction) => self.usage += compaction.usage,
+            EventKind::RequestFailed(failed) => self.usage += failed.usage,
             EventKind::Replied(replied) => self.replies(replied),
             EventKind::ToolStarted { call, tool, subject } => {
                 if let Some(open) = self.open.iter_mut().find(|open| open.id == *call) {
@@ -88,6 +89,8 @@ impl Work {
             | EventKind::Notified { .. }
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { .. }
             | EventKind::ToolFinished { .. }
             | EventKind::Denied { .. }
             | EventKind::UnitEnded(_)

@@ -1,0 +1,54 @@
+//! What units say that needs no answer and sets nothing off: it becomes an
+//! event, and a line in the unit's ledger.
+
+use std::sync::Arc;
+
+use super::{Dispatcher, Out};
+use crate::branch::Branch;
+use crate::event::{Compaction, EventKind, ForkShare, UnitId};
+use crate::line::Told;
+
+impl Dispatcher {
+    /// Takes note of what needs no answer and sets nothing off.
+    pub(super) fn told(&mut self, out: &mut Out, unit: UnitId, told: Told) {
+        let kind = match told {
+            Told::Prompted { text } => EventKind::Prompted { text },
+            Told::TurnStarted { turn } => {
+                self.ledger(unit).turns = turn;
+                EventKind::TurnStarted { turn }
+            }
+            Told::PrefixShared(share) => {
+                self.ledger(unit).share = Some(ForkShare { prefix: share, cached_tokens: 0 });
+                EventKind::PrefixShared(share)
+            }
+            Told::Compacted(compaction) => return self.compacted(out, unit, compaction),
+            Told::Throttled(throttled) => {
+                self.ledger(unit).is_throttled = true;
+                EventKind::Throttled(throttled)
+            }
+            Told::Admitted { waited_ms } => {
+                self.ledger(unit).is_throttled = false;
+                EventKind::Admitted { waited_ms }
+            }
+            Told::RequestFailed(failed) => {
+                self.ledger(unit).failed(&failed);
+                EventKind::RequestFailed(failed)
+            }
+            Told::Denied { call, tool, arguments, reason } => {
+                EventKind::Denied { call, tool, arguments, reason }
+            }
+            Told::Notice { level, text } => EventKind::Notice { level, text },
+        };
+        self.record(out, unit, kind);
+    }
+
+    /// A summary of the main conversation stands for what every strand could
+    /// see or had before it; so it is on the root branch, whatever main has
+    /// joined by now. Any other unit's concerns that unit alone.
+    fn compacted(&mut self, out: &mut Out, unit: UnitId, compaction: Arc<Compaction>) {
+        let ledger = self.ledger(unit);
+        ledger.compacted(&compaction);
+        let branch = if unit == UnitId::MAIN { Branch::root() } else { ledger.branch.clone() };
+        self.record_on(out, unit, branch, EventKind::Compacted(compaction));
+    }
+}
