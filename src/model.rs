@@ -7,6 +7,7 @@
 pub mod check;
 pub mod offline;
 pub mod openai;
+pub mod retry;
 pub mod scripted;
 
 use std::sync::Arc;
