@@ -5,6 +5,7 @@
 //! player all stand behind it, so nothing above this file knows which it is.
 
 pub mod check;
+pub mod gate;
 pub mod offline;
 pub mod openai;
 pub mod retry;
