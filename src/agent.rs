@@ -5,8 +5,10 @@
 //! still out. It owns its history and nothing else; whatever it does it tells
 //! its line, and what it becomes is an [`Outcome`], never an error.
 
+mod asking;
 mod calls;
 mod compact;
+mod fitting;
 mod history;
 mod size;
 mod turn;
@@ -24,6 +26,7 @@ use crate::model::Model;
 use crate::tool::{AgentCall, ForkPoint, Registry, Task, ToolContext, ToolError};
 use crate::tool_name::{AGENT, canonical};
 
+pub use asking::Persistence;
 pub use calls::CALLS_CAP;
 pub use compact::{Compacting, REQUEST_CAP, SUMMARY_CAP};
 pub use history::History;
@@ -51,6 +54,8 @@ pub struct Unit {
     pub forked_from: Option<Forked>,
     /// When its conversation is replaced by a summary.
     pub compacting: Compacting,
+    /// What it does about requests that fail.
+    pub persistence: Persistence,
 }
 
 /// What a unit is bound by.
@@ -153,8 +158,7 @@ impl Unit {
                 // A fork leaves a last user message out: it has its directive.
                 self.context.line.tell(Told::Prompted { text: Arc::clone(&request) }).await;
                 self.history.prompted(request);
-                let point = ForkPoint::new(self.history.prefix().clone(), &self.context.seen);
-                self.context.fork_point = Arc::new(point);
+                self.context.fork_point = Arc::new(self.fork_point());
                 let context = &self.context;
                 match context.delegate.delegate(context, None, AgentCall::One(task)).await {
                     Ok(output) => Ok((Next::Settle, output.text.into())),
@@ -178,7 +182,7 @@ impl Unit {
         }
         self.compact_if_due().await?;
         self.context.line.tell(Told::TurnStarted { turn }).await;
-        let replied = self.request(turn).await?;
+        let replied = self.answer(turn).await?;
         self.history.replied(&replied);
         let (reply, stop) = (Arc::clone(&replied.reply), replied.stop);
         self.context.line.tell(UnitEvent::Replied(replied)).await;
@@ -198,9 +202,13 @@ impl Unit {
     /// before any of its calls ran.
     fn mark_fork_point(&mut self, calls: &[Call]) {
         if calls.iter().any(|call| canonical(&call.tool) == AGENT) {
-            let point = ForkPoint::new(self.history.prefix().clone(), &self.context.seen);
-            self.context.fork_point = Arc::new(point);
+            self.context.fork_point = Arc::new(self.fork_point());
         }
+    }
+
+    fn fork_point(&self) -> ForkPoint {
+        let conversation = self.history.prefix().clone();
+        ForkPoint::new(conversation, &self.context.seen, Arc::clone(&self.model))
     }
 
     /// Waits for news of units in the background, as long as any is out;

@@ -62,6 +62,8 @@ pub struct Config {
     pub permissions: Permissions,
     /// What is kept of a session.
     pub session: Session,
+    /// What is done about requests that fail.
+    pub retry: Retry,
 }
 
 /// One model, `[models.NAME]`.
@@ -166,6 +168,24 @@ pub struct Session {
 impl Default for Session {
     fn default() -> Self {
         Self { persist: true, max_age: None, compact_at: Some(WindowShare::default()) }
+    }
+}
+
+/// What is done about requests that fail, `[retry]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// Most times that a request is made again.
+    pub most: u32,
+    /// The longest first wait; each further one may be twice as long.
+    pub base: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        // Without times that a provider gives, ten come to 80 seconds of
+        // waiting on average: longer than most overloads, and short enough to
+        // tell people of an outage.
+        Self { most: 10, base: Duration::from_millis(500) }
     }
 }
 

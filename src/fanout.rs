@@ -17,11 +17,13 @@ mod text;
 
 use std::sync::Arc;
 
-use crate::agent::Compacting;
+use crate::agent::{Compacting, Persistence};
 use crate::config::WindowShare;
 use crate::definition::Definitions;
+use crate::event::UnitId;
 use crate::message::Head;
 use crate::model::Model;
+use crate::model::retry::{self, Jitter};
 use crate::skill::Skills;
 use crate::tool::{Registry, Workspace};
 
@@ -56,6 +58,10 @@ pub struct Fanout {
     pub surroundings: Surroundings,
     /// The conversations of background units that have ended.
     pub parking: Parking,
+    /// The models to ask where a unit's own is overloaded, in this order.
+    pub fallbacks: Vec<Arc<dyn Model>>,
+    /// Spreads retries over time.
+    pub jitter: Jitter,
 }
 
 /// The bounds of a unit that names none itself.
@@ -76,6 +82,8 @@ pub struct Limits {
     /// At how much of its model's context window a conversation is compacted;
     /// `None` for never.
     pub compact_at: Option<WindowShare>,
+    /// How often and how soon a request is made again.
+    pub retries: retry::Policy,
 }
 
 /// Texts that stand around every unit's prompt.
@@ -94,6 +102,19 @@ impl Fanout {
         let skills = tools.find("Skill").is_some().then_some(&*self.skills);
         let system = crate::prompt::system(prompt, &self.surroundings.instructions, skills);
         Arc::new(Head::new(system, tools.schemas()))
+    }
+
+    /// Returns what a unit does about requests that fail. One whose model is a
+    /// fallback itself has those behind it.
+    #[must_use]
+    pub fn persistence(&self, unit: UnitId, model: &dyn Model) -> Persistence {
+        let own = self.fallbacks.iter().position(|fallback| fallback.name() == model.name());
+        let fallbacks = &self.fallbacks[own.map_or(0, |own| own + 1)..];
+        Persistence {
+            retries: self.limits.retries,
+            fallbacks: fallbacks.iter().cloned().collect(),
+            jitter: self.jitter.of(unit.0.into()),
+        }
     }
 
     /// Returns when the conversation of a new unit is compacted.

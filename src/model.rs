@@ -17,6 +17,7 @@ use std::time::Duration;
 use futures_util::stream::BoxStream;
 use thiserror::Error;
 
+use self::gate::Lane;
 use self::openai::{OpenAi, OpenAiSettings};
 use crate::config::ModelChoice;
 use crate::event::{FailureKind, UnitId};
@@ -31,6 +32,12 @@ pub trait Model: Send + Sync {
     /// nothing is sent.
     fn body(&self, _prefix: &Prefix) -> Vec<u8> {
         Vec::new()
+    }
+
+    /// Returns its way through the gate of its provider; `None` if there is no
+    /// provider.
+    fn lane(&self) -> Option<&Lane> {
+        None
     }
 
     /// Returns what is known of it.
@@ -115,6 +122,8 @@ pub struct Asker {
     pub purpose: Purpose,
     /// The turn's number within the unit, from 1; of a summary, the summary's.
     pub turn: u32,
+    /// Which attempt of this request it is, from 1; with each model anew.
+    pub attempt: u32,
     /// Whether the unit has sent nothing that this request begins with: it is
     /// the first one, or the first after a compaction.
     pub is_afresh: bool,

@@ -125,6 +125,13 @@ pub fn compact(hint: Option<&str>) -> String {
     text
 }
 
+/// Returns what stands in the place of an output of so many bytes that a
+/// summary is written without.
+#[must_use]
+pub fn output_left_out(bytes: usize) -> String {
+    include_str!("../prompts/output_left_out.md").trim_end().replace("{bytes}", &bytes.to_string())
+}
+
 /// Returns the message that stands for a conversation which was summed up.
 /// `environment` is what [`environment`] returned; `request` is what is being
 /// worked on, if that is not in a message of its own.

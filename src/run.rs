@@ -204,7 +204,10 @@ impl Run {
     ) -> impl Future<Output = Outcome> + Send + use<> {
         let limits = self.fanout.limits;
         let history = self.history();
+        let conversation = history.prefix().clone();
+        let point = ForkPoint::new(conversation, &Seen::default(), Arc::clone(&self.model));
         let mut unit = Unit {
+            persistence: self.fanout.persistence(UnitId::MAIN, &*self.model),
             agent: "main".into(),
             description: Arc::default(),
             model: self.model,
@@ -222,7 +225,7 @@ impl Run {
                 seen: Seen::default(),
                 skills: Arc::clone(&self.fanout.skills),
                 delegate: Arc::new(caller),
-                fork_point: Arc::new(ForkPoint::new(history.prefix().clone(), &Seen::default())),
+                fork_point: Arc::new(point),
             },
             history,
             forked_from: None,

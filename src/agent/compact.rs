@@ -8,16 +8,16 @@
 
 use std::sync::Arc;
 
-use futures_util::StreamExt as _;
-use tokio::time::Instant;
-
-use super::turn::millis;
+use super::asking::{Answered, Audience, IfTooLong};
+use super::fitting::without_large_outputs;
 use super::{History, Unit, size};
 use crate::config::WindowShare;
-use crate::event::{Compaction, CompactionTrigger, NoticeLevel, Outcome, snap_to_turn_start};
+use crate::event::{
+    Compaction, CompactionTrigger, FailureKind, NoticeLevel, Outcome, snap_to_turn_start,
+};
 use crate::line::Told;
 use crate::message::{Entry, Message, Prefix, StopReason, short_number};
-use crate::model::{Answer, Asker, Chunk, ModelError, ModelErrorKind, Purpose, Request};
+use crate::model::{Answer, Asker, ModelError, ModelErrorKind, Purpose, Request};
 use crate::prompt;
 use crate::tool::bound::bounded_by;
 
@@ -32,6 +32,14 @@ pub const REQUEST_CAP: usize = 16_000;
 /// What part of the window the turns may have that are kept as they were: one
 /// in this many. Enough for the exchange that the user is in the middle of.
 const KEPT_PART: u64 = 5;
+
+/// What part of the window is left free for the answer of a request that sums
+/// up a conversation which has outgrown it: one in this many.
+const SUMMARY_PART: u64 = 10;
+
+/// What part of a conversation goes that the provider calls too long where it
+/// should fit: one in this many. Nobody knows then how long it may be.
+const UNKNOWN_EXCESS_PART: u64 = 2;
 
 /// After a compaction that gained too little or failed, the next one waits
 /// until the conversation has grown by one in this many of the window.
@@ -135,7 +143,7 @@ impl Unit {
         // system prompt long or the estimate too low, all of it might fit.
         let said = size::of_entries(&self.history.prefix().entries);
         let room = (window / KEPT_PART).min(said / 2);
-        match self.compact(CompactionTrigger::Auto, room, None).await {
+        match self.compact(CompactionTrigger::Auto, room, None, IfTooLong::Compact).await {
             Attempt::Done(_) | Attempt::Nothing => {}
             Attempt::Failed(error) => {
                 self.compacting.wait_for_growth(tokens, window);
@@ -155,7 +163,7 @@ impl Unit {
     ///
     /// The outcome of the unit: there is no summary, or it was cancelled.
     pub(super) async fn compact_now(&mut self, hint: Option<&str>) -> Result<Arc<str>, Outcome> {
-        match self.compact(CompactionTrigger::Manual, 0, hint).await {
+        match self.compact(CompactionTrigger::Manual, 0, hint, IfTooLong::Compact).await {
             Attempt::Done(compaction) => {
                 let Compaction { tokens_before, tokens_after, .. } = &*compaction;
                 let (before, after) = (short_number(*tokens_before), short_number(*tokens_after));
@@ -172,13 +180,41 @@ impl Unit {
         }
     }
 
+    /// Compacts all of a conversation that its provider calls too long.
+    ///
+    /// # Errors
+    ///
+    /// The outcome of the unit: it stays too long, or it was cancelled.
+    pub(super) async fn compact_too_long(&mut self, error: &ModelError) -> Result<(), Outcome> {
+        let why = match self.compact(CompactionTrigger::Auto, 0, None, IfTooLong::Fail).await {
+            Attempt::Done(_) => return Ok(()),
+            Attempt::Cancelled => return Err(Outcome::Cancelled { ran: true }),
+            Attempt::Nothing => "nothing in it has been answered yet".to_owned(),
+            Attempt::Failed(error) => error.to_string(),
+        };
+        let message = format!("{error}; the conversation could not be compacted: {why}");
+        Err(Outcome::failed(FailureKind::Overflow, message))
+    }
+
+    /// Returns how many tokens a conversation has too many that its provider
+    /// calls too long, for a request that sums it up.
+    fn excess(&self) -> u64 {
+        let (tokens, window) = (self.history.tokens(), self.model.facts().context_window);
+        match tokens.saturating_sub(window - window / SUMMARY_PART) {
+            0 => tokens / UNKNOWN_EXCESS_PART,
+            excess => excess,
+        }
+    }
+
     /// Puts a summary in the place of the conversation, but for its last turns
-    /// as far as they fit `room` tokens.
+    /// as far as they fit `room` tokens. Where that request is too long, too,
+    /// or is known to be, it is made without the largest outputs.
     async fn compact(
         &mut self,
         trigger: CompactionTrigger,
         room: u64,
         hint: Option<&str>,
+        if_too_long: IfTooLong,
     ) -> Attempt {
         let entries = &self.history.prefix().entries;
         let kept = kept_from(entries, room);
@@ -186,15 +222,14 @@ impl Unit {
         if !self.history.is_settled() || !entries[..kept].iter().any(is_answer) {
             return Attempt::Nothing;
         }
-        let started = Instant::now();
         let cancel = self.context.cancel.clone();
-        let answer = tokio::select! {
+        let answered = tokio::select! {
             biased;
             () = cancel.cancelled() => return Attempt::Cancelled,
-            answer = self.ask_for_summary(hint) => answer,
+            answered = self.summary(hint, if_too_long) => answered,
         };
-        let Answer { reply, usage, stop: _ } = match answer {
-            Ok(answer) => answer,
+        let Answered { answer: Answer { reply, usage, stop: _ }, took_ms } = match answered {
+            Ok(answered) => answered,
             Err(error) => return Attempt::Failed(error),
         };
         let kept_prompts = prompts(&self.history.prefix().entries[kept..]);
@@ -207,7 +242,7 @@ impl Unit {
             text: text.into(),
             model: Arc::clone(self.model.name()),
             usage,
-            took_ms: millis(started),
+            took_ms,
         });
         self.context.line.tell(Told::Compacted(Arc::clone(&compaction))).await;
         self.history.compacted(&compaction);
@@ -216,11 +251,35 @@ impl Unit {
         Attempt::Done(compaction)
     }
 
-    /// Asks with the whole conversation and one message more. Nobody is shown
-    /// the answer as it grows: it is no answer to the user.
-    async fn ask_for_summary(&mut self, hint: Option<&str>) -> Result<Answer, ModelError> {
+    /// Asks with the whole conversation if it may still fit, and else with what
+    /// does.
+    async fn summary(
+        &mut self,
+        hint: Option<&str>,
+        if_too_long: IfTooLong,
+    ) -> Result<Answered, ModelError> {
+        if if_too_long == IfTooLong::Compact {
+            match self.ask_for_summary(hint, 0, if_too_long).await {
+                Err(error) if error.kind == ModelErrorKind::Overflow => {}
+                answered => return answered,
+            }
+        }
+        let excess = self.excess();
+        self.ask_for_summary(hint, excess, IfTooLong::Fail).await
+    }
+
+    /// Asks with the conversation, less so many tokens, and one message more.
+    /// Nobody is shown the answer as it grows: it is no answer to the user.
+    async fn ask_for_summary(
+        &mut self,
+        hint: Option<&str>,
+        excess: u64,
+        if_too_long: IfTooLong,
+    ) -> Result<Answered, ModelError> {
         self.compacting.asked += 1;
-        let mut prefix = self.history.prefix().clone();
+        let shorter = without_large_outputs(self.history.prefix(), excess);
+        let is_afresh = shorter.is_some() || !self.compacting.has_sent;
+        let mut prefix = shorter.unwrap_or_else(|| self.history.prefix().clone());
         prefix.push(Message::User { text: prompt::compact(hint).into() });
         let asker = Asker {
             unit: self.context.line.unit(),
@@ -228,17 +287,17 @@ impl Unit {
             description: Arc::clone(&self.description),
             purpose: Purpose::Summary,
             turn: self.compacting.asked,
-            is_afresh: !self.compacting.has_sent,
+            attempt: 1,
+            is_afresh,
             forked_from: None,
         };
-        let mut chunks = self.model.respond(Request { prefix, asker });
-        while let Some(chunk) = chunks.next().await {
-            match chunk? {
-                Chunk::Text(_) | Chunk::Thinking(_) => {}
-                Chunk::Finished(answer) => return checked(*answer),
-            }
+        let request = Request { prefix, asker };
+        let answered = self.ask(request, Audience::Nobody, if_too_long).await?;
+        if let Err(error) = check(&answered.answer) {
+            self.tell_unusable(&error, &answered).await;
+            return Err(error);
         }
-        Err(ModelError::new(ModelErrorKind::Cut, "the summary broke off before its end"))
+        Ok(answered)
     }
 
     /// Returns the message that stands for the conversation: the summary, and
@@ -257,7 +316,7 @@ impl Unit {
 
 /// An answer without text, or with only a part of what the model had to say,
 /// cannot stand for a conversation. Calls in it are not looked at.
-fn checked(answer: Answer) -> Result<Answer, ModelError> {
+fn check(answer: &Answer) -> Result<(), ModelError> {
     match answer.stop {
         StopReason::Refusal => {
             let message = "the provider withheld the summary";
@@ -268,7 +327,7 @@ fn checked(answer: Answer) -> Result<Answer, ModelError> {
         {
             Err(ModelError::new(ModelErrorKind::Cut, "the summary is empty"))
         }
-        StopReason::EndTurn | StopReason::ToolUse | StopReason::MaxTokens => Ok(answer),
+        StopReason::EndTurn | StopReason::ToolUse | StopReason::MaxTokens => Ok(()),
     }
 }
 
@@ -424,7 +483,8 @@ mod tests {
         let answer = |text: &str, stop| {
             let (text, calls) = (text.to_owned(), vec![call.clone()]);
             let reply = Reply { text, calls, ..Reply::default() };
-            checked(Answer { reply, usage: Usage::default(), stop }).map(|answer| answer.reply.text)
+            let answer = Answer { reply, usage: Usage::default(), stop };
+            check(&answer).map(|()| answer.reply.text)
         };
         assert_eq!(answer("all", StopReason::ToolUse).as_deref(), Ok("all"));
         assert_eq!(answer("al", StopReason::MaxTokens).as_deref(), Ok("al"));

@@ -114,6 +114,13 @@ impl History {
         before.saturating_add(size::of_entries(&entries[counted..]))
     }
 
+    /// Takes the same conversation as another client renders it. `rendered` may
+    /// go on after it.
+    pub(super) fn render_as(&mut self, rendered: &Prefix) {
+        let entries = rendered.entries[..self.prefix.entries.len()].to_vec();
+        self.prefix = Prefix { head: Arc::clone(&rendered.head), entries };
+    }
+
     /// Takes a call's id; `false` if a call of this conversation has it.
     pub(super) fn claim(&mut self, id: &CallId) -> bool {
         self.claimed.insert(id.clone())

@@ -1,32 +1,59 @@
-//! One request and its answer.
+//! One turn's request and its answer.
 
 use std::sync::Arc;
 
-use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
 use super::Unit;
-use crate::event::{Outcome, Piece, PrefixShare, Replied};
-use crate::line::{Told, UnitEvent};
+use super::asking::{Answered, Audience, IfTooLong};
+use crate::event::{FailureKind, Outcome, PrefixShare, Replied};
+use crate::line::Told;
 use crate::message::Prefix;
 use crate::model::check;
-use crate::model::{Answer, Asker, Chunk, ModelError, ModelErrorKind, Purpose, Request};
-use crate::tool::Lead;
+use crate::model::{Answer, Asker, ModelError, ModelErrorKind, Purpose, Request};
+
+/// Why a turn has no answer.
+enum NoAnswer {
+    /// The request was too long.
+    TooLong(ModelError),
+    /// The unit is over.
+    Over(Outcome),
+}
 
 impl Unit {
-    /// Sends the history and returns the whole answer.
+    /// Sends the history and returns the whole answer. A conversation that is
+    /// too long is compacted once and sent again.
     ///
     /// # Errors
     ///
     /// The error is the outcome of the unit: there is no answer, or the unit
     /// was cancelled. The text streamed until then is known to the dispatcher.
-    pub(super) async fn request(&mut self, turn: u32) -> Result<Replied, Outcome> {
-        let forked = self.forked_from.clone().filter(|_| turn == 1);
+    pub(super) async fn answer(&mut self, turn: u32) -> Result<Replied, Outcome> {
+        let error = match self.request(turn, IfTooLong::Compact).await {
+            Ok(replied) => return Ok(replied),
+            Err(NoAnswer::Over(outcome)) => return Err(outcome),
+            Err(NoAnswer::TooLong(error)) => error,
+        };
+        self.compact_too_long(&error).await?;
+        match self.request(turn, IfTooLong::Fail).await {
+            Ok(replied) => Ok(replied),
+            Err(NoAnswer::Over(outcome)) => Err(outcome),
+            Err(NoAnswer::TooLong(error)) => {
+                let message = format!("too long also after a compaction: {error}");
+                Err(Outcome::failed(FailureKind::Overflow, message))
+            }
+        }
+    }
+
+    async fn request(&mut self, turn: u32, if_too_long: IfTooLong) -> Result<Replied, NoAnswer> {
+        let is_afresh = self.compacting.sends_afresh();
+        let forked = self.forked_from.clone().filter(|_| turn == 1 && is_afresh);
+        // What a summary has replaced is shared with nobody.
+        let forked = forked.filter(|_| if_too_long == IfTooLong::Compact);
         let sent = forked.as_ref().and_then(|forked| forked.point.sent());
         if forked.is_some() {
             self.tell_share(sent.as_ref()).await;
         }
-        let started = Instant::now();
         let request = Request {
             prefix: self.history.prefix().clone(),
             asker: Asker {
@@ -35,7 +62,8 @@ impl Unit {
                 description: Arc::clone(&self.description),
                 purpose: Purpose::Turn,
                 turn,
-                is_afresh: self.compacting.sends_afresh(),
+                attempt: 1,
+                is_afresh,
                 forked_from: forked.as_ref().filter(|_| sent.is_some()).map(|forked| forked.parent),
             },
         };
@@ -45,23 +73,25 @@ impl Unit {
                 Some(forked) => forked.point.prime(self.bounds.prime).await,
                 None => None,
             };
-            self.stream(request, lead).await
+            self.ask(request, Audience::Turn(lead), if_too_long).await
         };
-        let answer = tokio::select! {
+        let answered = tokio::select! {
             biased;
-            () = cancel.cancelled() => return Err(Outcome::Cancelled { ran: true }),
-            answer = asking => answer,
+            () = cancel.cancelled() => return Err(NoAnswer::Over(Outcome::Cancelled { ran: true })),
+            answered = asking => answered,
         };
-        let Answer { mut reply, usage, stop } =
-            answer.map_err(|error| Outcome::failed(error.kind.failure(), error.message))?;
+        let Answered { answer: Answer { mut reply, usage, stop }, took_ms } = match answered {
+            Ok(answered) => answered,
+            Err(error) if error.kind == ModelErrorKind::Overflow => {
+                return Err(NoAnswer::TooLong(error));
+            }
+            Err(error) => {
+                return Err(NoAnswer::Over(Outcome::failed(error.kind.failure(), error.message)));
+            }
+        };
         self.name_calls(&mut reply.calls);
-        Ok(Replied {
-            reply: Arc::new(reply),
-            model: Arc::clone(self.model.name()),
-            usage,
-            stop,
-            took_ms: millis(started),
-        })
+        let model = Arc::clone(self.model.name());
+        Ok(Replied { reply: Arc::new(reply), model, usage, stop, took_ms })
     }
 
     /// Says how much of the first request the parent had sent: compared on
@@ -77,27 +107,6 @@ impl Unit {
         };
         let share = PrefixShare { shared_bytes: shared as u64, total_bytes: body.len() as u64 };
         self.context.line.tell(Told::PrefixShared(share)).await;
-    }
-
-    async fn stream(
-        &self,
-        request: Request,
-        mut lead: Option<Lead<'_>>,
-    ) -> Result<Answer, ModelError> {
-        let mut chunks = self.model.respond(request);
-        while let Some(chunk) = chunks.next().await {
-            let chunk = chunk?;
-            if let Some(lead) = lead.take() {
-                lead.warm();
-            }
-            let piece = match chunk {
-                Chunk::Text(text) => Piece::Text(text),
-                Chunk::Thinking(text) => Piece::Thinking(text),
-                Chunk::Finished(answer) => return Ok(*answer),
-            };
-            self.context.line.tell(UnitEvent::Delta(piece)).await;
-        }
-        Err(ModelError::new(ModelErrorKind::Cut, "the answer broke off before its end"))
     }
 }
 

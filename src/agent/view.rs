@@ -12,7 +12,6 @@ use crate::event::{Event, EventKind, Origin, UnitHead, UnitId};
 use crate::message::{CallId, Head};
 use crate::prompt::Context;
 use crate::tool::ForkPoint;
-use crate::tool::files::Seen;
 
 /// Returns the conversation that `unit` had after the last of `events`, which
 /// are those of its session from the first one on.
@@ -67,7 +66,7 @@ fn fork_base(before: &[Event], declared: &UnitHead, head: Arc<Head>) -> History 
     let answer = declared.call.as_ref().and_then(|call| calling(before, declared.parent, call));
     let end = answer.map_or(before.len(), |answer| answer + 1);
     let parent = render(&before[..end], declared.parent, head);
-    History::after(ForkPoint::new(parent.prefix().clone(), &Seen::default()).base().clone())
+    History::after(ForkPoint::base_of(parent.prefix()))
 }
 
 /// Returns where the answer stands that made a call.

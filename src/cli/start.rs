@@ -22,6 +22,7 @@ use crate::event::{SessionHead, SessionId};
 use crate::fanout::{Fanout, Limits, Parking, Pool, Surroundings};
 use crate::guard::Policy;
 use crate::model::Model;
+use crate::model::retry::{self, Jitter};
 use crate::prompt;
 use crate::report::{
     self, Facts, Json, Live, LiveOptions, Plain, Stdout, StdoutKind, StreamJson, StreamOptions,
@@ -234,7 +235,7 @@ impl Start {
     }
 
     fn fanout(self) -> Fanout {
-        let agents = &self.config.agents;
+        let (agents, retry) = (&self.config.agents, &self.config.retry);
         let limits = Limits {
             max_turns: agents.max_turns,
             timeout: agents.timeout,
@@ -242,6 +243,7 @@ impl Start {
             background_wait: self.config.background.wait,
             prime: agents.prime,
             compact_at: self.config.session.compact_at,
+            retries: retry::Policy { most: retry.most, base: retry.base },
         };
         let pool = Pool::new(agents.max_concurrent);
         let workspace = Workspace {
@@ -272,6 +274,8 @@ impl Start {
             find_model: Box::new(find_model(config, environment)),
             surroundings,
             parking: Parking::default(),
+            fallbacks: Vec::new(),
+            jitter: Jitter::new(seed()),
         }
     }
 
@@ -351,6 +355,11 @@ impl Start {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
+}
+
+/// Returns what another process is not likely to begin with at the same moment.
+fn seed() -> u64 {
+    run::now().0 ^ u64::from(std::process::id()).rotate_left(32)
 }
 
 /// Returns the working directory as the kernel knows it.

@@ -153,6 +153,7 @@ impl Layer<'_> {
                 "background" => self.each(&setting, Self::background),
                 "permissions" => self.each(&setting, Self::permissions),
                 "session" => self.each(&setting, Self::session),
+                "retry" => self.each(&setting, Self::retry),
                 _ => self.unknown(&setting),
             }
         }
@@ -329,6 +330,22 @@ impl Layer<'_> {
             "compact_at" => {
                 if let Some(share) = self.share_or_never(setting) {
                     self.layers.config.session.compact_at = share;
+                }
+            }
+            _ => self.unknown(setting),
+        }
+    }
+
+    fn retry(&mut self, setting: &Setting<'_>) {
+        match setting.name() {
+            "most" => {
+                if let Some(most) = self.number(setting, 0, u32::MAX) {
+                    self.layers.config.retry.most = most;
+                }
+            }
+            "base_ms" => {
+                if let Some(base) = self.number(setting, 0, u32::MAX) {
+                    self.layers.config.retry.base = Duration::from_millis(base.into());
                 }
             }
             _ => self.unknown(setting),

@@ -91,6 +91,8 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
             "models.a.max_output_tokens=2",
             "models.a.extra_body.top_p=0.5",
             "permissions.mode=plan",
+            "retry.most=2",
+            "retry.base_ms=40",
         ],
     );
     let entry = ModelEntry {
@@ -121,6 +123,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
             compact_at: WindowShare::new(0.5),
         },
         background: Background { wait: Duration::from_secs(5) },
+        retry: Retry { most: 2, base: Duration::from_millis(40) },
     };
     assert_eq!(config, expected);
 }

@@ -112,7 +112,7 @@ impl Slot {
         let Made { model, tools, history, seen, max_turns } = match &self.job {
             Job::Typed { task, typed } => self.make_typed(task, typed).await?,
             Job::Fork { task, from } => Made {
-                model: Arc::clone(&self.caller_model),
+                model: Arc::clone(from.point.model()),
                 tools: self.tools.clone(),
                 history: History::after(from.point.base().clone()),
                 seen: from.point.seen(),
@@ -138,7 +138,9 @@ impl Slot {
             hold: Some(Arc::clone(&self.hold)),
             cancel: stop.clone(),
         };
+        let point = first_point(&history, &model);
         Ok(Unit {
+            persistence: self.fanout.persistence(self.seat.unit, &*model),
             agent: self.job.agent(),
             description: Arc::clone(self.job.description()),
             model,
@@ -156,7 +158,7 @@ impl Slot {
                 seen,
                 skills: Arc::clone(&self.fanout.skills),
                 delegate: Arc::new(caller),
-                fork_point: Arc::new(ForkPoint::new(history.prefix().clone(), &Seen::default())),
+                fork_point: Arc::new(point),
             },
             history,
             forked_from: match &self.job {
@@ -314,6 +316,11 @@ async fn within<T>(
     // However it ends now, it ended because of the limit.
     let _ = tokio::time::timeout(TIMEOUT_GRACE, running).await;
     None
+}
+
+/// Where forks would begin before the first answer.
+fn first_point(history: &History, model: &Arc<dyn Model>) -> ForkPoint {
+    ForkPoint::new(history.prefix().clone(), &Seen::default(), Arc::clone(model))
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {

@@ -29,6 +29,21 @@ pub const LONGEST_FLOOR: Duration = Duration::from_secs(10 * 60);
 /// After so many overloads in a row another model is asked, if there is one.
 pub const OVERLOADS_BEFORE_FALLBACK: u32 = 3;
 
+/// How often and how soon a request is made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Most times that one model is asked again for one turn.
+    pub most: u32,
+    /// The longest first wait; each further one may be twice as long.
+    pub base: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { most: MOST_RETRIES, base: BASE }
+    }
+}
+
 /// What was tried for a turn before the error that is decided on. Each model of
 /// a turn starts with a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -110,7 +125,13 @@ impl Why {
 ///
 /// `random` is at least 0 and below 1: units that were refused together must
 /// not ask again together.
-pub fn decide(error: &ModelError, tried: Tried, has_fallback: bool, random: f64) -> Decision {
+pub fn decide(
+    error: &ModelError,
+    tried: Tried,
+    policy: Policy,
+    has_fallback: bool,
+    random: f64,
+) -> Decision {
     if error.should_retry != Some(false) && is_unauthorised(error) && !tried.key_was_reread {
         return Decision::AgainWithKey;
     }
@@ -127,13 +148,13 @@ pub fn decide(error: &ModelError, tried: Tried, has_fallback: bool, random: f64)
     if floor > LONGEST_FLOOR {
         return next_or(Why::TooLate { after: floor });
     }
-    if tried.retries >= MOST_RETRIES {
+    if tried.retries >= policy.most {
         return next_or(Why::TriedOut { retries: tried.retries });
     }
     if has_fallback && tried.overloads_with(error) >= OVERLOADS_BEFORE_FALLBACK {
         return Decision::NextModel;
     }
-    let backoff = BASE.saturating_mul(1 << tried.retries.min(MOST_RETRIES)).min(CAP);
+    let backoff = policy.base.saturating_mul(1 << tried.retries.min(MOST_RETRIES)).min(CAP);
     Decision::Again { after: floor + backoff.mul_f64(random) }
 }
 
@@ -252,12 +273,12 @@ mod tests {
     /// Decides with the largest jitter there is, and no other model.
     #[track_caller]
     fn check(error: &ModelError, tried: Tried, expected: Decision) {
-        assert_eq!(decide(error, tried, false, 1.0), expected, "{error:?}");
+        assert_eq!(decide(error, tried, Policy::default(), false, 1.0), expected, "{error:?}");
     }
 
     #[track_caller]
     fn check_with_fallback(error: &ModelError, tried: Tried, expected: Decision) {
-        assert_eq!(decide(error, tried, true, 1.0), expected, "{error:?}");
+        assert_eq!(decide(error, tried, Policy::default(), true, 1.0), expected, "{error:?}");
     }
 
     #[test]
@@ -305,7 +326,8 @@ mod tests {
         let mut so_far = AFRESH;
         let mut waits = Vec::new();
         let error = error(Connection);
-        while let Decision::Again { after } = decide(&error, so_far, false, 1.0) {
+        while let Decision::Again { after } = decide(&error, so_far, Policy::default(), false, 1.0)
+        {
             waits.push(after.as_millis());
             so_far = so_far.and(&error);
         }
@@ -317,11 +339,11 @@ mod tests {
 
     #[test]
     fn jitter_goes_from_the_floor_up() {
-        let wait = |random| decide(&with_floor(20), tried(2, 0), false, random);
+        let wait = |random| decide(&with_floor(20), tried(2, 0), Policy::default(), false, random);
         let again = |millis| Decision::Again { after: Duration::from_millis(millis) };
         assert_eq!(wait(0.0), again(20_000));
         assert_eq!(wait(0.5), again(21_000));
-        assert_eq!(decide(&of_status(503), tried(2, 0), false, 0.0), again(0));
+        assert_eq!(decide(&of_status(503), tried(2, 0), Policy::default(), false, 0.0), again(0));
     }
 
     #[test]
@@ -338,7 +360,7 @@ mod tests {
         let mut so_far = AFRESH;
         for status in [503, 429] {
             assert!(matches!(
-                decide(&of_status(status), so_far, true, 0.0),
+                decide(&of_status(status), so_far, Policy::default(), true, 0.0),
                 Decision::Again { .. }
             ));
             so_far = so_far.and(&of_status(status));
@@ -348,7 +370,10 @@ mod tests {
         // A break in between is another sort of trouble.
         let so_far = so_far.and(&error(Cut));
         assert_eq!(so_far, tried(3, 0));
-        assert!(matches!(decide(&of_status(529), so_far, true, 0.0), Decision::Again { .. }));
+        assert!(matches!(
+            decide(&of_status(529), so_far, Policy::default(), true, 0.0),
+            Decision::Again { .. }
+        ));
         check_with_fallback(&error(Cut), tried(5, 5), Decision::Again { after: BASE * 32 });
     }
 

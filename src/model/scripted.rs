@@ -37,7 +37,7 @@ use super::{
     Answer, Asker, Chunk, Facts, Model, ModelError, ModelErrorKind, Purpose, Request, check,
 };
 use crate::event::UnitId;
-use crate::message::{Call, CallId, Message, Prefix, Reply, StopReason, Usage};
+use crate::message::{Call, CallId, Cost, Message, Prefix, Reply, StopReason, Usage};
 
 pub use script::ScriptError;
 
@@ -191,19 +191,34 @@ fn steps(reply: &ScriptReply, asker: &Asker) -> VecDeque<Step> {
         }
         steps.push_back(Step::Say(chunk));
     }
-    steps.push_back(match &reply.fault {
-        None => Step::Say(Chunk::Finished(Box::new(answer(reply, asker)))),
-        Some(Fault::Error { status, message }) => Step::Fail(ModelError::new(
-            ModelErrorKind::of_status(*status),
-            format!("HTTP {status}: {message}"),
-        )),
-        Some(Fault::Cut) => {
-            Step::Fail(ModelError::new(ModelErrorKind::Cut, "the answer broke off before its end"))
-        }
-        Some(Fault::Hang) => Step::Hang,
-        Some(Fault::Panic) => Step::Panic,
+    let early = usize::try_from(asker.attempt - 1).ok().and_then(|index| reply.faults.get(index));
+    steps.push_back(match (early, &reply.fault) {
+        (None, None) => Step::Say(Chunk::Finished(Box::new(answer(reply, asker)))),
+        (Some(fault), _) => failing(fault, None),
+        // The script has no other answer, however often it is asked.
+        (None, Some(fault)) => failing(fault, Some(false)),
     });
     steps
+}
+
+fn failing(fault: &Fault, should_retry: Option<bool>) -> Step {
+    let error = match fault {
+        Fault::Error { status, message, retry_after } => ModelError {
+            status: Some(*status),
+            retry_after: *retry_after,
+            ..ModelError::new(
+                ModelErrorKind::of_status(*status),
+                format!("HTTP {status}: {message}"),
+            )
+        },
+        Fault::TooLong => {
+            ModelError::new(ModelErrorKind::Overflow, "the request is longer than the window")
+        }
+        Fault::Cut => ModelError::new(ModelErrorKind::Cut, "the answer broke off before its end"),
+        Fault::Hang => return Step::Hang,
+        Fault::Panic => return Step::Panic,
+    };
+    Step::Fail(ModelError { should_retry, ..error })
 }
 
 fn answer(reply: &ScriptReply, asker: &Asker) -> Answer {
@@ -228,7 +243,8 @@ fn answer(reply: &ScriptReply, asker: &Asker) -> Answer {
             input: reply.usage.input,
             output: reply.usage.output,
             cache_read: reply.usage.cache_read,
-            ..Usage::default()
+            cache_creation: 0,
+            cost: Cost { usd: reply.usage.cost, is_partial: false },
         },
         stop: reply.stop.unwrap_or(usual),
     }
@@ -308,7 +324,7 @@ mod tests {
     fn asker(turn: u32) -> Asker {
         let (unit, agent, description) = (UnitId::MAIN, "main".into(), "".into());
         let (purpose, is_afresh) = (Purpose::Turn, turn == 1);
-        Asker { unit, agent, description, purpose, turn, is_afresh, forked_from: None }
+        Asker { unit, agent, description, purpose, turn, attempt: 1, is_afresh, forked_from: None }
     }
 
     /// Asks for the summary with this number.
@@ -476,16 +492,33 @@ mod tests {
                 "cut": [{"text": "a", "fault": "cut"}], "stop": [{"stop": "max_tokens"}]}}"#,
         );
         let asked = async |name| ask(&model, child(name, "a"), &prefix("go")).await;
-        let after_text = |kind, message: &str| {
-            [Ok(Chunk::Text("a".into())), Err(ModelError::new(kind, message))]
+        let after_text = |kind, message: &str, status| {
+            let error = ModelError::new(kind, message);
+            let error = ModelError { status, should_retry: Some(false), ..error };
+            [Ok(Chunk::Text("a".into())), Err(error)]
         };
-        assert_eq!(asked("error").await, after_text(ModelErrorKind::RateLimited, "HTTP 429: slow"));
-        assert_eq!(
-            asked("cut").await,
-            after_text(ModelErrorKind::Cut, "the answer broke off before its end")
-        );
+        let limited = after_text(ModelErrorKind::RateLimited, "HTTP 429: slow", Some(429));
+        assert_eq!(asked("error").await, limited);
+        let cut = after_text(ModelErrorKind::Cut, "the answer broke off before its end", None);
+        assert_eq!(asked("cut").await, cut);
         let stopped = last(&model, child("stop", "a"), &prefix("go")).await.unwrap();
         assert_eq!(stopped.stop, StopReason::MaxTokens);
+    }
+
+    #[tokio::test]
+    async fn faults_come_before_the_reply_one_for_each_attempt() {
+        let model = model(
+            r#"{"units": {"*": [{"text": "a", "faults": [
+                {"error": {"status": 503, "message": "busy", "retry_after_ms": 1500}},
+                "too_long"]}]}}"#,
+        );
+        let asked =
+            async |attempt| last(&model, Asker { attempt, ..asker(1) }, &prefix("go")).await;
+        let busy = ModelError::new(ModelErrorKind::Overloaded, "HTTP 503: busy");
+        let retry_after = Some(Duration::from_millis(1_500));
+        assert_eq!(asked(1).await, Err(ModelError { status: Some(503), retry_after, ..busy }));
+        assert_eq!(asked(2).await.unwrap_err().kind, ModelErrorKind::Overflow);
+        assert_eq!(asked(3).await.unwrap().reply.text, "a");
     }
 
     #[tokio::test(start_paused = true)]

@@ -56,6 +56,9 @@ pub(super) struct Ledger {
     text: Arc<str>,
     /// The text of the answer that is being written.
     writing: String,
+    /// What was written of this turn's answer before its request was made
+    /// again.
+    broken_off: String,
     /// The path segments that children have, each with how often it was asked
     /// for.
     segments: HashMap<String, u32>,
@@ -174,6 +177,7 @@ impl Ledger {
             is_throttled: false,
             text: Arc::default(),
             writing: String::new(),
+            broken_off: String::new(),
             segments: HashMap::new(),
             share: None,
             final_end: None,
@@ -218,10 +222,10 @@ impl Ledger {
 
     /// Returns the last text its model wrote, whole or not.
     pub(super) fn text_so_far(&self) -> Arc<str> {
-        if self.writing.trim().is_empty() {
-            Arc::clone(&self.text)
-        } else {
-            self.writing.as_str().into()
+        let unfinished = [&self.writing, &self.broken_off];
+        match unfinished.into_iter().find(|text| !text.trim().is_empty()) {
+            Some(text) => text.as_str().into(),
+            None => Arc::clone(&self.text),
         }
     }
 
@@ -260,6 +264,7 @@ impl Ledger {
 
     pub(super) fn replied(&mut self, replied: &Replied) {
         self.writing = String::new();
+        self.broken_off = String::new();
         if let Some(share) = self.share.as_mut().filter(|_| self.turns == 1) {
             share.cached_tokens = replied.usage.cache_read;
         }
@@ -274,14 +279,18 @@ impl Ledger {
         self.open_calls = calls.iter().enumerate().map(place).collect();
     }
 
-    /// Takes note of a request that got no answer. If it is made again, what
-    /// was written is void; else it is what the unit leaves behind.
+    /// Takes note of a request that got no answer. If it is made again, the
+    /// next answer is written from its start; what was written is still what the
+    /// unit leaves behind if nothing more comes.
     pub(super) fn failed(&mut self, failed: &RequestFailed) {
         self.usage += failed.usage;
         self.is_throttled = matches!(failed.next, AfterFailure::Retry { .. });
         match failed.next {
             AfterFailure::Retry { .. } | AfterFailure::Fallback { .. } | AfterFailure::Compact => {
-                self.writing = String::new();
+                let writing = std::mem::take(&mut self.writing);
+                if !writing.trim().is_empty() {
+                    self.broken_off = writing;
+                }
             }
             AfterFailure::Nothing => {}
         }
@@ -306,9 +315,8 @@ impl Ledger {
         now: UnixMillis,
     ) -> UnitEnd {
         self.standing = Standing::Ended(outcome.state());
-        let writing = std::mem::take(&mut self.writing);
-        let written =
-            if writing.trim().is_empty() { std::mem::take(&mut self.text) } else { writing.into() };
+        let written = self.text_so_far();
+        (self.writing, self.broken_off, self.text) = Default::default();
         let text = match &outcome {
             Outcome::Done { text } => Arc::clone(text),
             Outcome::Failed(_) | Outcome::Cancelled { ran: _ } | Outcome::Interrupted => written,

@@ -1,24 +1,36 @@
 //! Where forks begin: the conversation of the unit that starts them, and which
 //! of them goes first.
 
-use std::sync::OnceLock;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::files::Seen;
 use crate::message::{Prefix, fork_base, last_sent};
+use crate::model::Model;
 
 /// The conversation of a unit at the moment in which it starts forks. All forks
 /// of one answer share one value, and so the same bytes in memory.
-#[derive(Debug)]
 pub struct ForkPoint {
     conversation: Prefix,
+    /// Who has read the shared bytes.
+    model: Arc<dyn Model>,
     /// What its unit had seen of files by then; what the calls of the same
     /// answer see is not in the conversation.
     seen: Seen,
     base: OnceLock<Prefix>,
     priming: watch::Sender<Priming>,
+}
+
+impl fmt::Debug for ForkPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ForkPoint")
+            .field("entries", &self.conversation.entries.len())
+            .field("model", self.model.name())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Whether somebody has had the shared bytes read.
@@ -36,9 +48,15 @@ enum Priming {
 impl ForkPoint {
     /// The point at which `conversation` stands now.
     #[must_use]
-    pub fn new(conversation: Prefix, seen: &Seen) -> Self {
+    pub fn new(conversation: Prefix, seen: &Seen, model: Arc<dyn Model>) -> Self {
         let (priming, _) = watch::channel(Priming::Cold);
-        Self { conversation, seen: seen.for_fork(), base: OnceLock::new(), priming }
+        Self { conversation, model, seen: seen.for_fork(), base: OnceLock::new(), priming }
+    }
+
+    /// Returns the model that its unit asks, and every fork with it.
+    #[must_use]
+    pub fn model(&self) -> &Arc<dyn Model> {
+        &self.model
     }
 
     /// Returns what a fork has seen of files when it begins.
@@ -50,8 +68,14 @@ impl ForkPoint {
     /// Returns what every fork begins with.
     #[must_use]
     pub fn base(&self) -> &Prefix {
+        self.base.get_or_init(|| Self::base_of(&self.conversation))
+    }
+
+    /// Returns what a fork of such a conversation begins with.
+    #[must_use]
+    pub fn base_of(conversation: &Prefix) -> Prefix {
         let placeholder = include_str!("../../prompts/fork_placeholder.md").trim_end();
-        self.base.get_or_init(|| fork_base(&self.conversation, placeholder))
+        fork_base(conversation, placeholder)
     }
 
     /// Returns what the parent's last request held; `None` if it sent none.
@@ -123,19 +147,18 @@ impl Drop for Lead<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use futures_util::FutureExt as _;
     use tokio::time::Instant;
 
     use super::*;
     use crate::message::Head;
+    use crate::model::offline::Offline;
 
     const MOST: Duration = Duration::from_secs(2);
 
     fn point() -> ForkPoint {
         let prefix = Prefix::new(Arc::new(Head::new(String::new(), Vec::new())));
-        ForkPoint::new(prefix, &Seen::default())
+        ForkPoint::new(prefix, &Seen::default(), Arc::new(Offline::new()))
     }
 
     #[tokio::test(start_paused = true)]

@@ -14,6 +14,7 @@ use crate::event::UnitId;
 use crate::guard::{Mode, Policy};
 use crate::line::{FromUnit, LINE_CAP, Line};
 use crate::message::{CallId, Head, Output, Prefix};
+use crate::model::offline::Offline;
 use crate::session::Spill;
 use crate::skill::Skills;
 
@@ -151,6 +152,7 @@ fn context(
         fork_point: Arc::new(ForkPoint::new(
             Prefix::new(Arc::new(Head::new(String::new(), Vec::new()))),
             &Seen::default(),
+            Arc::new(Offline::new()),
         )),
     }
 }

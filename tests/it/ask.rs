@@ -120,7 +120,7 @@ fn the_exit_code_says_what_went_wrong() {
         assert!(result["errors"][0].as_str().unwrap().contains("not today"), "{result}");
     }
     let nobody = Place::new()
-        .tine(["-p", "go", "-m", "m"])
+        .tine(["-p", "go", "-m", "m", "--config", "retry.most=0"])
         .env("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
         .run()
         .exits(75);

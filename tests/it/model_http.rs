@@ -44,7 +44,8 @@ fn prefix() -> Prefix {
 fn request(prefix: &Prefix, turn: u32) -> Request {
     let (unit, agent, description) = (UnitId(3), "explore".into(), "a".into());
     let (purpose, is_afresh) = (Purpose::Turn, turn == 1);
-    let asker = Asker { unit, agent, description, purpose, turn, is_afresh, forked_from: None };
+    let asker =
+        Asker { unit, agent, description, purpose, turn, attempt: 1, is_afresh, forked_from: None };
     Request { prefix: prefix.clone(), asker }
 }
 

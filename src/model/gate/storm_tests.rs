@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::{Entry, Gate, Lane, Pass, Quota};
-use crate::model::retry::{Decision, Jitter, Tried, decide};
+use crate::model::retry::{Decision, Jitter, Policy, Tried, decide};
 use crate::model::{ModelError, ModelErrorKind};
 
 const SLOTS: u64 = 8;
@@ -158,7 +158,7 @@ async fn slot(lane: Lane, server: Server, mut random: Jitter) -> bool {
                 }
                 Err(error) => {
                     pass.refused(error.retry_after);
-                    match decide(&error, tried, false, random.draw()) {
+                    match decide(&error, tried, Policy::default(), false, random.draw()) {
                         Decision::Again { after } => sleep(after).await,
                         Decision::AgainWithKey | Decision::NextModel | Decision::GiveUp(_) => {
                             return false;

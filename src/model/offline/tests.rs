@@ -26,8 +26,16 @@ fn respond(
 ) -> Result<Reply, ModelError> {
     let unit = UnitId(u32::from(agent != "main"));
     let (agent, description) = (agent.into(), description.into());
-    let asker =
-        Asker { unit, agent, description, purpose, turn: 1, is_afresh: true, forked_from: None };
+    let asker = Asker {
+        unit,
+        agent,
+        description,
+        purpose,
+        turn: 1,
+        attempt: 1,
+        is_afresh: true,
+        forked_from: None,
+    };
     let stream = Offline::new().respond(Request { prefix, asker });
     let mut chunks = futures_util::future::FutureExt::now_or_never(stream.collect::<Vec<_>>())
         .expect("the answer is there at once");

@@ -168,7 +168,7 @@ mod tests {
     fn asker(unit: u32, turn: u32) -> Asker {
         let (unit, agent, description) = (UnitId(unit), "a".into(), "".into());
         let (purpose, is_afresh) = (Purpose::Turn, turn == 1);
-        Asker { unit, agent, description, purpose, turn, is_afresh, forked_from: None }
+        Asker { unit, agent, description, purpose, turn, attempt: 1, is_afresh, forked_from: None }
     }
 
     fn body(messages: &str) -> Vec<u8> {

@@ -11,7 +11,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::message::StopReason;
+use crate::message::{StopReason, Usd};
 
 /// Why a script cannot be played.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -63,6 +63,8 @@ pub(super) struct ScriptReply {
     #[serde(deserialize_with = "stop")]
     pub(super) stop: Option<StopReason>,
     pub(super) fault: Option<Fault>,
+    /// What goes wrong before, one for each attempt.
+    pub(super) faults: Vec<Fault>,
     pub(super) expect: Expect,
     pub(super) repeat: bool,
 }
@@ -85,11 +87,13 @@ pub(super) struct ScriptUsage {
     pub(super) input: u64,
     pub(super) output: u64,
     pub(super) cache_read: u64,
+    #[serde(rename = "cost_usd", deserialize_with = "dollars")]
+    pub(super) cost: Usd,
 }
 
 /// How a reply goes wrong, after its text.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "lowercase")]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub(super) enum Fault {
     /// The provider answers with an error.
     Error {
@@ -97,7 +101,12 @@ pub(super) enum Fault {
         status: u16,
         /// The provider's words.
         message: String,
+        /// When the provider wants to hear of it again.
+        #[serde(default, rename = "retry_after_ms", deserialize_with = "milliseconds")]
+        retry_after: Option<Duration>,
     },
+    /// The request is longer than the model's context window.
+    TooLong,
     /// The answer breaks off.
     Cut,
     /// Nothing more ever comes.
@@ -152,6 +161,11 @@ impl ScriptReply {
 
 fn milliseconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     Ok(Some(Duration::from_millis(u64::deserialize(deserializer)?)))
+}
+
+fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Usd, D::Error> {
+    let dollars = f64::deserialize(deserializer)?;
+    Usd::from_dollars(dollars).ok_or_else(|| de::Error::custom("`cost_usd` is no amount of money"))
 }
 
 fn stop<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StopReason>, D::Error> {
@@ -217,8 +231,8 @@ mod tests {
         check_refused(
             "{\"units\": {\n\"main\": [{\"text\": \"a\", \"cals\": []}]}}",
             "unknown field `cals`, expected one of `text`, `thinking`, `calls`, `usage`, \
-             `delay_ms`, `chunk`, `piece_delay_ms`, `stop`, `fault`, `expect`, `repeat` \
-             at line 2 column 29",
+             `delay_ms`, `chunk`, `piece_delay_ms`, `stop`, `fault`, `faults`, `expect`, \
+             `repeat` at line 2 column 29",
         );
         check_refused(
             r#"{"units": {"main": [{"stop": "end"}]}}"#,
@@ -232,7 +246,7 @@ mod tests {
         );
         check_refused(
             r#"{"units": {"main": [{"fault": "boom"}]}}"#,
-            "unknown variant `boom`, expected one of `error`, `cut`, `hang`, `panic` \
+            "unknown variant `boom`, expected one of `error`, `too_long`, `cut`, `hang`, `panic` \
              at line 1 column 36",
         );
         check_refused(

@@ -21,6 +21,7 @@ use tine::flow::{self, Step};
 use tine::guard::{Mode, Policy};
 use tine::line::{FromUnit, LINE_CAP, Line, Told, UnitEvent};
 use tine::model::Model;
+use tine::model::retry::{self, Jitter};
 use tine::model::scripted::Scripted;
 use tine::prompt::Context;
 use tine::run::dispatcher::{Dispatcher, Effect, Input, Reach};
@@ -52,6 +53,12 @@ pub(crate) struct Setup {
     pub(crate) background_wait: Duration,
     /// How long forks wait for the first of them.
     pub(crate) prime: Duration,
+    /// How often and how soon a request is made again.
+    pub(crate) retries: retry::Policy,
+    /// The models to ask where the own one is overloaded.
+    pub(crate) fallbacks: Vec<Arc<dyn Model>>,
+    /// Of all that is random.
+    pub(crate) seed: u64,
 }
 
 impl Setup {
@@ -67,6 +74,9 @@ impl Setup {
             mode: Mode::Default,
             background_wait: Duration::from_secs(600),
             prime: Duration::ZERO,
+            retries: retry::Policy { most: 0, base: Duration::ZERO },
+            fallbacks: Vec::new(),
+            seed: 0,
         }
     }
 
@@ -288,6 +298,8 @@ impl Setup {
             hold: None,
             cancel: cancel.clone(),
         };
+        let conversation = history.prefix().clone();
+        let point = ForkPoint::new(conversation, &Seen::default(), Arc::clone(&model));
         let context = ToolContext {
             line,
             cancel,
@@ -295,8 +307,9 @@ impl Setup {
             seen: Seen::default(),
             skills: Arc::clone(&fanout.skills),
             delegate: Arc::new(caller),
-            fork_point: Arc::new(ForkPoint::new(history.prefix().clone(), &Seen::default())),
+            fork_point: Arc::new(point),
         };
+        let persistence = fanout.persistence(UnitId::MAIN, &*model);
         Unit {
             agent: "main".into(),
             description: "".into(),
@@ -312,6 +325,7 @@ impl Setup {
             history,
             forked_from: None,
             compacting: fanout.compacting(),
+            persistence,
         }
     }
 
@@ -350,10 +364,13 @@ impl Setup {
                 background_wait: self.background_wait,
                 prime: self.prime,
                 compact_at: Some(WindowShare::default()),
+                retries: self.retries,
             },
             find_model: Box::new(|name| Err(format!("model `{name}` is not configured"))),
             surroundings: Surroundings::default(),
             parking: Parking::default(),
+            fallbacks: self.fallbacks.clone(),
+            jitter: Jitter::new(self.seed),
         };
         Parts { fanout: Arc::new(fanout), tools, policy: Arc::new(policy) }
     }

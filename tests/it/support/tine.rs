@@ -122,9 +122,11 @@ impl Place {
         self.asking(server, flags).run()
     }
 
-    /// One prompt against a server, not yet run.
+    /// One prompt against a server, not yet run. What fails is not asked again
+    /// unless `flags` say so: waiting would cost real time.
     pub(crate) fn asking(&self, server: &Server, flags: &[&str]) -> Tine {
-        self.tine(["-p", "go", "-m", "m"].iter().chain(flags)).server(server)
+        let asking = ["-p", "go", "-m", "m", "--config", "retry.most=0"];
+        self.tine(asking.iter().chain(flags)).server(server)
     }
 
     /// Runs one prompt against a script.

@@ -1,0 +1,293 @@
+//! One request, until it has an answer or is given up.
+//!
+//! Every request of a unit goes this way: through the gate, to the model, and
+//! again where that is worth it. No call of a turn has run before its answer
+//! is whole, so asking again repeats nothing. What is waited for and what went
+//! wrong is told to the line; what to do about it is `model::retry`'s to say.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use tokio::time::Instant;
+
+use super::Unit;
+use super::turn::millis;
+use crate::event::{AfterFailure, Piece, RequestFailed, ThrottleCause, Throttled};
+use crate::line::{Told, UnitEvent};
+use crate::message::Usage;
+use crate::model::gate::{Entry, Lane, Pass, Shut, Throttle};
+use crate::model::retry::{self, Decision, Jitter, Tried};
+use crate::model::{Answer, Chunk, Model, ModelError, ModelErrorKind, Request};
+use crate::tool::Lead;
+
+/// How many tokens an answer is taken to have before it is there, for the gate
+/// to reckon with: most have fewer, and the gate is told the truth afterwards.
+const EXPECTED_ANSWER: u64 = 1_000;
+
+/// How a unit asks its model again, and whom it asks instead.
+pub struct Persistence {
+    /// How often and how soon.
+    pub retries: retry::Policy,
+    /// The models to ask if its own is overloaded, in this order.
+    pub fallbacks: VecDeque<Arc<dyn Model>>,
+    /// Spreads what it does over time.
+    pub jitter: Jitter,
+}
+
+/// Who hears of an answer while it grows.
+pub(super) enum Audience<'a> {
+    /// Everybody, and other forks that wait for its first piece.
+    Turn(Option<Lead<'a>>),
+    /// Nobody: it is no answer to the user.
+    Nobody,
+}
+
+/// What the unit does about a request that is too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IfTooLong {
+    /// It compacts its conversation.
+    Compact,
+    /// It gives up.
+    Fail,
+}
+
+/// An answer, and how it came.
+pub(super) struct Answered {
+    pub(super) answer: Answer,
+    /// From sending the last attempt to the end of the answer, in milliseconds.
+    pub(super) took_ms: u64,
+}
+
+impl Unit {
+    /// Asks until there is an answer, or until it is hopeless. Its model is the
+    /// one that answered from then on.
+    ///
+    /// # Errors
+    ///
+    /// The last error. Everything that went wrong has been told.
+    pub(super) async fn ask(
+        &mut self,
+        mut request: Request,
+        mut audience: Audience<'_>,
+        if_too_long: IfTooLong,
+    ) -> Result<Answered, ModelError> {
+        let mut tried = Tried::default();
+        loop {
+            let started = Instant::now();
+            let failed = match self.attempt(request.clone(), &mut audience).await {
+                Ok(answer) => return Ok(Answered { answer, took_ms: millis(started) }),
+                Err(error) => error,
+            };
+            let has_fallback = !self.persistence.fallbacks.is_empty();
+            let Persistence { retries, jitter, .. } = &mut self.persistence;
+            let decision = retry::decide(&failed, tried, *retries, has_fallback, jitter.draw());
+            let attempt = Attempt { number: request.asker.attempt, took_ms: millis(started) };
+            match decision {
+                Decision::Again { after } => self.wait_to_retry(&attempt, &failed, after).await,
+                Decision::AgainWithKey => {
+                    self.wait_to_retry(&attempt, &failed, Duration::ZERO).await;
+                }
+                Decision::NextModel => {
+                    self.fall_back(&attempt, &failed, &mut request).await;
+                    tried = Tried::default();
+                    continue;
+                }
+                Decision::GiveUp(why) => {
+                    let is_too_long = failed.kind == ModelErrorKind::Overflow;
+                    let next = match if_too_long {
+                        IfTooLong::Compact if is_too_long => AfterFailure::Compact,
+                        IfTooLong::Compact | IfTooLong::Fail => AfterFailure::Nothing,
+                    };
+                    self.tell_failed(&attempt, &failed, next).await;
+                    return Err(why.told(failed));
+                }
+            }
+            tried = tried.and(&failed);
+            request.asker.attempt += 1;
+        }
+    }
+
+    /// Tells of a request whose answer came but cannot be used.
+    pub(super) async fn tell_unusable(&self, error: &ModelError, answered: &Answered) {
+        let attempt = Attempt { number: 1, took_ms: answered.took_ms };
+        let error = ModelError { spent: answered.answer.usage, ..error.clone() };
+        self.tell_failed(&attempt, &error, AfterFailure::Nothing).await;
+    }
+
+    /// Makes one request, as soon as the gate lets it through.
+    async fn attempt(
+        &self,
+        request: Request,
+        audience: &mut Audience<'_>,
+    ) -> Result<Answer, ModelError> {
+        let estimate = self.history.tokens().saturating_add(EXPECTED_ANSWER);
+        let pass = match self.model.lane() {
+            Some(lane) => Some(self.pass(lane, estimate).await?),
+            None => None,
+        };
+        let mut answer = self.stream(request, audience).await;
+        let price = self.model.facts().price.as_ref();
+        match &mut answer {
+            Ok(answer) => answer.usage = answer.usage.priced(price),
+            Err(error) => error.spent = error.spent.priced(price),
+        }
+        if let Some(pass) = pass {
+            give_back(pass, &answer, estimate);
+        }
+        answer
+    }
+
+    /// Passes the gate. Waiting there costs no attempt.
+    async fn pass(&self, lane: &Lane, estimate: u64) -> Result<Pass, ModelError> {
+        let held = match lane.enter(estimate) {
+            Entry::Passed(pass) => return Ok(pass),
+            Entry::Shut(shut) => return Err(self.shut(shut)),
+            Entry::Held(held) => held,
+        };
+        let started = Instant::now();
+        let throttled = Told::Throttled(self.throttled(held.cause()));
+        self.context.line.tell(throttled).await;
+        let pass = held.wait().await.map_err(|shut| self.shut(shut))?;
+        self.context.line.tell(Told::Admitted { waited_ms: millis(started) }).await;
+        Ok(pass)
+    }
+
+    fn throttled(&self, throttle: Throttle) -> Throttled {
+        let wait = throttle.until().map(|until| until.saturating_duration_since(Instant::now()));
+        Throttled {
+            model: Arc::clone(self.model.name()),
+            cause: match throttle {
+                Throttle::InFlight => ThrottleCause::InFlight,
+                Throttle::Provider { until: _ } => ThrottleCause::Provider,
+                Throttle::Requests { until: _ } => ThrottleCause::Requests,
+                Throttle::Tokens { until: _ } => ThrottleCause::Tokens,
+            },
+            wait_ms: wait.map(whole_millis),
+        }
+    }
+
+    fn shut(&self, Shut { until }: Shut) -> ModelError {
+        let message = format!("the provider of `{}` takes no requests for now", self.model.name());
+        let after = until.saturating_duration_since(Instant::now());
+        let error = ModelError::new(ModelErrorKind::RateLimited, message);
+        ModelError { retry_after: Some(after), ..error }
+    }
+
+    async fn stream(
+        &self,
+        request: Request,
+        audience: &mut Audience<'_>,
+    ) -> Result<Answer, ModelError> {
+        let mut chunks = self.model.respond(request);
+        while let Some(chunk) = chunks.next().await {
+            let piece = match chunk.inspect_err(|_| audience.let_others_lead())? {
+                Chunk::Text(text) => Piece::Text(text),
+                Chunk::Thinking(text) => Piece::Thinking(text),
+                Chunk::Finished(answer) => {
+                    audience.has_begun();
+                    return Ok(*answer);
+                }
+            };
+            audience.has_begun();
+            if let Audience::Turn(_) = audience {
+                self.context.line.tell(UnitEvent::Delta(piece)).await;
+            }
+        }
+        audience.let_others_lead();
+        Err(ModelError::new(ModelErrorKind::Cut, "the answer broke off before its end"))
+    }
+
+    async fn wait_to_retry(&self, attempt: &Attempt, error: &ModelError, after: Duration) {
+        let started = Instant::now();
+        let most = self.persistence.retries.most;
+        let next = AfterFailure::Retry { delay_ms: whole_millis(after), most };
+        self.tell_failed(attempt, error, next).await;
+        tokio::time::sleep_until(started + after).await;
+        self.context.line.tell(Told::Admitted { waited_ms: millis(started) }).await;
+    }
+
+    /// Asks the next model from now on, with the same conversation. Its bytes
+    /// are rendered anew: another API has others.
+    async fn fall_back(&mut self, attempt: &Attempt, error: &ModelError, request: &mut Request) {
+        let next = self.persistence.fallbacks.pop_front();
+        let next = next.expect("the next model is decided for only if there is one");
+        let name = Arc::clone(next.name());
+        self.tell_failed(attempt, error, AfterFailure::Fallback { model: name }).await;
+        self.model = next;
+        request.prefix = request.prefix.unrendered();
+        request.asker.is_afresh = true;
+        request.asker.attempt = 1;
+        self.history.render_as(&request.prefix);
+    }
+
+    async fn tell_failed(&self, attempt: &Attempt, error: &ModelError, next: AfterFailure) {
+        let failed = RequestFailed {
+            model: Arc::clone(self.model.name()),
+            attempt: attempt.number,
+            status: error.status,
+            message: error.message.as_str().into(),
+            usage: error.spent,
+            took_ms: attempt.took_ms,
+            next,
+        };
+        self.context.line.tell(Told::RequestFailed(Arc::new(failed))).await;
+    }
+}
+
+/// A request that was made.
+struct Attempt {
+    /// From 1, for each model.
+    number: u32,
+    took_ms: u64,
+}
+
+impl Audience<'_> {
+    /// The answer's first piece is there.
+    fn has_begun(&mut self) {
+        if let Self::Turn(lead) = self
+            && let Some(lead) = lead.take()
+        {
+            lead.warm();
+        }
+    }
+
+    /// The request failed; whoever waits for its first piece need not wait for
+    /// the next attempt.
+    fn let_others_lead(&mut self) {
+        if let Self::Turn(lead) = self {
+            drop(lead.take());
+        }
+    }
+}
+
+/// Tells the gate how a request ended.
+fn give_back(pass: Pass, answer: &Result<Answer, ModelError>, estimate: u64) {
+    match answer {
+        Ok(answer) => pass.answered(counted_or(answer.usage, estimate)),
+        Err(error) => match error.kind {
+            ModelErrorKind::RateLimited => pass.refused(error.retry_after),
+            ModelErrorKind::Authentication
+            | ModelErrorKind::Request
+            | ModelErrorKind::Overflow
+            | ModelErrorKind::Overloaded
+            | ModelErrorKind::Connection
+            | ModelErrorKind::Cut
+            | ModelErrorKind::Silent => pass.failed(error.retry_after),
+        },
+    }
+}
+
+/// A provider that counts nothing leaves the estimate as it is.
+fn counted_or(usage: Usage, estimate: u64) -> u64 {
+    match usage.total() {
+        0 => estimate,
+        counted => counted,
+    }
+}
+
+fn whole_millis(time: Duration) -> u64 {
+    // Rounded up: what is not yet over is not 0.
+    u64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
+}
