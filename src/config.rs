@@ -7,30 +7,36 @@
 //! Only this module and the command line read the process environment.
 
 pub mod dirs;
+mod entry;
 mod environment;
 mod error;
 mod instructions;
+mod known;
 mod layer;
 mod model;
 mod nearest;
+mod preset;
+mod server;
 mod share;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-
 use crate::guard::Mode;
 
+pub use entry::{Api, Effort, Headers, ModelEntry};
 pub use environment::Environment;
 pub use error::{ConfigError, Place, Problem};
 pub use instructions::{INSTRUCTIONS_CAP, instructions};
-pub(crate) use model::is_loopback;
-pub use model::{KeySource, ModelChoice, ModelChoiceError, ServerModel, resolve_model};
+pub use model::{ModelChoice, ModelChoiceError, resolve_model};
+pub use preset::{
+    EffortKey, Mover, OutputLimitKey, PRESETS, Preset, Quirks, ReasoningBack, UsageInStream,
+};
+pub(crate) use server::is_loopback;
+pub use server::{KeySource, ServerModel};
 pub use share::WindowShare;
 
 /// Most bytes of a configuration file. One that people write is a few hundred
@@ -43,9 +49,6 @@ pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most units at work at once that can be asked for. Each holds a connection,
 /// and a process may open a few thousand at best.
 pub const CONCURRENT_CAP: usize = 10_000;
-
-/// Variables that hold keys whether or not a configuration names them.
-const KEY_VARIABLES: [&str; 2] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
 
 /// Everything that can be configured.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -66,37 +69,6 @@ pub struct Config {
     pub retry: Retry,
 }
 
-/// One model, `[models.NAME]`.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ModelEntry {
-    /// Where its server is.
-    pub base_url: String,
-    /// The environment variable that holds its key; `None` sends no key.
-    pub key_env: Option<String>,
-    /// What the server calls it; `None` if that is its name here.
-    pub model: Option<String>,
-    /// Most tokens of one answer; `None` leaves it to the server.
-    pub max_output_tokens: Option<u32>,
-    /// Most tokens of a request and its answer together; `None` if that is not
-    /// known.
-    pub context_window: Option<u32>,
-    /// Sent with every request.
-    pub headers: Headers,
-    /// Added to every request's body.
-    pub extra_body: Map<String, Value>,
-}
-
-/// Headers of requests, by name. Their values may be keys, so `Debug` shows
-/// the names alone.
-#[derive(Clone, PartialEq, Eq, Default)]
-pub struct Headers(pub BTreeMap<String, String>);
-
-impl fmt::Debug for Headers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
-    }
-}
-
 /// How units run, `[agents]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agents {
@@ -111,6 +83,9 @@ pub struct Agents {
     /// How long forks wait for the first of them to have the shared bytes
     /// read; 0 means that none waits.
     pub prime: Duration,
+    /// A batch of more slots than these needs leave; `None` means that none
+    /// does.
+    pub confirm_above: Option<NonZeroUsize>,
 }
 
 impl Default for Agents {
@@ -123,6 +98,9 @@ impl Default for Agents {
             // Longer than most providers take to read a long conversation,
             // short beside what a fork does afterwards.
             prime: Duration::from_secs(3),
+            // More than anyone asks for without noticing, and few enough that
+            // what they cost is still a surprise one gets over.
+            confirm_above: NonZeroUsize::new(32),
         }
     }
 }
@@ -221,13 +199,14 @@ impl Config {
         layers.finish()
     }
 
-    /// Returns the environment variables that hold keys, in order. A command
-    /// that a model runs must not get them.
+    /// Returns the environment variables that hold keys, in order: those of the
+    /// presets, used or not, and those that are configured. A command that a
+    /// model runs must not get them.
     #[must_use]
     pub fn secret_variables(&self) -> Vec<String> {
         let named = self.models.values().filter_map(|entry| entry.key_env.clone());
-        let variables: BTreeSet<_> =
-            KEY_VARIABLES.iter().map(|&name| name.to_owned()).chain(named).collect();
+        let presets = PRESETS.iter().filter_map(|preset| preset.key_env.map(str::to_owned));
+        let variables: BTreeSet<_> = presets.chain(named).collect();
         variables.into_iter().collect()
     }
 }

@@ -24,6 +24,10 @@ pub struct Environment {
     pub openai_api_key: Option<SecretString>,
     /// `OPENAI_BASE_URL`.
     pub openai_base_url: Option<String>,
+    /// `ANTHROPIC_API_KEY`.
+    pub anthropic_api_key: Option<SecretString>,
+    /// `ANTHROPIC_BASE_URL`.
+    pub anthropic_base_url: Option<String>,
     /// `OLLAMA_HOST`.
     pub ollama_host: Option<String>,
     /// Whether `NO_COLOR` is set.
@@ -87,6 +91,8 @@ impl Environment {
         match &*name {
             "OPENAI_API_KEY" => self.openai_api_key = Some(value.as_str().into()),
             "OPENAI_BASE_URL" => self.openai_base_url = Some(value.clone()),
+            "ANTHROPIC_API_KEY" => self.anthropic_api_key = Some(value.as_str().into()),
+            "ANTHROPIC_BASE_URL" => self.anthropic_base_url = Some(value.clone()),
             "OLLAMA_HOST" => self.ollama_host = Some(value.clone()),
             _ => {}
         }

@@ -88,12 +88,12 @@ pub enum Problem {
         must: String,
     },
     /// A value that is needed is in no layer.
-    #[error("`{key}` is missing\nhint: set it, as in `{example}`")]
+    #[error("`{key}` is missing\nhint: {must}")]
     Missing {
         /// The whole dotted key.
         key: String,
-        /// A line that would do.
-        example: &'static str,
+        /// What to do.
+        must: &'static str,
     },
     /// It is not TOML.
     #[error("failed to parse {place}: {why}")]

@@ -4,6 +4,7 @@
 //! and its whole key, and one pass finds them all. A key is known if its
 //! section's function here takes it.
 
+mod entry;
 mod flag;
 mod value;
 
@@ -16,18 +17,18 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use entry::Prices;
 use flag::{flag_value, key_segments, nested};
 
 use crate::guard::{Mode, Rule};
 
-use super::{
-    CONCURRENT_CAP, Config, ConfigError, DAY, Loaded, ModelEntry, Place, Problem, WindowShare,
-};
+use super::{CONCURRENT_CAP, Config, ConfigError, DAY, Loaded, Place, Problem, WindowShare};
 
 /// The layers so far.
 #[derive(Default)]
 pub(super) struct Layers {
     config: Config,
+    prices: Prices,
     warnings: Vec<String>,
     problems: Vec<Problem>,
 }
@@ -71,14 +72,7 @@ impl Layers {
 
     /// Returns the whole configuration.
     pub(super) fn finish(mut self) -> Result<Loaded, ConfigError> {
-        for (name, entry) in &self.config.models {
-            if entry.base_url.is_empty() {
-                self.problems.push(Problem::Missing {
-                    key: dotted(&["models", name, "base_url"]),
-                    example: "base_url = \"http://localhost:11434/v1\"",
-                });
-            }
-        }
+        self.complete_models();
         if self.problems.is_empty() {
             Ok(Loaded { config: self.config, warnings: self.warnings })
         } else {
@@ -159,69 +153,6 @@ impl Layer<'_> {
         }
     }
 
-    fn model(&mut self, setting: &Setting<'_>) {
-        let name = setting.name();
-        if name == "offline" || name.starts_with("scripted:") {
-            self.bad(setting, "choose another name: this one is built in".to_owned());
-            return;
-        }
-        self.layers.config.models.entry(name.to_owned()).or_default();
-        self.each(setting, Self::model_key);
-    }
-
-    fn model_key(&mut self, setting: &Setting<'_>) {
-        match setting.name() {
-            "base_url" => {
-                let url = self.text(setting);
-                self.set_model(setting, url, |entry, url| entry.base_url = url);
-            }
-            "key_env" => {
-                let variable = self.text(setting);
-                self.set_model(setting, variable, |entry, name| entry.key_env = Some(name));
-            }
-            "model" => {
-                let id = self.text(setting);
-                self.set_model(setting, id, |entry, id| entry.model = Some(id));
-            }
-            "max_output_tokens" => {
-                let most = self.number(setting, 1, u32::MAX);
-                self.set_model(setting, most, |entry, most| entry.max_output_tokens = Some(most));
-            }
-            "context_window" => {
-                let window = self.number(setting, 1, u32::MAX);
-                self.set_model(setting, window, |entry, size| entry.context_window = Some(size));
-            }
-            "headers" => self.each(setting, |layer, header| {
-                let value = layer.header(header);
-                let name = header.name().to_owned();
-                layer.set_model(header, value, |entry, value| {
-                    entry.headers.0.insert(name, value);
-                });
-            }),
-            "extra_body" => self.each(setting, |layer, field| {
-                let value = layer.json(field);
-                let name = field.name().to_owned();
-                layer.set_model(field, value, |entry, value| {
-                    entry.extra_body.insert(name, value);
-                });
-            }),
-            _ => self.unknown(setting),
-        }
-    }
-
-    /// Sets something of the model that `setting` is a part of, if there is a
-    /// value.
-    fn set_model<T>(
-        &mut self,
-        setting: &Setting<'_>,
-        value: Option<T>,
-        set: impl FnOnce(&mut ModelEntry, T),
-    ) {
-        if let (Some(value), Some(&name)) = (value, setting.key.get(1)) {
-            set(self.layers.config.models.entry(name.to_owned()).or_default(), value);
-        }
-    }
-
     fn agents(&mut self, setting: &Setting<'_>) {
         match setting.name() {
             "max_concurrent" => {
@@ -243,6 +174,12 @@ impl Layer<'_> {
                 if let Some(seconds) = self.number(setting, 0, u32::MAX) {
                     let timeout = Duration::from_secs(seconds.into());
                     self.layers.config.agents.timeout = (seconds > 0).then_some(timeout);
+                }
+            }
+            "confirm_above" => {
+                if let Some(most) = self.number(setting, 0, u32::MAX) {
+                    let most = usize::try_from(most).unwrap_or(usize::MAX);
+                    self.layers.config.agents.confirm_above = NonZeroUsize::new(most);
                 }
             }
             "prime_ms" => {
@@ -284,12 +221,9 @@ impl Layer<'_> {
     fn permissions(&mut self, setting: &Setting<'_>) {
         match setting.name() {
             "mode" => {
-                let mode = self.text(setting).map(|name| Mode::from_name(&name));
-                if let Some(Some(mode)) = mode {
+                let names = Mode::ALL.map(Mode::as_str);
+                if let Some(mode) = self.one_of(setting, Mode::from_name, &names) {
                     self.layers.config.permissions.mode = mode;
-                } else if mode.is_some() {
-                    let names = Mode::ALL.map(Mode::as_str).join(", ");
-                    self.bad(setting, format!("it must be one of {names}"));
                 }
             }
             "allow" => {
@@ -318,10 +252,11 @@ impl Layer<'_> {
 
     fn session(&mut self, setting: &Setting<'_>) {
         match setting.name() {
-            "persist" => match setting.value.as_bool() {
-                Some(persist) => self.layers.config.session.persist = persist,
-                None => self.wrong_type(setting, "`true` or `false`"),
-            },
+            "persist" => {
+                if let Some(persist) = self.truth(setting) {
+                    self.layers.config.session.persist = persist;
+                }
+            }
             "max_age_days" => {
                 if let Some(days) = self.number(setting, 0, u32::MAX) {
                     self.layers.config.session.max_age = (days > 0).then_some(DAY * days);

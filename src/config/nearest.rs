@@ -3,13 +3,24 @@
 use crate::slips::distance;
 
 /// Every key there is. `NAME` stands for any name.
-pub(super) const KEYS: [&str; 20] = [
+pub(super) const KEYS: [&str; 32] = [
     "model",
     "models.NAME.base_url",
+    "models.NAME.preset",
+    "models.NAME.api",
     "models.NAME.key_env",
     "models.NAME.model",
-    "models.NAME.max_output_tokens",
     "models.NAME.context_window",
+    "models.NAME.max_output_tokens",
+    "models.NAME.price.input",
+    "models.NAME.price.output",
+    "models.NAME.price.cache_read",
+    "models.NAME.price.cache_write",
+    "models.NAME.requests_per_minute",
+    "models.NAME.tokens_per_minute",
+    "models.NAME.max_in_flight",
+    "models.NAME.effort",
+    "models.NAME.images",
     "models.NAME.headers",
     "models.NAME.extra_body",
     "agents.max_concurrent",
@@ -17,6 +28,7 @@ pub(super) const KEYS: [&str; 20] = [
     "agents.max_turns",
     "agents.timeout_s",
     "agents.prime_ms",
+    "agents.confirm_above",
     "background.wait_s",
     "permissions.mode",
     "permissions.allow",
@@ -41,8 +53,8 @@ pub(super) fn nearest(segments: &[&str]) -> Option<String> {
         .filter_map(|key| Some((cost(segments, key)?, key)))
         .min_by_key(|&(cost, _)| cost)
         .map(|(_, key)| match segments {
-            [_, name, _] => key.replace("NAME", name),
-            _ => (*key).to_owned(),
+            [_, name, _, ..] => key.replace("NAME", name),
+            [_] | [_, _] | [] => (*key).to_owned(),
         })
 }
 
@@ -83,6 +95,7 @@ mod tests {
         check("agents.max_turn", Some("agents.max_turns"));
         check("sesion.persits", Some("session.persist"));
         check("model.qwen.baseurl", Some("models.qwen.base_url"));
+        check("models.qwen.price.inptu", Some("models.qwen.price.input"));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use super::nearest::KEYS;
 use super::*;
-use serde_json::json;
+use crate::message::{Price, Usd};
+use serde_json::{Map, json};
+use std::num::NonZeroU32;
 
 const EXAMPLE: &str = include_str!("../../config.example.toml");
 
@@ -49,11 +51,24 @@ fn the_example_is_the_default() {
 fn the_example_shows_every_key_and_they_are_all_known() {
     let config = loaded(&whole_example(), &[]);
     let entry = ModelEntry {
-        base_url: "https://api.example.com/v1".to_owned(),
+        preset: Preset::from_name("dashscope"),
+        api: Some(Api::Chat),
+        base_url: Some("https://api.example.com/v1".to_owned()),
         key_env: Some("EXAMPLE_API_KEY".to_owned()),
         model: Some("qwen3-plus".to_owned()),
-        max_output_tokens: Some(8192),
         context_window: Some(262_144),
+        max_output_tokens: Some(8192),
+        price: Some(Price {
+            input: Usd(500_000_000),
+            output: Usd(1_500_000_000),
+            cache_read: Usd(50_000_000),
+            cache_write: Usd(625_000_000),
+        }),
+        requests_per_minute: NonZeroU32::new(600),
+        tokens_per_minute: NonZeroU32::new(1_000_000),
+        max_in_flight: NonZeroUsize::new(16),
+        effort: Effort::new("low"),
+        images: Some(true),
         headers: Headers([("X-Team".to_owned(), "tools".to_owned())].into()),
         extra_body: Map::from_iter([("top_k".to_owned(), json!(20))]),
     };
@@ -83,6 +98,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
             "agents.max_turns=7",
             "agents.timeout_s = 90",
             "agents.prime_ms=0",
+            "agents.confirm_above=0",
             "background.wait_s=5",
             "session.persist=false",
             "session.max_age_days=30",
@@ -96,7 +112,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
         ],
     );
     let entry = ModelEntry {
-        base_url: "http://localhost/v1".to_owned(),
+        base_url: Some("http://localhost/v1".to_owned()),
         max_output_tokens: Some(2),
         extra_body: Map::from_iter([("top_p".to_owned(), json!(0.5))]),
         ..ModelEntry::default()
@@ -110,6 +126,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
             max_turns: 7,
             timeout,
             prime: Duration::ZERO,
+            confirm_above: None,
             ..Agents::default()
         },
         permissions: Permissions {
@@ -136,7 +153,7 @@ fn a_bare_word_on_the_command_line_is_a_string() {
     assert_eq!(model("model=\"4\""), Some("4".to_owned()));
     assert_eq!(model("model=a\nagents.max_depth=9"), Some("a\nagents.max_depth=9".to_owned()));
     let quoted = loaded("", &["models.\"a.b\".base_url=http://localhost"]);
-    assert_eq!(quoted.models["a.b"].base_url, "http://localhost");
+    assert_eq!(quoted.models["a.b"].base_url.as_deref(), Some("http://localhost"));
 }
 
 #[test]
@@ -186,6 +203,79 @@ fn a_conversation_is_compacted_at_a_share_or_never() {
 }
 
 #[test]
+fn a_model_of_a_preset_needs_no_address() {
+    let config = loaded("[models.fast]\npreset = 'groq'\nmodel = 'openai/gpt-oss-120b'", &[]);
+    let entry = ModelEntry {
+        preset: Preset::from_name("groq"),
+        model: Some("openai/gpt-oss-120b".to_owned()),
+        ..ModelEntry::default()
+    };
+    assert_eq!(config.models, [("fast".to_owned(), entry)].into());
+}
+
+#[test]
+fn a_price_is_exact_and_comes_together_from_all_layers() {
+    let file = "[models.q]\nbase_url = 'http://localhost'\nprice = { input = 3, output = 15 }";
+    let price = |flags: &[&str]| loaded(file, flags).models["q"].price;
+    let expected = Price {
+        input: Usd(3_000_000_000),
+        output: Usd(15_000_000_000),
+        cache_read: Usd(3_000_000_000),
+        cache_write: Usd(3_000_000_000),
+    };
+    assert_eq!(price(&[]), Some(expected));
+    let flags = ["models.q.price.cache_read=0.1", "models.q.price.input=0.0000000014"];
+    let expected =
+        Price { input: Usd(1), cache_read: Usd(100_000_000), cache_write: Usd(1), ..expected };
+    assert_eq!(price(&flags), Some(expected));
+}
+
+#[test]
+fn what_a_model_cannot_be_is_refused_with_what_it_can() {
+    let file = "[models.q]\n\
+                preset = 'grok'\n\
+                api = 'grpc'\n\
+                price = { input = -1, outptu = 2 }\n\
+                requests_per_minute = 0\n\
+                max_in_flight = 2.5\n\
+                effort = 'as hard as you can'\n\
+                images = 'yes'";
+    check_error(
+        file,
+        &["models.q.price.output=nan", "models.q.price.cache_read=1e300"],
+        "`models.q.preset` cannot be used in HOME/config.toml, line 2\n\
+         hint: it must be one of openai, anthropic, openrouter, deepseek, dashscope, groq, \
+         ollama, lmstudio, llamacpp, vllm\n\
+         error: `models.q.api` cannot be used in HOME/config.toml, line 3\n\
+         hint: it must be one of chat, responses, anthropic\n\
+         error: `models.q.price.input` cannot be used in HOME/config.toml, line 4\n\
+         hint: it must be an amount of dollars, such as 0.25\n\
+         error: unknown key `models.q.price.outptu` in HOME/config.toml, line 4\n\
+         hint: did you mean `models.q.price.output`?\n\
+         error: `models.q.requests_per_minute` cannot be used in HOME/config.toml, line 5\n\
+         hint: it must be from 1 to 4294967295\n\
+         error: `models.q.max_in_flight` is a number with a fraction in HOME/config.toml, line 6\n\
+         hint: it must be a whole number\n\
+         error: `models.q.effort` cannot be used in HOME/config.toml, line 7\n\
+         hint: it must be one word such as low, medium or high\n\
+         error: `models.q.images` is a string in HOME/config.toml, line 8\n\
+         hint: it must be `true` or `false`\n\
+         error: `models.q.price.output` cannot be used in `--config`\n\
+         hint: it must be an amount of dollars, such as 0.25\n\
+         error: `models.q.price.cache_read` cannot be used in `--config`\n\
+         hint: it must be an amount of dollars, such as 0.25\n\
+         error: `models.q.base_url` is missing\n\
+         hint: set it, as in `base_url = \"http://localhost:11434/v1\"`, or set `preset`",
+    );
+    check_error(
+        "",
+        &["models.q.preset=groq", "models.q.price.output=2"],
+        "`models.q.price.input` is missing\n\
+         hint: a price has at least `input` and `output`, in dollars for a million tokens",
+    );
+}
+
+#[test]
 fn every_problem_is_reported_with_its_line_and_a_hint() {
     let file = "\n\
                 [agent]\n\
@@ -228,7 +318,7 @@ fn every_problem_is_reported_with_its_line_and_a_hint() {
          error: unknown key `maxdepth` in `--config`\n\
          hint: `config.example.toml` shows every key\n\
          error: `models.\"my model\".base_url` is missing\n\
-         hint: set it, as in `base_url = \"http://localhost:11434/v1\"`",
+         hint: set it, as in `base_url = \"http://localhost:11434/v1\"`, or set `preset`",
     );
 }
 
@@ -293,5 +383,16 @@ fn a_file_that_cannot_be_read_is_an_error_and_not_the_default() {
 fn a_command_gets_no_variable_that_holds_a_key() {
     let flags = ["models.q.base_url=http://localhost", "models.q.key_env=Q_KEY"];
     let secret = loaded("", &flags).secret_variables();
-    assert_eq!(secret, ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "Q_KEY"]);
+    assert_eq!(
+        secret,
+        [
+            "ANTHROPIC_API_KEY",
+            "DASHSCOPE_API_KEY",
+            "DEEPSEEK_API_KEY",
+            "GROQ_API_KEY",
+            "OPENAI_API_KEY",
+            "OPENROUTER_API_KEY",
+            "Q_KEY"
+        ]
+    );
 }

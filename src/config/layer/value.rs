@@ -1,5 +1,7 @@
 //! Takes values out of a layer, or notes what is wrong with them.
 
+use std::num::NonZeroU32;
+
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::Value;
 use toml::de::DeValue;
@@ -7,6 +9,7 @@ use toml::de::DeValue;
 use super::{Layer, Setting, dotted};
 use crate::config::Problem;
 use crate::config::nearest::nearest;
+use crate::message::Usd;
 
 /// Each returns `None` after it has noted a problem.
 impl Layer<'_> {
@@ -22,6 +25,28 @@ impl Layer<'_> {
                 None
             }
         }
+    }
+
+    pub(super) fn truth(&mut self, setting: &Setting<'_>) -> Option<bool> {
+        let truth = setting.value.as_bool();
+        if truth.is_none() {
+            self.wrong_type(setting, "`true` or `false`");
+        }
+        truth
+    }
+
+    /// A text that is one of several names.
+    pub(super) fn one_of<T>(
+        &mut self,
+        setting: &Setting<'_>,
+        find: impl FnOnce(&str) -> Option<T>,
+        names: &[&str],
+    ) -> Option<T> {
+        let found = find(&self.text(setting)?);
+        if found.is_none() {
+            self.bad(setting, format!("it must be one of {}", names.join(", ")));
+        }
+        found
     }
 
     pub(super) fn header(&mut self, setting: &Setting<'_>) -> Option<String> {
@@ -64,6 +89,20 @@ impl Layer<'_> {
             self.bad(setting, format!("it must be from {least} to {most}"));
         }
         fitting
+    }
+
+    /// A number that is not 0.
+    pub(super) fn count(&mut self, setting: &Setting<'_>) -> Option<NonZeroU32> {
+        self.number(setting, 1, u32::MAX).and_then(NonZeroU32::new)
+    }
+
+    /// An amount of money in dollars.
+    pub(super) fn dollars(&mut self, setting: &Setting<'_>) -> Option<Usd> {
+        let amount = Usd::from_dollars(self.fraction(setting)?);
+        if amount.is_none() {
+            self.bad(setting, "it must be an amount of dollars, such as 0.25".to_owned());
+        }
+        amount
     }
 
     pub(super) fn fraction(&mut self, setting: &Setting<'_>) -> Option<f64> {
