@@ -45,8 +45,8 @@ pub struct RunFlags {
         default_value = "text", value_parser = Output::formats())]
     pub output: Output,
 
-    /// The model: `offline`, `scripted:FILE`, a name from the configuration, or
-    /// a model of the server that the environment names
+    /// The model: a name from the configuration, `PRESET:MODEL`, `offline`,
+    /// `scripted:FILE`, or a model of the server that the environment names
     #[arg(short, long, global = true, value_name = "MODEL")]
     pub model: Option<String>,
 

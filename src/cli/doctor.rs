@@ -7,12 +7,15 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use secrecy::ExposeSecret as _;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::{session, start};
-use crate::config::{self, Config, Environment, ModelChoice, ModelChoiceError, ServerModel, dirs};
-use crate::model::openai::{self, OpenAi};
+use crate::config::{
+    self, Api, Config, Environment, ModelChoice, ModelChoiceError, ServerModel, dirs,
+};
+use crate::model::openai::{self, OpenAi, OpenAiSettings};
 use crate::report::sanitise;
 
 /// How long a server may take to list its models. A hosted one on a slow line
@@ -26,8 +29,17 @@ const LOCAL_LIMIT: Duration = Duration::from_millis(700);
 const NAMED_MODELS: usize = 3;
 
 /// Where local servers listen unless told otherwise.
-const LOCAL_SERVERS: [(&str, u16); 4] =
-    [("Ollama", 11_434), ("LM Studio", 1_234), ("llama.cpp", 8_080), ("vLLM", 8_000)];
+const LOCAL_SERVERS: [(&str, u16); 5] = [
+    ("Ollama", 11_434),
+    ("LM Studio", 1_234),
+    ("llama.cpp", 8_080),
+    // Where it has announced to listen next.
+    ("llama.cpp", 9_931),
+    ("vLLM", 8_000),
+];
+
+/// The version of Anthropic's API whose list of models is asked for.
+const ANTHROPIC_VERSION: &str = "2023-06-01";
 
 /// What was found out about one thing.
 struct Finding {
@@ -111,8 +123,8 @@ async fn model(environment: &Environment, config: &Config, flags: &RunFlags) -> 
         Ok(choice) => choice,
         Err(ModelChoiceError::NothingConfigured) => {
             return Verdict::Note(
-                "none configured; set OPENAI_API_KEY or OPENAI_BASE_URL and pass `-m MODEL`, \
-                 or use `-m offline`"
+                "none configured; set OPENAI_API_KEY, ANTHROPIC_API_KEY or OPENAI_BASE_URL and \
+                 pass `-m MODEL`, see `tine models` for more, or use `-m offline`"
                     .to_owned(),
             );
         }
@@ -133,13 +145,18 @@ async fn model(environment: &Environment, config: &Config, flags: &RunFlags) -> 
 }
 
 async fn hosted(server: &ServerModel) -> Verdict {
-    let ServerModel { model, base_url: url, .. } = server;
-    let client = match OpenAi::new(server.into()) {
+    let ServerModel { model, base_url: url, api, .. } = server;
+    let client = match OpenAi::new(probe(server)) {
         Ok(client) => client,
         Err(error) => return Verdict::Bad(error.to_string(), "mend the configuration".to_owned()),
     };
+    // Anthropic lists versions with their dates, and takes names without.
+    let is_listed = |listed: &String| match api {
+        Api::Chat | Api::Responses => listed == model,
+        Api::Anthropic => listed.starts_with(model.as_str()),
+    };
     match client.served_models(MODEL_LIMIT).await {
-        Ok(models) if models.is_empty() || models.contains(model) => {
+        Ok(models) if models.is_empty() || models.iter().any(is_listed) => {
             Verdict::Good(format!("{model} at {url}"))
         }
         Ok(models) => Verdict::Bad(
@@ -147,9 +164,32 @@ async fn hosted(server: &ServerModel) -> Verdict {
             format!("it lists {}; choose one with `-m`", named(&models)),
         ),
         Err(error) => Verdict::Bad(
-            error.to_string(),
+            without_key(server, error.to_string()),
             "check the address, the key and the network; then run `tine doctor` again".to_owned(),
         ),
+    }
+}
+
+/// What to ask with for the list of models, which every API has at the same
+/// place.
+fn probe(server: &ServerModel) -> OpenAiSettings {
+    let mut settings = OpenAiSettings::from(server);
+    if let Api::Anthropic = server.api {
+        let version = ("anthropic-version".to_owned(), ANTHROPIC_VERSION.to_owned());
+        settings.headers.push(version);
+        if let Some(key) = settings.key.take() {
+            settings.headers.push(("x-api-key".to_owned(), key.expose_secret().to_owned()));
+        }
+    }
+    settings
+}
+
+/// A server may repeat the key that it refuses, and a client knows it as a key
+/// only where it is no header like others.
+fn without_key(server: &ServerModel, text: String) -> String {
+    match &server.key {
+        Some(key) if key.expose_secret().len() > 1 => text.replace(key.expose_secret(), "[key]"),
+        Some(_) | None => text,
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::exit::{Exit, Refusal};
 use super::texts;
-use crate::config::{Config, Environment, ModelChoice, ModelChoiceError, dirs, resolve_model};
+use crate::config::{
+    Config, Environment, ModelChoice, ModelChoiceError, Preset, dirs, resolve_model,
+};
 use crate::model::{self, Model};
 
 /// What answers when nothing is configured.
@@ -109,7 +111,15 @@ pub(super) fn find_model(
         let choice = resolve_model(&config, &environment, Some(name))
             .map_err(|error| sentence(error.to_string()))?;
         // The name may come from a repository, which must not speak for a model.
-        if let ModelChoice::Scripted(_) | ModelChoice::Offline = choice {
+        let is_for_people = match choice {
+            ModelChoice::Scripted(_) | ModelChoice::Offline => true,
+            // It would send the conversation to whichever provider there
+            // happens to be a key for.
+            ModelChoice::Server(_) => {
+                Preset::split(name).is_some() && !config.models.contains_key(name)
+            }
+        };
+        if is_for_people {
             return Err(format!("`{name}` can only be chosen with `-m`"));
         }
         let model = open(&choice).map_err(|refusal| sentence(refusal.message))?;

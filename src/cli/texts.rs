@@ -1,9 +1,10 @@
 //! Longer words of the command line.
 
-/// What to do when no model is configured: three lines, one way each.
+/// What to do when no model is configured: four lines, one way each.
 pub(super) const NO_MODEL: &str = "no model is configured; choose one of these:
+  provider:    export OPENROUTER_API_KEY=…, then `tine -m openrouter:MODEL -p …`; `tine models` lists them all
   environment: export OPENAI_API_KEY=… (and OPENAI_BASE_URL=… for another server), then `tine -m MODEL -p …`
-  Ollama:      ollama pull qwen3, then `OPENAI_BASE_URL=http://127.0.0.1:11434/v1 tine -m qwen3 -p …`
+  Ollama:      ollama pull qwen3, then `tine -m ollama:qwen3 -p …`
   config:      set `model` and `[models.NAME]` in {config}; see config.example.toml";
 
 /// The hint below [`NO_MODEL`].

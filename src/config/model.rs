@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::server::{ServerModel, settle};
-use super::{Config, Environment, ModelEntry, Preset};
+use super::{Config, Environment, ModelEntry, PRESETS, Preset};
 
 /// What answers requests.
 #[derive(Debug, Clone)]
@@ -26,14 +26,16 @@ pub enum ModelChoice {
 pub enum ModelChoiceError {
     /// Nothing says where any model is.
     #[error(
-        "no model is configured\nhint: set `OPENAI_API_KEY` or `OLLAMA_HOST`, or add a model under \
-         `[models]` in `config.toml`; `-m offline` needs neither"
+        "no model is configured\nhint: set one of {} and pass `-m PRESET:MODEL` (`tine models` \
+         lists the presets), or add a model under `[models]` in `config.toml`; `-m offline` needs \
+         neither",
+        key_variables()
     )]
     NothingConfigured,
     /// Nothing says where this model is.
     #[error(
-        "model `{name}` is not configured\nhint: add it under `[models]` in `config.toml`; see \
-         `config.example.toml`"
+        "model `{name}` is not configured\nhint: add it under `[models]` in `config.toml`, or pass \
+         `-m PRESET:{name}`; `tine models` lists what there is"
     )]
     NotConfigured {
         /// The name that was asked for.
@@ -66,6 +68,12 @@ pub enum ModelChoiceError {
         /// What it holds.
         url: String,
     },
+    /// `PRESET:` names no model.
+    #[error("`{preset}:` names no model\nhint: write `{preset}:MODEL`")]
+    MissingPresetModel {
+        /// The preset's name.
+        preset: &'static str,
+    },
     /// `scripted:` names no file.
     #[error("`scripted:` names no file\nhint: write `scripted:FILE`")]
     MissingScript,
@@ -84,7 +92,7 @@ pub fn resolve_model(
     let only = config.models.keys().next().filter(|_| config.models.len() == 1);
     let Some(name) = flag.or(config.model.as_deref()).or(only.map(String::as_str)) else {
         let configured: Vec<_> = config.models.keys().cloned().collect();
-        return Err(if configured.is_empty() && !names_a_server(environment) {
+        return Err(if configured.is_empty() && environment_preset("", environment).is_none() {
             ModelChoiceError::NothingConfigured
         } else {
             ModelChoiceError::MissingName { configured }
@@ -97,16 +105,52 @@ pub fn resolve_model(
         let file = Some(file).filter(|file| !file.is_empty());
         return Ok(ModelChoice::Scripted(file.ok_or(ModelChoiceError::MissingScript)?.into()));
     }
-    match config.models.get(name) {
-        Some(entry) => server(name, entry, environment),
-        None if names_a_server(environment) => by_environment(name, environment),
+    if let Some(entry) = config.models.get(name) {
+        return server(name, entry, environment);
+    }
+    if let Some((preset, model)) = Preset::split(name) {
+        if model.is_empty() {
+            return Err(ModelChoiceError::MissingPresetModel { preset: preset.name });
+        }
+        return server(name, &entry_of(preset, model), environment);
+    }
+    match environment_preset(name, environment) {
+        Some(preset) => server(name, &entry_of(preset, name), environment),
         None => Err(ModelChoiceError::NotConfigured { name: name.to_owned() }),
     }
+}
+
+/// Returns the preset whose server takes a name that is nowhere else, as the
+/// environment says. Names that begin with `claude` are Anthropic's.
+pub(super) fn environment_preset(name: &str, environment: &Environment) -> Option<&'static Preset> {
+    let Environment { openai_api_key, openai_base_url, ollama_host, .. } = environment;
+    let Environment { anthropic_api_key, anthropic_base_url, .. } = environment;
+    let is_anthropic = anthropic_api_key.is_some() || anthropic_base_url.is_some();
+    let is_openai = openai_base_url.is_some() || openai_api_key.is_some();
+    let preset = match (is_anthropic, is_openai, ollama_host.is_some()) {
+        (true, _, _) if name.starts_with("claude") => "anthropic",
+        (_, true, _) => "openai",
+        (_, false, true) => "ollama",
+        (true, false, false) => "anthropic",
+        (false, false, false) => return None,
+    };
+    Preset::from_name(preset)
+}
+
+/// A model of a preset of which nothing else is said.
+pub(super) fn entry_of(preset: &'static Preset, model: &str) -> ModelEntry {
+    let model = Some(model.to_owned());
+    ModelEntry { preset: Some(preset), model, ..ModelEntry::default() }
 }
 
 fn name_list(names: &[String]) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     if quoted.is_empty() { String::new() } else { format!("; there is {}", quoted.join(", ")) }
+}
+
+fn key_variables() -> String {
+    let variables = PRESETS.iter().filter_map(|preset| preset.key_env);
+    variables.map(|variable| format!("`{variable}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// The model of an entry, if nothing of it is missing.
@@ -116,19 +160,6 @@ fn server(
     environment: &Environment,
 ) -> Result<ModelChoice, ModelChoiceError> {
     Ok(ModelChoice::Server(Box::new(settle(name, entry, environment)?.ready()?)))
-}
-
-fn names_a_server(environment: &Environment) -> bool {
-    let Environment { openai_api_key, openai_base_url, ollama_host, .. } = environment;
-    openai_api_key.is_some() || openai_base_url.is_some() || ollama_host.is_some()
-}
-
-/// The model that the server of the environment calls `name`.
-fn by_environment(name: &str, environment: &Environment) -> Result<ModelChoice, ModelChoiceError> {
-    let Environment { openai_api_key, openai_base_url, ollama_host, .. } = environment;
-    let is_openai = openai_base_url.is_some() || openai_api_key.is_some() || ollama_host.is_none();
-    let preset = Preset::from_name(if is_openai { "openai" } else { "ollama" });
-    server(name, &ModelEntry { preset, ..ModelEntry::default() }, environment)
 }
 
 #[cfg(test)]
@@ -210,6 +241,81 @@ mod tests {
     }
 
     #[test]
+    fn a_configured_name_comes_before_a_preset_and_that_before_the_environment() {
+        let none = Config::default();
+        let keys = [KEY, ("GROQ_API_KEY", "sk-2"), ("OLLAMA_HOST", "box")];
+        let groq = Ok("groq:a/b a/b https://api.groq.com/openai/v1 sk-2 GROQ_API_KEY");
+        check(&none, &keys, Some("groq:a/b"), groq);
+        // Only the first colon is the preset's.
+        let ollama = Ok("ollama:qwen3:8b qwen3:8b http://box:11434/v1 - none");
+        check(&none, &keys, Some("ollama:qwen3:8b"), ollama);
+        let here = config(&[("groq:a/b", entry("http://localhost/v1", None))]);
+        check(&here, &keys, Some("groq:a/b"), Ok("groq:a/b groq:a/b http://localhost/v1 - none"));
+        let other = Ok("qwen3:8b qwen3:8b http://box:11434/v1 - none");
+        check(&none, &keys[2..], Some("qwen3:8b"), other);
+        let missing = ModelChoiceError::MissingPresetModel { preset: "dashscope" };
+        check(&none, &keys, Some("qwen:"), Err(missing));
+        let (name, variable) = ("deepseek:m".to_owned(), "DEEPSEEK_API_KEY".to_owned());
+        let missing = ModelChoiceError::MissingKey { name, variable };
+        check(&none, &keys, Some("deepseek:m"), Err(missing));
+        let mut default = here;
+        default.model = Some("ollama:m".to_owned());
+        check(&default, &[], None, Ok("ollama:m m http://127.0.0.1:11434/v1 - none"));
+    }
+
+    #[test]
+    fn claude_is_anthropics_and_with_only_anthropic_set_so_is_any_name() {
+        let none = Config::default();
+        let anthropic = ("ANTHROPIC_API_KEY", "sk-3");
+        let claude = Some("claude-opus-5-5");
+        let there = "claude-opus-5-5 claude-opus-5-5 https://api.anthropic.com/v1 sk-3 \
+                     ANTHROPIC_API_KEY";
+        check(&none, &[KEY, anthropic], claude, Ok(there));
+        let url = ("ANTHROPIC_BASE_URL", "http://box/a");
+        let boxed = "claude-opus-5-5 claude-opus-5-5 http://box/a/v1 - none";
+        check(&none, &[KEY, url], claude, Ok(boxed));
+        // A proxy that speaks OpenAI's protocol may serve it too.
+        let openai =
+            "claude-opus-5-5 claude-opus-5-5 https://api.openai.com/v1 sk-1 OPENAI_API_KEY";
+        check(&none, &[KEY], claude, Ok(openai));
+        let other = Some("m-1");
+        check(
+            &none,
+            &[KEY, anthropic],
+            other,
+            Ok("m-1 m-1 https://api.openai.com/v1 sk-1 OPENAI_API_KEY"),
+        );
+        let only = "m-1 m-1 https://api.anthropic.com/v1 sk-3 ANTHROPIC_API_KEY";
+        check(&none, &[anthropic], other, Ok(only));
+        let ollama = ("OLLAMA_HOST", "box");
+        check(&none, &[anthropic, ollama], other, Ok("m-1 m-1 http://box:11434/v1 - none"));
+        check(&none, &[anthropic, ollama], claude, Ok(there));
+    }
+
+    #[test]
+    fn what_is_missing_comes_with_what_to_do() {
+        let text = |error: ModelChoiceError| error.to_string();
+        assert_eq!(
+            text(ModelChoiceError::NothingConfigured),
+            "no model is configured\n\
+             hint: set one of `OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `OPENROUTER_API_KEY`, \
+             `DEEPSEEK_API_KEY`, `DASHSCOPE_API_KEY`, `GROQ_API_KEY` and pass `-m PRESET:MODEL` \
+             (`tine models` lists the presets), or add a model under `[models]` in `config.toml`; \
+             `-m offline` needs neither"
+        );
+        assert_eq!(
+            text(ModelChoiceError::NotConfigured { name: "m-1".to_owned() }),
+            "model `m-1` is not configured\n\
+             hint: add it under `[models]` in `config.toml`, or pass `-m PRESET:m-1`; `tine \
+             models` lists what there is"
+        );
+        assert_eq!(
+            text(ModelChoiceError::MissingPresetModel { preset: "groq" }),
+            "`groq:` names no model\nhint: write `groq:MODEL`"
+        );
+    }
+
+    #[test]
     fn any_other_name_is_a_model_of_the_server_in_the_environment() {
         let none = Config::default();
         let flag = Some("m-1");
@@ -223,6 +329,12 @@ mod tests {
         let openai = Ok("m-1 m-1 https://api.openai.com/v1 sk-1 OPENAI_API_KEY");
         check(&none, &[KEY, ollama], flag, openai);
         check(&none, &[url, ollama], flag, Ok("m-1 m-1 http://box:8000/v1 - none"));
+        let broken = ("OPENAI_BASE_URL", "box:80");
+        let bad = |name: &str, url: &str| ModelChoiceError::BadUrl {
+            source_name: name.to_owned(),
+            url: url.to_owned(),
+        };
+        check(&none, &[broken], flag, Err(bad("OPENAI_BASE_URL", "box:80")));
         let unknown = ModelChoiceError::NotConfigured { name: "m-1".to_owned() };
         check(&none, &[], flag, Err(unknown));
     }

@@ -103,7 +103,7 @@ fn a_configured_model_has_its_own_server_key_name_and_fields() {
 #[test]
 fn an_unknown_model_says_where_to_configure_it() {
     let said = "error: model `other` is not configured\nhint: add it under `[models]` in \
-                `config.toml`; see `config.example.toml`\n";
+                `config.toml`, or pass `-m PRESET:other`; `tine models` lists what there is\n";
     Place::new().tine(["-p", "go", "-m", "other"]).run().refuses(52, said);
 }
 

@@ -43,7 +43,8 @@ fn with_nothing_configured_the_doctor_finds_nothing_wrong_and_says_what_is_missi
     let [line] = lines(&finished, "configuration")[..] else { panic!("{}", finished.stdout) };
     assert!(line.starts_with("- ") && line.contains(config.to_str().unwrap()), "{line}");
     let [line] = lines(&finished, "model")[..] else { panic!("{}", finished.stdout) };
-    for word in ["none configured", "OPENAI_API_KEY", "OPENAI_BASE_URL", "`-m offline`"] {
+    let words = ["none configured", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "`-m offline`"];
+    for word in words.iter().chain(&["OPENAI_BASE_URL", "`tine models`"]) {
         assert!(line.contains(word), "{line}");
     }
     let [line] = lines(&finished, "git")[..] else { panic!("{}", finished.stdout) };
@@ -72,20 +73,44 @@ fn a_server_that_does_not_list_the_model_names_those_it_has() {
 }
 
 #[test]
+fn anthropics_api_is_asked_in_its_own_way() {
+    let place = Place::new();
+    let body = json!({ "data": [{ "id": "claude-opus-5-5-20260901", "type": "model" }] });
+    let server = Server::start(move |request| {
+        assert_eq!((&*request.method, &*request.path), ("GET", "/v1/models"));
+        assert_eq!(request.header("x-api-key"), Some("sk-for-tests-only"));
+        assert_eq!(request.header("authorization"), None);
+        assert!(request.header("anthropic-version").is_some());
+        Reaction::json(200, &body)
+    });
+    let doctor = |model: &str| {
+        let tine =
+            place.tine(["doctor", "-m", model]).env("ANTHROPIC_BASE_URL", &server.base_url());
+        tine.env("ANTHROPIC_API_KEY", "sk-for-tests-only").run()
+    };
+    let expected = format!("ok    model          claude-opus-5-5 at {}", server.base_url());
+    assert_eq!(lines(&doctor("claude-opus-5-5").exits(0), "model"), [expected]);
+    let finished = doctor("claude-opus-9").exits(1);
+    assert!(lines(&finished, "model")[0].contains("does not list `claude-opus-9`"));
+}
+
+#[test]
 fn a_server_that_is_not_there_or_refuses_the_key_is_a_failure_with_what_to_do() {
-    let check = |url: &str, word: &str| {
+    let check = |provider: &str, url: &str, word: &str| {
         let place = Place::new();
-        let tine = place.tine(["doctor", "-m", "m"]).env("OPENAI_BASE_URL", url);
-        let finished = tine.env("OPENAI_API_KEY", "sk-for-tests-only").run().exits(1);
+        let tine = place.tine(["doctor", "-m", "m"]).env(&format!("{provider}_BASE_URL"), url);
+        let tine = tine.env(&format!("{provider}_API_KEY"), "sk-for-tests-only");
+        let finished = tine.run().exits(1);
         let [found, to_do] = lines(&finished, "model")[..] else { panic!("{}", finished.stdout) };
         assert!(found.starts_with("FAIL ") && found.contains(word), "{found}");
         assert!(to_do.contains("check the address"), "{to_do}");
         assert!(!finished.stdout.contains("sk-for-tests-only"), "{}", finished.stdout);
     };
-    check("http://127.0.0.1:1/v1", "http://127.0.0.1:1/v1");
+    check("OPENAI", "http://127.0.0.1:1/v1", "http://127.0.0.1:1/v1");
     let error = json!({ "error": { "message": "no such key: sk-for-tests-only" } });
     let server = Server::start(move |_| Reaction::json(401, &error));
-    check(&server.base_url(), "401");
+    check("OPENAI", &server.base_url(), "401");
+    check("ANTHROPIC", &server.base_url(), "401");
 }
 
 #[test]
@@ -108,16 +133,17 @@ fn a_state_directory_that_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn a_prompt_with_nothing_configured_names_three_ways_to_a_model_and_offline() {
+fn a_prompt_with_nothing_configured_names_four_ways_to_a_model_and_offline() {
     let place = Place::new();
     let finished = place.tine(["-p", "hello"]).run().exits(52);
     let lines: Vec<_> = finished.stderr.lines().collect();
-    let [error, environment, ollama, config, hint] = lines[..] else {
+    let [error, provider, environment, ollama, config, hint] = lines[..] else {
         panic!("{}", finished.stderr)
     };
     assert_eq!(error, "error: no model is configured; choose one of these:");
+    assert!(provider.contains("_API_KEY=") && provider.contains("`tine models`"), "{provider}");
     assert!(environment.contains("OPENAI_API_KEY") && environment.contains("OPENAI_BASE_URL"));
-    assert!(ollama.contains("ollama pull") && ollama.contains("http://127.0.0.1:11434/v1"));
+    assert!(ollama.contains("ollama pull") && ollama.contains("-m ollama:qwen3"));
     let path = place.home().join(".config/tine/config.toml");
     assert!(config.contains(path.to_str().unwrap()) && config.contains("[models.NAME]"));
     assert!(hint.starts_with("hint: ") && hint.contains("`-m offline`"), "{hint}");

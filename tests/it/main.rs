@@ -36,6 +36,8 @@ mod housekeeping;
 mod manual;
 /// The Chat Completions client against a real socket.
 mod model_http;
+/// Models by name: configured, of a preset, of the environment; their list.
+mod models;
 /// Calls that cannot do what they ask for, and the outputs they get.
 mod outputs;
 /// What a run may do.
