@@ -10,6 +10,7 @@ mod doctor;
 pub mod exit;
 mod input;
 mod model;
+mod models;
 mod place;
 mod print;
 mod resume;
@@ -86,7 +87,12 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
     }
     let runs_a_model = match &command {
         None | Some(Command::Review(_) | Command::Demo) => true,
-        Some(Command::Doctor | Command::Sessions { .. } | Command::Session { .. }) => false,
+        Some(
+            Command::Doctor
+            | Command::Models { .. }
+            | Command::Sessions { .. }
+            | Command::Session { .. },
+        ) => false,
     };
     if !runs_a_model && run.output_format() != Format::Text {
         return Err(Refusal::new(Exit::Usage, "this command prints text only")
@@ -100,6 +106,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         Some(Command::Review(flags)) => review::run(&environment, run, &flags),
         Some(Command::Demo) => demo::run(&environment, run),
         Some(Command::Doctor) => doctor::run(&environment, &run),
+        Some(Command::Models { json }) => models::run(&environment, &run, json),
         Some(Command::Sessions { command, list }) => {
             sessions::run(&environment, &run, command, &list)
         }

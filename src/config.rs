@@ -13,6 +13,7 @@ mod error;
 mod instructions;
 mod known;
 mod layer;
+mod listed;
 mod model;
 mod nearest;
 mod preset;
@@ -31,6 +32,7 @@ pub use entry::{Api, Effort, Headers, ModelEntry};
 pub use environment::Environment;
 pub use error::{ConfigError, Place, Problem};
 pub use instructions::{INSTRUCTIONS_CAP, instructions};
+pub use listed::{Found, ListedKind, ListedModel, list_models};
 pub use model::{ModelChoice, ModelChoiceError, resolve_model};
 pub use preset::{
     EffortKey, Mover, OutputLimitKey, PRESETS, Preset, Quirks, ReasoningBack, UsageInStream,

@@ -30,7 +30,7 @@ mod story;
 pub use account::{account_lines, resumed};
 pub use answer::{Stderr, Stdout, StdoutKind};
 pub use json::Json;
-pub use listing::session_record;
+pub use listing::{model_record, session_record};
 pub use live::{Clock, Live, LiveOptions};
 pub use markdown::{Document, markdown};
 pub use plain::Plain;

@@ -289,6 +289,12 @@ pub enum Command {
     Demo,
     /// Check what tine needs, and say what to do about what is missing
     Doctor,
+    /// List the models and presets that can be chosen, and which keys are set
+    Models {
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
     /// List the sessions, newest first, or look after them
     Sessions {
         /// What to do instead of listing them

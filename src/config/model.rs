@@ -89,8 +89,7 @@ pub fn resolve_model(
     environment: &Environment,
     flag: Option<&str>,
 ) -> Result<ModelChoice, ModelChoiceError> {
-    let only = config.models.keys().next().filter(|_| config.models.len() == 1);
-    let Some(name) = flag.or(config.model.as_deref()).or(only.map(String::as_str)) else {
+    let Some(name) = flag.or(default_name(config)) else {
         let configured: Vec<_> = config.models.keys().cloned().collect();
         return Err(if configured.is_empty() && environment_preset("", environment).is_none() {
             ModelChoiceError::NothingConfigured
@@ -98,24 +97,55 @@ pub fn resolve_model(
             ModelChoiceError::MissingName { configured }
         });
     };
+    Ok(match named(name, config, environment)? {
+        Named::Offline => ModelChoice::Offline,
+        Named::Scripted(file) => ModelChoice::Scripted(file),
+        Named::Entry(entry) => {
+            ModelChoice::Server(Box::new(settle(name, &entry, environment)?.ready()?))
+        }
+    })
+}
+
+/// What a name stands for.
+pub(super) enum Named {
+    Offline,
+    Scripted(PathBuf),
+    /// A model of a server.
+    Entry(Box<ModelEntry>),
+}
+
+/// Returns the name that is meant where none is asked for: the configured one,
+/// or that of the only model.
+pub(super) fn default_name(config: &Config) -> Option<&str> {
+    let only = config.models.keys().next().filter(|_| config.models.len() == 1);
+    config.model.as_deref().or(only.map(String::as_str))
+}
+
+/// Finds out what a name stands for. What is configured comes first, then the
+/// presets, then the server of the environment.
+pub(super) fn named(
+    name: &str,
+    config: &Config,
+    environment: &Environment,
+) -> Result<Named, ModelChoiceError> {
     if name == "offline" {
-        return Ok(ModelChoice::Offline);
+        return Ok(Named::Offline);
     }
     if let Some(file) = name.strip_prefix("scripted:") {
         let file = Some(file).filter(|file| !file.is_empty());
-        return Ok(ModelChoice::Scripted(file.ok_or(ModelChoiceError::MissingScript)?.into()));
+        return Ok(Named::Scripted(file.ok_or(ModelChoiceError::MissingScript)?.into()));
     }
     if let Some(entry) = config.models.get(name) {
-        return server(name, entry, environment);
+        return Ok(Named::Entry(Box::new(entry.clone())));
     }
     if let Some((preset, model)) = Preset::split(name) {
         if model.is_empty() {
             return Err(ModelChoiceError::MissingPresetModel { preset: preset.name });
         }
-        return server(name, &entry_of(preset, model), environment);
+        return Ok(Named::Entry(Box::new(entry_of(preset, model))));
     }
     match environment_preset(name, environment) {
-        Some(preset) => server(name, &entry_of(preset, name), environment),
+        Some(preset) => Ok(Named::Entry(Box::new(entry_of(preset, name)))),
         None => Err(ModelChoiceError::NotConfigured { name: name.to_owned() }),
     }
 }
@@ -151,15 +181,6 @@ fn name_list(names: &[String]) -> String {
 fn key_variables() -> String {
     let variables = PRESETS.iter().filter_map(|preset| preset.key_env);
     variables.map(|variable| format!("`{variable}`")).collect::<Vec<_>>().join(", ")
-}
-
-/// The model of an entry, if nothing of it is missing.
-fn server(
-    name: &str,
-    entry: &ModelEntry,
-    environment: &Environment,
-) -> Result<ModelChoice, ModelChoiceError> {
-    Ok(ModelChoice::Server(Box::new(settle(name, entry, environment)?.ready()?)))
 }
 
 #[cfg(test)]

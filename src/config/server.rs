@@ -98,13 +98,19 @@ pub(super) struct Settled {
 impl Settled {
     /// Returns the model if nothing is missing.
     pub(super) fn ready(self) -> Result<ServerModel, ModelChoiceError> {
-        let Self { server, key_env, needs_key } = self;
+        let lacks_its_key = self.lacks_its_key();
+        let Self { server, key_env, needs_key: _ } = self;
         match key_env {
-            Some(variable) if needs_key && server.key.is_none() => {
+            Some(variable) if lacks_its_key => {
                 Err(ModelChoiceError::MissingKey { name: server.name, variable })
             }
             Some(_) | None => Ok(server),
         }
+    }
+
+    /// Tells whether no request can be made before its key's variable is set.
+    pub(super) fn lacks_its_key(&self) -> bool {
+        self.needs_key && self.server.key.is_none()
     }
 }
 

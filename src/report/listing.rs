@@ -1,9 +1,14 @@
-//! Sessions as records: what `tine sessions --json` prints, one object a line.
+//! Lists as records, one object a line: what `tine sessions --json` and
+//! `tine models --json` print.
 //!
 //! As for every record, names and order of the fields are a promise.
 
+use std::num::{NonZeroU32, NonZeroUsize};
+
 use serde::Serialize;
 
+use crate::config::{Effort, Found, ListedModel};
+use crate::message::Price;
 use crate::session::{SessionName, SessionSummary};
 
 use super::lines;
@@ -24,10 +29,87 @@ pub fn session_record(session: &SessionSummary, excerpt: Option<&str>) -> Vec<u8
         state: session.state.as_str(),
         excerpt,
     };
+    line(&record)
+}
+
+/// Returns the record of a model that can be chosen, as a line with its line
+/// feed.
+#[must_use]
+pub fn model_record(listed: &ListedModel) -> Vec<u8> {
+    let ListedModel { name, kind, is_default, found, .. } = listed;
+    let server = found.as_ref().ok().map(|found| &found.server);
+    let record = ModelRecord {
+        name,
+        kind: kind.as_str(),
+        default: *is_default,
+        problem: found.as_ref().err().map(ToString::to_string),
+        ready: found.as_ref().is_ok_and(|found| found.is_ready),
+        api: server.map(|server| server.api.as_str()),
+        base_url: server.map(|server| server.base_url.as_str()),
+        model: server.map(|server| server.model.as_str()).filter(|model| !model.is_empty()),
+        key_env: found.as_ref().ok().and_then(|found| found.key_env.as_deref()),
+        key_set: found.as_ref().is_ok_and(|found: &Found| found.is_key_set),
+        context_window: server.and_then(|server| server.context_window),
+        max_output_tokens: server.and_then(|server| server.max_output_tokens),
+        price: server.and_then(|server| server.price.as_ref()).map(PriceRecord::from),
+        requests_per_minute: server.and_then(|server| server.requests_per_minute),
+        tokens_per_minute: server.and_then(|server| server.tokens_per_minute),
+        max_in_flight: server.and_then(|server| server.max_in_flight),
+        effort: server.and_then(|server| server.effort.as_ref()).map(Effort::as_str),
+        images: server.is_some_and(|server| server.images),
+    };
+    line(&record)
+}
+
+fn line(record: &impl Serialize) -> Vec<u8> {
     let mut line = Vec::new();
-    lines::write(&record, &mut line)
+    lines::write(record, &mut line)
         .expect("text and numbers are always JSON, and a buffer takes every write");
     line
+}
+
+/// Prices are in US dollars for a million tokens.
+#[derive(Serialize)]
+struct ModelRecord<'a> {
+    name: &'a str,
+    kind: &'static str,
+    default: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    ready: bool,
+    api: Option<&'static str>,
+    base_url: Option<&'a str>,
+    model: Option<&'a str>,
+    key_env: Option<&'a str>,
+    key_set: bool,
+    context_window: Option<u32>,
+    max_output_tokens: Option<u32>,
+    price: Option<PriceRecord>,
+    requests_per_minute: Option<NonZeroU32>,
+    tokens_per_minute: Option<NonZeroU32>,
+    max_in_flight: Option<NonZeroUsize>,
+    effort: Option<&'a str>,
+    images: bool,
+}
+
+#[derive(Serialize)]
+struct PriceRecord {
+    input: f64,
+    output: f64,
+    cache_read: f64,
+    cache_write: f64,
+}
+
+impl From<&Price> for PriceRecord {
+    fn from(price: &Price) -> Self {
+        let &Price { input, output, cache_read, cache_write } = price;
+        Self {
+            input: input.dollars(),
+            output: output.dollars(),
+            cache_read: cache_read.dollars(),
+            cache_write: cache_write.dollars(),
+        }
+    }
 }
 
 #[derive(Serialize)]

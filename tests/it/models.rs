@@ -75,3 +75,140 @@ fn an_agents_task_chooses_no_model_of_a_preset() {
     ] } });
     assert_eq!(place.play(&script, &[]).exits(0).stdout, "Done.\n");
 }
+
+/// A configuration with one of everything.
+const CONFIGURATION: &str = r#"
+model = "deep"
+
+[models.deep]
+preset = "anthropic"
+model = "claude-opus-5-5"
+price = { input = 4, output = 20, cache_read = 0.4, cache_write = 5 }
+max_in_flight = 8
+effort = "high"
+
+[models."a model with a long name"]
+preset = "dashscope"
+model = "qwen3-coder-plus-2025-07-22"
+
+[models.local]
+base_url = "http://me:secret@127.0.0.1:8000/v1"
+key_env = "LOCAL_KEY"
+
+[models.odd]
+base_url = "box:80"
+"#;
+
+#[test]
+fn the_list_says_what_can_be_chosen_and_what_each_lacks() {
+    let place = Place::new();
+    place.configure(CONFIGURATION);
+    let list = place.tine(["models"]).env("GROQ_API_KEY", "sk-for-tests-only");
+    let finished = list.env("OPENAI_BASE_URL", "http://box:8000/v1").run().exits(0);
+    insta::assert_snapshot!(finished.stdout, @"
+    models, as `-m NAME` (* where no `-m` is given)
+      a model with a long name
+                      chat       DASHSCOPE_API_KEY is not set
+                      qwen3-coder-plus-2025-07-22
+                      at https://dashscope-intl.aliyuncs.com/compatible-mode/v1
+    * deep            anthropic  ANTHROPIC_API_KEY is not set
+                      claude-opus-5-5 at https://api.anthropic.com/v1
+                      window 1000000 tokens
+                      a million tokens: $4.00 in, $20.00 out,
+                      $0.40 from the cache, $5.00 to the cache
+      local           chat       LOCAL_KEY is not set
+                      local at http://127.0.0.1:8000/v1
+      odd
+                      `models.odd.base_url` is `box:80`, which is no `http` or `https` URL
+                      hint: it should look like `https://api.example.com/v1`
+
+    presets, as `-m PRESET:MODEL`
+      openai          chat       OPENAI_API_KEY is not set
+                      http://box:8000/v1
+                      takes every other name, as `-m MODEL`
+      anthropic       anthropic  ANTHROPIC_API_KEY is not set
+                      https://api.anthropic.com/v1
+      openrouter      chat       OPENROUTER_API_KEY is not set
+                      https://openrouter.ai/api/v1
+      deepseek        chat       DEEPSEEK_API_KEY is not set
+                      https://api.deepseek.com
+      dashscope, qwen chat       DASHSCOPE_API_KEY is not set
+                      https://dashscope-intl.aliyuncs.com/compatible-mode/v1
+      groq            chat       GROQ_API_KEY is set
+                      https://api.groq.com/openai/v1
+      ollama          chat       no key
+                      http://127.0.0.1:11434/v1
+      lmstudio        chat       no key
+                      http://127.0.0.1:1234/v1
+      llamacpp        chat       no key
+                      http://127.0.0.1:8080/v1
+      vllm            chat       no key
+                      http://127.0.0.1:8000/v1
+    ");
+    let hint =
+        "hint: `export ANTHROPIC_API_KEY=\u{2026}`, then `tine -p \"\u{2026}\"` asks `deep`\n";
+    assert_eq!(finished.stderr, hint);
+    // An error is as long as what it quotes.
+    let mut lines = finished.stdout.lines().filter(|line| !line.contains("URL"));
+    let wide = lines.find(|line| line.chars().count() > 80);
+    assert_eq!(wide, None);
+}
+
+#[test]
+fn the_list_as_records_has_every_field_and_no_secret() {
+    let place = Place::new();
+    place.configure(CONFIGURATION);
+    let list = place.tine(["models", "--json"]).env("LOCAL_KEY", "sk-for-tests-only");
+    let finished = list.run().exits(0);
+    assert_eq!(finished.stderr, "");
+    assert!(!finished.stdout.contains("secret") && !finished.stdout.contains("sk-for-tests"));
+    let lines: Vec<&str> = finished.stdout.lines().collect();
+    assert_eq!(lines.len(), 4 + 10);
+    let records = [lines[1], lines[2], lines[3], lines[9]].join("\n");
+    insta::assert_snapshot!(records, @r#"
+    {"name":"deep","kind":"configured","default":true,"ready":false,"api":"anthropic","base_url":"https://api.anthropic.com/v1","model":"claude-opus-5-5","key_env":"ANTHROPIC_API_KEY","key_set":false,"context_window":1000000,"max_output_tokens":null,"price":{"input":4.0,"output":20.0,"cache_read":0.4,"cache_write":5.0},"requests_per_minute":null,"tokens_per_minute":null,"max_in_flight":8,"effort":"high","images":true}
+    {"name":"local","kind":"configured","default":false,"ready":true,"api":"chat","base_url":"http://127.0.0.1:8000/v1","model":"local","key_env":"LOCAL_KEY","key_set":true,"context_window":null,"max_output_tokens":null,"price":null,"requests_per_minute":null,"tokens_per_minute":null,"max_in_flight":null,"effort":null,"images":false}
+    {"name":"odd","kind":"configured","default":false,"problem":"`models.odd.base_url` is `box:80`, which is no `http` or `https` URL\nhint: it should look like `https://api.example.com/v1`","ready":false,"api":null,"base_url":null,"model":null,"key_env":null,"key_set":false,"context_window":null,"max_output_tokens":null,"price":null,"requests_per_minute":null,"tokens_per_minute":null,"max_in_flight":null,"effort":null,"images":false}
+    {"name":"groq","kind":"preset","default":false,"ready":false,"api":"chat","base_url":"https://api.groq.com/openai/v1","model":null,"key_env":"GROQ_API_KEY","key_set":false,"context_window":null,"max_output_tokens":null,"price":null,"requests_per_minute":null,"tokens_per_minute":null,"max_in_flight":null,"effort":null,"images":false}
+    "#);
+}
+
+#[track_caller]
+fn check_hint(configuration: &str, variables: &[(&str, &str)], expected: &str) {
+    let place = Place::new();
+    place.configure(configuration);
+    let list =
+        variables.iter().fold(place.tine(["models"]), |list, (name, value)| list.env(name, value));
+    let expected = expected.replace("...", "\u{2026}");
+    assert_eq!(list.run().exits(0).stderr, format!("hint: {expected}\n"));
+}
+
+#[test]
+fn the_hint_is_the_command_that_is_nearest_to_working() {
+    let local = "[models.local]\nbase_url = 'http://localhost/v1'\n";
+    check_hint(local, &[], "`tine -p \"...\"` asks `local`");
+    check_hint("model = 'offline'", &[], "`tine -p \"...\"` asks `offline`");
+    let two = format!("{local}[models.hosted]\npreset = 'groq'\n");
+    check_hint(&two, &[], "`tine -m local -p \"...\"`");
+    let groq = ("GROQ_API_KEY", "k");
+    check_hint(&two, &[groq], "`tine -m hosted -p \"...\"`");
+    let spaced = "[models.'my model']\nbase_url = 'http://box'\n[models.q]\npreset = 'groq'\n";
+    check_hint(spaced, &[], "`tine -m 'my model' -p \"...\"`");
+    check_hint("", &[groq], "`tine -m groq:MODEL -p \"...\"`");
+    check_hint("", &[groq, ("OPENAI_API_KEY", "k")], "`tine -m MODEL -p \"...\"`");
+    check_hint(
+        "",
+        &[],
+        "`export OPENROUTER_API_KEY=...`, then `tine -m openrouter:MODEL -p \"...\"`; or with \
+         Ollama `tine -m ollama:MODEL -p \"...\"`",
+    );
+}
+
+#[test]
+fn a_broken_configuration_has_no_list() {
+    let place = Place::new();
+    place.configure("[models.q]\npreset = 'grok'\n");
+    let finished = place.tine(["models"]).run().exits(52);
+    assert!(finished.stderr.contains("line 2") && finished.stderr.contains("groq"));
+    assert_eq!(finished.stdout, "");
+}
