@@ -2,10 +2,13 @@
 //! them.
 
 use serde_json::json;
+use tine::config::PRESETS;
 
 use crate::support::server::{Reaction, Server};
 use crate::support::talk::{Talk, serve};
 use crate::support::tine::Place;
+
+const PAGE: &str = include_str!("../../docs/models.md");
 
 fn answering() -> Server {
     serve(|_| Reaction::text_reply("Hello"))
@@ -211,4 +214,40 @@ fn a_broken_configuration_has_no_list() {
     let finished = place.tine(["models"]).run().exits(52);
     assert!(finished.stderr.contains("line 2") && finished.stderr.contains("groq"));
     assert_eq!(finished.stdout, "");
+}
+
+/// Returns the page's one block in this language.
+fn block(language: &str) -> &'static str {
+    let (_, rest) = PAGE.split_once(&format!("```{language}\n")).expect("the page has the block");
+    rest.split_once("```").expect("the block has an end").0
+}
+
+#[test]
+fn the_pages_example_is_a_configuration_and_lists_as_it_says() {
+    let place = Place::new();
+    place.configure(block("toml"));
+    let listed = place.tine(["models", "--json"]).run().exits(0).stdout;
+    assert!(listed.lines().any(|line| line == block("jsonl").trim_end()), "{listed}");
+    for name in ["deep", "fast", "ours"] {
+        assert!(listed.contains(&format!("{{\"name\":\"{name}\",\"kind\":\"configured\"")));
+    }
+}
+
+#[test]
+fn the_page_has_every_preset_and_every_key() {
+    for preset in &PRESETS {
+        let alias = preset.alias.map(|alias| format!(", `{alias}`")).unwrap_or_default();
+        let key = preset.key_env.map_or("none".to_owned(), |key| format!("`{key}`"));
+        let (name, url, api) = (preset.name, preset.base_url, preset.api.as_str());
+        let row = format!("| `{name}`{alias} | `{url}` | {key} | `{api}` |\n");
+        assert!(PAGE.contains(&row), "{row}");
+    }
+    let example = include_str!("../../config.example.toml");
+    let (_, keys) = example.split_once("#[models.qwen]\n").expect("the example has a model");
+    let (keys, _) = keys.split_once("[agents]").expect("the agents follow");
+    let keys = keys.lines().filter_map(|line| line.strip_prefix('#')?.split_once(" = "));
+    for (key, _) in keys.filter(|(key, _)| !key.starts_with(' ')) {
+        let rows = || PAGE.lines().filter(|line| line.starts_with("| `"));
+        assert!(rows().any(|row| row.contains(&format!("`{key}`"))), "{key}");
+    }
 }
