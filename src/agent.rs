@@ -10,6 +10,7 @@ mod calls;
 mod compact;
 mod fitting;
 mod history;
+mod loops;
 mod size;
 mod turn;
 mod view;
@@ -25,6 +26,8 @@ use crate::message::{Call, CallId, StopReason};
 use crate::model::Model;
 use crate::tool::{AgentCall, ForkPoint, Registry, Task, ToolContext, ToolError};
 use crate::tool_name::{AGENT, canonical};
+
+use loops::Loops;
 
 pub use asking::Persistence;
 pub use calls::CALLS_CAP;
@@ -120,11 +123,12 @@ impl Unit {
     async fn go(&mut self, opening: Opening) -> Result<Arc<str>, Outcome> {
         let (mut next, mut answer) = self.open(opening).await?;
         let mut turn = 0;
+        let mut loops = Loops::default();
         loop {
             match next {
                 Next::Turn => {
                     turn += 1;
-                    if let Some(text) = self.turn(turn).await? {
+                    if let Some(text) = self.turn(turn, &mut loops).await? {
                         next = Next::Settle;
                         // Having nothing to add takes nothing back.
                         if !text.trim().is_empty() || answer.is_empty() {
@@ -172,12 +176,13 @@ impl Unit {
     }
 
     /// Takes one turn; returns the answer if it has no calls.
-    async fn turn(&mut self, turn: u32) -> Result<Option<Arc<str>>, Outcome> {
+    async fn turn(&mut self, turn: u32, loops: &mut Loops) -> Result<Option<Arc<str>>, Outcome> {
         if self.bounds.max_turns.is_some_and(|most| turn > most) {
             let message = format!("reached its limit of {} turns", turn - 1);
             return Err(Outcome::failed(FailureKind::MaxTurns, message));
         }
         if let News::Message(text) = self.context.line.news(Wait::No).await {
+            loops.forget();
             self.history.prompted(text);
         }
         self.compact_if_due().await?;
@@ -191,10 +196,8 @@ impl Unit {
             return Ok(Some(reply.text.as_str().into()));
         }
         self.mark_fork_point(&reply.calls);
-        self.run_calls(&reply.calls).await;
-        if self.context.cancel.is_cancelled() {
-            return Err(Outcome::Cancelled { ran: true });
-        }
+        loops.begin(turn);
+        self.run_calls(&reply.calls, loops).await?;
         Ok(None)
     }
 

@@ -157,6 +157,14 @@ pub fn compacted(environment: &str, summary: &str, request: Option<&str>) -> Str
     text
 }
 
+/// Returns what stands below the output of a call that was made so many times
+/// in a row; at `limit` the unit ends.
+#[must_use]
+pub fn repeated(tool: &str, times: u32, limit: u32) -> String {
+    let values = [("tool", tool), ("times", &times.to_string()), ("limit", &limit.to_string())];
+    fill(include_str!("../prompts/repeated.md").trim_end(), &values)
+}
+
 /// Replaces each line that holds only `@PATH` by the text of that file.
 ///
 /// The text stands between `<file path="PATH">` and `</file>` and is not

@@ -38,6 +38,13 @@ pub fn may_wait_for_agents(name: &str) -> bool {
     matches!(name, "Agent" | "TaskOutput" | "TaskWait")
 }
 
+/// Tells whether a tool looks at agents and does nothing else. What it gives
+/// stays the same for as long as they do not get on.
+#[must_use]
+pub fn looks_at_agents(name: &str) -> bool {
+    matches!(name, "TaskList" | "TaskOutput" | "TaskWait")
+}
+
 /// Tells whether a tool starts agents or tends them.
 #[must_use]
 pub fn is_for_agents(name: &str) -> bool {

@@ -1,4 +1,7 @@
 //! Running the calls of an answer: guarded, paired with outputs, in order.
+//!
+//! What a call gives is counted and bounded here, in the order in which calls
+//! end, before anybody is told.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +12,16 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::Unit;
+use super::loops::{ENDS_AT, Key, Loops, Repeat};
 use super::turn::millis;
+use crate::event::{FailureKind, Outcome};
 use crate::guard::{Decision, Effect};
-use crate::line::{Told, UnitEvent};
+use crate::line::{Tend, Told, UnitEvent};
 use crate::message::{Call, CallId, Output};
+use crate::prompt;
 use crate::tool::bound::{bounded_by, short_name};
 use crate::tool::{AGENT_OUTPUT_CAP, OUTPUT_CAP, Tool, ToolError};
+use crate::tool_name::looks_at_agents;
 
 /// How long a cancelled tool may take to end by itself and say what it had
 /// done. A command gets 200 ms before it is killed; this is a little more.
@@ -35,6 +42,25 @@ struct Ready<'a> {
     arguments: Value,
 }
 
+/// A call that has run, or could not.
+struct Finished<'a> {
+    call: &'a Call,
+    tool: Arc<str>,
+    /// What the tool gave.
+    output: Output,
+    took_ms: u64,
+}
+
+/// What is said of a call that came too often in a row.
+enum Verdict {
+    /// Nothing.
+    Fine,
+    /// This, below its output.
+    Told(String),
+    /// The unit ends.
+    Ends(Outcome),
+}
+
 impl Unit {
     /// Runs calls until each has its output, or the unit is cancelled.
     ///
@@ -42,82 +68,125 @@ impl Unit {
     /// runs alone, after all before it and before all behind it.
     ///
     /// Calls past [`CALLS_CAP`] do not run: their output says so.
-    pub(super) async fn run_calls(&mut self, calls: &[Call]) {
+    ///
+    /// # Errors
+    ///
+    /// The outcome of the unit: it was cancelled, or it is caught in a loop.
+    /// Then every call has its output all the same.
+    pub(super) async fn run_calls(
+        &mut self,
+        calls: &[Call],
+        loops: &mut Loops,
+    ) -> Result<(), Outcome> {
         let (calls, too_many) = calls.split_at(calls.len().min(CALLS_CAP));
-        self.run_groups(calls).await;
-        if self.context.cancel.is_cancelled() || too_many.is_empty() {
+        let looped = self.run_groups(calls, loops).await;
+        if self.context.cancel.is_cancelled() {
             // The dispatcher closes what was not begun.
-            return;
+            return Err(Outcome::Cancelled { ran: true });
         }
+        self.refuse(too_many).await;
+        looped.map_or(Ok(()), Err)
+    }
+
+    /// Gives calls that are too many their outputs.
+    async fn refuse(&mut self, calls: &[Call]) {
         let output = Arc::new(Output::error(format!(
             "Not run: at most {CALLS_CAP} calls of one answer run. Call again if it is still needed."
         )));
-        for call in too_many {
+        for call in calls {
             let tool = short_name(&call.tool).into();
-            let (call, output) = self.tell_finished(call, tool, Arc::clone(&output), 0).await;
-            self.history.finished(&call, output);
+            self.tell_finished(call, tool, Arc::clone(&output), 0).await;
+            self.history.finished(&call.id, Arc::clone(&output));
         }
     }
 
-    async fn run_groups(&mut self, calls: &[Call]) {
+    /// Runs group by group; returns the outcome of a unit that is caught in a
+    /// loop.
+    async fn run_groups(&mut self, calls: &[Call], loops: &mut Loops) -> Option<Outcome> {
+        let mut looped = None;
         for group in groups(calls, |call| self.is_parallel_safe(call)) {
             let mut running: FuturesUnordered<_> =
                 group.iter().map(|call| self.run_call(call)).collect();
-            let mut finished = Vec::with_capacity(group.len());
-            while let Some(output) = running.next().await {
-                finished.push(output);
+            let mut outputs = Vec::with_capacity(group.len());
+            while let Some(finished) = running.next().await {
+                let verdict = self.judge(&finished, loops).await;
+                let Finished { call, tool, output, took_ms } = finished;
+                let output = Arc::new(self.bounded(&tool, &call.id, output, &verdict));
+                self.tell_finished(call, tool, Arc::clone(&output), took_ms).await;
+                outputs.push((&call.id, output));
+                if let Verdict::Ends(outcome) = verdict {
+                    looped.get_or_insert(outcome);
+                }
             }
             drop(running);
-            for (call, output) in finished {
-                self.history.finished(&call, output);
+            for (call, output) in outputs {
+                self.history.finished(call, output);
             }
             if self.context.cancel.is_cancelled() {
-                // The dispatcher closes what was not begun.
-                return;
+                break;
             }
         }
+        looped
+    }
+
+    /// Counts a call, unless it is waiting: a look at agents that are out shows
+    /// the same until one of them has got on.
+    async fn judge(&self, finished: &Finished<'_>, loops: &mut Loops) -> Verdict {
+        let Finished { call, tool, output, took_ms: _ } = finished;
+        if looks_at_agents(tool) && self.has_agents_out().await {
+            return Verdict::Fine;
+        }
+        match loops.note(Key::new(tool, &call.arguments, output)) {
+            Repeat::Unremarkable => Verdict::Fine,
+            Repeat::Told { times } => Verdict::Told(prompt::repeated(tool, times, ENDS_AT)),
+            Repeat::Ends { times } => {
+                let message = format!(
+                    "made the same call of {tool} {times} times in a row, always with the same output"
+                );
+                Verdict::Ends(Outcome::failed(FailureKind::Loop, message))
+            }
+        }
+    }
+
+    async fn has_agents_out(&self) -> bool {
+        let glances = self.context.line.ask(|reply| Tend::Look { unit: None, reply }).await;
+        glances.unwrap_or_default().iter().any(|glance| !glance.state.has_ended())
     }
 
     fn is_parallel_safe(&self, call: &Call) -> bool {
         self.tools.find(&call.tool).is_none_or(|(_, tool)| tool.effect().is_parallel_safe())
     }
 
-    async fn run_call(&self, call: &Call) -> (CallId, Arc<Output>) {
+    async fn run_call<'a>(&self, call: &'a Call) -> Finished<'a> {
         let started = Instant::now();
         let (tool, output) = match self.prepare(call) {
             Ok(ready) => (Arc::clone(&ready.tool), self.run_guarded(ready).await),
             Err(output) => (short_name(&call.tool).into(), output),
         };
-        let output = self.bounded(&tool, &call.id, output);
-        self.tell_finished(call, tool, Arc::new(output), millis(started)).await
+        Finished { call, tool, output, took_ms: millis(started) }
     }
 
-    async fn tell_finished(
-        &self,
-        call: &Call,
-        tool: Arc<str>,
-        output: Arc<Output>,
-        took_ms: u64,
-    ) -> (CallId, Arc<Output>) {
-        let finished = UnitEvent::ToolFinished {
-            call: call.id.clone(),
-            tool,
-            output: Arc::clone(&output),
-            took_ms,
-        };
+    async fn tell_finished(&self, call: &Call, tool: Arc<str>, output: Arc<Output>, took_ms: u64) {
+        let call = call.id.clone();
+        let finished = UnitEvent::ToolFinished { call, tool, output, took_ms };
         self.context.line.tell(finished).await;
-        (call.id.clone(), output)
     }
 
-    /// Whatever a call gives, an error too, enters the context bounded.
-    fn bounded(&self, tool: &str, call: &CallId, output: Output) -> Output {
+    /// Whatever a call gives, an error too, enters the context bounded, with
+    /// what is said about it.
+    fn bounded(&self, tool: &str, call: &CallId, output: Output, verdict: &Verdict) -> Output {
+        let below = match verdict {
+            Verdict::Told(notice) => format!("\n\n{notice}"),
+            Verdict::Fine | Verdict::Ends(_) => String::new(),
+        };
         let cap = match tool {
             "Agent" | "Skill" => AGENT_OUTPUT_CAP,
             _ => OUTPUT_CAP,
         };
+        let room = cap - below.chars().count();
         let spill = &self.context.workspace.spill;
-        let text = bounded_by(cap, output.text, spill, &format!("{tool}-{call}"));
-        Output { text, ..output }
+        let text = bounded_by(room, output.text, spill, &format!("{tool}-{call}"));
+        Output { text: text + &below, ..output }
     }
 
     /// Finds the tool and parses the arguments. The error is the output.

@@ -228,7 +228,7 @@ async fn a_running_batch_is_not_cut_and_what_has_not_joined_is_in_no_summary() {
 fn turns(sizes: &[u64], summaries: Value) -> Value {
     let turn = |(index, size): (usize, &u64)| {
         let calls = if index + 1 < sizes.len() {
-            json!([{ "name": "Glob", "arguments": { "pattern": "*" } }])
+            json!([{ "name": "Glob", "arguments": { "pattern": format!("{index}*") } }])
         } else {
             json!([])
         };

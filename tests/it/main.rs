@@ -32,6 +32,8 @@ mod forks;
 mod history;
 /// Sessions that are named, looked for, deleted, and grow old.
 mod housekeeping;
+/// Units that make the same call over and over.
+mod loops;
 /// The documents against the binary.
 mod manual;
 /// The Chat Completions client against a real socket.
