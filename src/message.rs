@@ -201,6 +201,19 @@ pub fn short_number(count: u64) -> String {
     }
 }
 
+/// Returns a length in bytes: `812 bytes`, `1.2 kB`, `120 kB`, `3.7 MB`; digits
+/// are cut off, not rounded.
+#[must_use]
+pub fn byte_size(bytes: u64) -> String {
+    match bytes {
+        1 => "1 byte".to_owned(),
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..10_000 => format!("{}.{} kB", bytes / 1_000, bytes % 1_000 / 100),
+        10_000..1_000_000 => format!("{} kB", bytes / 1_000),
+        1_000_000.. => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
+    }
+}
+
 impl AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         self.input = self.input.saturating_add(other.input);
@@ -214,6 +227,23 @@ impl AddAssign for Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lengths_are_said_in_their_largest_unit() {
+        let said = [0, 1, 999, 1_000, 9_999, 10_000, 120_345, 3_750_000, 12_345_678].map(byte_size);
+        let expected = [
+            "0 bytes",
+            "1 byte",
+            "999 bytes",
+            "1.0 kB",
+            "9.9 kB",
+            "10 kB",
+            "120 kB",
+            "3.7 MB",
+            "12.3 MB",
+        ];
+        assert_eq!(said, expected);
+    }
 
     #[test]
     fn counts_that_are_too_large_stay_at_the_largest_number() {

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 /// Most bytes of an image, before it is encoded. Providers take 5 MB of base64,
 /// which is a third longer.
 pub const IMAGE_CAP: usize = 3_750_000;
@@ -14,6 +17,21 @@ pub struct Image {
     pub kind: ImageKind,
     /// Its bytes in base64, as every API takes them.
     pub base64: Arc<str>,
+}
+
+impl Image {
+    /// Encodes an image, once for all the requests that will hold it.
+    #[must_use]
+    pub fn new(kind: ImageKind, bytes: &[u8]) -> Self {
+        Self { kind, base64: STANDARD.encode(bytes).into() }
+    }
+
+    /// Returns how many bytes the image has.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let digits = self.base64.trim_end_matches('=').len() as u64;
+        digits * 3 / 4
+    }
 }
 
 /// Shows how long an image is, not what is in it.
@@ -67,6 +85,14 @@ impl ImageKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_image_knows_its_length() {
+        for (bytes, base64) in [(&b""[..], ""), (b"i", "aQ=="), (b"im", "aW0="), (b"ima", "aW1h")] {
+            let image = Image::new(ImageKind::Png, bytes);
+            assert_eq!((&*image.base64, image.bytes()), (base64, bytes.len() as u64));
+        }
+    }
 
     #[test]
     fn the_first_bytes_tell_the_format() {

@@ -3,7 +3,7 @@
 //! The main conversation stands in the order it happened. Agents work side by
 //! side, so the part of each is kept back until it ends, and then stands as one
 //! under a heading of its own. Outputs are there as the models read them,
-//! folded. What text does to the document around it is in `text`.
+//! folded, images only by name and size. What text does to the document around it is in `text`.
 
 mod text;
 
@@ -280,14 +280,18 @@ impl Page<'_> {
     }
 
     fn output(&mut self, unit: UnitId, output: &Output) -> io::Result<()> {
-        let output = self.clean(output.text.trim_end_matches('\n')).into_owned();
-        match output.lines().count() {
-            0 => Ok(()),
-            1 => self.add(unit, &text::folded("output, 1 line", &text::block(&output))),
+        let said = self.clean(output.text.trim_end_matches('\n')).into_owned();
+        match said.lines().count() {
+            0 => {}
+            1 => self.add(unit, &text::folded("output, 1 line", &text::block(&said)))?,
             lines => {
                 let summary = format!("output, {lines} lines");
-                self.add(unit, &text::folded(&summary, &text::block(&output)))
+                self.add(unit, &text::folded(&summary, &text::block(&said)))?;
             }
+        }
+        match &output.images[..] {
+            [] => Ok(()),
+            images => self.add(unit, &format!("({})", words::images(images))),
         }
     }
 

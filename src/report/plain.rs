@@ -70,6 +70,12 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
             format!("started ({})", words::short_line(agent, 40))
         }
         EventKind::ToolStarted { call: _, tool, subject } => words::call(tool, subject),
+        EventKind::ToolFinished { call: _, tool, output, took_ms: _ } => {
+            if output.images.is_empty() {
+                return None;
+            }
+            format!("{} shows {}", words::call(tool, ""), words::images(&output.images))
+        }
         EventKind::Denied { call: _, tool, arguments: _, reason } => words::denied(tool, reason),
         EventKind::Notice { level, text } => words::notice(*level, text),
         EventKind::Compacted(compaction) => words::compaction(compaction),
@@ -87,7 +93,6 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         | EventKind::RequestFailed(_)
         | EventKind::TurnStarted { .. }
         | EventKind::Replied(_)
-        | EventKind::ToolFinished { .. }
         | EventKind::Joined { .. }
         | EventKind::InvocationEnded(_) => return None,
     };
@@ -159,6 +164,19 @@ mod tests {
         agents: 1 failed, 1 cancelled, 1 never started
         warning: 2 agents did not finish: agent-2, agent-3
         error: interrupted
+        "#);
+    }
+
+    #[test]
+    fn an_image_that_a_model_is_shown_is_told_without_its_bytes() {
+        let mut story = Story::new();
+        story.invocation("go").queue("look", "c", None).start(1);
+        story.call(1, "r", "Read", "a.png").shows(1, "r", "a.png: image/png, 5 x 3 pixels", &[90]);
+        let (_, stderr) = told(&story, StdoutKind::Other);
+        assert_snapshot!(stderr, @r#"
+        [look] started (reviewer)
+        [look] Read a.png
+        [look] Read shows image/png 90 bytes
         "#);
     }
 

@@ -15,7 +15,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use crate::event::{CancelReason, SlotPosition};
-use crate::message::{Call, StopReason, Usage};
+use crate::message::{Call, Image, Output, StopReason, Usage};
 
 use super::result::{Denial, Ending};
 
@@ -161,8 +161,30 @@ pub(super) struct UserMessage<'a> {
 #[serde(tag = "type", rename = "tool_result")]
 pub(super) struct ToolResult<'a> {
     pub(super) tool_use_id: &'a str,
-    pub(super) content: &'a str,
+    pub(super) content: ResultContent<'a>,
     pub(super) is_error: bool,
+}
+
+/// What a call gave: a text, or with images a list of blocks.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum ResultContent<'a> {
+    Text(&'a str),
+    Blocks(Vec<ResultBlock<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum ResultBlock<'a> {
+    Text { text: &'a str },
+    Image { source: ImageSource<'a> },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "base64")]
+pub(super) struct ImageSource<'a> {
+    media_type: &'static str,
+    data: &'a str,
 }
 
 #[derive(Serialize)]
@@ -345,6 +367,23 @@ impl<'a> From<&'a Call> for Block<'a> {
     }
 }
 
+impl<'a> From<&'a Output> for ResultContent<'a> {
+    fn from(output: &'a Output) -> Self {
+        if output.images.is_empty() {
+            return Self::Text(&output.text);
+        }
+        let text = (!output.text.is_empty()).then_some(ResultBlock::Text { text: &output.text });
+        Self::Blocks(text.into_iter().chain(output.images.iter().map(ResultBlock::from)).collect())
+    }
+}
+
+impl<'a> From<&'a Image> for ResultBlock<'a> {
+    fn from(image: &'a Image) -> Self {
+        let Image { kind, base64 } = image;
+        Self::Image { source: ImageSource { media_type: kind.media_type(), data: base64 } }
+    }
+}
+
 impl<'a> From<&'a Denial> for PermissionDenial<'a> {
     fn from(Denial { call, tool, arguments }: &'a Denial) -> Self {
         Self { tool_name: tool, tool_use_id: &call.0, tool_input: tool_input(arguments) }
@@ -393,7 +432,7 @@ mod tests {
     use super::*;
     use crate::event::{ForkShare, PrefixShare};
     use crate::event::{Seq, SessionId, UnitId};
-    use crate::message::{Cost, Usd};
+    use crate::message::{Cost, ImageKind, Usd};
     use crate::report::lines::{Origin, write};
     use crate::report::result::Subtype;
     use crate::report::sanitise;
@@ -492,9 +531,22 @@ mod tests {
 
     #[test]
     fn user_tool_result() {
-        let result = ToolResult { tool_use_id: "call-2", content: "a\nb", is_error: true };
+        let output = Output::error("a\nb");
+        let content = ResultContent::from(&output);
+        let result = ToolResult { tool_use_id: "call-2", content, is_error: true };
         let message = UserMessage { role: "user", content: [result] };
         assert_snapshot!(written(Record::User(User { message, speaker: speaker() })), @r#"{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"call-2","content":"a\nb","is_error":true}]},"parent_tool_use_id":"call-1","agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"subagent_type":"reviewer","task_description":"security","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn user_tool_result_with_images() {
+        let images = [ImageKind::Png, ImageKind::Jpeg].map(|kind| Image::new(kind, b"hi"));
+        let output = Output { images: images.into(), ..Output::ok("two") };
+        let content = ResultContent::from(&output);
+        let result = ToolResult { tool_use_id: "call-2", content, is_error: false };
+        let message = UserMessage { role: "user", content: [result] };
+        let speaker = Speaker::default();
+        assert_snapshot!(written(Record::User(User { message, speaker })), @r#"{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"call-2","content":[{"type":"text","text":"two"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk="}},{"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"aGk="}}],"is_error":false}]},"parent_tool_use_id":null,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::event::{
     CancelReason, Delta, Event, EventKind, FailureKind, Invocation, InvocationEnd, NoticeLevel,
     Origin, Outcome, Piece, Replied, Seq, SlotPosition, UnitEnd, UnitHead, UnitId, UnixMillis,
 };
-use crate::message::{Call, Output, Reply, StopReason, Usage};
+use crate::message::{Call, Image, ImageKind, Output, Reply, StopReason, Usage};
 use crate::run::Reporter;
 
 /// A run as it is told so far.
@@ -143,6 +143,21 @@ impl Story {
     pub(super) fn output(&mut self, unit: u32, call: &str, tool: &str, text: &str) -> &mut Self {
         let output = Arc::new(Output::ok(text));
         let (call, tool) = (call.into(), tool.into());
+        self.push(unit, EventKind::ToolFinished { call, tool, output, took_ms: 20 })
+    }
+
+    /// An output of the Read tool with images of so many bytes.
+    pub(super) fn shows(
+        &mut self,
+        unit: u32,
+        call: &str,
+        text: &str,
+        bytes: &[usize],
+    ) -> &mut Self {
+        let image = |&bytes: &usize| Image::new(ImageKind::Png, &vec![0; bytes]);
+        let images = bytes.iter().map(image).collect();
+        let output = Arc::new(Output { images, ..Output::ok(text) });
+        let (call, tool) = (call.into(), "Read".into());
         self.push(unit, EventKind::ToolFinished { call, tool, output, took_ms: 20 })
     }
 

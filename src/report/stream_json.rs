@@ -20,9 +20,9 @@ use super::lines::{Lines, message_id};
 use super::record::{
     self, Assistant, BackgroundTask, BackgroundTasksChanged, Block, CompactBoundary,
     CompactMetadata, Informational, Init, ModelMessage, NotificationStatus, Patch,
-    PermissionDenied, PrefixShareRecord, Record, ResultRecord, Speaker, Strand, StreamEvent,
-    System, TaskNotification, TaskProgress, TaskStarted, TaskStatus, TaskUpdated, TaskUsage,
-    ToolResult, User, UserMessage,
+    PermissionDenied, PrefixShareRecord, Record, ResultContent, ResultRecord, Speaker, Strand,
+    StreamEvent, System, TaskNotification, TaskProgress, TaskStarted, TaskStatus, TaskUpdated,
+    TaskUsage, ToolResult, User, UserMessage,
 };
 use super::result::{Ending, Tally};
 use super::stream::Stream;
@@ -197,8 +197,11 @@ impl StreamJson {
         let Some(speaker) = speaker(&self.units, event.unit, &event.branch) else {
             return Ok(());
         };
-        let result =
-            ToolResult { tool_use_id: &call.0, content: &output.text, is_error: output.is_error };
+        let result = ToolResult {
+            tool_use_id: &call.0,
+            content: ResultContent::from(output),
+            is_error: output.is_error,
+        };
         let message = UserMessage { role: "user", content: [result] };
         self.output.write(Record::User(User { message, speaker }))?;
         self.progress(event)

@@ -206,9 +206,13 @@ fn excerpt(output: &Output, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{INDENT}{}", words::short_line(line, OUTPUT_COLUMNS))?;
     }
     match lines.count() {
-        0 => Ok(()),
-        1 => writeln!(out, "{INDENT}… 1 more line"),
-        rest => writeln!(out, "{INDENT}… {rest} more lines"),
+        0 => {}
+        1 => writeln!(out, "{INDENT}… 1 more line")?,
+        rest => writeln!(out, "{INDENT}… {rest} more lines")?,
+    }
+    match &output.images[..] {
+        [] => Ok(()),
+        images => writeln!(out, "{INDENT}({})", words::images(images)),
     }
 }
 
@@ -278,6 +282,19 @@ mod tests {
                 | All fine.
          2.2 s  main  invocation 1 done
         "#);
+    }
+
+    #[test]
+    fn an_image_is_named_and_not_shown() {
+        let mut story = Story::new();
+        story.invocation("go").shows(0, "c", "two of them", &[90, 120_000]).over(done("ok"), "ok");
+        assert_snapshot!(written(&story), @"
+          0 ms  main  invocation 1
+        100 ms  main  Read ended after 20 ms
+                | two of them
+                | (image/png 90 bytes, image/png 120 kB)
+        200 ms  main  invocation 1 done
+        ");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::event::{
     PrefixShare, RequestFailed, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId, UnitState,
     UnixMillis,
 };
-use crate::message::{counted, short_number};
+use crate::message::{Image, byte_size, counted, short_number};
 
 use super::sanitise;
 use super::units::Counts;
@@ -86,6 +86,13 @@ pub fn tokens(count: u64) -> String {
         1 => "1 token".to_owned(),
         _ => format!("{} tokens", short_number(count)),
     }
+}
+
+/// Returns what images there are: `image/png 120 kB`.
+#[must_use]
+pub(super) fn images(images: &[Image]) -> String {
+    let image = |image: &Image| format!("{} {}", image.kind.media_type(), byte_size(image.bytes()));
+    named(images.iter().map(image))
 }
 
 /// Returns a number of agents: `1 agent`, `5 agents`.

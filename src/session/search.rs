@@ -165,10 +165,11 @@ fn cut(text: &str, at: usize) -> String {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::Arc;
 
     use super::*;
     use crate::event::Replied;
-    use crate::message::{Call, Reply, StopReason, Usage};
+    use crate::message::{Call, Image, ImageKind, Output, Reply, StopReason, Usage};
     use crate::session::samples::{ended, event, notice, opened, started};
     use crate::session::{SessionLog, SessionName, list, write_name};
 
@@ -226,6 +227,17 @@ mod tests {
         {
             assert_eq!(found(&["retry", nowhere]), None, "{nowhere}");
         }
+    }
+
+    #[test]
+    fn an_image_is_not_looked_through() {
+        let root = tempfile::tempdir().unwrap();
+        let image = Image { kind: ImageKind::Png, base64: "needle".into() };
+        let output = Arc::new(Output { images: vec![image], ..Output::ok("needle") });
+        let (call, tool) = ("c".into(), "Read".into());
+        let finished = EventKind::ToolFinished { call, tool, output, took_ms: 1 };
+        write(root.path(), &[event(1, opened()), event(2, started("go")), event(3, finished)]);
+        assert_eq!(found(root.path(), &["needle"]), None);
     }
 
     #[test]

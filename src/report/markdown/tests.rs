@@ -130,6 +130,31 @@ fn calls_of_a_process_that_is_gone_stand_in_its_invocation() {
 }
 
 #[test]
+fn an_image_is_named_and_not_shown() {
+    let mut story = Story::new();
+    story.invocation("go").shows(0, "c", "two of them", &[90, 120_000]).over(done("ok"), "ok");
+    assert_snapshot!(written(&story, None, StdoutKind::Other), @"
+    # go
+
+    ## Prompt 1
+
+    > go
+
+    `Read` took 20 ms
+
+    <details><summary>output, 1 line</summary>
+
+    ```
+    two of them
+    ```
+
+    </details>
+
+    (image/png 90 bytes, image/png 120 kB)
+    ");
+}
+
+#[test]
 fn text_of_others_does_not_break_the_document() {
     let mut story = Story::new();
     let thinking = "hm\n```".to_owned();
