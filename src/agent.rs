@@ -10,6 +10,7 @@ mod calls;
 mod compact;
 mod fitting;
 mod history;
+mod images;
 mod loops;
 mod size;
 mod turn;
@@ -33,6 +34,7 @@ pub use asking::Persistence;
 pub use calls::CALLS_CAP;
 pub use compact::{Compacting, REQUEST_CAP, SUMMARY_CAP};
 pub use history::History;
+pub use images::{IMAGES_CAP, IMAGES_LENGTH_CAP};
 pub use view::render;
 
 /// Everything that runs an agent loop: the main conversation, a slot or a fork.

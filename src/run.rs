@@ -206,6 +206,7 @@ impl Run {
         let history = self.history();
         let conversation = history.prefix().clone();
         let point = ForkPoint::new(conversation, &Seen::default(), Arc::clone(&self.model));
+        let takes_images = self.model.facts().takes_images;
         let mut unit = Unit {
             persistence: self.fanout.persistence(UnitId::MAIN, &*self.model),
             agent: "main".into(),
@@ -223,6 +224,7 @@ impl Run {
                 cancel: caller.cancel.clone(),
                 workspace: Arc::clone(&self.fanout.workspace),
                 seen: Seen::default(),
+                takes_images,
                 skills: Arc::clone(&self.fanout.skills),
                 delegate: Arc::new(caller),
                 fork_point: Arc::new(point),

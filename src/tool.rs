@@ -94,6 +94,8 @@ pub struct ToolContext {
     pub workspace: Arc<Workspace>,
     /// What this unit has seen of files.
     pub seen: files::Seen,
+    /// Whether the unit's model takes images.
+    pub takes_images: bool,
     /// The skills that can be used.
     pub skills: Arc<Skills>,
     /// Starts other units on this unit's behalf.

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::Unit;
+use super::images::Room;
 use super::loops::{ENDS_AT, Key, Loops, Repeat};
 use super::turn::millis;
 use crate::event::{FailureKind, Outcome};
@@ -104,6 +105,7 @@ impl Unit {
     /// loop.
     async fn run_groups(&mut self, calls: &[Call], loops: &mut Loops) -> Option<Outcome> {
         let mut looped = None;
+        let mut room = Room::beside(self.history.prefix());
         for group in groups(calls, |call| self.is_parallel_safe(call)) {
             let mut running: FuturesUnordered<_> =
                 group.iter().map(|call| self.run_call(call)).collect();
@@ -111,6 +113,7 @@ impl Unit {
             while let Some(finished) = running.next().await {
                 let verdict = self.judge(&finished, loops).await;
                 let Finished { call, tool, output, took_ms } = finished;
+                let output = room.admit(output);
                 let output = Arc::new(self.bounded(&tool, &call.id, output, &verdict));
                 self.tell_finished(call, tool, Arc::clone(&output), took_ms).await;
                 outputs.push((&call.id, output));

@@ -8,6 +8,10 @@ use crate::message::{Entry, Head, Message};
 /// many; what has fewer is counted by the provider after the next answer.
 const BYTES_PER_TOKEN: u64 = 4;
 
+/// How many tokens an image has. Providers scale larger ones down to about so
+/// many: Anthropic's to 1,600, OpenAI's to 1,536 or fewer.
+const IMAGE_TOKENS: u64 = 1_600;
+
 /// Returns an estimate for what stands before the first message.
 pub(super) fn of_head(head: &Head) -> u64 {
     let tools = head
@@ -24,7 +28,7 @@ pub(super) fn of_entries(entries: &[Arc<Entry>]) -> u64 {
 
 /// Returns an estimate for one message.
 pub(super) fn of_entry(entry: &Entry) -> u64 {
-    tokens(bytes(&entry.message))
+    tokens(bytes(&entry.message)) + IMAGE_TOKENS * images(&entry.message)
 }
 
 /// Returns an estimate for a text.
@@ -44,10 +48,31 @@ fn bytes(message: &Message) -> u64 {
     }
 }
 
+fn images(message: &Message) -> u64 {
+    match message {
+        Message::User { text: _ } | Message::Model(_) => 0,
+        Message::Output { call: _, output } => output.images.len() as u64,
+    }
+}
+
 fn length(text: &str) -> u64 {
     text.len() as u64
 }
 
 fn tokens(bytes: u64) -> u64 {
     bytes.div_ceil(BYTES_PER_TOKEN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Image, ImageKind, Output};
+
+    #[test]
+    fn an_image_is_as_long_as_a_page_of_text_however_many_bytes_it_has() {
+        let image = Image::new(ImageKind::Png, &[0; 100_000]);
+        let output = Output { images: vec![image.clone(), image], ..Output::ok("a.png and b.png") };
+        let message = Message::Output { call: "c".into(), output: Arc::new(output) };
+        assert_eq!(of_entry(&Entry::from(message)), 4 + 2 * IMAGE_TOKENS);
+    }
 }

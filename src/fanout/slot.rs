@@ -139,6 +139,7 @@ impl Slot {
             cancel: stop.clone(),
         };
         let point = first_point(&history, &model);
+        let takes_images = model.facts().takes_images;
         Ok(Unit {
             persistence: self.fanout.persistence(self.seat.unit, &*model),
             agent: self.job.agent(),
@@ -156,6 +157,7 @@ impl Slot {
                 cancel: stop.clone(),
                 workspace: Arc::clone(&self.fanout.workspace),
                 seen,
+                takes_images,
                 skills: Arc::clone(&self.fanout.skills),
                 delegate: Arc::new(caller),
                 fork_point: Arc::new(point),

@@ -76,11 +76,12 @@ impl Scripted {
     /// Something in it is not allowed.
     pub fn parse(name: impl Into<Arc<str>>, file: &str, text: &str) -> Result<Self, ScriptError> {
         let script = Script::parse(file, text)?;
+        let takes_images = script.takes_images;
         let context_window = script.context_window.map_or(u64::MAX, NonZeroU64::get);
         Ok(Self {
             name: name.into(),
             script,
-            facts: Facts { context_window, ..Facts::UNBOUNDED },
+            facts: Facts { context_window, takes_images, ..Facts::UNBOUNDED },
             options: Options::new("scripted"),
             memory: Mutex::default(),
         })
@@ -98,7 +99,7 @@ impl Scripted {
             .take(asker, bytes)
             .map_err(violation)?;
         let reply = self.reply(asker)?;
-        check_expectations(reply, asker, prefix)?;
+        check_expectations(reply, asker, || request_text(prefix, self.facts.takes_images))?;
         Ok(steps(reply, asker))
     }
 
@@ -253,12 +254,12 @@ fn answer(reply: &ScriptReply, asker: &Asker) -> Answer {
 fn check_expectations(
     reply: &ScriptReply,
     asker: &Asker,
-    prefix: &Prefix,
+    text: impl FnOnce() -> String,
 ) -> Result<(), ModelError> {
     if reply.expect.is_empty() {
         return Ok(());
     }
-    let text = request_text(prefix);
+    let text = text();
     for wanted in &reply.expect.contains {
         if !text.contains(wanted.as_str()) {
             return Err(refuse(asker, &format!("the request does not contain `{wanted}`")));
@@ -273,8 +274,9 @@ fn check_expectations(
 }
 
 /// Returns all that is said in a request, without its JSON: the system prompt,
-/// a line `tool NAME` for each tool, and the messages with calls and outputs.
-fn request_text(prefix: &Prefix) -> String {
+/// a line `tool NAME` for each tool, and the messages with calls and outputs,
+/// in which an image is a line `[image/png]`.
+fn request_text(prefix: &Prefix, takes_images: bool) -> String {
     let mut text = prefix.head.system.clone();
     let mut add = |parts: &[&str]| {
         for part in parts {
@@ -293,7 +295,12 @@ fn request_text(prefix: &Prefix) -> String {
                     add(&["\n", &call.tool, " ", &call.arguments]);
                 }
             }
-            Message::Output { call: _, output } => add(&["\n", &output.text]),
+            Message::Output { call: _, output } => {
+                add(&["\n", &output.text]);
+                for image in output.images.iter().filter(|_| takes_images) {
+                    add(&["\n[", image.kind.media_type(), "]"]);
+                }
+            }
         }
     }
     text

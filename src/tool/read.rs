@@ -1,10 +1,13 @@
-//! The Read tool: a page of a file, with line numbers.
+//! The Read tool: a page of a file, with line numbers, or an image.
 //!
 //! The file is streamed and no more of it is read than the page needs, so its
 //! size costs nothing. What a unit has read to the end, in one page or in
 //! several, is noted in [`Seen`]: that is what allows it to write the file.
+//! Having been shown an image does not: Write would put text in its place.
 
+mod image;
 mod lines;
+mod shape;
 
 use std::fmt::Write as _;
 use std::io;
@@ -25,6 +28,7 @@ use super::blocking::{StoppableFile, stoppable};
 use super::files::{Known, Seen, Start};
 use super::{Effect, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace, regular};
 
+use image::{Found, image};
 use lines::{Keep, Line, Lines};
 
 pub use lines::LINE_CAP;
@@ -63,8 +67,12 @@ impl Tool for Read {
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let wanted = Wanted::parse(&context.workspace.root, arguments)?;
-            let (workspace, seen) = (Arc::clone(&context.workspace), context.seen.clone());
-            stoppable(&context.cancel, move |token| read(&workspace, &seen, &wanted, token)).await
+            let reader = Reader {
+                workspace: Arc::clone(&context.workspace),
+                seen: context.seen.clone(),
+                takes_images: context.takes_images,
+            };
+            stoppable(&context.cancel, move |token| reader.read(&wanted, token)).await
         })
     }
 }
@@ -100,36 +108,46 @@ impl Wanted {
     }
 }
 
-fn read(
-    workspace: &Workspace,
-    seen: &Seen,
-    wanted: &Wanted,
-    token: &CancellationToken,
-) -> Result<Output, ToolError> {
-    let shown = path_text::shown(&workspace.root, &wanted.path);
-    let failed = |error: io::Error| regular::failed(workspace, &wanted.path, "read", &error);
-    let (file, metadata) = regular::open(workspace, &wanted.path)?;
-    let target = locate(&wanted.path).map_err(failed)?;
-    let mut lines = Lines::new(StoppableFile { file, token });
-    if lines.look_binary().map_err(failed)? {
-        let size = metadata.len();
-        return Err(ToolError::tell(format!("{shown} is a binary file of {size} bytes.")));
-    }
-    let page = page(&mut lines, wanted, seen.of(&target)).map_err(failed)?;
-    if let Some(hash) = page.whole {
-        seen.note_whole(&target, hash);
-    } else if let Some(start) = page.start {
-        seen.note_start(&target, start);
-    }
-    if page.count > 0 {
-        return Ok(Output::ok(page.text()));
-    }
-    match page.skipped {
-        0 => Ok(Output::ok(format!("{shown} is empty."))),
-        total => Err(ToolError::tell(format!(
-            "{shown} has {total} lines; \"offset\" {} is past its end.",
-            wanted.first
-        ))),
+/// Who reads, on a thread that may block.
+struct Reader {
+    workspace: Arc<Workspace>,
+    seen: Seen,
+    takes_images: bool,
+}
+
+impl Reader {
+    fn read(&self, wanted: &Wanted, token: &CancellationToken) -> Result<Output, ToolError> {
+        let Self { workspace, seen, takes_images } = self;
+        let shown = path_text::shown(&workspace.root, &wanted.path);
+        let failed = |error: io::Error| regular::failed(workspace, &wanted.path, "read", &error);
+        let (file, metadata) = regular::open(workspace, &wanted.path)?;
+        let target = locate(&wanted.path).map_err(failed)?;
+        let mut lines = Lines::new(StoppableFile { file, token });
+        // In this order: a text may begin as an image does.
+        if lines.look_binary().map_err(failed)? {
+            let bytes = metadata.len();
+            return match lines.look_image().map_err(failed)? {
+                Some(kind) => image(&Found { shown: &shown, kind, bytes }, *takes_images, lines)
+                    .map_err(failed)?,
+                None => Err(ToolError::tell(format!("{shown} is a binary file of {bytes} bytes."))),
+            };
+        }
+        let page = page(&mut lines, wanted, seen.of(&target)).map_err(failed)?;
+        if let Some(hash) = page.whole {
+            seen.note_whole(&target, hash);
+        } else if let Some(start) = page.start {
+            seen.note_start(&target, start);
+        }
+        if page.count > 0 {
+            return Ok(Output::ok(page.text()));
+        }
+        match page.skipped {
+            0 => Ok(Output::ok(format!("{shown} is empty."))),
+            total => Err(ToolError::tell(format!(
+                "{shown} has {total} lines; \"offset\" {} is past its end.",
+                wanted.first
+            ))),
+        }
     }
 }
 

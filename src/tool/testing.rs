@@ -1,6 +1,8 @@
 //! A place for the tests of tools: a directory, a context, and whatever the
 //! line carries.
 
+pub(crate) mod pictures;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -147,6 +149,7 @@ fn context(
         cancel: CancellationToken::new(),
         workspace: Arc::clone(workspace),
         seen: Seen::default(),
+        takes_images: true,
         skills: Arc::new(Skills::default()),
         delegate: Arc::new(NoDelegate),
         fork_point: Arc::new(ForkPoint::new(

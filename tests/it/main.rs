@@ -32,6 +32,8 @@ mod forks;
 mod history;
 /// Sessions that are named, looked for, deleted, and grow old.
 mod housekeeping;
+/// Images that models are shown.
+mod images;
 /// Units that make the same call over and over.
 mod loops;
 /// The documents against the binary.

@@ -87,8 +87,8 @@ fn a_file_that_is_not_there_is_answered_with_the_nearest_name() {
 #[test]
 fn what_is_no_text_file_is_named_for_what_it_is() {
     let place = Place::new();
-    place.write("image.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
-    check(&place, read("image.png"), "image.png is a binary file of 16 bytes.", true);
+    place.write("a.out", b"\x7fELF\x02\x01\x01\0");
+    check(&place, read("a.out"), "a.out is a binary file of 8 bytes.", true);
     place.write("dir/file", "");
     let expected = "dir is a directory. Use Glob with \"path\": \"dir\" to see its files.";
     check(&place, read("dir"), expected, true);

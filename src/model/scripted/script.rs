@@ -45,6 +45,9 @@ pub(super) struct Script {
     pub(super) then: Option<ScriptReply>,
     /// Of every unit; no limit if left out.
     pub(super) context_window: Option<NonZeroU64>,
+    /// Whether every unit is shown images.
+    #[serde(default)]
+    pub(super) takes_images: bool,
 }
 
 /// One reply, and when and how it comes.

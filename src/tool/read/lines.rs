@@ -1,7 +1,8 @@
 //! Walks through a file line by line, in little memory however long they are.
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read as _};
 
+use crate::message::ImageKind;
 use crate::tool::blocking::StoppableFile;
 use crate::tool::bound::is_continuation;
 use crate::tool::files::Start;
@@ -49,6 +50,18 @@ impl<'a> Lines<'a> {
     pub(super) fn look_binary(&mut self) -> io::Result<bool> {
         let buffer = self.reader.fill_buf()?;
         Ok(buffer[..buffer.len().min(BINARY_LOOK)].contains(&0))
+    }
+
+    pub(super) fn look_image(&mut self) -> io::Result<Option<ImageKind>> {
+        Ok(ImageKind::of(self.reader.fill_buf()?))
+    }
+
+    /// Reads what no line was read of; one byte more than `most` if there is
+    /// more.
+    pub(super) fn all(self, most: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.reader.take((most as u64).saturating_add(1)).read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     pub(super) fn at_end(&mut self) -> io::Result<bool> {

@@ -305,6 +305,7 @@ impl Setup {
             cancel,
             workspace: Arc::clone(&fanout.workspace),
             seen: Seen::default(),
+            takes_images: model.facts().takes_images,
             skills: Arc::clone(&fanout.skills),
             delegate: Arc::new(caller),
             fork_point: Arc::new(point),
