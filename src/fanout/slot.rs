@@ -127,17 +127,7 @@ impl Slot {
             },
         };
         let limits = self.fanout.limits;
-        let caller = Caller {
-            fanout: Arc::clone(&self.fanout),
-            line: self.line.clone(),
-            depth: self.depth,
-            is_fork: self.is_fork,
-            tools: tools.clone(),
-            policy: Arc::clone(&self.policy),
-            model: Arc::clone(&model),
-            hold: Some(Arc::clone(&self.hold)),
-            cancel: stop.clone(),
-        };
+        let caller = self.caller(&tools, &model, stop);
         let point = first_point(&history, &model);
         let takes_images = model.facts().takes_images;
         Ok(Unit {
@@ -169,6 +159,21 @@ impl Slot {
             },
             compacting: self.fanout.compacting(),
         })
+    }
+
+    /// Returns what starts units for this one.
+    fn caller(&self, tools: &Registry, model: &Arc<dyn Model>, stop: &CancellationToken) -> Caller {
+        Caller {
+            fanout: Arc::clone(&self.fanout),
+            line: self.line.clone(),
+            depth: self.depth,
+            is_fork: self.is_fork,
+            tools: tools.clone(),
+            policy: Arc::clone(&self.policy),
+            model: Arc::clone(model),
+            hold: Some(Arc::clone(&self.hold)),
+            cancel: stop.clone(),
+        }
     }
 
     async fn make_typed(&self, task: &Task, typed: &Typed) -> Result<Made, Outcome> {
