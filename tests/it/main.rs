@@ -58,6 +58,8 @@ mod review;
 mod sessions;
 /// Skills: typed, opened by the model, found in the project.
 mod skills;
+/// Many agents on one provider that takes less than they would send.
+mod storm;
 /// What programs see of a run: stream-json, json, text, and files.
 mod stream;
 /// The live region on a pseudo-terminal.
@@ -73,6 +75,8 @@ mod support {
     pub(crate) mod inside;
     /// Whether processes live that a test did not start itself.
     pub(crate) mod life;
+    /// A provider on paused time that takes so much and no more.
+    pub(crate) mod provider;
     /// A pseudo-terminal and what its screen shows.
     pub(crate) mod pty;
     /// The records of stream-json, read back.
