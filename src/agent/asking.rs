@@ -215,6 +215,7 @@ impl Unit {
         let next = next.expect("the next model is decided for only if there is one");
         let name = Arc::clone(next.name());
         self.tell_failed(attempt, error, AfterFailure::Fallback { model: name }).await;
+        self.context.takes_images = next.facts().takes_images;
         self.model = next;
         request.prefix = request.prefix.unrendered();
         request.asker.is_afresh = true;

@@ -1,10 +1,13 @@
 //! Images that models are shown: how long they stay, who sees them, and what
 //! programs are told.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use tine::agent::IMAGES_CAP;
 use tine::event::{EventKind, Outcome, UnitId, UnitState};
 use tine::message::{Image, ImageKind};
+use tine::model::scripted::Scripted;
 
 use crate::support::inside::{Setup, Story};
 use crate::support::tine::Place;
@@ -79,6 +82,21 @@ async fn a_session_goes_on_with_a_model_that_takes_no_images() {
     let story = blind.run_after(story, all).await;
     assert_eq!(story.end.outcome, done("I cannot see it"));
     assert_eq!(shown(&story, UnitId::MAIN), (vec![Image::new(ImageKind::Png, PNG)], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_takes_the_place_of_another_sees_for_itself() {
+    let overloaded =
+        json!({ "fault": { "error": { "status": 529, "message": "busy" } }, "repeat": true });
+    let blind = json!({ "units": { "main": [
+        {},
+        { "calls": [read()], "expect": { "contains": [SHOWN], "lacks": [IMAGE] } },
+        answer("I cannot see it", &["your model takes no images"], &[IMAGE]),
+    ] } });
+    let blind = Scripted::parse("blind", "blind", &blind.to_string()).unwrap();
+    let story = setup(json!({ "main": [{ "calls": [read()] }, overloaded] }));
+    let story = Setup { fallbacks: vec![Arc::new(blind)], ..story }.run().await;
+    assert_eq!(story.end.outcome, done("I cannot see it"));
 }
 
 #[tokio::test(start_paused = true)]
