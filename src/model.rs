@@ -4,12 +4,15 @@
 //! whole answer. Clients for providers, the `offline` rules and the `scripted`
 //! player all stand behind it, so nothing above this file knows which it is.
 
+pub mod api;
+pub mod chat;
 pub mod check;
 pub mod gate;
+pub mod http;
 pub mod offline;
-pub mod openai;
 pub mod retry;
 pub mod scripted;
+pub mod served;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +21,7 @@ use futures_util::stream::BoxStream;
 use thiserror::Error;
 
 use self::gate::Lane;
-use self::openai::{OpenAi, OpenAiSettings};
+use self::served::{Served, ServedSettings};
 use crate::config::ModelChoice;
 use crate::event::{FailureKind, UnitId};
 use crate::message::{Prefix, Price, Reply, StopReason, Usage, Usd};
@@ -65,8 +68,8 @@ pub fn open(choice: &ModelChoice) -> Result<Arc<dyn Model>, String> {
             Arc::new(scripted::Scripted::open(name, path).map_err(|error| error.to_string())?)
         }
         ModelChoice::Server(server) => {
-            let settings = OpenAiSettings::from(&**server);
-            Arc::new(OpenAi::new(settings).map_err(|error| error.to_string())?)
+            let settings = ServedSettings::from(&**server);
+            Arc::new(Served::new(settings).map_err(|error| error.to_string())?)
         }
     })
 }

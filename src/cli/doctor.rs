@@ -15,7 +15,8 @@ use super::{session, start};
 use crate::config::{
     self, Api, Config, Environment, ModelChoice, ModelChoiceError, ServerModel, dirs,
 };
-use crate::model::openai::{self, OpenAi, OpenAiSettings};
+use crate::model::http::probe;
+use crate::model::served::{Served, ServedSettings};
 use crate::report::sanitise;
 
 /// How long a server may take to list its models. A hosted one on a slow line
@@ -146,7 +147,7 @@ async fn model(environment: &Environment, config: &Config, flags: &RunFlags) -> 
 
 async fn hosted(server: &ServerModel) -> Verdict {
     let ServerModel { model, base_url: url, api, .. } = server;
-    let client = match OpenAi::new(probe(server)) {
+    let client = match Served::new(settings(server)) {
         Ok(client) => client,
         Err(error) => return Verdict::Bad(error.to_string(), "mend the configuration".to_owned()),
     };
@@ -172,8 +173,8 @@ async fn hosted(server: &ServerModel) -> Verdict {
 
 /// What to ask with for the list of models, which every API has at the same
 /// place.
-fn probe(server: &ServerModel) -> OpenAiSettings {
-    let mut settings = OpenAiSettings::from(server);
+fn settings(server: &ServerModel) -> ServedSettings {
+    let mut settings = ServedSettings::from(server);
     if let Api::Anthropic = server.api {
         let version = ("anthropic-version".to_owned(), ANTHROPIC_VERSION.to_owned());
         settings.headers.push(version);
@@ -198,7 +199,7 @@ fn without_key(server: &ServerModel, text: String) -> String {
 async fn local_servers() -> Vec<Finding> {
     let probes = LOCAL_SERVERS.iter().map(|(name, port)| async move {
         let url = format!("http://127.0.0.1:{port}/v1");
-        let models = openai::served_at(&url, LOCAL_LIMIT).await.ok()?;
+        let models = probe::served_at(&url, LOCAL_LIMIT).await.ok()?;
         let text = match models.as_slice() {
             [] => format!("{name} at {url}, but it lists no model"),
             [first, ..] => format!(

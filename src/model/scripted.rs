@@ -32,7 +32,8 @@ use futures_util::stream::{self, BoxStream};
 
 use self::memory::Memory;
 use self::script::{Fault, Script, ScriptReply};
-use super::openai::{Options, body};
+use super::api::Options;
+use super::chat::Chat;
 use super::{
     Answer, Asker, Chunk, Facts, Model, ModelError, ModelErrorKind, Purpose, Request, check,
 };
@@ -50,7 +51,7 @@ pub struct Scripted {
     name: Arc<str>,
     script: Script,
     facts: Facts,
-    options: Options,
+    api: Chat,
     /// Requests of many units come at once.
     memory: Mutex<Memory>,
 }
@@ -82,7 +83,8 @@ impl Scripted {
             name: name.into(),
             script,
             facts: Facts { context_window, takes_images, ..Facts::UNBOUNDED },
-            options: Options::new("scripted"),
+            api: Chat::new(Options { takes_images, ..Options::new("scripted") })
+                .expect("nothing extra is configured"),
             memory: Mutex::default(),
         })
     }
@@ -90,7 +92,7 @@ impl Scripted {
     /// Returns what is to happen for a request, in order.
     fn steps(&self, request: &Request) -> Result<VecDeque<Step>, ModelError> {
         let (asker, prefix) = (&request.asker, &request.prefix);
-        let bytes = body(&self.options, prefix);
+        let bytes = self.api.body(prefix);
         let violation = |violation: check::Violation| refuse(asker, &violation.to_string());
         check::check(&bytes).map_err(violation)?;
         self.memory
@@ -146,7 +148,7 @@ impl Model for Scripted {
     }
 
     fn body(&self, prefix: &Prefix) -> Vec<u8> {
-        body(&self.options, prefix)
+        self.api.body(prefix)
     }
 
     fn facts(&self) -> &Facts {
@@ -230,7 +232,7 @@ fn answer(reply: &ScriptReply, asker: &Asker) -> Answer {
         .map(|(position, call)| Call {
             id: call.id.as_ref().map_or_else(
                 || CallId(format!("call_{}_{}_{position}", asker.unit.0, asker.turn).into()),
-                |id| CallId(Arc::clone(id)),
+                |id| CallId(id.as_str().into()),
             ),
             tool: call.name.clone(),
             arguments: call.arguments.clone(),

@@ -14,7 +14,7 @@ use tine::event::{
 use tine::line::Told;
 use tine::message::{Cost, Head, Reply, StopReason, Usage, Usd};
 use tine::model::check;
-use tine::model::openai::{OpenAi, OpenAiSettings};
+use tine::model::served::{Served, ServedSettings};
 use tine::run::Signal;
 
 use crate::support::inside::{Setup, Story};
@@ -50,12 +50,12 @@ fn glob() -> Option<(&'static str, Value)> {
     Some(("Glob", json!({ "pattern": "*" })))
 }
 
-fn http(server: &Server) -> Arc<OpenAi> {
-    let settings = OpenAiSettings {
+fn http(server: &Server) -> Arc<Served> {
+    let settings = ServedSettings {
         context_window: WINDOW,
-        ..OpenAiSettings::new("m", "m", server.base_url())
+        ..ServedSettings::new("m", "m", server.base_url())
     };
-    Arc::new(OpenAi::new(settings).expect("the settings can be sent"))
+    Arc::new(Served::new(settings).expect("the settings can be sent"))
 }
 
 fn text_of(request: &RecordedRequest) -> &str {

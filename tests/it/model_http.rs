@@ -11,7 +11,8 @@ use secrecy::SecretString;
 use serde_json::json;
 use tine::event::UnitId;
 use tine::message::{Call, Head, Message, Output, Prefix, Reply, StopReason, ToolSchema, Usage};
-use tine::model::openai::{ANSWER_CAP, OpenAi, OpenAiSettings, SettingsError};
+use tine::model::http::ANSWER_CAP;
+use tine::model::served::{Served, ServedSettings, SettingsError};
 use tine::model::{
     Answer, Asker, Chunk, Model, ModelError, ModelErrorKind, Purpose, Request, check,
 };
@@ -25,8 +26,8 @@ const DONE: &str = "[DONE]";
 const BOM: char = '\u{feff}';
 const STOP: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
 
-fn settings(base_url: &str) -> OpenAiSettings {
-    OpenAiSettings::new("test", "served-model", base_url)
+fn settings(base_url: &str) -> ServedSettings {
+    ServedSettings::new("test", "served-model", base_url)
 }
 
 fn prefix() -> Prefix {
@@ -50,7 +51,7 @@ fn request(prefix: &Prefix, turn: u32) -> Request {
 }
 
 /// Asks, and checks that the pieces add up to the answer and nothing follows.
-async fn ask(model: &OpenAi, request: Request) -> Result<Answer, ModelError> {
+async fn ask(model: &Served, request: Request) -> Result<Answer, ModelError> {
     let mut stream = model.respond(request);
     let (mut text, mut thinking) = (String::new(), String::new());
     let last = loop {
@@ -77,13 +78,13 @@ async fn check(name: &str, reaction: Reaction, expected: Expected) {
 async fn check_with(
     name: &str,
     reaction: Reaction,
-    change: impl FnOnce(&mut OpenAiSettings),
+    change: impl FnOnce(&mut ServedSettings),
     expected: Expected,
 ) {
     let server = Server::start(move |_| reaction.clone());
     let mut settings = settings(&server.base_url());
     change(&mut settings);
-    let answer = ask(&OpenAi::new(settings).expect("usable settings"), request(&prefix(), 2)).await;
+    let answer = ask(&Served::new(settings).expect("usable settings"), request(&prefix(), 2)).await;
     let url = server.base_url();
     let answer = answer.map_err(|error| (error.kind, error.message.replace(&url, "URL")));
     assert_eq!(answer, expected, "{name}");
@@ -696,13 +697,12 @@ async fn an_answer_without_an_end_is_cut() {
         sse(&[&hi, "{oops"]),
         failed(
             ModelErrorKind::Cut,
-            "`URL` sent a piece that cannot be read (key must be a string at line 1 column 2): {oops",
+            "the server sent a piece that cannot be read (key must be a string at line 1 column 2): {oops",
         ),
     )
     .await;
     let broken = Reaction::pieces([format!("data: {hi}\n\n")], End::Cut);
-    let words = "the answer of `URL` broke off: stream failed: EventStream error: \
-                 Transport error: error decoding response body";
+    let words = "the answer of `URL` broke off: unexpected EOF during chunk size line";
     check("a broken connection", broken, failed(ModelErrorKind::Cut, words)).await;
 }
 
@@ -713,8 +713,8 @@ async fn a_silent_server_is_given_up_on() {
     let no_first = || failed(ModelErrorKind::Silent, "no answer from `URL` within 0.03 s");
     let no_more =
         || failed(ModelErrorKind::Silent, "the answer of `URL` stopped: nothing came for 0.03 s");
-    let first = |settings: &mut OpenAiSettings| settings.first_byte = SHORT;
-    let idle = |settings: &mut OpenAiSettings| settings.idle = SHORT;
+    let first = |settings: &mut ServedSettings| settings.first_byte = SHORT;
+    let idle = |settings: &mut ServedSettings| settings.idle = SHORT;
     let hanging = |bytes: &str| Reaction::pieces([bytes], End::Hang);
     check_with("nothing", Reaction::Hang, first, no_first()).await;
     check_with("a comment", hanging(": wait\n\n"), first, no_first()).await;
@@ -750,7 +750,7 @@ async fn a_server_that_keeps_sending_nothing_is_given_up_on() {
     let ask_flooded = async |first: &str, again: &str| {
         let mut settings = settings(&flood(first.to_owned(), again.to_owned()));
         (settings.first_byte, settings.idle) = (SHORT * 10, SHORT);
-        let answer = ask(&OpenAi::new(settings).unwrap(), request(&prefix(), 1)).await;
+        let answer = ask(&Served::new(settings).unwrap(), request(&prefix(), 1)).await;
         answer.map_err(|error| error.kind)
     };
     for again in [&*role, "data: \n\n"] {
@@ -765,7 +765,7 @@ async fn a_connection_that_cannot_be_made_says_where_to() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     drop(listener);
-    let model = OpenAi::new(settings(&url)).unwrap();
+    let model = Served::new(settings(&url)).unwrap();
     let message =
         format!("nothing listens at `{url}` (connection refused); is the server running?");
     assert_eq!(
@@ -777,7 +777,7 @@ async fn a_connection_that_cannot_be_made_says_where_to() {
 #[tokio::test]
 async fn a_connection_that_breaks_before_the_answer_is_told_apart() {
     let server = Server::start(|_| Reaction::Close);
-    let model = OpenAi::new(settings(&server.base_url())).unwrap();
+    let model = Served::new(settings(&server.base_url())).unwrap();
     let error = ask(&model, request(&prefix(), 1)).await.unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Connection);
     let start =
@@ -807,7 +807,7 @@ async fn a_reply_is_the_same_wherever_its_bytes_are_split() {
         let (head, tail) = whole.split_at(request.sequence + 1);
         Reaction::pieces([head, tail], End::Whole)
     });
-    let model = OpenAi::new(settings(&server.base_url())).unwrap();
+    let model = Served::new(settings(&server.base_url())).unwrap();
     for split in 1..bytes.len() {
         let answer = ask(&model, request(&prefix(), 1)).await;
         assert_eq!(answer, Ok(text("Grüße, 世界 🦀")), "split at {split}");
@@ -821,7 +821,7 @@ async fn a_turn_sends_the_bytes_of_the_turn_before_and_then_its_own() {
         1 => Reaction::call_reply(&[("Read", json!({ "path": "b" }))]),
         _ => Reaction::text_reply("Done."),
     });
-    let model = OpenAi::new(settings(&server.base_url())).unwrap();
+    let model = Served::new(settings(&server.base_url())).unwrap();
     let mut prefix = prefix();
     let mut bodies = Vec::new();
     for turn in 1..=3 {
@@ -844,7 +844,7 @@ async fn a_turn_sends_the_bytes_of_the_turn_before_and_then_its_own() {
 #[tokio::test]
 async fn an_id_the_conversation_knows_is_not_used_twice() {
     let server = Server::start(|_| Reaction::call_reply(&[("Read", json!({}))]));
-    let model = OpenAi::new(settings(&server.base_url())).unwrap();
+    let model = Served::new(settings(&server.base_url())).unwrap();
     let mut prefix = prefix();
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -861,7 +861,7 @@ async fn an_id_the_conversation_knows_is_not_used_twice() {
 
 #[test]
 fn equal_conversations_are_equal_bytes() {
-    let model = || OpenAi::new(settings("http://localhost:1/v1")).unwrap();
+    let model = || Served::new(settings("http://localhost:1/v1")).unwrap();
     assert_eq!(model().body(&prefix()), model().body(&prefix()));
 }
 
@@ -873,14 +873,14 @@ fn the_limit_of_outputs_is_that_of_the_tools() {
 #[tokio::test]
 async fn a_request_goes_where_it_should_with_what_it_should() {
     let server = Server::start(|_| Reaction::text_reply("Hi"));
-    let settings = OpenAiSettings {
+    let settings = ServedSettings {
         key: Some(SecretString::from("secret-key")),
         max_output_tokens: Some(9),
         headers: vec![("X-Team".into(), "blue".into())],
         extra_body: [("temperature".to_owned(), json!(0))].into_iter().collect(),
         ..settings(&format!("{}/?api-version=1", server.base_url()))
     };
-    ask(&OpenAi::new(settings).unwrap(), request(&prefix(), 1)).await.unwrap();
+    ask(&Served::new(settings).unwrap(), request(&prefix(), 1)).await.unwrap();
     let requests = server.finish();
     let request = &requests[0];
     assert_eq!((&*request.method, &*request.path), ("POST", "/v1/chat/completions?api-version=1"));
@@ -905,23 +905,24 @@ async fn a_request_goes_where_it_should_with_what_it_should() {
 #[tokio::test]
 async fn the_key_is_in_no_text() {
     let server = Server::start(|_| Reaction::status(401, "text/plain", "unknown key secret-key"));
-    let settings = OpenAiSettings {
+    let settings = ServedSettings {
         key: Some(SecretString::from("secret-key")),
         headers: vec![("x-key".into(), "secret-key".into())],
         ..settings(&server.base_url().replace("127", "secret-key@127"))
     };
     assert!(!format!("{settings:?}").contains("secret-key"));
-    let model = OpenAi::new(settings).unwrap();
+    let model = Served::new(settings).unwrap();
     assert!(!format!("{model:?}").contains("secret-key"));
+    let error = ModelError::new(ModelErrorKind::Authentication, "HTTP 401: unknown key [key]");
     assert_eq!(
         ask(&model, request(&prefix(), 1)).await,
-        Err(ModelError::new(ModelErrorKind::Authentication, "HTTP 401: unknown key [key]"))
+        Err(ModelError { status: Some(401), ..error })
     );
 }
 
 #[test]
 fn settings_that_cannot_be_sent_are_refused() {
-    let refused = |settings| OpenAi::new(settings).map(|_| ()).unwrap_err().to_string();
+    let refused = |settings| Served::new(settings).map(|_| ()).unwrap_err().to_string();
     assert_eq!(
         refused(settings("localhost:8000/v1")),
         "base URL `localhost:8000/v1` cannot be used: it must start with `http://` or `https://`"
@@ -932,15 +933,15 @@ fn settings_that_cannot_be_sent_are_refused() {
     );
     let local = || settings("http://localhost:1");
     let key = Some(SecretString::from("a\nb"));
-    assert_eq!(refused(OpenAiSettings { key, ..local() }), SettingsError::Key.to_string());
+    assert_eq!(refused(ServedSettings { key, ..local() }), SettingsError::Key.to_string());
     let headers = vec![("a b".to_owned(), String::new())];
     assert_eq!(
-        refused(OpenAiSettings { headers, ..local() }),
+        refused(ServedSettings { headers, ..local() }),
         "header `a b` cannot be sent: its name or its value holds a forbidden character"
     );
     let extra_body = [("messages".to_owned(), json!([]))].into_iter().collect();
     assert_eq!(
-        refused(OpenAiSettings { extra_body, ..local() }),
+        refused(ServedSettings { extra_body, ..local() }),
         "`messages` cannot be set in the extra body"
     );
 }
@@ -948,9 +949,12 @@ fn settings_that_cannot_be_sent_are_refused() {
 #[tokio::test]
 async fn a_dropped_answer_ends_its_request() {
     let server = Server::start(|_| Reaction::Hang);
-    let model = OpenAi::new(settings(&server.base_url())).unwrap();
-    let stream = model.respond(request(&prefix(), 1));
-    server.came(1).await;
+    let model = Served::new(settings(&server.base_url())).unwrap();
+    let mut stream = model.respond(request(&prefix(), 1));
+    tokio::select! {
+        _ = stream.next() => unreachable!("the server keeps silent"),
+        () = server.came(1) => {}
+    }
     drop(stream);
     server.hung_up(1).await;
 }
@@ -958,7 +962,7 @@ async fn a_dropped_answer_ends_its_request() {
 #[tokio::test]
 async fn requests_share_a_connection() {
     let server = Server::start_keeping(Keep::Count, |_| Reaction::text_reply("Hi"));
-    let model = OpenAi::new(settings(&server.base_url())).unwrap();
+    let model = Served::new(settings(&server.base_url())).unwrap();
     for _ in 0..3 {
         ask(&model, request(&prefix(), 1)).await.unwrap();
     }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -80,7 +79,7 @@ pub(super) struct ScriptCall {
     /// As the model writes them; not always valid JSON.
     #[serde(deserialize_with = "arguments")]
     pub(super) arguments: String,
-    pub(super) id: Option<Arc<str>>,
+    pub(super) id: Option<String>,
 }
 
 /// What a reply says it cost.

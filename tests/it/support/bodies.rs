@@ -6,14 +6,14 @@ use std::sync::Arc;
 use tine::agent::render;
 use tine::event::{Event, EventKind, UnitId};
 use tine::message::Head;
-use tine::model::openai::{OpenAi, OpenAiSettings};
+use tine::model::served::{Served, ServedSettings};
 
 use super::server::{RecordedRequest, Server};
 
 /// A model on a scripted server.
-pub(crate) fn model_on(server: &Server) -> Arc<OpenAi> {
-    let settings = OpenAiSettings::new("m", "m", server.base_url());
-    Arc::new(OpenAi::new(settings).expect("the server's address is one"))
+pub(crate) fn model_on(server: &Server) -> Arc<Served> {
+    let settings = ServedSettings::new("m", "m", server.base_url());
+    Arc::new(Served::new(settings).expect("the server's address is one"))
 }
 
 /// What a unit sent in each of its turns, from the first user message on.
@@ -25,7 +25,7 @@ pub(crate) type Bodies = BTreeMap<UnitId, Vec<String>>;
 ///
 /// Only what stands before the first user message is not in the log.
 #[track_caller]
-pub(crate) fn prove(events: &[Event], requests: &[RecordedRequest], model: &OpenAi) -> Bodies {
+pub(crate) fn prove(events: &[Event], requests: &[RecordedRequest], model: &Served) -> Bodies {
     let mut bodies = Bodies::new();
     for (place, event) in events.iter().enumerate() {
         if let EventKind::TurnStarted { turn: _ } = event.kind {

@@ -6,40 +6,23 @@
 //! find the prefix in its cache.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Map, Value, json};
+use serde_json::json;
+use serde_json::value::RawValue;
 
 use crate::message::{Call, Message, Prefix, Reply, ToolSchema};
-
-/// What every request of one model says beside tools and messages.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Options {
-    /// The model's name as the server knows it.
-    pub model: String,
-    /// The key that carries the output limit, and the limit.
-    pub output_limit: Option<(&'static str, u32)>,
-    /// Further keys, as configured. A key that is also one of ours replaces it.
-    pub extra: Map<String, Value>,
-}
-
-impl Options {
-    /// Only the model's name.
-    pub fn new(model: impl Into<String>) -> Self {
-        Self { model: model.into(), output_limit: None, extra: Map::new() }
-    }
-}
+use crate::model::api::calls::{sendable_arguments, sendable_name};
+use crate::model::api::{Options, raw};
 
 /// Returns the bytes of a request.
-#[must_use]
-pub fn body(options: &Options, prefix: &Prefix) -> Vec<u8> {
+pub(super) fn body(options: &Options, prefix: &Prefix) -> Vec<u8> {
     serde_json::to_vec(&Body { options, prefix })
         .expect("strings and raw JSON always serialise to memory")
 }
 
 /// A request, ready to be written.
-pub(super) struct Body<'a> {
-    pub(super) options: &'a Options,
-    pub(super) prefix: &'a Prefix,
+struct Body<'a> {
+    options: &'a Options,
+    prefix: &'a Prefix,
 }
 
 impl Serialize for Body<'_> {
@@ -51,10 +34,11 @@ impl Serialize for Body<'_> {
         if !options.extra.contains_key("stream_options") {
             map.serialize_entry("stream_options", &json!({ "include_usage": true }))?;
         }
-        if let Some((key, limit)) = &options.output_limit
-            && !options.extra.contains_key(*key)
+        let limit_key = options.quirks.output_limit.as_str();
+        if let Some(limit) = &options.max_output_tokens
+            && !options.extra.contains_key(limit_key)
         {
-            map.serialize_entry(key, limit)?;
+            map.serialize_entry(limit_key, limit)?;
         }
         for (key, value) in &options.extra {
             map.serialize_entry(key, value)?;
@@ -122,33 +106,11 @@ fn model_message(reply: &Reply) -> Box<RawValue> {
 }
 
 fn wire_call(call: &Call) -> WireCall<'_> {
-    // Some servers parse the arguments in their chat template and answer 500
-    // to every later turn when they are not an object.
-    let arguments = if is_object(&call.arguments) { &call.arguments } else { "{}" };
     WireCall {
         id: &call.id.0,
         kind: "function",
-        function: WireFunction { name: sendable_name(&call.tool), arguments },
+        function: WireFunction { name: sendable_name(call), arguments: sendable_arguments(call) },
     }
-}
-
-fn is_object(arguments: &str) -> bool {
-    arguments.trim_start().starts_with('{')
-        && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
-}
-
-/// A name a model made up may hold anything, also nothing; servers refuse a
-/// whole conversation over one character outside this set.
-fn sendable_name(name: &str) -> String {
-    if name.is_empty() {
-        return "_".to_owned();
-    }
-    let allowed = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
-    name.chars().map(|character| if allowed(character) { character } else { '_' }).collect()
-}
-
-fn raw(value: &impl Serialize) -> Box<RawValue> {
-    to_raw_value(value).expect("strings and raw JSON always serialise to memory")
 }
 
 // The key order of a message is the order of these fields.
@@ -211,6 +173,8 @@ struct WireToolFunction<'a> {
 mod tests {
     use std::sync::Arc;
 
+    use serde_json::Map;
+
     use super::*;
     use crate::message::{Head, Output};
 
@@ -246,7 +210,7 @@ mod tests {
         };
         let prefix = Prefix::new(Arc::new(Head::new("Be brief.".into(), vec![schema])));
         let extra = Map::from_iter([("temperature".to_owned(), json!(0))]);
-        let options = Options { model: "m".into(), output_limit: Some(("max_tokens", 9)), extra };
+        let options = Options { max_output_tokens: Some(9), extra, ..Options::new("m") };
         assert_eq!(
             text(&options, &prefix),
             concat!(
@@ -265,7 +229,7 @@ mod tests {
             ("max_tokens".to_owned(), json!(5)),
             ("stream_options".to_owned(), json!({})),
         ]);
-        let options = Options { model: "m".into(), output_limit: Some(("max_tokens", 9)), extra };
+        let options = Options { max_output_tokens: Some(9), extra, ..Options::new("m") };
         assert_eq!(
             text(&options, &Prefix::new(Arc::new(Head::new(String::new(), Vec::new())))),
             r#"{"model":"m","stream":true,"max_tokens":5,"stream_options":{},"messages":[]}"#
@@ -296,19 +260,5 @@ mod tests {
     #[test]
     fn an_empty_reply_has_an_empty_text() {
         check_message(Message::Model(Arc::default()), r#"{"role":"assistant","content":""}"#);
-    }
-
-    #[test]
-    fn arguments_that_are_no_object_are_sent_as_an_empty_one() {
-        for arguments in ["", "{\"path\": ", "[]", "3", "null", "{} {}"] {
-            assert_eq!(wire_call(&call("Read", arguments)).function.arguments, "{}", "{arguments}");
-        }
-    }
-
-    #[test]
-    fn made_up_names_are_sent_as_names_servers_accept() {
-        assert_eq!(sendable_name(""), "_");
-        assert_eq!(sendable_name("functions.Read file"), "functions_Read_file");
-        assert_eq!(sendable_name("TodoWrite"), "TodoWrite");
     }
 }

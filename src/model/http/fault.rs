@@ -6,9 +6,10 @@
 use std::error::Error;
 use std::io;
 
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
-use super::decode::WireChunk;
+use super::address::Address;
 use crate::model::{ModelError, ModelErrorKind};
 
 /// Most characters of a provider's own words. They end up in a line on the
@@ -16,9 +17,10 @@ use crate::model::{ModelError, ModelErrorKind};
 pub const ERROR_TEXT_CAP: usize = 500;
 
 /// The error that stands for a status other than 2xx.
-pub(super) fn refused(status: u16, content_type: &str, body: &[u8]) -> ModelError {
+pub(super) fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelError {
     let text = String::from_utf8_lossy(body);
-    let words = if is_page(content_type, &text) {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let words = if is_page(content_type.unwrap_or_default(), &text) {
         "the server answered with a web page; is `base_url` right?".to_owned()
     } else {
         match serde_json::from_str::<Value>(&text) {
@@ -30,7 +32,8 @@ pub(super) fn refused(status: u16, content_type: &str, body: &[u8]) -> ModelErro
         words if words.is_empty() => format!("HTTP {status}"),
         words => format!("HTTP {status}: {words}"),
     };
-    ModelError::new(ModelErrorKind::of_status(status), message)
+    let kind = ModelErrorKind::of_status(status);
+    ModelError { status: Some(status), ..ModelError::new(kind, message) }
 }
 
 /// The error that stands for a redirect. Following it would send the key and
@@ -38,7 +41,7 @@ pub(super) fn refused(status: u16, content_type: &str, body: &[u8]) -> ModelErro
 pub(super) fn redirected(status: u16, location: &str) -> ModelError {
     let message =
         format!("HTTP {status}: the server points to `{}`; set `base_url` to it", short(location));
-    ModelError::new(ModelErrorKind::Request, message)
+    ModelError { status: Some(status), ..ModelError::new(ModelErrorKind::Request, message) }
 }
 
 /// The error of a web page where an answer should be.
@@ -47,24 +50,33 @@ pub(super) fn page(url: &str) -> ModelError {
     ModelError::new(ModelErrorKind::Request, message)
 }
 
-/// Returns the error that a piece of an answer is, if it is one.
-pub(super) fn in_answer(chunk: &WireChunk) -> Option<ModelError> {
-    let value = match &chunk.error {
-        Some(raw) => serde_json::from_str(raw.get()).expect("a raw value is valid JSON"),
-        None if chunk.object.0.as_deref() == Some("error") => serde_json::json!({
-            "message": chunk.message.0.as_deref(),
-            "code": chunk.code.0.as_deref(),
-        }),
-        None => return None,
-    };
-    let message = format!("the provider answered with an error: {}", short(&words(&value)));
-    Some(ModelError::new(kind(&value), message))
+/// The error that an error object within an answer stands for.
+pub(in crate::model) fn in_answer(error: &Value) -> ModelError {
+    let message = format!("the provider answered with an error: {}", short(&words(error)));
+    ModelError::new(kind(error), message)
+}
+
+/// The error of an event that is not what the API says.
+pub(in crate::model) fn unreadable(cause: &serde_json::Error, data: &str) -> ModelError {
+    let message = format!("the server sent a piece that cannot be read ({cause}): {}", short(data));
+    ModelError::new(ModelErrorKind::Cut, message)
+}
+
+/// The error of a whole answer that is none, for this reason.
+pub(in crate::model) fn no_message(reason: &str, text: &str) -> ModelError {
+    ModelError::new(ModelErrorKind::Cut, format!("{reason}: {}", short(text)))
+}
+
+/// The error of an answer whose body broke off.
+pub(in crate::model) fn broken(cause: &reqwest::Error, address: &Address) -> ModelError {
+    let message = format!("the answer of `{}` broke off: {}", address.shown(), deepest(cause));
+    ModelError::new(ModelErrorKind::Cut, message)
 }
 
 /// The error of a request that got no answer.
-pub(super) fn no_answer(error: &reqwest::Error, url: &str, is_loopback: bool) -> ModelError {
-    let cause = deepest(error);
-    let message = if is_refused(error) && is_loopback {
+pub(super) fn no_answer(error: &reqwest::Error, address: &Address) -> ModelError {
+    let (cause, url) = (deepest(error), address.shown());
+    let message = if is_refused(error) && address.is_loopback() {
         format!("nothing listens at `{url}` (connection refused); is the server running?")
     } else if error.is_connect() {
         format!("cannot connect to `{url}`: {cause}")
@@ -86,7 +98,9 @@ pub(super) fn short(text: &str) -> String {
 
 fn is_page(content_type: &str, text: &str) -> bool {
     let start = text.trim_start().get(..9).unwrap_or_default().to_ascii_lowercase();
-    content_type.contains("html") || start == "<!doctype" || start.starts_with("<html")
+    content_type.to_ascii_lowercase().contains("html")
+        || start == "<!doctype"
+        || start.starts_with("<html")
 }
 
 /// Picks the sentence out of an error body: `{"error": {"message": …}}`,

@@ -3,21 +3,26 @@
 //! An [`Assembly`] takes the pieces of one answer in order, passes text on as
 //! it comes and puts the calls together. It knows no sockets and no clocks.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::ANSWER_CAP;
-use super::decode::{Count, Text, WireCall, WireChunk, WireFunction, WireMessage};
-use super::fault;
-use crate::message::{Call, CallId, Message, Prefix, Reply, StopReason, Usage};
+use super::decode::{WireCall, WireChunk, WireFunction, WireMessage};
+use crate::message::{Prefix, Reply, StopReason, Usage};
+use crate::model::api::calls::{OpenCall, named};
+use crate::model::api::lenient::{Count, Text, push_string};
+use crate::model::api::too_long;
+use crate::model::http::ANSWER_CAP;
+use crate::model::http::fault;
+use crate::model::http::sse::Event;
 use crate::model::{Answer, Asker, Chunk, ModelError, ModelErrorKind};
 
 /// An answer that is being put together.
 #[derive(Debug, Default)]
-pub(super) struct Assembly {
+pub struct Assembly {
     text: String,
     thinking: String,
     calls: Vec<OpenCall>,
@@ -30,89 +35,108 @@ pub(super) struct Assembly {
     refused: bool,
     /// Whether a piece came that only counts tokens: servers send it last.
     counted: bool,
+    /// Whether the end mark came.
+    is_marked: bool,
     bytes: usize,
     /// Whether the last piece added something to the answer.
     grew: bool,
-}
-
-/// A call whose arguments are still coming in.
-#[derive(Debug, Default)]
-struct OpenCall {
-    id: Option<Arc<str>>,
-    name: Option<Arc<str>>,
-    arguments: String,
+    /// For texts that have to be rewritten before they are read.
+    buffer: String,
 }
 
 impl Assembly {
-    /// Takes one piece and says its text.
-    ///
-    /// # Errors
-    ///
-    /// The piece is an error of the provider, or one piece too many.
-    pub(super) fn take(
+    pub(in crate::model) fn take(
         &mut self,
-        chunk: WireChunk,
-        mut say: impl FnMut(Chunk),
+        event: Event<'_>,
+        say: &mut dyn FnMut(Chunk),
     ) -> Result<(), ModelError> {
-        if let Some(error) = fault::in_answer(&chunk) {
-            return Err(error);
+        self.grew = false;
+        if event.is_end_mark() {
+            self.is_marked = true;
+            return Ok(());
+        }
+        let chunk = serde_json::from_str(event.data)
+            .map_err(|error| fault::unreadable(&error, event.data))?;
+        self.take_chunk(chunk, say)
+    }
+
+    pub(in crate::model) fn take_whole(
+        &mut self,
+        bytes: &[u8],
+        say: &mut dyn FnMut(Chunk),
+    ) -> Result<(), ModelError> {
+        let text = String::from_utf8_lossy(bytes);
+        let chunk = serde_json::from_str(&text)
+            .map_err(|_| fault::no_message("the answer cannot be read", &text))?;
+        self.take_chunk(chunk, say)?;
+        if self.is_empty() && !self.is_complete() {
+            return Err(fault::no_message("the answer holds no message", &text));
+        }
+        Ok(())
+    }
+
+    fn take_chunk(
+        &mut self,
+        chunk: WireChunk<'_>,
+        say: &mut dyn FnMut(Chunk),
+    ) -> Result<(), ModelError> {
+        if let Some(error) = chunk.error() {
+            return Err(fault::in_answer(&error));
         }
         let counts = chunk.usage.is_some();
         if let Some(usage) = &chunk.usage {
             self.usage = Some(usage.usage());
         }
         let before = self.bytes;
-        self.grew = false;
         for choice in chunk.choices.into_iter().flatten() {
             // Other choices are other answers; nobody asked for them.
             if choice.index.0.unwrap_or(0) != 0 {
                 continue;
             }
-            if choice.finish_reason.0.is_some() {
+            if let Some(reason) = choice.finish_reason.get() {
                 self.grew |= self.finish.is_none();
-                self.finish = choice.finish_reason.0;
+                self.finish = Some(reason.into());
             }
             if let Some(message) = choice.delta.or(choice.message) {
-                self.take_message(message, &mut say);
+                self.take_message(message, say);
             }
         }
         self.counted |= counts && self.bytes == before;
-        if self.bytes > ANSWER_CAP {
-            let message = format!("the answer is longer than {} MiB", ANSWER_CAP >> 20);
-            return Err(ModelError::new(ModelErrorKind::Request, message));
-        }
-        Ok(())
+        if self.bytes > ANSWER_CAP { Err(too_long()) } else { Ok(()) }
     }
 
-    /// Tells whether the last piece added something: text, a part of a call,
-    /// or the answer's end.
-    pub(super) fn grew(&self) -> bool {
+    pub(in crate::model) fn grew(&self) -> bool {
         self.grew
     }
 
-    /// Tells whether the provider has said why the answer ended.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(in crate::model) fn has_ended(&self) -> bool {
         self.finish.is_some()
     }
 
-    /// Tells whether the answer reached its end, as far as anyone can see: not
-    /// every server gives a reason, but one that counts tokens does so last.
-    pub(super) fn is_complete(&self) -> bool {
-        self.finish.is_some() || self.counted
+    pub(in crate::model) fn is_over(&self) -> bool {
+        self.is_marked
+    }
+
+    /// Not every server gives a reason for the end. But one that counts tokens
+    /// does so last, and the end mark says it too where anything came before.
+    pub(in crate::model) fn is_complete(&self) -> bool {
+        self.finish.is_some() || self.counted || self.is_marked && !self.is_empty()
+    }
+
+    pub(in crate::model) fn usage(&self) -> Usage {
+        self.usage.unwrap_or_default()
     }
 
     /// Tells whether nothing at all was said.
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.text.is_empty() && self.thinking.is_empty() && self.calls.is_empty()
     }
 
-    /// Returns the whole answer. A call without an id gets one that the
-    /// conversation does not know yet.
-    ///
-    /// # Errors
-    ///
-    /// The provider gave an error as the reason for the end.
-    pub(super) fn finish(self, asker: &Asker, prefix: &Prefix) -> Result<Answer, ModelError> {
+    pub(in crate::model) fn finish(
+        self,
+        asker: &Asker,
+        prefix: &Prefix,
+    ) -> Result<Answer, ModelError> {
         if self.finish.as_deref() == Some("error") {
             let message = "the provider ended the answer with an error";
             return Err(ModelError::new(ModelErrorKind::Cut, message));
@@ -135,20 +159,26 @@ impl Assembly {
         }
     }
 
-    fn take_message(&mut self, message: WireMessage, say: &mut impl FnMut(Chunk)) {
+    fn take_message(&mut self, message: WireMessage<'_>, say: &mut dyn FnMut(Chunk)) {
         // Some servers send the reasoning under both names at once.
-        if let Some(thinking) = message.reasoning_content.0.or(message.reasoning.0) {
+        let reasoning = [message.reasoning_content, message.reasoning];
+        if let Some(thinking) = reasoning
+            .into_iter()
+            .find(|text| text.is_some())
+            .and_then(|text| text.get_in(&mut self.buffer))
+        {
             self.bytes += thinking.len();
-            self.thinking.push_str(&thinking);
+            self.thinking.push_str(thinking);
             self.grew = true;
-            say(Chunk::Thinking(thinking));
+            say(Chunk::Thinking(thinking.into()));
         }
-        self.refused |= message.refusal.0.is_some();
-        for text in [message.content.0, message.refusal.0].into_iter().flatten() {
+        self.refused |= message.refusal.is_some();
+        for text in [message.content, message.refusal] {
+            let Some(text) = text.get_in(&mut self.buffer) else { continue };
             self.bytes += text.len();
-            self.text.push_str(&text);
+            self.text.push_str(text);
             self.grew = true;
-            say(Chunk::Text(text));
+            say(Chunk::Text(text.into()));
         }
         let has_calls = message.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
         for call in message.tool_calls.into_iter().flatten() {
@@ -156,29 +186,33 @@ impl Assembly {
         }
         // Some servers send the one call under both names, or none as an empty
         // one.
-        let is_call = |function: &WireFunction| function.name.0.is_some() || !self.calls.is_empty();
+        let is_call =
+            |function: &WireFunction<'_>| function.name.is_some() || !self.calls.is_empty();
         if let Some(function) = message.function_call.filter(is_call).filter(|_| !has_calls) {
-            let (index, id) = (Count(Some(0)), Text(None));
+            let (index, id) = (Count(Some(0)), Text::default());
             self.take_call(WireCall { index, id, function: Some(function) });
         }
     }
 
-    fn take_call(&mut self, piece: WireCall) {
+    fn take_call(&mut self, piece: WireCall<'_>) {
         let function = piece.function.unwrap_or_default();
-        let (index, id, name) = (piece.index.0, piece.id.0, function.name.0);
+        let (index, id, name) = (piece.index.0, piece.id.get(), function.name.get());
         let calls = self.calls.len();
         let position = self.open_call(index, id.as_deref(), name.as_deref());
         let call = &mut self.calls[position];
         let before = call.arguments.len();
         if let (None, Some(id)) = (&call.id, id) {
+            let id: Arc<str> = id.into();
             let last = self.by_id.entry(Arc::clone(&id)).or_default();
             *last = position.max(*last);
             call.id = Some(id);
         }
         // Some servers repeat the name in every piece.
-        call.name = call.name.take().or(name);
+        if call.name.is_none() {
+            call.name = name.map(Cow::into_owned).map(Arc::from);
+        }
         if let Some(arguments) = function.arguments {
-            append(&mut call.arguments, &arguments);
+            append(&mut call.arguments, arguments);
         }
         self.grew |= call.arguments.len() != before || position == calls;
         // One more, so that a flood of empty pieces reaches the cap too.
@@ -218,48 +252,9 @@ fn is_whole(arguments: &str) -> bool {
 }
 
 fn append(arguments: &mut String, piece: &RawValue) {
-    match serde_json::from_str::<String>(piece.get()) {
-        Ok(text) => arguments.push_str(&text),
+    if !push_string(piece, arguments) {
         // The arguments themselves instead of a string that holds them: then
         // they are whole.
-        Err(_) => piece.get().clone_into(arguments),
+        piece.get().clone_into(arguments);
     }
-}
-
-fn named(calls: Vec<OpenCall>, asker: &Asker, prefix: &Prefix) -> Vec<Call> {
-    if calls.is_empty() {
-        return Vec::new();
-    }
-    let mut taken: HashSet<Arc<str>> = prefix
-        .messages()
-        .filter_map(|message| match message {
-            Message::Model(reply) => Some(reply),
-            Message::User { text: _ } | Message::Output { call: _, output: _ } => None,
-        })
-        .flat_map(|reply| reply.calls.iter().map(|call| Arc::clone(&call.id.0)))
-        .collect();
-    let mut named = Vec::with_capacity(calls.len());
-    for (position, call) in calls.into_iter().enumerate() {
-        // Some servers count their ids from 0 in every answer; an output must
-        // never be taken for that of an earlier call.
-        let id = call
-            .id
-            .filter(|id| !taken.contains(id))
-            .unwrap_or_else(|| fresh_id(&taken, asker, position));
-        taken.insert(Arc::clone(&id));
-        named.push(Call {
-            id: CallId(id),
-            // A call without a name stays a call, so that the model is told.
-            tool: call.name.as_deref().unwrap_or_default().to_owned(),
-            arguments: call.arguments,
-        });
-    }
-    named
-}
-
-fn fresh_id(taken: &HashSet<Arc<str>>, asker: &Asker, position: usize) -> Arc<str> {
-    (position..)
-        .map(|number| format!("call_{}_{}_{number}", asker.unit.0, asker.turn).into())
-        .find(|id| !taken.contains(id))
-        .expect("there are more numbers than calls")
 }

@@ -1,0 +1,274 @@
+//! The APIs that servers speak, behind one seam.
+//!
+//! An [`Api`] turns a conversation into the bytes of a request, an [`Assembly`]
+//! turns the events of one answer into the answer. Neither knows sockets or
+//! clocks: those are [`served`](super::served)'s business.
+
+pub(super) mod calls;
+pub(super) mod lenient;
+
+use std::sync::Arc;
+
+use reqwest::header::HeaderMap;
+use secrecy::SecretString;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use super::chat::{self, Chat};
+use super::http::ANSWER_CAP;
+use super::http::sse::Event;
+use super::{Answer, Asker, Chunk, ModelError, ModelErrorKind};
+use crate::message::{Prefix, Usage};
+
+/// The APIs there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Chat Completions.
+    Chat,
+}
+
+impl Kind {
+    /// Returns its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+        }
+    }
+}
+
+/// What every request of one model says beside tools and messages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// The model's name as the server knows it.
+    pub model: String,
+    /// Most tokens of one answer; `None` leaves it to the server.
+    pub max_output_tokens: Option<u32>,
+    /// Most tokens that an answer can be asked for, for APIs that insist on a
+    /// limit; `None` if that is not known.
+    pub longest_answer: Option<u32>,
+    /// How hard it thinks, in the provider's words; `None` leaves it to the
+    /// server.
+    pub effort: Option<String>,
+    /// Whether it takes images.
+    pub takes_images: bool,
+    /// Further keys, as configured. A key that is also one of ours replaces it.
+    pub extra: Map<String, Value>,
+    /// Who can open what is sealed in its answers: API, address and model.
+    pub sealed_by: Arc<str>,
+    /// Where a server of Chat Completions departs from the documents.
+    pub quirks: chat::Quirks,
+}
+
+impl Options {
+    /// Only the model's name.
+    pub fn new(model: impl Into<String>) -> Self {
+        Self {
+            model: model.into(),
+            max_output_tokens: None,
+            longest_answer: None,
+            effort: None,
+            takes_images: false,
+            extra: Map::new(),
+            sealed_by: "".into(),
+            quirks: chat::Quirks::default(),
+        }
+    }
+}
+
+/// Why settings cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SettingsError {
+    /// The base URL is no HTTP URL.
+    #[error("base URL `{url}` cannot be used: {reason}")]
+    Url {
+        /// The URL, without what may be secret in it.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The key holds characters that no header can.
+    #[error("the key holds characters that cannot be sent; is there a line break in it?")]
+    Key,
+    /// A header cannot be sent.
+    #[error("header `{name}` cannot be sent: its name or its value holds a forbidden character")]
+    Header {
+        /// Its name.
+        name: String,
+    },
+    /// A key of the extra body is ours.
+    #[error("`{key}` cannot be set in the extra body")]
+    ReservedKey {
+        /// The key.
+        key: &'static str,
+    },
+}
+
+/// How a model is asked.
+#[derive(Debug)]
+pub enum Api {
+    /// Chat Completions.
+    Chat(Chat),
+}
+
+impl Api {
+    /// The API of this kind for one model.
+    ///
+    /// # Errors
+    ///
+    /// Something in the options cannot be sent.
+    pub fn new(kind: Kind, options: Options) -> Result<Self, SettingsError> {
+        match kind {
+            Kind::Chat => Chat::new(options).map(Self::Chat),
+        }
+    }
+
+    /// Returns what is put behind the base URL.
+    #[must_use]
+    pub fn path(&self) -> &'static str {
+        match self {
+            Self::Chat(api) => api.path(),
+        }
+    }
+
+    /// Returns what goes with each request.
+    ///
+    /// # Errors
+    ///
+    /// The key cannot be sent.
+    pub fn headers(&self, key: Option<&SecretString>) -> Result<HeaderMap, SettingsError> {
+        match self {
+            Self::Chat(api) => api.headers(key),
+        }
+    }
+
+    /// Returns the bytes of a request.
+    #[must_use]
+    pub fn body(&self, prefix: &Prefix) -> Vec<u8> {
+        match self {
+            Self::Chat(api) => api.body(prefix),
+        }
+    }
+
+    /// Returns what puts one answer together.
+    #[must_use]
+    pub fn assembly(&self) -> Assembly {
+        match self {
+            Self::Chat(api) => Assembly::Chat(api.assembly()),
+        }
+    }
+}
+
+/// An answer that is being put together.
+#[derive(Debug)]
+pub enum Assembly {
+    /// Of Chat Completions.
+    Chat(chat::Assembly),
+}
+
+impl Assembly {
+    /// Takes one event and says its text. Blank events are not for here.
+    ///
+    /// # Errors
+    ///
+    /// The event is an error of the provider or cannot be read, or the answer
+    /// has become too long.
+    pub fn take(&mut self, event: Event<'_>, say: &mut dyn FnMut(Chunk)) -> Result<(), ModelError> {
+        match self {
+            Self::Chat(answer) => answer.take(event, say),
+        }
+    }
+
+    /// Takes the whole answer of a server that does not stream, and says its
+    /// text.
+    ///
+    /// # Errors
+    ///
+    /// It is an error of the provider, or no answer.
+    pub fn take_whole(
+        &mut self,
+        bytes: &[u8],
+        say: &mut dyn FnMut(Chunk),
+    ) -> Result<(), ModelError> {
+        match self {
+            Self::Chat(answer) => answer.take_whole(bytes, say),
+        }
+    }
+
+    /// Tells whether the last event added something: text, a part of a call,
+    /// or the answer's end.
+    #[must_use]
+    pub fn grew(&self) -> bool {
+        match self {
+            Self::Chat(answer) => answer.grew(),
+        }
+    }
+
+    /// Tells whether the provider has said why the answer ended; only counts
+    /// may follow.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        match self {
+            Self::Chat(answer) => answer.has_ended(),
+        }
+    }
+
+    /// Tells whether nothing can follow.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        match self {
+            Self::Chat(answer) => answer.is_over(),
+        }
+    }
+
+    /// Tells whether the answer reached its end, as far as anyone can see.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        match self {
+            Self::Chat(answer) => answer.is_complete(),
+        }
+    }
+
+    /// Returns the tokens that were counted so far.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        match self {
+            Self::Chat(answer) => answer.usage(),
+        }
+    }
+
+    /// Returns the whole answer.
+    ///
+    /// # Errors
+    ///
+    /// The provider gave an error as the reason for the end.
+    pub fn finish(self, asker: &Asker, prefix: &Prefix) -> Result<Answer, ModelError> {
+        match self {
+            Self::Chat(answer) => answer.finish(asker, prefix),
+        }
+    }
+}
+
+/// The error of an answer whose texts have more than [`ANSWER_CAP`] bytes.
+pub(super) fn too_long() -> ModelError {
+    let message = format!("the answer is longer than {} MiB", ANSWER_CAP >> 20);
+    ModelError::new(ModelErrorKind::Request, message)
+}
+
+/// Renders a part of a request.
+pub(super) fn raw(value: &impl Serialize) -> Box<RawValue> {
+    to_raw_value(value).expect("strings and raw JSON always serialise to memory")
+}
+
+/// Tells of the first of these keys that is in a configured body.
+pub(super) fn reserve(
+    keys: &[&'static str],
+    extra: &Map<String, Value>,
+) -> Result<(), SettingsError> {
+    match keys.iter().find(|key| extra.contains_key(**key)) {
+        Some(key) => Err(SettingsError::ReservedKey { key }),
+        None => Ok(()),
+    }
+}

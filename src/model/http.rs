@@ -1,0 +1,95 @@
+//! The way to a server, the same for every API: where it is, what goes with
+//! each request, what comes back, and what went wrong there in words.
+//!
+//! Nothing here knows what an answer says. One request is one call of
+//! [`open`]; it tells a stream of events from a whole answer and turns all else
+//! into errors.
+
+pub(super) mod address;
+pub(super) mod body;
+pub(super) mod fault;
+pub mod probe;
+pub mod sse;
+
+use std::time::Duration;
+
+use reqwest::Response;
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, LOCATION};
+
+use self::body::Start;
+use super::ModelError;
+
+pub(super) use address::{Address, bearer, configured, is_openai, shown};
+pub use fault::ERROR_TEXT_CAP;
+
+/// Most bytes of one answer. Far above any output limit: this stops a server
+/// that never ends.
+pub const ANSWER_CAP: usize = 16 * 1024 * 1024;
+
+/// Most bytes of an error body that are read: more than any provider writes,
+/// little enough to hold for every unit at once.
+const ERROR_BODY_CAP: usize = 64 * 1024;
+
+/// Longest wait for more of an error body. The status alone says nearly all.
+const ERROR_BODY_LIMIT: Duration = Duration::from_secs(5);
+
+/// What a server answers with.
+pub(super) enum Opened {
+    /// A stream of events, and its first bytes where they were read already.
+    Stream(Response, Vec<u8>),
+    /// The whole answer at once: the server does not stream.
+    Whole(Vec<u8>),
+}
+
+/// Sends a request and returns its answer once that begins.
+///
+/// # Errors
+///
+/// No connection, a status other than 2xx, a web page, or a whole answer that
+/// does not come to its end.
+pub(super) async fn open(
+    address: &Address,
+    client: &reqwest::Client,
+    body: Vec<u8>,
+    idle: Duration,
+) -> Result<Opened, ModelError> {
+    let request = client
+        .post(address.target())
+        .headers(address.headers().clone())
+        .header(CONTENT_TYPE, "application/json")
+        // A compressing proxy holds small pieces back.
+        .header(ACCEPT_ENCODING, "identity")
+        .body(body);
+    let sent = request.send().await;
+    let mut response = sent.map_err(|error| fault::no_answer(&error, address))?;
+    refuse(&mut response).await?;
+    let content_type = header(&response, &CONTENT_TYPE).to_ascii_lowercase();
+    if content_type.contains("html") {
+        return Err(fault::page(address.shown()));
+    }
+    if content_type.contains("json") && !content_type.contains("ndjson") {
+        // Some servers and proxies call a stream by this name too.
+        return Ok(match body::read_start(&mut response, idle).await? {
+            Start::Stream(start) => Opened::Stream(response, start),
+            Start::Whole(bytes) => Opened::Whole(bytes),
+        });
+    }
+    Ok(Opened::Stream(response, Vec::new()))
+}
+
+/// Passes every 2xx.
+async fn refuse(response: &mut Response) -> Result<(), ModelError> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(());
+    }
+    if status.is_redirection() {
+        return Err(fault::redirected(status.as_u16(), header(response, &LOCATION)));
+    }
+    let body = body::read(response, ERROR_BODY_CAP, ERROR_BODY_LIMIT).await;
+    Err(fault::refused(status.as_u16(), response.headers(), body.bytes()))
+}
+
+fn header<'a>(response: &'a Response, name: &HeaderName) -> &'a str {
+    response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}

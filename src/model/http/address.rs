@@ -1,0 +1,216 @@
+//! Where requests go and what goes with each of them; connections to there.
+
+use std::time::Duration;
+
+use reqwest::Url;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::config::is_loopback;
+use crate::model::api::SettingsError;
+use crate::model::{ModelError, ModelErrorKind};
+
+/// Longest time to make a connection. A host that is there answers in well
+/// under a second.
+pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(15);
+
+/// Shortest key that is searched for in error texts. A shorter one is a
+/// placeholder such as `x` that stands in ordinary words too.
+const REDACTED_MIN: usize = 8;
+
+/// A server, and what every request to it carries.
+pub(in crate::model) struct Address {
+    /// Without a slash at its end.
+    base: String,
+    /// With its question mark; empty if there is none.
+    query: String,
+    /// Where answers are asked for.
+    target: String,
+    headers: HeaderMap,
+    key: SecretString,
+    shown: String,
+    is_loopback: bool,
+    is_plain: bool,
+}
+
+impl Address {
+    /// An address at which answers are asked for under `path`.
+    ///
+    /// # Errors
+    ///
+    /// The URL cannot be used.
+    pub(in crate::model) fn new(base_url: &str, path: &str) -> Result<Self, SettingsError> {
+        let mut url = parse_url(base_url)?;
+        let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
+        url.set_query(None);
+        url.set_fragment(None);
+        let base = url.as_str().trim_end_matches('/').to_owned();
+        Ok(Self {
+            target: format!("{base}{path}{query}"),
+            base,
+            query,
+            headers: HeaderMap::new(),
+            key: SecretString::default(),
+            shown: shown(base_url),
+            is_loopback: url.host_str().is_some_and(is_loopback),
+            is_plain: url.scheme() == "http",
+        })
+    }
+
+    /// Returns the address with headers for every request, one of which may
+    /// hold this key.
+    pub(in crate::model) fn with(self, headers: HeaderMap, key: Option<SecretString>) -> Self {
+        Self { headers, key: key.unwrap_or_default(), ..self }
+    }
+
+    /// Returns the URL as people may see it.
+    pub(in crate::model) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// Returns the URL at which answers are asked for.
+    pub(super) fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// Returns the URL of something else the server has.
+    pub(super) fn beside(&self, path: &str) -> String {
+        format!("{}{path}{}", self.base, self.query)
+    }
+
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    pub(super) fn is_loopback(&self) -> bool {
+        self.is_loopback
+    }
+
+    /// Takes the key out of an error that may quote it.
+    pub(in crate::model) fn redact(&self, error: ModelError) -> ModelError {
+        let key = self.key.expose_secret();
+        if key.len() < REDACTED_MIN {
+            return error;
+        }
+        ModelError { message: error.message.replace(key, "[key]"), ..error }
+    }
+
+    /// Makes connections to there.
+    ///
+    /// # Errors
+    ///
+    /// The system has no usable root certificates.
+    pub(in crate::model) fn connections(&self) -> Result<reqwest::Client, ModelError> {
+        // Another part of the program, or a test, may have been first; every
+        // provider here is ring.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("tine/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_LIMIT);
+        if self.is_loopback {
+            builder = builder.no_proxy();
+        }
+        if self.is_loopback && self.is_plain {
+            // Reading the system's certificates takes longer than all else
+            // before the first request, and nothing here needs them.
+            builder = builder.tls_certs_only([]);
+        }
+        builder.build().map_err(|error| {
+            ModelError::new(ModelErrorKind::Connection, format!("cannot set up TLS: {error}"))
+        })
+    }
+}
+
+/// Returns a URL without what may be secret in it.
+pub(in crate::model) fn shown(base_url: &str) -> String {
+    let Ok(mut url) = Url::parse(base_url) else {
+        return "(not a URL)".to_owned();
+    };
+    url.set_query(None);
+    url.set_fragment(None);
+    // Both fail only for URLs that have no host, which have no user either.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.as_str().trim_end_matches('/').to_owned()
+}
+
+/// Tells whether a URL points to OpenAI itself.
+pub(in crate::model) fn is_openai(base_url: &str) -> bool {
+    Url::parse(base_url).is_ok_and(|url| url.host_str() == Some("api.openai.com"))
+}
+
+/// Returns the headers of servers that take the key as a bearer token.
+///
+/// # Errors
+///
+/// The key cannot be sent.
+pub(in crate::model) fn bearer(key: Option<&SecretString>) -> Result<HeaderMap, SettingsError> {
+    Ok(secret(AUTHORIZATION, "Bearer ", key)?.into_iter().collect())
+}
+
+/// Returns the header that carries a key; none without a key.
+///
+/// # Errors
+///
+/// The key cannot be sent.
+pub(in crate::model) fn secret(
+    name: HeaderName,
+    before: &str,
+    key: Option<&SecretString>,
+) -> Result<Option<(HeaderName, HeaderValue)>, SettingsError> {
+    let Some(key) = key.filter(|key| !key.expose_secret().is_empty()) else {
+        return Ok(None);
+    };
+    let mut value = HeaderValue::try_from(format!("{before}{}", key.expose_secret()))
+        .map_err(|_| SettingsError::Key)?;
+    value.set_sensitive(true);
+    Ok(Some((name, value)))
+}
+
+/// Puts the configured headers over those of the API.
+///
+/// # Errors
+///
+/// One of them cannot be sent.
+pub(in crate::model) fn configured(
+    mut headers: HeaderMap,
+    configured: &[(String, String)],
+) -> Result<HeaderMap, SettingsError> {
+    for (name, value) in configured {
+        let refuse = || SettingsError::Header { name: name.clone() };
+        let name = HeaderName::try_from(name).map_err(|_| refuse())?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| refuse())?;
+        // Keys come in headers of many names.
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+fn parse_url(base_url: &str) -> Result<Url, SettingsError> {
+    let refuse = |reason: String| SettingsError::Url { url: shown(base_url), reason };
+    let url = Url::parse(base_url).map_err(|error| refuse(error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(refuse("it must start with `http://` or `https://`".to_owned()));
+    }
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_below_localhost_are_this_machine_as_for_the_configuration() {
+        for (url, expected) in [
+            ("http://localhost:1/v1", true),
+            ("http://models.localhost/v1", true),
+            ("http://[::1]:1/v1", true),
+            ("http://localhost.example.com/v1", false),
+        ] {
+            let address = Address::new(url, "/x").unwrap();
+            assert_eq!(address.is_loopback, expected, "{url}");
+        }
+    }
+}

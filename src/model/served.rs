@@ -1,0 +1,120 @@
+//! A model of a server, whatever API that speaks.
+//!
+//! An answer is one stream without a task or a channel behind it: it reads on
+//! only when it is asked for more, and dropping it ends the request. What is
+//! said in it is the [`Api`]'s business; this file follows it to its end, with
+//! bounds on time and size.
+
+mod settings;
+mod talk;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+
+use self::talk::Talk;
+use super::api::{Api, Options};
+use super::http::{self, Address, probe};
+use super::{Chunk, Facts, Model, ModelError, Request};
+use crate::message::Prefix;
+
+pub use super::api::SettingsError;
+pub use settings::{CONTEXT_WINDOW, FIRST_BYTE, IDLE, ServedSettings};
+
+/// A model of a server.
+pub struct Served {
+    name: Arc<str>,
+    facts: Facts,
+    endpoint: Arc<Endpoint>,
+}
+
+struct Endpoint {
+    address: Address,
+    api: Api,
+    first_byte: Duration,
+    idle: Duration,
+    /// Made for the first request: certificates take milliseconds to load,
+    /// and most configured models are never asked.
+    connections: OnceLock<Result<reqwest::Client, ModelError>>,
+}
+
+impl fmt::Debug for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Served")
+            .field("name", &self.name)
+            .field("url", &self.endpoint.address.shown())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Served {
+    /// A client that has not connected yet.
+    ///
+    /// # Errors
+    ///
+    /// Something in the settings cannot be sent.
+    pub fn new(settings: ServedSettings) -> Result<Self, SettingsError> {
+        let shown = http::shown(&settings.base_url);
+        let options = Options {
+            max_output_tokens: settings.max_output_tokens,
+            longest_answer: settings.longest_answer,
+            effort: settings.effort,
+            takes_images: settings.takes_images,
+            extra: settings.extra_body,
+            sealed_by: format!("{} {shown} {}", settings.api.as_str(), settings.model).into(),
+            quirks: settings.quirks,
+            ..Options::new(settings.model)
+        };
+        let api = Api::new(settings.api, options)?;
+        let headers = http::configured(api.headers(settings.key.as_ref())?, &settings.headers)?;
+        let address = Address::new(&settings.base_url, api.path())?.with(headers, settings.key);
+        let facts = Facts {
+            context_window: settings.context_window,
+            max_output_tokens: settings.max_output_tokens,
+            price: settings.price,
+            takes_images: settings.takes_images,
+        };
+        let (first_byte, idle) = (settings.first_byte, settings.idle);
+        let connections = OnceLock::new();
+        let endpoint = Endpoint { address, api, first_byte, idle, connections };
+        Ok(Self { name: settings.name, facts, endpoint: Arc::new(endpoint) })
+    }
+
+    /// Returns the bytes that a request with this prefix sends.
+    #[must_use]
+    pub fn body(&self, prefix: &Prefix) -> Vec<u8> {
+        self.endpoint.api.body(prefix)
+    }
+
+    /// Returns the ids of the models that the server lists.
+    ///
+    /// # Errors
+    ///
+    /// As for a request; a server that answers but has no list gives an empty
+    /// one.
+    pub async fn served_models(&self, limit: Duration) -> Result<Vec<String>, ModelError> {
+        probe::served_models(&self.endpoint.address, limit).await
+    }
+}
+
+impl Model for Served {
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn body(&self, prefix: &Prefix) -> Vec<u8> {
+        self.body(prefix)
+    }
+
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>> {
+        let talk = Box::new(Talk::new(Arc::clone(&self.endpoint), request));
+        stream::unfold(talk, |mut talk| async move { Some((talk.next().await?, talk)) }).boxed()
+    }
+}

@@ -1,0 +1,129 @@
+//! What there is to know about one model of one server, and the limits that
+//! hold unless something else is said.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde_json::{Map, Value};
+
+use crate::config::ServerModel;
+use crate::message::Price;
+use crate::model::api::Kind;
+use crate::model::chat::{OutputLimitKey, Quirks};
+use crate::model::http;
+
+/// Longest wait for the first piece of an answer. A local server may read a
+/// long prompt for minutes before it writes.
+pub const FIRST_BYTE: Duration = Duration::from_secs(180);
+
+/// Longest wait between two pieces. Comments that keep a connection open do
+/// not count as pieces: a proxy sends them for a dead server too.
+pub const IDLE: Duration = Duration::from_secs(60);
+
+/// The context window of a model whose own is not configured. Nearly every
+/// model that can call tools has at least this much, and a guess that is too
+/// small costs a summary where one that is too large costs the conversation.
+pub const CONTEXT_WINDOW: u64 = 128_000;
+
+/// What there is to know about one model of one server.
+#[derive(Clone)]
+pub struct ServedSettings {
+    /// What people call it.
+    pub name: Arc<str>,
+    /// What the server calls it.
+    pub model: String,
+    /// How the server is spoken to.
+    pub api: Kind,
+    /// The URL that the API's path, such as `/chat/completions`, is put behind.
+    pub base_url: String,
+    /// `None` for servers that ask for none.
+    pub key: Option<SecretString>,
+    /// Most tokens of one answer; `None` leaves it to the server.
+    pub max_output_tokens: Option<u32>,
+    /// Most tokens that an answer can be asked for, for APIs that insist on a
+    /// limit; `None` if that is not known.
+    pub longest_answer: Option<u32>,
+    /// Most tokens of a request and its answer together; see [`CONTEXT_WINDOW`].
+    pub context_window: u64,
+    /// What its tokens cost; `None` if nobody has said.
+    pub price: Option<Price>,
+    /// How hard it thinks, in the provider's words; `None` leaves it to the
+    /// server.
+    pub effort: Option<String>,
+    /// Whether it takes images.
+    pub takes_images: bool,
+    /// Where a server of Chat Completions departs from the documents.
+    pub quirks: Quirks,
+    /// Sent with each request.
+    pub headers: Vec<(String, String)>,
+    /// Put into each request. A key here replaces one of ours.
+    pub extra_body: Map<String, Value>,
+    /// Longest wait for the first piece; see [`FIRST_BYTE`].
+    pub first_byte: Duration,
+    /// Longest wait between pieces; see [`IDLE`].
+    pub idle: Duration,
+}
+
+impl ServedSettings {
+    /// Chat Completions with the default limits and nothing optional.
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        model: impl Into<String>,
+        base_url: impl Into<String>,
+    ) -> Self {
+        let base_url = base_url.into();
+        let mut quirks = Quirks::default();
+        if http::is_openai(&base_url) {
+            quirks.output_limit = OutputLimitKey::MaxCompletionTokens;
+        }
+        Self {
+            name: name.into(),
+            model: model.into(),
+            api: Kind::Chat,
+            base_url,
+            key: None,
+            max_output_tokens: None,
+            longest_answer: None,
+            context_window: CONTEXT_WINDOW,
+            price: None,
+            effort: None,
+            takes_images: false,
+            quirks,
+            headers: Vec::new(),
+            extra_body: Map::new(),
+            first_byte: FIRST_BYTE,
+            idle: IDLE,
+        }
+    }
+}
+
+impl From<&ServerModel> for ServedSettings {
+    fn from(server: &ServerModel) -> Self {
+        let headers = &server.headers.0;
+        Self {
+            key: server.key.clone(),
+            max_output_tokens: server.max_output_tokens,
+            context_window: server.context_window.map_or(CONTEXT_WINDOW, u64::from),
+            headers: headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            extra_body: server.extra_body.clone(),
+            ..Self::new(server.name.as_str(), server.model.as_str(), server.base_url.as_str())
+        }
+    }
+}
+
+/// Shows no key, and of headers and URL only what cannot be one.
+impl fmt::Debug for ServedSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
+        f.debug_struct("ServedSettings")
+            .field("name", &self.name)
+            .field("model", &self.model)
+            .field("api", &self.api)
+            .field("base_url", &http::shown(&self.base_url))
+            .field("max_output_tokens", &self.max_output_tokens)
+            .field("headers", &headers)
+            .finish_non_exhaustive()
+    }
+}

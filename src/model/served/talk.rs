@@ -1,0 +1,233 @@
+//! One request and its answer, followed from the first byte to the last.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::Response;
+use tokio::time::{Instant, timeout_at};
+
+use super::Endpoint;
+use crate::model::api::Assembly;
+use crate::model::http::body::let_go;
+use crate::model::http::fault;
+use crate::model::http::sse::{Decoder, EVENT_CAP, TooLong};
+use crate::model::http::{self, Opened};
+use crate::model::{Chunk, ModelError, ModelErrorKind, Request};
+
+/// Longest wait for the token counts once the answer itself has ended. Some
+/// servers never send them and never close the stream.
+const COUNTS_LIMIT: Duration = Duration::from_secs(3);
+
+/// A request and what has come of it.
+pub(super) struct Talk {
+    endpoint: Arc<Endpoint>,
+    request: Request,
+    stage: Stage,
+    /// What was said and not yet taken.
+    said: VecDeque<Result<Chunk, ModelError>>,
+}
+
+enum Stage {
+    Asking,
+    Listening(Box<Listening>),
+    Over,
+}
+
+impl Talk {
+    /// A request that is sent when the first piece is asked for.
+    pub(super) fn new(endpoint: Arc<Endpoint>, request: Request) -> Self {
+        Self { endpoint, request, stage: Stage::Asking, said: VecDeque::new() }
+    }
+
+    /// Returns the next piece; `None` after the answer or an error.
+    pub(super) async fn next(&mut self) -> Option<Result<Chunk, ModelError>> {
+        while self.said.is_empty() {
+            let next = match mem::replace(&mut self.stage, Stage::Over) {
+                Stage::Asking => self.ask().await,
+                Stage::Listening(listening) => self.listen(listening).await,
+                Stage::Over => return None,
+            };
+            match next {
+                Ok(stage) => self.stage = stage,
+                Err(error) => self.said.push_back(Err(self.endpoint.address.redact(error))),
+            }
+        }
+        self.said.pop_front()
+    }
+
+    async fn ask(&mut self) -> Result<Stage, ModelError> {
+        let endpoint = &self.endpoint;
+        let deadline = Instant::now() + endpoint.first_byte;
+        let client = endpoint
+            .connections
+            .get_or_init(|| endpoint.address.connections())
+            .as_ref()
+            .map_err(Clone::clone)?;
+        let body = endpoint.api.body(&self.request.prefix);
+        let opened = http::open(&endpoint.address, client, body, endpoint.idle);
+        let opened = timeout_at(deadline, opened).await.map_err(|_| endpoint.no_first_byte())??;
+        let mut assembly = endpoint.api.assembly();
+        match opened {
+            Opened::Stream(response, start) => {
+                let mut decoder = Decoder::default();
+                decoder.feed(start.into());
+                let (is_first, is_read) = (true, false);
+                let listening =
+                    Listening { response, decoder, assembly, deadline, is_first, is_read };
+                Ok(Stage::Listening(Box::new(listening)))
+            }
+            Opened::Whole(bytes) => {
+                let said = &mut self.said;
+                let taken = assembly.take_whole(&bytes, &mut |chunk| said.push_back(Ok(chunk)));
+                self.finish(assembly, taken)
+            }
+        }
+    }
+
+    async fn listen(&mut self, mut listening: Box<Listening>) -> Result<Stage, ModelError> {
+        let is_over = listening.go_on(&self.endpoint, &mut self.said).await;
+        if is_over == Ok(false) {
+            return Ok(Stage::Listening(listening));
+        }
+        let Listening { response, assembly, is_read, .. } = *listening;
+        // An answer that went wrong may go on for ever: its connection goes.
+        if is_over.is_ok() && !is_read {
+            let_go(response).await;
+        }
+        self.finish(assembly, is_over.map(|_| ()))
+    }
+
+    /// Says the whole answer, or why there is none.
+    fn finish(
+        &mut self,
+        assembly: Assembly,
+        ended: Result<(), ModelError>,
+    ) -> Result<Stage, ModelError> {
+        let Request { asker, prefix } = &self.request;
+        let spent = assembly.usage();
+        let answer = ended
+            .and_then(|()| assembly.finish(asker, prefix))
+            .map_err(|error| ModelError { spent, ..error })?;
+        self.said.push_back(Ok(Chunk::Finished(Box::new(answer))));
+        Ok(Stage::Over)
+    }
+}
+
+/// A stream of events that is being read.
+struct Listening {
+    response: Response,
+    decoder: Decoder,
+    assembly: Assembly,
+    /// When the wait for something that counts is over.
+    deadline: Instant,
+    /// Whether nothing that counts has come yet.
+    is_first: bool,
+    /// Whether the body was read to its end.
+    is_read: bool,
+}
+
+impl Listening {
+    /// Reads on until something was said; tells whether the answer is over.
+    async fn go_on(
+        &mut self,
+        endpoint: &Endpoint,
+        said: &mut VecDeque<Result<Chunk, ModelError>>,
+    ) -> Result<bool, ModelError> {
+        loop {
+            loop {
+                let event = match self.decoder.next_event() {
+                    Ok(Some(event)) if event.is_blank() => continue,
+                    Ok(Some(event)) => event,
+                    Ok(None) => break,
+                    Err(TooLong) => return self.unless_ended(endpoint.too_long()),
+                };
+                let had_ended = self.assembly.has_ended();
+                match self.assembly.take(event, &mut |chunk| said.push_back(Ok(chunk))) {
+                    Ok(()) => {}
+                    Err(error) if error.kind == ModelErrorKind::Cut => {
+                        return self.unless_ended(error);
+                    }
+                    Err(error) => return Err(error),
+                }
+                if self.assembly.is_over() {
+                    return self.ended(endpoint);
+                }
+                // Some servers name the role before they read the prompt, or
+                // send empty pieces to keep the connection open. Once the
+                // answer has ended, nothing gives its counts more time.
+                if self.assembly.grew() && !had_ended {
+                    self.wait_for_more(endpoint);
+                }
+                if !said.is_empty() {
+                    return Ok(false);
+                }
+            }
+            if self.is_read {
+                return self.ended(endpoint);
+            }
+            // A server that keeps sending nothing never lets a wait reach its
+            // end.
+            if Instant::now() >= self.deadline {
+                return self.unless_ended(self.silent(endpoint));
+            }
+            match timeout_at(self.deadline, self.response.chunk()).await {
+                Ok(Ok(Some(piece))) => self.decoder.feed(piece),
+                Ok(Ok(None)) => {
+                    self.decoder.end();
+                    self.is_read = true;
+                }
+                Ok(Err(error)) => {
+                    return self.unless_ended(fault::broken(&error, &endpoint.address));
+                }
+                Err(_) => return self.unless_ended(self.silent(endpoint)),
+            }
+        }
+    }
+
+    fn wait_for_more(&mut self, endpoint: &Endpoint) {
+        let has_ended = self.assembly.has_ended();
+        let limit = if has_ended { endpoint.idle.min(COUNTS_LIMIT) } else { endpoint.idle };
+        self.deadline = Instant::now() + limit;
+        self.is_first = false;
+    }
+
+    /// Passes over what went wrong behind an answer's end.
+    fn unless_ended(&self, error: ModelError) -> Result<bool, ModelError> {
+        if self.assembly.has_ended() { Ok(true) } else { Err(error) }
+    }
+
+    fn ended(&self, endpoint: &Endpoint) -> Result<bool, ModelError> {
+        if self.assembly.is_complete() { Ok(true) } else { Err(endpoint.no_end()) }
+    }
+
+    fn silent(&self, endpoint: &Endpoint) -> ModelError {
+        if self.is_first { endpoint.no_first_byte() } else { endpoint.no_more() }
+    }
+}
+
+impl Endpoint {
+    fn too_long(&self) -> ModelError {
+        let (url, limit) = (self.address.shown(), EVENT_CAP >> 20);
+        let message = format!("`{url}` sent a piece of more than {limit} MiB");
+        ModelError::new(ModelErrorKind::Request, message)
+    }
+
+    fn no_end(&self) -> ModelError {
+        let message = format!("the answer of `{}` broke off before its end", self.address.shown());
+        ModelError::new(ModelErrorKind::Cut, message)
+    }
+
+    fn no_first_byte(&self) -> ModelError {
+        let (url, seconds) = (self.address.shown(), self.first_byte.as_secs_f32());
+        let message = format!("no answer from `{url}` within {seconds} s");
+        ModelError::new(ModelErrorKind::Silent, message)
+    }
+
+    fn no_more(&self) -> ModelError {
+        let (url, seconds) = (self.address.shown(), self.idle.as_secs_f32());
+        let message = format!("the answer of `{url}` stopped: nothing came for {seconds} s");
+        ModelError::new(ModelErrorKind::Silent, message)
+    }
+}
