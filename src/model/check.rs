@@ -1,8 +1,11 @@
-//! What must hold for every Chat Completions request, checked on its bytes.
+//! What must hold for every request, checked on its bytes: here for Chat
+//! Completions, in [`responses`] for that API.
 //!
 //! The scripted model and the scripted server of the tests put each request
 //! through these checks, so a conversation that a real provider would refuse,
 //! or that would miss its cache, fails where it is made.
+
+pub mod responses;
 
 use std::collections::HashMap;
 
@@ -34,7 +37,7 @@ const CONTEXT: usize = 60;
 /// What is wrong with a request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Violation {
-    /// It is no Chat Completions body.
+    /// It is no body of its API.
     #[error("the body cannot be read: {reason}")]
     Unreadable {
         /// The parser's words.
@@ -82,6 +85,14 @@ pub enum Violation {
         /// The one it should precede.
         before: String,
     },
+    /// A message is not as its API takes it.
+    #[error("message {message}: {reason}")]
+    Refused {
+        /// The message, from 0.
+        message: usize,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// A fork's first body does not start with one of its parent's.
     #[error("the fork does not go on from any request of `{parent}`")]
     Forked {
@@ -108,7 +119,7 @@ pub enum Violation {
 pub fn check(body: &[u8]) -> Result<(), Violation> {
     let body: Body = serde_json::from_slice(body)
         .map_err(|error| Violation::Unreadable { reason: error.to_string() })?;
-    check_tools(&body.tools)?;
+    check_order(body.tools.iter().map(|tool| tool.function.name.as_str()))?;
     check_messages(&body.messages)
 }
 
@@ -170,13 +181,6 @@ struct Call {
     function: Named,
 }
 
-impl Call {
-    fn output_limit(&self) -> usize {
-        let is_long = LONG_OUTPUTS.contains(&self.function.name.as_str());
-        if is_long { LONG_OUTPUT_LIMIT } else { OUTPUT_LIMIT }
-    }
-}
-
 /// A call without its output.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Open {
@@ -184,16 +188,22 @@ struct Open {
     output_limit: usize,
 }
 
-fn check_tools(tools: &[Tool]) -> Result<(), Violation> {
-    let rank = |tool: &Tool| KNOWN.iter().position(|name| *name == tool.function.name);
-    let known: Vec<_> = tools.iter().filter_map(|tool| Some((rank(tool)?, tool))).collect();
+impl Open {
+    /// A call of this tool, made by this message.
+    fn by(message: usize, tool: &str) -> Self {
+        let is_long = LONG_OUTPUTS.contains(&tool);
+        Self { message, output_limit: if is_long { LONG_OUTPUT_LIMIT } else { OUTPUT_LIMIT } }
+    }
+}
+
+fn check_order<'a>(tools: impl Iterator<Item = &'a str>) -> Result<(), Violation> {
+    let rank = |tool| KNOWN.iter().position(|name| *name == tool);
+    let known: Vec<_> = tools.filter_map(|tool| Some((rank(tool)?, tool))).collect();
     for pair in known.windows(2) {
         let [(before, first), (after, second)] = pair else { continue };
         if before >= after {
-            return Err(Violation::ToolOrder {
-                tool: second.function.name.clone(),
-                before: first.function.name.clone(),
-            });
+            let (tool, before) = ((*second).to_owned(), (*first).to_owned());
+            return Err(Violation::ToolOrder { tool, before });
         }
     }
     Ok(())
@@ -215,7 +225,7 @@ fn check_messages(messages: &[Message]) -> Result<(), Violation> {
         }
         check_answered(&open)?;
         for call in &message.tool_calls {
-            let new = Open { message: index, output_limit: call.output_limit() };
+            let new = Open::by(index, &call.function.name);
             if open.insert(&call.id, new).is_some() {
                 return Err(Violation::SameId { message: index, call: call.id.clone() });
             }
