@@ -10,6 +10,7 @@ pub mod check;
 pub mod gate;
 pub mod http;
 pub mod offline;
+pub mod responses;
 pub mod retry;
 pub mod scripted;
 pub mod served;

@@ -19,6 +19,7 @@ use thiserror::Error;
 use super::chat::{self, Chat};
 use super::http::ANSWER_CAP;
 use super::http::sse::Event;
+use super::responses::{self, Responses};
 use super::{Answer, Asker, Chunk, ModelError, ModelErrorKind};
 use crate::message::{Prefix, Usage};
 
@@ -27,6 +28,8 @@ use crate::message::{Prefix, Usage};
 pub enum Kind {
     /// Chat Completions.
     Chat,
+    /// OpenAI's Responses.
+    Responses,
 }
 
 impl Kind {
@@ -35,6 +38,7 @@ impl Kind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Chat => "chat",
+            Self::Responses => "responses",
         }
     }
 }
@@ -111,6 +115,8 @@ pub enum SettingsError {
 pub enum Api {
     /// Chat Completions.
     Chat(Chat),
+    /// OpenAI's Responses.
+    Responses(Responses),
 }
 
 impl Api {
@@ -122,6 +128,7 @@ impl Api {
     pub fn new(kind: Kind, options: Options) -> Result<Self, SettingsError> {
         match kind {
             Kind::Chat => Chat::new(options).map(Self::Chat),
+            Kind::Responses => Responses::new(options).map(Self::Responses),
         }
     }
 
@@ -130,6 +137,7 @@ impl Api {
     pub fn path(&self) -> &'static str {
         match self {
             Self::Chat(api) => api.path(),
+            Self::Responses(api) => api.path(),
         }
     }
 
@@ -141,6 +149,7 @@ impl Api {
     pub fn headers(&self, key: Option<&SecretString>) -> Result<HeaderMap, SettingsError> {
         match self {
             Self::Chat(api) => api.headers(key),
+            Self::Responses(api) => api.headers(key),
         }
     }
 
@@ -149,6 +158,7 @@ impl Api {
     pub fn body(&self, prefix: &Prefix) -> Vec<u8> {
         match self {
             Self::Chat(api) => api.body(prefix),
+            Self::Responses(api) => api.body(prefix),
         }
     }
 
@@ -157,6 +167,7 @@ impl Api {
     pub fn assembly(&self) -> Assembly {
         match self {
             Self::Chat(api) => Assembly::Chat(api.assembly()),
+            Self::Responses(api) => Assembly::Responses(api.assembly()),
         }
     }
 }
@@ -166,6 +177,8 @@ impl Api {
 pub enum Assembly {
     /// Of Chat Completions.
     Chat(chat::Assembly),
+    /// Of Responses.
+    Responses(responses::Assembly),
 }
 
 impl Assembly {
@@ -178,6 +191,7 @@ impl Assembly {
     pub fn take(&mut self, event: Event<'_>, say: &mut dyn FnMut(Chunk)) -> Result<(), ModelError> {
         match self {
             Self::Chat(answer) => answer.take(event, say),
+            Self::Responses(answer) => answer.take(event, say),
         }
     }
 
@@ -194,6 +208,7 @@ impl Assembly {
     ) -> Result<(), ModelError> {
         match self {
             Self::Chat(answer) => answer.take_whole(bytes, say),
+            Self::Responses(answer) => answer.take_whole(bytes, say),
         }
     }
 
@@ -203,6 +218,7 @@ impl Assembly {
     pub fn grew(&self) -> bool {
         match self {
             Self::Chat(answer) => answer.grew(),
+            Self::Responses(answer) => answer.grew(),
         }
     }
 
@@ -212,6 +228,7 @@ impl Assembly {
     pub fn has_ended(&self) -> bool {
         match self {
             Self::Chat(answer) => answer.has_ended(),
+            Self::Responses(answer) => answer.has_ended(),
         }
     }
 
@@ -220,6 +237,7 @@ impl Assembly {
     pub fn is_over(&self) -> bool {
         match self {
             Self::Chat(answer) => answer.is_over(),
+            Self::Responses(answer) => answer.is_over(),
         }
     }
 
@@ -228,6 +246,7 @@ impl Assembly {
     pub fn is_complete(&self) -> bool {
         match self {
             Self::Chat(answer) => answer.is_complete(),
+            Self::Responses(answer) => answer.is_complete(),
         }
     }
 
@@ -236,6 +255,7 @@ impl Assembly {
     pub fn usage(&self) -> Usage {
         match self {
             Self::Chat(answer) => answer.usage(),
+            Self::Responses(answer) => answer.usage(),
         }
     }
 
@@ -247,6 +267,7 @@ impl Assembly {
     pub fn finish(self, asker: &Asker, prefix: &Prefix) -> Result<Answer, ModelError> {
         match self {
             Self::Chat(answer) => answer.finish(asker, prefix),
+            Self::Responses(answer) => answer.finish(asker, prefix),
         }
     }
 }
