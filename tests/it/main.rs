@@ -50,6 +50,9 @@ mod permissions;
 mod readers;
 /// What cannot be worked on: one line, a hint, the right exit code.
 mod refusals;
+/// The Responses client against a real socket, against the provider's own types,
+/// and behind the binary.
+mod responses;
 /// Going on with a session, however it ended.
 mod resume;
 /// `tine review` on every sort of change.
@@ -83,6 +86,8 @@ mod support {
     pub(crate) mod records;
     /// Small git repositories.
     pub(crate) mod repository;
+    /// A model behind the Responses API.
+    pub(crate) mod responses;
     /// A scripted HTTP server.
     pub(crate) mod server;
     /// What a request says.

@@ -30,7 +30,7 @@ fn settings(base_url: &str) -> ServedSettings {
     ServedSettings::new("test", "served-model", base_url)
 }
 
-fn prefix() -> Prefix {
+pub(crate) fn prefix() -> Prefix {
     let read = ToolSchema {
         name: "Read".into(),
         description: "Reads a file.".into(),
@@ -42,7 +42,7 @@ fn prefix() -> Prefix {
     prefix
 }
 
-fn request(prefix: &Prefix, turn: u32) -> Request {
+pub(crate) fn request(prefix: &Prefix, turn: u32) -> Request {
     let (unit, agent, description) = (UnitId(3), "explore".into(), "a".into());
     let (purpose, is_afresh) = (Purpose::Turn, turn == 1);
     let asker =
@@ -51,7 +51,7 @@ fn request(prefix: &Prefix, turn: u32) -> Request {
 }
 
 /// Asks, and checks that the pieces add up to the answer and nothing follows.
-async fn ask(model: &Served, request: Request) -> Result<Answer, ModelError> {
+pub(crate) async fn ask(model: &Served, request: Request) -> Result<Answer, ModelError> {
     let mut stream = model.respond(request);
     let (mut text, mut thinking) = (String::new(), String::new());
     let last = loop {

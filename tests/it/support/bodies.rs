@@ -48,6 +48,9 @@ pub(crate) fn prove(events: &[Event], requests: &[RecordedRequest], model: &Serv
 /// Returns a body from its first user message on.
 fn messages_of(body: &[u8]) -> String {
     let body = std::str::from_utf8(body).expect("a request is text");
-    let start = body.find(r#"{"role":"user""#).expect("a request has a user message");
+    // As Chat Completions and Responses write it.
+    let starts = [r#"{"role":"user""#, r#"{"type":"message","role":"user""#];
+    let start = starts.into_iter().filter_map(|start| body.find(start)).min();
+    let start = start.expect("a request has a user message");
     body[start..].to_owned()
 }

@@ -1,7 +1,7 @@
 //! A scripted HTTP server on loopback, for tests and benches.
 //!
 //! It answers every request with the [`Reaction`] a function picks for it, and
-//! puts each `/chat/completions` body through the library's own checks. It
+//! puts each conversation through the library's own checks of its API. It
 //! runs on a thread of its own, so that tests which wait for a process can use
 //! it too. Nothing here knows what the client under test is.
 
@@ -328,13 +328,9 @@ impl Shared {
         let reaction = (self.react)(&request);
         if self.keep == Keep::All {
             let mut requests = self.requests.lock().expect("as above");
-            if request.path.contains("/chat/completions") {
-                let checked = check::check(&request.body).map_err(|error| error.to_string());
-                let checked = checked.and_then(|()| check_fork(&request, &requests));
-                if let Err(violation) = checked {
-                    let text = format!("request {}: {violation}", request.sequence);
-                    self.violations.lock().expect("as above").push(text);
-                }
+            if let Err(violation) = check_request(&request, &requests) {
+                let text = format!("request {}: {violation}", request.sequence);
+                self.violations.lock().expect("as above").push(text);
             }
             requests.push(request);
         }
@@ -344,16 +340,34 @@ impl Shared {
     }
 }
 
+/// Checks a request by the rules of its API, if it is a conversation.
+fn check_request(request: &RecordedRequest, earlier: &[RecordedRequest]) -> Result<(), String> {
+    // How many messages a fork of an empty conversation has: its directive,
+    // and the system prompt where that is a message.
+    let (checked, key, empty) = match request.path.split('?').next() {
+        Some(path) if path.ends_with("/chat/completions") => {
+            (check::check(&request.body), "messages", 2)
+        }
+        Some(path) if path.ends_with("/responses") => {
+            (check::responses::check(&request.body), "input", 1)
+        }
+        Some(_) | None => return Ok(()),
+    };
+    checked.map_err(|error| error.to_string())?;
+    let is_empty =
+        || request.json()[key].as_array().is_some_and(|messages| messages.len() == empty);
+    check_fork(request, earlier, is_empty)
+}
+
 /// Checks that a fork begins with the bytes of a request that came before,
 /// unless there was nothing before its directive.
-fn check_fork(request: &RecordedRequest, earlier: &[RecordedRequest]) -> Result<(), String> {
-    /// How many messages a fork of an empty conversation has: the system
-    /// prompt and its directive.
-    const EMPTY: usize = 2;
+fn check_fork(
+    request: &RecordedRequest,
+    earlier: &[RecordedRequest],
+    is_empty: impl Fn() -> bool,
+) -> Result<(), String> {
     let is_fork =
         String::from_utf8_lossy(&request.body).contains("<fork-boilerplate>\\nYou are a fork");
-    let is_empty =
-        || request.json()["messages"].as_array().is_some_and(|messages| messages.len() == EMPTY);
     let goes_on =
         |before: &RecordedRequest| check::check_continues(&before.body, &request.body).is_ok();
     match is_fork && !is_empty() && !earlier.iter().any(goes_on) {

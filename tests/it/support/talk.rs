@@ -7,6 +7,12 @@ use super::server::{Reaction, RecordedRequest, Server};
 /// A conversation as a request holds it.
 pub(crate) struct Talk(Value);
 
+impl From<Value> for Talk {
+    fn from(body: Value) -> Self {
+        Self(body)
+    }
+}
+
 impl Talk {
     pub(crate) fn of(request: &RecordedRequest) -> Self {
         Self(request.json())
