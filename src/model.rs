@@ -4,6 +4,7 @@
 //! whole answer. Clients for providers, the `offline` rules and the `scripted`
 //! player all stand behind it, so nothing above this file knows which it is.
 
+pub mod anthropic;
 pub mod api;
 pub mod chat;
 pub mod check;

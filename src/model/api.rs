@@ -16,6 +16,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use super::anthropic::{self, Anthropic};
 use super::chat::{self, Chat};
 use super::http::ANSWER_CAP;
 use super::http::sse::Event;
@@ -30,6 +31,8 @@ pub enum Kind {
     Chat,
     /// OpenAI's Responses.
     Responses,
+    /// Anthropic's Messages.
+    Anthropic,
 }
 
 impl Kind {
@@ -39,6 +42,7 @@ impl Kind {
         match self {
             Self::Chat => "chat",
             Self::Responses => "responses",
+            Self::Anthropic => "anthropic",
         }
     }
 }
@@ -117,6 +121,8 @@ pub enum Api {
     Chat(Chat),
     /// OpenAI's Responses.
     Responses(Responses),
+    /// Anthropic's Messages.
+    Anthropic(Anthropic),
 }
 
 impl Api {
@@ -129,6 +135,17 @@ impl Api {
         match kind {
             Kind::Chat => Chat::new(options).map(Self::Chat),
             Kind::Responses => Responses::new(options).map(Self::Responses),
+            Kind::Anthropic => Anthropic::new(options).map(Self::Anthropic),
+        }
+    }
+
+    /// Returns what a base URL ends in, and may leave out.
+    #[must_use]
+    pub fn root(&self) -> &'static str {
+        match self {
+            // Not every server has the API below a version.
+            Self::Chat(_) | Self::Responses(_) => "",
+            Self::Anthropic(api) => api.root(),
         }
     }
 
@@ -138,6 +155,7 @@ impl Api {
         match self {
             Self::Chat(api) => api.path(),
             Self::Responses(api) => api.path(),
+            Self::Anthropic(api) => api.path(),
         }
     }
 
@@ -150,15 +168,28 @@ impl Api {
         match self {
             Self::Chat(api) => api.headers(key),
             Self::Responses(api) => api.headers(key),
+            Self::Anthropic(api) => api.headers(key),
         }
     }
 
-    /// Returns the bytes of a request.
+    /// Returns the bytes of a request that later ones start with.
     #[must_use]
     pub fn body(&self, prefix: &Prefix) -> Vec<u8> {
         match self {
             Self::Chat(api) => api.body(prefix),
             Self::Responses(api) => api.body(prefix),
+            Self::Anthropic(api) => api.body(prefix),
+        }
+    }
+
+    /// Returns the bytes of a request as they are sent: those, and what moves
+    /// from request to request.
+    #[must_use]
+    pub fn sent(&self, prefix: &Prefix) -> Vec<u8> {
+        match self {
+            Self::Chat(api) => api.body(prefix),
+            Self::Responses(api) => api.body(prefix),
+            Self::Anthropic(api) => api.sent(prefix),
         }
     }
 
@@ -168,6 +199,7 @@ impl Api {
         match self {
             Self::Chat(api) => Assembly::Chat(api.assembly()),
             Self::Responses(api) => Assembly::Responses(api.assembly()),
+            Self::Anthropic(api) => Assembly::Anthropic(api.assembly()),
         }
     }
 }
@@ -179,6 +211,8 @@ pub enum Assembly {
     Chat(chat::Assembly),
     /// Of Responses.
     Responses(responses::Assembly),
+    /// Of Anthropic's Messages.
+    Anthropic(anthropic::Assembly),
 }
 
 impl Assembly {
@@ -192,6 +226,7 @@ impl Assembly {
         match self {
             Self::Chat(answer) => answer.take(event, say),
             Self::Responses(answer) => answer.take(event, say),
+            Self::Anthropic(answer) => answer.take(event, say),
         }
     }
 
@@ -209,6 +244,7 @@ impl Assembly {
         match self {
             Self::Chat(answer) => answer.take_whole(bytes, say),
             Self::Responses(answer) => answer.take_whole(bytes, say),
+            Self::Anthropic(answer) => answer.take_whole(bytes, say),
         }
     }
 
@@ -219,6 +255,7 @@ impl Assembly {
         match self {
             Self::Chat(answer) => answer.grew(),
             Self::Responses(answer) => answer.grew(),
+            Self::Anthropic(answer) => answer.grew(),
         }
     }
 
@@ -229,6 +266,7 @@ impl Assembly {
         match self {
             Self::Chat(answer) => answer.has_ended(),
             Self::Responses(answer) => answer.has_ended(),
+            Self::Anthropic(answer) => answer.has_ended(),
         }
     }
 
@@ -238,6 +276,7 @@ impl Assembly {
         match self {
             Self::Chat(answer) => answer.is_over(),
             Self::Responses(answer) => answer.is_over(),
+            Self::Anthropic(answer) => answer.is_over(),
         }
     }
 
@@ -247,6 +286,7 @@ impl Assembly {
         match self {
             Self::Chat(answer) => answer.is_complete(),
             Self::Responses(answer) => answer.is_complete(),
+            Self::Anthropic(answer) => answer.is_complete(),
         }
     }
 
@@ -256,6 +296,7 @@ impl Assembly {
         match self {
             Self::Chat(answer) => answer.usage(),
             Self::Responses(answer) => answer.usage(),
+            Self::Anthropic(answer) => answer.usage(),
         }
     }
 
@@ -268,6 +309,7 @@ impl Assembly {
         match self {
             Self::Chat(answer) => answer.finish(asker, prefix),
             Self::Responses(answer) => answer.finish(asker, prefix),
+            Self::Anthropic(answer) => answer.finish(asker, prefix),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! What must hold for every request, checked on its bytes: here for Chat
-//! Completions, in [`responses`] for that API.
+//! Completions, in [`responses`] and [`anthropic`] for those.
 //!
 //! The scripted model and the scripted server of the tests put each request
 //! through these checks, so a conversation that a real provider would refuse,
 //! or that would miss its cache, fails where it is made.
 
+pub mod anthropic;
 pub mod responses;
 
 use std::collections::HashMap;
@@ -13,6 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
+use super::anthropic::unmarked;
 use crate::tool_name::KNOWN;
 
 /// Most characters of one tool output in a request: `tool::OUTPUT_CAP` and
@@ -85,6 +87,12 @@ pub enum Violation {
         /// The one it should precede.
         before: String,
     },
+    /// A tool's name holds what no name can.
+    #[error("`{name}` is no name for a tool")]
+    Name {
+        /// The name.
+        name: String,
+    },
     /// A message is not as its API takes it.
     #[error("message {message}: {reason}")]
     Refused {
@@ -92,6 +100,12 @@ pub enum Violation {
         message: usize,
         /// What is wrong with it.
         reason: &'static str,
+    },
+    /// There are more cache marks than the API takes.
+    #[error("{count} cache marks are too many")]
+    Marks {
+        /// How many there are.
+        count: usize,
     },
     /// A fork's first body does not start with one of its parent's.
     #[error("the fork does not go on from any request of `{parent}`")]
@@ -124,12 +138,18 @@ pub fn check(body: &[u8]) -> Result<(), Violation> {
 }
 
 /// Checks that `later` goes on where `earlier` ended: it starts with the same
-/// bytes, less the `]}` that closes them.
+/// bytes, less the `]}` that closes them. Cache marks, which move from request
+/// to request, are not counted among those bytes.
 ///
 /// # Errors
 ///
 /// The place where the two part.
 pub fn check_continues(earlier: &[u8], later: &[u8]) -> Result<(), Violation> {
+    // Most bodies have no marks, and looking for them takes time.
+    continues(earlier, later).or_else(|_| continues(&unmarked(earlier), &unmarked(later)))
+}
+
+fn continues(earlier: &[u8], later: &[u8]) -> Result<(), Violation> {
     let stem = stem(earlier);
     let same = stem.iter().zip(later).take_while(|(earlier, later)| earlier == later).count();
     // After the stem a further message begins, or the body ends as it did.
@@ -349,6 +369,8 @@ mod tests {
         let (one, other) = (r#"{"m":[1]}"#, r#"{"m":[3,2]}"#);
         assert_eq!(goes_on(one, other), parted(6, one, other));
         assert_eq!(goes_on(one, r#"{"m":["#), parted(6, one, r#"{"m":["#));
+        let marked = r#"{"m":[{"a":1,"cache_control":{"type":"ephemeral"}}]}"#;
+        assert_eq!(goes_on(marked, r#"{"m":[{"a":1},2]}"#), Ok(()));
         assert_eq!(goes_on(one, r#"{"m":[12]}"#), parted(7, one, r#"{"m":[12]}"#));
     }
 }

@@ -19,7 +19,7 @@ use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, LOCATION};
 use self::body::Start;
 use super::ModelError;
 
-pub(super) use address::{Address, bearer, configured, is_openai, shown};
+pub(super) use address::{Address, bearer, configured, is_openai, secret, shown};
 pub use fault::ERROR_TEXT_CAP;
 
 /// Most bytes of one answer. Far above any output limit: this stops a server

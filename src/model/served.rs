@@ -70,7 +70,8 @@ impl Served {
         };
         let api = Api::new(settings.api, options)?;
         let headers = http::configured(api.headers(settings.key.as_ref())?, &settings.headers)?;
-        let address = Address::new(&settings.base_url, api.path())?.with(headers, settings.key);
+        let address =
+            Address::new(&settings.base_url, api.root(), api.path())?.with(headers, settings.key);
         let facts = Facts {
             context_window: settings.context_window,
             max_output_tokens: settings.max_output_tokens,
@@ -83,7 +84,7 @@ impl Served {
         Ok(Self { name: settings.name, facts, endpoint: Arc::new(endpoint) })
     }
 
-    /// Returns the bytes that a request with this prefix sends.
+    /// Returns the bytes of a request that later ones start with.
     #[must_use]
     pub fn body(&self, prefix: &Prefix) -> Vec<u8> {
         self.endpoint.api.body(prefix)

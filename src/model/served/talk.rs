@@ -65,7 +65,7 @@ impl Talk {
             .get_or_init(|| endpoint.address.connections())
             .as_ref()
             .map_err(Clone::clone)?;
-        let body = endpoint.api.body(&self.request.prefix);
+        let body = endpoint.api.sent(&self.request.prefix);
         let opened = http::open(&endpoint.address, client, body, endpoint.idle);
         let opened = timeout_at(deadline, opened).await.map_err(|_| endpoint.no_first_byte())??;
         let mut assembly = endpoint.api.assembly();

@@ -15,6 +15,7 @@ fn asker() -> Asker {
         description: "".into(),
         purpose: Purpose::Turn,
         turn: 1,
+        attempt: 1,
         is_afresh: true,
         forked_from: None,
     }

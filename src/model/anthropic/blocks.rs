@@ -1,0 +1,212 @@
+//! The blocks of messages, each rendered once.
+//!
+//! What the API would refuse is not in them: blank texts, arguments that are no
+//! object, ids and names with other characters than it takes.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::sealed::{self, Trail};
+use crate::message::{Call, CallId, Image, Message, Output, Prefix, Reply, ToolSchema};
+use crate::model::api::calls::sendable_name;
+use crate::model::api::{Options, raw};
+
+/// Most characters of a tool's name that the API takes.
+const NAME_CAP: usize = 128;
+
+/// Returns the blocks that each entry is sent as.
+pub(super) fn rendered<'a>(options: &Options, prefix: &'a Prefix) -> Vec<&'a [Box<RawValue>]> {
+    let mut trail = Trail::new(prefix);
+    let mut entries = Vec::with_capacity(prefix.entries.len());
+    for entry in &prefix.entries {
+        let render = || of(options, &entry.message, || trail.at(&entries));
+        let parts = entry.rendered.parts_or_render(render);
+        entries.push(parts);
+    }
+    entries
+}
+
+/// Returns the tools as they are sent.
+pub(super) fn rendered_tools(prefix: &Prefix) -> &RawValue {
+    prefix.head.rendered_tools.get_or_render(|| tools(&prefix.head.tools))
+}
+
+/// Returns the system prompt as it is sent; `None` if there is none.
+pub(super) fn rendered_system(prefix: &Prefix) -> Option<&RawValue> {
+    let head = &prefix.head;
+    let system = || raw(&Block::Text { text: &head.system });
+    (!head.system.trim().is_empty()).then(|| head.rendered_system.get_or_render(system))
+}
+
+fn tools(schemas: &[ToolSchema]) -> Box<RawValue> {
+    let tools: Vec<_> = schemas
+        .iter()
+        .map(|schema| WireTool {
+            name: &schema.name,
+            description: &schema.description,
+            input_schema: &schema.parameters,
+        })
+        .collect();
+    raw(&tools)
+}
+
+/// Returns the blocks of a message; none if there is nothing in it that the
+/// API would take.
+fn of(options: &Options, message: &Message, before: impl FnOnce() -> String) -> Vec<Box<RawValue>> {
+    match message {
+        Message::User { text } => text_block(text).into_iter().collect(),
+        Message::Model(reply) => {
+            sealed::opened(&options.sealed_by, reply, before).unwrap_or_else(|| spoken(reply))
+        }
+        Message::Output { call, output } => vec![output_block(options, call, output)],
+    }
+}
+
+/// Returns the blocks of an answer without what is sealed of it.
+fn spoken(reply: &Reply) -> Vec<Box<RawValue>> {
+    text_block(&reply.text).into_iter().chain(reply.calls.iter().map(call_block)).collect()
+}
+
+/// Returns a block with this text; `None` if it is blank, which the API
+/// refuses.
+pub(super) fn text_block(text: &str) -> Option<Box<RawValue>> {
+    (!text.trim().is_empty()).then(|| raw(&Block::Text { text }))
+}
+
+/// Returns the block that makes this call.
+pub(super) fn call_block(call: &Call) -> Box<RawValue> {
+    let (id, input) = (sendable_id(&call.id), input(&call.arguments));
+    let mut name = sendable_name(call);
+    name.truncate(NAME_CAP);
+    raw(&Block::ToolUse { id, name, input })
+}
+
+/// Returns the arguments of a call as they are sent. The API takes nothing but
+/// an object.
+pub(super) fn input(arguments: &str) -> &RawValue {
+    let empty = || serde_json::from_str("{}").expect("two braces are an object");
+    match serde_json::from_str::<&RawValue>(arguments) {
+        Ok(input) if input.get().starts_with('{') => input,
+        Ok(_) | Err(_) => empty(),
+    }
+}
+
+fn output_block(options: &Options, call: &CallId, output: &Output) -> Box<RawValue> {
+    let Output { text, is_error, images } = output;
+    let text = Some(text.as_str()).filter(|text| !text.trim().is_empty());
+    let content = if images.is_empty() {
+        // The text alone is the one form that every imitator reads.
+        text.map(Content::Text)
+    } else {
+        let image = |image| if options.takes_images { Part::image(image) } else { Part::UNSEEN };
+        let text = text.map(|text| Part::Text { text });
+        Some(Content::Parts(text.into_iter().chain(images.iter().map(image)).collect()))
+    };
+    let is_error = is_error.then_some(true);
+    raw(&Block::ToolResult { tool_use_id: sendable_id(call), is_error, content })
+}
+
+/// An id of a server of another kind may hold characters that this API refuses
+/// in a whole conversation. The call and its output get the same one.
+fn sendable_id(id: &CallId) -> Cow<'_, str> {
+    let id = &*id.0;
+    if !id.is_empty() && id.chars().all(is_sendable) {
+        return Cow::Borrowed(id);
+    }
+    let kept: String = id.chars().filter(|&character| is_sendable(character)).collect();
+    let hash = blake3::hash(id.as_bytes()).to_hex();
+    Cow::Owned(format!("{kept}_{}", &hash[..12]))
+}
+
+fn is_sendable(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '_' | '-')
+}
+
+// The key order of what is sent is the order of these fields.
+
+#[derive(Serialize)]
+struct WireTool<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a RawValue,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+    },
+    ToolUse {
+        id: Cow<'a, str>,
+        name: String,
+        input: &'a RawValue,
+    },
+    ToolResult {
+        tool_use_id: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        is_error: Option<bool>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content: Option<Content<'a>>,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(&'a str),
+    Parts(Vec<Part<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part<'a> {
+    Text { text: &'a str },
+    Image { source: Source<'a> },
+}
+
+impl<'a> Part<'a> {
+    /// What stands in place of an image that is not sent.
+    const UNSEEN: Self =
+        Part::Text { text: include_str!("../../../prompts/unseen_image.md").trim_ascii() };
+
+    fn image(image: &'a Image) -> Self {
+        let Image { kind, base64: data } = image;
+        Self::Image { source: Source { kind: "base64", media_type: kind.media_type(), data } }
+    }
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    media_type: &'static str,
+    data: &'a str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_that_are_no_object_are_sent_as_an_empty_one() {
+        for arguments in ["", "{\"path\": ", "[]", "3", "null", "{} {}"] {
+            assert_eq!(input(arguments).get(), "{}", "{arguments}");
+        }
+        assert_eq!(input(" {\n\"a\": 1} ").get(), "{\n\"a\": 1}");
+    }
+
+    #[test]
+    fn ids_and_names_are_sent_as_the_api_takes_them() {
+        let id = |id: &str| sendable_id(&id.into()).into_owned();
+        assert_eq!(id("toolu_01-A"), "toolu_01-A");
+        assert_eq!(id("call:1"), "call1_9474a1af6e29");
+        assert_ne!(id("call:1"), id("call.1"));
+        assert!(id("").chars().all(is_sendable) && id("").len() > 1);
+        let call = Call { id: "a".into(), tool: "x.".repeat(100), arguments: String::new() };
+        let block = call_block(&call);
+        assert!(block.get().contains(&format!(r#""name":"{}","input":{{}}"#, "x_".repeat(64))));
+    }
+}
