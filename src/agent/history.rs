@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::size;
 use crate::event::{Compaction, EventKind, Replied};
-use crate::message::{CallId, Head, Message, Output, Prefix, Usage};
+use crate::message::{CallId, Entry, Head, Message, Output, Prefix, Usage};
 use crate::prompt::{self, Said};
 
 /// The conversation of one unit.
@@ -143,7 +143,7 @@ impl History {
         self.prefix.entries.clear();
         self.counted = None;
         self.prompted(Arc::clone(&compaction.text));
-        self.prefix.entries.extend(kept);
+        self.prefix.entries.extend(kept.into_iter().map(unsent));
     }
 
     /// Returns where the user message stands that is the `count`-th from the
@@ -232,10 +232,22 @@ impl<'a> Extend<&'a EventKind> for History {
     }
 }
 
+/// Forgets the bytes that an answer with sealed reasoning was sent as: what
+/// stands before it has changed, and its provider may refuse it for that.
+fn unsent(entry: Arc<Entry>) -> Arc<Entry> {
+    match &entry.message {
+        Message::Model(reply) if reply.sealed.is_some() => {
+            Arc::new(Entry::from(entry.message.clone()))
+        }
+        Message::Model(_) | Message::User { text: _ } | Message::Output { .. } => entry,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Call, Reply, StopReason};
+    use crate::event::CompactionTrigger;
+    use crate::message::{Call, Reply, Sealed, StopReason};
 
     fn history_with_calls(ids: &[&str]) -> History {
         let mut history = History::new(Arc::new(Head::new(String::new(), Vec::new())));
@@ -289,6 +301,29 @@ mod tests {
         assert!(history.claim(&"a".into()));
         let mut history = history.with_calls(&["b".into()]);
         assert_eq!(["a", "b", "c"].map(|id| history.claim(&id.into())), [false, false, true]);
+    }
+
+    #[test]
+    fn behind_a_summary_only_sealed_answers_are_sent_as_other_bytes() {
+        let mut history = History::new(Arc::new(Head::new(String::new(), Vec::new())));
+        for sealed in [None, Some(Sealed { by: "m".into(), json: "{}".into() })] {
+            history.prompted("go".into());
+            history.replied(&replied(Reply { sealed, ..Reply::default() }, Usage::default()));
+        }
+        let before = history.prefix().entries.clone();
+        history.compacted(&Compaction {
+            trigger: CompactionTrigger::Auto,
+            text: "summed up".into(),
+            kept_prompts: 2,
+            tokens_before: 0,
+            tokens_after: 0,
+            model: "m".into(),
+            usage: Usage::default(),
+            took_ms: 1,
+        });
+        let after = &history.prefix().entries[1..];
+        let is_same: Vec<_> = before.iter().zip(after).map(|(a, b)| Arc::ptr_eq(a, b)).collect();
+        assert_eq!(is_same, [true, true, true, false]);
     }
 
     #[test]
