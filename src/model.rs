@@ -33,8 +33,8 @@ pub trait Model: Send + Sync {
     /// Returns the name people gave it; it goes into records and the log.
     fn name(&self) -> &Arc<str>;
 
-    /// Returns the bytes that a request with this prefix sends; none if
-    /// nothing is sent.
+    /// Returns the bytes that a request with this prefix sends, less what moves
+    /// from request to request; none if nothing is sent.
     fn body(&self, _prefix: &Prefix) -> Vec<u8> {
         Vec::new()
     }

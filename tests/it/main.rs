@@ -7,6 +7,8 @@
 
 /// The Agent call: its shapes, the pool, and slots that end badly.
 mod agents;
+/// Anthropic's API: the client on a socket, the binary behind its cache marks.
+mod anthropic;
 /// The layers and the sizes of the source.
 mod architecture;
 /// Prompts from every side, models by every way, and the tool loop on the wire.
@@ -70,6 +72,8 @@ mod terminal;
 
 /// What the tests share.
 mod support {
+    /// Anthropic's side of a conversation, and its cache.
+    pub(crate) mod anthropic;
     /// The proof that requests are what events say.
     pub(crate) mod bodies;
     /// Faults that strace injects into the binary.

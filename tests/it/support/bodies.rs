@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tine::agent::render;
 use tine::event::{Event, EventKind, UnitId};
 use tine::message::Head;
+use tine::model::anthropic::unmarked;
 use tine::model::served::{Served, ServedSettings};
 
 use super::server::{RecordedRequest, Server};
@@ -26,11 +27,21 @@ pub(crate) type Bodies = BTreeMap<UnitId, Vec<String>>;
 /// Only what stands before the first user message is not in the log.
 #[track_caller]
 pub(crate) fn prove(events: &[Event], requests: &[RecordedRequest], model: &Served) -> Bodies {
+    prove_behind(&Arc::new(Head::new(String::new(), Vec::new())), events, requests, model)
+}
+
+/// The same for requests that all begin with this.
+#[track_caller]
+pub(crate) fn prove_behind(
+    head: &Arc<Head>,
+    events: &[Event],
+    requests: &[RecordedRequest],
+    model: &Served,
+) -> Bodies {
     let mut bodies = Bodies::new();
     for (place, event) in events.iter().enumerate() {
         if let EventKind::TurnStarted { turn: _ } = event.kind {
-            let head = Arc::new(Head::new(String::new(), Vec::new()));
-            let history = render(&events[..place], event.unit, head);
+            let history = render(&events[..place], event.unit, Arc::clone(head));
             let body = messages_of(&model.body(history.prefix()));
             bodies.entry(event.unit).or_default().push(body);
         }
@@ -45,10 +56,11 @@ pub(crate) fn prove(events: &[Event], requests: &[RecordedRequest], model: &Serv
     bodies
 }
 
-/// Returns a body from its first user message on.
+/// Returns a body from its first user message on, without its cache marks.
 fn messages_of(body: &[u8]) -> String {
-    let body = std::str::from_utf8(body).expect("a request is text");
-    // As Chat Completions and Responses write it.
+    let body = unmarked(body);
+    let body = std::str::from_utf8(&body).expect("a request is text");
+    // As Chat Completions and Anthropic write it, and as Responses does.
     let starts = [r#"{"role":"user""#, r#"{"type":"message","role":"user""#];
     let start = starts.into_iter().filter_map(|start| body.find(start)).min();
     let start = start.expect("a request has a user message");

@@ -351,6 +351,9 @@ fn check_request(request: &RecordedRequest, earlier: &[RecordedRequest]) -> Resu
         Some(path) if path.ends_with("/responses") => {
             (check::responses::check(&request.body), "input", 1)
         }
+        Some(path) if path.ends_with("/messages") => {
+            (check::anthropic::check(&request.body), "messages", 1)
+        }
         Some(_) | None => return Ok(()),
     };
     checked.map_err(|error| error.to_string())?;
