@@ -217,7 +217,8 @@ impl State {
                 self.pause(charge.lane, said, now);
             }
             End::Failed { retry_after } => {
-                if retry_after.is_some() {
+                // Those that fail with the first one were in flight with it.
+                if retry_after.is_some() && !self.is_paused(now) {
                     self.limit.close(in_flight);
                 }
                 self.pause(charge.lane, retry_after, now);
@@ -268,6 +269,10 @@ impl State {
         self.wakers.extend(lane.waiting.values_mut().filter_map(|waiter| waiter.waker.take()));
     }
 
+    fn is_paused(&self, now: Instant) -> bool {
+        self.not_before.is_some_and(|until| until > now)
+    }
+
     /// What holds all lanes, if anything does.
     fn barrier(&self, now: Instant) -> Option<Throttle> {
         if let Some(until) = self.not_before.filter(|until| *until > now) {
@@ -282,7 +287,7 @@ impl State {
     /// Takes back the latest turns that were given and not yet taken, if they
     /// would not be given now.
     fn take_back(&mut self, now: Instant) {
-        let is_paused = self.not_before.is_some_and(|until| until > now);
+        let is_paused = self.is_paused(now);
         while self.granted > 0 && (is_paused || self.passed + self.granted > self.limit.get()) {
             let last = |lane: &&mut Lane| lane.granted.last_key_value().map(|(last, _)| *last);
             let lane = self.lanes.iter_mut().max_by_key(last).expect("a turn is given in a lane");

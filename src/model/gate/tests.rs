@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures_util::FutureExt as _;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 
@@ -112,6 +113,23 @@ async fn a_refusal_while_others_wait_holds_them_too() {
     drop(second);
     drop(third.await.unwrap().unwrap());
     assert_eq!(start.elapsed(), 5 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_come_when_a_provider_is_back_than_were_there_when_it_went() {
+    let lane = lane(0);
+    let three = [(); 3].map(|()| passed(lane.enter(0)));
+    for pass in three {
+        pass.failed(Some(5 * SECOND));
+    }
+    let mut waits = FuturesUnordered::new();
+    waits.extend((0..100).map(|_| held(lane.enter(0)).wait()));
+    sleep(5 * SECOND).await;
+    let mut passes = Vec::new();
+    while let Some(Some(pass)) = waits.next().now_or_never() {
+        passes.push(pass.unwrap());
+    }
+    assert_eq!(passes.len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -357,7 +375,8 @@ fn threads_lose_no_place_and_no_wake_up() {
                 pass.answered(0);
             });
         }
-        slots.join_all().await;
+        // Real time, and far more than it takes: else a fault would only hang.
+        timeout(60 * SECOND, slots.join_all()).await.expect("nobody is lost");
         let all: Vec<_> = (0..3).map(|_| passed(lane.enter(0))).collect();
         assert_eq!(held(lane.enter(0)).cause(), Throttle::InFlight);
         drop(all);

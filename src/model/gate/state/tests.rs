@@ -280,6 +280,33 @@ fn a_lane_whose_quota_is_used_up_holds_up_no_other() {
 }
 
 #[test]
+fn nobody_overtakes_with_a_smaller_request() {
+    let mut world = World::new(None, &[quota(0, 600)], 0);
+    let lane = world.lanes[0];
+    world.enter(lane, 50);
+    world.enter(lane, 100);
+    world.enter(lane, 1);
+    assert_eq!((world.passes.len(), world.waiting.len()), (1, 2));
+}
+
+#[test]
+fn the_first_is_woken_when_its_moment_comes_nearer() {
+    let mut world = World::new(None, &[quota(0, 600)], 0);
+    let lane = world.lanes[0];
+    world.enter(lane, 100);
+    world.enter(lane, 100);
+    let first = world.due()[0];
+    world.look(first);
+    let start = world.now;
+    assert_eq!(world.waiting[&first].timer, Some(start + Duration::from_secs(10)));
+    // Half of what the other was charged comes back.
+    world.end(0, End::Answered { tokens: 50 });
+    assert_eq!(world.due(), [first]);
+    world.look(first);
+    assert_eq!(world.waiting[&first].timer, Some(start + Duration::from_secs(5)));
+}
+
+#[test]
 fn what_was_charged_for_a_request_that_was_never_sent_is_given_back() {
     let mut world = World::new(Some(1), &[quota(6, 60)], 0);
     let lane = world.lanes[0];
