@@ -3,10 +3,11 @@
 //! Runs the optimised program against a scripted server in a process of its
 //! own and prints each figure beside its limit; the exit code is 1 if one is
 //! missed. `cargo bench -- NAME` measures one group: `start`, `turn`,
-//! `schedule`, `many`, `interrupt`, `resume` or `branches`.
+//! `schedule`, `many`, `interrupt`, `resume`, `branches` or `gate`.
 
 mod branches;
 mod clock;
+mod gate;
 mod measure;
 mod program;
 mod resume;
@@ -21,7 +22,7 @@ use table::Figure;
 /// A group of figures that are measured together.
 type Measure = fn() -> Vec<Figure>;
 
-const GROUPS: [(&str, Measure); 7] = [
+const GROUPS: [(&str, Measure); 8] = [
     ("start", measure::start),
     ("turn", measure::turn),
     ("schedule", measure::schedule),
@@ -29,6 +30,7 @@ const GROUPS: [(&str, Measure); 7] = [
     ("interrupt", measure::interrupt),
     ("resume", resume::resume),
     ("branches", branches::branches),
+    ("gate", gate::gate),
 ];
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]

@@ -17,6 +17,8 @@ pub(crate) struct Figure {
 pub(crate) enum Unit {
     /// Nanoseconds.
     Nanos,
+    /// Microseconds.
+    Micros,
     /// Milliseconds.
     Millis,
     /// Mebibytes.
@@ -47,6 +49,7 @@ impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let show = |value: f64| match self.unit {
             Unit::Nanos => format!("{value:.1} ns"),
+            Unit::Micros => format!("{value:.2} µs"),
             Unit::Millis => format!("{value:.2} ms"),
             Unit::MiB => format!("{value:.1} MiB"),
             Unit::Times => format!("{value:.2} x"),
