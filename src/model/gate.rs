@@ -19,7 +19,6 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use self::state::{Charge, End, Entered, LaneIndex, Look, State, Ticket};
-use crate::model::{ModelError, ModelErrorKind};
 
 /// A gate. A clone is the same gate.
 #[derive(Debug, Clone)]
@@ -106,19 +105,6 @@ pub enum Entry {
 pub struct Shut {
     /// When it does.
     pub until: Instant,
-}
-
-impl Shut {
-    /// Returns the error that the request would have got, to be decided on.
-    #[must_use]
-    pub fn error(self, now: Instant) -> ModelError {
-        let left = self.until.saturating_duration_since(now);
-        let message = "the provider takes no more requests for this model";
-        ModelError {
-            retry_after: Some(left),
-            ..ModelError::new(ModelErrorKind::RateLimited, message)
-        }
-    }
 }
 
 /// Why a request waits. The moments are the earliest; there may be others
