@@ -8,13 +8,15 @@
 pub(super) mod address;
 pub(super) mod body;
 pub(super) mod fault;
+mod meaning;
 pub mod probe;
 pub mod sse;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use jiff::fmt::rfc2822;
 use reqwest::Response;
-use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, LOCATION};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, DATE, HeaderName, LOCATION};
 
 use self::body::Start;
 use super::ModelError;
@@ -87,7 +89,13 @@ async fn refuse(response: &mut Response) -> Result<(), ModelError> {
         return Err(fault::redirected(status.as_u16(), header(response, &LOCATION)));
     }
     let body = body::read(response, ERROR_BODY_CAP, ERROR_BODY_LIMIT).await;
-    Err(fault::refused(status.as_u16(), response.headers(), body.bytes()))
+    // Whoever names a moment means it by its own clock.
+    let now = provider_time(header(response, &DATE)).unwrap_or_else(SystemTime::now);
+    Err(fault::refused(status.as_u16(), response.headers(), body.bytes(), now))
+}
+
+fn provider_time(date: &str) -> Option<SystemTime> {
+    rfc2822::DateTimeParser::new().parse_timestamp(date).ok().map(SystemTime::from)
 }
 
 fn header<'a>(response: &'a Response, name: &HeaderName) -> &'a str {

@@ -5,11 +5,14 @@
 
 use std::error::Error;
 use std::io;
+use std::time::SystemTime;
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::address::Address;
+use super::meaning::{Meaning, Told, words};
+use crate::model::retry::floor;
 use crate::model::{ModelError, ModelErrorKind};
 
 /// Most characters of a provider's own words. They end up in a line on the
@@ -17,23 +20,46 @@ use crate::model::{ModelError, ModelErrorKind};
 pub const ERROR_TEXT_CAP: usize = 500;
 
 /// The error that stands for a status other than 2xx.
-pub(super) fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelError {
+///
+/// `now` is what dates in the headers are compared with.
+pub(super) fn refused(
+    status: u16,
+    headers: &HeaderMap,
+    body: &[u8],
+    now: SystemTime,
+) -> ModelError {
+    let header = |name: &str| headers.get(name)?.to_str().ok();
     let text = String::from_utf8_lossy(body);
-    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let words = if is_page(content_type.unwrap_or_default(), &text) {
-        "the server answered with a web page; is `base_url` right?".to_owned()
+    let body = if is_page(header(CONTENT_TYPE.as_str()).unwrap_or_default(), &text) {
+        json!("the server answered with a web page; is `base_url` right?")
     } else {
-        match serde_json::from_str::<Value>(&text) {
-            Ok(value) => words(&value),
-            Err(_) => text.trim().to_owned(),
-        }
+        serde_json::from_str(&text).unwrap_or_else(|_| json!(text.trim()))
     };
-    let message = match short(&words) {
+    let retry_after = floor::retry_after(header, now);
+    let meaning = Told::by_status(status, &body, retry_after.is_some()).meaning();
+    let message = match short(&words(&body)) {
         words if words.is_empty() => format!("HTTP {status}"),
         words => format!("HTTP {status}: {words}"),
     };
-    let kind = ModelErrorKind::of_status(status);
-    ModelError { status: Some(status), ..ModelError::new(kind, message) }
+    ModelError {
+        status: Some(status),
+        retry_after,
+        should_retry: floor::should_retry(header),
+        ..meant(meaning, message)
+    }
+}
+
+/// The error of this meaning.
+fn meant(meaning: Meaning, message: String) -> ModelError {
+    match meaning {
+        // A wait mends no account, whatever status the provider has for it.
+        Meaning::Unpaid => {
+            let message =
+                format!("{message} (check the plan and the balance of this key's account)");
+            ModelError::new(ModelErrorKind::Request, message)
+        }
+        Meaning::Kind(kind) => ModelError::new(kind, message),
+    }
 }
 
 /// The error that stands for a redirect. Following it would send the key and
@@ -53,7 +79,7 @@ pub(super) fn page(url: &str) -> ModelError {
 /// The error that an error object within an answer stands for.
 pub(in crate::model) fn in_answer(error: &Value) -> ModelError {
     let message = format!("the provider answered with an error: {}", short(&words(error)));
-    ModelError::new(kind(error), message)
+    meant(Told::by_object(error).meaning(), message)
 }
 
 /// The error of an event that is not what the API says.
@@ -101,37 +127,6 @@ fn is_page(content_type: &str, text: &str) -> bool {
     content_type.to_ascii_lowercase().contains("html")
         || start == "<!doctype"
         || start.starts_with("<html")
-}
-
-/// Picks the sentence out of an error body: `{"error": {"message": …}}`,
-/// `{"error": "…"}`, `{"message": …}`, `{"detail": …}` or any other.
-fn words(value: &Value) -> String {
-    let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
-    let spoken = ["message", "detail", "msg"]
-        .into_iter()
-        .find_map(|key| error.get(key).filter(|spoken| !spoken.is_null()))
-        .unwrap_or(error);
-    spoken.as_str().map_or_else(|| spoken.to_string(), str::to_owned)
-}
-
-fn kind(error: &Value) -> ModelErrorKind {
-    let status = ["code", "status", "status_code"].into_iter().find_map(|key| {
-        let value = error.get(key)?;
-        let number = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
-        u16::try_from(number).ok().filter(|status| (400..600).contains(status))
-    });
-    if let Some(status) = status {
-        return ModelErrorKind::of_status(status);
-    }
-    let names: String =
-        ["type", "code"].into_iter().filter_map(|key| error.get(key)?.as_str()).collect();
-    if names.contains("authentication") || names.contains("api_key") {
-        ModelErrorKind::Authentication
-    } else if names.contains("invalid_request") || names.contains("context_length") {
-        ModelErrorKind::Request
-    } else {
-        ModelErrorKind::Overloaded
-    }
 }
 
 fn is_refused(error: &reqwest::Error) -> bool {
