@@ -125,6 +125,13 @@ pub fn compact(hint: Option<&str>) -> String {
     text
 }
 
+/// Returns what stands before the images of an output where they cannot stand
+/// in it.
+#[must_use]
+pub fn shown_images(call: &str) -> String {
+    include_str!("../prompts/shown_images.md").trim_end().replace("{call}", call)
+}
+
 /// Returns what stands in the place of an output of so many bytes that a
 /// summary is written without.
 #[must_use]

@@ -22,6 +22,7 @@ use super::http::ANSWER_CAP;
 use super::http::sse::Event;
 use super::responses::{self, Responses};
 use super::{Answer, Asker, Chunk, ModelError, ModelErrorKind};
+use crate::config::Quirks;
 use crate::message::{Prefix, Usage};
 
 /// The APIs there are.
@@ -67,7 +68,7 @@ pub struct Options {
     /// Who can open what is sealed in its answers: API, address and model.
     pub sealed_by: Arc<str>,
     /// Where a server of Chat Completions departs from the documents.
-    pub quirks: chat::Quirks,
+    pub quirks: Quirks,
 }
 
 impl Options {
@@ -81,7 +82,7 @@ impl Options {
             takes_images: false,
             extra: Map::new(),
             sealed_by: "".into(),
-            quirks: chat::Quirks::default(),
+            quirks: Quirks::NONE,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Chat Completions: the protocol of OpenAI and of nearly every other server.
 //!
 //! Servers differ in what they send and in what they understand. The first is
-//! met by reading leniently, the second by [`Quirks`].
+//! met by reading leniently, the second by [`Quirks`](crate::config::Quirks).
 
 mod assemble;
 mod decode;
@@ -18,40 +18,6 @@ pub use assemble::Assembly;
 
 /// Keys of a request that are not for the user to set.
 const RESERVED_KEYS: [&str; 4] = ["messages", "model", "stream", "tools"];
-
-/// Where a server departs from what the documents say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quirks {
-    /// The key that carries the output limit.
-    pub output_limit: OutputLimitKey,
-}
-
-impl Default for Quirks {
-    /// What most servers understand.
-    fn default() -> Self {
-        Self { output_limit: OutputLimitKey::MaxTokens }
-    }
-}
-
-/// The key that carries the output limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutputLimitKey {
-    /// `max_tokens`, the older one. OpenAI's newer models refuse it.
-    MaxTokens,
-    /// `max_completion_tokens`. Many servers do not know it.
-    MaxCompletionTokens,
-}
-
-impl OutputLimitKey {
-    /// Returns the key.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::MaxTokens => "max_tokens",
-            Self::MaxCompletionTokens => "max_completion_tokens",
-        }
-    }
-}
 
 /// Chat Completions with one model.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, DATE, HeaderName, LOCATION}
 use self::body::Start;
 use super::ModelError;
 
-pub(super) use address::{Address, bearer, configured, is_openai, secret, shown};
+pub(super) use address::{Address, bearer, configured, secret, shown};
 pub use fault::ERROR_TEXT_CAP;
 
 /// Most bytes of one answer. Far above any output limit: this stops a server

@@ -17,6 +17,7 @@ use futures_util::stream::{self, BoxStream};
 
 use self::talk::Talk;
 use super::api::{Api, Options};
+use super::gate::Lane;
 use super::http::{self, Address, probe};
 use super::{Chunk, Facts, Model, ModelError, Request};
 use crate::message::Prefix;
@@ -28,6 +29,7 @@ pub use settings::{CONTEXT_WINDOW, FIRST_BYTE, IDLE, ServedSettings};
 pub struct Served {
     name: Arc<str>,
     facts: Facts,
+    lane: Option<Lane>,
     endpoint: Arc<Endpoint>,
 }
 
@@ -81,7 +83,8 @@ impl Served {
         let (first_byte, idle) = (settings.first_byte, settings.idle);
         let connections = OnceLock::new();
         let endpoint = Endpoint { address, api, first_byte, idle, connections };
-        Ok(Self { name: settings.name, facts, endpoint: Arc::new(endpoint) })
+        let (name, lane) = (settings.name, settings.lane);
+        Ok(Self { name, facts, lane, endpoint: Arc::new(endpoint) })
     }
 
     /// Returns the bytes of a request that later ones start with.
@@ -108,6 +111,10 @@ impl Model for Served {
 
     fn body(&self, prefix: &Prefix) -> Vec<u8> {
         self.body(prefix)
+    }
+
+    fn lane(&self) -> Option<&Lane> {
+        self.lane.as_ref()
     }
 
     fn facts(&self) -> &Facts {

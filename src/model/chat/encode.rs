@@ -5,13 +5,18 @@
 //! was rendered once is sent unchanged ever after; that is what lets an engine
 //! find the prefix in its cache.
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::json;
-use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::sync::Arc;
 
-use crate::message::{Call, Message, Prefix, Reply, ToolSchema};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::config::{EffortKey, ReasoningBack, UsageInStream};
+use crate::message::{Call, CallId, Entry, Image, Message, Output, Prefix, Reply, ToolSchema};
 use crate::model::api::calls::{sendable_arguments, sendable_name};
 use crate::model::api::{Options, raw};
+use crate::prompt;
 
 /// Returns the bytes of a request.
 pub(super) fn body(options: &Options, prefix: &Prefix) -> Vec<u8> {
@@ -31,14 +36,10 @@ impl Serialize for Body<'_> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("model", &options.model)?;
         map.serialize_entry("stream", &true)?;
-        if !options.extra.contains_key("stream_options") {
-            map.serialize_entry("stream_options", &json!({ "include_usage": true }))?;
-        }
-        let limit_key = options.quirks.output_limit.as_str();
-        if let Some(limit) = &options.max_output_tokens
-            && !options.extra.contains_key(limit_key)
-        {
-            map.serialize_entry(limit_key, limit)?;
+        for (key, value) in settings(options) {
+            if !options.extra.contains_key(key) {
+                map.serialize_entry(key, &value)?;
+            }
         }
         for (key, value) in &options.extra {
             map.serialize_entry(key, value)?;
@@ -47,26 +48,98 @@ impl Serialize for Body<'_> {
             let tools = prefix.head.rendered_tools.get_or_render(|| tools(&prefix.head.tools));
             map.serialize_entry("tools", tools)?;
         }
-        map.serialize_entry("messages", &Messages(prefix))?;
+        map.serialize_entry("messages", &Messages { options, prefix })?;
         map.end()
     }
 }
 
-struct Messages<'a>(&'a Prefix);
+/// What the options say, in the server's own words.
+fn settings(options: &Options) -> impl Iterator<Item = (&'static str, Value)> {
+    let quirks = &options.quirks;
+    let counts = match quirks.usage {
+        UsageInStream::OnRequest => Some(("stream_options", json!({ "include_usage": true }))),
+        UsageInStream::Always => None,
+    };
+    let limit = options.max_output_tokens.map(|limit| (quirks.output_limit.as_str(), json!(limit)));
+    let effort = options.effort.as_ref().map(|effort| match quirks.effort {
+        EffortKey::ReasoningEffort => ("reasoning_effort", json!(effort)),
+        EffortKey::Reasoning => ("reasoning", json!({ "effort": effort })),
+    });
+    [counts, limit, effort].into_iter().flatten()
+}
+
+struct Messages<'a> {
+    options: &'a Options,
+    prefix: &'a Prefix,
+}
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let head = &self.0.head;
+        let Prefix { head, entries } = self.prefix;
         let system = (!head.system.is_empty()).then(|| {
             head.rendered_system.get_or_render(|| raw(&Spoken::new("system", &head.system)))
         });
-        let entries = self
-            .0
-            .entries
-            .iter()
-            .map(|entry| entry.rendered.get_or_render(|| message(&entry.message)));
+        let entries = (0..entries.len()).flat_map(|index| {
+            entries[index]
+                .rendered
+                .parts_or_render(|| self.messages(index))
+                .iter()
+                .map(|part| &**part)
+        });
         serializer.collect_seq(system.into_iter().chain(entries))
     }
+}
+
+impl Messages<'_> {
+    /// Renders one entry. Behind the last of several outputs stand the images
+    /// of all of them: no message of an output can hold one, and between two
+    /// outputs nothing may stand.
+    fn messages(&self, index: usize) -> Vec<Box<RawValue>> {
+        let entries = &self.prefix.entries;
+        let mut messages = vec![match &entries[index].message {
+            Message::User { text } => raw(&Spoken::new("user", text)),
+            Message::Model(reply) => model_message(reply, self.options.quirks.reasoning),
+            Message::Output { call, output } => output_message(call, output, self.options),
+        }];
+        let is_output = |entry: &&Arc<Entry>| matches!(entry.message, Message::Output { .. });
+        let is_last = entries.get(index + 1).as_ref().is_none_or(|next| !is_output(next));
+        if self.options.takes_images && is_last {
+            let run = entries[..=index].iter().rev().take_while(is_output).count();
+            messages.extend(images(&entries[index + 1 - run..=index]));
+        }
+        messages
+    }
+}
+
+/// Renders the images of several outputs, each behind the name of its call;
+/// nothing if there are none.
+fn images(outputs: &[Arc<Entry>]) -> Option<Box<RawValue>> {
+    let mut parts = Vec::new();
+    for entry in outputs {
+        if let Message::Output { call, output } = &entry.message
+            && !output.images.is_empty()
+        {
+            parts.push(Part::Text { text: prompt::shown_images(&call.0) });
+            parts.extend(output.images.iter().map(|Image { kind, base64 }| Part::ImageUrl {
+                image_url: ImageUrl { url: format!("data:{};base64,{base64}", kind.media_type()) },
+            }));
+        }
+    }
+    (!parts.is_empty()).then(|| raw(&Shown { role: "user", content: parts }))
+}
+
+fn output_message(call: &CallId, output: &Output, options: &Options) -> Box<RawValue> {
+    let mut content = Cow::Borrowed(output.text.as_str());
+    if !options.takes_images {
+        for _ in &output.images {
+            let text = content.to_mut();
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(include_str!("../../../prompts/unseen_image.md").trim_ascii());
+        }
+    }
+    raw(&WireOutput { role: "tool", tool_call_id: &call.0, content: &content })
 }
 
 fn tools(schemas: &[ToolSchema]) -> Box<RawValue> {
@@ -84,25 +157,19 @@ fn tools(schemas: &[ToolSchema]) -> Box<RawValue> {
     raw(&tools)
 }
 
-fn message(message: &Message) -> Box<RawValue> {
-    match message {
-        Message::User { text } => raw(&Spoken::new("user", text)),
-        Message::Model(reply) => model_message(reply),
-        Message::Output { call, output } => {
-            raw(&WireOutput { role: "tool", tool_call_id: &call.0, content: &output.text })
-        }
-    }
-}
-
-fn model_message(reply: &Reply) -> Box<RawValue> {
+fn model_message(reply: &Reply, reasoning: ReasoningBack) -> Box<RawValue> {
     if reply.calls.is_empty() {
         return raw(&Spoken::new("assistant", &reply.text));
     }
     // `null` is the form OpenAI documents. Some servers insist that the key is
     // there, some refuse an empty text; a null passes both.
     let content = (!reply.text.is_empty()).then_some(&*reply.text);
+    let reasoning_content = match reasoning {
+        ReasoningBack::None => None,
+        ReasoningBack::WithCalls => Some(&*reply.thinking),
+    };
     let tool_calls = reply.calls.iter().map(wire_call).collect();
-    raw(&WireReply { role: "assistant", content, tool_calls })
+    raw(&WireReply { role: "assistant", content, reasoning_content, tool_calls })
 }
 
 fn wire_call(call: &Call) -> WireCall<'_> {
@@ -131,6 +198,8 @@ impl<'a> Spoken<'a> {
 struct WireReply<'a> {
     role: &'static str,
     content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<&'a str>,
     tool_calls: Vec<WireCall<'a>>,
 }
 
@@ -156,6 +225,24 @@ struct WireOutput<'a> {
 }
 
 #[derive(serde::Serialize)]
+struct Shown {
+    role: &'static str,
+    content: Vec<Part>,
+}
+
+#[derive(serde::Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part {
+    Text { text: String },
+    ImageUrl { image_url: ImageUrl },
+}
+
+#[derive(serde::Serialize)]
+struct ImageUrl {
+    url: String,
+}
+
+#[derive(serde::Serialize)]
 struct WireTool<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
@@ -171,12 +258,11 @@ struct WireToolFunction<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::Map;
 
     use super::*;
-    use crate::message::{Head, Output};
+    use crate::config::{OutputLimitKey, Quirks};
+    use crate::message::{Head, ImageKind};
 
     fn text(options: &Options, prefix: &Prefix) -> String {
         String::from_utf8(body(options, prefix)).unwrap()
@@ -196,9 +282,20 @@ mod tests {
 
     #[track_caller]
     fn check_message(message: Message, expected: &str) {
-        let body = text(&Options::new("m"), &prefix([message]));
+        check_messages(&Options::new("m"), &prefix([message]), &[expected]);
+    }
+
+    #[track_caller]
+    fn check_messages(options: &Options, prefix: &Prefix, expected: &[&str]) {
+        let body = text(options, prefix);
         let (_, messages) = body.split_once(r#""Be brief."},"#).unwrap();
-        assert_eq!(messages.strip_suffix("]}").unwrap(), expected);
+        assert_eq!(messages.strip_suffix("]}").unwrap(), expected.join(","));
+    }
+
+    fn output(call: &str, text: &str, images: &[ImageKind]) -> Message {
+        let images = images.iter().map(|&kind| Image { kind, base64: "aGk=".into() }).collect();
+        let output = Arc::new(Output { images, ..Output::ok(text) });
+        Message::Output { call: call.into(), output }
     }
 
     #[test]
@@ -260,5 +357,95 @@ mod tests {
     #[test]
     fn an_empty_reply_has_an_empty_text() {
         check_message(Message::Model(Arc::default()), r#"{"role":"assistant","content":""}"#);
+    }
+
+    #[test]
+    fn a_server_is_spoken_to_in_its_own_words() {
+        let quirks = Quirks {
+            output_limit: OutputLimitKey::MaxCompletionTokens,
+            effort: EffortKey::Reasoning,
+            usage: UsageInStream::Always,
+            ..Quirks::NONE
+        };
+        let (max_output_tokens, effort) = (Some(9), Some("low".to_owned()));
+        let usual = Options { max_output_tokens, effort, ..Options::new("m") };
+        let empty = Prefix::new(Arc::new(Head::new(String::new(), Vec::new())));
+        assert_eq!(
+            text(&usual, &empty),
+            concat!(
+                r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},"#,
+                r#""max_tokens":9,"reasoning_effort":"low","messages":[]}"#,
+            )
+        );
+        assert_eq!(
+            text(&Options { quirks, ..usual }, &empty),
+            concat!(
+                r#"{"model":"m","stream":true,"max_completion_tokens":9,"#,
+                r#""reasoning":{"effort":"low"},"messages":[]}"#,
+            )
+        );
+    }
+
+    #[test]
+    fn reasoning_goes_back_with_calls_where_the_server_wants_it() {
+        let options = Options {
+            quirks: Quirks { reasoning: ReasoningBack::WithCalls, ..Quirks::NONE },
+            ..Options::new("m")
+        };
+        let reply = |thinking: &str, calls| {
+            let (text, thinking) = ("Hi".to_owned(), thinking.to_owned());
+            Message::Model(Arc::new(Reply { text, thinking, calls, sealed: None }))
+        };
+        let calls = || vec![call("Read", "{}")];
+        let calling = |thinking: &str| {
+            format!(
+                r#"{{"role":"assistant","content":"Hi","reasoning_content":"{thinking}","tool_calls":[{{"id":"c1","type":"function","function":{{"name":"Read","arguments":"{{}}"}}}}]}}"#
+            )
+        };
+        check_messages(&options, &prefix([reply("Hm", calls())]), &[&calling("Hm")]);
+        check_messages(&options, &prefix([reply("", calls())]), &[&calling("")]);
+        let plain = r#"{"role":"assistant","content":"Hi"}"#;
+        check_messages(&options, &prefix([reply("Hm", Vec::new())]), &[plain]);
+    }
+
+    #[test]
+    fn images_stand_behind_the_last_output_under_the_names_of_their_calls() {
+        let options = Options { takes_images: true, ..Options::new("m") };
+        let prefix = prefix([
+            output("c1", "a", &[ImageKind::Png, ImageKind::Gif]),
+            output("c2", "b", &[]),
+            output("c3", "", &[ImageKind::Webp]),
+            Message::User { text: "go".into() },
+            output("c4", "d", &[]),
+        ]);
+        let tool = |call: &str, text: &str| {
+            format!(r#"{{"role":"tool","tool_call_id":"{call}","content":"{text}"}}"#)
+        };
+        let image = |kind: &str| {
+            format!(
+                r#"{{"type":"image_url","image_url":{{"url":"data:image/{kind};base64,aGk="}}}}"#
+            )
+        };
+        let shown = format!(
+            r#"{{"role":"user","content":[{},{},{},{},{}]}}"#,
+            r#"{"type":"text","text":"[What the output of call `c1` shows:]"}"#,
+            image("png"),
+            image("gif"),
+            r#"{"type":"text","text":"[What the output of call `c3` shows:]"}"#,
+            image("webp"),
+        );
+        let user = r#"{"role":"user","content":"go"}"#;
+        let (c1, c2, c3, c4) = (tool("c1", "a"), tool("c2", "b"), tool("c3", ""), tool("c4", "d"));
+        check_messages(&options, &prefix, &[&c1, &c2, &c3, &shown, user, &c4]);
+    }
+
+    #[test]
+    fn a_model_that_sees_no_images_is_told_of_them() {
+        let unseen = "[There is an image here. You cannot see it.]";
+        let message =
+            |text: &str| format!(r#"{{"role":"tool","tool_call_id":"c1","content":"{text}"}}"#);
+        let two = [ImageKind::Png, ImageKind::Png];
+        check_message(output("c1", "a", &two), &message(&format!("a\\n{unseen}\\n{unseen}")));
+        check_message(output("c1", "", &two[..1]), &message(unseen));
     }
 }

@@ -141,11 +141,6 @@ pub(in crate::model) fn shown(base_url: &str) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 
-/// Tells whether a URL points to OpenAI itself.
-pub(in crate::model) fn is_openai(base_url: &str) -> bool {
-    Url::parse(base_url).is_ok_and(|url| url.host_str() == Some("api.openai.com"))
-}
-
 /// Returns the headers of servers that take the key as a bearer token.
 ///
 /// # Errors

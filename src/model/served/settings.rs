@@ -8,10 +8,10 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
-use crate::config::ServerModel;
+use crate::config::{Quirks, ServerModel};
 use crate::message::Price;
 use crate::model::api::Kind;
-use crate::model::chat::{OutputLimitKey, Quirks};
+use crate::model::gate::Lane;
 use crate::model::http;
 
 /// Longest wait for the first piece of an answer. A local server may read a
@@ -60,6 +60,8 @@ pub struct ServedSettings {
     pub headers: Vec<(String, String)>,
     /// Put into each request. A key here replaces one of ours.
     pub extra_body: Map<String, Value>,
+    /// Its way through the gate of its provider; `None` for none.
+    pub lane: Option<Lane>,
     /// Longest wait for the first piece; see [`FIRST_BYTE`].
     pub first_byte: Duration,
     /// Longest wait between pieces; see [`IDLE`].
@@ -73,16 +75,11 @@ impl ServedSettings {
         model: impl Into<String>,
         base_url: impl Into<String>,
     ) -> Self {
-        let base_url = base_url.into();
-        let mut quirks = Quirks::default();
-        if http::is_openai(&base_url) {
-            quirks.output_limit = OutputLimitKey::MaxCompletionTokens;
-        }
         Self {
             name: name.into(),
             model: model.into(),
             api: Kind::Chat,
-            base_url,
+            base_url: base_url.into(),
             key: None,
             max_output_tokens: None,
             longest_answer: None,
@@ -90,9 +87,10 @@ impl ServedSettings {
             price: None,
             effort: None,
             takes_images: false,
-            quirks,
+            quirks: Quirks::NONE,
             headers: Vec::new(),
             extra_body: Map::new(),
+            lane: None,
             first_byte: FIRST_BYTE,
             idle: IDLE,
         }
@@ -105,7 +103,12 @@ impl From<&ServerModel> for ServedSettings {
         Self {
             key: server.key.clone(),
             max_output_tokens: server.max_output_tokens,
+            longest_answer: server.longest_answer,
             context_window: server.context_window.map_or(CONTEXT_WINDOW, u64::from),
+            price: server.price,
+            effort: server.effort.as_ref().map(ToString::to_string),
+            takes_images: server.images,
+            quirks: server.quirks,
             headers: headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             extra_body: server.extra_body.clone(),
             ..Self::new(server.name.as_str(), server.model.as_str(), server.base_url.as_str())
