@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use secrecy::ExposeSecret as _;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
@@ -16,7 +15,7 @@ use crate::config::{
     self, Api, Config, Environment, ModelChoice, ModelChoiceError, ServerModel, dirs,
 };
 use crate::model::http::probe;
-use crate::model::served::{Served, ServedSettings};
+use crate::model::served::Served;
 use crate::report::sanitise;
 
 /// How long a server may take to list its models. A hosted one on a slow line
@@ -38,9 +37,6 @@ const LOCAL_SERVERS: [(&str, u16); 5] = [
     ("llama.cpp", 9_931),
     ("vLLM", 8_000),
 ];
-
-/// The version of Anthropic's API whose list of models is asked for.
-const ANTHROPIC_VERSION: &str = "2023-06-01";
 
 /// What was found out about one thing.
 struct Finding {
@@ -147,7 +143,7 @@ async fn model(environment: &Environment, config: &Config, flags: &RunFlags) -> 
 
 async fn hosted(server: &ServerModel) -> Verdict {
     let ServerModel { model, base_url: url, api, .. } = server;
-    let client = match Served::new(settings(server)) {
+    let client = match Served::new(server.into()) {
         Ok(client) => client,
         Err(error) => return Verdict::Bad(error.to_string(), "mend the configuration".to_owned()),
     };
@@ -165,32 +161,9 @@ async fn hosted(server: &ServerModel) -> Verdict {
             format!("it lists {}; choose one with `-m`", named(&models)),
         ),
         Err(error) => Verdict::Bad(
-            without_key(server, error.to_string()),
+            error.to_string(),
             "check the address, the key and the network; then run `tine doctor` again".to_owned(),
         ),
-    }
-}
-
-/// What to ask with for the list of models, which every API has at the same
-/// place.
-fn settings(server: &ServerModel) -> ServedSettings {
-    let mut settings = ServedSettings::from(server);
-    if let Api::Anthropic = server.api {
-        let version = ("anthropic-version".to_owned(), ANTHROPIC_VERSION.to_owned());
-        settings.headers.push(version);
-        if let Some(key) = settings.key.take() {
-            settings.headers.push(("x-api-key".to_owned(), key.expose_secret().to_owned()));
-        }
-    }
-    settings
-}
-
-/// A server may repeat the key that it refuses, and a client knows it as a key
-/// only where it is no header like others.
-fn without_key(server: &ServerModel, text: String) -> String {
-    match &server.key {
-        Some(key) if key.expose_secret().len() > 1 => text.replace(key.expose_secret(), "[key]"),
-        Some(_) | None => text,
     }
 }
 

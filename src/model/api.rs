@@ -25,28 +25,7 @@ use super::{Answer, Asker, Chunk, ModelError, ModelErrorKind};
 use crate::config::Quirks;
 use crate::message::{Prefix, Usage};
 
-/// The APIs there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Chat Completions.
-    Chat,
-    /// OpenAI's Responses.
-    Responses,
-    /// Anthropic's Messages.
-    Anthropic,
-}
-
-impl Kind {
-    /// Returns its name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Responses => "responses",
-            Self::Anthropic => "anthropic",
-        }
-    }
-}
+pub use crate::config::Api as Kind;
 
 /// What every request of one model says beside tools and messages.
 #[derive(Debug, Clone, PartialEq)]

@@ -101,6 +101,7 @@ impl From<&ServerModel> for ServedSettings {
     fn from(server: &ServerModel) -> Self {
         let headers = &server.headers.0;
         Self {
+            api: server.api,
             key: server.key.clone(),
             max_output_tokens: server.max_output_tokens,
             longest_answer: server.longest_answer,
