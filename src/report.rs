@@ -34,11 +34,11 @@ pub use listing::{model_record, session_record};
 pub use live::{Clock, Live, LiveOptions};
 pub use markdown::{Document, markdown};
 pub use plain::Plain;
-pub use result::{Denial, Ending, Subtype, Tally};
+pub use result::{Denial, Ending, FindFacts, Subtype, Tally};
 pub use stream_json::{Facts, StreamJson, StreamOptions};
 pub use transcript::transcript;
 pub use unfinished::{
     NamedUnit, OpenCall, Progress, Unfinished, Writer, unfinished, unfinished_lines,
 };
-pub use units::{Counts, LastCall, Unit, Units};
+pub use units::{Counts, Doing, Hold, HoldCause, LastCall, Unit, Units};
 pub use viewer::{NoBranch, View, Viewer};

@@ -178,7 +178,7 @@ pub(super) fn show_refusal(
     let session = SessionId(session.hyphenated().to_string().into());
     for output in outputs {
         // Nobody reads: the refusal is on standard error, too.
-        let _ = Json::new(output, session.clone()).event(&event);
+        let _ = Json::new(output, session.clone(), Arc::new(|_| None)).event(&event);
     }
 }
 

@@ -25,7 +25,8 @@ use crate::model::Model;
 use crate::model::retry::{self, Jitter};
 use crate::prompt;
 use crate::report::{
-    self, Facts, Json, Live, LiveOptions, Plain, Stdout, StdoutKind, StreamJson, StreamOptions,
+    self, Facts, FindFacts, Json, Live, LiveOptions, Plain, Stdout, StdoutKind, StreamJson,
+    StreamOptions,
 };
 use crate::run::{self, Main, Reporter, Resumed, Run, Signal};
 use crate::session::{SessionLog, SessionName, Spill};
@@ -282,7 +283,9 @@ impl Start {
     fn reporters(&self, tools: &Registry) -> Result<Vec<Box<dyn Reporter>>, Refusal> {
         let stdout = || -> Box<dyn Write + Send> { Box::new(io::stdout()) };
         let shown: Box<dyn Reporter> = match self.flags.output_format() {
-            Format::Json => Box::new(Json::new(stdout(), self.session.clone())),
+            Format::Json => {
+                Box::new(Json::new(stdout(), self.session.clone(), self.known_models()))
+            }
             Format::StreamJson => {
                 Box::new(StreamJson::new(stdout(), self.stream_options(), self.facts(tools)))
             }
@@ -353,7 +356,14 @@ impl Start {
             permission_mode: self.policy.mode.as_str().to_owned(),
             api_key_source: self.key_source().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            models: self.known_models(),
         }
+    }
+
+    /// Tells what is known of the model of the main conversation.
+    fn known_models(&self) -> FindFacts {
+        let model = Arc::clone(&self.model);
+        Arc::new(move |name| (name == &**model.name()).then(|| model.facts().clone()))
     }
 }
 

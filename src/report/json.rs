@@ -7,19 +7,20 @@ use crate::run::Reporter;
 
 use super::lines::Lines;
 use super::record::{Record, ResultRecord};
-use super::result::Tally;
+use super::result::{FindFacts, Tally};
 
 /// Writes the `result` of each invocation as one line and nothing else.
 pub struct Json {
     output: Lines,
     tally: Tally,
+    models: FindFacts,
 }
 
 impl Json {
-    /// The result of a run of `session`, to `output`.
+    /// The result of a run of `session`, to `output`; `models` knows the models.
     #[must_use]
-    pub fn new(output: Box<dyn Write + Send>, session: SessionId) -> Self {
-        Self { output: Lines::new(output, session), tally: Tally::default() }
+    pub fn new(output: Box<dyn Write + Send>, session: SessionId, models: FindFacts) -> Self {
+        Self { output: Lines::new(output, session), tally: Tally::default(), models }
     }
 }
 
@@ -27,7 +28,7 @@ impl Reporter for Json {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         let Some(ending) = self.tally.take(event) else { return Ok(()) };
         self.output.begin(event.seq);
-        self.output.write(Record::Result(Box::new(ResultRecord::from(&ending))))?;
+        self.output.write(Record::Result(Box::new(ResultRecord::new(&ending, &self.models))))?;
         self.output.flush()
     }
 
@@ -42,6 +43,8 @@ impl Reporter for Json {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use insta::assert_snapshot;
 
     use super::*;
@@ -50,7 +53,9 @@ mod tests {
     #[test]
     fn the_result_is_all_there_is() {
         let paper = Paper::default();
-        tell(&mut Json::new(paper.writer(), SessionId("s-1".into())), &Story::batch_of_three());
+        let session = SessionId("s-1".into());
+        let mut json = Json::new(paper.writer(), session, Arc::new(|_| None));
+        tell(&mut json, &Story::batch_of_three());
         assert_snapshot!(paper.text(), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":2000,"duration_api_ms":150,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.0,"usage":{"input_tokens":250,"output_tokens":25,"cache_read_input_tokens":0,"cache_creation_input_tokens":0},"modelUsage":{"m":{"inputTokens":450,"outputTokens":45,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0,"contextWindow":0,"maxOutputTokens":0}},"permission_denials":[],"uuid":"30065dea-cca5-82c5-943a-55e51c9fdd41","session_id":"s-1"}"#);
     }
 }

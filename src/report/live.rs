@@ -14,19 +14,19 @@ use std::time::Duration;
 use indicatif::{
     MultiProgress, ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressState, ProgressStyle,
 };
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::event::{
-    Delta, Event, EventKind, InvocationEnd, NoticeLevel, Outcome, UnitEnd, UnitId, UnitState,
-    UnixMillis,
+    AfterFailure, Delta, Event, EventKind, InvocationEnd, NoticeLevel, Outcome, UnitEnd, UnitId,
+    UnitState, UnixMillis,
 };
 use crate::message::short_number;
 use crate::run::Reporter;
 
 use super::answer::{Stderr, Stdout};
 use super::plain::line_of;
-use super::result::Tally;
-use super::units::{Counts, LastCall, Unit, Units};
+use super::result::{Ending, Tally};
+use super::units::{Counts, Doing, LastCall, Unit, Units};
 use super::words;
 
 /// Most rows for running units. With the rows of sums and a few lines of talk
@@ -39,9 +39,10 @@ const WAITING: &str = "waiting";
 /// Most columns of a name: what a unit does needs the rest of the row.
 const NAME_COLUMNS: usize = 24;
 
-/// Most ends of an invocation that are printed one by one. A failure should be
-/// seen, but ten thousand of them are a number.
-const ENDS_PRINTED: u32 = 50;
+/// Most ends of units, and changes of their models, that are printed one by one
+/// in an invocation. A failure should be seen, but ten thousand of them are a
+/// number.
+const FATES_PRINTED: u32 = 50;
 
 /// Returns the time of day, in the same measure as events.
 pub type Clock = Arc<dyn Fn() -> UnixMillis + Send + Sync>;
@@ -72,7 +73,7 @@ pub struct Live {
     started: Option<UnixMillis>,
     /// What main does.
     main_call: Option<LastCall>,
-    ends_printed: u32,
+    printed: u32,
 }
 
 /// A row on the screen.
@@ -112,7 +113,7 @@ impl Live {
             tally: Tally::default(),
             started: None,
             main_call: None,
-            ends_printed: 0,
+            printed: 0,
         }
     }
 
@@ -132,20 +133,22 @@ impl Live {
         }
     }
 
-    /// Returns what the rows should say, top to bottom: the units that run, or
-    /// main if none does, and the sums if there are any.
+    /// Returns what the rows should say, top to bottom: main, if no unit runs or
+    /// if its request has to wait, the units that run, and the sums if there are
+    /// any.
     fn texts(&self, started: UnixMillis) -> Vec<RowText> {
         let counts = self.units.counts();
         let tokens = tokens(self.tally.total_tokens());
         let sums =
             sums(counts).map(|text| RowText { text, tokens: tokens.clone(), since: started });
         let mut texts = self.unit_texts();
-        if texts.is_empty() {
-            let state = self.paint(UnitState::Running);
-            let text = line("main", &state, self.main_call.as_ref());
+        let main_hold = self.units.hold(UnitId::MAIN);
+        if texts.is_empty() || main_hold.is_some() {
+            let doing = main_hold.map_or(Doing::Work, Doing::Hold);
+            let text = self.line("main", doing, self.main_call.as_ref());
             // The sums have the tokens where there are sums.
             let tokens = if sums.is_none() { tokens } else { String::new() };
-            texts.push(RowText { text, tokens, since: started });
+            texts.insert(0, RowText { text, tokens, since: started });
         }
         texts.extend(sums);
         texts
@@ -157,15 +160,15 @@ impl Live {
             .running()
             .take(ROWS)
             .map(|(id, unit)| (words::unit_name(id, &unit.head), unit))
-            .map(|(name, unit)| (in_columns(&name, NAME_COLUMNS), unit))
+            .map(|(name, unit)| (words::in_columns(&name, NAME_COLUMNS), unit))
             .collect();
         let width = named.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
         named
             .into_iter()
             .map(|(name, unit)| RowText {
-                text: line(
+                text: self.line(
                     &format!("{name}{}", " ".repeat(width - name.width())),
-                    &self.unit_state(unit),
+                    unit.doing(),
                     unit.last_call.as_ref(),
                 ),
                 tokens: tokens(unit.usage.total()),
@@ -174,8 +177,18 @@ impl Live {
             .collect()
     }
 
-    fn unit_state(&self, unit: &Unit) -> String {
-        if unit.is_waiting() { WAITING.to_owned() } else { self.paint(UnitState::Running) }
+    /// Returns the text of a row: who, in which state, and why or at what.
+    fn line(&self, name: &str, doing: Doing, call: Option<&LastCall>) -> String {
+        let call = call.map(|call| words::call(&call.tool, &call.subject));
+        let (state, what) = match doing {
+            Doing::Work => (self.paint(UnitState::Running), call),
+            Doing::Wait => (WAITING.to_owned(), call),
+            Doing::Hold(hold) => (self.paint(UnitState::Throttled), Some(words::hold(hold))),
+        };
+        match what {
+            Some(what) => format!("{name}  {state}  {what}"),
+            None => format!("{name}  {state}"),
+        }
     }
 
     /// Returns a state in words, coloured if colours are on.
@@ -210,7 +223,15 @@ impl Live {
                 NoticeLevel::Warning => true,
             },
             EventKind::UnitQueued(head) => head.parent == UnitId::MAIN,
-            EventKind::UnitEnded(end) => self.is_end_printed(ended, end),
+            EventKind::UnitEnded(end) => {
+                let is_wanted = is_end_wanted(ended, end);
+                is_wanted && self.has_room()
+            }
+            EventKind::RequestFailed(failed) => match &failed.next {
+                AfterFailure::Fallback { .. } => self.has_room(),
+                // The rows say it, or what follows.
+                AfterFailure::Retry { .. } | AfterFailure::Compact | AfterFailure::Nothing => false,
+            },
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
             | EventKind::Prompted { .. }
@@ -218,7 +239,6 @@ impl Live {
             | EventKind::PrefixShared(_)
             | EventKind::Throttled(_)
             | EventKind::Admitted { waited_ms: _ }
-            | EventKind::RequestFailed(_)
             | EventKind::UnitStarted
             | EventKind::TurnStarted { .. }
             | EventKind::Replied(_)
@@ -228,24 +248,17 @@ impl Live {
         }
     }
 
-    fn is_end_printed(&mut self, ended: Option<&Unit>, end: &UnitEnd) -> bool {
-        let total = ended.and_then(|unit| unit.head.slot).map_or(1, |slot| slot.total);
-        let is_wanted = match &end.outcome {
-            Outcome::Failed(_) => true,
-            Outcome::Done { text: _ } | Outcome::Cancelled { ran: true } | Outcome::Interrupted => {
-                total as usize <= ROWS
-            }
-            Outcome::Cancelled { ran: false } => false,
-        };
-        let is_printed = is_wanted && self.ends_printed < ENDS_PRINTED;
-        self.ends_printed += u32::from(is_printed);
-        is_printed
+    /// Takes one of the lines that may be printed, if there is any left.
+    fn has_room(&mut self) -> bool {
+        let has_room = self.printed < FATES_PRINTED;
+        self.printed += u32::from(has_room);
+        has_room
     }
 
     fn start(&mut self, at: UnixMillis) {
         self.started = Some(at);
         self.main_call = None;
-        self.ends_printed = 0;
+        self.printed = 0;
         // What is printed above an empty region leaves the cursor at the end
         // of its line; so there is a region from the first moment.
         self.draw();
@@ -259,13 +272,13 @@ impl Live {
         }
     }
 
-    fn close(&mut self, end: &InvocationEnd) -> io::Result<()> {
+    fn close(&mut self, end: &InvocationEnd, ending: &Ending) -> io::Result<()> {
         self.started = None;
         self.draw();
         // As above.
         let _ = self.screen.clear();
         self.stdout.answer(&end.text)?;
-        for line in words::closing_lines(end, self.units.counts()) {
+        for line in words::closing_lines(end, self.units.counts(), ending) {
             writeln!(self.stderr, "{line}")?;
         }
         self.stderr.flush()
@@ -275,13 +288,15 @@ impl Live {
 impl Reporter for Live {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         let ended = self.units.take(event);
-        let _ = self.tally.take(event);
+        let ending = self.tally.take(event);
+        if let (EventKind::InvocationEnded(end), Some(ending)) = (&event.kind, ending) {
+            return self.close(end, &ending);
+        }
         match &event.kind {
             EventKind::InvocationStarted { prompt: _ } => self.start(event.at),
             EventKind::ToolStarted { call: _, tool, subject } if event.unit == UnitId::MAIN => {
                 self.main_call = Some(LastCall { tool: tool.clone(), subject: subject.clone() });
             }
-            EventKind::InvocationEnded(end) => return self.close(end),
             EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
@@ -299,7 +314,8 @@ impl Reporter for Live {
             | EventKind::Denied { .. }
             | EventKind::UnitEnded(_)
             | EventKind::Joined { .. }
-            | EventKind::Notice { .. } => {}
+            | EventKind::Notice { .. }
+            | EventKind::InvocationEnded(_) => {}
         }
         if self.is_printed(event, ended.as_ref())
             && let Some(line) = line_of(event, &self.units, ended.as_ref())
@@ -368,38 +384,27 @@ fn tokens(count: u64) -> String {
     format!("{} tok", short_number(count))
 }
 
-/// Cuts a name off where it takes more than `cap` columns.
-fn in_columns(name: &str, cap: usize) -> String {
-    let name = words::short_line(name, cap);
-    if name.width() <= cap {
-        return name;
-    }
-    let mut cut = String::new();
-    for character in name.chars() {
-        // One column is for the mark at the end.
-        if cut.width() + character.width().unwrap_or(0) >= cap {
-            break;
+/// Tells whether the end of a unit should be seen: a bad one, and every one as
+/// long as the units fit the rows.
+fn is_end_wanted(ended: Option<&Unit>, end: &UnitEnd) -> bool {
+    let total = ended.and_then(|unit| unit.head.slot).map_or(1, |slot| slot.total);
+    match &end.outcome {
+        Outcome::Failed(_) => true,
+        Outcome::Done { text: _ } | Outcome::Cancelled { ran: true } | Outcome::Interrupted => {
+            total as usize <= ROWS
         }
-        cut.push(character);
-    }
-    cut.push('…');
-    cut
-}
-
-fn line(name: &str, state: &str, call: Option<&LastCall>) -> String {
-    match call {
-        Some(call) => format!("{name}  {state}  {}", words::call(&call.tool, &call.subject)),
-        None => format!("{name}  {state}"),
+        Outcome::Cancelled { ran: false } => false,
     }
 }
 
 /// Returns how many units are in which state, without the states that no unit
 /// is in; `None` if there are no units.
 fn sums(counts: Counts) -> Option<String> {
-    let Counts { queued, running, waiting, completed, failed, cancelled, skipped, interrupted } =
-        counts;
+    let Counts { queued, running, throttled, waiting, .. } = counts;
+    let Counts { completed, failed, cancelled, skipped, interrupted, .. } = counts;
     let parts: Vec<String> = [
         (running, words::state(UnitState::Running)),
+        (throttled, words::state(UnitState::Throttled)),
         (waiting, WAITING),
         (queued, words::state(UnitState::Queued)),
         (completed, words::state(UnitState::Completed)),
@@ -412,7 +417,7 @@ fn sums(counts: Counts) -> Option<String> {
     .filter(|&(count, _)| count > 0)
     .map(|(count, state)| format!("{count} {state}"))
     .collect();
-    let hidden = match (running + waiting).saturating_sub(ROWS as u64) {
+    let hidden = match (running + throttled + waiting).saturating_sub(ROWS as u64) {
         0 => String::new(),
         more => format!(" ({more} not shown)"),
     };
@@ -426,6 +431,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::event::ThrottleCause;
     use crate::report::StdoutKind;
     use crate::report::story::{Paper, Story, cancelled, done, failed, skipped, tell};
 
@@ -438,6 +444,7 @@ mod tests {
         rows: Vec<Vec<char>>,
         row: usize,
         column: usize,
+        drawn: usize,
     }
 
     const WIDTH: usize = 70;
@@ -450,6 +457,11 @@ mod tests {
             rows.join("\n").trim_end().to_owned()
         }
 
+        /// Returns how many characters were drawn.
+        fn drawn(&self) -> usize {
+            self.0.lock().unwrap().drawn
+        }
+
         fn cursor(&self) -> (usize, usize) {
             let cells = self.0.lock().unwrap();
             (cells.row, cells.column)
@@ -458,6 +470,7 @@ mod tests {
 
     impl Cells {
         fn put(&mut self, character: char) {
+            self.drawn += 1;
             match character {
                 '\r' => self.column = 0,
                 '\n' => self.row += 1,
@@ -600,6 +613,79 @@ mod tests {
     }
 
     #[test]
+    fn a_unit_whose_request_waits_says_why_and_how_long() {
+        let mut story = Story::new();
+        story.invocation("go").batch("c", &["correctness", "security", "style", "tests", "speed"]);
+        for unit in 1..=4 {
+            story.start(unit).turn(unit, 1);
+        }
+        story.call(1, "g", "Grep", "\"unwrap\"").call(2, "r", "Read", "src/a.rs");
+        story.throttled(2, ThrottleCause::Provider, Some(12_000)).retried(3, 2, Some(503));
+        story.throttled(4, ThrottleCause::InFlight, None);
+        let mut stage = stage();
+        tell(&mut stage.live, &story);
+        assert_snapshot!(stage.screen.text(), @r#"
+        5 agents queued
+        correctness  running  Grep "unwrap"                      0 tok     59s
+        security     throttled  provider asked to wait 12 s      0 tok     59s
+        style        throttled  retry 2 of 10 in 3 s             5 tok     58s
+        tests        throttled  waits for other requests         0 tok     58s
+        1 running, 3 throttled, 1 queued                         5 tok     59s
+        "#);
+
+        let told = story.events().len();
+        story.admitted(2, 12_000).reply(3, "x", 10, 1).admitted(4, 100);
+        let next = AfterFailure::Fallback { model: "small".into() };
+        story.request_failed(4, 3, Some(529), next);
+        story.events()[told..].iter().for_each(|event| stage.live.event(event).unwrap());
+        stage.live.pause().unwrap();
+        assert_snapshot!(stage.screen.text(), @r#"
+        5 agents queued
+        [tests] warning: request to `m` failed: the provider said 529; goes on
+         with `small`
+        correctness  running  Grep "unwrap"                      0 tok     59s
+        security     running  Read src/a.rs                      0 tok     59s
+        style        running                                    16 tok     58s
+        tests        running                                     5 tok     58s
+        4 running, 1 queued                                     21 tok     59s
+        "#);
+    }
+
+    #[test]
+    fn main_has_a_row_while_its_request_waits_also_beside_units() {
+        let mut story = Story::new();
+        story.invocation("go").turn(0, 1).throttled(0, ThrottleCause::Requests, Some(5_500));
+        let mut stage = stage();
+        tell(&mut stage.live, &story);
+        assert_snapshot!(stage.screen.text(), @"main  throttled  requests per minute are used up fo      0 tok     59s");
+        let told = story.events().len();
+        story.admitted(0, 5_500).batch("c", &["a"]).start(1).retried(0, 1, None);
+        story.events()[told..].iter().for_each(|event| stage.live.event(event).unwrap());
+        stage.live.pause().unwrap();
+        assert_snapshot!(stage.screen.text(), @"
+        1 agent queued
+        main  throttled  retry 1 of 10 in 3 s                              59s
+        a  running                                               0 tok     59s
+        1 running                                                5 tok     59s
+        ");
+    }
+
+    #[test]
+    fn waits_between_two_drawings_cost_none() {
+        let mut story = Story::new();
+        story.invocation("go").batch("c", &["a"]).start(1).turn(1, 1);
+        let mut stage = stage();
+        tell(&mut stage.live, &story);
+        let (told, before) = (story.events().len(), stage.screen.drawn());
+        for _ in 0..100 {
+            story.throttled(1, ThrottleCause::InFlight, None).admitted(1, 10);
+            story.retried(1, 1, Some(429)).admitted(1, 10);
+        }
+        story.events()[told..].iter().for_each(|event| stage.live.event(event).unwrap());
+        assert_eq!(stage.screen.drawn(), before);
+    }
+
+    #[test]
     fn main_alone_has_one_row() {
         let mut story = Story::new();
         story.invocation("go").turn(0, 1).reply(0, "x", 5_000, 10);
@@ -625,7 +711,7 @@ mod tests {
         // The answer starts on a line of its own.
         assert_eq!(stage.screen.cursor(), (4, 0));
         assert_eq!(stage.stdout.text(), "All fine.\n");
-        assert_eq!(stage.stderr.text(), "");
+        assert_eq!(stage.stderr.text(), "495 tokens\n");
     }
 
     #[test]
@@ -697,5 +783,6 @@ mod tests {
         assert_eq!(stage.live.paint(UnitState::Failed), "failed");
         stage.live.options.colours = true;
         assert_eq!(stage.live.paint(UnitState::Failed), "\u{1b}[31mfailed\u{1b}[0m");
+        assert_eq!(stage.live.paint(UnitState::Throttled), "\u{1b}[33mthrottled\u{1b}[0m");
     }
 }

@@ -19,6 +19,7 @@ use crate::message::{CallId, Output};
 use crate::tool_name::may_wait_for_agents;
 
 use super::answer::StdoutKind;
+use super::result::{Ending, Tally};
 use super::unfinished::{Progress, Writer, unfinished_lines};
 use super::units::Units;
 use super::viewer::View;
@@ -70,6 +71,7 @@ pub fn markdown(
         parts: BTreeMap::new(),
         calls: Vec::new(),
         units: Units::default(),
+        tally: Tally::default(),
     };
     let mut progress = Progress::default();
     for event in events {
@@ -96,6 +98,7 @@ struct Page<'a> {
     /// Calls without an output, in the order they began.
     calls: Vec<Call>,
     units: Units,
+    tally: Tally,
 }
 
 /// What is kept back of an agent.
@@ -124,6 +127,7 @@ impl Call {
 impl Page<'_> {
     fn take(&mut self, event: &Event) -> io::Result<()> {
         self.units.take(event);
+        let ending = self.tally.take(event);
         if !self.document.view.sees(event) {
             return Ok(());
         }
@@ -140,7 +144,7 @@ impl Page<'_> {
             EventKind::Prompted { text } => self.prompted(unit, text),
             EventKind::Notified { children: _, text } => self.quoted(unit, "news", text),
             EventKind::Compacted(compaction) => {
-                self.add(unit, &text::escape(&words::compaction(compaction)))?;
+                self.note(unit, &words::compaction(compaction))?;
                 self.quoted(unit, "summary", &compaction.text)
             }
             EventKind::UnitQueued(head) => {
@@ -164,19 +168,20 @@ impl Page<'_> {
                 Ok(())
             }
             EventKind::UnitEnded(end) => {
-                self.add(unit, &text::escape(&words::unit_end(end)))?;
+                self.note(unit, &words::unit_end(end))?;
                 self.flush(unit)
             }
-            EventKind::Notice { level, text } => {
-                self.add(unit, &text::escape(&words::notice(*level, text)))
-            }
-            EventKind::InvocationEnded(end) => self.ended(end),
+            EventKind::Notice { level, text } => self.note(unit, &words::notice(*level, text)),
+            EventKind::Throttled(throttled) => self.note(unit, &words::throttled(throttled)),
+            EventKind::Admitted { waited_ms } => self.note(unit, &words::admitted(*waited_ms)),
+            EventKind::RequestFailed(failed) => self.note(unit, &words::request_failed(failed)),
+            EventKind::InvocationEnded(end) => match ending {
+                Some(ending) => self.ended(end, &ending),
+                None => Ok(()),
+            },
             EventKind::UnitStarted
             | EventKind::TurnStarted { .. }
             | EventKind::PrefixShared(_)
-            | EventKind::Throttled(_)
-            | EventKind::Admitted { waited_ms: _ }
-            | EventKind::RequestFailed(_)
             | EventKind::Joined { .. } => Ok(()),
         }
     }
@@ -295,11 +300,11 @@ impl Page<'_> {
         }
     }
 
-    fn ended(&mut self, end: &InvocationEnd) -> io::Result<()> {
+    fn ended(&mut self, end: &InvocationEnd, ending: &Ending) -> io::Result<()> {
         self.is_open = false;
         self.flush_all()?;
-        for line in words::closing_lines(end, self.units.counts()) {
-            self.add(UnitId::MAIN, &text::escape(&line))?;
+        for line in words::closing_lines(end, self.units.counts(), ending) {
+            self.note(UnitId::MAIN, &line)?;
         }
         Ok(())
     }
@@ -311,6 +316,11 @@ impl Page<'_> {
             let line = format!("{} was cut off; what it did is unknown", text::code(&call.words));
             self.add(call.unit, &line)
         })
+    }
+
+    /// Adds a line of our own words to what a unit said.
+    fn note(&mut self, unit: UnitId, line: &str) -> io::Result<()> {
+        self.add(unit, &text::escape(line))
     }
 
     /// Adds a paragraph, or several, to what a unit said.

@@ -1,37 +1,107 @@
 //! The run as lines, for pipes and files.
 //!
 //! What happens goes to standard error as it happens; the answer goes to
-//! standard output, alone.
+//! standard output, alone. Of what goes wrong with requests a unit tells each
+//! sort once: in a storm the line at the end has the sums.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
 
-use crate::event::{Delta, Event, EventKind, InvocationEnd, UnitHead, UnitId};
+use crate::event::{
+    AfterFailure, Delta, Event, EventKind, InvocationEnd, ThrottleCause, UnitHead, UnitId,
+};
 use crate::run::Reporter;
 
 use super::answer::{Stderr, Stdout};
-use super::units::{Unit, Units};
+use super::result::{Ending, Tally};
+use super::units::{Hold, HoldCause, Unit, Units};
 use super::words;
+
+/// How long a request has to wait at least for its unit to say so, in
+/// milliseconds. Shorter waits are what a limit is for.
+const LONG_WAIT_MS: u64 = 5_000;
 
 /// Writes what happens as one line each.
 pub struct Plain {
     stdout: Stdout,
     stderr: BufWriter<Stderr>,
     units: Units,
+    tally: Tally,
+    /// What units have told that have not ended.
+    told: BTreeMap<UnitId, BTreeSet<Trouble>>,
+}
+
+/// The sorts of trouble that a unit tells once.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Trouble {
+    Throttled(ThrottleCause),
+    /// By the status of the answer, if there was one.
+    Failed(Option<u16>),
+    /// By the model that goes on.
+    Fallback(Arc<str>),
 }
 
 impl Plain {
     /// The answer to `stdout`, the talk to `stderr`.
     #[must_use]
     pub fn new(stdout: Stdout, stderr: Box<dyn Write + Send>) -> Self {
-        Self { stdout, stderr: BufWriter::new(Stderr::new(stderr)), units: Units::default() }
+        Self {
+            stdout,
+            stderr: BufWriter::new(Stderr::new(stderr)),
+            units: Units::default(),
+            tally: Tally::default(),
+            told: BTreeMap::new(),
+        }
     }
 
-    fn close(&mut self, end: &InvocationEnd) -> io::Result<()> {
+    /// Tells whether an event is worth a line. `before` is what the unit's
+    /// request waited for until then.
+    fn is_worth_a_line(&mut self, event: &Event, before: Option<Hold>) -> bool {
+        let trouble = match &event.kind {
+            EventKind::Throttled(throttled) => throttled
+                .wait_ms
+                .filter(|wait| *wait >= LONG_WAIT_MS)
+                .map(|_| Trouble::Throttled(throttled.cause)),
+            EventKind::Admitted { waited_ms } => before.and_then(|hold| match hold.cause {
+                HoldCause::Gate(cause) if *waited_ms >= LONG_WAIT_MS => {
+                    Some(Trouble::Throttled(cause))
+                }
+                HoldCause::Gate(_) | HoldCause::Retry { .. } => None,
+            }),
+            EventKind::RequestFailed(failed) => match &failed.next {
+                AfterFailure::Retry { .. } => Some(Trouble::Failed(failed.status)),
+                AfterFailure::Fallback { model } => Some(Trouble::Fallback(Arc::clone(model))),
+                // What follows says it: a compaction, an end.
+                AfterFailure::Compact | AfterFailure::Nothing => None,
+            },
+            EventKind::SessionOpened(_)
+            | EventKind::InvocationStarted { .. }
+            | EventKind::Prompted { .. }
+            | EventKind::Notified { .. }
+            | EventKind::Compacted(_)
+            | EventKind::UnitQueued(_)
+            | EventKind::UnitStarted
+            | EventKind::TurnStarted { .. }
+            | EventKind::PrefixShared(_)
+            | EventKind::Replied(_)
+            | EventKind::ToolStarted { .. }
+            | EventKind::ToolFinished { .. }
+            | EventKind::Denied { .. }
+            | EventKind::UnitEnded(_)
+            | EventKind::Joined { .. }
+            | EventKind::Notice { .. }
+            | EventKind::InvocationEnded(_) => return true,
+        };
+        trouble.is_some_and(|trouble| self.told.entry(event.unit).or_default().insert(trouble))
+    }
+
+    fn close(&mut self, end: &InvocationEnd, ending: &Ending) -> io::Result<()> {
         // In this order, so that on one screen the answer stands below the
         // talk and the error below the answer.
         self.stderr.flush()?;
         self.stdout.answer(&end.text)?;
-        for line in words::closing_lines(end, self.units.counts()) {
+        for line in words::closing_lines(end, self.units.counts(), ending) {
             writeln!(self.stderr, "{line}")?;
         }
         self.stderr.flush()
@@ -40,9 +110,18 @@ impl Plain {
 
 impl Reporter for Plain {
     fn event(&mut self, event: &Event) -> io::Result<()> {
+        let before = self.units.hold(event.unit);
         let ended = self.units.take(event);
-        if let EventKind::InvocationEnded(end) = &event.kind {
-            return self.close(end);
+        let ending = self.tally.take(event);
+        if let (EventKind::InvocationEnded(end), Some(ending)) = (&event.kind, ending) {
+            self.told.remove(&UnitId::MAIN);
+            return self.close(end, &ending);
+        }
+        if ended.is_some() {
+            self.told.remove(&event.unit);
+        }
+        if !self.is_worth_a_line(event, before) {
+            return Ok(());
         }
         match line_of(event, &self.units, ended.as_ref()) {
             Some(line) => writeln!(self.stderr, "{line}"),
@@ -79,6 +158,14 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         EventKind::Denied { call: _, tool, arguments: _, reason } => words::denied(tool, reason),
         EventKind::Notice { level, text } => words::notice(*level, text),
         EventKind::Compacted(compaction) => words::compaction(compaction),
+        EventKind::Throttled(throttled) => words::throttled(throttled),
+        EventKind::Admitted { waited_ms } => words::admitted(*waited_ms),
+        EventKind::RequestFailed(failed) => match &failed.next {
+            AfterFailure::Fallback { .. } => format!("warning: {}", words::request_failed(failed)),
+            AfterFailure::Retry { .. } | AfterFailure::Compact | AfterFailure::Nothing => {
+                words::request_failed(failed)
+            }
+        },
         EventKind::UnitEnded(end) => {
             let name = words::unit_name(event.unit, &ended?.head);
             return Some(format!("[{name}] {}", words::unit_end(end)));
@@ -88,9 +175,6 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         | EventKind::Prompted { .. }
         | EventKind::Notified { .. }
         | EventKind::PrefixShared(_)
-        | EventKind::Throttled(_)
-        | EventKind::Admitted { waited_ms: _ }
-        | EventKind::RequestFailed(_)
         | EventKind::TurnStarted { .. }
         | EventKind::Replied(_)
         | EventKind::Joined { .. }
@@ -134,7 +218,7 @@ mod tests {
     fn the_talk_tells_every_unit_and_the_answer_stands_alone() {
         let (stdout, stderr) = told(&Story::batch_of_three(), StdoutKind::Other);
         assert_eq!(stdout, "All fine.\n");
-        assert_snapshot!(stderr, @r#"
+        assert_snapshot!(stderr, @"
         Agent 3 tasks
         3 agents queued
         [correctness] started (reviewer)
@@ -143,7 +227,8 @@ mod tests {
         [correctness] done in 3.2 s, 1.2k tokens
         [security] failed: the provider said 500
         [style] never started
-        "#);
+        495 tokens
+        ");
     }
 
     #[test]
@@ -196,6 +281,61 @@ mod tests {
         error: no more
         tokens
         "#);
+    }
+
+    #[test]
+    fn a_retry_a_long_wait_and_another_model_are_told() {
+        let mut story = Story::new();
+        story.invocation("go").turn(0, 1).retried(0, 1, Some(529)).admitted(0, 3_000);
+        story.reply(0, "x", 1_000, 10).batch("c", &["a", "b"]).start(1).start(2);
+        story.throttled(1, ThrottleCause::Provider, Some(12_000)).admitted(1, 12_000);
+        story.throttled(1, ThrottleCause::Tokens, Some(400)).admitted(1, 400);
+        story.throttled(2, ThrottleCause::InFlight, None).admitted(2, 42_000);
+        let next = AfterFailure::Fallback { model: "small".into() };
+        story.request_failed(2, 11, Some(503), next);
+        story.request_failed(1, 1, Some(400), AfterFailure::Compact);
+        story.end(1, done("x")).request_failed(2, 1, Some(401), AfterFailure::Nothing);
+        story.end(2, failed("the provider said 401")).over(done("x"), "x");
+        let (_, stderr) = told(&story, StdoutKind::Other);
+        assert_snapshot!(stderr, @"
+        request to `m` failed: the provider said 529; retry 1 of 10 in 3 s
+        2 agents queued
+        [a] started (reviewer)
+        [b] started (reviewer)
+        [a] throttled: provider asked to wait 12 s (`m`)
+        [b] request waited 42.0 s
+        [b] warning: request to `m` failed: the provider said 503; goes on with `small`
+        [a] done in 3.2 s, 1.2k tokens
+        [b] failed: the provider said 401
+        1.0k tokens, 1 retry, requests waited 57.4 s in all
+        ");
+    }
+
+    #[test]
+    fn in_a_storm_each_unit_tells_each_sort_of_trouble_once() {
+        let mut story = Story::new();
+        story.invocation("go").batch("c", &["a", "b"]).start(1).start(2);
+        for attempt in 1..=50 {
+            for unit in [1, 2] {
+                story.retried(unit, attempt, Some(429)).admitted(unit, 3_000);
+                story.throttled(unit, ThrottleCause::Provider, Some(9_000)).admitted(unit, 9_000);
+            }
+        }
+        story.retried(1, 51, None).end(1, done("x")).end(2, done("x")).over(done("x"), "x");
+        let (_, stderr) = told(&story, StdoutKind::Other);
+        assert_snapshot!(stderr, @"
+        2 agents queued
+        [a] started (reviewer)
+        [b] started (reviewer)
+        [a] request to `m` failed: the provider said 429; retry 1 of 10 in 3 s
+        [a] throttled: provider asked to wait 9 s (`m`)
+        [b] request to `m` failed: the provider said 429; retry 1 of 10 in 3 s
+        [b] throttled: provider asked to wait 9 s (`m`)
+        [a] request to `m` failed: the answer broke off; retry 51 of 10 in 3 s
+        [a] done in 3.2 s, 1.2k tokens
+        [b] done in 3.2 s, 1.2k tokens
+        505 tokens, 101 retries, requests waited 20m 00s in all
+        ");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! from them by a conversion in `stream_json` or here, and each has a snapshot.
 //! How a record becomes a line and gets its name is in `lines`.
 
+mod request;
 mod task;
 
 use std::borrow::Cow;
@@ -16,9 +17,11 @@ use serde_json::{Map, Value};
 
 use crate::event::{CancelReason, SlotPosition};
 use crate::message::{Call, Image, Output, StopReason, Usage};
+use crate::model::Facts;
 
-use super::result::{Denial, Ending};
+use super::result::{Denial, Ending, FindFacts};
 
+pub(super) use request::{ApiRetry, Status, Wait};
 pub(super) use task::{
     BackgroundTask, BackgroundTasksChanged, NotificationStatus, Patch, PrefixShareRecord,
     TaskNotification, TaskProgress, TaskStarted, TaskStatus, TaskUpdated, TaskUsage,
@@ -55,6 +58,8 @@ pub(super) enum System<'a> {
     TaskNotification(TaskNotification<'a>),
     BackgroundTasksChanged(BackgroundTasksChanged<'a>),
     CompactBoundary(CompactBoundary),
+    ApiRetry(ApiRetry<'a>),
+    Status(Status),
     PermissionDenied(PermissionDenied<'a>),
     Informational(Informational<'a>),
 }
@@ -190,6 +195,9 @@ pub(super) struct ImageSource<'a> {
 #[derive(Serialize)]
 pub(super) struct StreamEvent<'a> {
     pub(super) event: Streamed<'a>,
+    /// Ours, with the last event of a message: nothing of it counts.
+    #[serde(rename = "void", skip_serializing_if = "is_false")]
+    pub(super) is_void: bool,
     #[serde(flatten)]
     pub(super) speaker: Speaker<'a>,
 }
@@ -198,12 +206,28 @@ pub(super) struct StreamEvent<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Streamed<'a> {
-    MessageStart { message: Box<ModelMessage<'a>> },
-    ContentBlockStart { index: u32, content_block: Block<'a> },
-    ContentBlockDelta { index: u32, delta: BlockDelta<'a> },
-    ContentBlockStop { index: u32 },
-    MessageDelta { delta: MessageEnd, usage: UsageRecord },
+    MessageStart {
+        message: Box<ModelMessage<'a>>,
+    },
+    ContentBlockStart {
+        index: u32,
+        content_block: Block<'a>,
+    },
+    ContentBlockDelta {
+        index: u32,
+        delta: BlockDelta<'a>,
+    },
+    ContentBlockStop {
+        index: u32,
+    },
+    MessageDelta {
+        delta: MessageEnd,
+        usage: UsageRecord,
+    },
     MessageStop,
+    /// The end of a message that does not count.
+    #[serde(rename = "message_stop")]
+    MessageVoid,
 }
 
 #[derive(Serialize)]
@@ -267,6 +291,15 @@ pub(super) struct ResultRecord<'a> {
     result: Option<&'a str>,
     stop_reason: Option<&'static str>,
     total_cost_usd: f64,
+    /// Ours: the cost lacks what a model used that has no price.
+    #[serde(skip_serializing_if = "is_false")]
+    cost_is_partial: bool,
+    /// Ours: how often a request of any unit was made again.
+    #[serde(skip_serializing_if = "is_zero")]
+    api_retries: u64,
+    /// Ours: how long requests of all units together had to wait.
+    #[serde(skip_serializing_if = "is_zero")]
+    throttled_ms: u64,
     usage: UsageRecord,
     #[serde(rename = "modelUsage")]
     model_usage: BTreeMap<&'a str, ModelUsage>,
@@ -347,16 +380,21 @@ impl From<Usage> for UsageRecord {
     }
 }
 
-impl From<Usage> for ModelUsage {
-    fn from(Usage { input, output, cache_read, cache_creation, cost }: Usage) -> Self {
+impl ModelUsage {
+    fn new(usage: Usage, facts: Option<Facts>) -> Self {
+        let Usage { input, output, cache_read, cache_creation, cost } = usage;
+        let window = facts.as_ref().map(|facts| facts.context_window);
+        let most = facts.and_then(|facts| facts.max_output_tokens);
         Self {
             input,
             output,
             cache_read,
             cache_creation,
             cost: cost.usd.dollars(),
-            context_window: 0,
-            max_output_tokens: 0,
+            // Clients read a number. No bound is not the largest one that
+            // there is, which most of them cannot hold.
+            context_window: window.filter(|window| *window != u64::MAX).unwrap_or(0),
+            max_output_tokens: most.map_or(0, u64::from),
         }
     }
 }
@@ -390,8 +428,9 @@ impl<'a> From<&'a Denial> for PermissionDenial<'a> {
     }
 }
 
-impl<'a> From<&'a Ending> for ResultRecord<'a> {
-    fn from(ending: &'a Ending) -> Self {
+impl<'a> ResultRecord<'a> {
+    pub(super) fn new(ending: &'a Ending, find_facts: &FindFacts) -> Self {
+        let cost = ending.total().cost;
         let is_error = ending.error.is_some();
         Self {
             subtype: ending.subtype.as_str(),
@@ -401,12 +440,15 @@ impl<'a> From<&'a Ending> for ResultRecord<'a> {
             num_turns: ending.turns,
             result: (!is_error || !ending.text.is_empty()).then_some(&*ending.text),
             stop_reason: ending.stop.map(StopReason::as_str),
-            total_cost_usd: ending.cost().usd.dollars(),
+            total_cost_usd: cost.usd.dollars(),
+            cost_is_partial: cost.is_partial,
+            api_retries: ending.retries,
+            throttled_ms: ending.waited_ms,
             usage: ending.usage.into(),
             model_usage: ending
                 .models
                 .iter()
-                .map(|(name, &usage)| (&**name, usage.into()))
+                .map(|(name, &usage)| (&**name, ModelUsage::new(usage, find_facts(name))))
                 .collect(),
             permission_denials: ending.denials.iter().map(PermissionDenial::from).collect(),
             permission_denials_left_out: ending.denials_left_out,
@@ -421,12 +463,19 @@ fn raw(json: String) -> Box<RawValue> {
     RawValue::from_string(json).expect("the text was parsed as JSON before")
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_false(truth: &bool) -> bool {
+    !*truth
+}
+
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use insta::assert_snapshot;
 
     use super::*;
@@ -570,7 +619,8 @@ mod tests {
             Streamed::MessageStop,
         ];
         let lines = events.map(|event| {
-            written(Record::StreamEvent(StreamEvent { event, speaker: Speaker::default() }))
+            let speaker = Speaker::default();
+            written(Record::StreamEvent(StreamEvent { event, is_void: false, speaker }))
         });
         assert_snapshot!(lines.concat(), @r#"
         {"type":"stream_event","event":{"type":"message_start","message":{"type":"message","id":"msg_1","role":"assistant","model":"m","content":[],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4}}},"parent_tool_use_id":null,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
@@ -589,7 +639,7 @@ mod tests {
     #[test]
     fn stream_event_of_a_unit() {
         let event = Streamed::MessageStop;
-        let record = Record::StreamEvent(StreamEvent { event, speaker: speaker() });
+        let record = Record::StreamEvent(StreamEvent { event, is_void: false, speaker: speaker() });
         assert_snapshot!(written(record), @r#"{"type":"stream_event","event":{"type":"message_stop"},"parent_tool_use_id":"call-1","agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"subagent_type":"reviewer","task_description":"security","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
@@ -619,7 +669,8 @@ mod tests {
         ];
         let lines = all.map(|(status, error, end_time)| {
             let patch = Patch { status, error, end_time };
-            let updated = TaskUpdated { task_id: "agent-2", patch, strand: strand() };
+            let (wait, strand) = (Wait::default(), strand());
+            let updated = TaskUpdated { task_id: "agent-2", patch, wait, strand };
             written(Record::System(System::TaskUpdated(updated)))
         });
         assert_snapshot!(lines.concat(), @r#"
@@ -632,12 +683,75 @@ mod tests {
     }
 
     #[test]
+    fn task_updated_of_a_unit_whose_request_waits() {
+        let lines = [
+            (TaskStatus::Paused, Wait::throttled("provider", Some(12_000))),
+            (TaskStatus::Paused, Wait::throttled("in_flight", None)),
+            (TaskStatus::Running, Wait::over(12_340)),
+        ]
+        .map(|(status, wait)| {
+            let patch = Patch { status, error: None, end_time: None };
+            let updated = TaskUpdated { task_id: "agent-2", patch, wait, strand: strand() };
+            written(Record::System(System::TaskUpdated(updated)))
+        });
+        assert_snapshot!(lines.concat(), @r#"
+        {"type":"system","subtype":"task_updated","task_id":"agent-2","patch":{"status":"paused"},"reason":"throttled","cause":"provider","wait_ms":12000,"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"system","subtype":"task_updated","task_id":"agent-2","patch":{"status":"paused"},"reason":"throttled","cause":"in_flight","agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"system","subtype":"task_updated","task_id":"agent-2","patch":{"status":"running"},"waited_ms":12340,"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        "#);
+    }
+
+    #[test]
+    fn status_of_main() {
+        let lines = [
+            Status {
+                status: "throttled",
+                wait: Wait::throttled("provider", Some(12_000)).without_reason(),
+            },
+            Status { status: "requesting", wait: Wait::over(12_340) },
+        ]
+        .map(|status| written(Record::System(System::Status(status))));
+        assert_snapshot!(lines.concat(), @r#"
+        {"type":"system","subtype":"status","status":"throttled","cause":"provider","wait_ms":12000,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"system","subtype":"status","status":"requesting","waited_ms":12340,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        "#);
+    }
+
+    #[test]
+    fn api_retry() {
+        let lines =
+            [(Some(529), strand()), (None, Strand::default())].map(|(error_status, strand)| {
+                written(Record::System(System::ApiRetry(ApiRetry {
+                    attempt: 1,
+                    max_retries: 10,
+                    retry_delay_ms: 500,
+                    error_status,
+                    error: "overloaded",
+                    message: "the provider is overloaded",
+                    model: "m",
+                    strand,
+                })))
+            });
+        assert_snapshot!(lines.concat(), @r#"
+        {"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":500,"error_status":529,"error":"overloaded","message":"the provider is overloaded","model":"m","agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":500,"error_status":null,"error":"overloaded","message":"the provider is overloaded","model":"m","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        "#);
+    }
+
+    #[test]
+    fn the_end_of_a_message_that_does_not_count() {
+        let (event, speaker) = (Streamed::MessageVoid, Speaker::default());
+        let record = Record::StreamEvent(StreamEvent { event, is_void: true, speaker });
+        assert_snapshot!(written(record), @r#"{"type":"stream_event","event":{"type":"message_stop"},"void":true,"parent_tool_use_id":null,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
     fn task_progress() {
         let progress = TaskProgress {
             task_id: "agent-2",
             tool_use_id: Some("call-1"),
             description: "security",
-            usage: TaskUsage { total_tokens: 10, tool_uses: 1, duration_ms: 200 },
+            usage: TaskUsage { total_tokens: 10, tool_uses: 1, duration_ms: 200, cost_usd: None },
             last_tool_name: Some("Read"),
             strand: strand(),
         };
@@ -646,7 +760,7 @@ mod tests {
 
     #[test]
     fn task_notification() {
-        let usage = TaskUsage { total_tokens: 10, tool_uses: 1, duration_ms: 200 };
+        let usage = TaskUsage { total_tokens: 10, tool_uses: 1, duration_ms: 200, cost_usd: None };
         let all = [
             (NotificationStatus::Completed, None, Some(usage)),
             (NotificationStatus::Failed, Some("provider"), Some(usage)),
@@ -734,6 +848,8 @@ mod tests {
             stop: Some(StopReason::EndTurn),
             usage: USAGE,
             models: [("m".into(), USAGE), ("n".into(), USAGE)].into(),
+            retries: 0,
+            waited_ms: 0,
             denials: Vec::new(),
             denials_left_out: 0,
             cancel: None,
@@ -742,10 +858,22 @@ mod tests {
         }
     }
 
+    /// The record of an ending whose model `m` is known.
+    fn result(ending: &Ending) -> Record<'_> {
+        let facts =
+            Facts { context_window: 128_000, max_output_tokens: Some(4_096), ..Facts::UNBOUNDED };
+        let find: FindFacts = Arc::new(move |name| match name {
+            "m" => Some(facts.clone()),
+            "n" => Some(Facts::UNBOUNDED),
+            _ => None,
+        });
+        Record::Result(Box::new(ResultRecord::new(ending, &find)))
+    }
+
     #[test]
     fn result_success() {
         let ending = ending();
-        assert_snapshot!(written(Record::Result(Box::new((&ending).into()))), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.003,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4},"modelUsage":{"m":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":0,"maxOutputTokens":0},"n":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":0,"maxOutputTokens":0}},"permission_denials":[],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+        assert_snapshot!(written(result(&ending)), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.003,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4},"modelUsage":{"m":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":128000,"maxOutputTokens":4096},"n":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":0,"maxOutputTokens":0}},"permission_denials":[],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
     #[test]
@@ -767,13 +895,21 @@ mod tests {
             error: Some("interrupted".to_owned()),
             ..ending()
         };
-        assert_snapshot!(written(Record::Result(Box::new((&ending).into()))), @r#"{"type":"result","subtype":"error_during_execution","is_error":true,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"stop_reason":null,"total_cost_usd":0.0,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4},"modelUsage":{},"permission_denials":[{"tool_name":"Bash","tool_use_id":"call-2","tool_input":{"command":"rm"}},{"tool_name":"Bash","tool_use_id":"call-2","tool_input":{"_raw":"[1]"}}],"permission_denials_left_out":3,"terminal_reason":"interrupt","unfinished":["agent-2","agent-3"],"errors":["interrupted"],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+        assert_snapshot!(written(result(&ending)), @r#"{"type":"result","subtype":"error_during_execution","is_error":true,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"stop_reason":null,"total_cost_usd":0.0,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4},"modelUsage":{},"permission_denials":[{"tool_name":"Bash","tool_use_id":"call-2","tool_input":{"command":"rm"}},{"tool_name":"Bash","tool_use_id":"call-2","tool_input":{"_raw":"[1]"}}],"permission_denials_left_out":3,"terminal_reason":"interrupt","unfinished":["agent-2","agent-3"],"errors":["interrupted"],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn result_of_a_run_that_had_to_wait_and_whose_cost_is_known_in_part() {
+        let cost = Cost { usd: Usd(1_500_000), is_partial: true };
+        let models = [("m".into(), USAGE), ("?".into(), Usage { cost, ..USAGE })].into();
+        let ending = Ending { models, retries: 3, waited_ms: 12_500, ..ending() };
+        assert_snapshot!(written(result(&ending)), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.003,"cost_is_partial":true,"api_retries":3,"throttled_ms":12500,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4},"modelUsage":{"?":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":0,"maxOutputTokens":0},"m":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":128000,"maxOutputTokens":4096}},"permission_denials":[],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
     #[test]
     fn an_error_keeps_what_there_is_of_an_answer() {
         let ending = Ending { error: Some("boom".to_owned()), ..ending() };
-        let line = written(Record::Result(Box::new((&ending).into())));
+        let line = written(result(&ending));
         let record: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(record["result"], "All fine.");
         assert_eq!(record["errors"], serde_json::json!(["boom"]));

@@ -9,10 +9,11 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::event::{
-    CancelReason, Compaction, Event, EventKind, FailureKind, InvocationEnd, Outcome, Replied,
-    RequestFailed, UnitId, UnixMillis,
+    AfterFailure, CancelReason, Compaction, Event, EventKind, FailureKind, InvocationEnd, Outcome,
+    Replied, RequestFailed, UnitId, UnixMillis,
 };
-use crate::message::{CallId, Cost, StopReason, Usage};
+use crate::message::{CallId, StopReason, Usage};
+use crate::model::Facts;
 
 use super::words;
 
@@ -29,6 +30,10 @@ pub struct Tally {
     stop: Option<StopReason>,
     usage: Usage,
     models: BTreeMap<Arc<str>, Usage>,
+    retries: u64,
+    waited_ms: u64,
+    /// The units whose requests have to wait, and since when.
+    held: BTreeMap<UnitId, UnixMillis>,
     denials: Vec<Denial>,
     denials_left_out: u64,
 }
@@ -52,6 +57,11 @@ pub struct Ending {
     pub usage: Usage,
     /// The tokens of every unit, by model.
     pub models: BTreeMap<Arc<str>, Usage>,
+    /// How often a request of any unit was made again.
+    pub retries: u64,
+    /// How long requests of all units together waited: in the gate, or to be
+    /// made again.
+    pub waited_ms: u64,
     /// The first refused calls, in the order of refusal.
     pub denials: Vec<Denial>,
     /// How many more were refused.
@@ -65,14 +75,18 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Returns what every unit cost together.
+    /// Returns the tokens of every unit together, and what they cost.
     #[must_use]
-    pub fn cost(&self) -> Cost {
-        let mut sum = Cost::default();
-        self.models.values().for_each(|usage| sum += usage.cost);
+    pub fn total(&self) -> Usage {
+        let mut sum = Usage::default();
+        self.models.values().for_each(|usage| sum += *usage);
         sum
     }
 }
+
+/// Tells what is known of a model, by the name that it has in events; `None` of
+/// one that it does not know.
+pub type FindFacts = Arc<dyn Fn(&str) -> Option<Facts> + Send + Sync>;
 
 /// A call that the guard refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,8 +164,24 @@ impl Tally {
                 self.asked(event.unit, model, *usage, *took_ms);
             }
             EventKind::RequestFailed(failed) => {
-                let RequestFailed { model, usage, took_ms, .. } = &**failed;
+                let RequestFailed { model, usage, took_ms, next, .. } = &**failed;
                 self.asked(event.unit, model, *usage, *took_ms);
+                if let AfterFailure::Retry { .. } = next {
+                    self.retries += 1;
+                    self.held.insert(event.unit, event.at);
+                }
+            }
+            EventKind::Throttled(_) => {
+                self.held.entry(event.unit).or_insert(event.at);
+            }
+            EventKind::Admitted { waited_ms } => {
+                self.held.remove(&event.unit);
+                self.waited_ms = self.waited_ms.saturating_add(*waited_ms);
+            }
+            EventKind::UnitEnded(_) => {
+                if let Some(since) = self.held.remove(&event.unit) {
+                    self.waited_ms += event.at.since(since);
+                }
             }
             EventKind::Denied { call, tool, arguments, reason: _ } => {
                 self.denied(Denial {
@@ -165,14 +195,11 @@ impl Tally {
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
-            | EventKind::Throttled(_)
-            | EventKind::Admitted { waited_ms: _ }
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
             | EventKind::TurnStarted { .. }
             | EventKind::ToolStarted { .. }
             | EventKind::ToolFinished { .. }
-            | EventKind::UnitEnded(_)
             | EventKind::Joined { .. }
             | EventKind::Notice { .. } => {}
         }
@@ -182,7 +209,7 @@ impl Tally {
     /// Returns the tokens of every unit so far.
     #[must_use]
     pub fn total_tokens(&self) -> u64 {
-        self.models.values().map(|usage| usage.total()).sum()
+        self.models.values().fold(0, |sum, usage| sum.saturating_add(usage.total()))
     }
 
     fn replied(&mut self, unit: UnitId, replied: &Replied) {
@@ -195,6 +222,8 @@ impl Tally {
     /// Takes note of what one request cost.
     fn asked(&mut self, unit: UnitId, model: &Arc<str>, usage: Usage, took_ms: u64) {
         self.api_ms += took_ms;
+        // Whatever it had to wait for, its answer is there.
+        self.held.remove(&unit);
         *self.models.entry(Arc::clone(model)).or_default() += usage;
         if unit == UnitId::MAIN {
             self.usage += usage;
@@ -211,6 +240,7 @@ impl Tally {
 
     fn end(&mut self, at: UnixMillis, end: &InvocationEnd) -> Ending {
         let tally = mem::take(self);
+        let waiting = tally.held.values().map(|since| at.since(*since)).sum::<u64>();
         Ending {
             subtype: Subtype::from(&end.outcome),
             duration_ms: tally.started.map_or(0, |started| at.since(started)),
@@ -220,6 +250,8 @@ impl Tally {
             stop: tally.stop,
             usage: tally.usage,
             models: tally.models,
+            retries: tally.retries,
+            waited_ms: tally.waited_ms.saturating_add(waiting),
             denials: tally.denials,
             denials_left_out: tally.denials_left_out,
             cancel: end.cancel,
@@ -232,8 +264,9 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::{CompactionTrigger, ThrottleCause};
     use crate::message::Reply;
-    use crate::report::story::{Story, cancelled, done, usage};
+    use crate::report::story::{Story, cancelled, done, failed, paid, usage};
 
     fn ending(story: &Story) -> Ending {
         let mut tally = Tally::default();
@@ -259,6 +292,57 @@ mod tests {
         assert_eq!(ending.models, models.map(|(name, usage)| (name.into(), usage)).into());
         assert_eq!((ending.turns, ending.api_ms), (2, 250));
         assert_eq!(ending.duration_ms, 100 * (story.events().len() as u64 - 1));
+    }
+
+    #[test]
+    fn what_is_paid_adds_up_over_every_unit_compaction_and_failed_request() {
+        let mut story = Story::new();
+        let model = |name: &str| Reply { text: name.to_owned(), ..Reply::default() };
+        story.invocation("go").turn(0, 1).replied(0, model("m"), paid(100, 10, 1));
+        story.batch("c", &["a", "b"]).start(1).turn(1, 1).start(2).turn(2, 1);
+        story.replied(1, model("m"), paid(200, 20, 2)).retried(2, 1, Some(529));
+        story.replied_by(2, "other", model("other"), paid(300, 30, 4));
+        story.push(1, EventKind::Compacted(compaction("small", paid(400, 40, 8))));
+        story.push(0, EventKind::Compacted(compaction("small", paid(500, 50, 16))));
+        story.end(1, done("x")).end(2, done("x")).over(done("x"), "x");
+
+        let ending = ending(&story);
+        let models = [
+            ("m", Usage { input: 305, ..paid(0, 30, 3) }),
+            ("other", paid(300, 30, 4)),
+            ("small", paid(900, 90, 24)),
+        ];
+        assert_eq!(ending.models, models.map(|(name, usage)| (name.into(), usage)).into());
+        assert_eq!(ending.total(), paid(1_505, 150, 31));
+        assert_eq!(ending.usage, paid(600, 60, 17));
+    }
+
+    fn compaction(model: &str, usage: Usage) -> Arc<Compaction> {
+        Arc::new(Compaction {
+            trigger: CompactionTrigger::Auto,
+            text: "so far".into(),
+            kept_prompts: 1,
+            tokens_before: 900,
+            tokens_after: 90,
+            model: model.into(),
+            usage,
+            took_ms: 30,
+        })
+    }
+
+    #[test]
+    fn retries_and_waits_of_every_unit_are_summed_and_a_wait_that_was_cut_short_too() {
+        let mut story = Story::new();
+        story.invocation("go").throttled(0, ThrottleCause::Provider, Some(900)).admitted(0, 900);
+        story.batch("c", &["a", "b"]).start(1).start(2);
+        story.retried(1, 1, Some(503)).admitted(1, 3_000).retried(1, 2, None);
+        story.admitted(1, 3_000).request_failed(1, 3, None, AfterFailure::Nothing);
+        // Waits from the 13th event to the 15th.
+        story.throttled(2, ThrottleCause::InFlight, None).end(1, failed("x")).end(2, cancelled());
+        // And main up to the end, for one event.
+        story.throttled(0, ThrottleCause::InFlight, None).over(cancelled(), "x");
+        let ending = ending(&story);
+        assert_eq!((ending.retries, ending.waited_ms), (2, 900 + 3_000 + 3_000 + 200 + 100));
     }
 
     #[test]

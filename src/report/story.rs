@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex};
 
 use crate::branch::{Branch, Token};
 use crate::event::{
-    CancelReason, Delta, Event, EventKind, FailureKind, Invocation, InvocationEnd, NoticeLevel,
-    Origin, Outcome, Piece, Replied, Seq, SlotPosition, UnitEnd, UnitHead, UnitId, UnixMillis,
+    AfterFailure, CancelReason, Delta, Event, EventKind, FailureKind, Invocation, InvocationEnd,
+    NoticeLevel, Origin, Outcome, Piece, Replied, RequestFailed, Seq, SlotPosition, ThrottleCause,
+    Throttled, UnitEnd, UnitHead, UnitId, UnixMillis,
 };
-use crate::message::{Call, Image, ImageKind, Output, Reply, StopReason, Usage};
+use crate::message::{Call, Cost, Image, ImageKind, Output, Reply, StopReason, Usage, Usd};
 use crate::run::Reporter;
 
 /// A run as it is told so far.
@@ -135,6 +136,43 @@ impl Story {
         self.push(unit, EventKind::Replied(Replied { reply, model, usage, stop, took_ms: 50 }))
     }
 
+    /// A request for the model `m` that waits in the gate.
+    pub(super) fn throttled(
+        &mut self,
+        unit: u32,
+        cause: ThrottleCause,
+        wait_ms: Option<u64>,
+    ) -> &mut Self {
+        self.push(unit, EventKind::Throttled(Throttled { model: "m".into(), cause, wait_ms }))
+    }
+
+    pub(super) fn admitted(&mut self, unit: u32, waited_ms: u64) -> &mut Self {
+        self.push(unit, EventKind::Admitted { waited_ms })
+    }
+
+    /// A request to the model `m` that fails and is made again 3 s later.
+    pub(super) fn retried(&mut self, unit: u32, attempt: u32, status: Option<u16>) -> &mut Self {
+        let next = AfterFailure::Retry { delay_ms: 3_000, most: 10 };
+        self.request_failed(unit, attempt, status, next)
+    }
+
+    /// A request to the model `m` that fails after it was charged for 5 tokens.
+    pub(super) fn request_failed(
+        &mut self,
+        unit: u32,
+        attempt: u32,
+        status: Option<u16>,
+        next: AfterFailure,
+    ) -> &mut Self {
+        let message = match status {
+            Some(status) => format!("the provider said {status}"),
+            None => "the answer broke off".to_owned(),
+        };
+        let (model, message, usage) = ("m".into(), message.into(), usage(5, 0));
+        let failed = RequestFailed { model, attempt, status, message, usage, took_ms: 20, next };
+        self.push(unit, EventKind::RequestFailed(Arc::new(failed)))
+    }
+
     pub(super) fn call(&mut self, unit: u32, call: &str, tool: &str, subject: &str) -> &mut Self {
         let (call, tool, subject) = (call.into(), tool.into(), subject.into());
         self.push(unit, EventKind::ToolStarted { call, tool, subject })
@@ -231,6 +269,12 @@ pub(super) fn call_of(id: &str, tool: &str, arguments: &str) -> Call {
 
 pub(super) fn usage(input: u64, output: u64) -> Usage {
     Usage { input, output, ..Usage::default() }
+}
+
+/// Tokens that cost so many cents.
+pub(super) fn paid(input: u64, output: u64, cents: u64) -> Usage {
+    let cost = Cost { usd: Usd(cents * Usd::ONE.0 / 100), is_partial: false };
+    Usage { cost, ..usage(input, output) }
 }
 
 /// Collects what a reporter writes and how often it flushes.

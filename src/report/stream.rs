@@ -81,20 +81,36 @@ impl Stream {
         for call in &reply.calls {
             self.call(call, emit)?;
         }
-        self.end(Some(replied.stop.as_str()), replied.usage, emit)
+        self.end(Some(replied.stop.as_str()), replied.usage, emit)?;
+        self.write(Streamed::MessageStop, emit)
     }
 
-    /// Ends an answer that will not come.
-    pub(super) fn break_off(mut self, emit: &mut Emit<'_>) -> io::Result<()> {
-        if self.written == 0 {
+    /// Ends an answer that will not come; `usage` is what was counted of it.
+    pub(super) fn break_off(self, usage: Usage, emit: &mut Emit<'_>) -> io::Result<()> {
+        self.cut(usage, Streamed::MessageStop, emit)
+    }
+
+    /// Ends an answer that does not count: another attempt follows.
+    pub(super) fn void(self, usage: Usage, emit: &mut Emit<'_>) -> io::Result<()> {
+        self.cut(usage, Streamed::MessageVoid, emit)
+    }
+
+    /// Tells whether anything of the answer was written.
+    pub(super) fn has_begun(&self) -> bool {
+        self.written > 0
+    }
+
+    fn cut(mut self, usage: Usage, last: Streamed<'_>, emit: &mut Emit<'_>) -> io::Result<()> {
+        if !self.has_begun() {
             return Ok(());
         }
         self.close(emit)?;
-        self.end(None, Usage::default(), emit)
+        self.end(None, usage, emit)?;
+        self.write(last, emit)
     }
 
     fn start(&mut self, model: &str, emit: &mut Emit<'_>) -> io::Result<()> {
-        if self.written > 0 {
+        if self.has_begun() {
             return Ok(());
         }
         let id = self.message_id.clone();
@@ -167,8 +183,7 @@ impl Stream {
         emit: &mut Emit<'_>,
     ) -> io::Result<()> {
         let delta = MessageEnd { stop_reason, stop_sequence: None };
-        self.write(Streamed::MessageDelta { delta, usage: usage.into() }, emit)?;
-        self.write(Streamed::MessageStop, emit)
+        self.write(Streamed::MessageDelta { delta, usage: usage.into() }, emit)
     }
 
     fn write(&mut self, streamed: Streamed<'_>, emit: &mut Emit<'_>) -> io::Result<()> {

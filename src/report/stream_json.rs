@@ -1,33 +1,36 @@
 //! The run as stream-json records, for programs and SDKs.
 //!
-//! Events become records here, one line each; `record` holds their form. A
-//! unit never has a `result`: a client takes any for the end of the turn.
+//! Events become records here, one line each; `record` holds their form,
+//! `requests` tells of requests that have no answer yet. A unit never has a
+//! `result`: a client takes any for the end of the turn.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+mod convert;
+mod requests;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::Arc;
 
 use crate::branch::Branch;
 use crate::event::{
-    Compaction, Delta, Event, EventKind, NoticeLevel, Outcome, Replied, SessionId, UnitEnd,
-    UnitHead, UnitId, UnixMillis,
+    Compaction, Delta, Event, EventKind, NoticeLevel, Replied, SessionId, UnitEnd, UnitHead, UnitId,
 };
-use crate::message::{CallId, Output};
+use crate::message::{CallId, Output, Usage};
 use crate::run::Reporter;
 
 use super::lines::{Lines, message_id};
 use super::record::{
-    self, Assistant, BackgroundTask, BackgroundTasksChanged, Block, CompactBoundary,
-    CompactMetadata, Informational, Init, ModelMessage, NotificationStatus, Patch,
-    PermissionDenied, PrefixShareRecord, Record, ResultContent, ResultRecord, Speaker, Strand,
-    StreamEvent, System, TaskNotification, TaskProgress, TaskStarted, TaskStatus, TaskUpdated,
-    TaskUsage, ToolResult, User, UserMessage,
+    Assistant, BackgroundTask, BackgroundTasksChanged, CompactBoundary, CompactMetadata,
+    Informational, PermissionDenied, Record, ResultContent, ResultRecord, System, TaskProgress,
+    TaskStarted, TaskStatus, TaskUpdated, ToolResult, User, UserMessage, Wait,
 };
-use super::result::{Ending, Tally};
+use super::result::{Ending, FindFacts, Tally};
 use super::stream::Stream;
 use super::units::{Unit, Units};
-use super::words;
+use convert::{
+    call_of, contents, ended_patch, init, message, notification, speaker, strand, stream_event,
+    task_usage, updated,
+};
 
 /// What of tine's own a client may rely on.
 const CAPABILITIES: [&str; 3] = ["agent_batch_v1", "agent_queue_v1", "branches_v1"];
@@ -44,8 +47,8 @@ pub struct StreamOptions {
     pub forward_subagent_text: bool,
 }
 
-/// What the first record tells and no event holds.
-#[derive(Debug, Clone)]
+/// What the records tell and no event holds.
+#[derive(Clone)]
 pub struct Facts {
     /// The session's id; stands in every record.
     pub session: SessionId,
@@ -67,6 +70,8 @@ pub struct Facts {
     pub api_key_source: String,
     /// The version of tine.
     pub version: String,
+    /// What is known of the models.
+    pub models: FindFacts,
 }
 
 /// Writes a run as stream-json records.
@@ -78,6 +83,10 @@ pub struct StreamJson {
     tally: Tally,
     /// The answers that are being written, by unit.
     streams: BTreeMap<UnitId, Stream>,
+    /// The model that answered a unit last, or goes on for it.
+    models: BTreeMap<UnitId, Arc<str>>,
+    /// Units, main too, of which was told that their request has to wait.
+    paused: BTreeSet<UnitId>,
     /// Whether a unit in the background has come or gone since they were
     /// listed.
     background_is_new: bool,
@@ -94,6 +103,8 @@ impl StreamJson {
             units: Units::default(),
             tally: Tally::default(),
             streams: BTreeMap::new(),
+            models: BTreeMap::new(),
+            paused: BTreeSet::new(),
             background_is_new: false,
         }
     }
@@ -120,7 +131,7 @@ impl StreamJson {
             strand: strand.clone(),
         })))?;
         self.background_is_new |= head.is_background;
-        self.output.write(updated(&task_id, TaskStatus::Pending, strand))
+        self.output.write(updated(&task_id, TaskStatus::Pending, Wait::default(), strand))
     }
 
     /// Lists the units in the background, if any has come or gone since they
@@ -159,11 +170,12 @@ impl StreamJson {
     fn started(&mut self, event: &Event) -> io::Result<()> {
         let Some(unit) = self.units.get(event.unit) else { return Ok(()) };
         let strand = strand(event.unit, &unit.head, &event.branch);
-        self.output.write(updated(&event.unit.to_string(), TaskStatus::Running, strand))
+        let task_id = event.unit.to_string();
+        self.output.write(updated(&task_id, TaskStatus::Running, Wait::default(), strand))
     }
 
     fn turn_started(&mut self, event: &Event) -> io::Result<()> {
-        self.break_off(event.unit)?;
+        self.break_off(event.unit, Usage::default())?;
         let id = message_id(&self.facts.session, event.seq);
         self.streams.insert(event.unit, Stream::new(id, event.seq));
         Ok(())
@@ -171,6 +183,7 @@ impl StreamJson {
 
     fn replied(&mut self, event: &Event, replied: &Replied) -> io::Result<()> {
         let stream = self.streams.remove(&event.unit);
+        self.models.insert(event.unit, Arc::clone(&replied.model));
         let is_streamed = self.streams_text_of(event.unit);
         let is_shown = self.shows_text_of(event.unit);
         let Some(speaker) = speaker(&self.units, event.unit, &event.branch) else {
@@ -213,11 +226,11 @@ impl StreamJson {
             task_id: &event.unit.to_string(),
             tool_use_id: call_of(&unit.head),
             description: &unit.head.description,
-            usage: TaskUsage {
-                total_tokens: unit.usage.total(),
-                tool_uses: unit.tool_uses,
-                duration_ms: unit.started.map_or(0, |started| event.at.since(started)),
-            },
+            usage: task_usage(
+                unit.usage,
+                unit.tool_uses,
+                unit.started.map_or(0, |started| event.at.since(started)),
+            ),
             last_tool_name: unit.last_call.as_ref().map(|call| &*call.tool),
             strand: strand(event.unit, &unit.head, &event.branch),
         })))
@@ -251,6 +264,7 @@ impl StreamJson {
         self.output.write(Record::System(System::TaskUpdated(TaskUpdated {
             task_id: &task_id,
             patch,
+            wait: Wait::default(),
             strand: strand.clone(),
         })))?;
         let notification = notification(&task_id, unit, end, strand);
@@ -260,20 +274,22 @@ impl StreamJson {
 
     fn invocation_ended(&mut self, ending: &Ending) -> io::Result<()> {
         while let Some((&unit, _)) = self.streams.first_key_value() {
-            self.break_off(unit)?;
+            self.break_off(unit, Usage::default())?;
         }
+        self.paused.remove(&UnitId::MAIN);
         self.list_background()?;
-        self.output.write(Record::Result(Box::new(ResultRecord::from(ending))))?;
+        let result = ResultRecord::new(ending, &self.facts.models);
+        self.output.write(Record::Result(Box::new(result)))?;
         self.output.flush()
     }
 
     /// Ends the answer that a unit was writing. Called before the unit is
     /// forgotten.
-    fn break_off(&mut self, unit: UnitId) -> io::Result<()> {
+    fn break_off(&mut self, unit: UnitId, usage: Usage) -> io::Result<()> {
         let Some(stream) = self.streams.remove(&unit) else { return Ok(()) };
         let branch = self.branch_of(unit);
         let Some(speaker) = speaker(&self.units, unit, &branch) else { return Ok(()) };
-        stream.break_off(&mut |origin, streamed| {
+        stream.break_off(usage, &mut |origin, streamed| {
             self.output.write_from(origin, stream_event(streamed, &speaker))
         })
     }
@@ -287,7 +303,9 @@ impl Reporter for StreamJson {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         self.output.begin(event.seq);
         if let EventKind::UnitEnded(_) = &event.kind {
-            self.break_off(event.unit)?;
+            self.break_off(event.unit, Usage::default())?;
+            self.models.remove(&event.unit);
+            self.paused.remove(&event.unit);
         }
         let ended = self.units.take(event);
         let ending = self.tally.take(event);
@@ -312,13 +330,13 @@ impl Reporter for StreamJson {
             },
             EventKind::Notice { level, text } => self.notice(event, *level, text),
             EventKind::Compacted(compaction) => self.compacted(event, compaction),
+            EventKind::Throttled(throttled) => self.throttled(event, throttled),
+            EventKind::Admitted { waited_ms } => self.admitted(event, *waited_ms),
+            EventKind::RequestFailed(failed) => self.request_failed(event, failed),
             EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
-            | EventKind::Throttled(_)
-            | EventKind::Admitted { waited_ms: _ }
-            | EventKind::RequestFailed(_)
             | EventKind::ToolStarted { .. }
             | EventKind::Joined { .. }
             | EventKind::InvocationEnded(_) => Ok(()),
@@ -333,7 +351,8 @@ impl Reporter for StreamJson {
         let Some(speaker) = speaker(&self.units, delta.unit, &branch) else { return Ok(()) };
         // A piece outside a turn belongs to no answer.
         let Some(stream) = self.streams.get_mut(&delta.unit) else { return Ok(()) };
-        stream.piece(&delta.piece, &self.facts.model, &mut |origin, streamed| {
+        let model = self.models.get(&delta.unit).unwrap_or(&self.facts.model);
+        stream.piece(&delta.piece, model, &mut |origin, streamed| {
             self.output.write_from(origin, stream_event(streamed, &speaker))
         })
     }
@@ -344,141 +363,18 @@ impl Reporter for StreamJson {
     }
 }
 
-fn init(facts: &Facts) -> Record<'_> {
-    Record::System(System::Init(Box::new(Init {
-        cwd: &facts.cwd,
-        tools: &facts.tools,
-        mcp_servers: [],
-        model: &facts.model,
-        permission_mode_camel: &facts.permission_mode,
-        permission_mode: &facts.permission_mode,
-        slash_commands: &facts.slash_commands,
-        agents: &facts.agents,
-        skills: &facts.skills,
-        api_key_source: &facts.api_key_source,
-        output_style: "default",
-        tine_version: &facts.version,
-        capabilities: CAPABILITIES,
-    })))
-}
-
-/// Returns who speaks; `None` for a unit whose declaration was never seen:
-/// without its call nothing would tell its records from main's.
-fn speaker<'a>(units: &'a Units, unit: UnitId, branch: &Branch) -> Option<Speaker<'a>> {
-    if unit == UnitId::MAIN {
-        return Some(Speaker::default());
-    }
-    let head = &units.get(unit)?.head;
-    Some(Speaker {
-        // A client takes what has no call for main's.
-        parent_tool_use_id: Some(match &head.call {
-            Some(call) => Cow::Borrowed(&*call.0),
-            None => Cow::Owned(unit.to_string()),
-        }),
-        strand: strand(unit, head, branch),
-        subagent_type: Some(&head.agent),
-        task_description: Some(&head.description),
-    })
-}
-
-fn call_of(head: &UnitHead) -> Option<&str> {
-    head.call.as_ref().map(|call| &*call.0)
-}
-
-fn strand(unit: UnitId, head: &UnitHead, branch: &Branch) -> Strand {
-    Strand {
-        agent_id: Some(unit.to_string()),
-        branch: Some(branch.tokens.to_string()),
-        slot: head.slot.map(record::Slot::from),
-    }
-}
-
-fn stream_event<'a>(event: record::Streamed<'a>, speaker: &Speaker<'a>) -> Record<'a> {
-    Record::StreamEvent(StreamEvent { event, speaker: speaker.clone() })
-}
-
-fn updated(task_id: &str, status: TaskStatus, strand: Strand) -> Record<'_> {
-    let patch = Patch { status, error: None, end_time: None };
-    Record::System(System::TaskUpdated(TaskUpdated { task_id, patch, strand }))
-}
-
-/// Returns the content of a reply, one list for each kind of block it has.
-fn contents(replied: &Replied, is_shown: bool) -> impl Iterator<Item = Vec<Block<'_>>> {
-    let reply = &replied.reply;
-    let mut thinking = Vec::new();
-    let mut text = Vec::new();
-    if is_shown && !reply.thinking.is_empty() {
-        thinking.push(Block::Thinking { thinking: &reply.thinking, signature: "" });
-    }
-    if is_shown && !reply.text.is_empty() {
-        text.push(Block::Text { text: &reply.text });
-    }
-    let calls = reply.calls.iter().map(Block::from).collect();
-    [thinking, text, calls].into_iter().filter(|content| !content.is_empty())
-}
-
-fn message<'a>(id: &'a str, replied: &'a Replied, content: Vec<Block<'a>>) -> ModelMessage<'a> {
-    ModelMessage {
-        id,
-        role: "assistant",
-        model: &replied.model,
-        content,
-        stop_reason: Some(replied.stop.as_str()),
-        stop_sequence: None,
-        usage: replied.usage.into(),
-    }
-}
-
-fn ended_patch(outcome: &Outcome, at: UnixMillis) -> Patch<'_> {
-    let (status, error) = match outcome {
-        Outcome::Done { text: _ } => (TaskStatus::Completed, None),
-        Outcome::Failed(failure) => (TaskStatus::Failed, Some(&*failure.message)),
-        Outcome::Cancelled { ran: _ } | Outcome::Interrupted => (TaskStatus::Killed, None),
-    };
-    Patch { status, error, end_time: Some(at.0) }
-}
-
-fn notification<'a>(
-    task_id: &'a str,
-    unit: &'a Unit,
-    end: &'a UnitEnd,
-    strand: Strand,
-) -> TaskNotification<'a> {
-    let (status, reason) = match &end.outcome {
-        Outcome::Done { text: _ } => (NotificationStatus::Completed, None),
-        Outcome::Failed(failure) => (NotificationStatus::Failed, Some(failure.kind.as_str())),
-        Outcome::Cancelled { ran: true } => (NotificationStatus::Stopped, Some("cancelled")),
-        Outcome::Cancelled { ran: false } => (NotificationStatus::Stopped, Some("never_started")),
-        Outcome::Interrupted => (NotificationStatus::Stopped, Some("interrupted")),
-    };
-    TaskNotification {
-        task_id,
-        tool_use_id: call_of(&unit.head),
-        status,
-        reason,
-        output_file: end.output_file.as_deref().unwrap_or_default(),
-        summary: format!("{}: {}", unit.head.description, words::unit_end(end)),
-        usage: unit.started.map(|_| TaskUsage {
-            total_tokens: end.usage.total(),
-            tool_uses: end.tool_uses,
-            duration_ms: end.duration_ms,
-        }),
-        prefix_share: end.share.map(PrefixShareRecord::from),
-        strand,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
     use serde_json::Value;
 
     use super::*;
-    use crate::event::CancelReason;
-    use crate::message::{Reply, Usage};
+    use crate::event::{AfterFailure, CancelReason, ThrottleCause};
+    use crate::message::Reply;
+    use crate::model;
     use crate::report::story::{
-        BrokenPipe, Paper, Story, call_of, cancelled, done, failed, skipped, tell, text_delta,
-        thinking_delta, usage,
+        BrokenPipe, Paper, Story, call_of, cancelled, done, failed, paid, skipped, tell,
+        text_delta, thinking_delta, usage,
     };
 
     const PARTIAL: StreamOptions =
@@ -498,8 +394,16 @@ mod tests {
             permission_mode: "default".to_owned(),
             api_key_source: "none".to_owned(),
             version: "0.1.0".to_owned(),
+            models: Arc::new(|name| (name == "m").then_some(FACTS)),
         }
     }
+
+    const FACTS: model::Facts = model::Facts {
+        context_window: 200_000,
+        max_output_tokens: Some(8_192),
+        price: None,
+        takes_images: false,
+    };
 
     fn reporter(options: StreamOptions) -> (StreamJson, Paper) {
         let paper = Paper::default();
@@ -559,7 +463,7 @@ mod tests {
         {"type":"system","subtype":"task_notification","task_id":"agent-3","tool_use_id":"call-1","status":"stopped","reason":"never_started","output_file":"","summary":"style: never started","agent_id":"agent-3","branch":"3","slot":{"index":2,"total":3}
         {"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"call-1","content":"1 of 3 completed","is_error":false}]},"parent_tool_use_id":null
         {"type":"assistant","message":{"type":"message","id":"msg_d3c029cdfda4493bb42878e8c14f4de7","role":"assistant","model":"m","content":[{"type":"text","text":"All fine."}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":150,"output_tokens":15,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}},"parent_tool_use_id":null
-        {"type":"result","subtype":"success","is_error":false,"duration_ms":2000,"duration_api_ms":150,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.0,"usage":{"input_tokens":250,"output_tokens":25,"cache_read_input_tokens":0,"cache_creation_input_tokens":0},"modelUsage":{"m":{"inputTokens":450,"outputTokens":45,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0,"contextWindow":0,"maxOutputTokens":0}},"permission_denials":[]
+        {"type":"result","subtype":"success","is_error":false,"duration_ms":2000,"duration_api_ms":150,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.0,"usage":{"input_tokens":250,"output_tokens":25,"cache_read_input_tokens":0,"cache_creation_input_tokens":0},"modelUsage":{"m":{"inputTokens":450,"outputTokens":45,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0,"contextWindow":200000,"maxOutputTokens":8192}},"permission_denials":[]
         "#);
     }
 
@@ -660,7 +564,7 @@ mod tests {
         {"type":"assistant","message":{"type":"message","id":"msg_e94ed2d5676c6f908dad6031b0fce1f8","role":"assistant","model":"m","content":[{"type":"thinking","thinking":"hm","signature":""}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":5,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}},"parent_tool_use_id":null
         {"type":"assistant","message":{"type":"message","id":"msg_e94ed2d5676c6f908dad6031b0fce1f8","role":"assistant","model":"m","content":[{"type":"text","text":"Hello."}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":5,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}},"parent_tool_use_id":null
         {"type":"assistant","message":{"type":"message","id":"msg_e94ed2d5676c6f908dad6031b0fce1f8","role":"assistant","model":"m","content":[{"type":"tool_use","id":"r","name":"Read","input":{"path":"a"}}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":5,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}},"parent_tool_use_id":null
-        {"type":"result","subtype":"success","is_error":false,"duration_ms":300,"duration_api_ms":50,"num_turns":1,"result":"Hello.","stop_reason":"tool_use","total_cost_usd":0.0,"usage":{"input_tokens":10,"output_tokens":5,"cache_read_input_tokens":0,"cache_creation_input_tokens":0},"modelUsage":{"m":{"inputTokens":10,"outputTokens":5,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0,"contextWindow":0,"maxOutputTokens":0}},"permission_denials":[]
+        {"type":"result","subtype":"success","is_error":false,"duration_ms":300,"duration_api_ms":50,"num_turns":1,"result":"Hello.","stop_reason":"tool_use","total_cost_usd":0.0,"usage":{"input_tokens":10,"output_tokens":5,"cache_read_input_tokens":0,"cache_creation_input_tokens":0},"modelUsage":{"m":{"inputTokens":10,"outputTokens":5,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0,"contextWindow":200000,"maxOutputTokens":8192}},"permission_denials":[]
         "#);
     }
 
@@ -747,6 +651,200 @@ mod tests {
         main: stream_event content_block_start
         main: stream_event content_block_delta text_delta
         "#);
+    }
+
+    #[test]
+    fn a_request_that_waits_pauses_its_unit_and_one_that_is_made_again_says_so() {
+        let mut story = Story::new();
+        story.invocation("go").turn(0, 1).throttled(0, ThrottleCause::Provider, Some(12_000));
+        story.admitted(0, 12_050).retried(0, 1, Some(529)).admitted(0, 3_000);
+        story.batch("call-1", &["a"]).start(1).turn(1, 1);
+        story.throttled(1, ThrottleCause::InFlight, None).admitted(1, 70).retried(1, 1, None);
+        story.throttled(1, ThrottleCause::Tokens, Some(800)).admitted(1, 3_900);
+        story.request_failed(1, 2, Some(503), AfterFailure::Fallback { model: "small".into() });
+        story.replied_by(1, "small", Reply::default(), paid(300, 30, 4)).end(1, done("x"));
+        story.request_failed(0, 2, Some(401), AfterFailure::Nothing).over(failed("401"), "");
+        let text = bare(&written(&story, StreamOptions::default()));
+        let (_, told) = text.split_once('\n').unwrap();
+        assert_snapshot!(told, @r#"
+        {"type":"system","subtype":"status","status":"throttled","cause":"provider","wait_ms":12000
+        {"type":"system","subtype":"status","status":"requesting","waited_ms":12050
+        {"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":3000,"error_status":529,"error":"overloaded","message":"the provider said 529","model":"m"
+        {"type":"system","subtype":"task_started","task_id":"agent-1","tool_use_id":"call-1","description":"a","subagent_type":"reviewer","is_backgrounded":false,"spawn_depth":1,"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
+        {"type":"system","subtype":"task_updated","task_id":"agent-1","patch":{"status":"pending"},"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
+        {"type":"system","subtype":"task_updated","task_id":"agent-1","patch":{"status":"running"},"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
+        {"type":"system","subtype":"task_updated","task_id":"agent-1","patch":{"status":"paused"},"reason":"throttled","cause":"in_flight","agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
+        {"type":"system","subtype":"task_updated","task_id":"agent-1","patch":{"status":"running"},"waited_ms":70,"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
+        {"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":3000,"error_status":null,"error":"unknown","message":"the answer broke off","model":"m","agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
+        {"type":"system","subtype":"task_updated","task_id":"agent-1","patch":{"status":"paused"},"reason":"throttled","cause":"tokens_per_minute","wait_ms":800,"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
+        {"type":"system","subtype":"task_updated","task_id":"agent-1","patch":{"status":"running"},"waited_ms":3900,"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
+        {"type":"system","subtype":"informational","content":"request to `m` failed: the provider said 503; goes on with `small`","level":"warning","agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
+        {"type":"system","subtype":"task_progress","task_id":"agent-1","tool_use_id":"call-1","description":"a","usage":{"total_tokens":340,"tool_uses":0,"duration_ms":800,"cost_usd":0.04},"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
+        {"type":"system","subtype":"task_updated","task_id":"agent-1","patch":{"status":"completed","end_time":1001700},"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
+        {"type":"system","subtype":"task_notification","task_id":"agent-1","tool_use_id":"call-1","status":"completed","output_file":"/state/out.txt","summary":"a: done in 3.2 s, 1.2k tokens","usage":{"total_tokens":1234,"tool_uses":2,"duration_ms":3250},"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
+        {"type":"result","subtype":"error_during_execution","is_error":true,"duration_ms":1800,"duration_api_ms":130,"num_turns":1,"stop_reason":null,"total_cost_usd":0.04,"api_retries":2,"throttled_ms":19020,"usage":{"input_tokens":10,"output_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0},"modelUsage":{"m":{"inputTokens":20,"outputTokens":0,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0,"contextWindow":200000,"maxOutputTokens":8192},"small":{"inputTokens":300,"outputTokens":30,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.04,"contextWindow":0,"maxOutputTokens":0}},"permission_denials":[],"errors":["401"]
+        "#);
+    }
+
+    /// A client that puts messages together from their pieces, by the rules of
+    /// the protocol, and forgets those that do not count.
+    #[derive(Default)]
+    struct Client {
+        /// The messages that are being written, by speaker.
+        open: BTreeMap<String, Message>,
+        messages: Vec<Message>,
+    }
+
+    /// A message as far as it was put together.
+    #[derive(Debug, PartialEq)]
+    struct Message {
+        id: String,
+        /// The kind of each block, and what it holds.
+        blocks: Vec<(String, String)>,
+        open_block: Option<usize>,
+    }
+
+    impl Client {
+        fn take(&mut self, record: &Value) {
+            let speaker = record["agent_id"].as_str().unwrap_or("main").to_owned();
+            let event = &record["event"];
+            let index = || usize::try_from(event["index"].as_u64().unwrap()).unwrap();
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            match event["type"].as_str().unwrap() {
+                "message_start" => {
+                    let id = text(&event["message"]["id"]);
+                    let message = Message { id, blocks: Vec::new(), open_block: None };
+                    let before = self.open.insert(speaker, message);
+                    assert_eq!(before, None, "the message before has its end");
+                }
+                "message_stop" => {
+                    let message = self.open.remove(&speaker).expect("it has begun");
+                    assert_eq!(message.open_block, None, "every block has its end");
+                    if record["void"] != true {
+                        self.messages.push(message);
+                    }
+                }
+                kind => {
+                    let message = self.open.get_mut(&speaker).expect("it has begun");
+                    let (blocks, open) = (&mut message.blocks, &mut message.open_block);
+                    match kind {
+                        "content_block_start" => {
+                            assert_eq!((*open, index()), (None, blocks.len()));
+                            *open = Some(blocks.len());
+                            blocks.push((text(&event["content_block"]["type"]), String::new()));
+                        }
+                        "content_block_delta" => {
+                            assert_eq!(*open, Some(index()));
+                            let delta = &event["delta"];
+                            let keys = ["text", "thinking", "partial_json"];
+                            let piece = keys.iter().find_map(|key| delta[key].as_str()).unwrap();
+                            blocks.last_mut().unwrap().1.push_str(piece);
+                        }
+                        "content_block_stop" => assert_eq!(open.take(), Some(index())),
+                        _ => assert_eq!((kind, *open), ("message_delta", None)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells a story in which `pieces` are streamed behind each turn and each
+    /// failed request.
+    fn streamed(story: &Story, pieces: &[Delta]) -> String {
+        let (mut reporter, paper) = reporter(EVERYTHING);
+        for event in story.events() {
+            reporter.event(event).unwrap();
+            if let EventKind::TurnStarted { .. } | EventKind::RequestFailed(_) = event.kind {
+                let of_unit = pieces.iter().filter(|piece| piece.unit == event.unit);
+                of_unit.for_each(|piece| reporter.delta(piece).unwrap());
+            }
+        }
+        reporter.pause().unwrap();
+        paper.text()
+    }
+
+    #[test]
+    fn what_a_client_collects_is_the_answer_however_often_a_request_was_made_again() {
+        let mut story = Story::new();
+        story.invocation("go").batch("call-1", &["a"]).start(1).turn(0, 1).turn(1, 1);
+        story.retried(0, 1, Some(529)).retried(1, 1, None).retried(0, 2, None);
+        story.request_failed(1, 2, None, AfterFailure::Fallback { model: "small".into() });
+        let reply = |calls| Reply {
+            text: "Hello.".to_owned(),
+            thinking: "hm".to_owned(),
+            calls,
+            ..Reply::default()
+        };
+        story.replied_by(1, "small", reply(Vec::new()), usage(1, 1));
+        story.replied(0, reply(vec![call_of("r", "Read", "{}")]), usage(1, 1));
+        let pieces = [0, 1].map(|unit| {
+            [thinking_delta(unit, "hm"), text_delta(unit, "Hel"), text_delta(unit, "lo.")]
+        });
+        let text = streamed(&story, &pieces.concat());
+
+        let all = records(&text);
+        let mut client = Client::default();
+        all.iter().filter(|record| record["type"] == "stream_event").for_each(|record| {
+            client.take(record);
+        });
+        let block = |kind: &str, text: &str| (kind.to_owned(), text.to_owned());
+        let said = [block("thinking", "hm"), block("text", "Hello.")];
+        let called = [&said[..], &[block("tool_use", "{}")]].concat();
+        let collected: Vec<_> =
+            client.messages.iter().map(|message| message.blocks.clone()).collect();
+        assert_eq!(collected, [said.to_vec(), called]);
+        // By the ids under which the whole answers come.
+        let answers = all.iter().filter(|record| record["type"] == "assistant");
+        let mut ids: Vec<_> = answers.map(|record| record["message"]["id"].as_str()).collect();
+        ids.dedup();
+        let collected: Vec<_> = client.messages.iter().map(|message| Some(&*message.id)).collect();
+        assert_eq!(ids, collected);
+        let uuids: BTreeSet<_> = all.iter().map(|record| record["uuid"].to_string()).collect();
+        assert_eq!(uuids.len(), all.len());
+        // The one that goes on is named from its first piece on.
+        let starts = all.iter().filter_map(|record| record.pointer("/event/message/model"));
+        let models: Vec<_> = starts.filter_map(Value::as_str).collect();
+        assert_eq!(models, ["m", "m", "m", "m", "m", "small"]);
+    }
+
+    #[test]
+    fn an_attempt_is_closed_before_the_next_is_announced() {
+        let mut story = Story::new();
+        story.invocation("go").turn(0, 1).retried(0, 1, Some(529)).reply(0, "x", 1, 1);
+        assert_snapshot!(outline(&streamed(&story, &[text_delta(0, "x")])), @"
+        main: system init
+        main: stream_event message_start
+        main: stream_event content_block_start
+        main: stream_event content_block_delta text_delta
+        main: stream_event content_block_stop
+        main: stream_event message_delta
+        main: stream_event message_stop
+        main: system api_retry
+        main: stream_event message_start
+        main: stream_event content_block_start
+        main: stream_event content_block_delta text_delta
+        main: stream_event content_block_stop
+        main: stream_event message_delta
+        main: stream_event message_stop
+        main: assistant
+        ");
+    }
+
+    #[test]
+    fn a_request_that_fails_before_it_streams_anything_leaves_no_message() {
+        let mut story = Story::new();
+        story.invocation("go").turn(0, 1).retried(0, 1, Some(529)).reply(0, "x", 1, 1);
+        assert_snapshot!(outline(&written(&story, PARTIAL)), @"
+        main: system init
+        main: system api_retry
+        main: stream_event message_start
+        main: stream_event content_block_start
+        main: stream_event content_block_delta text_delta
+        main: stream_event content_block_stop
+        main: stream_event message_delta
+        main: stream_event message_stop
+        main: assistant
+        ");
     }
 
     #[test]

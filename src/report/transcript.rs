@@ -12,6 +12,7 @@ use crate::event::{
 };
 use crate::message::{Output, Reply};
 
+use super::result::{Ending, Tally};
 use super::unfinished::{Progress, Writer, unfinished_lines};
 use super::units::{Counts, Unit, Units};
 use super::viewer::View;
@@ -41,15 +42,17 @@ pub fn transcript(
 ) -> io::Result<()> {
     let mut first = None;
     let mut units = Units::default();
+    let mut tally = Tally::default();
     let mut progress = Progress::default();
     for event in events {
         let event = event.borrow();
         progress.take(event);
         let ended = units.take(event);
+        let ending = tally.take(event);
         let start = *first.get_or_insert(event.at);
         if view.sees(event) {
             let name = name(event.unit, &units, ended.as_ref());
-            let line = Entry { start, event, name, counts: units.counts() };
+            let line = Entry { start, event, name, counts: units.counts(), ending };
             line.write(out)?;
         }
     }
@@ -66,6 +69,8 @@ struct Entry<'a> {
     name: String,
     /// The units so far.
     counts: Counts,
+    /// What the event ended.
+    ending: Option<Ending>,
 }
 
 impl Entry<'_> {
@@ -93,9 +98,7 @@ impl Entry<'_> {
                 self.line(&line, out)
             }
             EventKind::Throttled(throttled) => self.line(&words::throttled(throttled), out),
-            EventKind::Admitted { waited_ms } => {
-                self.line(&format!("went on after {}", words::duration(*waited_ms)), out)
-            }
+            EventKind::Admitted { waited_ms } => self.line(&words::admitted(*waited_ms), out),
             EventKind::RequestFailed(failed) => self.line(&words::request_failed(failed), out),
             EventKind::UnitQueued(head) => self.line(&queued(head), out),
             EventKind::UnitStarted => self.line("started", out),
@@ -131,10 +134,9 @@ impl Entry<'_> {
     fn invocation_ended(&self, end: &InvocationEnd, out: &mut dyn Write) -> io::Result<()> {
         let state = words::state(end.outcome.state());
         self.line(&format!("invocation {} {state}", self.event.invocation.0), out)?;
-        for line in words::closing_lines(end, self.counts) {
-            body(&line, out)?;
-        }
-        Ok(())
+        let Some(ending) = &self.ending else { return Ok(()) };
+        let lines = words::closing_lines(end, self.counts, ending);
+        lines.iter().try_for_each(|line| body(line, out))
     }
 
     fn line(&self, text: &str, out: &mut dyn Write) -> io::Result<()> {
@@ -221,9 +223,9 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::*;
-    use crate::event::SessionId;
+    use crate::event::{AfterFailure, SessionId, ThrottleCause};
     use crate::message::Usage;
-    use crate::report::story::{Story, call_of, done, failed};
+    use crate::report::story::{Story, call_of, done, failed, paid};
     use crate::report::viewer::Viewer;
 
     fn written(story: &Story) -> String {
@@ -281,6 +283,7 @@ mod tests {
          2.1 s  main  reply in 50 ms, 165 tokens
                 | All fine.
          2.2 s  main  invocation 1 done
+                | 495 tokens
         "#);
     }
 
@@ -294,6 +297,29 @@ mod tests {
                 | two of them
                 | (image/png 90 bytes, image/png 120 kB)
         200 ms  main  invocation 1 done
+        ");
+    }
+
+    #[test]
+    fn what_happens_to_a_request_stands_where_it_happened() {
+        let mut story = Story::new();
+        story.invocation("go").turn(0, 1).throttled(0, ThrottleCause::Provider, Some(1_500));
+        story.admitted(0, 1_600).retried(0, 1, Some(503)).admitted(0, 3_000);
+        story.request_failed(0, 2, None, AfterFailure::Fallback { model: "small".into() });
+        let reply = Reply { text: "x".to_owned(), ..Reply::default() };
+        story.replied_by(0, "small", reply, paid(900, 30, 7)).over(done("x"), "x");
+        assert_snapshot!(written(&story), @"
+          0 ms  main  invocation 1
+        100 ms  main  turn 1
+        200 ms  main  throttled: provider asked to wait 2 s (`m`)
+        300 ms  main  request waited 1.6 s
+        400 ms  main  request to `m` failed: the provider said 503; retry 1 of 10 in 3 s
+        500 ms  main  request waited 3.0 s
+        600 ms  main  request to `m` failed: the answer broke off; goes on with `small`
+        700 ms  main  reply in 50 ms, 930 tokens
+                | x
+        800 ms  main  invocation 1 done
+                | 940 tokens, $0.0700, 1 retry, requests waited 4.6 s in all
         ");
     }
 

@@ -1,13 +1,17 @@
 //! What is known of each unit: a fold over events.
 //!
 //! Only units that have not ended are kept; the others are numbers. So ten
-//! thousand slots cost what waits and runs, not what is over.
+//! thousand slots cost what waits and runs, not what is over. Of main only is
+//! known what its request waits for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::branch::Branch;
-use crate::event::{Event, EventKind, Origin, Outcome, UnitEnd, UnitHead, UnitId, UnixMillis};
+use crate::event::{
+    AfterFailure, Event, EventKind, Origin, Outcome, RequestFailed, ThrottleCause, Throttled,
+    UnitEnd, UnitHead, UnitId, UnixMillis,
+};
 use crate::message::Usage;
 use crate::tool_name::may_wait_for_agents;
 
@@ -18,6 +22,7 @@ pub struct Units {
     /// Those of `open` that run: a few among what may be thousands that wait.
     running: BTreeSet<UnitId>,
     counts: Counts,
+    main_hold: Option<Hold>,
 }
 
 /// A unit that has not ended.
@@ -43,6 +48,30 @@ pub struct Unit {
     has_answered: bool,
     /// How many units that it started in the background have not ended.
     background: u32,
+    hold: Option<Hold>,
+}
+
+/// Why a request does not go out yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hold {
+    /// What it waits for.
+    pub cause: HoldCause,
+    /// How long, in milliseconds, where that is known.
+    pub wait_ms: Option<u64>,
+}
+
+/// What a request waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HoldCause {
+    /// Something in the gate.
+    Gate(ThrottleCause),
+    /// The time to make it again.
+    Retry {
+        /// Which of the retries that will be, from 1.
+        retry: u32,
+        /// How many there are at most.
+        most: u32,
+    },
 }
 
 /// A call that began to run.
@@ -61,6 +90,8 @@ pub struct Counts {
     pub queued: u64,
     /// Work.
     pub running: u64,
+    /// Work, but their request has to wait.
+    pub throttled: u64,
     /// Wait for the units they started, which run in their place.
     pub waiting: u64,
     /// Ended well.
@@ -82,9 +113,22 @@ impl Units {
         match &event.kind {
             EventKind::UnitEnded(end) => return self.end(event.unit, end),
             EventKind::InvocationStarted { prompt: _ } => self.forget_ended(),
+            EventKind::InvocationEnded(_) => self.main_hold = None,
             EventKind::UnitQueued(head) => self.queue(event, head),
+            EventKind::Throttled(_)
+            | EventKind::Admitted { waited_ms: _ }
+            | EventKind::RequestFailed(_)
+            | EventKind::Replied(_)
+            | EventKind::Compacted(_)
+                if event.unit == UnitId::MAIN =>
+            {
+                self.main_hold = hold(event);
+            }
             EventKind::UnitStarted
             | EventKind::TurnStarted { .. }
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { waited_ms: _ }
+            | EventKind::RequestFailed(_)
             | EventKind::Replied(_)
             | EventKind::Compacted(_)
             | EventKind::ToolStarted { .. }
@@ -94,14 +138,17 @@ impl Units {
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
-            | EventKind::Throttled(_)
-            | EventKind::Admitted { waited_ms: _ }
-            | EventKind::RequestFailed(_)
             | EventKind::Denied { .. }
-            | EventKind::Notice { .. }
-            | EventKind::InvocationEnded(_) => {}
+            | EventKind::Notice { .. } => {}
         }
         None
+    }
+
+    /// Returns why a unit's request does not go out yet, main's too; `None` if
+    /// it does, or if there is none.
+    #[must_use]
+    pub fn hold(&self, unit: UnitId) -> Option<Hold> {
+        if unit == UnitId::MAIN { self.main_hold } else { self.open.get(&unit)?.hold }
     }
 
     /// Returns a unit that has not ended; never main.
@@ -128,8 +175,8 @@ impl Units {
     }
 
     fn forget_ended(&mut self) {
-        let Counts { queued, running, waiting, .. } = self.counts;
-        self.counts = Counts { queued, running, waiting, ..Counts::default() };
+        let Counts { queued, running, throttled, waiting, .. } = self.counts;
+        self.counts = Counts { queued, running, throttled, waiting, ..Counts::default() };
     }
 
     fn queue(&mut self, event: &Event, head: &UnitHead) {
@@ -149,6 +196,7 @@ impl Units {
                 waiting_calls: 0,
                 has_answered: false,
                 background: 0,
+                hold: None,
             },
         );
     }
@@ -159,9 +207,7 @@ impl Units {
             && self.running.insert(event.unit)
         {
             self.counts.queued -= 1;
-            let count =
-                if unit.is_waiting() { &mut self.counts.waiting } else { &mut self.counts.running };
-            *count += 1;
+            *self.counts.at_work(unit.doing()) += 1;
         }
         self.adjust(event.unit, |unit| unit.take(event));
     }
@@ -169,18 +215,12 @@ impl Units {
     /// Changes what is known of a unit that runs, and counts it anew.
     fn adjust(&mut self, id: UnitId, change: impl FnOnce(&mut Unit)) {
         let Some(unit) = self.open.get_mut(&id) else { return };
-        let was_waiting = unit.is_waiting();
+        let before = unit.doing();
         change(unit);
-        match (was_waiting, unit.is_waiting()) {
-            (false, true) => {
-                self.counts.running -= 1;
-                self.counts.waiting += 1;
-            }
-            (true, false) => {
-                self.counts.running += 1;
-                self.counts.waiting -= 1;
-            }
-            (true, true) | (false, false) => {}
+        let after = unit.doing();
+        if self.running.contains(&id) {
+            *self.counts.at_work(before) -= 1;
+            *self.counts.at_work(after) += 1;
         }
     }
 
@@ -190,9 +230,7 @@ impl Units {
             self.adjust(unit.head.parent, |parent| parent.background -= 1);
         }
         if self.running.remove(&id) {
-            let count =
-                if unit.is_waiting() { &mut self.counts.waiting } else { &mut self.counts.running };
-            *count -= 1;
+            *self.counts.at_work(unit.doing()) -= 1;
         } else {
             self.counts.queued -= 1;
         }
@@ -207,13 +245,39 @@ impl Units {
     }
 }
 
+impl Counts {
+    fn at_work(&mut self, doing: Doing) -> &mut u64 {
+        match doing {
+            Doing::Work => &mut self.running,
+            Doing::Hold(_) => &mut self.throttled,
+            Doing::Wait => &mut self.waiting,
+        }
+    }
+}
+
+/// What a unit does that has started and not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// It works.
+    Work,
+    /// Its request has to wait.
+    Hold(Hold),
+    /// It waits for units that it started.
+    Wait,
+}
+
 impl Unit {
-    /// Tells whether it waits for units that it started.
+    /// Returns what it does, if it has started.
     #[must_use]
-    pub fn is_waiting(&self) -> bool {
-        self.waiting_calls > 0
+    pub fn doing(&self) -> Doing {
+        let waits = self.waiting_calls > 0
             || (self.has_answered && self.background > 0)
-            || self.head.origin == Origin::Steps
+            || self.head.origin == Origin::Steps;
+        match self.hold {
+            Some(hold) => Doing::Hold(hold),
+            None if waits => Doing::Wait,
+            None => Doing::Work,
+        }
     }
 
     /// Takes note of an event of this unit.
@@ -223,9 +287,20 @@ impl Unit {
             EventKind::Replied(replied) => {
                 self.usage += replied.usage;
                 self.has_answered = replied.reply.calls.is_empty();
+                self.hold = None;
             }
             EventKind::TurnStarted { turn: _ } => self.has_answered = false,
-            EventKind::Compacted(compaction) => self.usage += compaction.usage,
+            EventKind::Compacted(compaction) => {
+                self.usage += compaction.usage;
+                self.hold = None;
+            }
+            EventKind::Throttled(_) | EventKind::Admitted { waited_ms: _ } => {
+                self.hold = hold(event);
+            }
+            EventKind::RequestFailed(failed) => {
+                self.usage += failed.usage;
+                self.hold = hold(event);
+            }
             EventKind::ToolStarted { call: _, tool, subject } => {
                 self.waiting_calls += u32::from(may_wait_for_agents(tool));
                 self.last_call = Some(LastCall { tool: tool.clone(), subject: subject.clone() });
@@ -242,9 +317,6 @@ impl Unit {
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
-            | EventKind::Throttled(_)
-            | EventKind::Admitted { waited_ms: _ }
-            | EventKind::RequestFailed(_)
             | EventKind::UnitQueued(_)
             | EventKind::Denied { .. }
             | EventKind::UnitEnded(_)
@@ -254,11 +326,45 @@ impl Unit {
     }
 }
 
+/// Returns why the request of an event's unit does not go out yet, as of the
+/// event; `None` for an event that says nothing of it.
+fn hold(event: &Event) -> Option<Hold> {
+    match &event.kind {
+        EventKind::Throttled(Throttled { model: _, cause, wait_ms }) => {
+            Some(Hold { cause: HoldCause::Gate(*cause), wait_ms: *wait_ms })
+        }
+        EventKind::RequestFailed(failed) => {
+            let RequestFailed { attempt, next, .. } = &**failed;
+            let AfterFailure::Retry { delay_ms, most } = *next else { return None };
+            let cause = HoldCause::Retry { retry: *attempt, most };
+            Some(Hold { cause, wait_ms: Some(delay_ms) })
+        }
+        EventKind::SessionOpened(_)
+        | EventKind::InvocationStarted { .. }
+        | EventKind::Prompted { .. }
+        | EventKind::Notified { .. }
+        | EventKind::Compacted(_)
+        | EventKind::UnitQueued(_)
+        | EventKind::UnitStarted
+        | EventKind::TurnStarted { .. }
+        | EventKind::PrefixShared(_)
+        | EventKind::Admitted { waited_ms: _ }
+        | EventKind::Replied(_)
+        | EventKind::ToolStarted { .. }
+        | EventKind::ToolFinished { .. }
+        | EventKind::Denied { .. }
+        | EventKind::UnitEnded(_)
+        | EventKind::Joined { .. }
+        | EventKind::Notice { .. }
+        | EventKind::InvocationEnded(_) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::event::testing::{Log, ended, queued};
-    use crate::report::story::{Story, done, failed, skipped};
+    use crate::report::story::{Story, cancelled, done, failed, skipped, usage};
 
     #[test]
     fn a_unit_that_waits_for_its_children_does_not_count_as_running() {
@@ -284,6 +390,48 @@ mod tests {
         log.put(1, "1", ended(done("x"), "x"));
         units.take(&log.events[4]);
         assert_eq!(units.counts(), Counts { running: 1, completed: 1, ..Counts::default() });
+    }
+
+    #[test]
+    fn a_unit_whose_request_waits_is_throttled_until_it_goes_out_is_answered_or_fails_for_good() {
+        let mut story = Story::new();
+        story.invocation("go").batch("c", &["a", "b", "c", "d"]);
+        for unit in 1..=4 {
+            story.start(unit).turn(unit, 1);
+        }
+        story.throttled(1, ThrottleCause::Provider, Some(12_000)).retried(2, 1, Some(503));
+        story.retried(3, 1, None).throttled(3, ThrottleCause::InFlight, None);
+        story.throttled(4, ThrottleCause::Tokens, None).throttled(0, ThrottleCause::Requests, None);
+        let mut units = Units::default();
+        story.events().iter().for_each(|event| drop(units.take(event)));
+        assert_eq!(units.counts(), Counts { throttled: 4, ..Counts::default() });
+        let hold = |cause, wait_ms| Some(Hold { cause, wait_ms });
+        assert_eq!(
+            [0, 1, 2, 3].map(|unit| units.hold(UnitId(unit))),
+            [
+                hold(HoldCause::Gate(ThrottleCause::Requests), None),
+                hold(HoldCause::Gate(ThrottleCause::Provider), Some(12_000)),
+                hold(HoldCause::Retry { retry: 1, most: 10 }, Some(3_000)),
+                hold(HoldCause::Gate(ThrottleCause::InFlight), None),
+            ]
+        );
+
+        let told = story.events().len();
+        story.admitted(1, 12_000).reply(2, "x", 1, 1).admitted(0, 10);
+        story.request_failed(3, 2, Some(503), AfterFailure::Nothing).end(4, cancelled());
+        story.events()[told..].iter().for_each(|event| drop(units.take(event)));
+        let counts = Counts { running: 3, cancelled: 1, ..Counts::default() };
+        assert_eq!(units.counts(), counts);
+        assert_eq!([0, 1, 2, 3, 4].map(|unit| units.hold(UnitId(unit))), [None; 5]);
+    }
+
+    #[test]
+    fn a_request_that_failed_counts_with_its_tokens() {
+        let mut story = Story::new();
+        story.batch("c", &["a"]).start(1).retried(1, 1, Some(503)).reply(1, "x", 10, 1);
+        let mut units = Units::default();
+        story.events().iter().for_each(|event| drop(units.take(event)));
+        assert_eq!(units.get(UnitId(1)).unwrap().usage, usage(15, 1));
     }
 
     #[test]

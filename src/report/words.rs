@@ -1,4 +1,4 @@
-//! The words people read: durations, tokens, states, ends.
+//! The words people read: durations, tokens, money, states, ends.
 //!
 //! Everything these functions return is safe for a terminal and bounded: text
 //! that came from a model, a tool or a file has gone through
@@ -8,16 +8,18 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::event::{
     AfterFailure, CancelReason, Compaction, ForkShare, InvocationEnd, NoticeLevel, Outcome,
     PrefixShare, RequestFailed, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId, UnitState,
     UnixMillis,
 };
-use crate::message::{Image, byte_size, counted, short_number};
+use crate::message::{Cost, Image, Usage, Usd, byte_size, counted, short_number};
 
+use super::result::Ending;
 use super::sanitise;
-use super::units::Counts;
+use super::units::{Counts, Hold, HoldCause};
 
 /// Most characters of a unit's name. A description may be a sentence, and it
 /// stands in front of each of the unit's lines.
@@ -43,6 +45,18 @@ pub fn duration(milliseconds: u64) -> String {
         0..1_000 => format!("{milliseconds} ms"),
         1_000..60_000 => format!("{}.{} s", milliseconds / 1_000, milliseconds % 1_000 / 100),
         60_000.. => clock(milliseconds / 1_000),
+    }
+}
+
+/// Returns how long something will take, to the second and not too short:
+/// `400 ms`, `12 s`, `1m 05s`.
+#[must_use]
+pub fn wait(milliseconds: u64) -> String {
+    let seconds = milliseconds.div_ceil(1_000);
+    match milliseconds {
+        0..1_000 => format!("{milliseconds} ms"),
+        1_000.. if seconds < 60 => format!("{seconds} s"),
+        1_000.. => clock(seconds),
     }
 }
 
@@ -95,6 +109,27 @@ pub(super) fn images(images: &[Image]) -> String {
     named(images.iter().map(image))
 }
 
+/// Returns tokens, and how many of them were read from a cache.
+#[must_use]
+pub fn usage(usage: Usage) -> String {
+    let total = tokens(usage.total());
+    match usage.cache_read {
+        0 => total,
+        cached => format!("{total} ({} from the cache)", short_number(cached)),
+    }
+}
+
+/// Returns what something cost as far as it is known: `$0.42`, `at least
+/// $0.42`; `None` if nothing of it is known, or if it cost nothing.
+#[must_use]
+pub fn cost(cost: Cost) -> Option<String> {
+    match cost {
+        Cost { usd: Usd(0), is_partial: _ } => None,
+        Cost { usd, is_partial: true } => Some(format!("at least {usd}")),
+        Cost { usd, is_partial: false } => Some(usd.to_string()),
+    }
+}
+
 /// Returns a number of agents: `1 agent`, `5 agents`.
 #[must_use]
 pub fn agents(count: u64) -> String {
@@ -123,15 +158,26 @@ pub fn state(state: UnitState) -> &'static str {
 #[must_use]
 pub fn throttled(throttled: &Throttled) -> String {
     let Throttled { model, cause, wait_ms } = throttled;
-    let cause = match cause {
-        ThrottleCause::InFlight => "as many requests as it takes are under way",
-        ThrottleCause::Provider => "its provider asked to wait",
-        ThrottleCause::Requests => "its requests per minute are used up",
-        ThrottleCause::Tokens => "its tokens per minute are used up",
+    let hold = Hold { cause: HoldCause::Gate(*cause), wait_ms: *wait_ms };
+    let model = short_line(model, NAME_CAP);
+    format!("{}: {} (`{model}`)", state(UnitState::Throttled), self::hold(hold))
+}
+
+/// Returns why a request does not go out yet, and how long.
+#[must_use]
+pub fn hold(hold: Hold) -> String {
+    let (why, between) = match hold.cause {
+        HoldCause::Gate(ThrottleCause::InFlight) => ("waits for other requests".into(), " for "),
+        HoldCause::Gate(ThrottleCause::Provider) => ("provider asked to wait".into(), " "),
+        HoldCause::Gate(ThrottleCause::Requests) => {
+            ("requests per minute are used up".into(), " for ")
+        }
+        HoldCause::Gate(ThrottleCause::Tokens) => ("tokens per minute are used up".into(), " for "),
+        HoldCause::Retry { retry, most } => (format!("retry {retry} of {most}"), " in "),
     };
-    match wait_ms {
-        Some(wait) => format!("throttled for {}: `{model}`: {cause}", duration(*wait)),
-        None => format!("throttled: `{model}`: {cause}"),
+    match hold.wait_ms {
+        Some(left) => format!("{why}{between}{}", wait(left)),
+        None => why,
     }
 }
 
@@ -141,13 +187,23 @@ pub fn request_failed(failed: &RequestFailed) -> String {
     let RequestFailed { model, attempt, message, next, .. } = failed;
     let next = match next {
         AfterFailure::Retry { delay_ms, most } => {
-            format!("retry {attempt} of {most} in {}", duration(*delay_ms))
+            let cause = HoldCause::Retry { retry: *attempt, most: *most };
+            hold(Hold { cause, wait_ms: Some(*delay_ms) })
         }
-        AfterFailure::Fallback { model } => format!("`{model}` goes on"),
+        AfterFailure::Fallback { model } => {
+            format!("goes on with `{}`", short_line(model, NAME_CAP))
+        }
         AfterFailure::Compact => "the conversation is compacted".to_owned(),
         AfterFailure::Nothing => format!("given up after {}", counted(*attempt, "attempt")),
     };
-    format!("`{model}` did not answer: {message}; {next}")
+    let model = short_line(model, NAME_CAP);
+    format!("request to `{model}` failed: {}; {next}", short_line(message, SENTENCE_CAP))
+}
+
+/// Returns how long a request waited before it went out.
+#[must_use]
+pub fn admitted(waited_ms: u64) -> String {
+    format!("request waited {}", duration(waited_ms))
 }
 
 /// Returns what people call a unit: its description, or its id if it has none.
@@ -191,7 +247,8 @@ pub fn unit_end(end: &UnitEnd) -> String {
     match &end.outcome {
         Outcome::Done { text: _ } => {
             let (took, tokens) = (duration(end.duration_ms), tokens(end.usage.total()));
-            format!("done in {took}, {tokens}{}", share(end.share))
+            let cost = cost(end.usage.cost).map(|cost| format!(", {cost}")).unwrap_or_default();
+            format!("done in {took}, {tokens}{cost}{}", share(end.share))
         }
         Outcome::Failed(failure) => {
             format!("failed: {}", short_line(&failure.message, SENTENCE_CAP))
@@ -243,15 +300,32 @@ pub fn invocation_error(end: &InvocationEnd) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Returns the lines that stand below the answer: what did not finish, what
-/// went wrong.
+/// Returns the lines that stand below the answer: what it took, what did not
+/// finish, what went wrong.
 #[must_use]
-pub fn closing_lines(end: &InvocationEnd, counts: Counts) -> Vec<String> {
+pub fn closing_lines(end: &InvocationEnd, counts: Counts, ending: &Ending) -> Vec<String> {
     let unfinished = (!end.unfinished.is_empty()).then(|| unfinished(&end.unfinished));
     let error = invocation_error(end)
         .map(|error| format!("error: {}", short(&sanitise::text(&error), ERROR_CAP)));
     let stopped = end.cancel.and_then(|_| stopped(counts));
-    stopped.into_iter().chain(unfinished).chain(error).collect()
+    spent(ending).into_iter().chain(stopped).chain(unfinished).chain(error).collect()
+}
+
+/// Returns what an invocation took: retries, waiting, tokens, money; `None` if
+/// no tokens were counted and nothing went otherwise than smoothly.
+fn spent(ending: &Ending) -> Option<String> {
+    let total = ending.total();
+    let retries = match ending.retries {
+        0 => None,
+        1 => Some("1 retry".to_owned()),
+        retries => Some(format!("{retries} retries")),
+    };
+    let waited = (ending.waited_ms > 0)
+        .then(|| format!("requests waited {} in all", duration(ending.waited_ms)));
+    let tokens = (total.total() > 0).then(|| usage(total));
+    let parts: Vec<String> =
+        [tokens, cost(total.cost), retries, waited].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// Accounts for the units that a cancel has stopped; `None` if there are none.
@@ -269,6 +343,25 @@ fn stopped(counts: Counts) -> Option<String> {
     .map(|(count, ended)| format!("{count} {}", state(ended)))
     .collect();
     (cancelled + skipped > 0).then(|| format!("agents: {}", parts.join(", ")))
+}
+
+/// Returns `text` as one safe line of at most `cap` columns of a terminal.
+#[must_use]
+pub(super) fn in_columns(text: &str, cap: usize) -> String {
+    let line = short_line(text, cap);
+    if line.width() <= cap {
+        return line;
+    }
+    let mut cut = String::new();
+    for character in line.chars() {
+        // One column is for the mark at the end.
+        if cut.width() + character.width().unwrap_or(0) >= cap {
+            break;
+        }
+        cut.push(character);
+    }
+    cut.push('…');
+    cut
 }
 
 /// Returns `text` as one safe line of at most `cap` characters.
@@ -308,6 +401,9 @@ fn clock(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::EventKind;
+    use crate::report::result::Tally;
+    use crate::report::story::{Story, done, paid, usage as usage_of};
 
     #[test]
     fn a_time_is_told_in_utc_or_on_the_clock_of_a_place() {
@@ -362,6 +458,86 @@ mod tests {
         assert_eq!(short_line("äöüäöü", 3), "äö…");
     }
 
+    /// The ending of an invocation that took nothing.
+    fn ending() -> Ending {
+        let mut story = Story::new();
+        story.over(done("x"), "x");
+        Tally::default().take(&story.events()[0]).expect("it is its last event")
+    }
+
+    #[test]
+    fn what_an_invocation_took_is_told_as_far_as_it_is_known() {
+        let check = |usage: Usage, (retries, waited_ms), expected: Option<&str>| {
+            let models = [("m".into(), usage)].into();
+            let ending = Ending { models, retries, waited_ms, ..ending() };
+            assert_eq!(spent(&ending).as_deref(), expected);
+        };
+        let cached = Usage { cache_read: 96_000, ..paid(23_000, 1_000, 42) };
+        let cost = |cents: u64, is_partial| Cost { usd: paid(0, 0, cents).cost.usd, is_partial };
+        check(usage_of(0, 0), (0, 0), None);
+        check(usage_of(900, 30), (0, 0), Some("930 tokens"));
+        check(cached, (0, 0), Some("120k tokens (96.0k from the cache), $0.42"));
+        check(
+            Usage { cost: cost(42, true), ..cached },
+            (3, 80_000),
+            Some(
+                "120k tokens (96.0k from the cache), at least $0.42, 3 retries, \
+                 requests waited 1m 20s in all",
+            ),
+        );
+        let unknown = Usage { cost: cost(0, true), ..usage_of(900, 30) };
+        check(unknown, (1, 0), Some("930 tokens, 1 retry"));
+    }
+
+    #[test]
+    fn a_request_that_waits_says_why_and_how_long() {
+        let hold = |cause, wait_ms| hold(Hold { cause, wait_ms });
+        let all = ThrottleCause::ALL.map(HoldCause::Gate);
+        assert_eq!(
+            all.map(|cause| hold(cause, Some(12_000))),
+            [
+                "waits for other requests for 12 s",
+                "provider asked to wait 12 s",
+                "requests per minute are used up for 12 s",
+                "tokens per minute are used up for 12 s",
+            ]
+        );
+        assert_eq!(hold(all[1], None), "provider asked to wait");
+        let retry = HoldCause::Retry { retry: 2, most: 10 };
+        assert_eq!(hold(retry, Some(2_400)), "retry 2 of 10 in 3 s");
+        assert_eq!(
+            [0, 400, 1_000, 59_001, 61_000].map(wait),
+            ["0 ms", "400 ms", "1 s", "1m 00s", "1m 01s"]
+        );
+    }
+
+    #[test]
+    fn a_request_that_failed_says_what_comes_of_it() {
+        let failed = |next| {
+            let mut story = Story::new();
+            story.request_failed(0, 2, Some(503), next);
+            let EventKind::RequestFailed(failed) = &story.events()[0].kind else {
+                panic!("it is one")
+            };
+            request_failed(failed)
+        };
+        let all = [
+            AfterFailure::Retry { delay_ms: 700, most: 10 },
+            AfterFailure::Fallback { model: "b\u{1b}[2J".into() },
+            AfterFailure::Compact,
+            AfterFailure::Nothing,
+        ];
+        assert_eq!(
+            all.map(failed),
+            [
+                "request to `m` failed: the provider said 503; retry 2 of 10 in 700 ms",
+                "request to `m` failed: the provider said 503; goes on with `b\\u{1b}[2J`",
+                "request to `m` failed: the provider said 503; the conversation is compacted",
+                "request to `m` failed: the provider said 503; given up after 2 attempts",
+            ]
+        );
+    }
+
     #[test]
     fn what_did_not_finish_is_named_up_to_a_bound() {
         let end = InvocationEnd {
@@ -371,7 +547,7 @@ mod tests {
             unfinished: (1..=10).map(UnitId).collect(),
         };
         assert_eq!(
-            closing_lines(&end, Counts::default()),
+            closing_lines(&end, Counts::default(), &ending()),
             ["warning: 10 agents did not finish: agent-1, agent-2, agent-3, agent-4, agent-5, \
               agent-6, agent-7, agent-8 and 2 more"]
         );
@@ -383,7 +559,7 @@ mod tests {
         };
         let counts = Counts { completed: 1, cancelled: 8, skipped: 4, ..Counts::default() };
         assert_eq!(
-            closing_lines(&stopped, counts),
+            closing_lines(&stopped, counts, &ending()),
             ["agents: 1 done, 8 cancelled, 4 never started", "error: interrupted"]
         );
     }

@@ -231,13 +231,14 @@ fn text_has_the_answer_alone_on_standard_output_and_lines_on_standard_error() {
     let finished = Place::new().play(&script(), &["--config", "agents.max_concurrent=1"]).exits(0);
     assert_eq!(finished.stdout, "All done.\n");
     let lines: Vec<_> = finished.stderr.lines().collect();
-    let [first, queued, started, glob, done, starts, failed] = lines[..] else {
+    let [first, queued, started, glob, done, starts, failed, tokens] = lines[..] else {
         panic!("{}", finished.stderr)
     };
     assert_eq!([first, queued], ["Agent 2 tasks", "2 agents queued"]);
     assert_eq!([started, glob], ["[good] started (explore)", "[good] Glob *"]);
     assert!(done.starts_with("[good] done in ") && done.ends_with(", 3.3k tokens"), "{done}");
     assert_eq!([starts, failed], ["[bad] started (explore)", "[bad] failed: HTTP 500: boom"]);
+    assert_eq!(tokens, "3.6k tokens (5 from the cache)");
 }
 
 #[test]

@@ -67,8 +67,9 @@ fn the_region_is_gone_at_the_end_and_what_stays_is_the_talk_and_the_answer() {
     assert_eq!(terminal.wait(), (Some(0), String::new()));
     let text = terminal.screen.text();
     let lines: Vec<_> = text.lines().collect();
-    let [call, queued, ends @ .., answer] = &lines[..] else { panic!("{text}") };
+    let [call, queued, ends @ .., answer, tokens] = &lines[..] else { panic!("{text}") };
     assert_eq!([*call, *queued, *answer], ["Agent 4 tasks", "4 agents queued", "done"]);
+    assert_eq!(*tokens, "150 tokens");
     assert_eq!(ends.len(), 4, "{text}");
     for name in ["north", "east", "south", "west"] {
         let start = format!("[{name}] done in ");

@@ -3,9 +3,9 @@
 use insta::assert_snapshot;
 
 use super::*;
-use crate::event::SessionId;
+use crate::event::{AfterFailure, SessionId, ThrottleCause};
 use crate::message::{Reply, Usage};
-use crate::report::story::{Story, call_of, done, failed};
+use crate::report::story::{Story, call_of, done, failed, paid};
 use crate::report::viewer::Viewer;
 
 fn opened() -> EventKind {
@@ -24,6 +24,42 @@ fn written(story: &Story, name: Option<&str>, kind: StdoutKind) -> String {
     let mut out = Vec::new();
     markdown(story.events().iter(), &document, &mut out).unwrap();
     String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn what_happens_to_a_request_stands_where_it_happened() {
+    let mut story = Story::new();
+    story.invocation("go").turn(0, 1).throttled(0, ThrottleCause::Provider, Some(1_500));
+    story.admitted(0, 1_600).batch("c", &["a"]).start(1).turn(1, 1).retried(1, 1, Some(503));
+    let next = AfterFailure::Fallback { model: "small_*".into() };
+    story.request_failed(1, 2, None, next).end(1, done("x"));
+    let reply = Reply { text: "x".to_owned(), ..Reply::default() };
+    story.replied(0, reply, paid(900, 30, 7)).over(done("x"), "x");
+    assert_snapshot!(written(&story, None, StdoutKind::Other), @r#"
+    # go
+
+    ## Prompt 1
+
+    > go
+
+    throttled: provider asked to wait 2 s (\`m\`)
+
+    request waited 1.6 s
+
+    ### agent-1: a (reviewer)
+
+    request to \`m\` failed: the provider said 503; retry 1 of 10 in 3 s
+
+    request to \`m\` failed: the answer broke off; goes on with \`small\_\*\`
+
+    done in 3.2 s, 1.2k tokens
+
+    ### main
+
+    x
+
+    940 tokens, $0.0700, 1 retry, requests waited 1.6 s in all
+    "#);
 }
 
 #[test]
@@ -89,6 +125,8 @@ fn agents_that_worked_side_by_side_stand_one_after_the_other() {
     </details>
 
     All fine.
+
+    495 tokens
     "#);
 }
 
@@ -227,6 +265,7 @@ fn a_part_that_is_too_long_to_keep_is_written_in_pieces() {
             "### agent-1: a (reviewer)",
             "### agent-2: b (reviewer)",
             "### agent-1: a (reviewer), continued",
+            "### main",
         ]
     );
 }

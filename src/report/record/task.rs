@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Strand;
+use super::{Strand, Wait};
 use crate::event::{ForkShare, PrefixShare};
 
 #[derive(Serialize)]
@@ -25,6 +25,8 @@ pub(in crate::report) struct TaskUpdated<'a> {
     pub(in crate::report) task_id: &'a str,
     pub(in crate::report) patch: Patch<'a>,
     #[serde(flatten)]
+    pub(in crate::report) wait: Wait,
+    #[serde(flatten)]
     pub(in crate::report) strand: Strand,
 }
 
@@ -42,6 +44,7 @@ pub(in crate::report) struct Patch<'a> {
 pub(in crate::report) enum TaskStatus {
     Pending,
     Running,
+    Paused,
     Completed,
     Failed,
     Killed,
@@ -117,6 +120,9 @@ pub(in crate::report) struct TaskUsage {
     pub(in crate::report) total_tokens: u64,
     pub(in crate::report) tool_uses: u32,
     pub(in crate::report) duration_ms: u64,
+    /// Ours: what is known of the cost, if that is anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::report) cost_usd: Option<f64>,
 }
 
 impl From<ForkShare> for PrefixShareRecord {

@@ -1,0 +1,118 @@
+//! Requests that have no answer yet: they wait, they fail, they are made again.
+//!
+//! A client that collects what is streamed must not take the pieces of two
+//! attempts for one message. So an attempt that failed is closed as a message
+//! of its own, marked as void, before the next one begins under another id.
+
+use std::io;
+use std::sync::Arc;
+
+use super::StreamJson;
+use super::convert::{speaker, stream_event, updated};
+use crate::event::{AfterFailure, Event, NoticeLevel, RequestFailed, Throttled, UnitId};
+use crate::message::Usage;
+use crate::report::lines::message_id;
+use crate::report::record::{ApiRetry, Record, Status, System, TaskStatus, Wait};
+use crate::report::stream::Stream;
+use crate::report::words;
+
+impl StreamJson {
+    pub(super) fn throttled(&mut self, event: &Event, throttled: &Throttled) -> io::Result<()> {
+        self.paused.insert(event.unit);
+        let Throttled { model: _, cause, wait_ms } = throttled;
+        let wait = Wait::throttled(cause.as_str(), *wait_ms);
+        self.standing(event, ("throttled", TaskStatus::Paused), wait)
+    }
+
+    /// Tells that a request goes out, if it was told that it has to wait. Of
+    /// one that is made again that was told with its delay.
+    pub(super) fn admitted(&mut self, event: &Event, waited_ms: u64) -> io::Result<()> {
+        if !self.paused.remove(&event.unit) {
+            return Ok(());
+        }
+        self.standing(event, ("requesting", TaskStatus::Running), Wait::over(waited_ms))
+    }
+
+    /// Tells how a request stands: in a `status` for main, in the state of the
+    /// task for any other unit.
+    fn standing(
+        &mut self,
+        event: &Event,
+        (of_main, of_task): (&'static str, TaskStatus),
+        wait: Wait,
+    ) -> io::Result<()> {
+        let Some(speaker) = speaker(&self.units, event.unit, &event.branch) else {
+            return Ok(());
+        };
+        if event.unit == UnitId::MAIN {
+            let status = Status { status: of_main, wait: wait.without_reason() };
+            return self.output.write(Record::System(System::Status(status)));
+        }
+        let task_id = event.unit.to_string();
+        self.output.write(updated(&task_id, of_task, wait, speaker.strand))
+    }
+
+    pub(super) fn request_failed(
+        &mut self,
+        event: &Event,
+        failed: &RequestFailed,
+    ) -> io::Result<()> {
+        match &failed.next {
+            AfterFailure::Nothing => self.break_off(event.unit, failed.usage),
+            AfterFailure::Compact => self.void(event, failed.usage),
+            AfterFailure::Fallback { model } => {
+                self.void(event, failed.usage)?;
+                self.models.insert(event.unit, Arc::clone(model));
+                self.notice(event, NoticeLevel::Warning, &words::request_failed(failed))
+            }
+            AfterFailure::Retry { delay_ms, most } => {
+                self.void(event, failed.usage)?;
+                let Some(speaker) = speaker(&self.units, event.unit, &event.branch) else {
+                    return Ok(());
+                };
+                self.output.write(Record::System(System::ApiRetry(ApiRetry {
+                    attempt: failed.attempt,
+                    max_retries: *most,
+                    retry_delay_ms: *delay_ms,
+                    error_status: failed.status,
+                    error: sort_of_error(failed.status),
+                    message: &failed.message,
+                    model: &failed.model,
+                    strand: speaker.strand,
+                })))
+            }
+        }
+    }
+
+    /// Closes what was streamed of an answer that does not count, and lets the
+    /// next attempt begin a message of its own.
+    fn void(&mut self, event: &Event, usage: Usage) -> io::Result<()> {
+        let unit = event.unit;
+        if !self.streams.get(&unit).is_some_and(Stream::has_begun) {
+            return Ok(());
+        }
+        let id = message_id(&self.facts.session, event.seq);
+        let Some(stream) = self.streams.insert(unit, Stream::new(id, event.seq)) else {
+            return Ok(());
+        };
+        let branch = self.branch_of(unit);
+        let Some(speaker) = speaker(&self.units, unit, &branch) else { return Ok(()) };
+        stream.void(usage, &mut |origin, streamed| {
+            self.output.write_from(origin, stream_event(streamed, &speaker))
+        })
+    }
+}
+
+/// Returns the word that clients know for what an HTTP status stands for. Those
+/// of tine are in `message`.
+fn sort_of_error(status: Option<u16>) -> &'static str {
+    match status {
+        Some(401 | 403) => "authentication_failed",
+        Some(402) => "billing_error",
+        Some(429) => "rate_limit",
+        Some(529) => "overloaded",
+        Some(408 | 409 | 425 | 500..) => "server_error",
+        Some(400..500) => "invalid_request",
+        Some(_) | None => "unknown",
+    }
+}
