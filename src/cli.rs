@@ -23,6 +23,7 @@ mod slash;
 mod start;
 mod terminal;
 mod texts;
+mod usage;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;

@@ -21,6 +21,7 @@ mod stream_json;
 mod transcript;
 mod unfinished;
 mod units;
+mod usage;
 mod viewer;
 pub mod words;
 
@@ -41,4 +42,5 @@ pub use unfinished::{
     NamedUnit, OpenCall, Progress, Unfinished, Writer, unfinished, unfinished_lines,
 };
 pub use units::{Counts, Doing, Hold, HoldCause, LastCall, Unit, Units};
+pub use usage::{BatchUsage, PromptUsage, SessionUsage, Spent, UnitUsage};
 pub use viewer::{NoBranch, View, Viewer};

@@ -14,7 +14,7 @@ use super::exit::{Exit, Refusal};
 use super::model::DefaultModel;
 use super::start::Start;
 use super::terminal::QuietControls;
-use super::{input, resume, signals, slash};
+use super::{input, resume, signals, slash, usage};
 use crate::agent::Opening;
 use crate::branch::Branch;
 use crate::config::Environment;
@@ -48,6 +48,9 @@ pub(super) fn run(
         false => Some(input::prompt(typed)?),
     };
     let Some(prompt) = prompt else { return resume::look(environment, &flags) };
+    if slash::asks_for_usage(&prompt) {
+        return usage::of_flags(environment, &flags);
+    }
     run_prompt(environment, flags, prompt, DefaultModel::None)
 }
 
@@ -147,7 +150,7 @@ fn wind_up(finished: &RunEnd, last_message: Option<(PathBuf, File)>) -> Exit {
     exit
 }
 
-fn create(path: &Path) -> Result<(PathBuf, File), Refusal> {
+pub(super) fn create(path: &Path) -> Result<(PathBuf, File), Refusal> {
     let file = File::create(path).map_err(|error| {
         Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))
     })?;

@@ -67,6 +67,15 @@ pub(super) fn is_wanted(flags: &RunFlags) -> bool {
     flags.continue_latest || flags.resume.is_some()
 }
 
+/// Returns the directory of the session that the flags mean.
+pub(super) fn wanted(sessions: &Path, flags: &RunFlags, cwd: &Path) -> Result<PathBuf, Refusal> {
+    match flags.resume.as_deref() {
+        None => latest(sessions, cwd),
+        Some("") => Err(which(sessions, cwd)),
+        Some(wanted) => find(sessions, wanted).map_err(|error| not_found(wanted, &error)),
+    }
+}
+
 impl Resume {
     /// Finds the session that the flags mean and reads it. If what follows goes
     /// into its own log, the session is this process's from here on.
@@ -76,11 +85,7 @@ impl Resume {
         cwd: &Path,
         is_kept: bool,
     ) -> Result<Self, Refusal> {
-        let from = match flags.resume.as_deref() {
-            None => latest(sessions, cwd)?,
-            Some("") => return Err(which(sessions, cwd)),
-            Some(wanted) => find(sessions, wanted).map_err(|error| not_found(wanted, &error))?,
-        };
+        let from = wanted(sessions, flags, cwd)?;
         let keep = match (is_kept, flags.fork_session) {
             (false, _) => Keep::Nowhere,
             (true, true) => Keep::Copy,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::{Output, SessionCommand, ShowFormat};
 use super::exit::{Exit, Refusal};
-use super::start;
+use super::{start, usage};
 use crate::config::{Environment, dirs};
 use crate::event::Event;
 use crate::report::{Document, StdoutKind, View, Viewer, Writer, markdown, sanitise, transcript};
@@ -29,6 +29,7 @@ pub(super) fn run(environment: &Environment, command: SessionCommand) -> Result<
             })?;
             show(&Page { directory: find(&id)?, viewer, format })
         }
+        SessionCommand::Usage { id, json } => usage::of_session(&find(&id)?, json),
         SessionCommand::Export { id, output, format } => {
             let page = Page { directory: find(&id)?, viewer: Viewer::Anyone, format };
             match output {
@@ -180,14 +181,14 @@ fn write_line(line: &[u8], kind: StdoutKind, out: &mut dyn Write) -> io::Result<
 
 /// Lines of a log that are no events, or none that this tine knows.
 #[derive(Default)]
-struct Skipped {
+pub(super) struct Skipped {
     bad: Vec<String>,
     more_bad: u64,
     unknown: u64,
 }
 
 impl Skipped {
-    fn events(&mut self, entries: session::Entries) -> impl Iterator<Item = Event> {
+    pub(super) fn events(&mut self, entries: session::Entries) -> impl Iterator<Item = Event> {
         entries.filter_map(|entry| self.event(entry))
     }
 
@@ -203,7 +204,7 @@ impl Skipped {
         None
     }
 
-    fn say(&self) {
+    pub(super) fn say(&self) {
         self.bad.iter().for_each(super::say);
         if self.more_bad > 0 {
             super::say(&format!("warning: {} more lines cannot be read", self.more_bad));

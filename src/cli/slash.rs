@@ -6,10 +6,13 @@ use crate::skill::Skills;
 use crate::tool::{FORK, Task};
 
 /// Every command, by name. A skill of the same name cannot be typed.
-const COMMANDS: [&str; 2] = [COMPACT, FORK];
+const COMMANDS: [&str; 3] = [COMPACT, FORK, USAGE];
 
 /// Puts a summary in the place of the conversation.
 const COMPACT: &str = "compact";
+
+/// Tells what the session used.
+const USAGE: &str = "usage";
 
 /// Most characters of a directive that name the fork it is for.
 const FORK_NAME_CAP: usize = 60;
@@ -28,8 +31,25 @@ pub(super) fn opening(name: &str, arguments: &str) -> Option<Result<Opening, Ref
             let refusal = Refusal::new(Exit::Usage, "`/fork` needs to know what the fork shall do");
             Some(Err(refusal.hint("for example: `/fork look for other callers of this function`")))
         }
+        (USAGE, None) => Some(Err(needs_a_session())),
+        (USAGE, Some(_)) => {
+            let refusal = Refusal::new(Exit::Usage, "nothing stands behind `/usage`");
+            Some(Err(refusal.hint("it tells of the session that `-c` or `-r SESSION` means")))
+        }
         _ => None,
     }
+}
+
+/// Tells whether a prompt asks what the session used. That begins nothing, so it
+/// is looked for before a session is opened.
+pub(super) fn asks_for_usage(prompt: &str) -> bool {
+    prompt.strip_prefix('/').is_some_and(|line| line.trim_end() == USAGE)
+}
+
+/// Says that a new session has used nothing.
+pub(super) fn needs_a_session() -> Refusal {
+    Refusal::new(Exit::Usage, "`/usage` tells what a session used, and this is a new one")
+        .hint("add `--continue` or `--resume SESSION`; `tine sessions` lists them")
 }
 
 /// Returns the names of all that can be typed as `/name`: commands first.
@@ -45,10 +65,26 @@ mod tests {
 
     #[test]
     fn every_command_there_is_begins_something() {
-        for name in COMMANDS {
+        for name in COMMANDS.into_iter().filter(|name| *name != USAGE) {
             assert!(opening(name, "x").is_some_and(|opening| opening.is_ok()), "{name}");
         }
         assert!(opening("compacts", "x").is_none());
+    }
+
+    #[test]
+    fn usage_is_asked_for_by_its_name_alone() {
+        for (prompt, is_asked) in [
+            ("/usage", true),
+            ("/usage \n", true),
+            ("/usage now", false),
+            ("/usages", false),
+            ("usage", false),
+        ] {
+            assert_eq!(asks_for_usage(prompt), is_asked, "{prompt}");
+        }
+        for arguments in ["", "now"] {
+            assert!(opening(USAGE, arguments).is_some_and(|opening| opening.is_err()));
+        }
     }
 
     #[test]

@@ -71,6 +71,8 @@ pub(super) enum Origin {
     Event(Seq, u32),
     /// The n-th piece of what was streamed after an event.
     Stream(Seq, u32),
+    /// What was told of a session up to an event, without adding to it.
+    Look(Seq),
 }
 
 impl Origin {
@@ -79,6 +81,7 @@ impl Origin {
         let (tag, seq, index) = match self {
             Self::Event(seq, index) => (b'e', seq, index),
             Self::Stream(seq, index) => (b's', seq, index),
+            Self::Look(seq) => (b'l', seq, 0),
         };
         let hash = derive(session, tag, seq, index);
         Uuid::new_v8(hash).hyphenated().to_string()
@@ -144,13 +147,14 @@ mod tests {
             Origin::Event(Seq(1), 1),
             Origin::Event(Seq(2), 0),
             Origin::Stream(Seq(1), 0),
+            Origin::Look(Seq(1)),
         ];
         let names = origins.map(|origin| origin.uuid(&session));
         assert_eq!(names, origins.map(|origin| origin.uuid(&session)));
         let other = SessionId("s-2".into());
         let distinct: std::collections::BTreeSet<_> =
             names.iter().cloned().chain([origins[0].uuid(&other)]).collect();
-        assert_eq!(distinct.len(), 5);
+        assert_eq!(distinct.len(), 6);
         assert!(names.iter().all(|name| Uuid::parse_str(name).unwrap().get_version_num() == 8));
         insta::assert_snapshot!(message_id(&session, Seq(1)), @r#"msg_0d1f32d4cedbdd9b1e6de2a1049b2047"#);
     }

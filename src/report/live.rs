@@ -167,7 +167,7 @@ impl Live {
             .into_iter()
             .map(|(name, unit)| RowText {
                 text: self.line(
-                    &format!("{name}{}", " ".repeat(width - name.width())),
+                    &words::padded(&name, width),
                     unit.doing(),
                     unit.last_call.as_ref(),
                 ),

@@ -7,6 +7,7 @@
 
 mod request;
 mod task;
+mod usage;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ pub(super) use task::{
     BackgroundTask, BackgroundTasksChanged, NotificationStatus, Patch, PrefixShareRecord,
     TaskNotification, TaskProgress, TaskStarted, TaskStatus, TaskUpdated, TaskUsage,
 };
+
+pub(super) use usage::{SessionUsageRecord, UsageResult};
 
 /// A record with what every record has.
 #[derive(Serialize)]

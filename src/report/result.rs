@@ -75,6 +75,28 @@ pub struct Ending {
 }
 
 impl Ending {
+    /// The ending of a command that asked no model and gives this text.
+    #[must_use]
+    pub fn of_text(text: &str) -> Self {
+        Self {
+            subtype: Subtype::Success,
+            duration_ms: 0,
+            api_ms: 0,
+            turns: 0,
+            text: text.into(),
+            stop: None,
+            usage: Usage::default(),
+            models: BTreeMap::new(),
+            retries: 0,
+            waited_ms: 0,
+            denials: Vec::new(),
+            denials_left_out: 0,
+            cancel: None,
+            unfinished: Vec::new(),
+            error: None,
+        }
+    }
+
     /// Returns the tokens of every unit together, and what they cost.
     #[must_use]
     pub fn total(&self) -> Usage {

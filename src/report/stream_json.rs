@@ -808,6 +808,40 @@ mod tests {
     }
 
     #[test]
+    fn the_examples_of_the_json_page_are_what_such_a_run_prints() {
+        const PAGE: &str = include_str!("../../docs/json.md");
+        let (_, page) =
+            PAGE.split_once("\n# Requests that wait or fail\n").expect("the page tells of them");
+        let (page, _) = page.split_once("\n# ").expect("other things follow");
+        let mut story = Story::new();
+        story.invocation("go").turn(0, 1).throttled(0, ThrottleCause::Provider, Some(12_000));
+        story.admitted(0, 12_040).retried(0, 1, Some(529)).batch("call_0_1_0", &["price"]);
+        story.start(1).turn(1, 1).throttled(1, ThrottleCause::InFlight, None).admitted(1, 640);
+        story.retried(1, 1, None);
+        let next = AfterFailure::Fallback { model: "qwen3-small".into() };
+        story.request_failed(1, 2, Some(503), next);
+        let paper = Paper::default();
+        let session = SessionId("019a9f3c-5d2e-7c41-9b60-2f8f6a1d4e77".into());
+        let mut reporter = StreamJson::new(paper.writer(), PARTIAL, Facts { session, ..facts() });
+        for event in story.events() {
+            reporter.event(event).unwrap();
+            if let EventKind::Admitted { .. } = event.kind {
+                reporter.delta(&text_delta(event.unit.0, "Two")).unwrap();
+            }
+        }
+        reporter.pause().unwrap();
+        let text = paper.text();
+        let is_told = |line: &&str| {
+            ["api_retry", "status\",\"status", "paused", "waited_ms", "informational", "void"]
+                .iter()
+                .any(|word| line.contains(word))
+        };
+        let told: Vec<&str> = text.lines().filter(is_told).collect();
+        let shown = page.lines().filter(|line| line.starts_with("{\""));
+        assert_eq!(shown.collect::<Vec<_>>().join("\n"), told.join("\n"));
+    }
+
+    #[test]
     fn an_attempt_is_closed_before_the_next_is_announced() {
         let mut story = Story::new();
         story.invocation("go").turn(0, 1).retried(0, 1, Some(529)).reply(0, "x", 1, 1);

@@ -130,6 +130,16 @@ pub fn cost(cost: Cost) -> Option<String> {
     }
 }
 
+/// Returns how often a request was made again; `None` if none was.
+#[must_use]
+pub fn retries(count: u64) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("1 retry".to_owned()),
+        _ => Some(format!("{count} retries")),
+    }
+}
+
 /// Returns a number of agents: `1 agent`, `5 agents`.
 #[must_use]
 pub fn agents(count: u64) -> String {
@@ -315,16 +325,11 @@ pub fn closing_lines(end: &InvocationEnd, counts: Counts, ending: &Ending) -> Ve
 /// no tokens were counted and nothing went otherwise than smoothly.
 fn spent(ending: &Ending) -> Option<String> {
     let total = ending.total();
-    let retries = match ending.retries {
-        0 => None,
-        1 => Some("1 retry".to_owned()),
-        retries => Some(format!("{retries} retries")),
-    };
     let waited = (ending.waited_ms > 0)
         .then(|| format!("requests waited {} in all", duration(ending.waited_ms)));
     let tokens = (total.total() > 0).then(|| usage(total));
     let parts: Vec<String> =
-        [tokens, cost(total.cost), retries, waited].into_iter().flatten().collect();
+        [tokens, cost(total.cost), retries(ending.retries), waited].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
@@ -362,6 +367,12 @@ pub(super) fn in_columns(text: &str, cap: usize) -> String {
     }
     cut.push('…');
     cut
+}
+
+/// Returns a safe line with spaces behind it, up to so many columns.
+#[must_use]
+pub(super) fn padded(line: &str, columns: usize) -> String {
+    format!("{line}{}", " ".repeat(columns.saturating_sub(line.width())))
 }
 
 /// Returns `text` as one safe line of at most `cap` characters.

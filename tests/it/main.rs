@@ -69,6 +69,8 @@ mod storm;
 mod stream;
 /// The live region on a pseudo-terminal.
 mod terminal;
+/// What a session has used, in tokens and money.
+mod usage;
 
 /// What the tests share.
 mod support {

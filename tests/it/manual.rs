@@ -132,6 +132,7 @@ fn the_readme_names_every_flag_and_no_other() {
         "sessions prune ",
         "session show ",
         "session export ",
+        "session usage ",
     ];
     let help = commands
         .map(|command| tine(&format!("{command}--help").split(' ').collect::<Vec<_>>()))

@@ -78,6 +78,14 @@ pub enum SessionCommand {
         #[arg(long, value_name = "FORMAT", default_value = "text")]
         format: ShowFormat,
     },
+    /// Print what it used: tokens and money, by model, prompt, batch and agent
+    Usage {
+        /// The session's id, the beginning of it, or its name
+        id: String,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Write it into a document of its own
     Export {
         /// The session's id, the beginning of it, or its name

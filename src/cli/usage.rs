@@ -1,0 +1,68 @@
+//! `/usage` and `tine session usage`: what a session has used. No model is
+//! asked for it and nothing is written to the session.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use super::args::{Format, RunFlags};
+use super::exit::{Exit, Refusal};
+use super::session::{self, Skipped, finish};
+use super::{print, resume, slash, start};
+use crate::config::Environment;
+use crate::report::SessionUsage;
+use crate::session::read;
+
+/// Prints what the session used that the flags mean.
+pub(super) fn of_flags(environment: &Environment, flags: &RunFlags) -> Result<Exit, Refusal> {
+    if !resume::is_wanted(flags) {
+        return Err(slash::needs_a_session());
+    }
+    let root = session::root(environment)?;
+    let usage = of(&resume::wanted(&root, flags, &start::working_directory()?)?)?;
+    let files = [&flags.json_file, &flags.output_last_message].map(|path| {
+        let path = path.as_deref()?;
+        Some(print::create(path).map(|(_, file)| file))
+    });
+    let [records, message] = files.map(Option::transpose);
+    let result = usage.result();
+    let text = lines(&usage);
+    write_to(records?, &result)?;
+    write_to(message?, text.as_bytes())?;
+    print_out(match flags.output_format() {
+        Format::Text => text.as_bytes(),
+        Format::Json | Format::StreamJson => &result,
+    })
+}
+
+/// Prints what the session in `directory` used.
+pub(super) fn of_session(directory: &Path, as_json: bool) -> Result<Exit, Refusal> {
+    let usage = of(directory)?;
+    match as_json {
+        true => print_out(&usage.record()),
+        false => print_out(lines(&usage).as_bytes()),
+    }
+}
+
+fn of(directory: &Path) -> Result<SessionUsage, Refusal> {
+    let mut usage = SessionUsage::default();
+    let mut skipped = Skipped::default();
+    let entries = read(directory).map_err(|error| session::cannot_read(&error))?;
+    skipped.events(entries).for_each(|event| usage.take(&event));
+    skipped.say();
+    Ok(usage)
+}
+
+fn lines(usage: &SessionUsage) -> String {
+    usage.lines().into_iter().map(|line| line + "\n").collect()
+}
+
+fn print_out(bytes: &[u8]) -> Result<Exit, Refusal> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    finish(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
+fn write_to(file: Option<File>, bytes: &[u8]) -> Result<(), Refusal> {
+    let written = file.map_or(Ok(()), |mut file| file.write_all(bytes));
+    written.map_err(|error| Refusal::new(Exit::Error, format!("cannot write the output: {error}")))
+}
