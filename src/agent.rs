@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use crate::event::{FailureKind, NoticeLevel, Outcome, UnitId};
 use crate::guard::Policy;
-use crate::line::{News, Told, UnitEvent, Wait};
-use crate::message::{Call, CallId, StopReason};
+use crate::line::{News, RequestLeave, Told, UnitEvent, Wait};
+use crate::message::{Call, CallId, StopReason, counted};
 use crate::model::Model;
 use crate::tool::{AgentCall, ForkPoint, Registry, Task, ToolContext, ToolError};
 use crate::tool_name::{AGENT, canonical};
@@ -66,14 +66,49 @@ pub struct Unit {
 /// What a unit is bound by.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Most turns; `None` means no limit.
-    pub max_turns: Option<u32>,
+    /// Most turns of its own; `None` means no limit. Those of the units that
+    /// it starts are theirs.
+    pub max_turns: Option<TurnLimit>,
     /// How long it waits for units in the background when it has nothing else
     /// to do.
     pub background_wait: Duration,
     /// How long a fork waits for another one to have the shared bytes read; 0
     /// means that none waits.
     pub prime: Duration,
+}
+
+/// Most turns of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnLimit {
+    /// How many.
+    pub most: u32,
+    /// Who says so.
+    pub source: LimitSource,
+}
+
+/// Who sets a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitSource {
+    /// The command line.
+    Flag,
+    /// The task.
+    Task,
+    /// The agent definition.
+    Definition,
+    /// The configuration, for all that name none themselves.
+    Config,
+}
+
+impl LimitSource {
+    /// Returns what a limit on turns is called there.
+    fn of_turns(self) -> &'static str {
+        match self {
+            Self::Flag => "--max-turns",
+            Self::Task => "max_turns",
+            Self::Definition => "maxTurns",
+            Self::Config => "agents.max_turns",
+        }
+    }
 }
 
 /// What a fork knows of where it comes from.
@@ -179,8 +214,11 @@ impl Unit {
 
     /// Takes one turn; returns the answer if it has no calls.
     async fn turn(&mut self, turn: u32, loops: &mut Loops) -> Result<Option<Arc<str>>, Outcome> {
-        if self.bounds.max_turns.is_some_and(|most| turn > most) {
-            let message = format!("reached its limit of {} turns", turn - 1);
+        if let Some(TurnLimit { most, source }) = self.bounds.max_turns
+            && turn > most
+        {
+            let (turns, name) = (counted(most, "turn"), source.of_turns());
+            let message = format!("reached its limit of {turns} (`{name}`)");
             return Err(Outcome::failed(FailureKind::MaxTurns, message));
         }
         if let News::Message(text) = self.context.line.news(Wait::No).await {
@@ -188,7 +226,7 @@ impl Unit {
             self.history.prompted(text);
         }
         self.compact_if_due().await?;
-        self.context.line.tell(Told::TurnStarted { turn }).await;
+        let leave = self.may_request(Some(turn)).await?;
         let replied = self.answer(turn).await?;
         self.history.replied(&replied);
         let (reply, stop) = (Arc::clone(&replied.reply), replied.stop);
@@ -199,8 +237,21 @@ impl Unit {
         }
         self.mark_fork_point(&reply.calls);
         loops.begin(turn);
-        self.run_calls(&reply.calls, loops).await?;
+        self.run_calls(&reply.calls, leave, loops).await?;
         Ok(None)
+    }
+
+    /// Asks whether a request may be sent, which may begin the turn with this
+    /// number.
+    ///
+    /// # Errors
+    ///
+    /// The outcome of the unit: a limit is reached, or it was cancelled.
+    async fn may_request(&self, turn: Option<u32>) -> Result<RequestLeave, Outcome> {
+        match self.context.line.may_request(turn).await {
+            Some(leave) => leave.map_err(Outcome::Failed),
+            None => Err(Outcome::Cancelled { ran: true }),
+        }
     }
 
     /// All forks of one answer begin in the same bytes, and know what was known

@@ -79,6 +79,9 @@ pub struct Limits {
     /// How long a fork waits for another one to have the shared bytes read; 0
     /// means that none waits.
     pub prime: std::time::Duration,
+    /// Whether only models with a price may be used, because the run's money is
+    /// limited.
+    pub needs_price: bool,
     /// At how much of its model's context window a conversation is compacted;
     /// `None` for never.
     pub compact_at: Option<WindowShare>,

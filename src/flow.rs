@@ -9,6 +9,7 @@
 
 mod walk;
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,6 +74,8 @@ pub enum Sees {
 pub struct StepLimits {
     /// Most turns.
     pub max_turns: Option<u32>,
+    /// Most tokens of it and all it starts.
+    pub max_tokens: Option<NonZeroU64>,
     /// Most time from its start.
     pub timeout: Option<Duration>,
 }
@@ -201,6 +204,7 @@ impl AgentStep {
             prompt: Arc::clone(&self.prompt),
             kind: TaskKind::Typed(Arc::clone(&typed)),
             max_turns: self.limits.max_turns,
+            max_tokens: self.limits.max_tokens,
             timeout: self.limits.timeout,
             is_background: false,
         };

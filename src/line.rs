@@ -4,6 +4,7 @@
 //! something and carry the channel for the answer; that is why they never leave
 //! the program: what leaves is [`crate::event::Event`].
 
+mod budget;
 mod tend;
 
 use std::sync::Arc;
@@ -13,12 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::branch::{Branch, Token};
 use crate::event::{
-    Compaction, NoticeLevel, Origin, Outcome, Piece, PrefixShare, Replied, RequestFailed,
+    Compaction, Failure, NoticeLevel, Origin, Outcome, Piece, PrefixShare, Replied, RequestFailed,
     SlotPosition, Throttled, UnitEnd, UnitId,
 };
 use crate::message::{CallId, Output};
 use crate::prompt::Said;
 
+pub use budget::{Budget, CallLeave, RequestLeave};
 pub use tend::{Glance, News, Sent, Tend, Until, Wait};
 
 /// Most messages that wait for the dispatcher. Units that say more have to
@@ -82,6 +84,23 @@ pub enum UnitEvent {
         /// Where the leave goes.
         reply: oneshot::Sender<()>,
     },
+    /// It wants to send a request. The answer is leave, or why there is none:
+    /// a limit that it, or a unit on whose behalf it works, has reached. No
+    /// answer means that a cancel has begun.
+    MayRequest {
+        /// The turn that it begins, from 1; `None` if it begins none.
+        turn: Option<u32>,
+        /// Where the leave goes.
+        reply: oneshot::Sender<Result<RequestLeave, Failure>>,
+    },
+    /// Its model asks for calls, and calls are limited. No answer means that
+    /// a cancel has begun.
+    MayCall {
+        /// How many.
+        count: usize,
+        /// Where the leave goes.
+        reply: oneshot::Sender<CallLeave>,
+    },
     /// It ended. The answer says what it had done by then.
     Ended {
         /// What became of it.
@@ -123,11 +142,6 @@ pub enum Told {
     Prompted {
         /// The whole message.
         text: Arc<str>,
-    },
-    /// It is about to send a request.
-    TurnStarted {
-        /// From 1.
-        turn: u32,
     },
     /// It has put its first request together, which its parent had sent a
     /// part of.
@@ -190,6 +204,8 @@ pub struct Child {
     pub is_background: bool,
     /// Where its branch comes from.
     pub strand: Strand,
+    /// Most that it and all it starts may use.
+    pub budget: Budget,
 }
 
 /// Where a child's branch comes from.
@@ -253,6 +269,17 @@ impl Line {
     /// Asks whether this unit may start; `false` means never.
     pub async fn may_start(&self) -> bool {
         self.ask(|reply| UnitEvent::MayStart { reply }).await.is_some()
+    }
+
+    /// Asks for leave to send a request, which may begin the turn with this
+    /// number. The error is why there is none; `None` once a cancel has begun.
+    pub async fn may_request(&self, turn: Option<u32>) -> Option<Result<RequestLeave, Failure>> {
+        self.ask(|reply| UnitEvent::MayRequest { turn, reply }).await
+    }
+
+    /// Asks for leave to run calls; `None` once a cancel has begun.
+    pub async fn may_call(&self, count: usize) -> Option<CallLeave> {
+        self.ask(|reply| UnitEvent::MayCall { count, reply }).await
     }
 
     /// Declares children; `None` once a cancel has begun.

@@ -21,7 +21,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::agent::{Bounds, Opening, Unit};
+use crate::agent::{Bounds, LimitSource, Opening, TurnLimit, Unit};
 use crate::event::{
     CancelReason, Delta, Event, EventKind, FailureKind, InvocationEnd, Outcome, SessionHead,
     UnitId, UnixMillis,
@@ -29,7 +29,7 @@ use crate::event::{
 use crate::fanout::{Caller, Fanout};
 use crate::flow::{self, Step};
 use crate::guard::Policy;
-use crate::line::{FromUnit, LINE_CAP, Line, Told};
+use crate::line::{Budget, FromUnit, LINE_CAP, Line, Told};
 use crate::model::Model;
 use crate::prompt;
 use crate::session::SessionLog;
@@ -120,6 +120,8 @@ pub struct Run {
     pub policy: Arc<Policy>,
     /// Most turns of the main conversation.
     pub max_turns: Option<u32>,
+    /// Most that all its units may use together.
+    pub budget: Budget,
     /// The log; `None` if the session is not to be kept.
     pub log: Option<SessionLog>,
     /// Who is shown the run.
@@ -215,7 +217,7 @@ impl Run {
             tools: self.tools,
             policy: self.policy,
             bounds: Bounds {
-                max_turns: self.max_turns,
+                max_turns: self.max_turns.map(|most| TurnLimit { most, source: LimitSource::Flag }),
                 background_wait: limits.background_wait,
                 prime: limits.prime,
             },

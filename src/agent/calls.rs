@@ -15,9 +15,9 @@ use super::Unit;
 use super::images::Room;
 use super::loops::{ENDS_AT, Key, Loops, Repeat};
 use super::turn::millis;
-use crate::event::{FailureKind, Outcome};
+use crate::event::{Failure, FailureKind, Outcome};
 use crate::guard::{Decision, Effect};
-use crate::line::{Tend, Told, UnitEvent};
+use crate::line::{CallLeave, RequestLeave, Tend, Told, UnitEvent};
 use crate::message::{Call, CallId, Output};
 use crate::prompt;
 use crate::tool::bound::{bounded_by, short_name};
@@ -68,7 +68,8 @@ impl Unit {
     /// Neighbours that are safe side by side run side by side; any other call
     /// runs alone, after all before it and before all behind it.
     ///
-    /// Calls past [`CALLS_CAP`] do not run: their output says so.
+    /// Calls past [`CALLS_CAP`], or past a limit of the run, do not run: their
+    /// output says so.
     ///
     /// # Errors
     ///
@@ -77,28 +78,46 @@ impl Unit {
     pub(super) async fn run_calls(
         &mut self,
         calls: &[Call],
+        leave: RequestLeave,
         loops: &mut Loops,
     ) -> Result<(), Outcome> {
-        let (calls, too_many) = calls.split_at(calls.len().min(CALLS_CAP));
+        let Some((count, refusal)) = self.may_call(calls.len(), leave).await else {
+            return Err(Outcome::Cancelled { ran: true });
+        };
+        let (calls, refused) = calls.split_at(count);
         let looped = self.run_groups(calls, loops).await;
         if self.context.cancel.is_cancelled() {
             // The dispatcher closes what was not begun.
             return Err(Outcome::Cancelled { ran: true });
         }
-        self.refuse(too_many).await;
+        self.refuse(refused, &refusal).await;
         looped.map_or(Ok(()), Err)
     }
 
-    /// Gives calls that are too many their outputs.
-    async fn refuse(&mut self, calls: &[Call]) {
-        let output = Arc::new(Output::error(format!(
-            "Not run: at most {CALLS_CAP} calls of one answer run. Call again if it is still needed."
-        )));
+    /// Gives calls that must not run their outputs.
+    async fn refuse(&mut self, calls: &[Call], refusal: &str) {
+        let output = Arc::new(Output::error(format!("Not run: {refusal}.")));
         for call in calls {
             let tool = short_name(&call.tool).into();
             self.tell_finished(call, tool, Arc::clone(&output), 0).await;
             self.history.finished(&call.id, Arc::clone(&output));
         }
+    }
+
+    /// Returns how many calls of an answer run, and why no more do; `None` once
+    /// a cancel has begun.
+    async fn may_call(&self, asked_for: usize, leave: RequestLeave) -> Option<(usize, Arc<str>)> {
+        let most = asked_for.min(CALLS_CAP);
+        if leave.calls_are_limited {
+            let CallLeave { count, refused } = self.context.line.may_call(most).await?;
+            if let Some(Failure { kind: _, message }) = refused {
+                return Some((count, message));
+            }
+        }
+        let too_many = format!(
+            "at most {CALLS_CAP} calls of one answer run. Call again if it is still needed"
+        );
+        Some((most, too_many.into()))
     }
 
     /// Runs group by group; returns the outcome of a unit that is caught in a

@@ -122,7 +122,9 @@ enum Attempt {
     /// No answer of the model would have been summed up.
     Nothing,
     Failed(ModelError),
-    Cancelled,
+    /// The unit ends: it was cancelled, or a limit leaves no room for one more
+    /// request.
+    Ends(Outcome),
 }
 
 impl Unit {
@@ -151,7 +153,7 @@ impl Unit {
                 let notice = Told::Notice { level: NoticeLevel::Warning, text: text.into() };
                 self.context.line.tell(notice).await;
             }
-            Attempt::Cancelled => return Err(Outcome::Cancelled { ran: true }),
+            Attempt::Ends(outcome) => return Err(outcome),
         }
         Ok(())
     }
@@ -176,7 +178,7 @@ impl Unit {
                 let message = format!("the conversation could not be compacted: {error}");
                 Err(Outcome::failed(error.kind.failure(), message))
             }
-            Attempt::Cancelled => Err(Outcome::Cancelled { ran: true }),
+            Attempt::Ends(outcome) => Err(outcome),
         }
     }
 
@@ -188,7 +190,7 @@ impl Unit {
     pub(super) async fn compact_too_long(&mut self, error: &ModelError) -> Result<(), Outcome> {
         let why = match self.compact(CompactionTrigger::Auto, 0, None, IfTooLong::Fail).await {
             Attempt::Done(_) => return Ok(()),
-            Attempt::Cancelled => return Err(Outcome::Cancelled { ran: true }),
+            Attempt::Ends(outcome) => return Err(outcome),
             Attempt::Nothing => "nothing in it has been answered yet".to_owned(),
             Attempt::Failed(error) => error.to_string(),
         };
@@ -222,10 +224,13 @@ impl Unit {
         if !self.history.is_settled() || !entries[..kept].iter().any(is_answer) {
             return Attempt::Nothing;
         }
+        if let Err(outcome) = self.may_request(None).await {
+            return Attempt::Ends(outcome);
+        }
         let cancel = self.context.cancel.clone();
         let answered = tokio::select! {
             biased;
-            () = cancel.cancelled() => return Attempt::Cancelled,
+            () = cancel.cancelled() => return Attempt::Ends(Outcome::Cancelled { ran: true }),
             answered = self.summary(hint, if_too_long) => answered,
         };
         let Answered { answer: Answer { reply, usage, stop: _ }, took_ms } = match answered {

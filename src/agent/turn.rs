@@ -35,6 +35,7 @@ impl Unit {
             Err(NoAnswer::TooLong(error)) => error,
         };
         self.compact_too_long(&error).await?;
+        self.may_request(None).await?;
         match self.request(turn, IfTooLong::Fail).await {
             Ok(replied) => Ok(replied),
             Err(NoAnswer::Over(outcome)) => Err(outcome),

@@ -5,10 +5,13 @@
 
 mod sessions;
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::builder::{EnumValueParser, PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::message::Usd;
 
 pub use sessions::{ListFlags, SessionCommand, SessionsCommand, ShowFormat};
 
@@ -54,6 +57,14 @@ pub struct RunFlags {
     #[arg(long, visible_alias = "max-session-turns", global = true, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub max_turns: Option<u32>,
+
+    /// Most that the run may cost, with all its agents, in US dollars
+    #[arg(long, global = true, value_name = "USD", value_parser = parse_usd)]
+    pub max_budget_usd: Option<Usd>,
+
+    /// Most tool calls of the run, with all its agents
+    #[arg(long, global = true, value_name = "N")]
+    pub max_tool_calls: Option<NonZeroU32>,
 
     /// How deep agents may start agents
     #[arg(long, global = true, value_name = "N")]
@@ -330,6 +341,11 @@ pub struct ReviewFlags {
     /// What to look for besides, in your own words
     #[arg(value_name = "WORDS")]
     pub words: Vec<String>,
+}
+
+fn parse_usd(text: &str) -> Result<Usd, String> {
+    let amount = text.parse().ok().and_then(Usd::from_dollars);
+    amount.filter(|usd| *usd > Usd(0)).ok_or_else(|| "expected dollars, such as 2.50".to_owned())
 }
 
 fn parse_mode(name: &str) -> Result<crate::guard::Mode, String> {

@@ -21,6 +21,7 @@ use crate::definition::Definitions;
 use crate::event::{SessionHead, SessionId};
 use crate::fanout::{Fanout, Limits, Parking, Pool, Surroundings};
 use crate::guard::Policy;
+use crate::line::Budget;
 use crate::model::Model;
 use crate::model::retry::{self, Jitter};
 use crate::prompt;
@@ -75,6 +76,7 @@ impl Start {
         let before = resume.as_ref().and_then(|resume| resume.past.model());
         let wanted = Wanted { flag: flags.model.as_deref(), before, default_model };
         let Chosen { choice, model, note } = choose(environment, &config, &wanted)?;
+        check_price(&flags, &*model)?;
         let policy = rules::policy(environment, &config, &flags, &root)?;
         let repository = repository_root(&root);
         let top = repository.as_deref();
@@ -133,7 +135,7 @@ impl Start {
         let reporters = self.reporters(&tools)?;
         let system = self.system_prompt()?;
         self.note.iter().for_each(super::say);
-        let max_turns = self.flags.max_turns;
+        let (max_turns, budget) = (self.flags.max_turns, self.budget());
         let model = Arc::clone(&self.model);
         let policy = Arc::new(self.policy.clone());
         let scratch = self.scratch.take();
@@ -148,6 +150,7 @@ impl Start {
             tools,
             policy,
             max_turns,
+            budget,
             log,
             reporters,
             signals,
@@ -235,6 +238,12 @@ impl Start {
         Ok(system)
     }
 
+    /// Returns what all units of the run may use together.
+    fn budget(&self) -> Budget {
+        let RunFlags { max_budget_usd, max_tool_calls, .. } = self.flags;
+        Budget { usd: max_budget_usd, tokens: None, tool_calls: max_tool_calls }
+    }
+
     fn fanout(self) -> Fanout {
         let (agents, retry) = (&self.config.agents, &self.config.retry);
         let limits = Limits {
@@ -243,6 +252,7 @@ impl Start {
             max_depth: self.flags.max_subagent_depth.unwrap_or(agents.max_depth),
             background_wait: self.config.background.wait,
             prime: agents.prime,
+            needs_price: self.flags.max_budget_usd.is_some(),
             compact_at: self.config.session.compact_at,
             retries: retry::Policy { most: retry.most, base: retry.base },
         };
@@ -370,6 +380,18 @@ impl Start {
 /// Returns what another process is not likely to begin with at the same moment.
 fn seed() -> u64 {
     run::now().0 ^ u64::from(std::process::id()).rotate_left(32)
+}
+
+/// Refuses to promise that a run costs no more than so much if nobody has said
+/// what its model costs.
+fn check_price(flags: &RunFlags, model: &dyn Model) -> Result<(), Refusal> {
+    if flags.max_budget_usd.is_none() || model.facts().price.is_some() {
+        return Ok(());
+    }
+    let name = model.name();
+    let message = format!("the price of `{name}` is not known, so `--max-budget-usd` cannot hold");
+    let hint = format!("set `models.{name}.price` in `config.toml`; see `config.example.toml`");
+    Err(Refusal::new(Exit::BadConfig, message).hint(hint))
 }
 
 /// Returns the working directory as the kernel knows it.

@@ -1,13 +1,14 @@
 //! What a unit is started for: a task, a fork, or a message to one that has
 //! ended.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::parked::Parked;
 use crate::agent::Forked;
 use crate::event::{Origin, SlotPosition, UnitId};
-use crate::line::{Child, Strand};
+use crate::line::{Budget, Child, Strand};
 use crate::tool::{FORK, Task, TaskKind, ToolContext, Typed};
 
 /// What a unit is started for. One that waits holds this and nothing else.
@@ -48,6 +49,7 @@ impl Job {
             origin,
             is_background: self.is_background(),
             strand: Strand::Fresh,
+            budget: self.budget(),
         }
     }
 
@@ -70,6 +72,17 @@ impl Job {
         match self {
             Self::Typed { task, .. } | Self::Fork { task, .. } => task.is_background,
             Self::Continue { .. } => true,
+        }
+    }
+
+    fn budget(&self) -> Budget {
+        Budget { tokens: self.max_tokens(), ..Budget::default() }
+    }
+
+    pub(super) fn max_tokens(&self) -> Option<NonZeroU64> {
+        match self {
+            Self::Typed { task, .. } | Self::Fork { task, .. } => task.max_tokens,
+            Self::Continue { parked, .. } => parked.max_tokens,
         }
     }
 

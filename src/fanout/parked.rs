@@ -2,10 +2,12 @@
 //! continue them.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::agent::Unit;
+use super::job::Job;
+use crate::agent::{TurnLimit, Unit};
 use crate::event::UnitId;
 use crate::message::Prefix;
 use crate::model::Model;
@@ -27,15 +29,17 @@ pub(crate) struct Parked {
     pub(super) conversation: Prefix,
     /// Whether it was a fork or was started by one.
     pub(super) is_fork: bool,
-    pub(super) max_turns: Option<u32>,
+    pub(super) max_turns: Option<TurnLimit>,
+    /// Most tokens it and all it started were given.
+    pub(super) max_tokens: Option<NonZeroU64>,
     /// Most time it was given.
     pub(super) timeout: Option<Duration>,
 }
 
 impl Parked {
-    /// Returns what is left of `unit`; `None` if it was stopped in the middle
+    /// Returns what is left of `unit`, which was started for `job`; `None` if it was stopped in the middle
     /// of its calls, where no message can follow.
-    pub(super) fn of(unit: &Unit, is_fork: bool, timeout: Option<Duration>) -> Option<Self> {
+    pub(super) fn of(unit: &Unit, is_fork: bool, job: &Job) -> Option<Self> {
         unit.history.is_settled().then(|| Self {
             description: Arc::clone(&unit.description),
             agent: Arc::clone(&unit.agent),
@@ -45,7 +49,8 @@ impl Parked {
             conversation: unit.history.prefix().clone(),
             is_fork,
             max_turns: unit.bounds.max_turns,
-            timeout,
+            max_tokens: job.max_tokens(),
+            timeout: job.timeout(),
         })
     }
 }

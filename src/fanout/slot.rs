@@ -13,7 +13,7 @@ use super::caller::{Caller, Hold};
 use super::job::Job;
 use super::parked::Parked;
 use super::{Fanout, news, text};
-use crate::agent::{Bounds, History, Opening, Unit};
+use crate::agent::{Bounds, History, LimitSource, Opening, TurnLimit, Unit};
 use crate::definition::AgentDefinition;
 use crate::event::{FailureKind, NoticeLevel, Origin, Outcome, UnitEnd};
 use crate::guard::{Decision, Effect, Policy};
@@ -73,7 +73,7 @@ impl Slot {
             // A cancel may have overtaken news that the log holds and the
             // conversation does not; so that one cannot be continued.
             let is_whole = !matches!(outcome, Outcome::Cancelled { ran: _ });
-            let parked = Parked::of(&unit, self.is_fork, self.job.timeout());
+            let parked = Parked::of(&unit, self.is_fork, &self.job);
             Ok((outcome, parked.filter(|_| is_whole)))
         };
         let caught = AssertUnwindSafe(Box::pin(running)).catch_unwind();
@@ -116,7 +116,7 @@ impl Slot {
                 tools: self.tools.clone(),
                 history: History::after(from.point.base().clone()),
                 seen: from.point.seen(),
-                max_turns: task.max_turns,
+                max_turns: turn_limit(task.max_turns, LimitSource::Task),
             },
             Job::Continue { ended: _, parked, message: _ } => Made {
                 model: Arc::clone(&parked.model),
@@ -126,7 +126,6 @@ impl Slot {
                 max_turns: parked.max_turns,
             },
         };
-        let limits = self.fanout.limits;
         let caller = self.caller(&tools, &model, stop);
         let point = first_point(&history, &model);
         let takes_images = model.facts().takes_images;
@@ -137,11 +136,7 @@ impl Slot {
             model,
             tools,
             policy: Arc::clone(&self.policy),
-            bounds: Bounds {
-                max_turns: Some(max_turns.unwrap_or(limits.max_turns)),
-                background_wait: limits.background_wait,
-                prime: limits.prime,
-            },
+            bounds: self.bounds(max_turns),
             context: ToolContext {
                 line: self.line.clone(),
                 cancel: stop.clone(),
@@ -176,6 +171,15 @@ impl Slot {
         }
     }
 
+    fn bounds(&self, max_turns: Option<TurnLimit>) -> Bounds {
+        let limits = self.fanout.limits;
+        Bounds {
+            max_turns: max_turns.or(turn_limit(Some(limits.max_turns), LimitSource::Config)),
+            background_wait: limits.background_wait,
+            prime: limits.prime,
+        }
+    }
+
     async fn make_typed(&self, task: &Task, typed: &Typed) -> Result<Made, Outcome> {
         let fail = |message: String| Outcome::failed(FailureKind::Setup, message);
         let Typed { agent, model, tools } = typed;
@@ -185,9 +189,13 @@ impl Slot {
             .find(agent)
             .ok_or_else(|| fail(format!("agent definition `{agent}` is gone")))?;
         let model = self.model(model.as_deref(), definition).await.map_err(fail)?;
+        if self.fanout.limits.needs_price && model.facts().price.is_none() {
+            return Err(fail(unpriced(model.name())));
+        }
         let tools = self.tools(tools.as_deref(), definition);
         let history = self.history(self.fanout.head(&definition.prompt, &tools)).await?;
-        let max_turns = task.max_turns.or(definition.max_turns);
+        let max_turns = turn_limit(task.max_turns, LimitSource::Task)
+            .or(turn_limit(definition.max_turns, LimitSource::Definition));
         Ok(Made { model, tools, history, seen: Seen::default(), max_turns })
     }
 
@@ -286,7 +294,19 @@ struct Made {
     history: History,
     seen: Seen,
     /// What the task or the definition asks for.
-    max_turns: Option<u32>,
+    max_turns: Option<TurnLimit>,
+}
+
+fn turn_limit(most: Option<u32>, source: LimitSource) -> Option<TurnLimit> {
+    most.map(|most| TurnLimit { most, source })
+}
+
+/// Says why a model cannot be used where the run's money is limited.
+fn unpriced(model: &str) -> String {
+    format!(
+        "the price of `{model}` is not known, so `--max-budget-usd` could not hold; set \
+         `models.{model}.price`, or choose another model"
+    )
 }
 
 /// Reads a file that a prompt names, as far as this unit may read it.

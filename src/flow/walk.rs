@@ -10,7 +10,7 @@ use super::{AgentStep, Step, Steps};
 use crate::branch::Token;
 use crate::event::{Failure, Origin, Outcome, SlotPosition, UnitEnd};
 use crate::fanout::{self, Caller, Ended, Queued};
-use crate::line::{Child, Seat, Strand};
+use crate::line::{Budget, Child, Seat, Strand};
 
 /// What a step came to that was not run to its end.
 const STOPPED: Outcome = Outcome::Cancelled { ran: true };
@@ -39,8 +39,7 @@ fn run<'a>(holder: &'a Caller, step: &'a Step, first: Token) -> BoxFuture<'a, Ou
 
 /// Runs an agent that goes on where its holder is.
 async fn alone(holder: &Caller, agent: &AgentStep) -> Outcome {
-    let child = child(&agent.name, &agent.agent, agent.origin());
-    let seats = holder.line.declare(None, vec![child]).await;
+    let seats = holder.line.declare(None, vec![of_agent(agent)]).await;
     let Some(seat) = seats.and_then(|seats| seats.into_iter().next()) else { return STOPPED };
     let unit = seat.unit;
     let end = queue(holder, agent, seat).await;
@@ -183,7 +182,7 @@ fn children(steps: &Steps, first: Token) -> Vec<Child> {
     let total = steps.count();
     let children = (0..total).zip(steps.iter()).map(|(index, step)| {
         let child = match step {
-            Step::Agent(agent) => child(&agent.name, &agent.agent, agent.origin()),
+            Step::Agent(agent) => of_agent(agent),
             Step::Sequence(_) | Step::Parallel(_) => {
                 child(&name(step).into(), &name(step).into(), Origin::Steps)
             }
@@ -197,6 +196,11 @@ fn children(steps: &Steps, first: Token) -> Vec<Child> {
     children.collect()
 }
 
+fn of_agent(agent: &AgentStep) -> Child {
+    let budget = Budget { tokens: agent.limits.max_tokens, ..Budget::default() };
+    Child { budget, ..child(&agent.name, &agent.agent, agent.origin()) }
+}
+
 /// A child that goes on where its parent is.
 fn child(name: &Arc<str>, agent: &Arc<str>, origin: Origin) -> Child {
     Child {
@@ -206,6 +210,7 @@ fn child(name: &Arc<str>, agent: &Arc<str>, origin: Origin) -> Child {
         origin,
         is_background: false,
         strand: Strand::Parents,
+        budget: Budget::default(),
     }
 }
 

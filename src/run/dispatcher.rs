@@ -6,6 +6,7 @@
 //! crate decides whether a unit may start, numbers events or draws tokens.
 
 mod background;
+mod budget;
 mod repair;
 mod told;
 mod units;
@@ -19,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 use super::ledger::Ledger;
 use crate::branch::{Branch, RootJoins, Token, Tokens};
 use crate::event::{
-    CancelReason, Delta, Event, EventKind, Invocation, InvocationEnd, NoticeLevel, Outcome, Seq,
-    SessionHead, UnitEnd, UnitId, UnitState, UnixMillis,
+    CancelReason, Delta, Event, EventKind, Failure, Invocation, InvocationEnd, NoticeLevel,
+    Outcome, Seq, SessionHead, UnitEnd, UnitId, UnitState, UnixMillis,
 };
-use crate::line::{FromUnit, Glance, News, Seat, Sent, UnitEvent};
+use crate::line::{CallLeave, FromUnit, Glance, News, RequestLeave, Seat, Sent, UnitEvent};
 use crate::prompt::{Context, Said};
 use crate::session::{Past, PastUnit};
 
@@ -86,6 +87,10 @@ pub enum Answer {
     GoOn(oneshot::Sender<()>),
     /// Its children have seats.
     Seats(oneshot::Sender<Vec<Seat>>, Vec<Seat>),
+    /// Whether it may send its request.
+    Request(oneshot::Sender<Result<RequestLeave, Failure>>, Result<RequestLeave, Failure>),
+    /// Which of its calls it may run.
+    Calls(oneshot::Sender<CallLeave>, CallLeave),
     /// It ended, and this is what it had done.
     End(oneshot::Sender<Arc<UnitEnd>>, Arc<UnitEnd>),
     /// Its tokens are reserved from this one on.
@@ -109,6 +114,8 @@ impl Answer {
         match self {
             Self::GoOn(reply) => drop(reply.send(())),
             Self::Seats(reply, seats) => drop(reply.send(seats)),
+            Self::Request(reply, leave) => drop(reply.send(leave)),
+            Self::Calls(reply, leave) => drop(reply.send(leave)),
             Self::End(reply, end) => drop(reply.send(end)),
             Self::Reserved(reply, token) => drop(reply.send(token)),
             Self::News(reply, news) => drop(reply.send(news)),
@@ -311,6 +318,8 @@ impl Dispatcher {
                 out.effects.push(Effect::Answer(Answer::Reserved(reply, first)));
             }
             UnitEvent::MayStart { reply } => self.may_start(out, unit, reply),
+            UnitEvent::MayRequest { turn, reply } => self.may_request(out, unit, turn, reply),
+            UnitEvent::MayCall { count, reply } => self.may_call(out, unit, count, reply),
             UnitEvent::Ended { outcome, output_file, reply } => {
                 let leaving = Leaving { outcome, output_file, reply };
                 if unit == UnitId::MAIN && self.ledger(unit).open_children > 0 {
@@ -346,6 +355,7 @@ impl Dispatcher {
             }
             UnitEvent::Replied(replied) => {
                 self.ledger(unit).replied(&replied);
+                self.spend(unit, replied.usage);
                 // Not synced: what ends its turn is, be it an output or the
                 // unit's end, and so is the start of whatever it sets off.
                 self.record(out, unit, EventKind::Replied(replied));

@@ -1,6 +1,7 @@
 //! What the dispatcher knows of one unit.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -11,7 +12,7 @@ use crate::event::{
     AfterFailure, Compaction, ForkShare, Invocation, Outcome, Piece, Replied, RequestFailed,
     UnitEnd, UnitHead, UnitId, UnitState, UnixMillis,
 };
-use crate::line::{News, Until};
+use crate::line::{Budget, News, Until};
 use crate::message::{Call, CallId, Usage};
 use crate::session::PastUnit;
 
@@ -27,6 +28,21 @@ pub(super) enum Standing {
     Running,
     /// In this state.
     Ended(UnitState),
+}
+
+/// What a unit and all it started have used.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Spent {
+    pub(super) usage: Usage,
+    /// Calls that were asked for; counted where calls are limited.
+    pub(super) calls: u64,
+}
+
+impl AddAssign for Spent {
+    fn add_assign(&mut self, other: Self) {
+        self.usage += other.usage;
+        self.calls = self.calls.saturating_add(other.calls);
+    }
 }
 
 /// What the dispatcher knows of one unit.
@@ -50,6 +66,9 @@ pub(super) struct Ledger {
     pub(super) open_children: u32,
     pub(super) tool_uses: u32,
     usage: Usage,
+    /// Most that it and all it starts may use.
+    pub(super) budget: Budget,
+    pub(super) spent: Spent,
     /// Whether its request has to wait.
     pub(super) is_throttled: bool,
     /// The text of the last whole answer.
@@ -174,6 +193,8 @@ impl Ledger {
             open_children: 0,
             tool_uses: 0,
             usage: Usage::default(),
+            budget: Budget::default(),
+            spent: Spent::default(),
             is_throttled: false,
             text: Arc::default(),
             writing: String::new(),

@@ -48,6 +48,7 @@ impl Run {
             Some(resumed) => Dispatcher::after(Seed::of(&resumed.past)),
             None => Dispatcher::new(),
         };
+        dispatcher.limit(self.budget);
         if matches!(&self.main, Main::Flow { flow, .. } if flow.sees_others()) {
             dispatcher.keep_context(self.context());
         }

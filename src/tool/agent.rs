@@ -5,6 +5,7 @@
 //! is an error text for the model, in the words of `fixtures.json`.
 
 use std::fmt::Write as _;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,12 +26,13 @@ const NEITHER_SHAPE: &str = "Parameters missing: provide tasks[] (batch form) or
 pub const BATCH_CAP: usize = 100_000;
 
 /// The parameters of a task, in the order in which the model is told of them.
-const TASK_PARAMETERS: [&str; 8] = [
+const TASK_PARAMETERS: [&str; 9] = [
     "description",
     "prompt",
     "subagent_type",
     "model",
     "max_turns",
+    "max_tokens",
     "timeout_s",
     "tools",
     "run_in_background",
@@ -62,6 +64,8 @@ pub struct Task {
     pub kind: TaskKind,
     /// Most turns, instead of the definition's or the configured number.
     pub max_turns: Option<u32>,
+    /// Most tokens of it and all it starts, together.
+    pub max_tokens: Option<NonZeroU64>,
     /// Most time from its start, instead of the configured one.
     pub timeout: Option<Duration>,
     /// Whether the caller goes on while it runs.
@@ -97,6 +101,7 @@ impl Task {
             prompt: directive.into(),
             kind: TaskKind::Fork,
             max_turns: None,
+            max_tokens: None,
             timeout: None,
             is_background: true,
         }
@@ -216,6 +221,8 @@ fn parse_task(
 ) -> Result<Task, String> {
     let kind = parse_kind(fields, words.agent, place, known)?;
     let max_turns = positive(fields, "max_turns", place)?.map(|turns| turns.ceil() as u32);
+    let max_tokens = positive(fields, "max_tokens", place)?
+        .and_then(|tokens| NonZeroU64::new(tokens.ceil() as u64));
     let timeout = match positive(fields, "timeout_s", place)? {
         Some(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
             format!("Parameter \"timeout_s\"{place} is more seconds than there are.")
@@ -229,6 +236,7 @@ fn parse_task(
         prompt: words.prompt.into(),
         kind,
         max_turns,
+        max_tokens,
         timeout,
         is_background,
     })
@@ -468,6 +476,10 @@ mod tests {
             "Parameter \"max_turns\" in tasks[0] must be a number above 0.",
         );
         check(
+            &task(json!({"max_tokens": -5})),
+            "Parameter \"max_tokens\" in tasks[0] must be a number above 0.",
+        );
+        check(
             &task(json!({"timeout_s": "soon"})),
             "Parameter \"timeout_s\" in tasks[0] must be a number above 0.",
         );
@@ -478,7 +490,8 @@ mod tests {
         check(
             &task(json!({"isolation": "worktree"})),
             "Parameter \"isolation\" in tasks[0] is not known. Known parameters: description, \
-             prompt, subagent_type, model, max_turns, timeout_s, tools, run_in_background.",
+             prompt, subagent_type, model, max_turns, max_tokens, timeout_s, tools, \
+             run_in_background.",
         );
         check(
             &task(json!({"run_in_background": "perhaps"})),
@@ -490,7 +503,7 @@ mod tests {
     fn a_whole_task_is_parsed_with_the_definitions_own_names() {
         let arguments = json!({
             "description": "d", "prompt": "p", "subagent_type": "CODE-Review", "model": "m",
-            "max_turns": "3", "timeout_s": 1.5, "tools": ["read"], "run_in_background": "true",
+            "max_turns": "3", "max_tokens": 1e5, "timeout_s": 1.5, "tools": ["read"], "run_in_background": "true",
         });
         let task = Task {
             description: "d".into(),
@@ -501,6 +514,7 @@ mod tests {
                 tools: Some(vec!["Read".to_owned()]),
             })),
             max_turns: Some(3),
+            max_tokens: NonZeroU64::new(100_000),
             timeout: Some(Duration::from_millis(1_500)),
             is_background: true,
         };
@@ -517,6 +531,9 @@ mod tests {
         ] {
             assert_eq!(AgentCall::parse(&arguments, &known()), Ok(AgentCall::One(fork.clone())));
         }
+        let bounded = json!({"description": "d", "prompt": "p", "max_tokens": "0.5"});
+        let at_one = Task { max_tokens: NonZeroU64::new(1), ..fork.clone() };
+        assert_eq!(AgentCall::parse(&bounded, &known()), Ok(AgentCall::One(at_one)));
         let slot = json!({"tasks": [{"description": "d", "prompt": "p", "subagent_type": "fork"}]});
         let waited_for = Task { is_background: false, ..fork };
         assert_eq!(AgentCall::parse(&slot, &known()), Ok(AgentCall::Batch(vec![waited_for])));

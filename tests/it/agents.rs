@@ -145,7 +145,10 @@ fn a_slot_that_ends_badly_fails_alone_with_its_error_and_its_partial_text() {
         ("## Task 1: good (explore)\n\nAll good.", String::new()),
         ("## Task 2: error (explore)\n\n[failed: ", half("error")),
         ("## Task 3: slow (explore)\n\n[failed: ran past its time limit of 1 s]", half("slow")),
-        ("## Task 4: long (explore)\n\n[failed: reached its limit of 2 turns]", half("long")),
+        (
+            "## Task 4: long (explore)\n\n[failed: reached its limit of 2 turns (`max_turns`)]",
+            half("long"),
+        ),
         (
             "## Task 5: setup (explore)\n\n[failed: `scripted:/none` can only be chosen with `-m`]",
             String::new(),

@@ -133,7 +133,7 @@ fn a_turn_limit_ends_the_run_with_what_there_is() {
         serve(|_| Reaction::reply(Some("Looking."), &[("Glob", json!({ "pattern": "*" }))]));
     let finished = Place::new().ask(&server, &["--max-turns", "2"]).exits(53);
     assert_eq!(finished.stdout, "Looking.\n");
-    assert!(finished.stderr.ends_with("error: reached its limit of 2 turns\n"));
+    assert!(finished.stderr.ends_with("error: reached its limit of 2 turns (`--max-turns`)\n"));
     let records = Place::new().ask(&server, &["--max-turns", "2", "-o", "stream-json"]).records();
     assert_eq!(records.result()["subtype"], "error_max_turns");
     assert_eq!(server.finish().len(), 4);

@@ -131,7 +131,7 @@ async fn one_slots_failure_is_its_own_and_is_told_with_its_error_and_partial_tex
     );
     assert_eq!(
         sections[4],
-        "## Task 5: slot 4 (general-purpose)\n\n[failed: reached its limit of 2 turns]\
+        "## Task 5: slot 4 (general-purpose)\n\n[failed: reached its limit of 2 turns (`max_turns`)]\
          \n\nPartial result:\n\ngoing"
     );
     assert_eq!(story.end.outcome, Outcome::Done { text: "all done".into() });

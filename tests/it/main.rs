@@ -15,6 +15,8 @@ mod architecture;
 mod ask;
 /// Who sees what: flows, their branches and the requests of their agents.
 mod branches;
+/// Limits on money, tokens, calls and time.
+mod budgets;
 /// Signals: everything ends, nothing new begins, the log stays whole.
 mod cancel;
 /// Summaries that take the place of a conversation.

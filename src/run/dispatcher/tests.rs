@@ -1,5 +1,7 @@
 //! Every path of the dispatcher, driven without a runtime.
 
+mod budget;
+
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -7,7 +9,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;
 use crate::event::{Compaction, CompactionTrigger, FailureKind, Origin, Replied, SlotPosition};
-use crate::line::{Child, Strand, Tend, Told, Until, Wait};
+use crate::line::{Budget, Child, Strand, Tend, Told, Until, Wait};
 use crate::message::{Call, Output, Reply, StopReason, Usage};
 
 /// A dispatcher and everything it has said.
@@ -66,6 +68,7 @@ impl Bench {
             origin: Origin::Prompt,
             is_background: false,
             strand: Strand::Fresh,
+            budget: Budget::default(),
         });
         self.declare_all(parent, children.collect())
     }
@@ -86,6 +89,7 @@ impl Bench {
             origin: Origin::Fork,
             is_background: true,
             strand: Strand::Fresh,
+            budget: Budget::default(),
         };
         let seats = self.declare_all(parent, names.iter().map(child).collect());
         seats.iter().for_each(|seat| self.may_start(seat.unit).unwrap());
@@ -124,6 +128,14 @@ impl Bench {
         let (reply, mut answer) = oneshot::channel();
         self.say(unit, UnitEvent::MayStart { reply });
         answer.try_recv()
+    }
+
+    /// Asks for leave to send a request; the error is why there is none.
+    fn may_request(&mut self, unit: UnitId, turn: Option<u32>) -> Result<RequestLeave, String> {
+        let (reply, mut answer) = oneshot::channel();
+        self.say(unit, UnitEvent::MayRequest { turn, reply });
+        let leave = answer.try_recv().map_err(|error| error.to_string())?;
+        leave.map_err(|failure| format!("{}: {}", failure.kind.as_str(), failure.message))
     }
 
     fn end(&mut self, unit: UnitId, outcome: Outcome) -> Option<Arc<UnitEnd>> {
@@ -337,7 +349,7 @@ fn an_end_tells_what_the_unit_had_done() {
     let seats = bench.declare(UnitId::MAIN, &["a"]);
     let unit = seats[0].unit;
     bench.may_start(unit).unwrap();
-    bench.say(unit, Told::TurnStarted { turn: 1 }.into());
+    bench.may_request(unit, Some(1)).unwrap();
     bench.reply(unit, "so far", &["c1"]);
     bench.say(unit, UnitEvent::Delta(crate::event::Piece::Text("and th".into())));
     let end = bench.end(unit, Outcome::failed(FailureKind::Timeout, "late")).unwrap();

@@ -13,10 +13,6 @@ impl Dispatcher {
     pub(super) fn told(&mut self, out: &mut Out, unit: UnitId, told: Told) {
         let kind = match told {
             Told::Prompted { text } => EventKind::Prompted { text },
-            Told::TurnStarted { turn } => {
-                self.ledger(unit).turns = turn;
-                EventKind::TurnStarted { turn }
-            }
             Told::PrefixShared(share) => {
                 self.ledger(unit).share = Some(ForkShare { prefix: share, cached_tokens: 0 });
                 EventKind::PrefixShared(share)
@@ -32,6 +28,7 @@ impl Dispatcher {
             }
             Told::RequestFailed(failed) => {
                 self.ledger(unit).failed(&failed);
+                self.spend(unit, failed.usage);
                 EventKind::RequestFailed(failed)
             }
             Told::Denied { call, tool, arguments, reason } => {
@@ -46,6 +43,7 @@ impl Dispatcher {
     /// see or had before it; so it is on the root branch, whatever main has
     /// joined by now. Any other unit's concerns that unit alone.
     fn compacted(&mut self, out: &mut Out, unit: UnitId, compaction: Arc<Compaction>) {
+        self.spend(unit, compaction.usage);
         let ledger = self.ledger(unit);
         ledger.compacted(&compaction);
         let branch = if unit == UnitId::MAIN { Branch::root() } else { ledger.branch.clone() };

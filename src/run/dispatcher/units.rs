@@ -61,7 +61,8 @@ impl Dispatcher {
             is_background: child.is_background,
         };
         let (invocation, origin) = (ledger.invocation, head.origin);
-        let queued = Ledger::queued(&head, invocation, branch.clone(), cancel.clone());
+        let mut queued = Ledger::queued(&head, invocation, branch.clone(), cancel.clone());
+        queued.budget = child.budget;
         self.units.insert(unit, queued);
         self.record(out, unit, EventKind::UnitQueued(head));
         Seat { unit, branch, origin, cancel }

@@ -1,7 +1,7 @@
 //! A run inside the test's own process, on the scripted model and on paused
 //! time, seen through its session log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tine::event::{
 use tine::fanout::{Caller, Fanout, Limits, Parking, Pool, Surroundings};
 use tine::flow::{self, Step};
 use tine::guard::{Mode, Policy};
-use tine::line::{FromUnit, LINE_CAP, Line, Told, UnitEvent};
+use tine::line::{Budget, FromUnit, LINE_CAP, Line, RequestLeave, Told, UnitEvent};
 use tine::model::Model;
 use tine::model::retry::{self, Jitter};
 use tine::model::scripted::Scripted;
@@ -59,6 +59,12 @@ pub(crate) struct Setup {
     pub(crate) fallbacks: Vec<Arc<dyn Model>>,
     /// Of all that is random.
     pub(crate) seed: u64,
+    /// Most that all units may use together.
+    pub(crate) budget: Budget,
+    /// Most turns of main.
+    pub(crate) max_turns: Option<u32>,
+    /// Models that tasks can name.
+    pub(crate) models: HashMap<&'static str, Arc<dyn Model>>,
 }
 
 impl Setup {
@@ -77,6 +83,9 @@ impl Setup {
             retries: retry::Policy { most: 0, base: Duration::ZERO },
             fallbacks: Vec::new(),
             seed: 0,
+            budget: Budget::default(),
+            max_turns: None,
+            models: HashMap::new(),
         }
     }
 
@@ -251,7 +260,8 @@ impl Setup {
             model,
             tools,
             policy,
-            max_turns: None,
+            max_turns: self.max_turns,
+            budget: self.budget,
             log: Some(log),
             reporters: Vec::new(),
             signals,
@@ -266,15 +276,20 @@ impl Setup {
     }
 
     /// Runs a main unit with a conversation of the test's own, and returns what
-    /// it told. Nobody answers what it asks.
+    /// it told. Nobody answers what it asks, but for leave to send requests.
     pub(crate) async fn run_unit(&self, history: History) -> (Outcome, Vec<Told>) {
         let root = tempfile::tempdir().expect("the system has room for a directory");
         let (sender, mut receiver) = mpsc::channel(LINE_CAP);
         let hearing = tokio::spawn(async move {
             let mut told = Vec::new();
             while let Some(FromUnit { unit: _, event }) = receiver.recv().await {
-                if let UnitEvent::Told(event) = event {
-                    told.push(event);
+                match event {
+                    UnitEvent::Told(event) => told.push(event),
+                    // The unit has gone if it does not wait for the answer.
+                    UnitEvent::MayRequest { turn: _, reply } => {
+                        drop(reply.send(Ok(RequestLeave::default())));
+                    }
+                    _ => {}
                 }
             }
             told
@@ -364,10 +379,11 @@ impl Setup {
                 max_depth: self.depth,
                 background_wait: self.background_wait,
                 prime: self.prime,
+                needs_price: self.budget.usd.is_some(),
                 compact_at: Some(WindowShare::default()),
                 retries: self.retries,
             },
-            find_model: Box::new(|name| Err(format!("model `{name}` is not configured"))),
+            find_model: Box::new(find_model(self.models.clone())),
             surroundings: Surroundings::default(),
             parking: Parking::default(),
             fallbacks: self.fallbacks.clone(),
@@ -375,6 +391,12 @@ impl Setup {
         };
         Parts { fanout: Arc::new(fanout), tools, policy: Arc::new(policy) }
     }
+}
+
+fn find_model(
+    models: HashMap<&'static str, Arc<dyn Model>>,
+) -> impl Fn(&str) -> Result<Arc<dyn Model>, String> {
+    move |name| models.get(name).cloned().ok_or_else(|| format!("model `{name}` is not configured"))
 }
 
 /// What main is made of, and all its units share.

@@ -14,7 +14,9 @@ use super::super::{Dispatcher, Effect, Input, Response, Seed};
 use super::*;
 use crate::agent::History;
 use crate::event::{FailureKind, Origin, Replied, SessionHead, SessionId, SlotPosition};
-use crate::line::{Child, FromUnit, News, Seat, Strand, Tend, Told as Says, UnitEvent, Wait};
+use crate::line::{
+    Budget, Child, FromUnit, News, Seat, Strand, Tend, Told as Says, UnitEvent, Wait,
+};
 use crate::message::{Call, CallId, Head, Message, Reply, StopReason, Usage};
 
 /// A session in which units do what chance says, as far as a unit can.
@@ -126,7 +128,7 @@ impl Session {
         let busy = self.busy(unit);
         busy.turns += 1;
         let turn = busy.turns;
-        self.say(unit, Says::TurnStarted { turn });
+        drop(self.ask(unit, |reply| UnitEvent::MayRequest { turn: Some(turn), reply }));
         let calls = (0..calls % 3).map(|_| {
             self.calls += 1;
             let id: CallId = format!("call-{}", self.calls).as_str().into();
@@ -154,6 +156,7 @@ impl Session {
             origin: Origin::Prompt,
             is_background,
             strand: Strand::Fresh,
+            budget: Budget::default(),
         });
         let (children, call) = (children.collect(), call.clone());
         let id = Some(call.clone());
@@ -461,6 +464,7 @@ fn with_aside(count: u32) -> Session {
         origin: Origin::Fork,
         is_background: true,
         strand: Strand::Fresh,
+        budget: Budget::default(),
     };
     let (children, id) = ((0..count).map(child).collect(), Some(call.clone()));
     let seats = session.ask(UnitId::MAIN, |reply| UnitEvent::Declare { call: id, children, reply });
@@ -488,6 +492,7 @@ fn ten_thousand_units_are_brought_to_their_ends_in_little_time() {
         origin: Origin::Prompt,
         is_background: false,
         strand: Strand::Fresh,
+        budget: Budget::default(),
     });
     let (children, call) = (children.collect(), Some(call));
     let seats = session.ask(UnitId::MAIN, |reply| UnitEvent::Declare { call, children, reply });
