@@ -7,6 +7,7 @@
 
 mod batch;
 mod caller;
+mod clock;
 pub mod cut_off;
 mod job;
 pub mod news;

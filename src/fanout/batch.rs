@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
-use super::caller::Caller;
+use super::caller::{Caller, Hold};
 use super::job::Job;
 use super::pool::Ticket;
 use super::slot::{self, Slot};
@@ -157,8 +157,8 @@ pub(crate) async fn queue(caller: &Caller, queued: Queued) -> Option<Arc<UnitEnd
         Some(permit) if line.may_start().await => permit,
         Some(_) | None => return slot::never_ran(&line).await,
     };
-    let slot =
-        Slot::new(caller, job, seat, super::Hold::new(caller.fanout.pool.clone(), ticket, permit));
+    let hold = Hold::new(caller.fanout.pool.clone(), ticket, permit, caller.hold.as_deref());
+    let slot = Slot::new(caller, job, seat, hold);
     // On a task of its own, so that a caller that panics or is dropped leaves
     // no slot without its end.
     match tokio::spawn(slot.run()).await {

@@ -1,11 +1,13 @@
 //! A unit that starts other units, and the permit it lends out meanwhile.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::clock::{Clock, Going};
 use super::job::Job;
 use super::pool::{Permit, Pool, Ticket};
 use super::{Fanout, batch};
@@ -130,6 +132,7 @@ impl Caller {
 pub struct Hold {
     pool: Pool,
     ticket: Ticket,
+    clock: Arc<Clock>,
     // A mutex, because several Agent calls of one turn lend the one permit.
     state: Mutex<HoldState>,
     /// Says that a call has stopped waiting for the unit's permit.
@@ -138,7 +141,8 @@ pub struct Hold {
 
 #[derive(Debug)]
 struct HoldState {
-    permit: Option<Permit>,
+    /// With what keeps the unit's clock going.
+    permit: Option<(Permit, Going)>,
     /// How many Agent calls wait for children.
     lent: u32,
     /// Whether a call waits in the pool for the unit's permit.
@@ -159,11 +163,20 @@ impl Drop for Taking<'_> {
 }
 
 impl Hold {
-    /// Holds `permit`, which was acquired with `ticket`.
+    /// Holds `permit`, which was acquired with `ticket`. `parent` is what the
+    /// unit's parent holds, if that needs a permit.
     #[must_use]
-    pub fn new(pool: Pool, ticket: Ticket, permit: Permit) -> Self {
-        let state = HoldState { permit: Some(permit), lent: 0, is_being_taken: false };
-        Self { pool, ticket, state: Mutex::new(state), changed: watch::channel(()).0 }
+    pub fn new(pool: Pool, ticket: Ticket, permit: Permit, parent: Option<&Self>) -> Self {
+        let clock = Clock::new(parent.map(|parent| Arc::clone(&parent.clock)));
+        let permit = Some((permit, clock.go()));
+        let state = HoldState { permit, lent: 0, is_being_taken: false };
+        Self { pool, ticket, clock, state: Mutex::new(state), changed: watch::channel(()).0 }
+    }
+
+    /// Waits until the unit has worked for this long, itself or by what it
+    /// started.
+    pub(super) async fn has_worked(&self, limit: Duration) {
+        self.clock.has_gone(limit).await;
     }
 
     fn lend(&self) {
@@ -196,7 +209,7 @@ impl Hold {
                     // Another call may have begun to wait since; then keeping
                     // the permit could starve its children.
                     if state.lent == 0 {
-                        state.permit = Some(permit);
+                        state.permit = Some((permit, self.clock.go()));
                     }
                     drop(state);
                     drop(taking);
@@ -224,7 +237,7 @@ mod tests {
     async fn of_several_calls_that_have_waited_one_takes_the_permit_for_all() {
         let pool = Pool::new(NonZeroUsize::MIN);
         let ticket = pool.ticket();
-        let hold = Hold::new(pool.clone(), ticket, pool.acquire(ticket).await);
+        let hold = Hold::new(pool.clone(), ticket, pool.acquire(ticket).await, None);
         hold.lend();
         let child = pool.acquire(pool.ticket()).await;
         let mut first = Box::pin(hold.take_back());
@@ -243,7 +256,7 @@ mod tests {
     async fn a_call_that_stops_waiting_leaves_the_permit_to_the_next() {
         let pool = Pool::new(NonZeroUsize::MIN);
         let ticket = pool.ticket();
-        let hold = Hold::new(pool.clone(), ticket, pool.acquire(ticket).await);
+        let hold = Hold::new(pool.clone(), ticket, pool.acquire(ticket).await, None);
         hold.lend();
         let child = pool.acquire(pool.ticket()).await;
         let mut first = Box::pin(hold.take_back());

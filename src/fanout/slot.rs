@@ -77,7 +77,7 @@ impl Slot {
             Ok((outcome, parked.filter(|_| is_whole)))
         };
         let caught = AssertUnwindSafe(Box::pin(running)).catch_unwind();
-        let (outcome, parked) = match within(timeout, &stop, caught).await {
+        let (outcome, parked) = match self.within(timeout, &stop, caught).await {
             Some(Ok(Ok(ended))) => ended,
             Some(Ok(Err(outcome))) => (outcome, None),
             Some(Err(panic)) => (Outcome::failed(FailureKind::Panic, panic_message(&*panic)), None),
@@ -97,6 +97,29 @@ impl Slot {
         // the dispatcher has been told that this one ended.
         drop(self.hold);
         end
+    }
+
+    /// Runs to the end or to the time limit; `None` means the limit. At the
+    /// limit the unit is asked to stop, so that its processes end with it.
+    async fn within<T>(
+        &self,
+        timeout: Option<Duration>,
+        stop: &CancellationToken,
+        running: impl Future<Output = T>,
+    ) -> Option<T> {
+        let Some(timeout) = timeout else {
+            return Some(running.await);
+        };
+        let mut running = std::pin::pin!(running);
+        tokio::select! {
+            biased;
+            result = &mut running => return Some(result),
+            () = self.hold.has_worked(timeout) => {}
+        }
+        stop.cancel();
+        // However it ends now, it ended because of the limit.
+        let _ = tokio::time::timeout(TIMEOUT_GRACE, running).await;
+        None
     }
 
     /// Keeps the answer in a file, on a thread that may block.
@@ -323,26 +346,6 @@ fn attached(workspace: &Workspace, policy: &Policy, path: &Path) -> io::Result<V
 /// Reports the end of a slot that was cancelled before it started.
 pub(crate) async fn never_ran(line: &Line) -> Option<Arc<UnitEnd>> {
     line.ended(Outcome::Cancelled { ran: false }, None).await
-}
-
-/// Runs to the end or to the time limit; `None` means the limit. At the limit
-/// the unit is asked to stop, so that its processes end with it.
-async fn within<T>(
-    timeout: Option<Duration>,
-    stop: &CancellationToken,
-    running: impl Future<Output = T>,
-) -> Option<T> {
-    let Some(timeout) = timeout else {
-        return Some(running.await);
-    };
-    let mut running = std::pin::pin!(running);
-    if let Ok(result) = tokio::time::timeout(timeout, &mut running).await {
-        return Some(result);
-    }
-    stop.cancel();
-    // However it ends now, it ended because of the limit.
-    let _ = tokio::time::timeout(TIMEOUT_GRACE, running).await;
-    None
 }
 
 /// Where forks would begin before the first answer.

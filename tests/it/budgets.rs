@@ -321,6 +321,29 @@ async fn the_time_of_a_unit_begins_when_it_starts_and_not_when_it_is_queued() {
     assert_eq!(story.took, Duration::from_millis(2_700));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_units_time_stands_still_while_all_that_it_waits_for_is_queued() {
+    let slow = |milliseconds| json!([{"text": "fine", "delay_ms": milliseconds}]);
+    for (inner, outer_ends) in [(700, UnitState::Completed), (900, UnitState::Failed)] {
+        let asks = json!({"calls": [batch(&[task("inner")])], "delay_ms": 100});
+        let units = json!({
+            "main": [
+                reply("", &[timed(&["outer"], 1.0), batch(&[task("beside")])], 1),
+                reply("done", &[], 1),
+            ],
+            "outer": [asks, {"text": "outer", "delay_ms": 100}],
+            "inner": slow(inner),
+            // Declared before the inner one, it has the permit for longer than
+            // the outer one may work.
+            "beside": slow(5_000),
+        });
+        let story = Setup::new(script(units)).cap(1).run().await;
+        check_invariants(&story);
+        let [outer, beside, _] = story.states()[..] else { panic!("{:?}", story.states()) };
+        assert_eq!((outer, beside), (outer_ends, UnitState::Completed), "{inner}");
+    }
+}
+
 #[test]
 fn a_limit_that_ends_the_run_is_its_exit_code_and_its_result() {
     let units = json!({
