@@ -144,10 +144,8 @@ impl<'a> WireEvent<'a> {
     /// name.
     pub(super) fn kind(&self, name: &str) -> Kind {
         let kind = self.kind.get();
-        match Kind::named(kind.as_deref().unwrap_or(name)) {
-            Kind::Other if self.error.is_some() => Kind::Error,
-            kind => kind,
-        }
+        let kind = Kind::named(kind.as_deref().unwrap_or(name));
+        if kind == Kind::Other && self.error.is_some() { Kind::Error } else { kind }
     }
 
     /// Returns the text that the event brings.

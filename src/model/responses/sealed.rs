@@ -78,9 +78,7 @@ pub(super) fn returned(item: &RawValue) -> Option<Box<RawValue>> {
     let encrypted_content = encrypted_content.filter(not_empty);
     // Without the encrypted form OpenAI looks for the item in a store that
     // it is not in; servers that encrypt nothing read the plain one.
-    if encrypted_content.or(content.filter(not_empty)).is_none() {
-        return None;
-    }
+    encrypted_content.or(content.filter(not_empty))?;
     let empty = serde_json::from_str("[]").expect("an empty list is JSON");
     let sent = Sent {
         kind: "reasoning",

@@ -1,3 +1,6 @@
+//! Answers: what the events of a stream come to, whichever of them a server
+//! sends and in whatever order.
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -150,7 +153,7 @@ fn openai() -> Vec<Value> {
             "function_call_arguments.done",
             json!({ "item_id": "fc_1", "output_index": 2, "arguments": r#"{"path":"a"}"# }),
         ),
-        done(2, call.clone()),
+        done(2, call),
         event(
             "completed",
             json!({ "response": { "status": "completed", "error": null,

@@ -1,3 +1,6 @@
+//! Requests: their bytes, how they go on from one another, and what goes back of
+//! an answer.
+
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
