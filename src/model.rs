@@ -11,6 +11,7 @@ pub mod check;
 pub mod gate;
 pub mod http;
 pub mod offline;
+mod opened;
 pub mod responses;
 pub mod retry;
 pub mod scripted;
@@ -23,10 +24,10 @@ use futures_util::stream::BoxStream;
 use thiserror::Error;
 
 use self::gate::Lane;
-use self::served::{Served, ServedSettings};
-use crate::config::ModelChoice;
 use crate::event::{FailureKind, UnitId};
 use crate::message::{Prefix, Price, Reply, StopReason, Usage, Usd};
+
+pub use opened::Models;
 
 /// Something that answers requests.
 pub trait Model: Send + Sync {
@@ -55,25 +56,6 @@ pub trait Model: Send + Sync {
     /// The last item is either [`Chunk::Finished`] or an error. Dropping the
     /// stream ends the request.
     fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>>;
-}
-
-/// Opens the model that was chosen.
-///
-/// # Errors
-///
-/// The error is a sentence for whoever chose it.
-pub fn open(choice: &ModelChoice) -> Result<Arc<dyn Model>, String> {
-    Ok(match choice {
-        ModelChoice::Offline => Arc::new(offline::Offline::new()),
-        ModelChoice::Scripted(path) => {
-            let name = format!("scripted:{}", path.display());
-            Arc::new(scripted::Scripted::open(name, path).map_err(|error| error.to_string())?)
-        }
-        ModelChoice::Server(server) => {
-            let settings = ServedSettings::from(&**server);
-            Arc::new(Served::new(settings).map_err(|error| error.to_string())?)
-        }
-    })
 }
 
 /// What is known of a model beside how to ask it.

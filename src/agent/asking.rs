@@ -75,15 +75,15 @@ impl Unit {
     ) -> Result<Answered, ModelError> {
         let mut tried = Tried::default();
         loop {
-            let started = Instant::now();
-            let failed = match self.attempt(request.clone(), &mut audience).await {
-                Ok(answer) => return Ok(Answered { answer, took_ms: millis(started) }),
+            let Asked { answer, took_ms } = self.attempt(request.clone(), &mut audience).await;
+            let failed = match answer {
+                Ok(answer) => return Ok(Answered { answer, took_ms }),
                 Err(error) => error,
             };
             let has_fallback = !self.persistence.fallbacks.is_empty();
             let Persistence { retries, jitter, .. } = &mut self.persistence;
             let decision = retry::decide(&failed, tried, *retries, has_fallback, jitter.draw());
-            let attempt = Attempt { number: request.asker.attempt, took_ms: millis(started) };
+            let attempt = Attempt { number: request.asker.attempt, took_ms };
             match decision {
                 Decision::Again { after } => self.wait_to_retry(&attempt, &failed, after).await,
                 Decision::AgainWithKey => {
@@ -117,32 +117,34 @@ impl Unit {
     }
 
     /// Makes one request, as soon as the gate lets it through.
-    async fn attempt(
-        &self,
-        request: Request,
-        audience: &mut Audience<'_>,
-    ) -> Result<Answer, ModelError> {
+    async fn attempt(&self, request: Request, audience: &mut Audience<'_>) -> Asked {
         let estimate = self.history.tokens().saturating_add(EXPECTED_ANSWER);
-        let pass = match self.model.lane() {
-            Some(lane) => Some(self.pass(lane, estimate).await?),
-            None => None,
+        let passed = match self.model.lane() {
+            Some(lane) => self.pass(lane, estimate).await.map(Some),
+            None => Ok(None),
         };
-        let mut answer = self.stream(request, audience).await;
+        let passed = match passed {
+            Ok(passed) => passed,
+            Err(error) => return Asked { answer: Err(error), took_ms: 0 },
+        };
+        let started = Instant::now();
+        let waited_ms = passed.as_ref().and_then(|passed| passed.waited_ms);
+        let mut answer = self.stream(request, audience, waited_ms).await;
         let price = self.model.facts().price.as_ref();
         match &mut answer {
             Ok(answer) => answer.usage = answer.usage.priced(price),
             Err(error) => error.spent = error.spent.priced(price),
         }
-        if let Some(pass) = pass {
-            give_back(pass, &answer, estimate);
+        if let Some(passed) = passed {
+            give_back(passed.pass, &answer, estimate);
         }
-        answer
+        Asked { answer, took_ms: millis(started) }
     }
 
     /// Passes the gate. Waiting there costs no attempt.
-    async fn pass(&self, lane: &Lane, estimate: u64) -> Result<Pass, ModelError> {
+    async fn pass(&self, lane: &Lane, estimate: u64) -> Result<Passed, ModelError> {
         let held = match lane.enter(estimate) {
-            Entry::Passed(pass) => return Ok(pass),
+            Entry::Passed(pass) => return Ok(Passed { pass, waited_ms: None }),
             Entry::Shut(shut) => return Err(self.shut(shut)),
             Entry::Held(held) => held,
         };
@@ -150,8 +152,7 @@ impl Unit {
         let throttled = Told::Throttled(self.throttled(held.cause()));
         self.context.line.tell(throttled).await;
         let pass = held.wait().await.map_err(|shut| self.shut(shut))?;
-        self.context.line.tell(Told::Admitted { waited_ms: millis(started) }).await;
-        Ok(pass)
+        Ok(Passed { pass, waited_ms: Some(millis(started)) })
     }
 
     fn throttled(&self, throttle: Throttle) -> Throttled {
@@ -175,13 +176,23 @@ impl Unit {
         ModelError { retry_after: Some(after), ..error }
     }
 
+    /// Sends the request, and tells that it is sent if it had to wait.
     async fn stream(
         &self,
         request: Request,
         audience: &mut Audience<'_>,
+        waited_ms: Option<u64>,
     ) -> Result<Answer, ModelError> {
         let mut chunks = self.model.respond(request);
-        while let Some(chunk) = chunks.next().await {
+        let admitted = async {
+            if let Some(waited_ms) = waited_ms {
+                self.context.line.tell(Told::Admitted { waited_ms }).await;
+            }
+        };
+        // Side by side: what the gate has let through goes out in this moment,
+        // and not after something else that closes it.
+        let (mut next, ()) = tokio::join!(chunks.next(), admitted);
+        while let Some(chunk) = next {
             let piece = match chunk.inspect_err(|_| audience.let_others_lead())? {
                 Chunk::Text(text) => Piece::Text(text),
                 Chunk::Thinking(text) => Piece::Thinking(text),
@@ -194,6 +205,7 @@ impl Unit {
             if let Audience::Turn(_) = audience {
                 self.context.line.tell(UnitEvent::Delta(piece)).await;
             }
+            next = chunks.next().await;
         }
         audience.let_others_lead();
         Err(ModelError::new(ModelErrorKind::Cut, "the answer broke off before its end"))
@@ -235,6 +247,20 @@ impl Unit {
         };
         self.context.line.tell(Told::RequestFailed(Arc::new(failed))).await;
     }
+}
+
+/// What came of one request.
+struct Asked {
+    answer: Result<Answer, ModelError>,
+    /// From sending it to its end, in milliseconds.
+    took_ms: u64,
+}
+
+/// The right to send a request.
+struct Passed {
+    pass: Pass,
+    /// How long it waited for that; `None` if it passed at once.
+    waited_ms: Option<u64>,
 }
 
 /// A request that was made.

@@ -8,9 +8,12 @@ mod sessions;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use clap::builder::{EnumValueParser, PathBufValueParser, TypedValueParser};
+use clap::builder::{
+    EnumValueParser, NonEmptyStringValueParser, PathBufValueParser, TypedValueParser,
+};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::config::Effort;
 use crate::message::Usd;
 
 pub use sessions::{ListFlags, SessionCommand, SessionsCommand, ShowFormat};
@@ -57,6 +60,16 @@ pub struct RunFlags {
     #[arg(long, visible_alias = "max-session-turns", global = true, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub max_turns: Option<u32>,
+
+    /// Models to go on with, in order, while the one before is overloaded
+    #[arg(long, global = true, value_name = "MODELS", value_delimiter = ',',
+        value_parser = NonEmptyStringValueParser::new())]
+    pub fallback_model: Vec<String>,
+
+    /// How hard models think, in their provider's words, such as `low`; agents
+    /// too, but a fork thinks as its parent does
+    #[arg(long, global = true, value_name = "LEVEL", value_parser = parse_effort)]
+    pub effort: Option<Effort>,
 
     /// Most that the run may cost, with all its agents, in US dollars
     #[arg(long, global = true, value_name = "USD", value_parser = parse_usd)]
@@ -341,6 +354,10 @@ pub struct ReviewFlags {
     /// What to look for besides, in your own words
     #[arg(value_name = "WORDS")]
     pub words: Vec<String>,
+}
+
+fn parse_effort(level: &str) -> Result<Effort, &'static str> {
+    Effort::new(level).ok_or(Effort::RULE)
 }
 
 fn parse_usd(text: &str) -> Result<Usd, String> {

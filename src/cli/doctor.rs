@@ -14,6 +14,7 @@ use super::{session, start};
 use crate::config::{
     self, Api, Config, Environment, ModelChoice, ModelChoiceError, ServerModel, dirs,
 };
+use crate::model::Models;
 use crate::model::http::probe;
 use crate::model::served::Served;
 use crate::report::sanitise;
@@ -132,7 +133,7 @@ async fn model(environment: &Environment, config: &Config, flags: &RunFlags) -> 
     match choice {
         ModelChoice::Offline => Verdict::Good("offline: fixed rules, no server needed".to_owned()),
         ModelChoice::Scripted(path) => {
-            match crate::model::open(&ModelChoice::Scripted(path.clone())) {
+            match Models::default().open(&ModelChoice::Scripted(path.clone())) {
                 Ok(_) => Verdict::Good(format!("script {}", path.display())),
                 Err(error) => Verdict::Bad(error, "mend the script".to_owned()),
             }

@@ -1,14 +1,14 @@
 //! Which model answers, and opening it.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::texts;
 use crate::config::{
-    Config, Environment, ModelChoice, ModelChoiceError, Preset, dirs, resolve_model,
+    Config, Effort, Environment, ModelChoice, ModelChoiceError, Preset, dirs, resolve_model,
 };
-use crate::model::{self, Model};
+use crate::model::{Model, Models};
 
 /// What answers when nothing is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(super) struct Wanted<'a> {
     pub(super) before: Option<&'a str>,
     /// What answers where nobody does.
     pub(super) default_model: DefaultModel,
+    /// How hard it thinks, if the user says so.
+    pub(super) effort: Option<&'a Effort>,
 }
 
 /// The model that answers.
@@ -45,9 +47,12 @@ pub(super) fn choose(
     environment: &Environment,
     config: &Config,
     wanted: &Wanted<'_>,
+    models: &Models,
 ) -> Result<Chosen, Refusal> {
-    let opened =
-        |choice: ModelChoice, note| open(&choice).map(|model| Chosen { choice, model, note });
+    let opened = |choice: ModelChoice, note| {
+        let choice = choice.with_effort(wanted.effort);
+        open(models, &choice).map(|model| Chosen { choice, model, note })
+    };
     let refused = |error: ModelChoiceError| Refusal::new(Exit::BadConfig, error.to_string());
     let Some(before) = wanted.before.filter(|_| wanted.flag.is_none()) else {
         let (choice, note) = choose_anew(environment, config, wanted)?;
@@ -92,20 +97,29 @@ fn choose_anew(
     }
 }
 
-/// Returns what finds models by name: each is opened once, so that all units
-/// that use it share its connections.
+/// Opens the models to go on with where the one before is overloaded.
+pub(super) fn fallbacks(
+    environment: &Environment,
+    config: &Config,
+    flags: &RunFlags,
+    models: &Models,
+) -> Result<Vec<Arc<dyn Model>>, Refusal> {
+    let refused = |error: ModelChoiceError| Refusal::new(Exit::BadConfig, error.to_string());
+    let fallback = |name: &String| {
+        let choice = resolve_model(config, environment, Some(name)).map_err(refused)?;
+        open(models, &choice.with_effort(flags.effort.as_ref()))
+    };
+    flags.fallback_model.iter().map(fallback).collect()
+}
+
+/// Returns what finds models by name.
 pub(super) fn find_model(
     config: Config,
     environment: Environment,
+    effort: Option<Effort>,
+    models: Arc<Models>,
 ) -> impl Fn(&str) -> Result<Arc<dyn Model>, String> + Send + Sync {
-    // A mutex, because slots are set up side by side; making a client neither
-    // waits nor connects.
-    let opened: Mutex<BTreeMap<String, Arc<dyn Model>>> = Mutex::default();
     move |name| {
-        let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(model) = opened.get(name) {
-            return Ok(Arc::clone(model));
-        }
         // The hint is for people; whoever wrote the name gets the sentence.
         let sentence = |text: String| text.lines().next().unwrap_or_default().to_owned();
         let choice = resolve_model(&config, &environment, Some(name))
@@ -122,14 +136,12 @@ pub(super) fn find_model(
         if is_for_people {
             return Err(format!("`{name}` can only be chosen with `-m`"));
         }
-        let model = open(&choice).map_err(|refusal| sentence(refusal.message))?;
-        opened.insert(name.to_owned(), Arc::clone(&model));
-        Ok(model)
+        models.open(&choice.with_effort(effort.as_ref())).map_err(sentence)
     }
 }
 
-fn open(choice: &ModelChoice) -> Result<Arc<dyn Model>, Refusal> {
-    model::open(choice).map_err(|error| Refusal::new(Exit::BadConfig, error))
+fn open(models: &Models, choice: &ModelChoice) -> Result<Arc<dyn Model>, Refusal> {
+    models.open(choice).map_err(|error| Refusal::new(Exit::BadConfig, error))
 }
 
 #[cfg(test)]
@@ -144,7 +156,7 @@ mod tests {
         is_offline: bool,
     ) {
         let environment = Environment::from_variables(variables.iter().copied());
-        let wanted = Wanted { flag, before: None, default_model };
+        let wanted = Wanted { flag, before: None, default_model, effort: None };
         let choice = choose_anew(&environment, &Config::default(), &wanted);
         assert_eq!(matches!(choice, Ok((ModelChoice::Offline, _))), is_offline, "{choice:?}");
     }

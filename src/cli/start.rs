@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::args::{Format, RunFlags};
 use super::exit::{Exit, Refusal};
-use super::model::{Chosen, DefaultModel, Wanted, choose, find_model};
+use super::model::{Chosen, DefaultModel, Wanted, choose, fallbacks, find_model};
 use super::place::{Place, create_log, name_session};
 use super::resume::{self, Resume};
 use super::rules;
@@ -22,8 +22,8 @@ use crate::event::{SessionHead, SessionId};
 use crate::fanout::{Fanout, Limits, Parking, Pool, Surroundings};
 use crate::guard::Policy;
 use crate::line::Budget;
-use crate::model::Model;
 use crate::model::retry::{self, Jitter};
+use crate::model::{Model, Models};
 use crate::prompt;
 use crate::report::{
     self, Facts, FindFacts, Json, Live, LiveOptions, Plain, Stdout, StdoutKind, StreamJson,
@@ -49,6 +49,9 @@ pub(super) struct Start {
     /// What to say once it is certain that there is something to run.
     note: Option<&'static str>,
     model: Arc<dyn Model>,
+    /// What goes on where that is overloaded.
+    fallbacks: Vec<Arc<dyn Model>>,
+    models: Arc<Models>,
     definitions: Definitions,
     policy: Policy,
     instructions: String,
@@ -74,9 +77,14 @@ impl Start {
         let Place { session, directory, scratch, resume } =
             Place::find(environment, &config, &flags, &root)?;
         let before = resume.as_ref().and_then(|resume| resume.past.model());
-        let wanted = Wanted { flag: flags.model.as_deref(), before, default_model };
-        let Chosen { choice, model, note } = choose(environment, &config, &wanted)?;
-        check_price(&flags, &*model)?;
+        let (flag, effort) = (flags.model.as_deref(), flags.effort.as_ref());
+        let wanted = Wanted { flag, before, default_model, effort };
+        let models = Models::default();
+        let Chosen { choice, model, note } = choose(environment, &config, &wanted, &models)?;
+        let fallbacks = fallbacks(environment, &config, &flags, &models)?;
+        for model in std::iter::once(&model).chain(&fallbacks) {
+            check_price(&flags, &**model)?;
+        }
         let policy = rules::policy(environment, &config, &flags, &root)?;
         let repository = repository_root(&root);
         let top = repository.as_deref();
@@ -97,6 +105,8 @@ impl Start {
             choice,
             note,
             model,
+            fallbacks,
+            models: Arc::new(models),
             definitions,
             policy,
             instructions,
@@ -282,10 +292,10 @@ impl Start {
             workspace: Arc::new(workspace),
             pool,
             limits,
-            find_model: Box::new(find_model(config, environment)),
+            find_model: Box::new(find_model(config, environment, self.flags.effort, self.models)),
             surroundings,
             parking: Parking::default(),
-            fallbacks: Vec::new(),
+            fallbacks: self.fallbacks,
             jitter: Jitter::new(seed()),
         }
     }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::server::{ServerModel, settle};
-use super::{Config, Environment, ModelEntry, PRESETS, Preset};
+use super::{Config, Effort, Environment, ModelEntry, PRESETS, Preset};
 
 /// What answers requests.
 #[derive(Debug, Clone)]
@@ -19,6 +19,18 @@ pub enum ModelChoice {
     Scripted(PathBuf),
     /// A server.
     Server(Box<ServerModel>),
+}
+
+impl ModelChoice {
+    /// Returns the same model that thinks as hard as the user says, if the user
+    /// says anything.
+    #[must_use]
+    pub fn with_effort(mut self, effort: Option<&Effort>) -> Self {
+        if let (Self::Server(server), Some(effort)) = (&mut self, effort) {
+            server.effort = Some(effort.clone());
+        }
+        self
+    }
 }
 
 /// Why no model can be used.
@@ -311,6 +323,22 @@ mod tests {
         let ollama = ("OLLAMA_HOST", "box");
         check(&none, &[anthropic, ollama], other, Ok("m-1 m-1 http://box:11434/v1 - none"));
         check(&none, &[anthropic, ollama], claude, Ok(there));
+    }
+
+    #[test]
+    fn the_users_effort_comes_before_the_configured_one() {
+        let entry = ModelEntry { effort: Effort::new("low"), ..entry("http://localhost/v1", None) };
+        let config = config(&[("q", entry)]);
+        let effort = |flag: Option<&str>| {
+            let choice = resolve_model(&config, &Environment::default(), None).unwrap();
+            let effort = flag.and_then(Effort::new);
+            match choice.with_effort(effort.as_ref()) {
+                ModelChoice::Server(server) => server.effort,
+                ModelChoice::Offline | ModelChoice::Scripted(_) => None,
+            }
+        };
+        assert_eq!(effort(None), Effort::new("low"));
+        assert_eq!(effort(Some("max")), Effort::new("max"));
     }
 
     #[test]

@@ -41,6 +41,12 @@ impl Gate {
         Self { shared: Arc::new(Shared { state: Mutex::new(State::new(most_in_flight)) }) }
     }
 
+    /// Lets at most so many be in flight from now on, or as few as before if
+    /// those are fewer.
+    pub fn allow_at_most(&self, most: NonZeroUsize) {
+        self.shared.with(|state, _| state.allow_at_most(most));
+    }
+
     /// Adds a lane for a configured model.
     ///
     /// Lanes are never taken away: one for each model, not for each unit.

@@ -40,6 +40,11 @@ impl Limit {
         Self { most, now: most, mark: None, refused_probes: 0, successes: 0, halved_at: None }
     }
 
+    pub(super) fn allow_at_most(&mut self, most: NonZeroUsize) {
+        self.most = self.most.min(most.get());
+        self.now = self.now.min(self.most);
+    }
+
     pub(super) fn get(&self) -> usize {
         self.now
     }

@@ -125,6 +125,10 @@ impl State {
         }
     }
 
+    pub(super) fn allow_at_most(&mut self, most: NonZeroUsize) {
+        self.limit.allow_at_most(most);
+    }
+
     pub(super) fn add_lane(&mut self, quota: Quota, now: Instant) -> LaneIndex {
         self.lanes.push(Lane {
             meters: Meters::new(quota, now),
