@@ -180,7 +180,7 @@ async fn an_error_within_the_stream_says_what_it_is() {
         (flat("server_error", "Oops."), Kind::Overloaded, "Oops.", None),
         (
             nested("service_unavailable_error", "server_is_overloaded", "Busy."),
-            Kind::Overloaded,
+            Kind::RateLimited,
             "Busy.",
             None,
         ),

@@ -78,8 +78,15 @@ pub(super) fn page(url: &str) -> ModelError {
 
 /// The error that an error object within an answer stands for.
 pub(in crate::model) fn in_answer(error: &Value) -> ModelError {
-    let message = format!("the provider answered with an error: {}", short(&words(error)));
-    meant(Told::by_object(error).meaning(), message)
+    let words = short(&words(error));
+    let meant = meant(
+        Told::by_object(error).meaning(),
+        format!("the provider answered with an error: {words}"),
+    );
+    // Only whoever may be asked again says when: others speak of it in vain.
+    let is_busy = matches!(meant.kind, ModelErrorKind::RateLimited | ModelErrorKind::Overloaded);
+    let retry_after = if is_busy { floor::retry_after_in(&words) } else { None };
+    ModelError { retry_after, ..meant }
 }
 
 /// The error of an event that is not what the API says.

@@ -152,7 +152,7 @@ impl Told {
         let has = |part| self.names.contains(part);
         if has("authentication") || has("api_key") || has("permission") {
             ModelErrorKind::Authentication
-        } else if has("rate_limit") || has("overloaded") {
+        } else if has("rate_limit") || has("too_many_requests") || has("overloaded") {
             ModelErrorKind::RateLimited
         } else if has("invalid_request") || has("invalid_prompt") || has("not_found") {
             ModelErrorKind::Request
@@ -282,6 +282,7 @@ mod tests {
         for (error, kind) in [
             (json!({ "type": "overloaded_error" }), RateLimited),
             (json!({ "code": "rate_limit_exceeded" }), RateLimited),
+            (json!({ "type": "too_many_requests" }), RateLimited),
             (json!({ "type": "api_error" }), Overloaded),
             (json!({ "code": "server_error" }), Overloaded),
             (json!({ "type": "invalid_request_error" }), Request),

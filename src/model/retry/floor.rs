@@ -1,4 +1,5 @@
-//! When a provider wants to hear of a request again, read from its headers.
+//! When a provider wants to hear of a request again, read from its headers or
+//! from its words.
 //!
 //! There are as many forms as providers. What cannot be read is as if it were
 //! not there: a wrong header must neither fail a request nor stop it for good.
@@ -56,6 +57,34 @@ pub fn retry_after<'a>(
             resets.filter_map(|(_, reset)| read(reset, Duration::from_secs(1))).max()
         });
     floor.filter(|floor| !floor.is_zero()).map(|floor| floor.min(FARTHEST))
+}
+
+/// Returns how long a provider's sentence asks to wait; `None` if it does not
+/// say. An error within a stream has no headers of its own.
+pub fn retry_after_in(sentence: &str) -> Option<Duration> {
+    const BEFORE: [&str; 2] = ["try again in ", "retry after "];
+    let sentence = sentence.to_ascii_lowercase();
+    let time = BEFORE.iter().find_map(|before| {
+        let (_, time) = sentence.split_once(before)?;
+        Some(time)
+    })?;
+    let mut words = time.split_whitespace().map(|word| word.trim_end_matches(['.', ',', ';']));
+    let (first, second) = (words.next()?, words.next().unwrap_or_default());
+    let floor = match number(first) {
+        // A number alone could be of anything.
+        Some(count) => {
+            let unit = match second {
+                "ms" | "milliseconds" => 1e-3,
+                "s" | "second" | "seconds" => 1.0,
+                "minute" | "minutes" => 60.0,
+                "hour" | "hours" => 3_600.0,
+                _ => return None,
+            };
+            Duration::try_from_secs_f64(count * unit).ok()?
+        }
+        None => duration(first)?,
+    };
+    (!floor.is_zero()).then_some(floor.min(FARTHEST))
 }
 
 /// Returns what the provider itself says about trying again.
@@ -273,7 +302,35 @@ mod tests {
         assert_eq!(should_retry(|_| None), None);
     }
 
+    #[test]
+    fn a_sentence_says_when_to_try_again_or_nothing() {
+        for (sentence, milliseconds) in [
+            ("Rate limit reached. Please try again in 6.57s. Visit us.", Some(6_570)),
+            ("Please try again in 20ms.", Some(20)),
+            ("please try again in 1m12.5s", Some(72_500)),
+            ("Try again in 86 seconds.", Some(86_000)),
+            ("Please retry after 10 seconds, or raise the limit.", Some(10_000)),
+            ("Retry after 2 minutes", Some(120_000)),
+            ("Please try again in 999999h0s.", Some(FARTHEST.as_millis())),
+            ("Please try again in a few seconds.", None),
+            ("Please try again in 5.", None),
+            ("Please try again in 0s.", None),
+            ("try again in ", None),
+            ("Please try again later.", None),
+        ] {
+            let floor = retry_after_in(sentence).map(|floor| floor.as_millis());
+            assert_eq!(floor, milliseconds, "{sentence}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn no_sentence_does_harm(time in "[0-9a-zµ.:, ]{0,70}") {
+            if let Some(floor) = retry_after_in(&format!("try again in {time}")) {
+                prop_assert!(floor > Duration::ZERO && floor <= FARTHEST);
+            }
+        }
+
         #[test]
         fn no_header_does_harm(value in "[0-9a-zµ.:,TZ+ -]{0,70}") {
             for name in ["retry-after-ms", "retry-after", "x-ratelimit-reset-tokens"] {
