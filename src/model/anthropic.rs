@@ -47,10 +47,6 @@ impl Anthropic {
         Ok(Self { options: Arc::new(options) })
     }
 
-    pub(super) fn root(&self) -> &'static str {
-        "/v1"
-    }
-
     pub(super) fn path(&self) -> &'static str {
         "/messages"
     }

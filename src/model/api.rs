@@ -119,16 +119,6 @@ impl Api {
         }
     }
 
-    /// Returns what a base URL ends in, and may leave out.
-    #[must_use]
-    pub fn root(&self) -> &'static str {
-        match self {
-            // Not every server has the API below a version.
-            Self::Chat(_) | Self::Responses(_) => "",
-            Self::Anthropic(api) => api.root(),
-        }
-    }
-
     /// Returns what is put behind the base URL.
     #[must_use]
     pub fn path(&self) -> &'static str {

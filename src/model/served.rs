@@ -72,8 +72,7 @@ impl Served {
         };
         let api = Api::new(settings.api, options)?;
         let headers = http::configured(api.headers(settings.key.as_ref())?, &settings.headers)?;
-        let address =
-            Address::new(&settings.base_url, api.root(), api.path())?.with(headers, settings.key);
+        let address = Address::new(&settings.base_url, api.path())?.with(headers, settings.key);
         let facts = Facts {
             context_window: settings.context_window,
             max_output_tokens: settings.max_output_tokens,

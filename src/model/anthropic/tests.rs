@@ -25,8 +25,8 @@ fn asker() -> Asker {
         description: "".into(),
         purpose: Purpose::Turn,
         turn: 1,
-        attempt: 1,
         is_afresh: true,
+        attempt: 1,
         forked_from: None,
     }
 }
@@ -41,6 +41,11 @@ fn start() -> Value {
     let usage = json!({ "input_tokens": 3, "cache_read_input_tokens": 40,
         "cache_creation_input_tokens": 5, "output_tokens": 1 });
     json!({ "type": "message_start", "message": { "content": [], "usage": usage } })
+}
+
+/// What is counted for [`start`] and an answer of so many tokens.
+fn counted(output: u64) -> Usage {
+    Usage { input: 3, output, cache_read: 40, cache_creation: 5, ..Usage::default() }
 }
 
 fn begin(index: u64, block: Value) -> Value {
@@ -148,9 +153,7 @@ fn a_streamed_answer_is_put_together_block_by_block() {
     assert_eq!(said, [Chunk::Thinking("First,\nlook.".into()), Chunk::Text("Looking. ".into())]);
     assert!(assembly.has_ended() && assembly.is_over());
     let Answer { reply, usage, stop } = assembly.finish(&asker(), &prefix("s")).unwrap();
-    let counted =
-        Usage { input: 3, output: 20, cache_read: 40, cache_creation: 5, ..Usage::default() };
-    assert_eq!((usage, stop), (counted, StopReason::ToolUse));
+    assert_eq!((usage, stop), (counted(20), StopReason::ToolUse));
     let Reply { text, thinking, calls, sealed } = reply;
     assert_eq!((text.as_str(), thinking.as_str()), ("Looking. ", "First,\nlook."));
     assert_eq!(calls, [call("toolu_1", r#"{"p": 1}"#), call("toolu_2", "{}")]);
@@ -323,9 +326,7 @@ fn texts_are_read_however_a_server_numbers_its_blocks() {
 fn the_prompt_is_counted_before_a_word_is_said() {
     let mut assembly = Assembly::new(options());
     feed(&mut assembly, &[start()]);
-    let counted =
-        Usage { input: 3, output: 1, cache_read: 40, cache_creation: 5, ..Usage::default() };
-    assert_eq!((assembly.usage(), assembly.grew()), (counted, false));
+    assert_eq!((assembly.usage(), assembly.grew()), (counted(1), false));
 }
 
 #[test]

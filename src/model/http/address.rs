@@ -34,23 +34,17 @@ pub(in crate::model) struct Address {
 }
 
 impl Address {
-    /// An address at which answers are asked for under `path`, which stands
-    /// behind `root` whether the URL ends in that or leaves it out.
+    /// An address at which answers are asked for under `path`.
     ///
     /// # Errors
     ///
     /// The URL cannot be used.
-    pub(in crate::model) fn new(
-        base_url: &str,
-        root: &str,
-        path: &str,
-    ) -> Result<Self, SettingsError> {
+    pub(in crate::model) fn new(base_url: &str, path: &str) -> Result<Self, SettingsError> {
         let mut url = parse_url(base_url)?;
         let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
         url.set_query(None);
         url.set_fragment(None);
-        let base = url.as_str().trim_end_matches('/');
-        let base = format!("{}{root}", base.strip_suffix(root).unwrap_or(base));
+        let base = url.as_str().trim_end_matches('/').to_owned();
         Ok(Self {
             target: format!("{base}{path}{query}"),
             base,
@@ -210,7 +204,7 @@ mod tests {
             ("http://[::1]:1/v1", true),
             ("http://localhost.example.com/v1", false),
         ] {
-            let address = Address::new(url, "", "/x").unwrap();
+            let address = Address::new(url, "/x").unwrap();
             assert_eq!(address.is_loopback, expected, "{url}");
         }
     }

@@ -48,7 +48,7 @@ pub(in crate::model) async fn served_models(
 ///
 /// If nothing there answers as such a server does.
 pub async fn served_at(base_url: &str, limit: Duration) -> Result<Vec<String>, ModelError> {
-    let address = Address::new(base_url, "", "")
+    let address = Address::new(base_url, "")
         .map_err(|error| ModelError::new(ModelErrorKind::Request, error.to_string()))?;
     served_models(&address, limit).await
 }

@@ -155,7 +155,7 @@ pub(crate) fn talk(request: &RecordedRequest) -> Talk {
     }
     let tools = body["tools"].as_array().into_iter().flatten();
     let tools: Vec<_> = tools.map(|tool| json!({ "function": { "name": tool["name"] } })).collect();
-    Talk::new(json!({ "model": body["model"], "tools": tools, "messages": messages }))
+    Talk::from(json!({ "model": body["model"], "tools": tools, "messages": messages }))
 }
 
 /// Returns what stands before the first message of a request.

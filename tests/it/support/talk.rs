@@ -14,11 +14,6 @@ impl From<Value> for Talk {
 }
 
 impl Talk {
-    /// The conversation of a Chat Completions body.
-    pub(crate) fn new(body: Value) -> Self {
-        Self(body)
-    }
-
     pub(crate) fn of(request: &RecordedRequest) -> Self {
         Self(request.json())
     }
