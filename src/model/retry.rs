@@ -111,8 +111,8 @@ impl Why {
     #[must_use]
     pub fn told(self, error: ModelError) -> ModelError {
         let message = match self {
-            Self::Hopeless => return error,
-            Self::TriedOut { retries } => format!("{} (after {retries} retries)", error.message),
+            Self::Hopeless | Self::TriedOut { retries: 0 } => return error,
+            Self::TriedOut { retries } => format!("{} (after {})", error.message, retried(retries)),
             Self::TooLate { after } => {
                 format!("{} (it may work again in {})", error.message, in_words(after))
             }
@@ -132,7 +132,8 @@ pub fn decide(
     has_fallback: bool,
     random: f64,
 ) -> Decision {
-    if error.should_retry != Some(false) && is_unauthorised(error) && !tried.key_was_reread {
+    let may_reread = policy.most > 0 && !tried.key_was_reread;
+    if error.should_retry != Some(false) && is_unauthorised(error) && may_reread {
         return Decision::AgainWithKey;
     }
     let is_overload = is_overload(error);
@@ -191,6 +192,10 @@ fn is_overload(error: &ModelError) -> bool {
 /// again changes nothing.
 fn is_unauthorised(error: &ModelError) -> bool {
     error.kind == ModelErrorKind::Authentication && error.status == Some(401)
+}
+
+fn retried(retries: u32) -> String {
+    if retries == 1 { "1 retry".to_owned() } else { format!("{retries} retries") }
 }
 
 /// Whole minutes, rounded up: nobody waits for the seconds.

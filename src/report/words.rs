@@ -318,13 +318,17 @@ pub fn closing_lines(end: &InvocationEnd, counts: Counts, ending: &Ending) -> Ve
     let error = invocation_error(end)
         .map(|error| format!("error: {}", short(&sanitise::text(&error), ERROR_CAP)));
     let stopped = end.cancel.and_then(|_| stopped(counts));
-    spent(ending).into_iter().chain(stopped).chain(unfinished).chain(error).collect()
+    spent(ending, counts).into_iter().chain(stopped).chain(unfinished).chain(error).collect()
 }
 
 /// Returns what an invocation took: retries, waiting, tokens, money; `None` if
-/// no tokens were counted and nothing went otherwise than smoothly.
-fn spent(ending: &Ending) -> Option<String> {
+/// there is nothing to tell but the tokens of one smooth conversation.
+fn spent(ending: &Ending, counts: Counts) -> Option<String> {
     let total = ending.total();
+    let is_smooth = ending.waited_ms == 0 && ending.retries == 0;
+    if is_smooth && cost(total.cost).is_none() && counts == Counts::default() {
+        return None;
+    }
     let waited = (ending.waited_ms > 0)
         .then(|| format!("requests waited {} in all", duration(ending.waited_ms)));
     let tokens = (total.total() > 0).then(|| usage(total));
@@ -478,11 +482,14 @@ mod tests {
 
     #[test]
     fn what_an_invocation_took_is_told_as_far_as_it_is_known() {
+        let one_agent = Counts { completed: 1, ..Counts::default() };
         let check = |usage: Usage, (retries, waited_ms), expected: Option<&str>| {
             let models = [("m".into(), usage)].into();
             let ending = Ending { models, retries, waited_ms, ..ending() };
-            assert_eq!(spent(&ending).as_deref(), expected);
+            assert_eq!(spent(&ending, one_agent).as_deref(), expected);
         };
+        let alone = Ending { models: [("m".into(), usage_of(900, 30))].into(), ..ending() };
+        assert_eq!(spent(&alone, Counts::default()), None);
         let cached = Usage { cache_read: 96_000, ..paid(23_000, 1_000, 42) };
         let cost = |cents: u64, is_partial| Cost { usd: paid(0, 0, cents).cost.usd, is_partial };
         check(usage_of(0, 0), (0, 0), None);

@@ -1,10 +1,12 @@
 //! What a program sees of a run: stream-json record by record, json, text, and
 //! the files that flags ask for.
 
+use std::sync::Mutex;
+
 use serde_json::{Value, json};
 
 use crate::support::records::Records;
-use crate::support::server::Reaction;
+use crate::support::server::{End, Reaction, Server};
 use crate::support::talk::serve_calls;
 use crate::support::tine::Place;
 
@@ -239,6 +241,36 @@ fn text_has_the_answer_alone_on_standard_output_and_lines_on_standard_error() {
     assert!(done.starts_with("[good] done in ") && done.ends_with(", 3.3k tokens"), "{done}");
     assert_eq!([starts, failed], ["[bad] started (explore)", "[bad] failed: HTTP 500: boom"]);
     assert_eq!(tokens, "3.6k tokens (5 from the cache)");
+}
+
+#[test]
+fn a_request_that_is_made_again_is_told_and_what_it_had_streamed_is_void() {
+    let half = json!({ "choices": [{ "index": 0, "delta": { "content": "Hel" } }] });
+    let half = format!("data: {half}\n\n");
+    let reactions = Mutex::new(vec![
+        Reaction::text_reply("Hello"),
+        Reaction::pieces([half], End::Cut),
+        Reaction::json(503, &json!({ "error": { "message": "not now" } })),
+    ]);
+    let server = Server::start(move |_| reactions.lock().unwrap().pop().expect("three requests"));
+    let retry = ["--config", "retry.most=10", "--config", "retry.base_ms=1"];
+    let flags = [&["-o", "stream-json", "--include-partial-messages"], &retry[..]].concat();
+    let records = Place::new().ask(&server, &flags).exits(0).records();
+    let retries = records.system("api_retry");
+    let said = |retry: &Value| {
+        [&retry["attempt"], &retry["error_status"], &retry["error"]].map(Value::clone)
+    };
+    assert_eq!(
+        retries.iter().map(|retry| said(retry)).collect::<Vec<_>>(),
+        [[json!(1), json!(503), json!("server_error")], [json!(2), Value::Null, json!("unknown")],]
+    );
+    let ends = records.0.iter().filter(|record| record["event"]["type"] == "message_stop");
+    let is_void: Vec<bool> = ends.map(|end| end["void"] == true).collect();
+    assert_eq!(is_void, [true, false]);
+    let result = records.result();
+    assert_eq!((&result["result"], &result["api_retries"]), (&json!("Hello"), &json!(2)));
+    assert_eq!(result["cost_is_partial"], true);
+    assert_eq!(result["modelUsage"]["m"]["contextWindow"], 128_000);
 }
 
 #[test]
