@@ -109,7 +109,8 @@ pub struct Asker {
     pub purpose: Purpose,
     /// The turn's number within the unit, from 1; of a summary, the summary's.
     pub turn: u32,
-    /// Which attempt of this request it is, from 1; with each model anew.
+    /// Which attempt of this turn or summary it is, from 1; with each model
+    /// anew.
     pub attempt: u32,
     /// Whether the unit has sent nothing that this request begins with: it is
     /// the first one, or the first after a compaction.

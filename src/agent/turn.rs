@@ -63,7 +63,11 @@ impl Unit {
                 description: Arc::clone(&self.description),
                 purpose: Purpose::Turn,
                 turn,
-                attempt: 1,
+                attempt: match if_too_long {
+                    IfTooLong::Compact => 1,
+                    // The first was too long.
+                    IfTooLong::Fail => 2,
+                },
                 is_afresh,
                 forked_from: forked.as_ref().filter(|_| sent.is_some()).map(|forked| forked.parent),
             },

@@ -380,10 +380,10 @@ impl Start {
         }
     }
 
-    /// Tells what is known of the model of the main conversation.
+    /// Tells what is known of the models that are asked.
     fn known_models(&self) -> FindFacts {
-        let model = Arc::clone(&self.model);
-        Arc::new(move |name| (name == &**model.name()).then(|| model.facts().clone()))
+        let models = Arc::clone(&self.models);
+        Arc::new(move |name| models.facts(name))
     }
 }
 

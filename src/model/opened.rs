@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use secrecy::ExposeSecret as _;
 
-use super::Model;
 use super::gate::{Gate, Quota};
 use super::offline::Offline;
 use super::scripted::Scripted;
 use super::served::{Served, ServedSettings};
+use super::{Facts, Model};
 use crate::config::{ModelChoice, ServerModel};
 
 /// The models that were opened so far.
@@ -38,6 +38,13 @@ impl fmt::Debug for Models {
 }
 
 impl Models {
+    /// Returns what is known of a model that is open.
+    #[must_use]
+    pub fn facts(&self, name: &str) -> Option<Facts> {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.models.get(name).map(|model| model.facts().clone())
+    }
+
     /// Opens the model that was chosen, unless it is open already.
     ///
     /// # Errors

@@ -9,6 +9,8 @@
 mod agents;
 /// Anthropic's API: the client on a socket, the binary behind its cache marks.
 mod anthropic;
+/// Three APIs, one behaviour.
+mod apis;
 /// The layers and the sizes of the source.
 mod architecture;
 /// Prompts from every side, models by every way, and the tool loop on the wire.
@@ -59,6 +61,8 @@ mod refusals;
 mod responses;
 /// Going on with a session, however it ended.
 mod resume;
+/// Requests that fail: made again, of another model, shorter, or given up.
+mod retries;
 /// `tine review` on every sort of change.
 mod review;
 /// What is kept of a session, and how it is found again.
