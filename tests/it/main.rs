@@ -32,6 +32,8 @@ mod doctor;
 mod documents;
 /// Batches on paused time.
 mod fanout;
+/// Everything that goes wrong between a server and us, for each API.
+mod faults;
 /// Forks: the bytes they share, what they may not do, how they come back.
 mod forks;
 /// What a unit sends is what its events say.

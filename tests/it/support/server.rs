@@ -55,6 +55,11 @@ pub(crate) enum Reaction {
     Raw(Vec<Piece>),
     /// Closes without a word.
     Close,
+    /// Breaks the connection off without a word.
+    Reset,
+    /// Writes `first`, whatever that is, and then `again` until the client has
+    /// gone.
+    Endless { first: Vec<u8>, again: Vec<u8> },
     /// Never answers.
     Hang,
     /// Does something else once the gate is open.
@@ -102,6 +107,8 @@ pub(crate) enum End {
     Whole,
     /// The connection closes in the middle of the body.
     Cut,
+    /// The connection breaks off in the middle of the body.
+    Reset,
     /// Nothing more comes, and the connection stays open.
     Hang,
 }
@@ -208,6 +215,8 @@ struct Shared {
     count: watch::Sender<usize>,
     hung_up: watch::Sender<usize>,
     connections: AtomicUsize,
+    /// Bytes that were written of endless answers.
+    endless: AtomicUsize,
     /// Requests that wait for their answer.
     open: AtomicUsize,
     most_open: AtomicUsize,
@@ -234,6 +243,7 @@ impl Server {
             count: watch::Sender::new(0),
             hung_up: watch::Sender::new(0),
             connections: AtomicUsize::new(0),
+            endless: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
             most_open: AtomicUsize::new(0),
         });
@@ -270,6 +280,11 @@ impl Server {
     /// Returns how many connections have been made.
     pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many bytes of endless answers went out.
+    pub(crate) fn endless_bytes(&self) -> usize {
+        self.shared.endless.load(Ordering::Relaxed)
     }
 
     /// Returns how many requests waited for their answers at one moment.
@@ -417,6 +432,7 @@ async fn serve(
                 match end {
                     End::Whole => {}
                     End::Cut => return Ok(()),
+                    End::Reset => return socket.set_zero_linger(),
                     End::Hang => return until_closed(&mut socket, shared).await,
                 }
             }
@@ -438,6 +454,15 @@ async fn serve(
                 return socket.shutdown().await;
             }
             Reaction::Close => return Ok(()),
+            Reaction::Reset => return socket.set_zero_linger(),
+            Reaction::Endless { first, again } => {
+                let mut bytes = &first;
+                loop {
+                    socket.write_all(bytes).await?;
+                    shared.endless.fetch_add(bytes.len(), Ordering::Relaxed);
+                    bytes = &again;
+                }
+            }
             Reaction::Hang => return until_closed(&mut socket, shared).await,
             Reaction::Held(_, _) => unreachable!("every gate was passed"),
         }
