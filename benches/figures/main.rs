@@ -3,10 +3,12 @@
 //! Runs the optimised program against a scripted server in a process of its
 //! own and prints each figure beside its limit; the exit code is 1 if one is
 //! missed. `cargo bench -- NAME` measures one group: `start`, `turn`,
-//! `schedule`, `many`, `interrupt`, `resume`, `branches` or `gate`.
+//! `schedule`, `many`, `interrupt`, `resume`, `branches`, `gate` or `decode`.
 
+mod allocations;
 mod branches;
 mod clock;
+mod decode;
 mod gate;
 mod measure;
 mod program;
@@ -19,10 +21,13 @@ use std::process::ExitCode;
 
 use table::Figure;
 
+#[global_allocator]
+static ALLOCATOR: allocations::Counting = allocations::Counting;
+
 /// A group of figures that are measured together.
 type Measure = fn() -> Vec<Figure>;
 
-const GROUPS: [(&str, Measure); 8] = [
+const GROUPS: [(&str, Measure); 9] = [
     ("start", measure::start),
     ("turn", measure::turn),
     ("schedule", measure::schedule),
@@ -31,6 +36,7 @@ const GROUPS: [(&str, Measure); 8] = [
     ("resume", resume::resume),
     ("branches", branches::branches),
     ("gate", gate::gate),
+    ("decode", decode::decode),
 ];
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
