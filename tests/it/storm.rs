@@ -1,8 +1,10 @@
 //! Many agents on one provider that takes less than they would send.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use serde_json::json;
 use tine::event::{EventKind, Outcome, UnitState};
 use tine::model::Model;
 use tine::model::retry::Policy;
@@ -11,6 +13,9 @@ use tine::run::Signal;
 use crate::fanout::check_invariants;
 use crate::support::inside::Setup;
 use crate::support::provider::{Provider, Takes};
+use crate::support::server::Reaction;
+use crate::support::talk::serve;
+use crate::support::tine::Place;
 
 const SLOTS: usize = 8;
 const EACH: u32 = 20;
@@ -100,4 +105,66 @@ async fn a_cancel_reaches_every_one_at_once_wherever_it_waits() {
         assert_eq!(story.states(), [UnitState::Cancelled; SLOTS], "{moment:?}");
         check_invariants(&story);
     }
+}
+
+/// The same over loopback: a server that has four places, and then two. How
+/// long that takes is nobody's promise here.
+#[test]
+fn over_loopback_no_slot_dies_and_none_comes_before_its_time() {
+    const SERVICE: Duration = Duration::from_millis(12);
+    const WAIT: Duration = Duration::from_millis(30);
+    let places = Arc::new(Mutex::new(Places::default()));
+    let at_server = Arc::clone(&places);
+    let tasks: Vec<_> = (0..SLOTS)
+        .map(|number| {
+            let name = format!("slot {number}");
+            json!({ "description": name, "prompt": name, "subagent_type": "explore" })
+        })
+        .collect();
+    let call = json!({ "tasks": tasks });
+    let server = serve(move |talk| {
+        let now = std::time::Instant::now();
+        let mut places = at_server.lock().expect("nothing panics while it holds the lock");
+        let closed = places.closed.remove(talk.task());
+        places.early += usize::from(closed.is_some_and(|until| now < until));
+        places.taken.retain(|end| *end > now);
+        let most = if places.answered < ALL / 2 { 4 } else { 2 };
+        if places.taken.len() >= most {
+            places.refused += 1;
+            places.closed.insert(talk.task().to_owned(), now + WAIT);
+            let headers = vec![("retry-after-ms".to_owned(), WAIT.as_millis().to_string())];
+            let body = json!({ "error": { "message": "slow" } }).to_string().into_bytes();
+            return Reaction::Status { code: 429, headers, body };
+        }
+        places.answered += 1;
+        places.taken.push(now + SERVICE);
+        let turn = talk.turn();
+        let answer = match talk.task() {
+            "go" if turn == 1 => Reaction::call_reply(&[("Agent", call.clone())]),
+            "go" => Reaction::text_reply("all done"),
+            _ if turn >= EACH as usize => Reaction::text_reply("done"),
+            _ => Reaction::call_reply(&[("Glob", json!({ "pattern": format!("*.{turn}") }))]),
+        };
+        answer.after(SERVICE)
+    });
+    let flags = ["-o", "json", "--config", "retry.most=10", "--config", "retry.base_ms=5"];
+    let result = Place::new().ask(&server, &flags).exits(0).result();
+    assert_eq!(result["result"], "all done");
+    server.finish();
+    let places = places.lock().expect("as above");
+    assert_eq!((places.answered, places.early), (ALL + 2, 0));
+    assert!(places.refused <= ALL / 2, "{}", places.refused);
+}
+
+/// What a server with few places knows.
+#[derive(Default)]
+struct Places {
+    /// When those end that were taken.
+    taken: Vec<std::time::Instant>,
+    answered: usize,
+    refused: usize,
+    /// Requests that came before their Retry-After.
+    early: usize,
+    /// When those who were refused may come again, by their task.
+    closed: HashMap<String, std::time::Instant>,
 }

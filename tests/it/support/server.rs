@@ -146,6 +146,16 @@ impl Reaction {
         Self::Held(gate.clone(), Box::new(self))
     }
 
+    /// This, after a pause.
+    pub(crate) fn after(mut self, pause: Duration) -> Self {
+        if let Self::Stream { pieces, .. } = &mut self
+            && let Some(first) = pieces.first_mut()
+        {
+            first.after = pause;
+        }
+        self
+    }
+
     /// The answer of a model that says `text`.
     pub(crate) fn text_reply(text: &str) -> Self {
         let delta = json!({ "role": "assistant", "content": text });
