@@ -67,7 +67,7 @@ impl Spoken {
         let flags = ["-p", "go", "-m", "m", "-o", "stream-json", "--forward-subagent-text"];
         let finished = place.tine(flags).env("M_KEY", "sk-for-tests-only").run();
         let records = finished.exits(0).records();
-        records.0.iter().map(|record| alike(record, place.work().to_str().unwrap())).collect()
+        records.0.iter().map(|record| alike(record, &place.work().to_string_lossy())).collect()
     }
 }
 

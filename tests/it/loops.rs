@@ -164,9 +164,10 @@ async fn waiting_for_an_agent_that_is_out_is_no_loop_however_often() {
             json!({ "units": { "main": main, "slow": [{ "text": "found", "delay_ms": 60_000 }] } });
         let story = Setup::new(script).run().await;
         assert_eq!(story.end.outcome, Outcome::Done { text: "all".into() }, "{poll}");
-        // The first looks may still see it begin.
-        let outputs = &story.outputs(UnitId::MAIN)[3..];
-        assert!(outputs.iter().all(|output| *output == outputs[0]), "{outputs:?}");
+        // The first looks may still see it begin; five alike would be a loop.
+        let outputs = story.outputs(UnitId::MAIN);
+        let alike = |one: &&_| outputs.iter().filter(|other| other == one).count();
+        assert!(outputs.iter().any(|one| alike(&one) >= 5), "{outputs:?}");
     }
 }
 
