@@ -7,6 +7,7 @@
 
 pub(super) mod address;
 pub(super) mod body;
+pub mod exchange;
 pub(super) mod fault;
 mod meaning;
 pub mod probe;
@@ -15,10 +16,11 @@ pub mod sse;
 use std::time::{Duration, SystemTime};
 
 use jiff::fmt::rfc2822;
-use reqwest::Response;
-use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, DATE, HeaderName, LOCATION};
+use reqwest::StatusCode;
+use reqwest::header::{CONTENT_TYPE, DATE, HeaderName, LOCATION};
 
 use self::body::Start;
+use self::exchange::{Outgoing, Response};
 use super::ModelError;
 
 pub(super) use address::{Address, bearer, configured, secret, shown};
@@ -41,29 +43,20 @@ pub(super) enum Opened {
     Stream(Response, Vec<u8>),
     /// The whole answer at once: the server does not stream.
     Whole(Vec<u8>),
+    /// Nothing, for as long as anybody waited when it was recorded.
+    Silence,
 }
 
-/// Sends a request and returns its answer once that begins.
+/// Sends a request and returns its answer once that begins. `idle` is the
+/// longest wait for more of an answer that is read whole.
 ///
 /// # Errors
 ///
 /// No connection, a status other than 2xx, a web page, or a whole answer that
 /// does not come to its end.
-pub(super) async fn open(
-    address: &Address,
-    client: &reqwest::Client,
-    body: Vec<u8>,
-    idle: Duration,
-) -> Result<Opened, ModelError> {
-    let request = client
-        .post(address.target())
-        .headers(address.headers().clone())
-        .header(CONTENT_TYPE, "application/json")
-        // A compressing proxy holds small pieces back.
-        .header(ACCEPT_ENCODING, "identity")
-        .body(body);
-    let sent = request.send().await;
-    let mut response = sent.map_err(|error| fault::no_answer(&error, address))?;
+pub(super) async fn open(outgoing: Outgoing<'_>, idle: Duration) -> Result<Opened, ModelError> {
+    let address = outgoing.address;
+    let Some(mut response) = outgoing.send().await? else { return Ok(Opened::Silence) };
     refuse(&mut response).await?;
     let content_type = header(&response, &CONTENT_TYPE).to_ascii_lowercase();
     if content_type.contains("html") {
@@ -82,16 +75,17 @@ pub(super) async fn open(
 /// Passes every 2xx.
 async fn refuse(response: &mut Response) -> Result<(), ModelError> {
     let status = response.status();
-    if status.is_success() {
+    let kind = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    if kind.is_success() {
         return Ok(());
     }
-    if status.is_redirection() {
-        return Err(fault::redirected(status.as_u16(), header(response, &LOCATION)));
+    if kind.is_redirection() {
+        return Err(fault::redirected(status, header(response, &LOCATION)));
     }
     let body = body::read(response, ERROR_BODY_CAP, ERROR_BODY_LIMIT).await;
     // Whoever names a moment means it by its own clock.
     let now = provider_time(header(response, &DATE)).unwrap_or_else(SystemTime::now);
-    Err(fault::refused(status.as_u16(), response.headers(), body.bytes(), now))
+    Err(fault::refused(status, response.headers(), body.bytes(), now))
 }
 
 fn provider_time(date: &str) -> Option<SystemTime> {

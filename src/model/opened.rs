@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use secrecy::ExposeSecret as _;
 
 use super::gate::{Gate, Quota};
+use super::http::exchange::Exchanges;
 use super::offline::Offline;
 use super::scripted::Scripted;
 use super::served::{Served, ServedSettings};
@@ -17,6 +18,7 @@ use crate::config::{ModelChoice, ServerModel};
 /// The models that were opened so far.
 #[derive(Default)]
 pub struct Models {
+    exchanges: Exchanges,
     // A mutex, because slots are set up side by side; making a client neither
     // waits nor connects.
     opened: Mutex<Opened>,
@@ -38,6 +40,18 @@ impl fmt::Debug for Models {
 }
 
 impl Models {
+    /// Models whose requests go there.
+    #[must_use]
+    pub fn new(exchanges: Exchanges) -> Self {
+        Self { exchanges, opened: Mutex::default() }
+    }
+
+    /// Returns where requests go.
+    #[must_use]
+    pub fn exchanges(&self) -> &Exchanges {
+        &self.exchanges
+    }
+
     /// Returns what is known of a model that is open.
     #[must_use]
     pub fn facts(&self, name: &str) -> Option<Facts> {
@@ -68,8 +82,17 @@ impl Models {
             requests_per_minute: server.requests_per_minute,
             tokens_per_minute: server.tokens_per_minute,
         };
-        let lane = opened.gate(server).lane(quota);
-        let settings = ServedSettings { lane: Some(lane), ..ServedSettings::from(&**server) };
+        let lane = match &self.exchanges {
+            Exchanges::Live => Some(opened.gate(server).lane(quota)),
+            Exchanges::Record(recorder) => {
+                recorder.add_model(server);
+                Some(opened.gate(server).lane(quota))
+            }
+            // There is no provider to be spared.
+            Exchanges::Replay(_) => None,
+        };
+        let exchanges = self.exchanges.clone();
+        let settings = ServedSettings { lane, exchanges, ..ServedSettings::from(&**server) };
         let model = Arc::new(Served::new(settings).map_err(|error| error.to_string())?);
         opened.models.insert(server.name.clone(), Arc::clone(&model) as Arc<dyn Model>);
         Ok(model)

@@ -18,6 +18,7 @@ use futures_util::stream::{self, BoxStream};
 use self::talk::Talk;
 use super::api::{Api, Options};
 use super::gate::Lane;
+use super::http::exchange::Route;
 use super::http::{self, Address, probe};
 use super::{Chunk, Facts, Model, ModelError, Request};
 use crate::message::Prefix;
@@ -35,6 +36,7 @@ pub struct Served {
 
 struct Endpoint {
     address: Address,
+    route: Route,
     api: Api,
     first_byte: Duration,
     idle: Duration,
@@ -81,7 +83,13 @@ impl Served {
         };
         let (first_byte, idle) = (settings.first_byte, settings.idle);
         let connections = OnceLock::new();
-        let endpoint = Endpoint { address, api, first_byte, idle, connections };
+        let route = Route {
+            model: Arc::clone(&settings.name),
+            api: settings.api.as_str(),
+            path: api.path(),
+            exchanges: settings.exchanges,
+        };
+        let endpoint = Endpoint { address, route, api, first_byte, idle, connections };
         let (name, lane) = (settings.name, settings.lane);
         Ok(Self { name, facts, lane, endpoint: Arc::new(endpoint) })
     }

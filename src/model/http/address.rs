@@ -16,7 +16,7 @@ pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(15);
 
 /// Shortest key that is searched for in error texts. A shorter one is a
 /// placeholder such as `x` that stands in ordinary words too.
-const REDACTED_MIN: usize = 8;
+pub(super) const REDACTED_MIN: usize = 8;
 
 /// A server, and what every request to it carries.
 pub(in crate::model) struct Address {

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use reqwest::Response;
 use tokio::time::timeout;
 
-use super::ANSWER_CAP;
-use super::sse;
+use super::exchange::{Break, Response};
+use super::{ANSWER_CAP, sse};
 use crate::model::{ModelError, ModelErrorKind};
 
 /// Longest that a body is read after all that is wanted of it has come.
@@ -110,8 +109,8 @@ async fn read_until(
                 }
             }
             Ok(Ok(None)) => break End::Whole,
-            Ok(Err(_)) => break End::Broken,
-            Err(_) => break End::Silent,
+            Ok(Err(Break::Broken(_))) => break End::Broken,
+            Ok(Err(Break::Silent)) | Err(_) => break End::Silent,
         }
     };
     Body { bytes, end }
@@ -123,13 +122,17 @@ async fn read_until(
 /// end. Mostly that is there already and needs no more than a look; else it is
 /// waited for beside all else, for a moment.
 pub(in crate::model) async fn let_go(mut response: Response) {
-    let mut drained = Box::pin(async move {
-        for _ in 0..DRAIN_CAP {
-            let Ok(Some(_)) = response.chunk().await else { break };
-        }
-    });
-    if timeout(LOOK_LIMIT, &mut drained).await.is_err() {
-        // Nobody needs to know how it went: else the connection is closed.
-        tokio::spawn(async move { timeout(DRAIN_LIMIT, drained).await });
+    if timeout(LOOK_LIMIT, drain(&mut response)).await.is_ok() {
+        return;
+    }
+    // A run may be over before the rest is there.
+    response.stop_recording();
+    // Nobody needs to know how it went: else the connection is closed.
+    tokio::spawn(async move { timeout(DRAIN_LIMIT, drain(&mut response)).await });
+}
+
+async fn drain(response: &mut Response) {
+    for _ in 0..DRAIN_CAP {
+        let Ok(Some(_)) = response.chunk().await else { break };
     }
 }

@@ -101,8 +101,8 @@ pub(in crate::model) fn no_message(reason: &str, text: &str) -> ModelError {
 }
 
 /// The error of an answer whose body broke off.
-pub(in crate::model) fn broken(cause: &reqwest::Error, address: &Address) -> ModelError {
-    let message = format!("the answer of `{}` broke off: {}", address.shown(), deepest(cause));
+pub(in crate::model) fn broken(cause: &str, address: &Address) -> ModelError {
+    let message = format!("the answer of `{}` broke off: {cause}", address.shown());
     ModelError::new(ModelErrorKind::Cut, message)
 }
 
@@ -142,7 +142,8 @@ fn is_refused(error: &reqwest::Error) -> bool {
         .any(|cause| cause.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-fn deepest(error: &reqwest::Error) -> String {
+/// Returns the words of what lies behind all others.
+pub(super) fn deepest(error: &reqwest::Error) -> String {
     causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
 }
 

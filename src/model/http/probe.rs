@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::address::{Address, CONNECT_LIMIT};
+use super::exchange::Response;
 use super::{body, fault, refuse};
 use crate::model::{ModelError, ModelErrorKind};
 
@@ -56,7 +57,8 @@ pub async fn served_at(base_url: &str, limit: Duration) -> Result<Vec<String>, M
 async fn get(address: &Address, path: &str) -> Result<Vec<u8>, ModelError> {
     let request = address.connections()?.get(address.beside(path));
     let sent = request.headers(address.headers().clone()).send().await;
-    let mut response = sent.map_err(|error| fault::no_answer(&error, address))?;
+    let response = sent.map_err(|error| fault::no_answer(&error, address))?;
+    let mut response = Response::live(response);
     refuse(&mut response).await?;
     body::read(&mut response, LIST_CAP, CONNECT_LIMIT).await.whole()
 }

@@ -13,6 +13,7 @@ use crate::message::Price;
 use crate::model::api::Kind;
 use crate::model::gate::Lane;
 use crate::model::http;
+use crate::model::http::exchange::Exchanges;
 
 /// Longest wait for the first piece of an answer. A local server may read a
 /// long prompt for minutes before it writes.
@@ -66,6 +67,8 @@ pub struct ServedSettings {
     pub first_byte: Duration,
     /// Longest wait between pieces; see [`IDLE`].
     pub idle: Duration,
+    /// Where requests go and answers come from.
+    pub exchanges: Exchanges,
 }
 
 impl ServedSettings {
@@ -93,6 +96,7 @@ impl ServedSettings {
             lane: None,
             first_byte: FIRST_BYTE,
             idle: IDLE,
+            exchanges: Exchanges::Live,
         }
     }
 }

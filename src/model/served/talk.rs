@@ -5,12 +5,12 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::Response;
 use tokio::time::{Instant, timeout_at};
 
 use super::Endpoint;
 use crate::model::api::Assembly;
 use crate::model::http::body::let_go;
+use crate::model::http::exchange::{Break, Outgoing, Response};
 use crate::model::http::fault;
 use crate::model::http::sse::{Decoder, EVENT_CAP, TooLong};
 use crate::model::http::{self, Opened};
@@ -60,13 +60,13 @@ impl Talk {
     async fn ask(&mut self) -> Result<Stage, ModelError> {
         let endpoint = &self.endpoint;
         let deadline = Instant::now() + endpoint.first_byte;
-        let client = endpoint
-            .connections
-            .get_or_init(|| endpoint.address.connections())
-            .as_ref()
-            .map_err(Clone::clone)?;
-        let body = endpoint.api.sent(&self.request.prefix);
-        let opened = http::open(&endpoint.address, client, body, endpoint.idle);
+        let outgoing = Outgoing {
+            route: &endpoint.route,
+            address: &endpoint.address,
+            connections: &endpoint.connections,
+            body: endpoint.api.sent(&self.request.prefix),
+        };
+        let opened = http::open(outgoing, endpoint.idle);
         let opened = timeout_at(deadline, opened).await.map_err(|_| endpoint.no_first_byte())??;
         let mut assembly = endpoint.api.assembly();
         match opened {
@@ -78,6 +78,7 @@ impl Talk {
                     Listening { response, decoder, assembly, deadline, is_first, is_read };
                 Ok(Stage::Listening(Box::new(listening)))
             }
+            Opened::Silence => Err(endpoint.no_first_byte()),
             Opened::Whole(bytes) => {
                 let said = &mut self.said;
                 let taken = assembly.take_whole(&bytes, &mut |chunk| said.push_back(Ok(chunk)));
@@ -178,10 +179,12 @@ impl Listening {
                     self.decoder.end();
                     self.is_read = true;
                 }
-                Ok(Err(error)) => {
-                    return self.unless_ended(fault::broken(&error, &endpoint.address));
+                Ok(Err(Break::Broken(why))) => {
+                    return self.unless_ended(fault::broken(&why, &endpoint.address));
                 }
-                Err(_) => return self.unless_ended(self.silent(endpoint)),
+                Ok(Err(Break::Silent)) | Err(_) => {
+                    return self.unless_ended(self.silent(endpoint));
+                }
             }
         }
     }
