@@ -13,6 +13,7 @@ mod model;
 mod models;
 mod place;
 mod print;
+mod recordings;
 mod resume;
 mod review;
 mod rules;

@@ -167,6 +167,19 @@ pub struct RunFlags {
     #[arg(long, global = true)]
     pub no_session_persistence: bool,
 
+    /// Write every request and its answer to a directory, without keys
+    #[arg(long, global = true, value_name = "DIR")]
+    pub record: Option<PathBuf>,
+
+    /// Answer requests from such a directory instead of asking a server
+    #[arg(long, global = true, value_name = "DIR", conflicts_with = "record")]
+    pub replay: Option<PathBuf>,
+
+    /// With `--replay`: at the pace that was recorded, or without waiting, as
+    /// without the flag
+    #[arg(long, global = true, value_name = "PACE", requires = "replay")]
+    pub replay_timing: Option<ReplayTiming>,
+
     /// Set a key of the configuration for this run, such as
     /// `agents.max_concurrent=4`
     #[arg(long, global = true, value_name = "KEY=VALUE")]
@@ -302,6 +315,15 @@ pub enum Format {
     Json,
     /// One JSON record a line, as things happen.
     StreamJson,
+}
+
+/// How fast recorded answers come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReplayTiming {
+    /// As they came when they were recorded.
+    Recorded,
+    /// At once.
+    None,
 }
 
 /// What to do instead of running a prompt.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
-use super::texts;
+use super::{recordings, texts};
 use crate::config::{
     Config, Effort, Environment, ModelChoice, ModelChoiceError, Preset, dirs, resolve_model,
 };
+use crate::model::http::exchange::Exchanges;
 use crate::model::{Model, Models};
 
 /// What answers when nothing is configured.
@@ -50,9 +51,14 @@ pub(super) fn choose(
     models: &Models,
 ) -> Result<Chosen, Refusal> {
     let opened = |choice: ModelChoice, note| {
+        recordings::check(models.exchanges(), &choice)?;
         let choice = choice.with_effort(wanted.effort);
         open(models, &choice).map(|model| Chosen { choice, model, note })
     };
+    if let Exchanges::Replay(player) = models.exchanges() {
+        let server = recordings::choose(player, wanted.flag, wanted.before)?;
+        return opened(ModelChoice::Server(Box::new(server)), None);
+    }
     let refused = |error: ModelChoiceError| Refusal::new(Exit::BadConfig, error.to_string());
     let Some(before) = wanted.before.filter(|_| wanted.flag.is_none()) else {
         let (choice, note) = choose_anew(environment, config, wanted)?;
@@ -106,7 +112,10 @@ pub(super) fn fallbacks(
 ) -> Result<Vec<Arc<dyn Model>>, Refusal> {
     let refused = |error: ModelChoiceError| Refusal::new(Exit::BadConfig, error.to_string());
     let fallback = |name: &String| {
-        let choice = resolve_model(config, environment, Some(name)).map_err(refused)?;
+        let choice = match recordings::recorded(models.exchanges(), name) {
+            Some(recorded) => recorded,
+            None => resolve_model(config, environment, Some(name)).map_err(refused)?,
+        };
         open(models, &choice.with_effort(flags.effort.as_ref()))
     };
     flags.fallback_model.iter().map(fallback).collect()
@@ -122,6 +131,9 @@ pub(super) fn find_model(
     move |name| {
         // The hint is for people; whoever wrote the name gets the sentence.
         let sentence = |text: String| text.lines().next().unwrap_or_default().to_owned();
+        if let Some(recorded) = recordings::recorded(models.exchanges(), name) {
+            return models.open(&recorded.with_effort(effort.as_ref())).map_err(sentence);
+        }
         let choice = resolve_model(&config, &environment, Some(name))
             .map_err(|error| sentence(error.to_string()))?;
         // The name may come from a repository, which must not speak for a model.

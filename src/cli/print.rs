@@ -72,6 +72,7 @@ pub(super) fn run_prompt(
         .build()
         .map_err(|error| Refusal::new(Exit::Error, format!("cannot start threads: {error}")))?;
     let last_message = start.flags.output_last_message.as_deref().map(create).transpose()?;
+    let models = Arc::clone(&start.models);
     let quiet = start.is_live().then(QuietControls::new).flatten();
     let finished = runtime.block_on(go(start, prompt));
     drop(quiet);
@@ -79,6 +80,9 @@ pub(super) fn run_prompt(
     let (finished, scratch) = finished?;
     // Only now: until here some unit may still have been writing there.
     drop(scratch);
+    for remark in models.exchanges().remarks() {
+        super::say(&format!("warning: {remark}"));
+    }
     Ok(wind_up(&finished, last_message))
 }
 

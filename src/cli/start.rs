@@ -11,6 +11,7 @@ use super::args::{Format, RunFlags};
 use super::exit::{Exit, Refusal};
 use super::model::{Chosen, DefaultModel, Wanted, choose, fallbacks, find_model};
 use super::place::{Place, create_log, name_session};
+use super::recordings;
 use super::resume::{self, Resume};
 use super::rules;
 use super::sessions::{age_out, parse_name};
@@ -22,6 +23,7 @@ use crate::event::{SessionHead, SessionId};
 use crate::fanout::{Fanout, Limits, Parking, Pool, Surroundings};
 use crate::guard::Policy;
 use crate::line::Budget;
+use crate::model::http::exchange::{Exchanges, Pace};
 use crate::model::retry::{self, Jitter};
 use crate::model::{Model, Models};
 use crate::prompt;
@@ -51,11 +53,12 @@ pub(super) struct Start {
     model: Arc<dyn Model>,
     /// What goes on where that is overloaded.
     fallbacks: Vec<Arc<dyn Model>>,
-    models: Arc<Models>,
+    pub(super) models: Arc<Models>,
     definitions: Definitions,
     policy: Policy,
     instructions: String,
-    is_repository: bool,
+    /// The facts of the moment.
+    facts: String,
     session: SessionId,
     name: Option<SessionName>,
     directory: PathBuf,
@@ -76,18 +79,30 @@ impl Start {
         let config = config(environment, &flags)?;
         let Place { session, directory, scratch, resume } =
             Place::find(environment, &config, &flags, &root)?;
+        let repository = repository_root(&root);
+        let top = repository.as_deref();
+        let facts = facts(&root, top);
+        let exchanges = recordings::exchanges(
+            &flags,
+            &recordings::Surroundings {
+                environment,
+                secret_variables: &config.secret_variables(),
+                facts: &facts,
+                root: &root,
+                repository: top,
+                session: &directory,
+            },
+        )?;
         let before = resume.as_ref().and_then(|resume| resume.past.model());
         let (flag, effort) = (flags.model.as_deref(), flags.effort.as_ref());
         let wanted = Wanted { flag, before, default_model, effort };
-        let models = Models::default();
+        let models = Models::new(exchanges);
         let Chosen { choice, model, note } = choose(environment, &config, &wanted, &models)?;
         let fallbacks = fallbacks(environment, &config, &flags, &models)?;
         for model in std::iter::once(&model).chain(&fallbacks) {
             check_price(&flags, &**model)?;
         }
         let policy = rules::policy(environment, &config, &flags, &root)?;
-        let repository = repository_root(&root);
-        let top = repository.as_deref();
         let (skills, mut problems) =
             Skills::load(&dirs::skill_directories(&root, top, environment));
         let (definitions, more) =
@@ -96,7 +111,6 @@ impl Start {
         problems.iter().for_each(|problem| super::say(&format!("warning: {problem}")));
         let instructions = prompt::instructions(&config::instructions(&root, top, environment));
         Ok(Self {
-            is_repository: repository.is_some(),
             skills: Arc::new(skills),
             environment: environment.clone(),
             flags,
@@ -110,6 +124,7 @@ impl Start {
             definitions,
             policy,
             instructions,
+            facts,
             session,
             name,
             directory,
@@ -256,15 +271,23 @@ impl Start {
 
     fn fanout(self) -> Fanout {
         let (agents, retry) = (&self.config.agents, &self.config.retry);
+        let (prime, base) = match self.models.exchanges() {
+            Exchanges::Live | Exchanges::Record(_) => (agents.prime, retry.base),
+            // There is no cache to wait for, and nobody to be spared.
+            Exchanges::Replay(player) => match player.pace() {
+                Pace::Recorded => (Duration::ZERO, retry.base),
+                Pace::AtOnce => (Duration::ZERO, Duration::ZERO),
+            },
+        };
         let limits = Limits {
             max_turns: agents.max_turns,
             timeout: agents.timeout,
             max_depth: self.flags.max_subagent_depth.unwrap_or(agents.max_depth),
             background_wait: self.config.background.wait,
-            prime: agents.prime,
+            prime,
             needs_price: self.flags.max_budget_usd.is_some(),
             compact_at: self.config.session.compact_at,
-            retries: retry::Policy { most: retry.most, base: retry.base },
+            retries: retry::Policy { most: retry.most, base },
         };
         let pool = Pool::new(agents.max_concurrent);
         let workspace = Workspace {
@@ -275,16 +298,8 @@ impl Start {
             secret_variables: self.config.secret_variables(),
             root: self.root,
         };
-        let today = jiff::Zoned::now().date().to_string();
-        let facts = prompt::Environment {
-            cwd: &workspace.root,
-            is_repository: self.is_repository,
-            date: &today,
-        };
-        let surroundings = Surroundings {
-            instructions: self.instructions,
-            environment: prompt::environment(&facts),
-        };
+        let surroundings =
+            Surroundings { instructions: self.instructions, environment: self.facts };
         let (config, environment) = (self.config, self.environment);
         Fanout {
             definitions: self.definitions,
@@ -385,6 +400,16 @@ impl Start {
         let models = Arc::clone(&self.models);
         Arc::new(move |name| models.facts(name))
     }
+}
+
+/// Returns the facts of the moment as every unit reads them.
+fn facts(root: &Path, repository: Option<&Path>) -> String {
+    let today = jiff::Zoned::now().date().to_string();
+    prompt::environment(&prompt::Environment {
+        cwd: root,
+        is_repository: repository.is_some(),
+        date: &today,
+    })
 }
 
 /// Returns what another process is not likely to begin with at the same moment.

@@ -56,6 +56,8 @@ mod outputs;
 mod permissions;
 /// Readers that are slow, gone, or never there.
 mod readers;
+/// Runs that are recorded, and answered from their recording.
+mod recordings;
 /// What cannot be worked on: one line, a hint, the right exit code.
 mod refusals;
 /// The Responses client against a real socket, against the provider's own types,
