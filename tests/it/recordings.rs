@@ -21,6 +21,7 @@ use tine::model::{Answer, Asker, Chunk, Model as _, ModelError, Purpose, Request
 use crate::support::server::{End, Gate, Piece, Reaction, Server, events};
 use crate::support::talk::serve;
 use crate::support::tine::{Finished, KEY, Place};
+use crate::support::{anthropic, responses};
 
 const PAGE: &str = include_str!("../../docs/recordings.md");
 
@@ -348,6 +349,32 @@ fn an_agents_own_model_is_recorded_and_answers_without_being_configured() {
     assert!(!replayed.stderr.contains("warning"), "{}", replayed.stderr);
     let named = there.replay(&recording, "go", &["-m", "main", "-o", "json"]).exits(0);
     assert!(named.result().to_string().contains("asked m-2"));
+}
+
+#[test]
+fn every_api_is_recorded_and_replayed_with_all_that_shapes_its_requests() {
+    let answers = [
+        ("chat", Reaction::text_reply("done")),
+        ("responses", responses::Says::text("done").reaction()),
+        ("anthropic", anthropic::text_reply("done")),
+    ];
+    for (api, answer) in answers {
+        let (here, there) = (Place::new(), Place::new());
+        let server = Server::start(move |_| answer.clone());
+        here.configure(&format!(
+            "[models.deep]\napi = \"{api}\"\nbase_url = \"{}\"\nmodel = \"m-1\"\n\
+             effort = \"low\"\nmax_output_tokens = 999\ncontext_window = 65536\n\
+             extra_body = {{ top_k = 3 }}\n",
+            server.base_url()
+        ));
+        let recording = here.recording();
+        here.tine(["-p", "go", "-m", "deep", "--record", text(&recording)]).run().exits(0);
+        let [(_, exchange), _] = &files(&recording)[..] else { panic!("one exchange of {api}") };
+        assert!(exchange.contains(&format!("\"api\": \"{api}\"")), "{exchange}");
+        drop(server);
+        let replayed = there.replay(&recording, "go", &[]).exits(0);
+        assert_eq!(replayed.stdout, "done\n", "{api}");
+    }
 }
 
 /// A model behind a server, with limits that a test can wait for.

@@ -14,6 +14,14 @@ use crate::model::http::address::REDACTED_MIN;
 /// What stands in a key's place.
 const KEY: &str = "[key]";
 
+/// What stands before the name of a conversation's cache. It is made of the
+/// first message, so it differs wherever that does; within a string its quotes
+/// would be escaped.
+const CACHE_KEY: &[u8] = b"\"prompt_cache_key\":\"";
+
+/// What stands in that name's place.
+const CACHE: &[u8] = b"{cache}";
+
 /// Indentation of one level.
 const INDENT: &str = "  ";
 
@@ -82,7 +90,8 @@ impl Volatile {
     /// Returns a request with those words, and without spaces between its
     /// parts.
     pub(super) fn canonical(&self, request: &[u8]) -> Vec<u8> {
-        self.parts.iter().fold(compact(request), |bytes, part| match part.hits(&bytes) {
+        let request = without_cache_key(compact(request));
+        self.parts.iter().fold(request, |bytes, part| match part.hits(&bytes) {
             hits if hits.is_empty() => bytes,
             hits => part.replaced(&bytes, &hits),
         })
@@ -165,6 +174,17 @@ fn is_path(bytes: &[u8], start: usize, end: usize) -> bool {
         [] => true,
     };
     begins && ends
+}
+
+/// Leaves a name that a user gave as it is: only ours is a hash.
+fn without_cache_key(mut request: Vec<u8>) -> Vec<u8> {
+    let Some(found) = memmem::find(&request, CACHE_KEY) else { return request };
+    let start = found + CACHE_KEY.len();
+    let length = request[start..].iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    if length >= 32 && request.get(start + length) == Some(&b'"') {
+        request.splice(start..start + length, CACHE.iter().copied());
+    }
+    request
 }
 
 fn in_string(text: &str) -> String {
@@ -288,6 +308,20 @@ mod tests {
             r#"{"arguments":"{\"path\":\"{home}/x\",\"odd\":\"{odd}\"}"}"#,
         );
         check(r#"["key: sk-secret-1, short"]"#, r#"["key: [key], short"]"#);
+    }
+
+    #[test]
+    fn the_name_of_a_cache_is_no_part_of_what_is_asked() {
+        let hash = "1cb1d0c2925326e0ca3b6e4604f6a12e";
+        check(
+            &format!(
+                r#"{{"prompt_cache_key":"{hash}","input":"\"prompt_cache_key\":\"{hash}\""}}"#
+            ),
+            &format!(
+                r#"{{"prompt_cache_key":"{{cache}}","input":"\"prompt_cache_key\":\"{hash}\""}}"#
+            ),
+        );
+        check(r#"{"prompt_cache_key":"mine"}"#, r#"{"prompt_cache_key":"mine"}"#);
     }
 
     #[test]
