@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::Unit;
 use super::turn::millis;
-use crate::event::{AfterFailure, Piece, RequestFailed, ThrottleCause, Throttled};
+use crate::event::{AfterFailure, Outcome, Piece, RequestFailed, ThrottleCause, Throttled};
 use crate::line::{Told, UnitEvent};
 use crate::message::Usage;
 use crate::model::gate::{Entry, Lane, Pass, Shut, Throttle};
@@ -58,6 +58,16 @@ pub(super) struct Answered {
     pub(super) answer: Answer,
     /// From sending the last attempt to the end of the answer, in milliseconds.
     pub(super) took_ms: u64,
+    /// How many attempts that took.
+    attempts: u32,
+}
+
+/// Why there is no answer.
+pub(super) enum Unanswered {
+    /// The last attempt failed, or could not be used.
+    Failed(ModelError),
+    /// The unit ends: a limit leaves no room for one more attempt.
+    Ends(Outcome),
 }
 
 impl Unit {
@@ -66,33 +76,36 @@ impl Unit {
     ///
     /// # Errors
     ///
-    /// The last error. Everything that went wrong has been told.
+    /// The last error, or a limit that was reached. Everything that went wrong
+    /// has been told.
     pub(super) async fn ask(
         &mut self,
         mut request: Request,
         mut audience: Audience<'_>,
         if_too_long: IfTooLong,
-    ) -> Result<Answered, ModelError> {
+    ) -> Result<Answered, Unanswered> {
         let mut tried = Tried::default();
         loop {
+            let attempts = tried.retries + 1;
             let Asked { answer, took_ms } = self.attempt(request.clone(), &mut audience).await;
             let failed = match answer {
-                Ok(answer) => return Ok(Answered { answer, took_ms }),
+                Ok(answer) => return Ok(Answered { answer, took_ms, attempts }),
                 Err(error) => error,
             };
+            audience.let_others_lead();
             let has_fallback = !self.persistence.fallbacks.is_empty();
             let Persistence { retries, jitter, .. } = &mut self.persistence;
             let decision = retry::decide(&failed, tried, *retries, has_fallback, jitter.draw());
-            let attempt = Attempt { number: request.asker.attempt, took_ms };
+            let attempt = Attempt { number: attempts, took_ms };
             match decision {
-                Decision::Again { after } => self.wait_to_retry(&attempt, &failed, after).await,
-                Decision::AgainWithKey => {
-                    self.wait_to_retry(&attempt, &failed, Duration::ZERO).await;
+                Decision::Again { after } => {
+                    self.wait_to_retry(&attempt, &failed, after).await;
+                    tried = tried.and(&failed);
+                    request.asker.attempt += 1;
                 }
                 Decision::NextModel => {
                     self.fall_back(&attempt, &failed, &mut request).await;
                     tried = Tried::default();
-                    continue;
                 }
                 Decision::GiveUp(why) => {
                     let is_too_long = failed.kind == ModelErrorKind::Overflow;
@@ -101,17 +114,17 @@ impl Unit {
                         IfTooLong::Compact | IfTooLong::Fail => AfterFailure::Nothing,
                     };
                     self.tell_failed(&attempt, &failed, next).await;
-                    return Err(why.told(failed));
+                    return Err(Unanswered::Failed(why.told(failed)));
                 }
             }
-            tried = tried.and(&failed);
-            request.asker.attempt += 1;
+            // What failed may have to be paid for, too.
+            self.may_request(None).await.map_err(Unanswered::Ends)?;
         }
     }
 
     /// Tells of a request whose answer came but cannot be used.
     pub(super) async fn tell_unusable(&self, error: &ModelError, answered: &Answered) {
-        let attempt = Attempt { number: 1, took_ms: answered.took_ms };
+        let attempt = Attempt { number: answered.attempts, took_ms: answered.took_ms };
         let error = ModelError { spent: answered.answer.usage, ..error.clone() };
         self.tell_failed(&attempt, &error, AfterFailure::Nothing).await;
     }
@@ -193,7 +206,7 @@ impl Unit {
         // and not after something else that closes it.
         let (mut next, ()) = tokio::join!(chunks.next(), admitted);
         while let Some(chunk) = next {
-            let piece = match chunk.inspect_err(|_| audience.let_others_lead())? {
+            let piece = match chunk? {
                 Chunk::Text(text) => Piece::Text(text),
                 Chunk::Thinking(text) => Piece::Thinking(text),
                 Chunk::Finished(answer) => {
@@ -207,7 +220,6 @@ impl Unit {
             }
             next = chunks.next().await;
         }
-        audience.let_others_lead();
         Err(ModelError::new(ModelErrorKind::Cut, "the answer broke off before its end"))
     }
 
@@ -229,10 +241,10 @@ impl Unit {
         self.tell_failed(attempt, error, AfterFailure::Fallback { model: name }).await;
         self.context.takes_images = next.facts().takes_images;
         self.model = next;
-        request.prefix = request.prefix.unrendered();
+        request.prefix = self.history.render_anew(&request.prefix);
         request.asker.is_afresh = true;
+        request.asker.forked_from = None;
         request.asker.attempt = 1;
-        self.history.render_as(&request.prefix);
     }
 
     async fn tell_failed(&self, attempt: &Attempt, error: &ModelError, next: AfterFailure) {
@@ -299,9 +311,13 @@ fn give_back(pass: Pass, answer: &Result<Answer, ModelError>, estimate: u64) {
             | ModelErrorKind::Request
             | ModelErrorKind::Overflow
             | ModelErrorKind::Overloaded
-            | ModelErrorKind::Connection
-            | ModelErrorKind::Cut
-            | ModelErrorKind::Silent => pass.failed(error.retry_after),
+            | ModelErrorKind::Connection => {
+                // Nothing was answered, and mostly nothing read.
+                pass.failed(error.spent.total(), error.retry_after);
+            }
+            ModelErrorKind::Cut | ModelErrorKind::Silent => {
+                pass.failed(counted_or(error.spent, estimate), error.retry_after);
+            }
         },
     }
 }

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use super::asking::{Answered, Audience, IfTooLong};
+use super::asking::{Answered, Audience, IfTooLong, Unanswered};
 use super::fitting::without_large_outputs;
 use super::{History, Unit, size};
 use crate::config::WindowShare;
@@ -233,9 +233,10 @@ impl Unit {
             () = cancel.cancelled() => return Attempt::Ends(Outcome::Cancelled { ran: true }),
             answered = self.summary(hint, if_too_long) => answered,
         };
-        let Answered { answer: Answer { reply, usage, stop: _ }, took_ms } = match answered {
+        let Answered { answer: Answer { reply, usage, stop: _ }, took_ms, .. } = match answered {
             Ok(answered) => answered,
-            Err(error) => return Attempt::Failed(error),
+            Err(Unanswered::Failed(error)) => return Attempt::Failed(error),
+            Err(Unanswered::Ends(outcome)) => return Attempt::Ends(outcome),
         };
         let kept_prompts = prompts(&self.history.prefix().entries[kept..]);
         let text = self.compacted_text(reply.text, kept_prompts);
@@ -262,12 +263,13 @@ impl Unit {
         &mut self,
         hint: Option<&str>,
         if_too_long: IfTooLong,
-    ) -> Result<Answered, ModelError> {
+    ) -> Result<Answered, Unanswered> {
         if if_too_long == IfTooLong::Compact {
             match self.ask_for_summary(hint, 0, if_too_long).await {
-                Err(error) if error.kind == ModelErrorKind::Overflow => {}
+                Err(Unanswered::Failed(error)) if error.kind == ModelErrorKind::Overflow => {}
                 answered => return answered,
             }
+            self.may_request(None).await.map_err(Unanswered::Ends)?;
         }
         let excess = self.excess();
         self.ask_for_summary(hint, excess, IfTooLong::Fail).await
@@ -280,7 +282,7 @@ impl Unit {
         hint: Option<&str>,
         excess: u64,
         if_too_long: IfTooLong,
-    ) -> Result<Answered, ModelError> {
+    ) -> Result<Answered, Unanswered> {
         self.compacting.asked += 1;
         let shorter = without_large_outputs(self.history.prefix(), excess);
         let is_afresh = shorter.is_some() || !self.compacting.has_sent;
@@ -300,7 +302,7 @@ impl Unit {
         let answered = self.ask(request, Audience::Nobody, if_too_long).await?;
         if let Err(error) = check(&answered.answer) {
             self.tell_unusable(&error, &answered).await;
-            return Err(error);
+            return Err(Unanswered::Failed(error));
         }
         Ok(answered)
     }

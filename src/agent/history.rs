@@ -114,11 +114,19 @@ impl History {
         before.saturating_add(size::of_entries(&entries[counted..]))
     }
 
-    /// Takes the same conversation as another client renders it. `rendered` may
-    /// go on after it.
-    pub(super) fn render_as(&mut self, rendered: &Prefix) {
-        let entries = rendered.entries[..self.prefix.entries.len()].to_vec();
-        self.prefix = Prefix { head: Arc::clone(&rendered.head), entries };
+    /// Forgets the bytes of the conversation, since another client renders it
+    /// from now on, and returns the same of `request`: what it shared with the
+    /// conversation it shares again.
+    pub(super) fn render_anew(&mut self, request: &Prefix) -> Prefix {
+        let anew = self.prefix.unrendered();
+        let before = std::mem::replace(&mut self.prefix, anew);
+        let Prefix { head, entries } = &self.prefix;
+        let render = |(place, entry): (usize, &Arc<Entry>)| match before.entries.get(place) {
+            Some(own) if Arc::ptr_eq(own, entry) => Arc::clone(&entries[place]),
+            Some(_) | None => Arc::new(Entry::from(entry.message.clone())),
+        };
+        let entries = request.entries.iter().enumerate().map(render).collect();
+        Prefix { head: Arc::clone(head), entries }
     }
 
     /// Takes a call's id; `false` if a call of this conversation has it.

@@ -28,7 +28,12 @@ pub(super) fn of_entries(entries: &[Arc<Entry>]) -> u64 {
 
 /// Returns an estimate for one message.
 pub(super) fn of_entry(entry: &Entry) -> u64 {
-    tokens(bytes(&entry.message)) + IMAGE_TOKENS * images(&entry.message)
+    of_message(&entry.message)
+}
+
+/// Returns an estimate for a message that is not in a conversation yet.
+pub(super) fn of_message(message: &Message) -> u64 {
+    tokens(bytes(message)) + IMAGE_TOKENS * images(message)
 }
 
 /// Returns an estimate for a text.

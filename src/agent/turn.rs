@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::Unit;
-use super::asking::{Answered, Audience, IfTooLong};
+use super::asking::{Answered, Audience, IfTooLong, Unanswered};
 use crate::event::{FailureKind, Outcome, PrefixShare, Replied};
 use crate::line::Told;
 use crate::message::Prefix;
@@ -85,12 +85,13 @@ impl Unit {
             () = cancel.cancelled() => return Err(NoAnswer::Over(Outcome::Cancelled { ran: true })),
             answered = asking => answered,
         };
-        let Answered { answer: Answer { mut reply, usage, stop }, took_ms } = match answered {
+        let Answered { answer: Answer { mut reply, usage, stop }, took_ms, .. } = match answered {
             Ok(answered) => answered,
-            Err(error) if error.kind == ModelErrorKind::Overflow => {
+            Err(Unanswered::Ends(outcome)) => return Err(NoAnswer::Over(outcome)),
+            Err(Unanswered::Failed(error)) if error.kind == ModelErrorKind::Overflow => {
                 return Err(NoAnswer::TooLong(error));
             }
-            Err(error) => {
+            Err(Unanswered::Failed(error)) => {
                 return Err(NoAnswer::Over(Outcome::failed(error.kind.failure(), error.message)));
             }
         };

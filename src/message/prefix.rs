@@ -24,6 +24,9 @@ pub struct ToolSchema {
 }
 
 /// Bytes a model client rendered once and sends ever after.
+///
+/// They may depend on what stands before and beside: reasoning is sealed to its
+/// place. So an entry is sent from one place only.
 #[derive(Debug, Default)]
 pub struct Rendered(OnceLock<Box<[Box<RawValue>]>>);
 
@@ -105,6 +108,18 @@ impl Prefix {
         let head = Arc::new(Head::new(system.clone(), tools.clone()));
         let entry = |message: &Message| Arc::new(Entry::from(message.clone()));
         Self { head, entries: self.messages().map(entry).collect() }
+    }
+
+    /// Puts other messages in the place of some. All from the first of them on
+    /// is rendered anew.
+    pub fn replace(&mut self, others: Vec<(usize, Message)>) {
+        let Some(first) = others.iter().map(|(place, _)| *place).min() else { return };
+        for (place, message) in others {
+            self.entries[place] = Arc::new(Entry::from(message));
+        }
+        for entry in &mut self.entries[first..] {
+            *entry = Arc::new(Entry::from(entry.message.clone()));
+        }
     }
 
     /// Appends a message.

@@ -235,10 +235,10 @@ impl Pass {
         self.end(End::Refused { retry_after });
     }
 
-    /// It went wrong in another way. Nothing passes before the time the
-    /// provider gave, if it gave one.
-    pub fn failed(self, retry_after: Option<Duration>) {
-        self.end(End::Failed { retry_after });
+    /// It went wrong in another way, after so many tokens. Nothing passes before
+    /// the time the provider gave, if it gave one.
+    pub fn failed(self, tokens: u64, retry_after: Option<Duration>) {
+        self.end(End::Failed { tokens, retry_after });
     }
 
     fn end(mut self, end: End) {

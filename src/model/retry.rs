@@ -44,6 +44,10 @@ impl Default for Policy {
     }
 }
 
+/// An overloaded provider that wants to be left alone for longer than this is
+/// left for another model at once, if there is one.
+pub const LONGEST_BEFORE_FALLBACK: Duration = Duration::from_secs(30);
+
 /// What was tried for a turn before the error that is decided on. Each model of
 /// a turn starts with a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,8 +56,8 @@ pub struct Tried {
     pub retries: u32,
     /// How many overloads (429, 529, 5xx) came last, with nothing else between.
     pub overloads: u32,
-    /// Whether the key was read again.
-    pub key_was_reread: bool,
+    /// Whether the key was refused (401).
+    pub key_was_refused: bool,
 }
 
 impl Tried {
@@ -63,7 +67,7 @@ impl Tried {
         Self {
             retries: self.retries.saturating_add(1),
             overloads: self.overloads_with(error),
-            key_was_reread: self.key_was_reread || is_unauthorised(error),
+            key_was_refused: self.key_was_refused || is_unauthorised(error),
         }
     }
 
@@ -81,8 +85,6 @@ pub enum Decision {
         /// From now.
         after: Duration,
     },
-    /// Ask the same model again at once, with its key read again.
-    AgainWithKey,
     /// Ask the next model, at once.
     NextModel,
     /// End the turn.
@@ -132,9 +134,11 @@ pub fn decide(
     has_fallback: bool,
     random: f64,
 ) -> Decision {
-    let may_reread = policy.most > 0 && !tried.key_was_reread;
-    if error.should_retry != Some(false) && is_unauthorised(error) && may_reread {
-        return Decision::AgainWithKey;
+    let is_first = policy.most > 0 && !tried.key_was_refused;
+    if error.should_retry != Some(false) && is_unauthorised(error) && is_first {
+        // The environment, where keys come from, is the same as before; but a
+        // key that was just made is not known everywhere at once.
+        return Decision::Again { after: Duration::ZERO };
     }
     let is_overload = is_overload(error);
     let next_or = |why| {
@@ -152,7 +156,9 @@ pub fn decide(
     if tried.retries >= policy.most {
         return next_or(Why::TriedOut { retries: tried.retries });
     }
-    if has_fallback && tried.overloads_with(error) >= OVERLOADS_BEFORE_FALLBACK {
+    let is_lasting =
+        tried.overloads_with(error) >= OVERLOADS_BEFORE_FALLBACK || floor > LONGEST_BEFORE_FALLBACK;
+    if has_fallback && is_overload && is_lasting {
         return Decision::NextModel;
     }
     let backoff = policy.base.saturating_mul(1 << tried.retries.min(MOST_RETRIES)).min(CAP);
@@ -188,8 +194,7 @@ fn is_overload(error: &ModelError) -> bool {
     }
 }
 
-/// Of the two statuses of its kind, 403 is about what a key may do: reading it
-/// again changes nothing.
+/// Of the two statuses of its kind, 403 is about what a key may do, and stays so.
 fn is_unauthorised(error: &ModelError) -> bool {
     error.kind == ModelErrorKind::Authentication && error.status == Some(401)
 }
@@ -251,7 +256,7 @@ mod tests {
         Authentication, Connection, Cut, Overflow, Overloaded, RateLimited, Request, Silent,
     };
 
-    const AFRESH: Tried = Tried { retries: 0, overloads: 0, key_was_reread: false };
+    const AFRESH: Tried = Tried { retries: 0, overloads: 0, key_was_refused: false };
     const HALF_A_SECOND: Decision = Decision::Again { after: Duration::from_millis(500) };
     const HOPELESS: Decision = Decision::GiveUp(Why::Hopeless);
 
@@ -272,7 +277,7 @@ mod tests {
     }
 
     fn tried(retries: u32, overloads: u32) -> Tried {
-        Tried { retries, overloads, key_was_reread: false }
+        Tried { retries, overloads, key_was_refused: false }
     }
 
     /// Decides with the largest jitter there is, and no other model.
@@ -294,7 +299,7 @@ mod tests {
         for status in [400, 403, 404, 413, 422] {
             check(&of_status(status), AFRESH, HOPELESS);
         }
-        check(&of_status(401), AFRESH, Decision::AgainWithKey);
+        check(&of_status(401), AFRESH, Decision::Again { after: Duration::ZERO });
     }
 
     #[test]
@@ -319,9 +324,9 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_read_again_once() {
+    fn a_refused_key_is_tried_once_more() {
         let again = AFRESH.and(&of_status(401));
-        assert_eq!(again, Tried { retries: 1, overloads: 0, key_was_reread: true });
+        assert_eq!(again, Tried { retries: 1, overloads: 0, key_was_refused: true });
         check(&of_status(401), again, HOPELESS);
         check_with_fallback(&of_status(401), again, HOPELESS);
     }

@@ -309,7 +309,7 @@ async fn a_refusal_is_taken_by_its_status() {
         ("gateway", 502, &[], Overloaded, AGAIN),
         ("too slow", 408, &[], Overloaded, AGAIN),
         ("conflict", 409, &[], Overloaded, AGAIN),
-        ("the key", 401, &[], Authentication, Decision::AgainWithKey),
+        ("the key", 401, &[], Authentication, Decision::Again { after: Duration::ZERO }),
         ("not allowed", 403, &[], Authentication, HOPELESS),
         ("wrong", 400, &[], Request, HOPELESS),
         ("no such model", 404, &[], Request, HOPELESS),

@@ -63,7 +63,7 @@ pub(super) enum Entered {
 pub(super) enum End {
     Answered { tokens: u64 },
     Refused { retry_after: Option<Duration> },
-    Failed { retry_after: Option<Duration> },
+    Failed { tokens: u64, retry_after: Option<Duration> },
     Dropped,
 }
 
@@ -220,7 +220,8 @@ impl State {
                 let said = retry_after.or_else(|| is_alone.then(|| self.next_own_pause()));
                 self.pause(charge.lane, said, now);
             }
-            End::Failed { retry_after } => {
+            End::Failed { tokens, retry_after } => {
+                self.lanes[charge.lane.0].meters.correct(charge.tokens, tokens);
                 // Those that fail with the first one were in flight with it.
                 if retry_after.is_some() && !self.is_paused(now) {
                     self.limit.close(in_flight);

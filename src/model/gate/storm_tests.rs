@@ -160,7 +160,7 @@ async fn slot(lane: Lane, server: Server, mut random: Jitter) -> bool {
                     pass.refused(error.retry_after);
                     match decide(&error, tried, Policy::default(), false, random.draw()) {
                         Decision::Again { after } => sleep(after).await,
-                        Decision::AgainWithKey | Decision::NextModel | Decision::GiveUp(_) => {
+                        Decision::NextModel | Decision::GiveUp(_) => {
                             return false;
                         }
                     }

@@ -93,7 +93,7 @@ async fn nothing_passes_before_the_later_of_the_times_that_were_said() {
     let first = passed(lane.enter(0));
     let second = passed(lane.enter(0));
     first.refused(Some(7 * SECOND));
-    second.failed(Some(3 * SECOND));
+    second.failed(1, Some(3 * SECOND));
     let waits = held(lane.enter(0));
     assert_eq!(waits.cause(), Throttle::Provider { until: start + 7 * SECOND });
     let pass = waits.wait().await.unwrap();
@@ -119,7 +119,7 @@ async fn no_more_come_when_a_provider_is_back_than_were_there_when_it_went() {
     let lane = lane(0);
     let three = [(); 3].map(|()| passed(lane.enter(0)));
     for pass in three {
-        pass.failed(Some(5 * SECOND));
+        pass.failed(1, Some(5 * SECOND));
     }
     let mut waits = FuturesUnordered::new();
     waits.extend((0..100).map(|_| held(lane.enter(0)).wait()));
@@ -170,7 +170,7 @@ async fn a_wait_that_is_given_up_leaves_its_place_to_the_next() {
 async fn the_next_keeps_the_time_when_the_first_gives_up() {
     let lane = lane(0);
     let start = Instant::now();
-    passed(lane.enter(0)).failed(Some(10 * SECOND));
+    passed(lane.enter(0)).failed(1, Some(10 * SECOND));
     let first = timeout(4 * SECOND, held(lane.enter(0)).wait());
     let second = tokio::spawn(held(lane.enter(0)).wait());
     first.await.unwrap_err();
@@ -312,7 +312,7 @@ async fn anything(lanes: Vec<Lane>, most: usize, random: Jitter) -> usize {
             let retry_after = (random.draw() < 0.3).then(|| SECOND.mul_f64(random.draw()));
             match random.draw() {
                 draw if draw < 0.1 => pass.refused(retry_after),
-                draw if draw < 0.2 => pass.failed(retry_after),
+                draw if draw < 0.2 => pass.failed(1, retry_after),
                 draw if draw < 0.3 => drop(pass),
                 _ => pass.answered(20),
             }

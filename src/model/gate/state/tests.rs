@@ -178,7 +178,7 @@ impl World {
         let retry_after = (self.below(2) == 0).then_some(said);
         match self.below(8) {
             0 => End::Refused { retry_after },
-            1 => End::Failed { retry_after },
+            1 => End::Failed { tokens: 1, retry_after },
             2 => End::Dropped,
             _ => End::Answered { tokens },
         }
@@ -231,7 +231,7 @@ fn only_one_of_a_lane_is_woken_when_the_time_has_come() {
     let lane = world.lanes[0];
     (0..1_000).for_each(|_| world.enter(lane, 0));
     world.due().into_iter().for_each(|ticket| world.look(ticket));
-    world.end(0, End::Failed { retry_after: Some(Duration::from_secs(5)) });
+    world.end(0, End::Failed { tokens: 1, retry_after: Some(Duration::from_secs(5)) });
     // The first sets its timer; the others know nothing of it.
     assert_eq!(world.due().len(), 1);
     let first = world.due()[0];
