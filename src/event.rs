@@ -5,6 +5,7 @@
 //! channels and no handles. A [`Delta`] is a glimpse of an event still being
 //! made (streamed text): shown, never kept.
 
+mod question;
 mod request;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use crate::branch::Branch;
 use crate::message::{CallId, Output, Reply, StopReason, Usage};
 
+pub use question::{Question, QuestionId, Verdict};
 pub use request::{AfterFailure, RequestFailed, ThrottleCause, Throttled};
 pub use turn::snap_to_turn_start;
 pub use unit::{
@@ -153,6 +155,24 @@ pub enum EventKind {
         arguments: Arc<str>,
         /// Why, in words for the model and for people.
         reason: Arc<str>,
+    },
+    /// A person is asked something by a unit. Its `Answered` follows, whatever
+    /// comes of it, unless the process dies.
+    Asked {
+        /// The question's own number.
+        id: QuestionId,
+        /// What it asks.
+        question: Question,
+    },
+    /// A question is closed. Where there is nobody to ask it was never asked,
+    /// and this is all there is of it.
+    Answered {
+        /// Which one.
+        id: QuestionId,
+        /// What was asked.
+        question: Question,
+        /// What became of it.
+        answer: Verdict,
     },
     /// A unit ended. Exactly one for each queued unit.
     UnitEnded(Arc<UnitEnd>),

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::branch::{Branch, Token};
 use crate::event::{
-    Compaction, Failure, NoticeLevel, Origin, Outcome, Piece, PrefixShare, Replied, RequestFailed,
-    SlotPosition, Throttled, UnitEnd, UnitId,
+    Compaction, Failure, NoticeLevel, Origin, Outcome, Piece, PrefixShare, Question, Replied,
+    RequestFailed, SlotPosition, Throttled, UnitEnd, UnitId, Verdict,
 };
 use crate::message::{CallId, Output};
 use crate::prompt::Said;
@@ -100,6 +100,14 @@ pub enum UnitEvent {
         count: usize,
         /// Where the leave goes.
         reply: oneshot::Sender<CallLeave>,
+    },
+    /// It asks something that only a person may answer. No answer means that a
+    /// cancel has begun.
+    Ask {
+        /// What it asks.
+        question: Question,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Verdict>,
     },
     /// It ended. The answer says what it had done by then.
     Ended {
@@ -280,6 +288,11 @@ impl Line {
     /// Asks for leave to run calls; `None` once a cancel has begun.
     pub async fn may_call(&self, count: usize) -> Option<CallLeave> {
         self.ask(|reply| UnitEvent::MayCall { count, reply }).await
+    }
+
+    /// Asks the user; `None` once a cancel has begun.
+    pub async fn ask_user(&self, question: Question) -> Option<Verdict> {
+        self.ask(|reply| UnitEvent::Ask { question, reply }).await
     }
 
     /// Declares children; `None` once a cancel has begun.

@@ -23,8 +23,8 @@ use tokio::time::Instant;
 
 use crate::agent::{Bounds, LimitSource, Opening, TurnLimit, Unit};
 use crate::event::{
-    CancelReason, Delta, Event, EventKind, FailureKind, InvocationEnd, Outcome, SessionHead,
-    UnitId, UnixMillis,
+    CancelReason, Delta, Event, EventKind, FailureKind, InvocationEnd, Outcome, QuestionId,
+    SessionHead, UnitId, UnixMillis, Verdict,
 };
 use crate::fanout::{Caller, Fanout};
 use crate::flow::{self, Step};
@@ -128,6 +128,18 @@ pub struct Run {
     pub reporters: Vec<Box<dyn Reporter>>,
     /// Where signals arrive.
     pub signals: mpsc::Receiver<Signal>,
+    /// Where a person's answers to questions arrive; `None` if nobody can be
+    /// asked.
+    pub answers: Option<mpsc::Receiver<Answered>>,
+}
+
+/// A person's answer to a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answered {
+    /// The question, so that an answer that comes late answers no other.
+    pub id: QuestionId,
+    /// Whether the answer is yes.
+    pub is_yes: bool,
 }
 
 impl Run {
@@ -141,12 +153,14 @@ impl Run {
         let mut sink = Sink::new(self.log.take(), std::mem::take(&mut self.reporters));
         let mut signals = Signals::new(std::mem::replace(&mut self.signals, mpsc::channel(1).1));
         sink.carry_out(opened.effects, &mut signals).await;
+        let mut answers = self.answers.take();
         let main = tokio::spawn(self.main_unit(sender, &dispatcher));
         loop {
             let input = tokio::select! {
                 biased;
                 input = signals.next() => input,
                 input = sink.next() => input,
+                input = next_answer(&mut answers) => input,
                 message = inbox.recv() => Input::Unit(
                     message.expect("the main unit's line lives until the run is over"),
                 ),
@@ -255,6 +269,19 @@ impl Run {
 async fn walk(main: Caller, flow: Step, prompt: Arc<str>) -> Outcome {
     main.line.tell(Told::Prompted { text: prompt }).await;
     flow::walk(&main, &flow).await
+}
+
+/// Waits for a person's answer. Dropping the future loses nothing.
+async fn next_answer(answers: &mut Option<mpsc::Receiver<Answered>>) -> Input {
+    let Some(arriving) = answers else { return std::future::pending().await };
+    match arriving.recv().await {
+        Some(Answered { id, is_yes: true }) => Input::Answer(id, Verdict::Yes),
+        Some(Answered { id, is_yes: false }) => Input::Answer(id, Verdict::No),
+        None => {
+            *answers = None;
+            Input::NobodyAnswers
+        }
+    }
 }
 
 /// How a run ended.
@@ -382,6 +409,8 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
         | EventKind::ToolStarted { call: _, tool: _, subject: _ }
         | EventKind::ToolFinished { call: _, tool: _, output: _, took_ms: _ }
         | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
+        | EventKind::Asked { .. }
+        | EventKind::Answered { .. }
         | EventKind::UnitEnded(_)
         | EventKind::Joined { children: _ }
         | EventKind::Notice { level: _, text: _ } => None,

@@ -225,6 +225,8 @@ impl History {
             | EventKind::RequestFailed(_)
             | EventKind::ToolStarted { call: _, tool: _, subject: _ }
             | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
+            | EventKind::Asked { .. }
+            | EventKind::Answered { .. }
             | EventKind::UnitEnded(_)
             | EventKind::Joined { children: _ }
             | EventKind::Notice { level: _, text: _ }

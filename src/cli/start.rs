@@ -179,6 +179,7 @@ impl Start {
             log,
             reporters,
             signals,
+            answers: None,
         };
         Ok((run, scratch))
     }

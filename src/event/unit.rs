@@ -106,6 +106,8 @@ pub enum UnitState {
     Running,
     /// Works, but its request has to wait.
     Throttled,
+    /// Works, but has to wait for a person's answer.
+    AwaitingApproval,
     /// Ended well.
     Completed,
     /// Ended in an error of its own.
@@ -123,7 +125,7 @@ impl UnitState {
     #[must_use]
     pub fn has_ended(self) -> bool {
         match self {
-            Self::Queued | Self::Running | Self::Throttled => false,
+            Self::Queued | Self::Running | Self::Throttled | Self::AwaitingApproval => false,
             Self::Completed
             | Self::Failed
             | Self::Cancelled
@@ -133,10 +135,11 @@ impl UnitState {
     }
 
     /// Every state.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Queued,
         Self::Running,
         Self::Throttled,
+        Self::AwaitingApproval,
         Self::Completed,
         Self::Failed,
         Self::Cancelled,
@@ -151,6 +154,7 @@ impl UnitState {
             Self::Queued => "queued",
             Self::Running => "running",
             Self::Throttled => "throttled",
+            Self::AwaitingApproval => "awaiting_approval",
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
@@ -168,10 +172,18 @@ pub fn batch_state(slots: impl IntoIterator<Item = UnitState>) -> UnitState {
         UnitState::Completed => 0,
         UnitState::Failed => 1,
         UnitState::Cancelled | UnitState::Skipped | UnitState::Interrupted => 2,
-        UnitState::Queued | UnitState::Running | UnitState::Throttled => 3,
+        UnitState::Queued
+        | UnitState::Running
+        | UnitState::Throttled
+        | UnitState::AwaitingApproval => 3,
     };
     match slots.into_iter().max_by_key(rank) {
-        Some(UnitState::Queued | UnitState::Running | UnitState::Throttled) => UnitState::Running,
+        Some(
+            UnitState::Queued
+            | UnitState::Running
+            | UnitState::Throttled
+            | UnitState::AwaitingApproval,
+        ) => UnitState::Running,
         Some(UnitState::Cancelled | UnitState::Skipped | UnitState::Interrupted) => {
             UnitState::Cancelled
         }

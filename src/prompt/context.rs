@@ -129,6 +129,8 @@ impl Context {
             | EventKind::RequestFailed(_)
             | EventKind::ToolStarted { call: _, tool: _, subject: _ }
             | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
+            | EventKind::Asked { .. }
+            | EventKind::Answered { .. }
             | EventKind::Notice { level: _, text: _ }
             | EventKind::InvocationEnded(_) => {}
         }

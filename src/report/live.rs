@@ -18,7 +18,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::event::{
     AfterFailure, Delta, Event, EventKind, InvocationEnd, NoticeLevel, Outcome, UnitEnd, UnitId,
-    UnitState, UnixMillis,
+    UnitState, UnixMillis, Verdict,
 };
 use crate::message::short_number;
 use crate::run::Reporter;
@@ -43,6 +43,10 @@ const NAME_COLUMNS: usize = 24;
 /// in an invocation. A failure should be seen, but ten thousand of them are a
 /// number.
 const FATES_PRINTED: u32 = 50;
+
+/// Most lines that wait until a question is answered. What a screen holds, and
+/// some more to scroll.
+const HELD_CAP: usize = 100;
 
 /// Returns the time of day, in the same measure as events.
 pub type Clock = Arc<dyn Fn() -> UnixMillis + Send + Sync>;
@@ -74,6 +78,25 @@ pub struct Live {
     /// What main does.
     main_call: Option<LastCall>,
     printed: u32,
+    held: Held,
+}
+
+/// Lines that wait until a question is answered, so that none tears what is
+/// typed.
+#[derive(Default)]
+struct Held {
+    lines: Vec<String>,
+    left_out: u32,
+}
+
+impl Held {
+    fn take(&mut self, line: &str) {
+        if self.lines.len() < HELD_CAP {
+            self.lines.push(line.to_owned());
+        } else {
+            self.left_out += 1;
+        }
+    }
 }
 
 /// A row on the screen.
@@ -114,12 +137,14 @@ impl Live {
             started: None,
             main_call: None,
             printed: 0,
+            held: Held::default(),
         }
     }
 
     /// Brings the rows in line with what is known.
     fn draw(&mut self) {
-        let texts = self.started.map_or_else(Vec::new, |started| self.texts(started));
+        let started = self.started.filter(|_| !self.units.is_asking());
+        let texts = started.map_or_else(Vec::new, |started| self.texts(started));
         while self.rows.len() > texts.len() {
             let row = self.rows.remove(0);
             row.bar.finish_and_clear();
@@ -199,6 +224,7 @@ impl Live {
             UnitState::Completed => 32,
             UnitState::Failed => 31,
             UnitState::Throttled
+            | UnitState::AwaitingApproval
             | UnitState::Cancelled
             | UnitState::Skipped
             | UnitState::Interrupted => 33,
@@ -223,6 +249,11 @@ impl Live {
                 NoticeLevel::Warning => true,
             },
             EventKind::UnitQueued(head) => head.parent == UnitId::MAIN,
+            EventKind::Answered { answer, .. } => match answer {
+                Verdict::NobodyToAsk => true,
+                // It stands where the question stood.
+                Verdict::Yes | Verdict::No | Verdict::Withdrawn => false,
+            },
             EventKind::UnitEnded(end) => {
                 let is_wanted = is_end_wanted(ended, end);
                 is_wanted && self.has_room()
@@ -243,6 +274,7 @@ impl Live {
             | EventKind::TurnStarted { .. }
             | EventKind::Replied(_)
             | EventKind::ToolFinished { .. }
+            | EventKind::Asked { .. }
             | EventKind::Joined { .. }
             | EventKind::InvocationEnded(_) => false,
         }
@@ -264,7 +296,32 @@ impl Live {
         self.draw();
     }
 
+    /// Leaves the end of the screen to a question.
+    fn make_way(&mut self) {
+        self.draw();
+        // As in `print`.
+        let _ = self.screen.clear();
+    }
+
+    /// Takes the end of the screen back, once no question is open.
+    fn come_back(&mut self) -> io::Result<()> {
+        if self.units.is_asking() {
+            return Ok(());
+        }
+        self.draw();
+        let Held { lines, left_out } = std::mem::take(&mut self.held);
+        lines.iter().try_for_each(|line| self.print(line))?;
+        match left_out {
+            0 => Ok(()),
+            _ => self.print(&words::notice(NoticeLevel::Info, &words::lines_left_out(left_out))),
+        }
+    }
+
     fn print(&mut self, line: &str) -> io::Result<()> {
+        if self.units.is_asking() {
+            self.held.take(line);
+            return Ok(());
+        }
         match self.started {
             // As for `Stderr`: talk that nobody hears ends nothing.
             Some(_) => self.screen.println(line).or(Ok(())),
@@ -297,6 +354,8 @@ impl Reporter for Live {
             EventKind::ToolStarted { call: _, tool, subject } if event.unit == UnitId::MAIN => {
                 self.main_call = Some(LastCall { tool: tool.clone(), subject: subject.clone() });
             }
+            EventKind::Asked { .. } => self.make_way(),
+            EventKind::Answered { .. } => self.come_back()?,
             EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }

@@ -148,8 +148,7 @@ impl Page<'_> {
                 self.quoted(unit, "summary", &compaction.text)
             }
             EventKind::UnitQueued(head) => {
-                let part = Part { heading: heading(unit, head), text: String::new() };
-                self.parts.insert(unit, part);
+                self.queued(unit, head);
                 Ok(())
             }
             EventKind::Replied(replied) => self.replied(unit, replied),
@@ -171,19 +170,27 @@ impl Page<'_> {
                 self.note(unit, &words::unit_end(end))?;
                 self.flush(unit)
             }
+            EventKind::Answered { id: _, question, answer } => {
+                self.note(unit, &words::answered(question, *answer))
+            }
             EventKind::Notice { level, text } => self.note(unit, &words::notice(*level, text)),
             EventKind::Throttled(throttled) => self.note(unit, &words::throttled(throttled)),
             EventKind::Admitted { waited_ms } => self.note(unit, &words::admitted(*waited_ms)),
             EventKind::RequestFailed(failed) => self.note(unit, &words::request_failed(failed)),
-            EventKind::InvocationEnded(end) => match ending {
-                Some(ending) => self.ended(end, &ending),
-                None => Ok(()),
-            },
+            EventKind::InvocationEnded(end) => {
+                ending.map_or(Ok(()), |ending| self.ended(end, &ending))
+            }
             EventKind::UnitStarted
             | EventKind::TurnStarted { .. }
             | EventKind::PrefixShared(_)
+            | EventKind::Asked { .. }
             | EventKind::Joined { .. } => Ok(()),
         }
+    }
+
+    fn queued(&mut self, unit: UnitId, head: &UnitHead) {
+        let part = Part { heading: heading(unit, head), text: String::new() };
+        self.parts.insert(unit, part);
     }
 
     fn finish(mut self, progress: &Progress) -> io::Result<()> {

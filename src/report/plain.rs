@@ -88,6 +88,8 @@ impl Plain {
             | EventKind::ToolStarted { .. }
             | EventKind::ToolFinished { .. }
             | EventKind::Denied { .. }
+            | EventKind::Asked { .. }
+            | EventKind::Answered { .. }
             | EventKind::UnitEnded(_)
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
@@ -156,6 +158,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
             format!("{} shows {}", words::call(tool, ""), words::images(&output.images))
         }
         EventKind::Denied { call: _, tool, arguments: _, reason } => words::denied(tool, reason),
+        EventKind::Answered { id: _, question, answer } => words::answered(question, *answer),
         EventKind::Notice { level, text } => words::notice(*level, text),
         EventKind::Compacted(compaction) => words::compaction(compaction),
         EventKind::Throttled(throttled) => words::throttled(throttled),
@@ -177,6 +180,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         | EventKind::PrefixShared(_)
         | EventKind::TurnStarted { .. }
         | EventKind::Replied(_)
+        | EventKind::Asked { .. }
         | EventKind::Joined { .. }
         | EventKind::InvocationEnded(_) => return None,
     };

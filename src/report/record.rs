@@ -686,11 +686,12 @@ mod tests {
     }
 
     #[test]
-    fn task_updated_of_a_unit_whose_request_waits() {
+    fn task_updated_of_a_unit_that_has_to_wait() {
         let lines = [
             (TaskStatus::Paused, Wait::throttled("provider", Some(12_000))),
             (TaskStatus::Paused, Wait::throttled("in_flight", None)),
             (TaskStatus::Running, Wait::over(12_340)),
+            (TaskStatus::Paused, Wait::for_approval()),
         ]
         .map(|(status, wait)| {
             let patch = Patch { status, error: None, end_time: None };
@@ -701,6 +702,7 @@ mod tests {
         {"type":"system","subtype":"task_updated","task_id":"agent-2","patch":{"status":"paused"},"reason":"throttled","cause":"provider","wait_ms":12000,"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
         {"type":"system","subtype":"task_updated","task_id":"agent-2","patch":{"status":"paused"},"reason":"throttled","cause":"in_flight","agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
         {"type":"system","subtype":"task_updated","task_id":"agent-2","patch":{"status":"running"},"waited_ms":12340,"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"system","subtype":"task_updated","task_id":"agent-2","patch":{"status":"paused"},"reason":"awaiting_approval","agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
         "#);
     }
 
@@ -712,11 +714,13 @@ mod tests {
                 wait: Wait::throttled("provider", Some(12_000)).without_reason(),
             },
             Status { status: "requesting", wait: Wait::over(12_340) },
+            Status { status: "awaiting_approval", wait: Wait::for_approval().without_reason() },
         ]
         .map(|status| written(Record::System(System::Status(status))));
         assert_snapshot!(lines.concat(), @r#"
         {"type":"system","subtype":"status","status":"throttled","cause":"provider","wait_ms":12000,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
         {"type":"system","subtype":"status","status":"requesting","waited_ms":12340,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"system","subtype":"status","status":"awaiting_approval","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
         "#);
     }
 

@@ -222,6 +222,8 @@ impl Tally {
             | EventKind::TurnStarted { .. }
             | EventKind::ToolStarted { .. }
             | EventKind::ToolFinished { .. }
+            | EventKind::Asked { .. }
+            | EventKind::Answered { .. }
             | EventKind::Joined { .. }
             | EventKind::Notice { .. } => {}
         }

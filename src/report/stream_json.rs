@@ -333,6 +333,8 @@ impl Reporter for StreamJson {
             EventKind::Throttled(throttled) => self.throttled(event, throttled),
             EventKind::Admitted { waited_ms } => self.admitted(event, *waited_ms),
             EventKind::RequestFailed(failed) => self.request_failed(event, failed),
+            EventKind::Asked { .. } => self.asked(event),
+            EventKind::Answered { answer, .. } => self.answered(event, *answer),
             EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }

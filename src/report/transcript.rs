@@ -122,6 +122,12 @@ impl Entry<'_> {
             EventKind::Denied { call: _, tool, arguments: _, reason } => {
                 self.line(&words::denied(tool, reason), out)
             }
+            EventKind::Asked { id: _, question } => {
+                self.line(&format!("asks: {}", words::question(question)), out)
+            }
+            EventKind::Answered { id: _, question, answer } => {
+                self.line(&words::answered(question, *answer), out)
+            }
             EventKind::UnitEnded(end) => self.line(&words::unit_end(end), out),
             EventKind::Joined { children } => {
                 self.line(&format!("joined {}", words::agents(children.len() as u64)), out)

@@ -172,6 +172,8 @@ impl Progress {
             | EventKind::Replied(_)
             | EventKind::ToolStarted { .. }
             | EventKind::Denied { .. }
+            | EventKind::Asked { .. }
+            | EventKind::Answered { .. }
             | EventKind::Joined { .. }
             | EventKind::Notice { .. } => {}
         }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use crate::branch::Branch;
 use crate::event::{
-    AfterFailure, Event, EventKind, Origin, Outcome, RequestFailed, ThrottleCause, Throttled,
-    UnitEnd, UnitHead, UnitId, UnixMillis,
+    AfterFailure, Event, EventKind, Origin, Outcome, QuestionId, RequestFailed, ThrottleCause,
+    Throttled, UnitEnd, UnitHead, UnitId, UnixMillis,
 };
 use crate::message::Usage;
 use crate::tool_name::may_wait_for_agents;
@@ -23,6 +23,8 @@ pub struct Units {
     running: BTreeSet<UnitId>,
     counts: Counts,
     main_hold: Option<Hold>,
+    /// Questions without an answer, and whose they are.
+    questions: BTreeMap<QuestionId, UnitId>,
 }
 
 /// A unit that has not ended.
@@ -113,7 +115,12 @@ impl Units {
         match &event.kind {
             EventKind::UnitEnded(end) => return self.end(event.unit, end),
             EventKind::InvocationStarted { prompt: _ } => self.forget_ended(),
-            EventKind::InvocationEnded(_) => self.main_hold = None,
+            EventKind::InvocationEnded(_) => {
+                self.main_hold = None;
+                self.questions.clear();
+            }
+            EventKind::Asked { id, .. } => drop(self.questions.insert(*id, event.unit)),
+            EventKind::Answered { id, .. } => drop(self.questions.remove(id)),
             EventKind::UnitQueued(head) => self.queue(event, head),
             EventKind::Throttled(_)
             | EventKind::Admitted { waited_ms: _ }
@@ -149,6 +156,18 @@ impl Units {
     #[must_use]
     pub fn hold(&self, unit: UnitId) -> Option<Hold> {
         if unit == UnitId::MAIN { self.main_hold } else { self.open.get(&unit)?.hold }
+    }
+
+    /// Returns how many questions of a unit have no answer, main's too.
+    #[must_use]
+    pub fn questions_of(&self, unit: UnitId) -> usize {
+        self.questions.values().filter(|of| **of == unit).count()
+    }
+
+    /// Tells whether any question has no answer.
+    #[must_use]
+    pub fn is_asking(&self) -> bool {
+        !self.questions.is_empty()
     }
 
     /// Returns a unit that has not ended; never main.
@@ -226,6 +245,7 @@ impl Units {
 
     fn end(&mut self, id: UnitId, end: &UnitEnd) -> Option<Unit> {
         let unit = self.open.remove(&id)?;
+        self.questions.retain(|_, of| *of != id);
         if unit.head.is_background {
             self.adjust(unit.head.parent, |parent| parent.background -= 1);
         }
@@ -319,6 +339,8 @@ impl Unit {
             | EventKind::PrefixShared(_)
             | EventKind::UnitQueued(_)
             | EventKind::Denied { .. }
+            | EventKind::Asked { .. }
+            | EventKind::Answered { .. }
             | EventKind::UnitEnded(_)
             | EventKind::Notice { .. }
             | EventKind::InvocationEnded(_) => {}
@@ -353,6 +375,8 @@ fn hold(event: &Event) -> Option<Hold> {
         | EventKind::ToolStarted { .. }
         | EventKind::ToolFinished { .. }
         | EventKind::Denied { .. }
+        | EventKind::Asked { .. }
+        | EventKind::Answered { .. }
         | EventKind::UnitEnded(_)
         | EventKind::Joined { .. }
         | EventKind::Notice { .. }

@@ -12,8 +12,8 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::event::{
     AfterFailure, CancelReason, Compaction, ForkShare, InvocationEnd, NoticeLevel, Outcome,
-    PrefixShare, RequestFailed, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId, UnitState,
-    UnixMillis,
+    PrefixShare, Question, RequestFailed, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId,
+    UnitState, UnixMillis, Verdict,
 };
 use crate::message::{Cost, Image, Usage, Usd, byte_size, counted, short_number};
 
@@ -156,6 +156,7 @@ pub fn state(state: UnitState) -> &'static str {
         UnitState::Queued => "queued",
         UnitState::Running => "running",
         UnitState::Throttled => "throttled",
+        UnitState::AwaitingApproval => "awaiting approval",
         UnitState::Completed => "done",
         UnitState::Failed => "failed",
         UnitState::Cancelled => "cancelled",
@@ -214,6 +215,34 @@ pub fn request_failed(failed: &RequestFailed) -> String {
 #[must_use]
 pub fn admitted(waited_ms: u64) -> String {
     format!("request waited {}", duration(waited_ms))
+}
+
+/// Returns how many lines were not shown.
+#[must_use]
+pub(super) fn lines_left_out(count: u32) -> String {
+    format!("{} left out while a question was open", counted(count, "line"))
+}
+
+/// Returns a question, as it is put to people.
+#[must_use]
+pub fn question(question: &Question) -> String {
+    match question {
+        Question::Batch { slots } => format!("start {} at once?", agents(u64::from(*slots))),
+    }
+}
+
+/// Returns a question and what became of it.
+#[must_use]
+pub fn answered(question: &Question, answer: Verdict) -> String {
+    let answer = match (answer, question) {
+        (Verdict::Yes, _) => "yes",
+        (Verdict::No, _) => "no",
+        (Verdict::NobodyToAsk, Question::Batch { slots: _ }) => {
+            "nobody can be asked; `--allow-large-batches` allows it"
+        }
+        (Verdict::Withdrawn, _) => "withdrawn",
+    };
+    format!("{} {answer}", self::question(question))
 }
 
 /// Returns what people call a unit: its description, or its id if it has none.

@@ -7,6 +7,7 @@
 
 mod background;
 mod budget;
+mod questions;
 mod repair;
 mod told;
 mod units;
@@ -21,7 +22,7 @@ use super::ledger::Ledger;
 use crate::branch::{Branch, RootJoins, Token, Tokens};
 use crate::event::{
     CancelReason, Delta, Event, EventKind, Failure, Invocation, InvocationEnd, NoticeLevel,
-    Outcome, Seq, SessionHead, UnitEnd, UnitId, UnitState, UnixMillis,
+    Outcome, QuestionId, Seq, SessionHead, UnitEnd, UnitId, UnitState, UnixMillis, Verdict,
 };
 use crate::line::{CallLeave, FromUnit, Glance, News, RequestLeave, Seat, Sent, UnitEvent};
 use crate::prompt::{Context, Said};
@@ -34,6 +35,10 @@ pub use repair::{Tell, repair};
 pub enum Input {
     /// A unit speaks.
     Unit(FromUnit),
+    /// Somebody answers a question.
+    Answer(QuestionId, Verdict),
+    /// From now on nobody answers questions.
+    NobodyAnswers,
     /// Somebody wants units to stop.
     Cancel(Reach, CancelReason),
     /// Units were told to stop and had time enough; the rest is given up.
@@ -91,6 +96,8 @@ pub enum Answer {
     Request(oneshot::Sender<Result<RequestLeave, Failure>>, Result<RequestLeave, Failure>),
     /// Which of its calls it may run.
     Calls(oneshot::Sender<CallLeave>, CallLeave),
+    /// What became of its question.
+    Verdict(oneshot::Sender<Verdict>, Verdict),
     /// It ended, and this is what it had done.
     End(oneshot::Sender<Arc<UnitEnd>>, Arc<UnitEnd>),
     /// Its tokens are reserved from this one on.
@@ -116,6 +123,7 @@ impl Answer {
             Self::Seats(reply, seats) => drop(reply.send(seats)),
             Self::Request(reply, leave) => drop(reply.send(leave)),
             Self::Calls(reply, leave) => drop(reply.send(leave)),
+            Self::Verdict(reply, verdict) => drop(reply.send(verdict)),
             Self::End(reply, end) => drop(reply.send(end)),
             Self::Reserved(reply, token) => drop(reply.send(token)),
             Self::News(reply, news) => drop(reply.send(news)),
@@ -197,6 +205,10 @@ pub struct Dispatcher {
     cancel: Option<CancelReason>,
     /// Units that ended only because the run did.
     unfinished: Vec<UnitId>,
+    /// Whether anybody answers questions.
+    is_answered: bool,
+    /// Questions without an answer, oldest first.
+    questions: BTreeMap<QuestionId, questions::Open>,
     /// The end of main, as long as units beside it have not ended.
     leaving: Option<Leaving>,
     finished: bool,
@@ -231,6 +243,8 @@ impl Dispatcher {
             everything,
             cancel: None,
             unfinished: Vec::new(),
+            is_answered: false,
+            questions: BTreeMap::new(),
             leaving: None,
             finished: false,
         }
@@ -284,6 +298,8 @@ impl Dispatcher {
         if !self.finished {
             match input {
                 Input::Unit(FromUnit { unit, event }) => self.hear(&mut out, unit, event),
+                Input::Answer(id, answer) => self.answer(&mut out, id, answer),
+                Input::NobodyAnswers => self.nobody_answers(&mut out),
                 Input::Cancel(reach, reason) => self.cancel(reach, reason),
                 Input::Overdue => self.give_up(&mut out),
                 Input::Trouble(text) => {
@@ -320,6 +336,7 @@ impl Dispatcher {
             UnitEvent::MayStart { reply } => self.may_start(out, unit, reply),
             UnitEvent::MayRequest { turn, reply } => self.may_request(out, unit, turn, reply),
             UnitEvent::MayCall { count, reply } => self.may_call(out, unit, count, reply),
+            UnitEvent::Ask { question, reply } => self.ask(out, unit, question, reply),
             UnitEvent::Ended { outcome, output_file, reply } => {
                 let leaving = Leaving { outcome, output_file, reply };
                 if unit == UnitId::MAIN && self.ledger(unit).open_children > 0 {

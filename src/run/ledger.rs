@@ -69,6 +69,8 @@ pub(super) struct Ledger {
     /// Most that it and all it starts may use.
     pub(super) budget: Budget,
     pub(super) spent: Spent,
+    /// Its questions that have no answer.
+    pub(super) questions: u32,
     /// Whether its request has to wait.
     pub(super) is_throttled: bool,
     /// The text of the last whole answer.
@@ -195,6 +197,7 @@ impl Ledger {
             usage: Usage::default(),
             budget: Budget::default(),
             spent: Spent::default(),
+            questions: 0,
             is_throttled: false,
             text: Arc::default(),
             writing: String::new(),
@@ -235,6 +238,7 @@ impl Ledger {
     pub(super) fn state(&self) -> UnitState {
         match self.standing {
             Standing::Queued => UnitState::Queued,
+            Standing::Running if self.questions > 0 => UnitState::AwaitingApproval,
             Standing::Running if self.is_throttled => UnitState::Throttled,
             Standing::Running => UnitState::Running,
             Standing::Ended(state) => state,

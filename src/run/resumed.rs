@@ -49,6 +49,9 @@ impl Run {
             None => Dispatcher::new(),
         };
         dispatcher.limit(self.budget);
+        if self.answers.is_some() {
+            dispatcher.ask_people();
+        }
         if matches!(&self.main, Main::Flow { flow, .. } if flow.sees_others()) {
             dispatcher.keep_context(self.context());
         }

@@ -8,6 +8,7 @@
 mod body;
 mod ends;
 mod peek;
+mod questions;
 mod requests;
 
 use std::borrow::Cow;

@@ -304,6 +304,8 @@ fn read_head(directory: &Path, summary: &mut SessionSummary) {
             | EventKind::ToolStarted { .. }
             | EventKind::ToolFinished { .. }
             | EventKind::Denied { .. }
+            | EventKind::Asked { .. }
+            | EventKind::Answered { .. }
             | EventKind::UnitEnded(_)
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
@@ -348,6 +350,8 @@ fn ends_well(kind: &EventKind) -> bool {
         | EventKind::ToolStarted { .. }
         | EventKind::ToolFinished { .. }
         | EventKind::Denied { .. }
+        | EventKind::Asked { .. }
+        | EventKind::Answered { .. }
         | EventKind::UnitEnded(_)
         | EventKind::Joined { .. }
         | EventKind::Notice { .. } => false,

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use crate::branch::{Branch, BranchPath, Token, TokenSet};
 use crate::event::{
     AfterFailure, CancelReason, Compaction, CompactionTrigger, Event, EventKind, FailureKind,
-    ForkShare, Invocation, InvocationEnd, NoticeLevel, Origin, Outcome, PrefixShare, Replied,
-    RequestFailed, Seq, SessionHead, SessionId, SlotPosition, ThrottleCause, Throttled, UnitEnd,
-    UnitHead, UnitId, UnixMillis,
+    ForkShare, Invocation, InvocationEnd, NoticeLevel, Origin, Outcome, PrefixShare, Question,
+    QuestionId, Replied, RequestFailed, Seq, SessionHead, SessionId, SlotPosition, ThrottleCause,
+    Throttled, UnitEnd, UnitHead, UnitId, UnixMillis, Verdict,
 };
 use crate::message::{
     Call, CallId, Cost, Image, ImageKind, Output, Reply, Sealed, StopReason, Usage, Usd,
@@ -94,6 +94,19 @@ fn compaction() -> Compaction {
     }
 }
 
+/// What a person decides.
+fn of_a_person() -> [EventKind; 3] {
+    let denied = EventKind::Denied {
+        call: "call-3".into(),
+        tool: "bash".into(),
+        arguments: "{}".into(),
+        reason: "not asked for".into(),
+    };
+    let (id, question) = (QuestionId(Seq(17)), Question::Batch { slots: 40 });
+    let asked = EventKind::Asked { id, question: question.clone() };
+    [denied, asked, EventKind::Answered { id, question, answer: Verdict::No }]
+}
+
 fn turn_of_a_slot() -> Vec<Event> {
     let tokens: TokenSet = [1, 2, 3, 5].into_iter().map(Token).collect();
     let branch = Branch { tokens, path: BranchPath::from_text("main.review") };
@@ -134,6 +147,7 @@ fn turn_of_a_slot() -> Vec<Event> {
         share: Some(ForkShare { prefix: share, cached_tokens: 8 }),
     };
     let [throttled, admitted, failed] = of_a_request(usage);
+    let [denied, asked, answered] = of_a_person();
     let kinds = [
         EventKind::UnitQueued(head),
         EventKind::UnitStarted,
@@ -145,12 +159,9 @@ fn turn_of_a_slot() -> Vec<Event> {
         EventKind::Replied(replied),
         EventKind::ToolStarted { call: "call-2".into(), tool: "read".into(), subject: "a".into() },
         EventKind::ToolFinished { call: "call-2".into(), tool: "read".into(), output, took_ms: 3 },
-        EventKind::Denied {
-            call: "call-3".into(),
-            tool: "bash".into(),
-            arguments: "{}".into(),
-            reason: "not asked for".into(),
-        },
+        denied,
+        asked,
+        answered,
         EventKind::UnitEnded(Arc::new(end)),
     ];
     let slot = |kind| Event { unit: UnitId(3), branch: branch.clone(), ..event(0, kind) };
@@ -377,6 +388,17 @@ fn any_of_a_request() -> impl Strategy<Value = EventKind> {
     prop_oneof![throttled, admitted, failed]
 }
 
+fn any_question() -> impl Strategy<Value = EventKind> {
+    let answer = prop::option::of(prop::sample::select(Verdict::ALL.to_vec()));
+    (any::<(u64, u32)>(), answer).prop_map(|((id, slots), answer)| {
+        let (id, question) = (QuestionId(Seq(id)), Question::Batch { slots });
+        match answer {
+            Some(answer) => EventKind::Answered { id, question, answer },
+            None => EventKind::Asked { id, question },
+        }
+    })
+}
+
 fn any_images() -> impl Strategy<Value = Vec<Image>> {
     let image = (prop::sample::select(ImageKind::ALL.to_vec()), any_text())
         .prop_map(|(kind, base64)| Image { kind, base64 });
@@ -405,6 +427,7 @@ fn any_of_a_call() -> impl Strategy<Value = EventKind> {
                 reason
             }
         ),
+        any_question(),
         (level, any_text()).prop_map(|(level, text)| EventKind::Notice { level, text }),
     ]
 }

@@ -96,6 +96,8 @@ fn said(event: &Event) -> Option<&str> {
         | EventKind::ToolStarted { .. }
         | EventKind::ToolFinished { .. }
         | EventKind::Denied { .. }
+        | EventKind::Asked { .. }
+        | EventKind::Answered { .. }
         | EventKind::UnitEnded(_)
         | EventKind::Joined { .. }
         | EventKind::Notice { .. }

@@ -30,7 +30,7 @@ pub(in crate::report) struct Status {
     pub(in crate::report) wait: Wait,
 }
 
-/// Ours: why a request has to wait and how long, or how long it did.
+/// Ours: why a request or a unit has to wait and how long, or how long it did.
 #[derive(Serialize, Default)]
 pub(in crate::report) struct Wait {
     /// Of a task alone: a `status` says it itself.
@@ -48,6 +48,11 @@ impl Wait {
     /// A request that waits in the gate.
     pub(in crate::report) fn throttled(cause: &'static str, wait_ms: Option<u64>) -> Self {
         Self { reason: Some("throttled"), cause: Some(cause), wait_ms, waited_ms: None }
+    }
+
+    /// A unit that waits for a person's answer.
+    pub(in crate::report) fn for_approval() -> Self {
+        Self { reason: Some("awaiting_approval"), ..Self::default() }
     }
 
     /// The same where the reason is told already.

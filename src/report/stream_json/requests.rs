@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::StreamJson;
 use super::convert::{speaker, stream_event, updated};
-use crate::event::{AfterFailure, Event, NoticeLevel, RequestFailed, Throttled, UnitId};
+use crate::event::{AfterFailure, Event, NoticeLevel, RequestFailed, Throttled, UnitId, Verdict};
 use crate::message::Usage;
 use crate::report::lines::message_id;
 use crate::report::record::{ApiRetry, Record, Status, System, TaskStatus, Wait};
@@ -33,7 +33,28 @@ impl StreamJson {
         self.standing(event, ("requesting", TaskStatus::Running), Wait::over(waited_ms))
     }
 
-    /// Tells how a request stands: in a `status` for main, in the state of the
+    /// Tells that a unit waits for a person, with its first open question.
+    pub(super) fn asked(&mut self, event: &Event) -> io::Result<()> {
+        if self.units.questions_of(event.unit) > 1 {
+            return Ok(());
+        }
+        self.standing(event, ("awaiting_approval", TaskStatus::Paused), Wait::for_approval())
+    }
+
+    /// Tells that it goes on, with the last answer.
+    pub(super) fn answered(&mut self, event: &Event, answer: Verdict) -> io::Result<()> {
+        let goes_on = match answer {
+            Verdict::Yes | Verdict::No => self.units.questions_of(event.unit) == 0,
+            // The unit's end follows, or the unit never waited.
+            Verdict::Withdrawn | Verdict::NobodyToAsk => false,
+        };
+        if !goes_on {
+            return Ok(());
+        }
+        self.standing(event, ("running", TaskStatus::Running), Wait::default())
+    }
+
+    /// Tells how a request or a unit stands: in a `status` for main, in the state of the
     /// task for any other unit.
     fn standing(
         &mut self,

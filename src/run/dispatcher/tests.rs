@@ -1,6 +1,7 @@
 //! Every path of the dispatcher, driven without a runtime.
 
 mod budget;
+mod questions;
 
 use std::sync::Arc;
 

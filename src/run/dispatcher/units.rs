@@ -112,6 +112,7 @@ impl Dispatcher {
             0 => outcome,
             _ => self.end_orphans(out, unit, outcome),
         };
+        self.withdraw(out, unit);
         self.close_calls(out, unit);
         let now = out.now;
         let ledger = self.ledger(unit);

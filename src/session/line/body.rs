@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::ends::{InvocationEnded, ShareBody, UnitEnded};
+use super::questions::{Answered, Asked};
 use super::requests::{Admitted, FailedBody, RepliedBody, ThrottledBody, UsageBody};
 use super::{Text, parse, unit};
 use crate::event::{
@@ -36,6 +37,8 @@ pub(super) enum Body<'a> {
     ToolStarted(ToolStarted<'a>),
     ToolFinished(ToolFinished<'a>),
     Denied(Denied<'a>),
+    Asked(Asked),
+    Answered(Answered<'a>),
     UnitEnded(UnitEnded<'a>),
     Joined(Joined<'a>),
     Notice(Notice<'a>),
@@ -81,26 +84,24 @@ impl<'a> Body<'a> {
             }
             EventKind::Replied(replied) => ("replied", Self::Replied(RepliedBody::of(replied))),
             EventKind::ToolStarted { call, tool, subject } => {
-                let (call, tool, subject) = (text(&call.0), text(tool), text(subject));
-                ("tool_started", Self::ToolStarted(ToolStarted { call, tool, subject }))
+                ("tool_started", Self::ToolStarted(ToolStarted::of(call, tool, subject)))
             }
             EventKind::ToolFinished { call, tool, output, took_ms } => (
                 "tool_finished",
                 Self::ToolFinished(ToolFinished::of(call, tool, output, *took_ms)),
             ),
             EventKind::Denied { call, tool, arguments, reason } => {
-                let (call, tool) = (text(&call.0), text(tool));
-                let (arguments, reason) = (text(arguments), text(reason));
-                ("denied", Self::Denied(Denied { call, tool, arguments, reason }))
+                ("denied", Self::Denied(Denied::of(call, [tool, arguments, reason])))
+            }
+            EventKind::Asked { id, question } => ("asked", Self::Asked(Asked::of(*id, question))),
+            EventKind::Answered { id, question, answer } => {
+                ("answered", Self::Answered(Answered::of(*id, question, *answer)))
             }
             EventKind::UnitEnded(end) => ("unit_ended", Self::UnitEnded(UnitEnded::of(end))),
             EventKind::Joined { children } => {
                 ("joined", Self::Joined(Joined { children: unit_names(children) }))
             }
-            EventKind::Notice { level, text: sentence } => {
-                let level = level.as_str().into();
-                ("notice", Self::Notice(Notice { level, text: text(sentence) }))
-            }
+            EventKind::Notice { level, text } => ("notice", Self::Notice(Notice::of(*level, text))),
             EventKind::InvocationEnded(end) => {
                 ("invocation_ended", Self::InvocationEnded(InvocationEnded::of(end)))
             }
@@ -151,6 +152,8 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
                 reason: reason.into(),
             }
         }
+        "asked" => parse::<Asked>(body)?.into_kind(),
+        "answered" => parse::<Answered<'_>>(body)?.into_kind()?,
         "unit_ended" => parse::<UnitEnded<'_>>(body)?.into_kind()?,
         "joined" => EventKind::Joined { children: units(&parse::<Joined<'_>>(body)?.children)? },
         "notice" => {
@@ -397,6 +400,12 @@ pub(super) struct ToolStarted<'a> {
     subject: Text<'a>,
 }
 
+impl<'a> ToolStarted<'a> {
+    fn of(call: &'a CallId, tool: &'a Arc<str>, subject: &'a Arc<str>) -> Self {
+        Self { call: text(&call.0), tool: text(tool), subject: text(subject) }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 pub(super) struct ToolFinished<'a> {
     call: Text<'a>,
@@ -444,6 +453,13 @@ pub(super) struct Denied<'a> {
     reason: Text<'a>,
 }
 
+impl<'a> Denied<'a> {
+    fn of(call: &'a CallId, words: [&'a Arc<str>; 3]) -> Self {
+        let [tool, arguments, reason] = words.map(text);
+        Self { call: text(&call.0), tool, arguments, reason }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 pub(super) struct Joined<'a> {
     children: Vec<Text<'a>>,
@@ -453,4 +469,10 @@ pub(super) struct Joined<'a> {
 pub(super) struct Notice<'a> {
     level: Text<'a>,
     text: Text<'a>,
+}
+
+impl<'a> Notice<'a> {
+    fn of(level: NoticeLevel, sentence: &'a Arc<str>) -> Self {
+        Self { level: level.as_str().into(), text: text(sentence) }
+    }
 }

@@ -67,10 +67,12 @@ fn the_format_of_every_kind_is_version_1() {
     {"seq":14,"at":1700000000014,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"tool_started","body":{"call":"call-2","tool":"read","subject":"a"}}
     {"seq":15,"at":1700000000015,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"tool_finished","body":{"call":"call-2","tool":"read","text":"no such file","is_error":true,"images":[{"media_type":"image/png","base64":"aGk="}],"took_ms":3}}
     {"seq":16,"at":1700000000016,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"denied","body":{"call":"call-3","tool":"bash","arguments":"{}","reason":"not asked for"}}
-    {"seq":17,"at":1700000000017,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_ended","body":{"outcome":{"state":"failed","kind":"max_turns","message":"100 turns"},"text":"so far","usage":{"input":10,"output":20,"cache_read":30,"cache_creation":40,"nano_usd":50,"unpriced":true},"turns":100,"tool_uses":7,"duration_ms":900,"output_file":"/tmp/out.md","share":{"shared_bytes":90,"total_bytes":100,"cached_tokens":8}}}
-    {"seq":18,"at":1700000000018,"inv":1,"unit":"main","branch":"","path":"main","kind":"joined","body":{"children":["agent-1","agent-3"]}}
-    {"seq":19,"at":1700000000019,"inv":1,"unit":"main","branch":"","path":"main","kind":"notice","body":{"level":"warning","text":"the key is old"}}
-    {"seq":20,"at":1700000000020,"inv":1,"unit":"main","branch":"","path":"main","kind":"invocation_ended","body":{"outcome":{"state":"cancelled","ran":true},"text":"so far","cancel":"terminate","unfinished":["agent-2"]}}
+    {"seq":17,"at":1700000000017,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"asked","body":{"id":17,"question":{"batch":{"slots":40}}}}
+    {"seq":18,"at":1700000000018,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"answered","body":{"id":17,"question":{"batch":{"slots":40}},"answer":"no"}}
+    {"seq":19,"at":1700000000019,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_ended","body":{"outcome":{"state":"failed","kind":"max_turns","message":"100 turns"},"text":"so far","usage":{"input":10,"output":20,"cache_read":30,"cache_creation":40,"nano_usd":50,"unpriced":true},"turns":100,"tool_uses":7,"duration_ms":900,"output_file":"/tmp/out.md","share":{"shared_bytes":90,"total_bytes":100,"cached_tokens":8}}}
+    {"seq":20,"at":1700000000020,"inv":1,"unit":"main","branch":"","path":"main","kind":"joined","body":{"children":["agent-1","agent-3"]}}
+    {"seq":21,"at":1700000000021,"inv":1,"unit":"main","branch":"","path":"main","kind":"notice","body":{"level":"warning","text":"the key is old"}}
+    {"seq":22,"at":1700000000022,"inv":1,"unit":"main","branch":"","path":"main","kind":"invocation_ended","body":{"outcome":{"state":"cancelled","ran":true},"text":"so far","cancel":"terminate","unfinished":["agent-2"]}}
     "#);
 }
 
@@ -109,6 +111,7 @@ fn a_line_that_is_no_event_says_why() {
         &changed("replied", r#""stop":"tool_use""#, r#""stop":"bored""#),
         Err("`bored` is not a stop reason"),
     );
+    check(&changed("answered", r#""no""#, r#""perhaps""#), Err("`perhaps` is not known"));
     check(&changed("invocation_ended", "terminate", "sulk"), Err("`sulk` is not known"));
     check(
         &changed("unit_ended", r#""kind":"max_turns""#, r#""kind":"luck""#),

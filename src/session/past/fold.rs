@@ -56,6 +56,8 @@ impl Past {
             }
             EventKind::Prompted { text: _ }
             | EventKind::Denied { .. }
+            | EventKind::Asked { .. }
+            | EventKind::Answered { .. }
             | EventKind::Notice { .. } => {}
         }
     }
@@ -115,6 +117,8 @@ impl Past {
             | EventKind::TurnStarted { .. }
             | EventKind::ToolStarted { .. }
             | EventKind::Denied { .. }
+            | EventKind::Asked { .. }
+            | EventKind::Answered { .. }
             | EventKind::UnitEnded(_)
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }

@@ -93,6 +93,8 @@ impl Work {
             | EventKind::Admitted { .. }
             | EventKind::ToolFinished { .. }
             | EventKind::Denied { .. }
+            | EventKind::Asked { .. }
+            | EventKind::Answered { .. }
             | EventKind::UnitEnded(_)
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }

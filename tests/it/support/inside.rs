@@ -265,6 +265,7 @@ impl Setup {
             log: Some(log),
             reporters: Vec::new(),
             signals,
+            answers: None,
         }
     }
 
