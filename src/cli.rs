@@ -5,6 +5,7 @@
 //! in one place.
 
 pub mod args;
+mod asking;
 mod demo;
 mod doctor;
 pub mod exit;

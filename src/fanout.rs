@@ -8,6 +8,7 @@
 mod batch;
 mod caller;
 mod clock;
+mod confirm;
 pub mod cut_off;
 mod job;
 pub mod news;
@@ -16,6 +17,7 @@ mod pool;
 mod slot;
 mod text;
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crate::agent::{Compacting, Persistence};
@@ -74,6 +76,9 @@ pub struct Limits {
     pub timeout: Option<std::time::Duration>,
     /// How deep units may nest; children of the main conversation are at 1.
     pub max_depth: u32,
+    /// A batch of more slots than these needs the user's leave; `None` means
+    /// that none does.
+    pub confirm_above: Option<NonZeroUsize>,
     /// How long a unit that has nothing else to do waits for units in the
     /// background.
     pub background_wait: std::time::Duration,

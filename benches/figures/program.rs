@@ -111,6 +111,7 @@ pub(crate) fn start<'a>(place: &'a Place, script: &Script, flags: &[&str]) -> Ru
     command
         .env("OPENAI_BASE_URL", server.base_url())
         .args(["-p", script::MAIN_PROMPT, "-m", "bench", "--output-format", "stream-json"])
+        .arg("--allow-large-batches")
         .args(flags);
     let started = clock::now();
     let child = command.spawn().expect("the program can be started");

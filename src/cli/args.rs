@@ -79,6 +79,10 @@ pub struct RunFlags {
     #[arg(long, global = true, value_name = "N")]
     pub max_tool_calls: Option<NonZeroU32>,
 
+    /// Start batches of any size without asking
+    #[arg(long, global = true)]
+    pub allow_large_batches: bool,
+
     /// How deep agents may start agents
     #[arg(long, global = true, value_name = "N")]
     pub max_subagent_depth: Option<u32>,

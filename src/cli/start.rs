@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::args::{Format, RunFlags};
+use super::asking::{self, TerminalPrompter};
 use super::exit::{Exit, Refusal};
 use super::model::{Chosen, DefaultModel, Wanted, choose, fallbacks, find_model};
 use super::place::{Place, create_log, name_session};
@@ -28,7 +29,7 @@ use crate::model::retry::{self, Jitter};
 use crate::model::{Model, Models};
 use crate::prompt;
 use crate::report::{
-    self, Facts, FindFacts, Json, Live, LiveOptions, Plain, Stdout, StdoutKind, StreamJson,
+    self, Asking, Facts, FindFacts, Json, Live, LiveOptions, Plain, Stdout, StdoutKind, StreamJson,
     StreamOptions,
 };
 use crate::run::{self, Main, Reporter, Resumed, Run, Signal};
@@ -157,7 +158,9 @@ impl Start {
         if log.is_some() {
             age_out(&self.environment, self.config.session.max_age);
         }
-        let reporters = self.reporters(&tools)?;
+        // Whoever is not there cannot be asked.
+        let (prompter, answers) = asking::on_terminal().filter(|_| !self.environment.ci).unzip();
+        let reporters = self.reporters(&tools, prompter)?;
         let system = self.system_prompt()?;
         self.note.iter().for_each(super::say);
         let (max_turns, budget) = (self.flags.max_turns, self.budget());
@@ -179,7 +182,7 @@ impl Start {
             log,
             reporters,
             signals,
-            answers: None,
+            answers,
         };
         Ok((run, scratch))
     }
@@ -286,6 +289,10 @@ impl Start {
             max_depth: self.flags.max_subagent_depth.unwrap_or(agents.max_depth),
             background_wait: self.config.background.wait,
             prime,
+            confirm_above: match self.flags.allow_large_batches {
+                true => None,
+                false => agents.confirm_above,
+            },
             needs_price: self.flags.max_budget_usd.is_some(),
             compact_at: self.config.session.compact_at,
             retries: retry::Policy { most: retry.most, base },
@@ -316,7 +323,11 @@ impl Start {
         }
     }
 
-    fn reporters(&self, tools: &Registry) -> Result<Vec<Box<dyn Reporter>>, Refusal> {
+    fn reporters(
+        &self,
+        tools: &Registry,
+        prompter: Option<TerminalPrompter>,
+    ) -> Result<Vec<Box<dyn Reporter>>, Refusal> {
         let stdout = || -> Box<dyn Write + Send> { Box::new(io::stdout()) };
         let shown: Box<dyn Reporter> = match self.flags.output_format() {
             Format::Json => {
@@ -327,7 +338,10 @@ impl Start {
             }
             Format::Text => self.text_reporter(stdout()),
         };
-        let mut reporters = vec![shown];
+        let mut reporters = vec![match prompter {
+            Some(prompter) => Box::new(Asking::new(shown, Box::new(prompter))),
+            None => shown,
+        }];
         if let Some(path) = &self.flags.json_file {
             let file = std::fs::File::create(path).map_err(|error| {
                 Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))

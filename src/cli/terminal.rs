@@ -41,6 +41,6 @@ impl Drop for QuietControls {
 }
 
 /// A process in the background that changed the terminal would be stopped.
-fn is_foreground(stdin: &Stdin) -> bool {
+pub(super) fn is_foreground(stdin: &Stdin) -> bool {
     tcgetpgrp(stdin).is_ok_and(|group| group == getpgrp())
 }

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::{Clock, Going};
+use super::confirm::confirm;
 use super::job::Job;
 use super::pool::{Permit, Pool, Ticket};
 use super::{Fanout, batch};
@@ -53,7 +54,10 @@ impl Delegate for Caller {
             self.may_delegate()?;
             let (tasks, is_batch) = match agent {
                 AgentCall::One(task) => (vec![task], false),
-                AgentCall::Batch(tasks) => (tasks, true),
+                AgentCall::Batch(tasks) => {
+                    confirm(self, tasks.len()).await?;
+                    (tasks, true)
+                }
             };
             batch::run(self, call, Job::all(tasks, context), is_batch).await
         })

@@ -54,6 +54,8 @@ mod models;
 mod outputs;
 /// What a run may do.
 mod permissions;
+/// Questions that only a person may answer.
+mod questions;
 /// Readers that are slow, gone, or never there.
 mod readers;
 /// Runs that are recorded, and answered from their recording.

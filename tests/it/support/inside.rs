@@ -2,6 +2,7 @@
 //! time, seen through its session log.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use tine::agent::{Bounds, History, Opening, Unit};
 use tine::config::WindowShare;
 use tine::definition::Definitions;
 use tine::event::{
-    CancelReason, Event, EventKind, InvocationEnd, Outcome, SessionHead, SessionId, UnitId,
+    CancelReason, Delta, Event, EventKind, InvocationEnd, Outcome, SessionHead, SessionId, UnitId,
     UnitState,
 };
 use tine::fanout::{Caller, Fanout, Limits, Parking, Pool, Surroundings};
@@ -25,13 +26,46 @@ use tine::model::retry::{self, Jitter};
 use tine::model::scripted::Scripted;
 use tine::prompt::Context;
 use tine::run::dispatcher::{Dispatcher, Effect, Input, Reach};
-use tine::run::{self, Main, Resumed, Run, Signal, mend};
+use tine::run::{self, Answered, Main, Reporter, Resumed, Run, Signal, mend};
 use tine::session::{self, Entry, Past, SessionLog, Spill};
 use tine::skill::Skills;
 use tine::tool::files::{Files, Seen};
 use tine::tool::{ForkPoint, Registry, ToolContext, Workspace};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+/// What a user answers to a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Says {
+    Yes,
+    No,
+    /// The user is away.
+    Nothing,
+}
+
+/// A user who answers every question as soon as it is shown.
+struct User {
+    says_yes: bool,
+    answers: mpsc::Sender<Answered>,
+}
+
+impl Reporter for User {
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        if let EventKind::Asked { id, .. } = event.kind {
+            // The run may be over by now.
+            let _ = self.answers.try_send(Answered { id, is_yes: self.says_yes });
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, _: &Delta) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn pause(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// How a run is set up.
 pub(crate) struct Setup {
@@ -63,6 +97,10 @@ pub(crate) struct Setup {
     pub(crate) budget: Budget,
     /// Most turns of main.
     pub(crate) max_turns: Option<u32>,
+    /// Who answers questions; `None` if nobody does.
+    pub(crate) user_says: Option<Says>,
+    /// How many slots a batch may have unasked; 0 for any number.
+    pub(crate) confirm_above: usize,
     /// Models that tasks can name.
     pub(crate) models: HashMap<&'static str, Arc<dyn Model>>,
 }
@@ -85,6 +123,8 @@ impl Setup {
             seed: 0,
             budget: Budget::default(),
             max_turns: None,
+            user_says: None,
+            confirm_above: 0,
             models: HashMap::new(),
         }
     }
@@ -243,6 +283,7 @@ impl Setup {
         signals: mpsc::Receiver<Signal>,
     ) -> Run {
         let Parts { fanout, tools, policy } = self.parts(root);
+        let (reporters, answers) = self.user();
         Run {
             main: self.main.clone(),
             fanout,
@@ -263,10 +304,26 @@ impl Setup {
             max_turns: self.max_turns,
             budget: self.budget,
             log: Some(log),
-            reporters: Vec::new(),
+            reporters,
             signals,
-            answers: None,
+            answers,
         }
+    }
+
+    /// Whoever answers questions, and where the answers arrive.
+    fn user(&self) -> (Vec<Box<dyn Reporter>>, Option<mpsc::Receiver<Answered>>) {
+        let Some(says) = self.user_says else { return (Vec::new(), None) };
+        let (answers, arriving) = mpsc::channel(8);
+        let says_yes = match says {
+            Says::Yes => true,
+            Says::No => false,
+            Says::Nothing => {
+                // As long as the run may listen.
+                tokio::spawn(async move { answers.closed().await });
+                return (Vec::new(), Some(arriving));
+            }
+        };
+        (vec![Box::new(User { says_yes, answers })], Some(arriving))
     }
 
     fn model(&self) -> Arc<dyn Model> {
@@ -380,6 +437,7 @@ impl Setup {
                 max_depth: self.depth,
                 background_wait: self.background_wait,
                 prime: self.prime,
+                confirm_above: NonZeroUsize::new(self.confirm_above),
                 needs_price: self.budget.usd.is_some(),
                 compact_at: Some(WindowShare::default()),
                 retries: self.retries,

@@ -4,7 +4,7 @@
 //! and panics at any other, so nothing is overlooked.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -31,6 +31,8 @@ pub(crate) enum StandardOutput {
 /// A process on a terminal. It is killed when this value goes.
 pub(crate) struct OnTerminal {
     child: Child,
+    /// What is written here is as if it was typed.
+    keys: File,
     written: Receiver<Vec<u8>>,
     /// Everything that came, with its control sequences.
     pub(crate) raw: Vec<u8>,
@@ -47,7 +49,20 @@ impl OnTerminal {
         let child = command.spawn().expect("cargo has built the binary");
         // The terminal ends only when nobody holds its other side.
         drop(command);
-        Self { child, written: read(pty.master), raw: Vec::new(), screen: Screen::default() }
+        let keys = File::from(pty.master.try_clone().expect("a descriptor can be copied"));
+        let (raw, screen) = (Vec::new(), Screen::default());
+        Self { child, keys, written: read(pty.master), raw, screen }
+    }
+
+    /// The same as a shell does it: the terminal is the process's own, so that
+    /// it may be read from, and so that keys are signals.
+    pub(crate) fn own(tine: Tine, stdout: StandardOutput) -> Self {
+        Self::start(tine.by("setsid", ["--ctty", "--wait"]), stdout)
+    }
+
+    /// Types something.
+    pub(crate) fn types(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("the terminal takes a few keys");
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -173,6 +188,8 @@ impl Screen {
                 self.row += 1;
                 Some(1)
             }
+            // What is typed to end something is echoed, and shows nothing.
+            [0x03 | 0x04, ..] => Some(1),
             [0x00..0x20, ..] => panic!("an unknown control character: {bytes:?}"),
             _ => {
                 let length = match bytes[0] {
