@@ -380,6 +380,21 @@ fn a_limit_that_ends_the_run_is_its_exit_code_and_its_result() {
 }
 
 #[test]
+fn money_is_what_a_servers_tokens_cost_at_the_configured_price() {
+    let place = Place::new();
+    let server = Server::start(|_| Reaction::call_reply(&[("TodoWrite", json!({"todos": []}))]));
+    let url = server.base_url();
+    place.configure(&format!(
+        "[models.m]\nbase_url = '{url}'\nprice = {{ input = 100000, output = 200000 }}"
+    ));
+    let flags = ["-p", "go", "-m", "m", "--max-budget-usd", "5", "-o", "json"];
+    let result = place.tine(flags).run().exits(53).result();
+    let error = "the run reached its limit of $5.00 (`--max-budget-usd`): $6.00 used";
+    assert_eq!(result["errors"], json!([error]));
+    assert_eq!((server.count(), &result["total_cost_usd"]), (3, &json!(6.0)));
+}
+
+#[test]
 fn money_cannot_be_limited_where_the_price_is_not_known() {
     let (place, server) = (Place::new(), Server::start(|_| Reaction::Close));
     place.ask(&server, &["--max-budget-usd", "1"]).refuses(
