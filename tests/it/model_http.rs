@@ -6,18 +6,22 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_openai::types::chat::{CreateChatCompletionRequest, CreateChatCompletionStreamResponse};
 use futures_util::StreamExt;
 use secrecy::SecretString;
-use serde_json::json;
+use serde_json::{Value, json};
+use tine::config::{OutputLimitKey, Quirks};
 use tine::event::UnitId;
-use tine::message::{Call, Head, Message, Output, Prefix, Reply, StopReason, ToolSchema, Usage};
+use tine::message::{
+    Call, Head, Image, ImageKind, Message, Output, Prefix, Reply, StopReason, ToolSchema, Usage,
+};
 use tine::model::http::ANSWER_CAP;
 use tine::model::served::{Served, ServedSettings, SettingsError};
 use tine::model::{
     Answer, Asker, Chunk, Model, ModelError, ModelErrorKind, Purpose, Request, check,
 };
 
-use crate::support::server::{End, Keep, Reaction, Server, events};
+use crate::support::server::{End, Keep, Piece, Reaction, Server, events};
 
 /// Too short for anything but a server that keeps silent for good.
 const SHORT: Duration = Duration::from_millis(30);
@@ -707,6 +711,17 @@ async fn an_answer_without_an_end_is_cut() {
 }
 
 #[tokio::test]
+async fn tokens_of_an_answer_that_breaks_off_are_counted() {
+    let hi = r#"{"choices":[{"delta":{"content":"Hi"}}],"usage":{"prompt_tokens":7,"completion_tokens":1}}"#;
+    for end in [End::Whole, End::Cut, End::Reset, End::Hang] {
+        let server = Server::start(move |_| Reaction::pieces([format!("data: {hi}\n\n")], end));
+        let settings = ServedSettings { idle: SHORT, ..settings(&server.base_url()) };
+        let error = ask(&Served::new(settings).unwrap(), request(&prefix(), 1)).await.unwrap_err();
+        assert_eq!(error.spent, Usage { input: 7, output: 1, ..Usage::default() }, "{end:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_silent_server_is_given_up_on() {
     let hi = format!("data: {}\n\n", in_choice(r#"{"content":"Hi"}"#));
     let role = format!("data: {}\n\n", in_choice(r#"{"role":"assistant"}"#));
@@ -865,6 +880,72 @@ fn equal_conversations_are_equal_bytes() {
     assert_eq!(model().body(&prefix()), model().body(&prefix()));
 }
 
+/// A conversation with everything that can be said.
+fn full_conversation() -> Prefix {
+    let mut prefix = prefix();
+    let call = |id: &str| Call { id: id.into(), tool: "Read".into(), arguments: "{}".into() };
+    let calls = vec![call("a"), call("b")];
+    prefix.push(Message::Model(Arc::new(Reply { calls, ..Reply::default() })));
+    let images = vec![Image { kind: ImageKind::Png, base64: "AAAA".into() }];
+    let seen = Output { images, ..Output::ok("a picture") };
+    prefix.push(Message::Output { call: "a".into(), output: Arc::new(seen) });
+    prefix.push(Message::Output { call: "b".into(), output: Arc::new(Output::error("no")) });
+    prefix.push(Message::Model(Arc::new(text("Done.").reply)));
+    prefix.push(Message::User { text: "And b?".into() });
+    prefix
+}
+
+#[test]
+fn every_part_of_a_request_is_one_that_the_provider_knows() {
+    let settings = ServedSettings {
+        max_output_tokens: Some(900),
+        effort: Some("low".into()),
+        takes_images: true,
+        quirks: Quirks { output_limit: OutputLimitKey::MaxCompletionTokens, ..Quirks::NONE },
+        ..settings("http://localhost:1/v1")
+    };
+    let body = Served::new(settings).unwrap().body(&full_conversation());
+    check::check(&body).unwrap();
+    let mut sent: Value = serde_json::from_slice(&body).unwrap();
+    let read: CreateChatCompletionRequest = serde_json::from_slice(&body).unwrap();
+    // A missing content is the same as none, and the library writes it so.
+    sent["messages"][2].as_object_mut().unwrap().remove("content");
+    // What it does not know would be missing.
+    assert_eq!(serde_json::to_value(read).unwrap(), sent);
+}
+
+#[tokio::test]
+async fn an_answer_is_what_the_providers_own_types_read() {
+    let said =
+        Reaction::reply(Some("Hi"), &[("Read", json!({ "path": "a" })), ("Bash", json!({}))]);
+    let Reaction::Stream { pieces, .. } = &said else { unreachable!("it is a stream") };
+    let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.bytes.clone()).collect();
+    let (mut text, mut arguments) = (String::new(), String::new());
+    let mut counted = (0, 0);
+    for data in String::from_utf8(bytes).unwrap().split("\n\n").filter(|data| !data.is_empty()) {
+        let data = data.strip_prefix("data: ").expect("an event has data");
+        if data == DONE {
+            continue;
+        }
+        let read: CreateChatCompletionStreamResponse = serde_json::from_str(data).unwrap();
+        for choice in read.choices {
+            text.push_str(&choice.delta.content.unwrap_or_default());
+            for call in choice.delta.tool_calls.into_iter().flatten() {
+                arguments.push_str(&call.function.unwrap().arguments.unwrap());
+            }
+        }
+        if let Some(usage) = read.usage {
+            counted = (u64::from(usage.prompt_tokens), u64::from(usage.completion_tokens));
+        }
+    }
+    let server = Server::start(move |_| said.clone());
+    let model = Served::new(settings(&server.base_url())).unwrap();
+    let answer = ask(&model, request(&prefix(), 1)).await.unwrap();
+    let ours: String = answer.reply.calls.iter().map(|call| call.arguments.as_str()).collect();
+    assert_eq!((answer.reply.text, ours), (text, arguments));
+    assert_eq!((answer.usage.input, answer.usage.output), counted);
+}
+
 #[test]
 fn the_limit_of_outputs_is_that_of_the_tools() {
     assert_eq!(check::OUTPUT_LIMIT, tine::tool::OUTPUT_CAP + check::OUTPUT_SLACK);
@@ -887,6 +968,7 @@ async fn a_request_goes_where_it_should_with_what_it_should() {
     assert_eq!(request.header("authorization"), Some("Bearer secret-key"));
     assert_eq!(request.header("x-team"), Some("blue"));
     assert_eq!(request.header("content-type"), Some("application/json"));
+    assert_eq!(request.header("accept-encoding"), Some("identity"));
     let mut body = request.json();
     let messages = body["messages"].take();
     body["tools"].take();
@@ -968,6 +1050,27 @@ async fn requests_share_a_connection() {
     }
     assert_eq!((server.count(), server.connections()), (3, 1));
     assert_eq!(server.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn connections_are_kept_where_the_end_comes_late() {
+    /// Long enough that nobody who only looks once sees the end.
+    const LATE: Duration = Duration::from_millis(12);
+    let hi = in_choice(r#"{"content":"Hi"}"#);
+    let answer = Piece::from(format!("data: {hi}\n\ndata: {DONE}\n\n"));
+    let end = Piece { after: LATE, ..Piece::from(": over\n\n") };
+    let server = Server::start_keeping(Keep::Count, move |_| Reaction::Stream {
+        content_type: "text/event-stream",
+        pieces: vec![answer.clone(), end.clone()],
+        end: End::Whole,
+    });
+    let model = Served::new(settings(&server.base_url())).unwrap();
+    for _ in 0..20 {
+        ask(&model, request(&prefix(), 1)).await.unwrap();
+    }
+    // A few take turns: while one waits for its end, another works.
+    let (requests, connections) = (server.count(), server.connections());
+    assert!(requests == 20 && connections <= 8, "{connections} connections");
 }
 
 #[test]

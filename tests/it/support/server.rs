@@ -190,10 +190,15 @@ pub(crate) fn events<'a>(values: impl IntoIterator<Item = &'a Value>) -> Vec<u8>
 
 fn reply_events(delta: &Value, finish: &str) -> Vec<u8> {
     let usage = json!({ "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15 });
+    let event = |choices: Value, usage: Value| {
+        json!({ "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m",
+            "choices": choices, "usage": usage })
+    };
+    let choice = |delta: &Value, finish: Option<&str>| json!([{ "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish }]);
     let mut bytes = events([
-        &json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": null }] }),
-        &json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": finish }] }),
-        &json!({ "choices": [], "usage": usage }),
+        &event(choice(delta, None), Value::Null),
+        &event(choice(&json!({}), Some(finish)), Value::Null),
+        &event(json!([]), usage),
     ]);
     bytes.extend_from_slice(b"data: [DONE]\n\n");
     bytes
