@@ -12,11 +12,11 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
-use super::Unit;
 use super::turn::millis;
+use super::{Unit, size};
 use crate::event::{AfterFailure, Outcome, Piece, RequestFailed, ThrottleCause, Throttled};
 use crate::line::{Told, UnitEvent};
-use crate::message::Usage;
+use crate::message::{Cost, Reply, Usage};
 use crate::model::gate::{Entry, Lane, Pass, Shut, Throttle};
 use crate::model::retry::{self, Decision, Jitter, Tried};
 use crate::model::{Answer, Chunk, Model, ModelError, ModelErrorKind, Request};
@@ -99,11 +99,13 @@ impl Unit {
             let attempt = Attempt { number: attempts, took_ms };
             match decision {
                 Decision::Again { after } => {
+                    self.may_go_on(&attempt, &failed).await?;
                     self.wait_to_retry(&attempt, &failed, after).await;
                     tried = tried.and(&failed);
                     request.asker.attempt += 1;
                 }
                 Decision::NextModel => {
+                    self.may_go_on(&attempt, &failed).await?;
                     self.fall_back(&attempt, &failed, &mut request).await;
                     tried = Tried::default();
                 }
@@ -117,8 +119,18 @@ impl Unit {
                     return Err(Unanswered::Failed(why.told(failed)));
                 }
             }
-            // What failed may have to be paid for, too.
-            self.may_request(None).await.map_err(Unanswered::Ends)?;
+        }
+    }
+
+    /// Asks leave for one more attempt: what failed may have to be paid for,
+    /// too.
+    async fn may_go_on(&self, attempt: &Attempt, failed: &ModelError) -> Result<(), Unanswered> {
+        match self.may_request(None).await {
+            Ok(_) => Ok(()),
+            Err(outcome) => {
+                self.tell_failed(attempt, failed, AfterFailure::Nothing).await;
+                Err(Unanswered::Ends(outcome))
+            }
         }
     }
 
@@ -145,13 +157,35 @@ impl Unit {
         let mut answer = self.stream(request, audience, waited_ms).await;
         let price = self.model.facts().price.as_ref();
         match &mut answer {
-            Ok(answer) => answer.usage = answer.usage.priced(price),
-            Err(error) => error.spent = error.spent.priced(price),
+            Ok(answer) => {
+                if answer.usage.total() == 0 && passed.is_some() {
+                    answer.usage = self.estimated(&answer.reply);
+                }
+                answer.usage = answer.usage.priced(price);
+            }
+            Err(error) => {
+                error.spent = error.spent.priced(price);
+                // It was read, and partly answered; nobody says for how much.
+                let is_uncounted = error.spent.total() == 0;
+                error.spent.cost.is_partial |= is_uncounted && broke_off(error);
+            }
         }
         if let Some(passed) = passed {
             give_back(passed.pass, &answer, estimate);
         }
         Asked { answer, took_ms: millis(started) }
+    }
+
+    /// Returns about what an answer took that its provider has not counted, so
+    /// that limits hold there too. What it cost is known in part at best.
+    fn estimated(&self, reply: &Reply) -> Usage {
+        let usage = Usage {
+            input: self.history.tokens(),
+            output: size::of_reply(reply),
+            ..Usage::default()
+        };
+        let price = self.model.facts().price.as_ref();
+        Usage { cost: Cost { is_partial: true, ..Cost::of(usage, price) }, ..usage }
     }
 
     /// Passes the gate. Waiting there costs no attempt.
@@ -319,6 +353,18 @@ fn give_back(pass: Pass, answer: &Result<Answer, ModelError>, estimate: u64) {
                 pass.failed(counted_or(error.spent, estimate), error.retry_after);
             }
         },
+    }
+}
+
+fn broke_off(error: &ModelError) -> bool {
+    match error.kind {
+        ModelErrorKind::Cut | ModelErrorKind::Silent => true,
+        ModelErrorKind::Authentication
+        | ModelErrorKind::Request
+        | ModelErrorKind::Overflow
+        | ModelErrorKind::RateLimited
+        | ModelErrorKind::Overloaded
+        | ModelErrorKind::Connection => false,
     }
 }
 

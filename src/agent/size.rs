@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::message::{Entry, Head, Message};
+use crate::message::{Entry, Head, Message, Reply};
 
 /// How many bytes of text make one token. English and code have about this
 /// many; what has fewer is counted by the provider after the next answer.
@@ -36,6 +36,11 @@ pub(super) fn of_message(message: &Message) -> u64 {
     tokens(bytes(message)) + IMAGE_TOKENS * images(message)
 }
 
+/// Returns an estimate for an answer.
+pub(super) fn of_reply(reply: &Reply) -> u64 {
+    tokens(reply_bytes(reply) + length(&reply.thinking))
+}
+
 /// Returns an estimate for a text.
 pub(super) fn of_text(text: &str) -> u64 {
     tokens(length(text))
@@ -45,12 +50,14 @@ pub(super) fn of_text(text: &str) -> u64 {
 fn bytes(message: &Message) -> u64 {
     match message {
         Message::User { text } => length(text),
-        Message::Model(reply) => {
-            let calls = reply.calls.iter().map(|call| length(&call.tool) + length(&call.arguments));
-            length(&reply.text) + calls.sum::<u64>()
-        }
+        Message::Model(reply) => reply_bytes(reply),
         Message::Output { call: _, output } => length(&output.text),
     }
+}
+
+fn reply_bytes(reply: &Reply) -> u64 {
+    let calls = reply.calls.iter().map(|call| length(&call.tool) + length(&call.arguments));
+    length(&reply.text) + calls.sum::<u64>()
 }
 
 fn images(message: &Message) -> u64 {

@@ -61,7 +61,7 @@ pub struct RunFlags {
         value_parser = clap::value_parser!(u32).range(1..))]
     pub max_turns: Option<u32>,
 
-    /// Models to go on with, in order, while the one before is overloaded
+    /// Models to go on with, in order, once the one before is overloaded
     #[arg(long, global = true, value_name = "MODELS", value_delimiter = ',',
         value_parser = NonEmptyStringValueParser::new())]
     pub fallback_model: Vec<String>,

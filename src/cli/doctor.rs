@@ -15,7 +15,7 @@ use crate::config::{
     self, Api, Config, Environment, ModelChoice, ModelChoiceError, ServerModel, dirs,
 };
 use crate::model::Models;
-use crate::model::http::probe;
+use crate::model::http::{self, probe};
 use crate::model::served::Served;
 use crate::report::sanitise;
 
@@ -143,7 +143,9 @@ async fn model(environment: &Environment, config: &Config, flags: &RunFlags) -> 
 }
 
 async fn hosted(server: &ServerModel) -> Verdict {
-    let ServerModel { model, base_url: url, api, .. } = server;
+    let ServerModel { model, api, .. } = server;
+    // A key may stand in it.
+    let url = http::shown(&server.base_url);
     let client = match Served::new(server.into()) {
         Ok(client) => client,
         Err(error) => return Verdict::Bad(error.to_string(), "mend the configuration".to_owned()),

@@ -23,7 +23,8 @@ use self::body::Start;
 use self::exchange::{Outgoing, Response};
 use super::ModelError;
 
-pub(super) use address::{Address, bearer, configured, secret, shown};
+pub use address::shown;
+pub(super) use address::{Address, bearer, configured, secret};
 pub use fault::ERROR_TEXT_CAP;
 
 /// Most bytes of one answer. Far above any output limit: this stops a server

@@ -107,6 +107,8 @@ impl Address {
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("tine/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())
+            // What is sent again goes through the gate and is told.
+            .retry(reqwest::retry::never())
             .connect_timeout(CONNECT_LIMIT);
         if self.is_loopback {
             builder = builder.no_proxy();
@@ -123,7 +125,7 @@ impl Address {
 }
 
 /// Returns a URL without what may be secret in it.
-pub(in crate::model) fn shown(base_url: &str) -> String {
+pub fn shown(base_url: &str) -> String {
     let Ok(mut url) = Url::parse(base_url) else {
         return "(not a URL)".to_owned();
     };

@@ -80,9 +80,13 @@ impl StreamJson {
     ) -> io::Result<()> {
         match &failed.next {
             AfterFailure::Nothing => self.break_off(event.unit, failed.usage),
-            AfterFailure::Compact => self.void(event, failed.usage),
+            AfterFailure::Compact => {
+                self.void(event, failed.usage)?;
+                self.goes_on(event)
+            }
             AfterFailure::Fallback { model } => {
                 self.void(event, failed.usage)?;
+                self.goes_on(event)?;
                 self.models.insert(event.unit, Arc::clone(model));
                 self.notice(event, NoticeLevel::Warning, &words::request_failed(failed))
             }
@@ -103,6 +107,14 @@ impl StreamJson {
                 })))
             }
         }
+    }
+
+    /// Tells that a unit waits no more which was turned away at the gate.
+    fn goes_on(&mut self, event: &Event) -> io::Result<()> {
+        if !self.paused.remove(&event.unit) {
+            return Ok(());
+        }
+        self.standing(event, ("requesting", TaskStatus::Running), Wait::default())
     }
 
     /// Closes what was streamed of an answer that does not count, and lets the
