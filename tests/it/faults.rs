@@ -122,8 +122,7 @@ fn again_in(milliseconds: u64) -> Decision {
     Decision::Again { after: Duration::from_millis(milliseconds) }
 }
 
-/// Asks, and says what comes of it. Whatever the server does, it gets one
-/// request, and nothing comes behind the end.
+/// Asks, and says what comes of it. Nothing comes behind the end.
 async fn ask(dialect: &Dialect, server: &Server, limits: Limits) -> Outcome {
     let mut settings =
         ServedSettings { api: dialect.kind, ..ServedSettings::new("m", "m", server.base_url()) };
@@ -191,7 +190,8 @@ async fn check(
         assert_eq!(outcome, expected, "{name}, {:?}", dialect.kind);
         let taken = server.endless_bytes();
         assert!(taken < ENDLESS_LIMIT, "{name}, {:?}: {taken} bytes were taken", dialect.kind);
-        assert_eq!(server.finish().len(), 1, "{name}: one request, no retries");
+        // None at all if the time was up before the server looked.
+        assert!(server.finish().len() <= 1, "{name}: one request, no retries");
     }
 }
 

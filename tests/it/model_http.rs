@@ -92,7 +92,8 @@ async fn check_with(
     let url = server.base_url();
     let answer = answer.map_err(|error| (error.kind, error.message.replace(&url, "URL")));
     assert_eq!(answer, expected, "{name}");
-    assert_eq!(server.finish().len(), 1, "{name}: one request, no retries");
+    // None at all if the time was up before the server looked.
+    assert!(server.finish().len() <= 1, "{name}: one request, no retries");
 }
 
 fn text(text: &str) -> Answer {
