@@ -19,6 +19,7 @@ use thiserror::Error;
 use super::anthropic::{self, Anthropic};
 use super::chat::{self, Chat};
 use super::http::ANSWER_CAP;
+use super::http::secrets::Secrets;
 use super::http::sse::Event;
 use super::responses::{self, Responses};
 use super::{Answer, Asker, Chunk, ModelError, ModelErrorKind};
@@ -28,7 +29,7 @@ use crate::message::{Prefix, Usage};
 pub use crate::config::Api as Kind;
 
 /// What every request of one model says beside tools and messages.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// The model's name as the server knows it.
     pub model: String,
@@ -48,6 +49,8 @@ pub struct Options {
     pub sealed_by: Arc<str>,
     /// Where a server of Chat Completions departs from the documents.
     pub quirks: Quirks,
+    /// What its errors must not quote.
+    pub secrets: Secrets,
 }
 
 impl Options {
@@ -62,6 +65,7 @@ impl Options {
             extra: Map::new(),
             sealed_by: "".into(),
             quirks: Quirks::NONE,
+            secrets: Secrets::default(),
         }
     }
 }

@@ -51,6 +51,6 @@ impl Chat {
     }
 
     pub(super) fn assembly(&self) -> Assembly {
-        Assembly::default()
+        Assembly::new(self.options.secrets.clone())
     }
 }

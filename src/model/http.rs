@@ -11,6 +11,7 @@ pub mod exchange;
 pub(super) mod fault;
 mod meaning;
 pub mod probe;
+pub(super) mod secrets;
 pub mod sse;
 
 use std::time::{Duration, SystemTime};
@@ -21,6 +22,8 @@ use reqwest::header::{CONTENT_TYPE, DATE, HeaderName, LOCATION};
 
 use self::body::Start;
 use self::exchange::{Outgoing, Response};
+use self::fault::Refused;
+use self::secrets::Secrets;
 use super::ModelError;
 
 pub use address::shown;
@@ -58,7 +61,7 @@ pub(super) enum Opened {
 pub(super) async fn open(outgoing: Outgoing<'_>, idle: Duration) -> Result<Opened, ModelError> {
     let address = outgoing.address;
     let Some(mut response) = outgoing.send().await? else { return Ok(Opened::Silence) };
-    refuse(&mut response).await?;
+    refuse(&mut response, address.secrets()).await?;
     let content_type = header(&response, &CONTENT_TYPE).to_ascii_lowercase();
     if content_type.contains("html") {
         return Err(fault::page(address.shown()));
@@ -74,19 +77,20 @@ pub(super) async fn open(outgoing: Outgoing<'_>, idle: Duration) -> Result<Opene
 }
 
 /// Passes every 2xx.
-async fn refuse(response: &mut Response) -> Result<(), ModelError> {
+async fn refuse(response: &mut Response, secrets: &Secrets) -> Result<(), ModelError> {
     let status = response.status();
     let kind = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     if kind.is_success() {
         return Ok(());
     }
     if kind.is_redirection() {
-        return Err(fault::redirected(status, header(response, &LOCATION)));
+        return Err(fault::redirected(status, header(response, &LOCATION), secrets));
     }
     let body = body::read(response, ERROR_BODY_CAP, ERROR_BODY_LIMIT).await;
     // Whoever names a moment means it by its own clock.
     let now = provider_time(header(response, &DATE)).unwrap_or_else(SystemTime::now);
-    Err(fault::refused(status, response.headers(), body.bytes(), now))
+    let refused = Refused { status, headers: response.headers(), body: body.bytes(), now };
+    Err(fault::refused(&refused, secrets))
 }
 
 fn provider_time(date: &str) -> Option<SystemTime> {

@@ -54,7 +54,7 @@ impl Responses {
     }
 
     pub(super) fn assembly(&self) -> Assembly {
-        Assembly::new(self.options.sealed_by.clone())
+        Assembly::new(&self.options)
     }
 }
 

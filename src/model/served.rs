@@ -19,6 +19,7 @@ use self::talk::Talk;
 use super::api::{Api, Options};
 use super::gate::Lane;
 use super::http::exchange::Route;
+use super::http::secrets::Secrets;
 use super::http::{self, Address, probe};
 use super::{Chunk, Facts, Model, ModelError, Request};
 use crate::message::Prefix;
@@ -62,6 +63,7 @@ impl Served {
     /// Something in the settings cannot be sent.
     pub fn new(settings: ServedSettings) -> Result<Self, SettingsError> {
         let shown = http::shown(&settings.base_url);
+        let secrets = Secrets::new(settings.key.as_ref(), &settings.headers);
         let options = Options {
             max_output_tokens: settings.max_output_tokens,
             longest_answer: settings.longest_answer,
@@ -70,11 +72,12 @@ impl Served {
             extra: settings.extra_body,
             sealed_by: format!("{} {shown} {}", settings.api.as_str(), settings.model).into(),
             quirks: settings.quirks,
+            secrets: secrets.clone(),
             ..Options::new(settings.model)
         };
         let api = Api::new(settings.api, options)?;
         let headers = http::configured(api.headers(settings.key.as_ref())?, &settings.headers)?;
-        let address = Address::new(&settings.base_url, api.path())?.with(headers, settings.key);
+        let address = Address::new(&settings.base_url, api.path())?.with(headers, secrets);
         let facts = Facts {
             context_window: settings.context_window,
             max_output_tokens: settings.max_output_tokens,

@@ -15,7 +15,7 @@ use tine::event::UnitId;
 use tine::message::{
     Call, Head, Image, ImageKind, Message, Output, Prefix, Reply, StopReason, ToolSchema, Usage,
 };
-use tine::model::http::ANSWER_CAP;
+use tine::model::http::{ANSWER_CAP, ERROR_TEXT_CAP};
 use tine::model::served::{Served, ServedSettings, SettingsError};
 use tine::model::{
     Answer, Asker, Chunk, Model, ModelError, ModelErrorKind, Purpose, Request, check,
@@ -1001,6 +1001,35 @@ async fn the_key_is_in_no_text() {
         ask(&model, request(&prefix(), 1)).await,
         Err(ModelError { status: Some(401), ..error })
     );
+}
+
+#[tokio::test]
+async fn no_cut_leaves_a_part_of_a_secret() {
+    let check = async |reaction: Reaction, lead: &str| {
+        let server = Server::start(move |_| reaction.clone());
+        let settings = ServedSettings {
+            key: Some(SecretString::from("secret-key-1")),
+            headers: vec![("x-pass".into(), "secret-value-2".into())],
+            ..settings(&server.base_url())
+        };
+        let asked = ask(&Served::new(settings).unwrap(), request(&prefix(), 1)).await;
+        let message = asked.unwrap_err().message;
+        assert!(message.starts_with(lead) && message.ends_with('…'), "{message}");
+        assert!(!message.contains("secret"), "{message}");
+    };
+    for secret in ["secret-key-1", "secret-value-2"] {
+        // The last characters before the cut are the secret's first.
+        let quoting = |secret: &str| format!("{}{secret}{secret}", "x".repeat(ERROR_TEXT_CAP - 6));
+        let words = quoting(secret);
+        check(Reaction::status(401, "text/plain", words.clone()), "HTTP 401: x").await;
+        let object = json!({ "error": { "message": words } }).to_string();
+        let lead = "the provider answered with an error: x";
+        check(sse(&[&object]), lead).await;
+        check(Reaction::status(200, "application/json", object), lead).await;
+        let lead =
+            "the server sent a piece that cannot be read (expected value at line 1 column 1): x";
+        check(sse(&[&words]), lead).await;
+    }
 }
 
 #[test]

@@ -101,7 +101,7 @@ impl Assembly {
             return Ok(());
         }
         let wire: WireEvent = serde_json::from_str(event.data)
-            .map_err(|error| fault::unreadable(&error, event.data))?;
+            .map_err(|error| fault::unreadable(&error, event.data, &self.options.secrets))?;
         let index = decode::number(wire.index);
         match Some(decode::word(wire.kind)).filter(|kind| !kind.is_empty()).unwrap_or(event.name) {
             "content_block_delta" => {
@@ -121,7 +121,7 @@ impl Assembly {
                 self.is_over = true;
             }
             "ping" => self.take_ping(),
-            kind if kind == "error" || wire.error.is_some() => return Err(said(event.data)),
+            kind if kind == "error" || wire.error.is_some() => return Err(self.said(event.data)),
             // Whatever else there may be some day.
             _ => {}
         }
@@ -139,14 +139,19 @@ impl Assembly {
         say: &mut dyn FnMut(Chunk),
     ) -> Result<(), ModelError> {
         let text = String::from_utf8_lossy(bytes);
-        let message: WireMessage = serde_json::from_str(&text)
-            .map_err(|_| fault::no_message("the answer cannot be read", &text))?;
+        let message: WireMessage = serde_json::from_str(&text).map_err(|_| {
+            fault::no_message("the answer cannot be read", &text, &self.options.secrets)
+        })?;
         if decode::word(message.kind) == "error" || message.error.is_some() {
-            return Err(said(&text));
+            return Err(self.said(&text));
         }
         self.take_message(&message, say);
         if self.is_empty() && !self.is_complete() {
-            return Err(fault::no_message("the answer holds no message", &text));
+            return Err(fault::no_message(
+                "the answer holds no message",
+                &text,
+                &self.options.secrets,
+            ));
         }
         self.within_cap()
     }
@@ -220,6 +225,12 @@ impl Assembly {
             Some(_) | None if !self.calls.is_empty() => StopReason::ToolUse,
             Some(_) | None => StopReason::EndTurn,
         }
+    }
+
+    /// Returns the error that an event or an answer is.
+    fn said(&self, json: &str) -> ModelError {
+        let error = serde_json::from_str(json).unwrap_or_default();
+        fault::in_answer(&error, &self.options.secrets)
     }
 
     fn within_cap(&self) -> Result<(), ModelError> {
@@ -409,11 +420,6 @@ impl Begun {
         }
         call
     }
-}
-
-/// Returns the error that an event or an answer is.
-fn said(json: &str) -> ModelError {
-    fault::in_answer(&serde_json::from_str(json).unwrap_or_default())
 }
 
 /// Adds a piece of a call's arguments: a part of their text or, where a server

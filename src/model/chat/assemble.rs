@@ -17,12 +17,14 @@ use crate::model::api::lenient::{Count, Text, push_string};
 use crate::model::api::too_long;
 use crate::model::http::ANSWER_CAP;
 use crate::model::http::fault;
+use crate::model::http::secrets::Secrets;
 use crate::model::http::sse::Event;
 use crate::model::{Answer, Asker, Chunk, ModelError, ModelErrorKind};
 
 /// An answer that is being put together.
 #[derive(Debug, Default)]
 pub struct Assembly {
+    secrets: Secrets,
     text: String,
     thinking: String,
     calls: Vec<OpenCall>,
@@ -45,6 +47,10 @@ pub struct Assembly {
 }
 
 impl Assembly {
+    pub(super) fn new(secrets: Secrets) -> Self {
+        Self { secrets, ..Self::default() }
+    }
+
     pub(in crate::model) fn take(
         &mut self,
         event: Event<'_>,
@@ -56,7 +62,7 @@ impl Assembly {
             return Ok(());
         }
         let chunk = serde_json::from_str(event.data)
-            .map_err(|error| fault::unreadable(&error, event.data))?;
+            .map_err(|error| fault::unreadable(&error, event.data, &self.secrets))?;
         self.take_chunk(chunk, say)
     }
 
@@ -67,10 +73,10 @@ impl Assembly {
     ) -> Result<(), ModelError> {
         let text = String::from_utf8_lossy(bytes);
         let chunk = serde_json::from_str(&text)
-            .map_err(|_| fault::no_message("the answer cannot be read", &text))?;
+            .map_err(|_| fault::no_message("the answer cannot be read", &text, &self.secrets))?;
         self.take_chunk(chunk, say)?;
         if self.is_empty() && !self.is_complete() {
-            return Err(fault::no_message("the answer holds no message", &text));
+            return Err(fault::no_message("the answer holds no message", &text, &self.secrets));
         }
         Ok(())
     }
@@ -81,7 +87,7 @@ impl Assembly {
         say: &mut dyn FnMut(Chunk),
     ) -> Result<(), ModelError> {
         if let Some(error) = chunk.error() {
-            return Err(fault::in_answer(&error));
+            return Err(fault::in_answer(&error, &self.secrets));
         }
         let counts = chunk.usage.is_some();
         if let Some(usage) = &chunk.usage {

@@ -6,6 +6,7 @@ use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 
+use super::secrets::Secrets;
 use crate::config::is_loopback;
 use crate::model::api::SettingsError;
 use crate::model::{ModelError, ModelErrorKind};
@@ -13,10 +14,6 @@ use crate::model::{ModelError, ModelErrorKind};
 /// Longest time to make a connection. A host that is there answers in well
 /// under a second.
 pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(15);
-
-/// Shortest key that is searched for in error texts. A shorter one is a
-/// placeholder such as `x` that stands in ordinary words too.
-pub(super) const REDACTED_MIN: usize = 8;
 
 /// A server, and what every request to it carries.
 pub(in crate::model) struct Address {
@@ -27,7 +24,7 @@ pub(in crate::model) struct Address {
     /// Where answers are asked for.
     target: String,
     headers: HeaderMap,
-    key: SecretString,
+    secrets: Secrets,
     shown: String,
     is_loopback: bool,
     is_plain: bool,
@@ -50,17 +47,17 @@ impl Address {
             base,
             query,
             headers: HeaderMap::new(),
-            key: SecretString::default(),
+            secrets: Secrets::default(),
             shown: shown(base_url),
             is_loopback: url.host_str().is_some_and(is_loopback),
             is_plain: url.scheme() == "http",
         })
     }
 
-    /// Returns the address with headers for every request, one of which may
-    /// hold this key.
-    pub(in crate::model) fn with(self, headers: HeaderMap, key: Option<SecretString>) -> Self {
-        Self { headers, key: key.unwrap_or_default(), ..self }
+    /// Returns the address with headers for every request, and what is secret
+    /// in them.
+    pub(in crate::model) fn with(self, headers: HeaderMap, secrets: Secrets) -> Self {
+        Self { headers, secrets, ..self }
     }
 
     /// Returns the URL as people may see it.
@@ -86,13 +83,13 @@ impl Address {
         self.is_loopback
     }
 
-    /// Takes the key out of an error that may quote it.
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    /// Takes the secrets out of an error that may quote them.
     pub(in crate::model) fn redact(&self, error: ModelError) -> ModelError {
-        let key = self.key.expose_secret();
-        if key.len() < REDACTED_MIN {
-            return error;
-        }
-        ModelError { message: error.message.replace(key, "[key]"), ..error }
+        ModelError { message: self.secrets.redact(error.message), ..error }
     }
 
     /// Makes connections to there.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::address::Address;
 use super::meaning::{Meaning, Told, words};
+use super::secrets::Secrets;
 use crate::model::retry::floor;
 use crate::model::{ModelError, ModelErrorKind};
 
@@ -19,15 +20,18 @@ use crate::model::{ModelError, ModelErrorKind};
 /// terminal and in a parent's context.
 pub const ERROR_TEXT_CAP: usize = 500;
 
+/// An answer with a status other than 2xx.
+pub(super) struct Refused<'a> {
+    pub(super) status: u16,
+    pub(super) headers: &'a HeaderMap,
+    pub(super) body: &'a [u8],
+    /// What dates in the headers are compared with.
+    pub(super) now: SystemTime,
+}
+
 /// The error that stands for a status other than 2xx.
-///
-/// `now` is what dates in the headers are compared with.
-pub(super) fn refused(
-    status: u16,
-    headers: &HeaderMap,
-    body: &[u8],
-    now: SystemTime,
-) -> ModelError {
+pub(super) fn refused(answer: &Refused<'_>, secrets: &Secrets) -> ModelError {
+    let &Refused { status, headers, body, now } = answer;
     let header = |name: &str| headers.get(name)?.to_str().ok();
     let text = String::from_utf8_lossy(body);
     let body = if is_page(header(CONTENT_TYPE.as_str()).unwrap_or_default(), &text) {
@@ -37,7 +41,7 @@ pub(super) fn refused(
     };
     let retry_after = floor::retry_after(header, now);
     let meaning = Told::by_status(status, &body, retry_after.is_some()).meaning();
-    let message = match short(&words(&body)) {
+    let message = match short(words(&body), secrets) {
         words if words.is_empty() => format!("HTTP {status}"),
         words => format!("HTTP {status}: {words}"),
     };
@@ -64,9 +68,9 @@ fn meant(meaning: Meaning, message: String) -> ModelError {
 
 /// The error that stands for a redirect. Following it would send the key and
 /// the conversation to a place nobody configured.
-pub(super) fn redirected(status: u16, location: &str) -> ModelError {
-    let message =
-        format!("HTTP {status}: the server points to `{}`; set `base_url` to it", short(location));
+pub(super) fn redirected(status: u16, location: &str, secrets: &Secrets) -> ModelError {
+    let place = short(location.to_owned(), secrets);
+    let message = format!("HTTP {status}: the server points to `{place}`; set `base_url` to it");
     ModelError { status: Some(status), ..ModelError::new(ModelErrorKind::Request, message) }
 }
 
@@ -77,8 +81,8 @@ pub(super) fn page(url: &str) -> ModelError {
 }
 
 /// The error that an error object within an answer stands for.
-pub(in crate::model) fn in_answer(error: &Value) -> ModelError {
-    let words = short(&words(error));
+pub(in crate::model) fn in_answer(error: &Value, secrets: &Secrets) -> ModelError {
+    let words = short(words(error), secrets);
     let meant = meant(
         Told::by_object(error).meaning(),
         format!("the provider answered with an error: {words}"),
@@ -90,14 +94,20 @@ pub(in crate::model) fn in_answer(error: &Value) -> ModelError {
 }
 
 /// The error of an event that is not what the API says.
-pub(in crate::model) fn unreadable(cause: &serde_json::Error, data: &str) -> ModelError {
-    let message = format!("the server sent a piece that cannot be read ({cause}): {}", short(data));
+pub(in crate::model) fn unreadable(
+    cause: &serde_json::Error,
+    data: &str,
+    secrets: &Secrets,
+) -> ModelError {
+    let start = short(data.to_owned(), secrets);
+    let message = format!("the server sent a piece that cannot be read ({cause}): {start}");
     ModelError::new(ModelErrorKind::Cut, message)
 }
 
 /// The error of a whole answer that is none, for this reason.
-pub(in crate::model) fn no_message(reason: &str, text: &str) -> ModelError {
-    ModelError::new(ModelErrorKind::Cut, format!("{reason}: {}", short(text)))
+pub(in crate::model) fn no_message(reason: &str, text: &str, secrets: &Secrets) -> ModelError {
+    let start = short(text.to_owned(), secrets);
+    ModelError::new(ModelErrorKind::Cut, format!("{reason}: {start}"))
 }
 
 /// The error of an answer whose body broke off.
@@ -119,8 +129,10 @@ pub(super) fn no_answer(error: &reqwest::Error, address: &Address) -> ModelError
     ModelError::new(ModelErrorKind::Connection, message)
 }
 
-/// Returns the start of a provider's text, on one line.
-pub(super) fn short(text: &str) -> String {
+/// Returns the start of a provider's text, on one line and without secrets.
+fn short(text: String, secrets: &Secrets) -> String {
+    // Before the cut, which may go through one.
+    let text = secrets.redact(text);
     let words: Vec<_> = text.split_whitespace().collect();
     let line = words.join(" ");
     match line.char_indices().nth(ERROR_TEXT_CAP) {

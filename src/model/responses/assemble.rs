@@ -17,9 +17,10 @@ use super::item::{Content, Item, Said};
 use super::sealed::{returned, sealed};
 use crate::message::{Prefix, Reply, Sealed, StopReason, Usage};
 use crate::model::api::calls::{OpenCall, named};
-use crate::model::api::too_long;
+use crate::model::api::{Options, too_long};
 use crate::model::http::ANSWER_CAP;
 use crate::model::http::fault;
+use crate::model::http::secrets::Secrets;
 use crate::model::http::sse::Event;
 use crate::model::{Answer, Asker, Chunk, ModelError, ModelErrorKind};
 
@@ -35,6 +36,7 @@ const BREAK: &str = "\n\n";
 pub struct Assembly {
     /// Who can open what is sealed.
     sealed_by: Arc<str>,
+    secrets: Secrets,
     items: Vec<Item>,
     text: String,
     thinking: String,
@@ -54,8 +56,9 @@ type Say<'a> = &'a mut dyn FnMut(Chunk);
 
 impl Assembly {
     /// An answer of which nothing has come.
-    pub(super) fn new(sealed_by: Arc<str>) -> Self {
-        Self { sealed_by, ..Self::default() }
+    pub(super) fn new(options: &Options) -> Self {
+        let (sealed_by, secrets) = (Arc::clone(&options.sealed_by), options.secrets.clone());
+        Self { sealed_by, secrets, ..Self::default() }
     }
 
     pub(in crate::model) fn take(
@@ -69,7 +72,7 @@ impl Assembly {
             return Ok(());
         }
         let wire: WireEvent<'_> = serde_json::from_str(event.data)
-            .map_err(|error| fault::unreadable(&error, event.data))?;
+            .map_err(|error| fault::unreadable(&error, event.data, &self.secrets))?;
         self.take_event(&wire, event, say)?;
         // One more, so that a flood of empty events reaches the cap too.
         self.bytes += 1;
@@ -87,10 +90,10 @@ impl Assembly {
     ) -> Result<(), ModelError> {
         let text = String::from_utf8_lossy(bytes);
         let response: WireResponse<'_> = serde_json::from_str(&text)
-            .map_err(|_| fault::no_message("the answer cannot be read", &text))?;
+            .map_err(|_| fault::no_message("the answer cannot be read", &text, &self.secrets))?;
         self.end(Ending::Completed, &response, say)?;
         if self.items.is_empty() && !response.has_output() {
-            return Err(fault::no_message("the answer holds no message", &text));
+            return Err(fault::no_message("the answer holds no message", &text, &self.secrets));
         }
         Ok(())
     }
@@ -178,10 +181,10 @@ impl Assembly {
                 // is the end.
                 let response = wire.response.map_or("{}", RawValue::get);
                 let response = serde_json::from_str(response)
-                    .map_err(|error| fault::unreadable(&error, event.data))?;
+                    .map_err(|error| fault::unreadable(&error, event.data, &self.secrets))?;
                 self.end(ending, &response, say)?;
             }
-            Kind::Error => return Err(fault::in_answer(&wire.error())),
+            Kind::Error => return Err(fault::in_answer(&wire.error(), &self.secrets)),
             Kind::Other => {}
         }
         Ok(())
@@ -406,7 +409,7 @@ impl Assembly {
             self.usage = usage;
         }
         if let Some(error) = response.error() {
-            return Err(fault::in_answer(&error));
+            return Err(fault::in_answer(&error, &self.secrets));
         }
         self.take_output(response, say);
         self.stop = Some(match response.ending().unwrap_or(ending) {

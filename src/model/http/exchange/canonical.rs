@@ -9,7 +9,7 @@ use std::path::Path;
 use memchr::memmem;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use crate::model::http::address::REDACTED_MIN;
+use crate::model::http::secrets::REDACTED_MIN;
 
 /// What stands in a key's place.
 const KEY: &str = "[key]";
