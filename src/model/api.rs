@@ -288,6 +288,21 @@ impl Assembly {
     }
 }
 
+/// Most calls of one answer, and most items where the API has items. Four times
+/// as many calls as are run of one answer, and more than any model sends: each
+/// takes memory beside its texts, and each new event is looked up among them.
+pub(super) const PARTS_CAP: usize = 1_024;
+
+/// What a part of an answer counts beside its texts: about what it takes in
+/// memory, so that empty ones reach [`ANSWER_CAP`] too.
+pub(super) const PART_COST: usize = 128;
+
+/// The error of an answer that has more than [`PARTS_CAP`] parts.
+pub(super) fn too_many() -> ModelError {
+    let message = format!("the answer has more than {PARTS_CAP} calls or items");
+    ModelError::new(ModelErrorKind::Request, message)
+}
+
 /// The error of an answer whose texts have more than [`ANSWER_CAP`] bytes.
 pub(super) fn too_long() -> ModelError {
     let message = format!("the answer is longer than {} MiB", ANSWER_CAP >> 20);
@@ -309,3 +324,6 @@ pub(super) fn reserve(
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ use super::decode::{self, Field, WireBlock, WireDelta, WireEvent, WireMessage};
 use super::sealed::{self, Piece};
 use crate::message::{Prefix, Reply, StopReason, Usage};
 use crate::model::api::calls::{OpenCall, named};
-use crate::model::api::{Options, raw, too_long};
+use crate::model::api::{Options, PART_COST, PARTS_CAP, raw, too_long, too_many};
 use crate::model::http::sse::Event;
 use crate::model::http::{ANSWER_CAP, fault};
 use crate::model::{Answer, Asker, Chunk, ModelError, ModelErrorKind};
@@ -109,9 +109,9 @@ impl Assembly {
                     self.take_delta(index, delta, say);
                 }
             }
-            "content_block_start" => self.begin(index, wire.content_block, say),
+            "content_block_start" => self.begin(index, wire.content_block, say)?,
             "content_block_stop" => drop(index.and_then(|index| self.open.remove(&index))),
-            "message_start" => self.take_message(&decode::parsed(wire.message), say),
+            "message_start" => self.take_message(&decode::parsed(wire.message), say)?,
             "message_delta" => {
                 decode::count(&mut self.usage, wire.usage);
                 self.take_stop(wire.delta.and_then(|delta| delta.stop_reason));
@@ -145,7 +145,7 @@ impl Assembly {
         if decode::word(message.kind) == "error" || message.error.is_some() {
             return Err(self.said(&text));
         }
-        self.take_message(&message, say);
+        self.take_message(&message, say)?;
         if self.is_empty() && !self.is_complete() {
             return Err(fault::no_message(
                 "the answer holds no message",
@@ -237,13 +237,18 @@ impl Assembly {
         if self.bytes <= ANSWER_CAP { Ok(()) } else { Err(too_long()) }
     }
 
-    fn take_message(&mut self, message: &WireMessage<'_>, say: &mut dyn FnMut(Chunk)) {
+    fn take_message(
+        &mut self,
+        message: &WireMessage<'_>,
+        say: &mut dyn FnMut(Chunk),
+    ) -> Result<(), ModelError> {
         decode::count(&mut self.usage, message.usage);
         for block in decode::parsed::<Vec<&RawValue>>(message.content) {
-            self.begin(None, Some(block), say);
+            self.begin(None, Some(block), say)?;
         }
         self.add_text(message.content, say);
         self.take_stop(message.stop_reason);
+        Ok(())
     }
 
     fn take_stop(&mut self, reason: Field<'_>) {
@@ -256,7 +261,12 @@ impl Assembly {
 
     /// Takes the start of a block. Some servers start a block anew with each
     /// piece of it.
-    fn begin(&mut self, index: Option<u64>, field: Field<'_>, say: &mut dyn FnMut(Chunk)) {
+    fn begin(
+        &mut self,
+        index: Option<u64>,
+        field: Field<'_>,
+        say: &mut dyn FnMut(Chunk),
+    ) -> Result<(), ModelError> {
         let block: WireBlock = decode::parsed(field);
         let kind = decode::word(block.kind);
         let open = index.and_then(|index| self.open.get(&index)).map(|&place| &self.blocks[place]);
@@ -268,6 +278,9 @@ impl Assembly {
             _ => false,
         };
         if !goes_on {
+            if kind == "tool_use" && self.calls.len() == PARTS_CAP {
+                return Err(too_many());
+            }
             self.push(kind, field);
             self.open.extend(index.map(|index| (index, self.blocks.len() - 1)));
         }
@@ -280,11 +293,11 @@ impl Assembly {
             "tool_use" => self.describe_call(index, &block),
             _ => {}
         }
+        Ok(())
     }
 
     fn push(&mut self, kind: &str, field: Field<'_>) {
-        // One, so that a flood of empty blocks reaches the cap too.
-        self.bytes += 1;
+        self.bytes += PART_COST;
         self.blocks.push(match (kind, field) {
             ("text", _) => Block::Text(0),
             ("thinking", _) => Block::Thinking { bytes: 0, signature: String::new() },
@@ -331,7 +344,10 @@ impl Assembly {
         }
         match self.blocks.last_mut() {
             Some(Block::Text(bytes)) => *bytes += added,
-            Some(_) | None => self.blocks.push(Block::Text(added)),
+            Some(_) | None => {
+                self.bytes += PART_COST;
+                self.blocks.push(Block::Text(added));
+            }
         }
         self.note(added);
         say(Chunk::Text(self.text[start..].into()));
@@ -348,6 +364,7 @@ impl Assembly {
             Some(Block::Thinking { bytes, signature }) if signature.is_empty() => *bytes += added,
             Some(_) | None => {
                 let signature = String::new();
+                self.bytes += PART_COST;
                 self.blocks.push(Block::Thinking { bytes: added, signature });
             }
         }
@@ -370,12 +387,11 @@ impl Assembly {
     fn describe_call(&mut self, index: Option<u64>, block: &WireBlock<'_>) {
         let Some(place) = self.call_at(index) else { return };
         let Begun { call, input } = &mut self.calls[place];
+        let before = call.size() + input.len();
         call.id = call.id.take().or_else(|| decode::text(block.id).map(Arc::from));
         call.name = call.name.take().or_else(|| decode::text(block.name).map(Arc::from));
-        let before = input.len();
         add_arguments(input, block.input);
-        let added = input.len().saturating_sub(before);
-        self.bytes += added;
+        self.bytes += (call.size() + input.len()).saturating_sub(before);
     }
 
     /// Returns the call that an event belongs to.

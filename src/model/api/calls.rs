@@ -14,6 +14,15 @@ pub(in crate::model) struct OpenCall {
     pub(in crate::model) arguments: String,
 }
 
+impl OpenCall {
+    /// Returns how many bytes its texts have.
+    pub(in crate::model) fn size(&self) -> usize {
+        let Self { id, name, arguments } = self;
+        let length = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
+        length(id) + length(name) + arguments.len()
+    }
+}
+
 /// Returns whole calls, each with an id that the conversation does not know
 /// yet.
 pub(in crate::model) fn named(calls: Vec<OpenCall>, asker: &Asker, prefix: &Prefix) -> Vec<Call> {

@@ -14,7 +14,7 @@ use super::decode::{WireCall, WireChunk, WireFunction, WireMessage};
 use crate::message::{Prefix, Reply, StopReason, Usage};
 use crate::model::api::calls::{OpenCall, named};
 use crate::model::api::lenient::{Count, Text, push_string};
-use crate::model::api::too_long;
+use crate::model::api::{PART_COST, PARTS_CAP, too_long, too_many};
 use crate::model::http::ANSWER_CAP;
 use crate::model::http::fault;
 use crate::model::http::secrets::Secrets;
@@ -104,7 +104,7 @@ impl Assembly {
                 self.finish = Some(reason.into());
             }
             if let Some(message) = choice.delta.or(choice.message) {
-                self.take_message(message, say);
+                self.take_message(message, say)?;
             }
         }
         self.counted |= counts && self.bytes == before;
@@ -165,7 +165,11 @@ impl Assembly {
         }
     }
 
-    fn take_message(&mut self, message: WireMessage<'_>, say: &mut dyn FnMut(Chunk)) {
+    fn take_message(
+        &mut self,
+        message: WireMessage<'_>,
+        say: &mut dyn FnMut(Chunk),
+    ) -> Result<(), ModelError> {
         // Some servers send the reasoning under both names at once.
         let reasoning = [message.reasoning_content, message.reasoning];
         if let Some(thinking) = reasoning
@@ -188,7 +192,7 @@ impl Assembly {
         }
         let has_calls = message.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
         for call in message.tool_calls.into_iter().flatten() {
-            self.take_call(call);
+            self.take_call(call)?;
         }
         // Some servers send the one call under both names, or none as an empty
         // one.
@@ -196,17 +200,18 @@ impl Assembly {
             |function: &WireFunction<'_>| function.name.is_some() || !self.calls.is_empty();
         if let Some(function) = message.function_call.filter(is_call).filter(|_| !has_calls) {
             let (index, id) = (Count(Some(0)), Text::default());
-            self.take_call(WireCall { index, id, function: Some(function) });
+            self.take_call(WireCall { index, id, function: Some(function) })?;
         }
+        Ok(())
     }
 
-    fn take_call(&mut self, piece: WireCall<'_>) {
+    fn take_call(&mut self, piece: WireCall<'_>) -> Result<(), ModelError> {
         let function = piece.function.unwrap_or_default();
         let (index, id, name) = (piece.index.0, piece.id.get(), function.name.get());
         let calls = self.calls.len();
-        let position = self.open_call(index, id.as_deref(), name.as_deref());
+        let position = self.open_call(index, id.as_deref(), name.as_deref())?;
         let call = &mut self.calls[position];
-        let before = call.arguments.len();
+        let before = call.size();
         if let (None, Some(id)) = (&call.id, id) {
             let id: Arc<str> = id.into();
             let last = self.by_id.entry(Arc::clone(&id)).or_default();
@@ -220,14 +225,21 @@ impl Assembly {
         if let Some(arguments) = function.arguments {
             append(&mut call.arguments, arguments);
         }
-        self.grew |= call.arguments.len() != before || position == calls;
+        let size = call.size();
+        self.grew |= size != before || position == calls;
         // One more, so that a flood of empty pieces reaches the cap too.
-        self.bytes += call.arguments.len().saturating_sub(before) + 1;
+        self.bytes += size.saturating_sub(before) + 1;
+        Ok(())
     }
 
     /// Returns the position of the call a piece belongs to, opening a new one
     /// where it belongs to none.
-    fn open_call(&mut self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> usize {
+    fn open_call(
+        &mut self,
+        index: Option<u64>,
+        id: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<usize, ModelError> {
         let last = self.calls.len().checked_sub(1);
         let found = match (index, id) {
             (Some(index), _) => {
@@ -244,12 +256,17 @@ impl Assembly {
                 name.is_none() || call.name.as_deref() == name && !is_whole(&call.arguments)
             }),
         };
-        found.unwrap_or_else(|| {
-            let position = self.calls.len();
-            self.calls.push(OpenCall::default());
-            self.by_index.extend(index.map(|index| (index, position)));
-            position
-        })
+        if let Some(position) = found {
+            return Ok(position);
+        }
+        let position = self.calls.len();
+        if position == PARTS_CAP {
+            return Err(too_many());
+        }
+        self.bytes += PART_COST;
+        self.calls.push(OpenCall::default());
+        self.by_index.extend(index.map(|index| (index, position)));
+        Ok(position)
     }
 }
 

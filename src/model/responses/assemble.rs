@@ -17,16 +17,12 @@ use super::item::{Content, Item, Said};
 use super::sealed::{returned, sealed};
 use crate::message::{Prefix, Reply, Sealed, StopReason, Usage};
 use crate::model::api::calls::{OpenCall, named};
-use crate::model::api::{Options, too_long};
+use crate::model::api::{Options, PART_COST, PARTS_CAP, too_long, too_many};
 use crate::model::http::ANSWER_CAP;
 use crate::model::http::fault;
 use crate::model::http::secrets::Secrets;
 use crate::model::http::sse::Event;
 use crate::model::{Answer, Asker, Chunk, ModelError, ModelErrorKind};
-
-/// Most items of one answer. Far more than any model sends; each new event is
-/// looked up among them.
-const ITEM_CAP: usize = 4096;
 
 /// What stands between two messages, or two parts of the reasoning.
 const BREAK: &str = "\n\n";
@@ -76,11 +72,7 @@ impl Assembly {
         self.take_event(&wire, event, say)?;
         // One more, so that a flood of empty events reaches the cap too.
         self.bytes += 1;
-        if self.items.len() > ITEM_CAP {
-            let message = format!("the answer has more than {ITEM_CAP} items");
-            return Err(ModelError::new(ModelErrorKind::Request, message));
-        }
-        if self.bytes > ANSWER_CAP { Err(too_long()) } else { Ok(()) }
+        self.within_cap()
     }
 
     pub(in crate::model) fn take_whole(
@@ -95,7 +87,11 @@ impl Assembly {
         if self.items.is_empty() && !response.has_output() {
             return Err(fault::no_message("the answer holds no message", &text, &self.secrets));
         }
-        Ok(())
+        self.within_cap()
+    }
+
+    fn within_cap(&self) -> Result<(), ModelError> {
+        if self.bytes > ANSWER_CAP { Err(too_long()) } else { Ok(()) }
     }
 
     pub(in crate::model) fn grew(&self) -> bool {
@@ -158,22 +154,22 @@ impl Assembly {
             Kind::Text(spoken, reach) => {
                 let mut buffer = mem::take(&mut self.buffer);
                 if let Some(text) = wire.spoken(spoken, reach).get_in(&mut buffer) {
-                    self.take_text(wire, (spoken, reach), text, say);
+                    self.take_text(wire, (spoken, reach), text, say)?;
                 }
                 self.buffer = buffer;
             }
-            Kind::Arguments(reach) => self.take_arguments(wire, reach),
+            Kind::Arguments(reach) => self.take_arguments(wire, reach)?,
             Kind::PartDone => {
                 let part: Option<WirePart<'_>> =
                     wire.part.and_then(|part| serde_json::from_str(part.get()).ok());
                 let spoken = part.as_ref().and_then(|part| part.spoken().zip(part.text()));
                 if let Some((spoken, text)) = spoken {
-                    self.take_text(wire, (spoken, Reach::Whole), &text, say);
+                    self.take_text(wire, (spoken, Reach::Whole), &text, say)?;
                 }
             }
             kind @ (Kind::ItemAdded | Kind::ItemDone) => {
                 if let Some(item) = wire.item {
-                    self.take_item(wire, item, kind == Kind::ItemDone, say);
+                    self.take_item(wire, item, kind == Kind::ItemDone, say)?;
                 }
             }
             Kind::Ended(ending) => {
@@ -196,23 +192,29 @@ impl Assembly {
         (spoken, reach): (Spoken, Reach),
         text: &str,
         say: Say<'_>,
-    ) {
+    ) -> Result<(), ModelError> {
         let kind = match spoken {
             Spoken::Output | Spoken::Refusal => ItemKind::Message,
             Spoken::Summary | Spoken::Reasoning => ItemKind::Reasoning,
         };
-        let position = self.item_of(event, kind);
+        let position = self.item_of(event, kind)?;
         let said = Said { spoken, reach, part: event.part_index(spoken) };
-        self.say_text(position, said, text, say);
+        self.say_text(position, said, text, say)
     }
 
     /// Adds text to an item, unless it is there already.
-    fn say_text(&mut self, position: usize, said: Said, text: &str, say: Say<'_>) {
-        let Some(is_new_part) = self.items[position].hears(said) else { return };
+    fn say_text(
+        &mut self,
+        position: usize,
+        said: Said,
+        text: &str,
+        say: Say<'_>,
+    ) -> Result<(), ModelError> {
+        let Some(is_new_part) = self.items[position].hears(said) else { return Ok(()) };
         match said.spoken {
             Spoken::Output | Spoken::Refusal => {
                 self.refused |= said.spoken == Spoken::Refusal;
-                let position = self.going_on(position);
+                let position = self.going_on(position)?;
                 let start = self.text.len();
                 if self.items[position].range().is_none() && start > 0 {
                     self.text.push_str(BREAK);
@@ -234,26 +236,25 @@ impl Assembly {
         }
         self.bytes += text.len();
         self.grew = true;
+        Ok(())
     }
 
     /// Returns the item that takes more of a message's text. What a message
     /// says after another one has begun is an item of its own, so that each
     /// has one stretch of the reply's text.
-    fn going_on(&mut self, position: usize) -> usize {
+    fn going_on(&mut self, position: usize) -> Result<usize, ModelError> {
         let range = self.items[position].range();
         if range.is_none_or(|range| range.end == self.text.len()) {
-            return position;
+            return Ok(position);
         }
-        let again = self.items[position].again();
-        self.items.push(again);
-        self.items.len() - 1
+        self.open(self.items[position].again())
     }
 
-    fn take_arguments(&mut self, event: &WireEvent<'_>, reach: Reach) {
+    fn take_arguments(&mut self, event: &WireEvent<'_>, reach: Reach) -> Result<(), ModelError> {
         let count = self.items.len();
-        let position = self.item_of(event, ItemKind::Call);
+        let position = self.item_of(event, ItemKind::Call)?;
         self.grew |= position == count;
-        let Content::Call(call) = &mut self.items[position].content else { return };
+        let Content::Call(call) = &mut self.items[position].content else { return Ok(()) };
         let before = call.size();
         if let Some(name) = event.name.get() {
             call.name = Some(name.into());
@@ -265,15 +266,16 @@ impl Assembly {
         let more = call.size().saturating_sub(before);
         self.bytes += more;
         self.grew |= more > 0;
+        Ok(())
     }
 
     /// Returns the item that an event is about. One that nobody announced
     /// begins with it.
-    fn item_of(&mut self, event: &WireEvent<'_>, kind: ItemKind) -> usize {
+    fn item_of(&mut self, event: &WireEvent<'_>, kind: ItemKind) -> Result<usize, ModelError> {
         let id = event.item_id.get();
         let (id, index) = (id.as_deref(), event.output_index.0);
         let found = self.find(kind, id, index).or_else(|| self.find_open(kind, id, index));
-        found.unwrap_or_else(|| self.open(Item::new(kind, id, index)))
+        found.map_or_else(|| self.open(Item::new(kind, id, index)), Ok)
     }
 
     /// Finds the item that is still open, for events that do not say which they
@@ -301,14 +303,24 @@ impl Assembly {
         })
     }
 
-    fn open(&mut self, item: Item) -> usize {
+    fn open(&mut self, item: Item) -> Result<usize, ModelError> {
+        if self.items.len() == PARTS_CAP {
+            return Err(too_many());
+        }
+        self.bytes += PART_COST + item.size();
         self.items.push(item);
-        self.items.len() - 1
+        Ok(self.items.len() - 1)
     }
 
-    fn take_item(&mut self, event: &WireEvent<'_>, raw: &RawValue, is_done: bool, say: Say<'_>) {
-        let Ok(item) = serde_json::from_str::<WireItem<'_>>(raw.get()) else { return };
-        let Some(kind) = item.kind() else { return };
+    fn take_item(
+        &mut self,
+        event: &WireEvent<'_>,
+        raw: &RawValue,
+        is_done: bool,
+        say: Say<'_>,
+    ) -> Result<(), ModelError> {
+        let Ok(item) = serde_json::from_str::<WireItem<'_>>(raw.get()) else { return Ok(()) };
+        let Some(kind) = item.kind() else { return Ok(()) };
         let (id, call_id) = (item.id.get(), item.call_id.get());
         let (id, call_id, index) = (id.as_deref(), call_id.as_deref(), event.output_index.0);
         let found = self
@@ -321,11 +333,9 @@ impl Assembly {
                 let found = &self.items[found];
                 !found.is_other(id, call_id) || is_done && !found.is_done
             });
-        let position = found.unwrap_or_else(|| {
-            self.grew = true;
-            self.open(Item::new(kind, id, index))
-        });
-        self.fill(position, &item, is_done.then_some(raw), say);
+        self.grew |= found.is_none();
+        let position = found.map_or_else(|| self.open(Item::new(kind, id, index)), Ok)?;
+        self.fill(position, &item, is_done.then_some(raw), say)
     }
 
     /// Takes what an item has and the events before it had not. `whole` is the
@@ -336,7 +346,7 @@ impl Assembly {
         item: &WireItem<'_>,
         whole: Option<&RawValue>,
         say: Say<'_>,
-    ) {
+    ) -> Result<(), ModelError> {
         let open = &mut self.items[position];
         open.is_done |= whole.is_some();
         let before = open.size();
@@ -368,15 +378,18 @@ impl Assembly {
         let more = open.size().saturating_sub(before);
         self.bytes += more;
         self.grew |= more > 0;
-        if whole.is_some() {
-            self.say_parts(position, item, say);
-        }
+        if whole.is_some() { self.say_parts(position, item, say) } else { Ok(()) }
     }
 
     /// Says the text of an item of which no piece came.
-    fn say_parts(&mut self, position: usize, item: &WireItem<'_>, say: Say<'_>) {
+    fn say_parts(
+        &mut self,
+        position: usize,
+        item: &WireItem<'_>,
+        say: Say<'_>,
+    ) -> Result<(), ModelError> {
         if self.items[position].has_spoken() {
-            return;
+            return Ok(());
         }
         let lists = match self.items[position].content.kind() {
             ItemKind::Message => [(Spoken::Output, item.content), (Spoken::Output, None)],
@@ -384,16 +397,17 @@ impl Assembly {
             ItemKind::Reasoning => {
                 [(Spoken::Summary, item.summary), (Spoken::Reasoning, item.content)]
             }
-            ItemKind::Call => return,
+            ItemKind::Call => return Ok(()),
         };
         for (spoken, list) in lists {
             for (index, part) in (0..).zip(list.map(parts).unwrap_or_default()) {
                 let Some(text) = part.text() else { continue };
                 let spoken = part.spoken().filter(|_| spoken == Spoken::Output).unwrap_or(spoken);
                 let said = Said { spoken, reach: Reach::Whole, part: Some(index) };
-                self.say_text(position, said, &text, say);
+                self.say_text(position, said, &text, say)?;
             }
         }
+        Ok(())
     }
 
     /// Takes the answer's end and what the response in it has beyond the
@@ -411,7 +425,7 @@ impl Assembly {
         if let Some(error) = response.error() {
             return Err(fault::in_answer(&error, &self.secrets));
         }
-        self.take_output(response, say);
+        self.take_output(response, say)?;
         self.stop = Some(match response.ending().unwrap_or(ending) {
             Ending::Completed => StopReason::EndTurn,
             Ending::Incomplete if response.is_withheld() => StopReason::Refusal,
@@ -426,7 +440,7 @@ impl Assembly {
     /// Takes the items of a whole response. Ids may differ from those in the
     /// events, and a call must not be made twice: so an unknown item is taken
     /// only if none of its sort came before.
-    fn take_output(&mut self, response: &WireResponse<'_>, say: Say<'_>) {
+    fn take_output(&mut self, response: &WireResponse<'_>, say: Say<'_>) -> Result<(), ModelError> {
         let came = |kind| self.items.iter().any(|item| item.content.kind() == kind);
         let came = [ItemKind::Message, ItemKind::Reasoning, ItemKind::Call].map(came);
         for (index, raw) in (0..).zip(response.output()) {
@@ -434,13 +448,16 @@ impl Assembly {
             let Some(kind) = item.kind() else { continue };
             let (id, call_id) = (item.id.get(), item.call_id.get());
             let is_new = !came[kind as usize];
-            let position = self
+            let found = self
                 .find(kind, call_id.as_deref(), None)
-                .or_else(|| self.find(kind, id.as_deref(), None))
-                .or_else(|| is_new.then(|| self.open(Item::new(kind, id.as_deref(), Some(index)))));
-            if let Some(position) = position {
-                self.fill(position, &item, Some(raw), say);
-            }
+                .or_else(|| self.find(kind, id.as_deref(), None));
+            let position = match found {
+                Some(position) => position,
+                None if is_new => self.open(Item::new(kind, id.as_deref(), Some(index)))?,
+                None => continue,
+            };
+            self.fill(position, &item, Some(raw), say)?;
         }
+        Ok(())
     }
 }

@@ -187,13 +187,14 @@ impl Item {
 
     /// Returns how many bytes it holds itself.
     pub(super) fn size(&self) -> usize {
-        match &self.content {
-            Content::Message(_) => 0,
+        let content = match &self.content {
+            Content::Message(message) => message.phase.as_ref().map_or(0, |phase| phase.len()),
             Content::Reasoning(reasoning) => {
                 reasoning.item.as_ref().map_or(0, |item| item.get().len())
             }
             Content::Call(call) => call.size(),
-        }
+        };
+        self.id.as_ref().map_or(0, |id| id.len()) + content
     }
 
     /// Returns what goes back of it. A call's place is the number of calls
@@ -230,9 +231,12 @@ impl Calling {
         }
     }
 
-    /// Returns how many bytes of arguments it holds.
+    /// Returns how many bytes its texts have.
     pub(super) fn size(&self) -> usize {
-        self.first.as_ref().map_or(0, |first| first.get().len()) + self.arguments.len()
+        let Self { id, name, first, arguments } = self;
+        let length = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
+        let first = first.as_ref().map_or(0, |first| first.get().len());
+        length(id) + length(name) + first + arguments.len()
     }
 }
 

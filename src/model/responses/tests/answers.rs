@@ -476,14 +476,3 @@ fn a_call_with_an_id_of_an_earlier_one_gets_its_own() {
     let answer = assembly.finish(&asker(), &prefix).unwrap();
     assert_eq!(answer.reply.calls[0].id, "call_0_1_0".into());
 }
-
-#[test]
-fn a_flood_of_items_is_refused() {
-    let mut assembly = api().assembly();
-    let error = (0..).find_map(|index| {
-        let event = added(index, calling(&format!("f{index}"), &format!("c{index}"), "Read", ""));
-        assembly.take(Event { name: "", data: &event.to_string() }, &mut |_| {}).err()
-    });
-    let expected = "the answer has more than 4096 items";
-    assert_eq!(error.map(|error| error.message).as_deref(), Some(expected));
-}
