@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::sealed::{self, Trail};
 use crate::message::{Call, CallId, Image, Message, Output, Prefix, Reply, ToolSchema};
-use crate::model::api::calls::sendable_name;
+use crate::model::api::calls::{object, sendable_name};
 use crate::model::api::{Options, raw};
 
 /// Most characters of a tool's name that the API takes.
@@ -86,11 +86,7 @@ pub(super) fn call_block(call: &Call) -> Box<RawValue> {
 /// Returns the arguments of a call as they are sent. The API takes nothing but
 /// an object.
 pub(super) fn input(arguments: &str) -> &RawValue {
-    let empty = || serde_json::from_str("{}").expect("two braces are an object");
-    match serde_json::from_str::<&RawValue>(arguments) {
-        Ok(input) if input.get().starts_with('{') => input,
-        Ok(_) | Err(_) => empty(),
-    }
+    object(arguments).or_else(|| object("{}")).expect("two braces are an object")
 }
 
 fn output_block(options: &Options, call: &CallId, output: &Output) -> Box<RawValue> {

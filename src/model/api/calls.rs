@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use crate::message::{Call, CallId, Message, Prefix};
 use crate::model::Asker;
 
@@ -68,12 +70,14 @@ fn fresh_id(taken: &HashSet<Arc<str>>, asker: &Asker, position: usize) -> Arc<st
 /// Some servers parse them in their chat template and answer 500 to every later
 /// turn when they are not an object, others want the object itself.
 pub(in crate::model) fn sendable_arguments(call: &Call) -> &str {
-    if is_object(&call.arguments) { &call.arguments } else { "{}" }
+    if object(&call.arguments).is_some() { &call.arguments } else { "{}" }
 }
 
-fn is_object(arguments: &str) -> bool {
-    arguments.trim_start().starts_with('{')
-        && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
+/// Returns arguments without the space around them; `None` if they are not an
+/// object.
+pub(in crate::model) fn object(arguments: &str) -> Option<&RawValue> {
+    let value: &RawValue = serde_json::from_str(arguments).ok()?;
+    value.get().starts_with('{').then_some(value)
 }
 
 /// A name a model made up may hold anything, also nothing; servers refuse a
