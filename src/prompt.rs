@@ -132,6 +132,12 @@ pub fn shown_images(call: &str) -> String {
     include_str!("../prompts/shown_images.md").trim_end().replace("{call}", call)
 }
 
+/// Returns what stands in the place of an image that a model cannot see.
+#[must_use]
+pub const fn unseen_image() -> &'static str {
+    include_str!("../prompts/unseen_image.md").trim_ascii()
+}
+
 /// Returns what stands in the place of an output of so many bytes that a
 /// summary is written without.
 #[must_use]

@@ -26,6 +26,12 @@ impl Image {
         Self { kind, base64: STANDARD.encode(bytes).into() }
     }
 
+    /// Returns the URL that is the image itself.
+    #[must_use]
+    pub fn data_url(&self) -> String {
+        format!("data:{};base64,{}", self.kind.media_type(), self.base64)
+    }
+
     /// Returns how many bytes the image has.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -87,10 +93,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_knows_its_length() {
+    fn an_image_knows_its_length_and_is_a_url() {
         for (bytes, base64) in [(&b""[..], ""), (b"i", "aQ=="), (b"im", "aW0="), (b"ima", "aW1h")] {
             let image = Image::new(ImageKind::Png, bytes);
             assert_eq!((&*image.base64, image.bytes()), (base64, bytes.len() as u64));
+            assert_eq!(image.data_url(), format!("data:image/png;base64,{base64}"));
         }
     }
 

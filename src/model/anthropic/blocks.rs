@@ -12,6 +12,7 @@ use super::sealed::{self, Trail};
 use crate::message::{Call, CallId, Image, Message, Output, Prefix, Reply, ToolSchema};
 use crate::model::api::calls::{object, sendable_name};
 use crate::model::api::{Options, raw};
+use crate::prompt;
 
 /// Most characters of a tool's name that the API takes.
 const NAME_CAP: usize = 128;
@@ -165,8 +166,7 @@ enum Part<'a> {
 
 impl<'a> Part<'a> {
     /// What stands in place of an image that is not sent.
-    const UNSEEN: Self =
-        Part::Text { text: include_str!("../../../prompts/unseen_image.md").trim_ascii() };
+    const UNSEEN: Self = Part::Text { text: prompt::unseen_image() };
 
     fn image(image: &'a Image) -> Self {
         let Image { kind, base64: data } = image;

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::config::{EffortKey, ReasoningBack, UsageInStream};
-use crate::message::{Call, CallId, Entry, Image, Message, Output, Prefix, Reply, ToolSchema};
+use crate::message::{Call, CallId, Entry, Message, Output, Prefix, Reply, ToolSchema};
 use crate::model::api::calls::{sendable_arguments, sendable_name};
 use crate::model::api::{Options, raw};
 use crate::prompt;
@@ -120,9 +120,12 @@ fn images(outputs: &[Arc<Entry>]) -> Option<Box<RawValue>> {
             && !output.images.is_empty()
         {
             parts.push(Part::Text { text: prompt::shown_images(&call.0) });
-            parts.extend(output.images.iter().map(|Image { kind, base64 }| Part::ImageUrl {
-                image_url: ImageUrl { url: format!("data:{};base64,{base64}", kind.media_type()) },
-            }));
+            parts.extend(
+                output
+                    .images
+                    .iter()
+                    .map(|image| Part::ImageUrl { image_url: ImageUrl { url: image.data_url() } }),
+            );
         }
     }
     (!parts.is_empty()).then(|| raw(&Shown { role: "user", content: parts }))
@@ -136,7 +139,7 @@ fn output_message(call: &CallId, output: &Output, options: &Options) -> Box<RawV
             if !text.is_empty() {
                 text.push('\n');
             }
-            text.push_str(include_str!("../../../prompts/unseen_image.md").trim_ascii());
+            text.push_str(prompt::unseen_image());
         }
     }
     raw(&WireOutput { role: "tool", tool_call_id: &call.0, content: &content })
@@ -262,7 +265,7 @@ mod tests {
 
     use super::*;
     use crate::config::{OutputLimitKey, Quirks};
-    use crate::message::{Head, ImageKind};
+    use crate::message::{Head, Image, ImageKind};
 
     fn text(options: &Options, prefix: &Prefix) -> String {
         String::from_utf8(body(options, prefix)).unwrap()

@@ -12,6 +12,7 @@ use super::sealed::{Place, opened};
 use crate::message::{Call, Entry, Head, Image, Message, Output, Prefix, Reply, ToolSchema};
 use crate::model::api::calls::{sendable_arguments, sendable_name};
 use crate::model::api::{Options, raw};
+use crate::prompt;
 
 /// Models that do not reason, by how their names begin: OpenAI answers 400 if
 /// one of them is asked for encrypted reasoning.
@@ -205,13 +206,8 @@ fn wire_content(output: &Output, takes_images: bool) -> WireContent<'_> {
     }
     let text = (!output.text.is_empty()).then_some(WirePart::InputText { text: &output.text });
     let image = |image: &Image| match takes_images {
-        true => WirePart::InputImage {
-            detail: "auto",
-            image_url: format!("data:{};base64,{}", image.kind.media_type(), image.base64),
-        },
-        false => WirePart::InputText {
-            text: include_str!("../../../prompts/unseen_image.md").trim_ascii(),
-        },
+        true => WirePart::InputImage { detail: "auto", image_url: image.data_url() },
+        false => WirePart::InputText { text: prompt::unseen_image() },
     };
     WireContent::Parts(text.into_iter().chain(output.images.iter().map(image)).collect())
 }
