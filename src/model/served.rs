@@ -97,12 +97,6 @@ impl Served {
         Ok(Self { name, facts, lane, endpoint: Arc::new(endpoint) })
     }
 
-    /// Returns the bytes of a request that later ones start with.
-    #[must_use]
-    pub fn body(&self, prefix: &Prefix) -> Vec<u8> {
-        self.endpoint.api.body(prefix)
-    }
-
     /// Returns the ids of the models that the server lists.
     ///
     /// # Errors
@@ -120,7 +114,7 @@ impl Model for Served {
     }
 
     fn body(&self, prefix: &Prefix) -> Vec<u8> {
-        self.body(prefix)
+        self.endpoint.api.body(prefix)
     }
 
     fn lane(&self) -> Option<&Lane> {

@@ -13,6 +13,7 @@ use tine::event::{
 };
 use tine::line::Told;
 use tine::message::{Cost, Head, Reply, StopReason, Usage, Usd};
+use tine::model::Model;
 use tine::model::check;
 use tine::model::served::{Served, ServedSettings};
 use tine::run::Signal;

@@ -17,7 +17,7 @@ use tine::message::{
 use tine::model::api::Kind;
 use tine::model::check::check_continues;
 use tine::model::served::{Served, ServedSettings};
-use tine::model::{Answer, ModelError, ModelErrorKind};
+use tine::model::{Answer, Model, ModelError, ModelErrorKind};
 
 use crate::fanout::check_invariants;
 use crate::model_http::{ask, prefix, request};

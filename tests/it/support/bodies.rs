@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tine::agent::render;
 use tine::event::{Event, EventKind, UnitId};
 use tine::message::Head;
+use tine::model::Model;
 use tine::model::anthropic::unmarked;
 use tine::model::served::{Served, ServedSettings};
 
