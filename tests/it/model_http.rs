@@ -26,6 +26,10 @@ use crate::support::server::{End, Keep, Piece, Reaction, Server, events};
 /// Too short for anything but a server that keeps silent for good.
 const SHORT: Duration = Duration::from_millis(30);
 
+/// What is said when nothing came for so long, before the answer and in it.
+const NO_FIRST: &str = "no answer from `URL` within 0.03 s";
+const NO_MORE: &str = "the answer of `URL` stopped: nothing came for 0.03 s";
+
 const DONE: &str = "[DONE]";
 const BOM: char = '\u{feff}';
 const STOP: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
@@ -726,9 +730,9 @@ async fn tokens_of_an_answer_that_breaks_off_are_counted() {
 async fn a_silent_server_is_given_up_on() {
     let hi = format!("data: {}\n\n", in_choice(r#"{"content":"Hi"}"#));
     let role = format!("data: {}\n\n", in_choice(r#"{"role":"assistant"}"#));
-    let no_first = || failed(ModelErrorKind::Silent, "no answer from `URL` within 0.03 s");
-    let no_more =
-        || failed(ModelErrorKind::Silent, "the answer of `URL` stopped: nothing came for 0.03 s");
+    let no_first = || failed(ModelErrorKind::Silent, NO_FIRST);
+    let no_more = || failed(ModelErrorKind::Silent, NO_MORE);
+    // The other limit stays as long as it usually is.
     let first = |settings: &mut ServedSettings| settings.first_byte = SHORT;
     let idle = |settings: &mut ServedSettings| settings.idle = SHORT;
     let hanging = |bytes: &str| Reaction::pieces([bytes], End::Hang);
@@ -763,16 +767,22 @@ async fn a_server_that_keeps_sending_nothing_is_given_up_on() {
     let hi = format!("data: {}\n\n", in_choice(r#"{"content":"Hi"}"#));
     let role = format!("data: {}\n\n", in_choice(r#"{"role":"assistant"}"#));
     let stop = format!("{hi}data: {STOP}\n\n");
-    let ask_flooded = async |first: &str, again: &str| {
-        let mut settings = settings(&flood(first.to_owned(), again.to_owned()));
-        (settings.first_byte, settings.idle) = (SHORT * 10, SHORT);
+    let check_flooded = async |first: &str, again: &str, change: fn(&mut _), expected: Expected| {
+        let url = flood(first.to_owned(), again.to_owned());
+        let mut settings = settings(&url);
+        change(&mut settings);
         let answer = ask(&Served::new(settings).unwrap(), request(&prefix(), 1)).await;
-        answer.map_err(|error| error.kind)
+        let answer = answer.map_err(|error| (error.kind, error.message.replace(&url, "URL")));
+        assert_eq!(answer, expected, "{first}{again}");
     };
+    // The other limit stays as long as it usually is.
+    let short_first = |settings: &mut ServedSettings| settings.first_byte = SHORT;
+    let short_idle = |settings: &mut ServedSettings| settings.idle = SHORT;
     for again in [&*role, "data: \n\n"] {
-        assert_eq!(ask_flooded("", again).await, Err(ModelErrorKind::Silent), "{again}");
-        assert_eq!(ask_flooded(&hi, again).await, Err(ModelErrorKind::Silent), "{again}");
-        assert_eq!(ask_flooded(&stop, again).await, Ok(text("Hi")), "{again}");
+        let no_first = failed(ModelErrorKind::Silent, NO_FIRST);
+        check_flooded("", again, short_first, no_first).await;
+        check_flooded(&hi, again, short_idle, failed(ModelErrorKind::Silent, NO_MORE)).await;
+        check_flooded(&stop, again, short_idle, Ok(text("Hi"))).await;
     }
 }
 
