@@ -14,6 +14,7 @@ use super::decode::{self, Field, WireBlock, WireDelta, WireEvent, WireMessage};
 use super::sealed::{self, Piece};
 use crate::message::{Prefix, Reply, StopReason, Usage};
 use crate::model::api::calls::{OpenCall, named};
+use crate::model::api::lenient::Text;
 use crate::model::api::{Options, PART_COST, PARTS_CAP, raw, too_long, too_many};
 use crate::model::http::sse::Event;
 use crate::model::http::{ANSWER_CAP, fault};
@@ -102,8 +103,8 @@ impl Assembly {
         }
         let wire: WireEvent = serde_json::from_str(event.data)
             .map_err(|error| fault::unreadable(&error, event.data, &self.options.secrets))?;
-        let index = decode::number(wire.index);
-        match Some(decode::word(wire.kind)).filter(|kind| !kind.is_empty()).unwrap_or(event.name) {
+        let index = wire.index.0;
+        match Some(wire.kind.word()).filter(|kind| !kind.is_empty()).unwrap_or(event.name) {
             "content_block_delta" => {
                 if let Some(delta) = &wire.delta {
                     self.take_delta(index, delta, say);
@@ -114,7 +115,7 @@ impl Assembly {
             "message_start" => self.take_message(&decode::parsed(wire.message), say)?,
             "message_delta" => {
                 decode::count(&mut self.usage, wire.usage);
-                self.take_stop(wire.delta.and_then(|delta| delta.stop_reason));
+                self.take_stop(wire.delta.map(|delta| delta.stop_reason).unwrap_or_default());
             }
             "message_stop" => {
                 self.grew = !self.has_ended();
@@ -142,7 +143,7 @@ impl Assembly {
         let message: WireMessage = serde_json::from_str(&text).map_err(|_| {
             fault::no_message("the answer cannot be read", &text, &self.options.secrets)
         })?;
-        if decode::word(message.kind) == "error" || message.error.is_some() {
+        if message.kind.word() == "error" || message.error.is_some() {
             return Err(self.said(&text));
         }
         self.take_message(&message, say)?;
@@ -243,16 +244,20 @@ impl Assembly {
         say: &mut dyn FnMut(Chunk),
     ) -> Result<(), ModelError> {
         decode::count(&mut self.usage, message.usage);
-        for block in decode::parsed::<Vec<&RawValue>>(message.content) {
-            self.begin(None, Some(block), say)?;
+        match message.content {
+            Some(text) if text.get().starts_with('"') => self.add_text(text.into(), say),
+            blocks => {
+                for block in decode::parsed::<Vec<&RawValue>>(blocks) {
+                    self.begin(None, Some(block), say)?;
+                }
+            }
         }
-        self.add_text(message.content, say);
         self.take_stop(message.stop_reason);
         Ok(())
     }
 
-    fn take_stop(&mut self, reason: Field<'_>) {
-        let reason = decode::word(reason);
+    fn take_stop(&mut self, reason: Text<'_>) {
+        let reason = reason.word();
         if !reason.is_empty() {
             self.grew |= self.stop.is_none();
             self.stop = Some(reason.into());
@@ -268,12 +273,12 @@ impl Assembly {
         say: &mut dyn FnMut(Chunk),
     ) -> Result<(), ModelError> {
         let block: WireBlock = decode::parsed(field);
-        let kind = decode::word(block.kind);
+        let kind = block.kind.word();
         let open = index.and_then(|index| self.open.get(&index)).map(|&place| &self.blocks[place]);
         let goes_on = match (kind, open) {
             ("text", Some(Block::Text(_))) | ("thinking", Some(Block::Thinking { .. })) => true,
             ("tool_use", Some(Block::Call(place))) => {
-                self.calls[*place].call.id.as_deref() == decode::text(block.id).as_deref()
+                self.calls[*place].call.id.as_deref() == block.id.get().as_deref()
             }
             _ => false,
         };
@@ -335,9 +340,9 @@ impl Assembly {
         }
     }
 
-    fn add_text(&mut self, field: Field<'_>, say: &mut dyn FnMut(Chunk)) {
+    fn add_text(&mut self, more: Text<'_>, say: &mut dyn FnMut(Chunk)) {
         let start = self.text.len();
-        decode::append(field, &mut self.text);
+        more.append(&mut self.text);
         let added = self.text.len() - start;
         if added == 0 {
             return;
@@ -353,9 +358,9 @@ impl Assembly {
         say(Chunk::Text(self.text[start..].into()));
     }
 
-    fn add_thinking(&mut self, field: Field<'_>, say: &mut dyn FnMut(Chunk)) {
+    fn add_thinking(&mut self, more: Text<'_>, say: &mut dyn FnMut(Chunk)) {
         let start = self.thinking.len();
-        decode::append(field, &mut self.thinking);
+        more.append(&mut self.thinking);
         let added = self.thinking.len() - start;
         if added == 0 {
             return;
@@ -372,13 +377,13 @@ impl Assembly {
         say(Chunk::Thinking(self.thinking[start..].into()));
     }
 
-    fn add_signature(&mut self, index: Option<u64>, field: Field<'_>) {
+    fn add_signature(&mut self, index: Option<u64>, more: Text<'_>) {
         let place = index.and_then(|index| self.open.get(&index).copied());
         let place = place.or(self.blocks.len().checked_sub(1));
         if let Some(Block::Thinking { signature, .. }) = place.map(|place| &mut self.blocks[place])
         {
             let before = signature.len();
-            decode::append(field, signature);
+            more.append(signature);
             let added = signature.len() - before;
             self.note(added);
         }
@@ -388,8 +393,8 @@ impl Assembly {
         let Some(place) = self.call_at(index) else { return };
         let Begun { call, input } = &mut self.calls[place];
         let before = call.size() + input.len();
-        call.id = call.id.take().or_else(|| decode::text(block.id).map(Arc::from));
-        call.name = call.name.take().or_else(|| decode::text(block.name).map(Arc::from));
+        call.id = call.id.take().or_else(|| block.id.get().map(Arc::from));
+        call.name = call.name.take().or_else(|| block.name.get().map(Arc::from));
         add_arguments(input, block.input);
         self.bytes += (call.size() + input.len()).saturating_sub(before);
     }
@@ -443,7 +448,8 @@ impl Begun {
 fn add_arguments(arguments: &mut String, field: Field<'_>) {
     match field {
         Some(whole) if whole.get().starts_with('{') => whole.get().clone_into(arguments),
-        Some(_) | None => decode::append(field, arguments),
+        Some(piece) => Text::from(piece).append(arguments),
+        None => {}
     }
 }
 

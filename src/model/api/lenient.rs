@@ -19,6 +19,12 @@ use serde_json::value::RawValue;
 #[serde(transparent)]
 pub(in crate::model) struct Text<'a>(#[serde(borrow)] Option<&'a RawValue>);
 
+impl<'a> From<&'a RawValue> for Text<'a> {
+    fn from(json: &'a RawValue) -> Self {
+        Self(Some(json))
+    }
+}
+
 impl<'a> Text<'a> {
     /// Returns the text; `None` stands for absent, null, empty and whatever
     /// has no text in it. A list of parts counts as the text of all parts.
@@ -51,6 +57,20 @@ impl<'a> Text<'a> {
             None => *buffer = self.get()?.into_owned(),
         }
         (!buffer.is_empty()).then_some(buffer)
+    }
+
+    /// Appends the text where it belongs.
+    pub(in crate::model) fn append(self, text: &mut String) {
+        match self.0.and_then(|json| inside_quotes(json.get())) {
+            Some(inner) => unescape(inner, text),
+            None => text.push_str(&self.get().unwrap_or_default()),
+        }
+    }
+
+    /// Returns a name of the protocol; empty for whatever looks like none.
+    pub(in crate::model) fn word(self) -> &'a str {
+        let inner = self.0.and_then(|json| inside_quotes(json.get()));
+        inner.filter(|word| memchr(b'\\', word.as_bytes()).is_none()).unwrap_or_default()
     }
 
     /// Tells whether there is a text.
@@ -154,12 +174,11 @@ impl<'de> Visitor<'de> for CountVisitor {
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<Count, E> {
-        // A cast from a float saturates, and what is no number becomes 0.
-        Ok(Count((number >= 0.0).then_some(number as u64)))
+        Ok(Count(floored(number)))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Count, E> {
-        Ok(Count(text.parse().ok()))
+        Ok(Count(text.parse().ok().or_else(|| floored(text.parse().ok()?))))
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<Count, E> {
@@ -179,6 +198,11 @@ impl<'de> Visitor<'de> for CountVisitor {
         while parts.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(Count(None))
     }
+}
+
+fn floored(number: f64) -> Option<u64> {
+    // A cast from a float saturates.
+    (number >= 0.0).then_some(number as u64)
 }
 
 /// A list that mostly has one element, which then needs no memory of its own.
@@ -241,6 +265,9 @@ mod tests {
         assert_eq!(text.get().as_deref().unwrap_or_default(), expected, "{json}");
         let mut buffer = "left over".to_owned();
         assert_eq!(text.get_in(&mut buffer).unwrap_or_default(), expected, "{json}");
+        let mut before = "before ".to_owned();
+        text.append(&mut before);
+        assert_eq!(before, format!("before {expected}"), "{json}");
     }
 
     #[test]
@@ -254,6 +281,13 @@ mod tests {
         check_text("-7", "-7");
         check_text(r#"[{"type":"text","text":"a"},"b",{"type":"image"},null]"#, "ab");
         check_text(r#"{"type":"text","text":["a",{"text":"b"}],"x":{}}"#, "ab");
+    }
+
+    #[test]
+    fn a_name_is_read_only_where_there_is_one() {
+        let word_of =
+            |json: &str| serde_json::from_str::<Text<'_>>(json).unwrap().word().to_owned();
+        assert_eq!(["\"ping\"", "null", "3", r#""a\n""#].map(word_of), ["ping", "", "", ""]);
     }
 
     #[test]
@@ -277,8 +311,10 @@ mod tests {
         let count = |json: &str| serde_json::from_str::<Count>(json).unwrap().0;
         assert_eq!(count("3"), Some(3));
         assert_eq!(count("3.0"), Some(3));
+        assert_eq!(count("3.5"), Some(3));
         assert_eq!(count(r#""3""#), Some(3));
-        for json in ["-1", "-1.0", "null", "false", r#""x""#, "[1]", r#"{"a":1}"#] {
+        assert_eq!(count(r#""3.5""#), Some(3));
+        for json in ["-1", "-1.0", "null", "false", r#""x""#, r#""nan""#, "[1]", r#"{"a":1}"#] {
             assert_eq!(count(json), None, "{json}");
         }
     }
