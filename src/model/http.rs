@@ -2,7 +2,7 @@
 //! each request, what comes back, and what went wrong there in words.
 //!
 //! Nothing here knows what an answer says. One request is one call of
-//! [`open`]; it tells a stream of events from a whole answer and turns all else
+//! `open`; it tells a stream of events from a whole answer and turns all else
 //! into errors.
 
 pub(super) mod address;
