@@ -89,9 +89,11 @@ impl Script {
             Who::Main if self.slots > 0 => text(),
             Who::Main | Who::Slot(_) if turn >= part.turns => text(),
             Who::Main | Who::Slot(_) => match (part.act, who) {
-                (Act::Todo, _) => call(who, turn, "TodoWrite", &todo()),
+                (Act::Todo, _) => call(who, turn, "TodoWrite", &todo(turn)),
                 (Act::Read, _) => {
-                    call(who, turn, "Read", &json!({ "file_path": FILE }).to_string())
+                    // The same call over and over would be ended as a loop.
+                    let read = json!({ "file_path": FILE, "limit": 1_000 + turn });
+                    call(who, turn, "Read", &read.to_string())
                 }
                 (Act::Stall, Who::Slot(number)) if number % 2 == 1 => {
                     call(who, turn, "Bash", &stall(number))
@@ -140,8 +142,9 @@ fn rfind(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).rposition(|window| window == wanted)
 }
 
-fn todo() -> String {
-    let item = json!({ "content": "Go on", "status": "pending", "activeForm": "Going on" });
+fn todo(turn: u32) -> String {
+    let content = format!("Go on {turn}");
+    let item = json!({ "content": content, "status": "pending", "activeForm": "Going on" });
     json!({ "todos": [item] }).to_string()
 }
 
