@@ -29,11 +29,13 @@ fn answers(text: &str, contains: &[&str]) -> Value {
 }
 
 /// Four slots under a cap of two: one is quick, the others take their time.
+/// The quick one ends after the second has said its first words, whichever of
+/// the two the runtime happens to go on with.
 fn four_slots() -> Setup {
     let slow = |text: &str| json!([{ "text": text, "delay_ms": 500 }]);
     let script = json!({ "units": {
         "main": [{ "text": "Four looks.", "calls": agents(&["a", "b", "c", "d"]) }, { "text": "all" }],
-        "a": [{ "text": "found a" }],
+        "a": [{ "text": "found a", "delay_ms": 100 }],
         "b": [
             { "text": "b so far", "calls": [{ "name": "Glob", "arguments": { "pattern": "*" } }] },
             { "text": "found b", "delay_ms": 500 },
