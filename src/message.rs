@@ -180,12 +180,13 @@ impl Usage {
     }
 }
 
-/// Returns a number of things: `1 turn`, `3 turns`.
+/// Returns a number of things: `1 turn`, `3 turns`, `2 retries`.
 #[must_use]
-pub fn counted(count: u32, thing: &str) -> String {
-    match count {
-        1 => format!("1 {thing}"),
-        _ => format!("{count} {thing}s"),
+pub fn counted(count: impl Into<u64>, thing: &str) -> String {
+    match (count.into(), thing.strip_suffix("ry")) {
+        (1, _) => format!("1 {thing}"),
+        (count, Some(stem)) => format!("{count} {stem}ries"),
+        (count, None) => format!("{count} {thing}s"),
     }
 }
 
@@ -206,8 +207,7 @@ pub fn short_number(count: u64) -> String {
 #[must_use]
 pub fn byte_size(bytes: u64) -> String {
     match bytes {
-        1 => "1 byte".to_owned(),
-        0..1_000 => format!("{bytes} bytes"),
+        0..1_000 => counted(bytes, "byte"),
         1_000..10_000 => format!("{}.{} kB", bytes / 1_000, bytes % 1_000 / 100),
         10_000..1_000_000 => format!("{} kB", bytes / 1_000),
         1_000_000.. => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),

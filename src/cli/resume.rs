@@ -11,6 +11,7 @@ use super::{input, session, start};
 use crate::branch::Branch;
 use crate::config::Environment;
 use crate::event::{Event, EventKind, Invocation, Seq, SessionHead, SessionId, UnitId, UnixMillis};
+use crate::message::counted;
 use crate::report::{self, sanitise};
 use crate::run;
 use crate::session::{
@@ -133,7 +134,7 @@ impl Resume {
     fn say_what_is_odd(&self, cwd: &Path) {
         let bad = self.past.bad_lines();
         if bad > 0 {
-            let lines = if bad == 1 { "1 line".to_owned() } else { format!("{bad} lines") };
+            let lines = counted(bad, "line");
             super::say(&format!("warning: {lines} of the session's log cannot be read"));
         }
         if let Keep::Own(log) = &self.keep

@@ -10,6 +10,7 @@ use super::exit::{Exit, Refusal};
 use super::{start, usage};
 use crate::config::{Environment, dirs};
 use crate::event::Event;
+use crate::message::counted;
 use crate::report::{Document, StdoutKind, View, Viewer, Writer, markdown, sanitise, transcript};
 use crate::session::dirs::LOG;
 use crate::session::{self, Entry, FindError, LogError, SessionName};
@@ -210,10 +211,9 @@ impl Skipped {
             super::say(&format!("warning: {} more lines cannot be read", self.more_bad));
         }
         if self.unknown > 0 {
-            let events = if self.unknown == 1 { "event" } else { "events" };
+            let events = counted(self.unknown, "event");
             super::say(&format!(
-                "note: {} {events} of a later tine left out; `--format jsonl` has all",
-                self.unknown
+                "note: {events} of a later tine left out; `--format jsonl` has all"
             ));
         }
     }

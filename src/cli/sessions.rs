@@ -12,6 +12,7 @@ use super::exit::{Exit, Refusal};
 use super::session::{cannot_read, finish, id_of, not_found, root};
 use super::start;
 use crate::config::{Config, DAY, Environment, Loaded, dirs};
+use crate::message::counted;
 use crate::report::{sanitise, session_record, words};
 use crate::run;
 use crate::session::{self, Expiry, LogError, SessionName, SessionSummary, Words};
@@ -243,10 +244,7 @@ fn prune(root: &Path, expiry: Expiry, dry_run: bool) -> Result<Exit, Refusal> {
 }
 
 fn count(sessions: usize) -> String {
-    match sessions {
-        1 => "1 session".to_owned(),
-        _ => format!("{sessions} sessions"),
-    }
+    counted(sessions as u64, "session")
 }
 
 fn expiry(

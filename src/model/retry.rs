@@ -9,6 +9,7 @@ pub mod floor;
 use std::time::Duration;
 
 use super::{ModelError, ModelErrorKind};
+use crate::message::counted;
 
 /// Most times that one model is asked again for one turn. Without floors they
 /// come to 80 seconds of waiting on average: longer than most overloads, and
@@ -114,7 +115,9 @@ impl Why {
     pub fn told(self, error: ModelError) -> ModelError {
         let message = match self {
             Self::Hopeless | Self::TriedOut { retries: 0 } => return error,
-            Self::TriedOut { retries } => format!("{} (after {})", error.message, retried(retries)),
+            Self::TriedOut { retries } => {
+                format!("{} (after {})", error.message, counted(retries, "retry"))
+            }
             Self::TooLate { after } => {
                 format!("{} (it may work again in {})", error.message, in_words(after))
             }
@@ -197,10 +200,6 @@ fn is_overload(error: &ModelError) -> bool {
 /// Of the two statuses of its kind, 403 is about what a key may do, and stays so.
 fn is_unauthorised(error: &ModelError) -> bool {
     error.kind == ModelErrorKind::Authentication && error.status == Some(401)
-}
-
-fn retried(retries: u32) -> String {
-    if retries == 1 { "1 retry".to_owned() } else { format!("{retries} retries") }
 }
 
 /// Whole minutes, rounded up: nobody waits for the seconds.

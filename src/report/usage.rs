@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::event::{AfterFailure, Event, EventKind, Invocation, Seq, SessionId, UnitHead, UnitId};
-use crate::message::{CallId, Cost, Usage, Usd, short_number};
+use crate::message::{CallId, Cost, Usage, Usd, counted, short_number};
 
 use super::lines::{self, Origin};
 use super::record::{ResultRecord, SessionUsageRecord, UsageResult};
@@ -273,8 +273,7 @@ impl SessionUsage {
         };
         let requests = match requests {
             0 => "no model was asked yet".to_owned(),
-            1 => "1 request".to_owned(),
-            _ => format!("{requests} requests"),
+            _ => counted(requests, "request"),
         };
         let waited = (waited_ms > 0).then(|| format!("waited {}", words::duration(waited_ms)));
         let parts = [Some(requests), words::retries(retries), waited].into_iter().flatten();

@@ -133,20 +133,13 @@ pub fn cost(cost: Cost) -> Option<String> {
 /// Returns how often a request was made again; `None` if none was.
 #[must_use]
 pub fn retries(count: u64) -> Option<String> {
-    match count {
-        0 => None,
-        1 => Some("1 retry".to_owned()),
-        _ => Some(format!("{count} retries")),
-    }
+    (count > 0).then(|| counted(count, "retry"))
 }
 
 /// Returns a number of agents: `1 agent`, `5 agents`.
 #[must_use]
 pub fn agents(count: u64) -> String {
-    match count {
-        1 => "1 agent".to_owned(),
-        _ => format!("{count} agents"),
-    }
+    counted(count, "agent")
 }
 
 /// Returns a state in one or two words.

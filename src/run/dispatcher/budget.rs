@@ -129,7 +129,7 @@ fn reached(ledger: &Ledger) -> Option<Reached> {
     if let Some(most) = tokens
         && usage.total() >= most.get()
     {
-        let limit = format!("{} (`max_tokens`)", tokens_of(most.get()));
+        let limit = format!("{} (`max_tokens`)", counted(most.get(), "token"));
         return Some(Reached {
             kind: FailureKind::MaxTokens,
             limit,
@@ -145,8 +145,4 @@ fn reached(ledger: &Ledger) -> Option<Reached> {
         return Some(Reached { kind: FailureKind::MaxToolCalls, limit, used });
     }
     None
-}
-
-fn tokens_of(count: u64) -> String {
-    if count == 1 { "1 token".to_owned() } else { format!("{count} tokens") }
 }

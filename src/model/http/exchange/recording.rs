@@ -21,6 +21,7 @@ use super::file::{End, Exchange, Order, Piece};
 use super::manifest::Manifest;
 use super::{MANIFEST, exchanges_in, file_name};
 use crate::config::ServerModel;
+use crate::message::counted;
 use crate::model::http::ANSWER_CAP;
 
 /// The headers of an answer that say something of it: what it is, when to ask
@@ -108,9 +109,9 @@ impl Recorder {
     pub fn trouble(&self) -> Option<String> {
         let state = self.state();
         let (count, why) = state.lost.as_ref()?;
-        let exchanges = if *count == 1 { "exchange" } else { "exchanges" };
+        let exchanges = counted(*count, "exchange");
         let directory = self.directory.display();
-        Some(format!("{count} {exchanges} could not be recorded in `{directory}`: {why}"))
+        Some(format!("{exchanges} could not be recorded in `{directory}`: {why}"))
     }
 
     /// Begins with a request that is about to be sent.
