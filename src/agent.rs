@@ -9,6 +9,7 @@ mod asking;
 mod calls;
 mod compact;
 mod fitting;
+mod guarded;
 mod history;
 mod images;
 mod loops;

@@ -5,6 +5,8 @@
 //! channels and no handles. A [`Delta`] is a glimpse of an event still being
 //! made (streamed text): shown, never kept.
 
+mod change;
+mod confinement;
 mod question;
 mod request;
 #[cfg(test)]
@@ -18,7 +20,9 @@ use std::sync::Arc;
 use crate::branch::Branch;
 use crate::message::{CallId, Output, Reply, StopReason, Usage};
 
-pub use question::{Question, QuestionId, Verdict};
+pub use change::{Digest, FileChange, FileState, Worktree};
+pub use confinement::{Access, Backend, Confinement};
+pub use question::{CallQuestion, Question, QuestionId, Verdict};
 pub use request::{AfterFailure, RequestFailed, ThrottleCause, Throttled};
 pub use turn::snap_to_turn_start;
 pub use unit::{
@@ -132,7 +136,13 @@ pub enum EventKind {
         tool: Arc<str>,
         /// What the call is about, in a few words: a path, a command.
         subject: Arc<str>,
+        /// How it is kept in bounds; `None` if it runs no command.
+        confinement: Option<Confinement>,
     },
+    /// A unit is about to change a file.
+    FileChanged(Arc<FileChange>),
+    /// Something became of a unit's own worktree.
+    Worktree(Worktree),
     /// A tool call has its output. Every call of a reply gets exactly one,
     /// whether or not it ever ran.
     ToolFinished {

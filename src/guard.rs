@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::event::Access;
 use crate::path_text;
 
 pub use rules::{Rule, RuleError};
@@ -112,7 +113,9 @@ pub struct Policy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// The call may run.
-    Allow,
+    Allow(Allowed),
+    /// The call may run if a person says so.
+    Ask(Ask),
     /// The call does not run.
     Deny {
         /// Why, and what would allow it, in words for the model and for people.
@@ -120,7 +123,32 @@ pub enum Decision {
     },
 }
 
+/// How a call that may run, runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// What a command may write; `None` for what runs no command.
+    pub access: Option<Access>,
+    /// What runs instead of the command as it was written: the same, with
+    /// nothing in it that could be read in another way.
+    pub script: Option<Arc<str>>,
+}
+
+/// What a person has to know to decide about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// Why it is asked.
+    pub reason: String,
+    /// The narrowest rules that would allow the call and others like it; empty
+    /// if none is sensible.
+    pub rules: Vec<Arc<str>>,
+    /// How it runs after a yes.
+    pub allowed: Allowed,
+}
+
 impl Decision {
+    /// A call that runs no command may run.
+    pub const ALLOW: Self = Self::Allow(Allowed { access: None, script: None });
+
     fn deny(reason: impl Into<String>) -> Self {
         Self::Deny { reason: reason.into() }
     }
@@ -139,7 +167,7 @@ impl Policy {
             return Decision::deny(reason);
         }
         match effect {
-            Effect::Reads | Effect::Delegates => return Decision::Allow,
+            Effect::Reads | Effect::Delegates => return Decision::ALLOW,
             Effect::Edits | Effect::Executes => {}
         }
         if self.mode == Mode::Plan {
@@ -150,7 +178,11 @@ impl Policy {
         if self.mode == Mode::BypassPermissions
             || self.allow.iter().any(|rule| rule.allows(tool, &subjects, root))
         {
-            return Decision::Allow;
+            let access = match effect {
+                Effect::Executes => Some(Access::Off),
+                Effect::Reads | Effect::Delegates | Effect::Edits => None,
+            };
+            return Decision::Allow(Allowed { access, script: None });
         }
         match effect {
             Effect::Edits => self.decide_edit(tool, &subjects.paths),
@@ -158,7 +190,7 @@ impl Policy {
                 "commands need a rule: `--allowed-tools '{tool}(COMMAND)'`, or \
                  `--permission-mode bypassPermissions`"
             )),
-            Effect::Reads | Effect::Delegates => Decision::Allow,
+            Effect::Reads | Effect::Delegates => Decision::ALLOW,
         }
     }
 
@@ -208,7 +240,7 @@ impl Policy {
                 ));
             }
         }
-        Decision::Allow
+        Decision::ALLOW
     }
 
     fn root(&self) -> &Path {
@@ -232,7 +264,7 @@ mod tests {
     #[track_caller]
     fn check(policy: &Policy, call: (&str, Effect, Value), allowed: bool) {
         let decision = policy.decide(call.0, call.1, &call.2);
-        assert_eq!(decision == Decision::Allow, allowed, "{decision:?}");
+        assert_eq!(matches!(decision, Decision::Allow(_)), allowed, "{decision:?}");
     }
 
     fn bash(command: &str) -> (&'static str, Effect, Value) {

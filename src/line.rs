@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::branch::{Branch, Token};
 use crate::event::{
-    Compaction, Failure, NoticeLevel, Origin, Outcome, Piece, PrefixShare, Question, Replied,
-    RequestFailed, SlotPosition, Throttled, UnitEnd, UnitId, Verdict,
+    Compaction, Confinement, Failure, FileChange, NoticeLevel, Origin, Outcome, Piece, PrefixShare,
+    Question, Replied, RequestFailed, SlotPosition, Throttled, UnitEnd, UnitId, Verdict, Worktree,
 };
 use crate::message::{CallId, Output};
 use crate::prompt::Said;
@@ -54,8 +54,18 @@ pub enum UnitEvent {
         tool: Arc<str>,
         /// What the call is about.
         subject: Arc<str>,
+        /// How it is kept in bounds; `None` if it runs no command.
+        confinement: Option<Confinement>,
         /// Answered after the log is on disk.
         synced: Option<oneshot::Sender<()>>,
+    },
+    /// It is about to change a file. The answer comes once the log holds this
+    /// on disk.
+    FileChanged {
+        /// The change.
+        change: Arc<FileChange>,
+        /// Answered after the log is on disk.
+        synced: oneshot::Sender<()>,
     },
     /// A call has its output.
     ToolFinished {
@@ -165,6 +175,8 @@ pub enum Told {
     },
     /// Its request failed.
     RequestFailed(Arc<RequestFailed>),
+    /// Something became of its own worktree.
+    Worktree(Worktree),
     /// The guard refused a call.
     Denied {
         /// The call.

@@ -406,8 +406,10 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
         | EventKind::UnitStarted
         | EventKind::TurnStarted { turn: _ }
         | EventKind::Replied(_)
-        | EventKind::ToolStarted { call: _, tool: _, subject: _ }
+        | EventKind::ToolStarted { .. }
         | EventKind::ToolFinished { call: _, tool: _, output: _, took_ms: _ }
+        | EventKind::FileChanged(_)
+        | EventKind::Worktree(_)
         | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }

@@ -34,7 +34,7 @@ use serde_json::Value;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
-use crate::event::UnitId;
+use crate::event::{Access, Backend, Confinement, UnitId};
 use crate::guard::Searches;
 use crate::line::Line;
 use crate::message::{CallId, Output, ToolSchema};
@@ -79,9 +79,20 @@ pub trait Tool: Send + Sync {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        call: &'a CallId,
+        call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>>;
+}
+
+/// A call that the guard has let through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Granted {
+    /// Which one.
+    pub id: CallId,
+    /// How it is kept in bounds, if it runs a command.
+    pub confinement: Confinement,
+    /// What runs instead of the command as it was written.
+    pub script: Option<Arc<str>>,
 }
 
 /// What a call may use.
@@ -119,6 +130,14 @@ pub struct Workspace {
     pub searches: Searches,
     /// Environment variables that hold keys; commands never see them.
     pub secret_variables: Vec<String>,
+}
+
+impl Workspace {
+    /// Returns what keeps a command in its bounds.
+    #[must_use]
+    pub fn confinement(&self, access: Access) -> Confinement {
+        Confinement { backend: Backend::None, access, network: true }
+    }
 }
 
 /// Starts units for a tool. Declared here and implemented above, because tools

@@ -207,7 +207,7 @@ impl Writer {
         );
         let (call, tool) = (id.clone(), tool.into());
         let subject = "src/measured.txt".into();
-        self.write(unit, branch, EventKind::ToolStarted { call, tool, subject });
+        self.write(unit, branch, EventKind::ToolStarted { call, tool, subject, confinement: None });
         id
     }
 

@@ -12,16 +12,17 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::Unit;
+use super::guarded::Stopped;
 use super::images::Room;
 use super::loops::{ENDS_AT, Key, Loops, Repeat};
 use super::turn::millis;
-use crate::event::{Failure, FailureKind, Outcome};
-use crate::guard::{Decision, Effect};
-use crate::line::{CallLeave, RequestLeave, Tend, Told, UnitEvent};
+use crate::event::{Confinement, Failure, FailureKind, Outcome};
+use crate::guard::Effect;
+use crate::line::{CallLeave, RequestLeave, Tend, UnitEvent};
 use crate::message::{Call, CallId, Output};
 use crate::prompt;
 use crate::tool::bound::{bounded_by, short_name};
-use crate::tool::{AGENT_OUTPUT_CAP, OUTPUT_CAP, Tool, ToolError};
+use crate::tool::{AGENT_OUTPUT_CAP, Granted, OUTPUT_CAP, Tool, ToolError};
 use crate::tool_name::looks_at_agents;
 
 /// How long a cancelled tool may take to end by itself and say what it had
@@ -36,11 +37,11 @@ pub const CALLS_CAP: usize = 256;
 const EXCERPT_CAP: usize = 200;
 
 /// A call that is ready to run.
-struct Ready<'a> {
-    call: &'a Call,
-    tool: Arc<str>,
-    runner: Arc<dyn Tool>,
-    arguments: Value,
+pub(super) struct Ready<'a> {
+    pub(super) call: &'a Call,
+    pub(super) tool: Arc<str>,
+    pub(super) runner: Arc<dyn Tool>,
+    pub(super) arguments: Value,
 }
 
 /// A call that has run, or could not.
@@ -226,27 +227,15 @@ impl Unit {
     }
 
     async fn run_guarded(&self, ready: Ready<'_>) -> Output {
-        let effect = ready.runner.effect();
-        match self.policy.decide(&ready.tool, effect, &ready.arguments) {
-            Decision::Allow => {}
-            Decision::Deny { reason } => {
-                self.context
-                    .line
-                    .tell(Told::Denied {
-                        call: ready.call.id.clone(),
-                        tool: Arc::clone(&ready.tool),
-                        arguments: ready.call.arguments.as_str().into(),
-                        reason: reason.as_str().into(),
-                    })
-                    .await;
-                return Output::error(format!("Permission to use {} denied: {reason}", ready.tool));
-            }
-        }
-        let subject: Arc<str> = ready.runner.subject(&ready.arguments).into();
-        if !self.tell_started(&ready, effect, subject).await {
+        let granted = match self.grant(&ready).await {
+            Ok(granted) => granted,
+            Err(Stopped::Denied(text)) => return Output::error(text),
+            Err(Stopped::Cancelled) => return cancelled(Duration::ZERO),
+        };
+        if !self.tell_started(&ready, granted.confinement).await {
             return cancelled(Duration::ZERO);
         }
-        match self.run_to_end(ready, effect).await {
+        match self.run_to_end(ready, &granted).await {
             Ok(output) => output,
             Err(ToolError::TellModel { message }) => Output::error(message),
             Err(ToolError::Cancelled { after }) => cancelled(after),
@@ -256,25 +245,32 @@ impl Unit {
     /// Tells the dispatcher; `false` if the run is over. A call that may
     /// change something waits until the log holds its start on disk, so that a
     /// crash never hides that it ran.
-    async fn tell_started(&self, ready: &Ready<'_>, effect: Effect, subject: Arc<str>) -> bool {
+    async fn tell_started(&self, ready: &Ready<'_>, confinement: Confinement) -> bool {
         let (call, tool) = (ready.call.id.clone(), Arc::clone(&ready.tool));
+        let subject = ready.runner.subject(&ready.arguments).into();
         let line = &self.context.line;
+        let effect = ready.runner.effect();
+        let confinement = match effect {
+            Effect::Executes => Some(confinement),
+            Effect::Reads | Effect::Delegates | Effect::Edits => None,
+        };
+        let started = |synced| UnitEvent::ToolStarted { call, tool, subject, confinement, synced };
         match effect {
             Effect::Reads | Effect::Delegates => {
-                line.tell(UnitEvent::ToolStarted { call, tool, subject, synced: None }).await;
+                line.tell(started(None)).await;
                 true
             }
-            Effect::Edits | Effect::Executes => line
-                .ask(|reply| UnitEvent::ToolStarted { call, tool, subject, synced: Some(reply) })
-                .await
-                .is_some(),
+            Effect::Edits | Effect::Executes => {
+                line.ask(|reply| started(Some(reply))).await.is_some()
+            }
         }
     }
 
-    async fn run_to_end(&self, ready: Ready<'_>, effect: Effect) -> Result<Output, ToolError> {
+    async fn run_to_end(&self, ready: Ready<'_>, granted: &Granted) -> Result<Output, ToolError> {
         let started = Instant::now();
+        let effect = ready.runner.effect();
         let cancel = &self.context.cancel;
-        let running = ready.runner.run(&self.context, &ready.call.id, ready.arguments);
+        let running = ready.runner.run(&self.context, granted, ready.arguments);
         match effect {
             // Its units are cancelled with this one and report their own ends.
             Effect::Delegates => running.await,

@@ -223,7 +223,9 @@ impl History {
             | EventKind::Throttled(_)
             | EventKind::Admitted { waited_ms: _ }
             | EventKind::RequestFailed(_)
-            | EventKind::ToolStarted { call: _, tool: _, subject: _ }
+            | EventKind::ToolStarted { .. }
+            | EventKind::FileChanged(_)
+            | EventKind::Worktree(_)
             | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }

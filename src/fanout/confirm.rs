@@ -28,8 +28,10 @@ pub(super) async fn confirm(caller: &Caller, slots: usize) -> Result<(), ToolErr
         verdict = caller.line.ask_user(question) => verdict,
     };
     let refusal = match verdict {
-        Some(Verdict::Yes) => return Ok(()),
-        Some(Verdict::No) => include_str!("../../prompts/batch_refused.md"),
+        Some(Verdict::Yes | Verdict::ForBatch | Verdict::ForSession | Verdict::Always) => {
+            return Ok(());
+        }
+        Some(Verdict::No | Verdict::NoBecause(_)) => include_str!("../../prompts/batch_refused.md"),
         Some(Verdict::NobodyToAsk) => include_str!("../../prompts/batch_unasked.md"),
         Some(Verdict::Withdrawn) | None => {
             return Err(ToolError::Cancelled { after: asked.elapsed() });

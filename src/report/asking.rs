@@ -102,6 +102,8 @@ impl Reporter for Asking {
             | EventKind::Replied(_)
             | EventKind::ToolStarted { .. }
             | EventKind::ToolFinished { .. }
+            | EventKind::FileChanged(_)
+            | EventKind::Worktree(_)
             | EventKind::Denied { .. }
             | EventKind::UnitEnded(_)
             | EventKind::Joined { .. }

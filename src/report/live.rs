@@ -18,7 +18,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::event::{
     AfterFailure, Delta, Event, EventKind, InvocationEnd, NoticeLevel, Outcome, UnitEnd, UnitId,
-    UnitState, UnixMillis, Verdict,
+    UnitState, UnixMillis, Verdict, Worktree,
 };
 use crate::message::short_number;
 use crate::run::Reporter;
@@ -243,6 +243,11 @@ impl Live {
         match &event.kind {
             EventKind::ToolStarted { .. } => event.unit == UnitId::MAIN,
             EventKind::Denied { .. } => true,
+            EventKind::FileChanged(_) => false,
+            EventKind::Worktree(worktree) => match worktree {
+                Worktree::Made { .. } | Worktree::Dropped => false,
+                Worktree::Applied { .. } | Worktree::Kept { .. } => true,
+            },
             EventKind::Compacted(_) => event.unit == UnitId::MAIN,
             EventKind::Notice { level, text: _ } => match level {
                 NoticeLevel::Info => event.unit == UnitId::MAIN,
@@ -252,7 +257,13 @@ impl Live {
             EventKind::Answered { answer, .. } => match answer {
                 Verdict::NobodyToAsk => true,
                 // It stands where the question stood.
-                Verdict::Yes | Verdict::No | Verdict::Withdrawn => false,
+                Verdict::Yes
+                | Verdict::ForBatch
+                | Verdict::ForSession
+                | Verdict::Always
+                | Verdict::No
+                | Verdict::NoBecause(_)
+                | Verdict::Withdrawn => false,
             },
             EventKind::UnitEnded(end) => {
                 let is_wanted = is_end_wanted(ended, end);
@@ -351,7 +362,9 @@ impl Reporter for Live {
         }
         match &event.kind {
             EventKind::InvocationStarted { prompt: _ } => self.start(event.at),
-            EventKind::ToolStarted { call: _, tool, subject } if event.unit == UnitId::MAIN => {
+            EventKind::ToolStarted { call: _, tool, subject, confinement: _ }
+                if event.unit == UnitId::MAIN =>
+            {
                 self.main_call = Some(LastCall { tool: tool.clone(), subject: subject.clone() });
             }
             EventKind::Asked { .. } => self.make_way(),
@@ -370,6 +383,8 @@ impl Reporter for Live {
             | EventKind::Replied(_)
             | EventKind::ToolStarted { .. }
             | EventKind::ToolFinished { .. }
+            | EventKind::FileChanged(_)
+            | EventKind::Worktree(_)
             | EventKind::Denied { .. }
             | EventKind::UnitEnded(_)
             | EventKind::Joined { .. }

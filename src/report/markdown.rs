@@ -125,6 +125,11 @@ impl Call {
 }
 
 impl Page<'_> {
+    fn opened(&mut self, at: UnixMillis, head: &SessionHead) -> io::Result<()> {
+        self.head = Some((at, head.clone()));
+        Ok(())
+    }
+
     fn take(&mut self, event: &Event) -> io::Result<()> {
         self.units.take(event);
         let ending = self.tally.take(event);
@@ -133,10 +138,7 @@ impl Page<'_> {
         }
         let unit = event.unit;
         match &event.kind {
-            EventKind::SessionOpened(head) => {
-                self.head = Some((event.at, head.clone()));
-                Ok(())
-            }
+            EventKind::SessionOpened(head) => self.opened(event.at, head),
             EventKind::InvocationStarted { prompt } => {
                 self.typed = Arc::clone(prompt);
                 self.invocation(event.invocation.0)
@@ -152,7 +154,7 @@ impl Page<'_> {
                 Ok(())
             }
             EventKind::Replied(replied) => self.replied(unit, replied),
-            EventKind::ToolStarted { call, tool, subject } => {
+            EventKind::ToolStarted { call, tool, subject, confinement: _ } => {
                 self.started(unit, call, tool, subject)
             }
             EventKind::ToolFinished { call, tool, output, took_ms } => {
@@ -161,6 +163,7 @@ impl Page<'_> {
                 self.add(unit, &format!("{} {end}", text::code(&call.words)))?;
                 self.output(unit, output)
             }
+            EventKind::Worktree(worktree) => self.note(unit, &words::worktree(worktree)),
             EventKind::Denied { call, tool, arguments, reason: _ } => {
                 let words = words::call(tool, arguments);
                 self.calls.push(Call { words, was_denied: true, ..Call::of(unit, call) });
@@ -171,7 +174,7 @@ impl Page<'_> {
                 self.flush(unit)
             }
             EventKind::Answered { id: _, question, answer } => {
-                self.note(unit, &words::answered(question, *answer))
+                self.note(unit, &words::answered(question, answer))
             }
             EventKind::Notice { level, text } => self.note(unit, &words::notice(*level, text)),
             EventKind::Throttled(throttled) => self.note(unit, &words::throttled(throttled)),
@@ -183,6 +186,7 @@ impl Page<'_> {
             EventKind::UnitStarted
             | EventKind::TurnStarted { .. }
             | EventKind::PrefixShared(_)
+            | EventKind::FileChanged(_)
             | EventKind::Asked { .. }
             | EventKind::Joined { .. } => Ok(()),
         }

@@ -87,6 +87,8 @@ impl Plain {
             | EventKind::Replied(_)
             | EventKind::ToolStarted { .. }
             | EventKind::ToolFinished { .. }
+            | EventKind::FileChanged(_)
+            | EventKind::Worktree(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
@@ -150,15 +152,18 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
             let agent = &units.get(event.unit)?.head.agent;
             format!("started ({})", words::short_line(agent, 40))
         }
-        EventKind::ToolStarted { call: _, tool, subject } => words::call(tool, subject),
+        EventKind::ToolStarted { call: _, tool, subject, confinement: _ } => {
+            words::call(tool, subject)
+        }
         EventKind::ToolFinished { call: _, tool, output, took_ms: _ } => {
             if output.images.is_empty() {
                 return None;
             }
             format!("{} shows {}", words::call(tool, ""), words::images(&output.images))
         }
+        EventKind::Worktree(worktree) => words::worktree(worktree),
         EventKind::Denied { call: _, tool, arguments: _, reason } => words::denied(tool, reason),
-        EventKind::Answered { id: _, question, answer } => words::answered(question, *answer),
+        EventKind::Answered { id: _, question, answer } => words::answered(question, answer),
         EventKind::Notice { level, text } => words::notice(*level, text),
         EventKind::Compacted(compaction) => words::compaction(compaction),
         EventKind::Throttled(throttled) => words::throttled(throttled),
@@ -180,6 +185,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         | EventKind::PrefixShared(_)
         | EventKind::TurnStarted { .. }
         | EventKind::Replied(_)
+        | EventKind::FileChanged(_)
         | EventKind::Asked { .. }
         | EventKind::Joined { .. }
         | EventKind::InvocationEnded(_) => return None,

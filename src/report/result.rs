@@ -221,6 +221,8 @@ impl Tally {
             | EventKind::UnitStarted
             | EventKind::TurnStarted { .. }
             | EventKind::ToolStarted { .. }
+            | EventKind::FileChanged(_)
+            | EventKind::Worktree(_)
             | EventKind::ToolFinished { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }

@@ -175,7 +175,7 @@ impl Story {
 
     pub(super) fn call(&mut self, unit: u32, call: &str, tool: &str, subject: &str) -> &mut Self {
         let (call, tool, subject) = (call.into(), tool.into(), subject.into());
-        self.push(unit, EventKind::ToolStarted { call, tool, subject })
+        self.push(unit, EventKind::ToolStarted { call, tool, subject, confinement: None })
     }
 
     pub(super) fn output(&mut self, unit: u32, call: &str, tool: &str, text: &str) -> &mut Self {

@@ -334,12 +334,14 @@ impl Reporter for StreamJson {
             EventKind::Admitted { waited_ms } => self.admitted(event, *waited_ms),
             EventKind::RequestFailed(failed) => self.request_failed(event, failed),
             EventKind::Asked { .. } => self.asked(event),
-            EventKind::Answered { answer, .. } => self.answered(event, *answer),
+            EventKind::Answered { answer, .. } => self.answered(event, answer),
             EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
             | EventKind::ToolStarted { .. }
+            | EventKind::FileChanged(_)
+            | EventKind::Worktree(_)
             | EventKind::Joined { .. }
             | EventKind::InvocationEnded(_) => Ok(()),
         }

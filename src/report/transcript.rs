@@ -77,9 +77,7 @@ impl Entry<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         match &self.event.kind {
             EventKind::SessionOpened(head) => self.line(&session(head), out),
-            EventKind::InvocationStarted { prompt: _ } => {
-                self.line(&format!("invocation {}", self.event.invocation.0), out)
-            }
+            EventKind::InvocationStarted { prompt: _ } => self.invocation_started(out),
             EventKind::Prompted { text } => {
                 self.line("prompt", out)?;
                 body(text, out)
@@ -92,11 +90,7 @@ impl Entry<'_> {
                 self.line(&words::compaction(compaction), out)?;
                 body(&compaction.text, out)
             }
-            EventKind::PrefixShared(share) => {
-                let PrefixShare { shared_bytes, total_bytes } = share;
-                let line = format!("shared {shared_bytes} of {total_bytes} bytes with its parent");
-                self.line(&line, out)
-            }
+            EventKind::PrefixShared(share) => self.prefix_shared(*share, out),
             EventKind::Throttled(throttled) => self.line(&words::throttled(throttled), out),
             EventKind::Admitted { waited_ms } => self.line(&words::admitted(*waited_ms), out),
             EventKind::RequestFailed(failed) => self.line(&words::request_failed(failed), out),
@@ -109,9 +103,11 @@ impl Entry<'_> {
                 self.line(&format!("reply in {took}, {tokens}"), out)?;
                 reply(&replied.reply, out)
             }
-            EventKind::ToolStarted { call: _, tool, subject } => {
-                self.line(&words::call(tool, subject), out)
+            EventKind::ToolStarted { call: _, tool, subject, confinement } => {
+                self.line(&words::started(tool, subject, *confinement), out)
             }
+            EventKind::FileChanged(change) => self.line(&words::file_changed(change), out),
+            EventKind::Worktree(worktree) => self.line(&words::worktree(worktree), out),
             EventKind::ToolFinished { call: _, tool, output, took_ms } => {
                 let end = if output.is_error { "gave an error" } else { "ended" };
                 let tool = words::call(tool, "");
@@ -126,7 +122,7 @@ impl Entry<'_> {
                 self.line(&format!("asks: {}", words::question(question)), out)
             }
             EventKind::Answered { id: _, question, answer } => {
-                self.line(&words::answered(question, *answer), out)
+                self.line(&words::answered(question, answer), out)
             }
             EventKind::UnitEnded(end) => self.line(&words::unit_end(end), out),
             EventKind::Joined { children } => {
@@ -135,6 +131,16 @@ impl Entry<'_> {
             EventKind::Notice { level, text } => self.line(&words::notice(*level, text), out),
             EventKind::InvocationEnded(end) => self.invocation_ended(end, out),
         }
+    }
+
+    fn invocation_started(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.line(&format!("invocation {}", self.event.invocation.0), out)
+    }
+
+    fn prefix_shared(&self, share: PrefixShare, out: &mut dyn Write) -> io::Result<()> {
+        let PrefixShare { shared_bytes, total_bytes } = share;
+        let line = format!("shared {shared_bytes} of {total_bytes} bytes with its parent");
+        self.line(&line, out)
     }
 
     fn invocation_ended(&self, end: &InvocationEnd, out: &mut dyn Write) -> io::Result<()> {

@@ -147,7 +147,9 @@ impl Progress {
                     open.has_started = true;
                 }
             }
-            EventKind::ToolStarted { call, tool, subject } if !may_wait_for_agents(tool) => {
+            EventKind::ToolStarted { call, tool, subject, confinement: _ }
+                if !may_wait_for_agents(tool) =>
+            {
                 let unit = self.named(event.unit);
                 let (call, tool, subject) = (call.clone(), tool.clone(), subject.clone());
                 self.open_calls.push(OpenCall { call, unit, tool, subject });
@@ -171,6 +173,8 @@ impl Progress {
             | EventKind::RequestFailed(_)
             | EventKind::Replied(_)
             | EventKind::ToolStarted { .. }
+            | EventKind::FileChanged(_)
+            | EventKind::Worktree(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }

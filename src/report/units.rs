@@ -145,6 +145,8 @@ impl Units {
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
+            | EventKind::FileChanged(_)
+            | EventKind::Worktree(_)
             | EventKind::Denied { .. }
             | EventKind::Notice { .. } => {}
         }
@@ -321,7 +323,7 @@ impl Unit {
                 self.usage += failed.usage;
                 self.hold = hold(event);
             }
-            EventKind::ToolStarted { call: _, tool, subject } => {
+            EventKind::ToolStarted { call: _, tool, subject, confinement: _ } => {
                 self.waiting_calls += u32::from(may_wait_for_agents(tool));
                 self.last_call = Some(LastCall { tool: tool.clone(), subject: subject.clone() });
             }
@@ -338,6 +340,8 @@ impl Unit {
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
             | EventKind::UnitQueued(_)
+            | EventKind::FileChanged(_)
+            | EventKind::Worktree(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
@@ -374,6 +378,8 @@ fn hold(event: &Event) -> Option<Hold> {
         | EventKind::Replied(_)
         | EventKind::ToolStarted { .. }
         | EventKind::ToolFinished { .. }
+        | EventKind::FileChanged(_)
+        | EventKind::Worktree(_)
         | EventKind::Denied { .. }
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }

@@ -4,6 +4,8 @@
 //! that came from a model, a tool or a file has gone through
 //! [`super::sanitise`] before it is cut.
 
+mod guarding;
+
 use std::borrow::Cow;
 
 use jiff::Timestamp;
@@ -12,14 +14,16 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::event::{
     AfterFailure, CancelReason, Compaction, ForkShare, InvocationEnd, NoticeLevel, Outcome,
-    PrefixShare, Question, RequestFailed, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId,
-    UnitState, UnixMillis, Verdict,
+    PrefixShare, RequestFailed, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId, UnitState,
+    UnixMillis,
 };
 use crate::message::{Cost, Image, Usage, Usd, byte_size, counted, short_number};
 
 use super::result::Ending;
 use super::sanitise;
 use super::units::{Counts, Hold, HoldCause};
+
+pub use guarding::{answered, confined, file_changed, question, started, worktree};
 
 /// Most characters of a unit's name. A description may be a sentence, and it
 /// stands in front of each of the unit's lines.
@@ -214,28 +218,6 @@ pub fn admitted(waited_ms: u64) -> String {
 #[must_use]
 pub(super) fn lines_left_out(count: u32) -> String {
     format!("{} left out while a question was open", counted(count, "line"))
-}
-
-/// Returns a question, as it is put to people.
-#[must_use]
-pub fn question(question: &Question) -> String {
-    match question {
-        Question::Batch { slots } => format!("start {} at once?", agents(u64::from(*slots))),
-    }
-}
-
-/// Returns a question and what became of it.
-#[must_use]
-pub fn answered(question: &Question, answer: Verdict) -> String {
-    let answer = match (answer, question) {
-        (Verdict::Yes, _) => "yes",
-        (Verdict::No, _) => "no",
-        (Verdict::NobodyToAsk, Question::Batch { slots: _ }) => {
-            "nobody can be asked; `--allow-large-batches` allows it"
-        }
-        (Verdict::Withdrawn, _) => "withdrawn",
-    };
-    format!("{} {answer}", self::question(question))
 }
 
 /// Returns what people call a unit: its description, or its id if it has none.

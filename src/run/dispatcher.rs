@@ -325,9 +325,8 @@ impl Dispatcher {
         }
         match event {
             UnitEvent::Declare { call, children, reply } => {
-                if let Some(seats) = self.declare(out, unit, call.as_ref(), children) {
-                    out.effects.push(Effect::Answer(Answer::Seats(reply, seats)));
-                }
+                let seats = self.declare(out, unit, call.as_ref(), children);
+                out.answer(seats.map(|seats| Answer::Seats(reply, seats)));
             }
             UnitEvent::Reserve { count, reply } => {
                 let first = self.reserve(unit, count);
@@ -351,19 +350,19 @@ impl Dispatcher {
             }
             UnitEvent::Tend(tend) => self.tend(out, unit, tend),
             UnitEvent::Visible { reply } => {
-                if let Some(said) = self.visible(unit) {
-                    out.effects.push(Effect::Answer(Answer::Visible(reply, said)));
-                }
+                let said = self.visible(unit);
+                out.answer(said.map(|said| Answer::Visible(reply, said)));
             }
             UnitEvent::Delta(piece) => {
                 self.ledger(unit).writes(&piece);
                 out.effects.push(Effect::Glimpse(Delta { unit, piece }));
             }
-            UnitEvent::ToolStarted { call, tool, subject, synced } => {
-                self.record(out, unit, EventKind::ToolStarted { call, tool, subject });
-                if let Some(reply) = synced {
-                    out.effects.push(Effect::AnswerSynced(Answer::GoOn(reply)));
-                }
+            UnitEvent::ToolStarted { call, tool, subject, confinement, synced } => {
+                let started = EventKind::ToolStarted { call, tool, subject, confinement };
+                self.record_synced(out, unit, started, synced);
+            }
+            UnitEvent::FileChanged { change, synced } => {
+                self.record_synced(out, unit, EventKind::FileChanged(change), Some(synced));
             }
             UnitEvent::ToolFinished { call, tool, output, took_ms } => {
                 self.ledger(unit).closed(&call);
@@ -483,6 +482,11 @@ struct Out {
 impl Out {
     fn new(now: UnixMillis) -> Self {
         Self { now, effects: Vec::new() }
+    }
+
+    /// Gives an answer, if there is one.
+    fn answer(&mut self, answer: Option<Answer>) {
+        self.effects.extend(answer.map(Effect::Answer));
     }
 
     fn done(self) -> Response {

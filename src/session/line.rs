@@ -6,6 +6,8 @@
 //! lies on disk. Both conversions are total.
 
 mod body;
+mod calls;
+mod changes;
 mod ends;
 mod peek;
 mod questions;
@@ -44,7 +46,7 @@ pub(super) enum Decoded {
 
 /// Appends the line of `event` to `buffer`, with its line feed.
 pub(super) fn encode(event: &Event, buffer: &mut Vec<u8>) {
-    let (kind, body) = Body::of(&event.kind);
+    let body = Body::of(&event.kind);
     let line = Line {
         v: matches!(event.kind, EventKind::SessionOpened(_)).then_some(VERSION),
         seq: event.seq.0,
@@ -53,7 +55,7 @@ pub(super) fn encode(event: &Event, buffer: &mut Vec<u8>) {
         unit: event.unit.to_string().into(),
         branch: event.branch.tokens.to_string().into(),
         path: event.branch.path.as_str().into(),
-        kind: kind.into(),
+        kind: body.kind().into(),
         body,
     };
     serde_json::to_writer(&mut *buffer, &line)

@@ -303,6 +303,8 @@ fn read_head(directory: &Path, summary: &mut SessionSummary) {
             | EventKind::Replied(_)
             | EventKind::ToolStarted { .. }
             | EventKind::ToolFinished { .. }
+            | EventKind::FileChanged(_)
+            | EventKind::Worktree(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
@@ -349,6 +351,8 @@ fn ends_well(kind: &EventKind) -> bool {
         | EventKind::Replied(_)
         | EventKind::ToolStarted { .. }
         | EventKind::ToolFinished { .. }
+        | EventKind::FileChanged(_)
+        | EventKind::Worktree(_)
         | EventKind::Denied { .. }
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }

@@ -6,10 +6,11 @@ use proptest::prelude::*;
 
 use crate::branch::{Branch, BranchPath, Token, TokenSet};
 use crate::event::{
-    AfterFailure, CancelReason, Compaction, CompactionTrigger, Event, EventKind, FailureKind,
-    ForkShare, Invocation, InvocationEnd, NoticeLevel, Origin, Outcome, PrefixShare, Question,
-    QuestionId, Replied, RequestFailed, Seq, SessionHead, SessionId, SlotPosition, ThrottleCause,
-    Throttled, UnitEnd, UnitHead, UnitId, UnixMillis, Verdict,
+    AfterFailure, CallQuestion, CancelReason, Compaction, CompactionTrigger, Confinement, Digest,
+    Event, EventKind, FailureKind, FileChange, FileState, ForkShare, Invocation, InvocationEnd,
+    NoticeLevel, Origin, Outcome, PrefixShare, Question, QuestionId, Replied, RequestFailed, Seq,
+    SessionHead, SessionId, SlotPosition, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId,
+    UnixMillis, Verdict, Worktree,
 };
 use crate::message::{
     Call, CallId, Cost, Image, ImageKind, Output, Reply, Sealed, StopReason, Usage, Usd,
@@ -95,7 +96,7 @@ fn compaction() -> Compaction {
 }
 
 /// What a person decides.
-fn of_a_person() -> [EventKind; 3] {
+fn of_a_person() -> [EventKind; 4] {
     let denied = EventKind::Denied {
         call: "call-3".into(),
         tool: "bash".into(),
@@ -104,7 +105,45 @@ fn of_a_person() -> [EventKind; 3] {
     };
     let (id, question) = (QuestionId(Seq(17)), Question::Batch { slots: 40 });
     let asked = EventKind::Asked { id, question: question.clone() };
-    [denied, asked, EventKind::Answered { id, question, answer: Verdict::No }]
+    let answered = EventKind::Answered { id, question, answer: Verdict::No };
+    let question =
+        call_question("call-3".into(), ["bash", "cargo test", "it writes"].map(Into::into));
+    let answer = Verdict::NoBecause("not now".into());
+    [denied, asked, answered, EventKind::Answered { id, question, answer }]
+}
+
+fn call_question(call: CallId, words: [Arc<str>; 3]) -> Question {
+    let [tool, subject, reason] = words;
+    Question::Call(Arc::new(CallQuestion {
+        call,
+        tool,
+        subject,
+        arguments: "{}".into(),
+        reason,
+        rules: vec!["Bash(cargo test *)".into()],
+        confinement: Some(Confinement::NONE),
+    }))
+}
+
+/// What a unit does to files.
+fn of_files() -> [EventKind; 3] {
+    let state = |bytes: &[u8]| Some(FileState { digest: Digest::of(bytes), mode: 0o644 });
+    let change = FileChange {
+        call: "call-2".into(),
+        path: "/w/a".into(),
+        before: None,
+        after: state(b"new"),
+    };
+    let kept = Worktree::Kept {
+        path: "/t/1".into(),
+        patch: "/t/1.patch".into(),
+        conflicts: vec!["a".into()],
+    };
+    [
+        EventKind::FileChanged(Arc::new(change)),
+        EventKind::Worktree(Worktree::Made { path: "/t/1".into(), base: "abc".into() }),
+        EventKind::Worktree(kept),
+    ]
 }
 
 fn turn_of_a_slot() -> Vec<Event> {
@@ -112,16 +151,6 @@ fn turn_of_a_slot() -> Vec<Event> {
     let branch = Branch { tokens, path: BranchPath::from_text("main.review") };
     let cost = Cost { usd: Usd(50), is_partial: true };
     let usage = Usage { input: 10, output: 20, cache_read: 30, cache_creation: 40, cost };
-    let head = UnitHead {
-        description: "review".into(),
-        agent: "reviewer".into(),
-        call: Some("call-1".into()),
-        parent: UnitId::MAIN,
-        depth: 1,
-        slot: Some(SlotPosition { index: 2, total: 3 }),
-        origin: Origin::Continued(UnitId(2)),
-        is_background: true,
-    };
     let call =
         Call { id: "call-2".into(), tool: "Read".into(), arguments: "{\"path\":\"a\"".into() };
     let sealed = Some(Sealed { by: "responses".into(), json: "[1]".into() });
@@ -147,9 +176,11 @@ fn turn_of_a_slot() -> Vec<Event> {
         share: Some(ForkShare { prefix: share, cached_tokens: 8 }),
     };
     let [throttled, admitted, failed] = of_a_request(usage);
-    let [denied, asked, answered] = of_a_person();
+    let [denied, asked, answered, refused] = of_a_person();
+    let [changed, made, kept] = of_files();
+    let [started, finished] = of_a_call(output);
     let kinds = [
-        EventKind::UnitQueued(head),
+        EventKind::UnitQueued(head_of_a_slot()),
         EventKind::UnitStarted,
         EventKind::TurnStarted { turn: 1 },
         EventKind::PrefixShared(share),
@@ -157,15 +188,44 @@ fn turn_of_a_slot() -> Vec<Event> {
         admitted,
         failed,
         EventKind::Replied(replied),
-        EventKind::ToolStarted { call: "call-2".into(), tool: "read".into(), subject: "a".into() },
-        EventKind::ToolFinished { call: "call-2".into(), tool: "read".into(), output, took_ms: 3 },
+        started,
+        finished,
         denied,
         asked,
         answered,
+        refused,
+        changed,
+        made,
+        kept,
         EventKind::UnitEnded(Arc::new(end)),
     ];
     let slot = |kind| Event { unit: UnitId(3), branch: branch.clone(), ..event(0, kind) };
     kinds.into_iter().map(slot).collect()
+}
+
+fn head_of_a_slot() -> UnitHead {
+    UnitHead {
+        description: "review".into(),
+        agent: "reviewer".into(),
+        call: Some("call-1".into()),
+        parent: UnitId::MAIN,
+        depth: 1,
+        slot: Some(SlotPosition { index: 2, total: 3 }),
+        origin: Origin::Continued(UnitId(2)),
+        is_background: true,
+    }
+}
+
+/// What becomes of a call.
+fn of_a_call(output: Arc<Output>) -> [EventKind; 2] {
+    let started = EventKind::ToolStarted {
+        call: "call-2".into(),
+        tool: "read".into(),
+        subject: "a".into(),
+        confinement: Some(Confinement::NONE),
+    };
+    let (call, tool) = ("call-2".into(), "read".into());
+    [started, EventKind::ToolFinished { call, tool, output, took_ms: 3 }]
 }
 
 /// What happens to a request before its answer.
@@ -389,9 +449,23 @@ fn any_of_a_request() -> impl Strategy<Value = EventKind> {
 }
 
 fn any_question() -> impl Strategy<Value = EventKind> {
-    let answer = prop::option::of(prop::sample::select(Verdict::ALL.to_vec()));
-    (any::<(u64, u32)>(), answer).prop_map(|((id, slots), answer)| {
-        let (id, question) = (QuestionId(Seq(id)), Question::Batch { slots });
+    let plain = [
+        Verdict::Yes,
+        Verdict::ForBatch,
+        Verdict::ForSession,
+        Verdict::Always,
+        Verdict::No,
+        Verdict::NobodyToAsk,
+        Verdict::Withdrawn,
+    ];
+    let answer =
+        prop_oneof![prop::sample::select(plain.to_vec()), any_text().prop_map(Verdict::NoBecause)];
+    let call = [any_text(), any_text(), any_text(), any_text()].prop_map(
+        |[call, tool, subject, reason]| call_question((&*call).into(), [tool, subject, reason]),
+    );
+    let question = prop_oneof![any::<u32>().prop_map(|slots| Question::Batch { slots }), call];
+    (any::<u64>(), question, prop::option::of(answer)).prop_map(|(id, question, answer)| {
+        let id = QuestionId(Seq(id));
         match answer {
             Some(answer) => EventKind::Answered { id, question, answer },
             None => EventKind::Asked { id, question },
@@ -409,7 +483,8 @@ fn any_of_a_call() -> impl Strategy<Value = EventKind> {
     let level = prop::sample::select(vec![NoticeLevel::Info, NoticeLevel::Warning]);
     prop_oneof![
         [any_text(), any_text(), any_text()].prop_map(|[call, tool, subject]| {
-            EventKind::ToolStarted { call: (&*call).into(), tool, subject }
+            let confinement = Some(Confinement::NONE);
+            EventKind::ToolStarted { call: (&*call).into(), tool, subject, confinement }
         }),
         ([any_text(), any_text(), any_text()], any::<bool>(), any_images(), any::<u64>()).prop_map(
             |([call, tool, text], is_error, images, took_ms)| EventKind::ToolFinished {

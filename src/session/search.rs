@@ -95,6 +95,8 @@ fn said(event: &Event) -> Option<&str> {
         | EventKind::TurnStarted { .. }
         | EventKind::ToolStarted { .. }
         | EventKind::ToolFinished { .. }
+        | EventKind::FileChanged(_)
+        | EventKind::Worktree(_)
         | EventKind::Denied { .. }
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }

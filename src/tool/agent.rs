@@ -13,8 +13,8 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use super::bound::short_name;
-use super::{Effect, Tool, ToolContext, ToolError, arguments};
-use crate::message::{CallId, Output, ToolSchema};
+use super::{Effect, Granted, Tool, ToolContext, ToolError, arguments};
+use crate::message::{Output, ToolSchema};
 
 const BOTH_SHAPES: &str = "Provide either tasks[] (batch form) or \
     description+prompt+subagent_type (single-task form), not both.";
@@ -405,7 +405,7 @@ impl Tool for Agent {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        call: &'a CallId,
+        call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
@@ -413,7 +413,7 @@ impl Tool for Agent {
             let parsed = AgentCall::parse(&arguments, &known).map_err(ToolError::tell)?;
             // The arguments of ten thousand tasks are megabytes.
             drop(arguments);
-            context.delegate.delegate(context, Some(call), parsed).await
+            context.delegate.delegate(context, Some(&call.id), parsed).await
         })
     }
 }

@@ -16,11 +16,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::message::{CallId, Output, ToolSchema};
+use crate::message::{Output, ToolSchema};
 
 use super::arguments;
 use super::blocking::cancelled;
-use super::{Effect, Tool, ToolContext, ToolError};
+use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
 use capture::Capture;
 use process::{Ending, Process};
@@ -61,13 +61,13 @@ impl Tool for Bash {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        call: &'a CallId,
+        call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let wanted = Wanted::parse(arguments)?;
             let started = Instant::now();
-            let name = format!("bash-{}-{call}", context.line.unit());
+            let name = format!("bash-{}-{}", context.line.unit(), call.id);
             let mut capture = Capture::new(&context.workspace.spill, name);
             let not_run =
                 |error| ToolError::tell(format!("The command could not be run: {error}."));

@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::message::{CallId, Output, ToolSchema};
+use crate::message::{Output, ToolSchema};
 use crate::path_text;
 
 use super::arguments;
@@ -21,7 +21,7 @@ use super::blocking::{StoppableFile, cancelled, to_the_end};
 use super::bound::first_characters;
 use super::files::Known;
 use super::write::{Held, in_place_note};
-use super::{Effect, Tool, ToolContext, ToolError, regular};
+use super::{Effect, Granted, Tool, ToolContext, ToolError, regular};
 
 /// Largest file that is edited. It is held in memory twice; what is larger is
 /// not source text.
@@ -66,7 +66,7 @@ impl Tool for Edit {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        _call: &'a CallId,
+        _call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {

@@ -12,13 +12,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::message::{CallId, Output, ToolSchema};
+use crate::message::{Output, ToolSchema};
 use crate::path_text;
 
 use super::arguments;
 use super::blocking::{cancelled, stoppable};
 use super::walk::{Missing, glob, names_hidden, refuse_missing, walk};
-use super::{Effect, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace};
+use super::{Effect, Granted, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace};
 
 /// Most files of one listing: more is not read, it is scrolled past.
 pub const RESULT_CAP: usize = 200;
@@ -51,7 +51,7 @@ impl Tool for Glob {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        _call: &'a CallId,
+        _call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {

@@ -18,13 +18,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::message::{CallId, Output, ToolSchema};
+use crate::message::{Output, ToolSchema};
 use crate::path_text;
 
 use super::arguments;
 use super::blocking::{cancelled, stoppable};
 use super::walk::{self, Missing, glob, is_file, names_hidden, refuse_missing};
-use super::{Effect, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace, regular};
+use super::{Effect, Granted, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace, regular};
 
 /// Most lines of context on each side of a match; Read shows more.
 pub const CONTEXT_CAP: u64 = 50;
@@ -67,7 +67,7 @@ impl Tool for Grep {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        _call: &'a CallId,
+        _call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {

@@ -19,14 +19,14 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::message::{CallId, Output, ToolSchema};
+use crate::message::{Output, ToolSchema};
 use crate::path_text;
 use crate::real_path::locate;
 
 use super::arguments;
 use super::blocking::{StoppableFile, stoppable};
 use super::files::{Known, Seen, Start};
-use super::{Effect, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace, regular};
+use super::{Effect, Granted, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace, regular};
 
 use image::{Found, image};
 use lines::{Keep, Line, Lines};
@@ -62,7 +62,7 @@ impl Tool for Read {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        _call: &'a CallId,
+        _call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {

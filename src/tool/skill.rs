@@ -6,8 +6,8 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use super::bound::short_name;
-use super::{Effect, Tool, ToolContext, ToolError, arguments};
-use crate::message::{CallId, Output, ToolSchema};
+use super::{Effect, Granted, Tool, ToolContext, ToolError, arguments};
+use crate::message::{Output, ToolSchema};
 use crate::skill::Skills;
 
 const PARAMETERS: &str = r#"{"type":"object","properties":{
@@ -34,7 +34,7 @@ impl Tool for Skill {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        _call: &'a CallId,
+        _call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {

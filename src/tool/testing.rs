@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::event::UnitId;
+use crate::event::{Confinement, UnitId};
 use crate::guard::{Mode, Policy};
 use crate::line::{FromUnit, LINE_CAP, Line};
 use crate::message::{CallId, Head, Output, Prefix};
@@ -21,7 +21,9 @@ use crate::session::Spill;
 use crate::skill::Skills;
 
 use super::files::{Files, Seen};
-use super::{AgentCall, Delegate, ForkPoint, Known, Tool, ToolContext, ToolError, Workspace};
+use super::{
+    AgentCall, Delegate, ForkPoint, Granted, Known, Tool, ToolContext, ToolError, Workspace,
+};
 
 /// Starts nothing.
 struct NoDelegate;
@@ -132,7 +134,7 @@ pub(crate) async fn call(
     context: &ToolContext,
     arguments: Value,
 ) -> Result<String, String> {
-    match tool.run(context, &CallId::from("call_1"), arguments).await {
+    match tool.run(context, &granted(), arguments).await {
         Ok(Output { text, is_error: false, images: _ }) => Ok(text),
         Ok(Output { text, is_error: true, images: _ }) => Err(text),
         Err(error) => Err(error.to_string()),
@@ -158,4 +160,9 @@ fn context(
             Arc::new(Offline::new()),
         )),
     }
+}
+
+/// A call that may do what it likes.
+pub(crate) fn granted() -> Granted {
+    Granted { id: "call_1".into(), confinement: Confinement::NONE, script: None }
 }

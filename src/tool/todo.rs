@@ -7,11 +7,11 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::message::{CallId, Output, ToolSchema};
+use crate::message::{Output, ToolSchema};
 
 use super::arguments;
 use super::bound::fits;
-use super::{Effect, Tool, ToolContext, ToolError};
+use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
 /// Most items of a list. The whole list is sent with every change.
 pub const ITEM_CAP: usize = 50;
@@ -52,7 +52,7 @@ impl Tool for TodoWrite {
     fn run<'a>(
         &'a self,
         _context: &'a ToolContext,
-        _call: &'a CallId,
+        _call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move { Ok(Output::ok(render(&parse(arguments)?))) })

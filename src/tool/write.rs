@@ -15,14 +15,14 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::event::UnitId;
-use crate::message::{CallId, Output, ToolSchema};
+use crate::message::{Output, ToolSchema};
 use crate::path_text;
 
 use super::arguments;
 use super::blocking::{StoppableFile, cancelled, to_the_end};
 use super::files::{FileLock, Seen};
 use super::replace::{Replaced, replace};
-use super::{Effect, Tool, ToolContext, ToolError, Workspace, regular};
+use super::{Effect, Granted, Tool, ToolContext, ToolError, Workspace, regular};
 
 /// Writes whole files.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ impl Tool for Write {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        _call: &'a CallId,
+        _call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {

@@ -49,7 +49,7 @@ async fn run(batches: &[Value], user_says: Option<Says>) -> Story {
 fn answers(story: &Story) -> Vec<(UnitId, u32, Verdict)> {
     let answered = |kind: &EventKind| match kind {
         EventKind::Answered { question: Question::Batch { slots }, answer, .. } => {
-            Some((*slots, *answer))
+            Some((*slots, answer.clone()))
         }
         _ => None,
     };

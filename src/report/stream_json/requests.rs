@@ -42,9 +42,14 @@ impl StreamJson {
     }
 
     /// Tells that it goes on, with the last answer.
-    pub(super) fn answered(&mut self, event: &Event, answer: Verdict) -> io::Result<()> {
+    pub(super) fn answered(&mut self, event: &Event, answer: &Verdict) -> io::Result<()> {
         let goes_on = match answer {
-            Verdict::Yes | Verdict::No => self.units.questions_of(event.unit) == 0,
+            Verdict::Yes
+            | Verdict::ForBatch
+            | Verdict::ForSession
+            | Verdict::Always
+            | Verdict::No
+            | Verdict::NoBecause(_) => self.units.questions_of(event.unit) == 0,
             // The unit's end follows, or the unit never waited.
             Verdict::Withdrawn | Verdict::NobodyToAsk => false,
         };

@@ -55,7 +55,8 @@ impl Dispatcher {
 
     fn close(&mut self, out: &mut Out, id: QuestionId, open: Open, answer: Verdict) {
         let Open { unit, question, reply } = open;
-        self.record(out, unit, EventKind::Answered { id, question, answer });
+        let answered = EventKind::Answered { id, question, answer: answer.clone() };
+        self.record(out, unit, answered);
         out.effects.push(Effect::Answer(Answer::Verdict(reply, answer)));
     }
 

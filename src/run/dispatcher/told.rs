@@ -1,9 +1,11 @@
-//! What units say that needs no answer and sets nothing off: it becomes an
-//! event, and a line in the unit's ledger.
+//! What units say that sets nothing off: it becomes an event, and a line in
+//! the unit's ledger.
 
 use std::sync::Arc;
 
-use super::{Dispatcher, Out};
+use tokio::sync::oneshot;
+
+use super::{Answer, Dispatcher, Effect, Out};
 use crate::branch::Branch;
 use crate::event::{Compaction, EventKind, ForkShare, UnitId};
 use crate::line::Told;
@@ -31,12 +33,25 @@ impl Dispatcher {
                 self.spend(unit, failed.usage);
                 EventKind::RequestFailed(failed)
             }
+            Told::Worktree(worktree) => EventKind::Worktree(worktree),
             Told::Denied { call, tool, arguments, reason } => {
                 EventKind::Denied { call, tool, arguments, reason }
             }
             Told::Notice { level, text } => EventKind::Notice { level, text },
         };
         self.record(out, unit, kind);
+    }
+
+    /// Lets the unit go on once the event is on disk, if it waits for that.
+    pub(super) fn record_synced(
+        &mut self,
+        out: &mut Out,
+        unit: UnitId,
+        kind: EventKind,
+        synced: Option<oneshot::Sender<()>>,
+    ) {
+        self.record(out, unit, kind);
+        out.effects.extend(synced.map(|reply| Effect::AnswerSynced(Answer::GoOn(reply))));
     }
 
     /// A summary of the main conversation stands for what every strand could

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::calls::{Denied, ToolFinished, ToolStarted};
+use super::changes::{FileChangedBody, WorktreeBody};
 use super::ends::{InvocationEnded, ShareBody, UnitEnded};
 use super::questions::{Answered, Asked};
 use super::requests::{Admitted, FailedBody, RepliedBody, ThrottledBody, UsageBody};
@@ -15,7 +17,7 @@ use crate::event::{
     Compaction, CompactionTrigger, EventKind, NoticeLevel, Origin, SessionHead, SessionId,
     SlotPosition, UnitHead, UnitId,
 };
-use crate::message::{CallId, Image, ImageKind, Output};
+use crate::message::CallId;
 
 /// What is written as `body`; `kind` says which it is.
 #[derive(Serialize)]
@@ -35,9 +37,11 @@ pub(super) enum Body<'a> {
     RequestFailed(FailedBody<'a>),
     Replied(RepliedBody<'a>),
     ToolStarted(ToolStarted<'a>),
+    FileChanged(FileChangedBody<'a>),
+    Worktree(WorktreeBody<'a>),
     ToolFinished(ToolFinished<'a>),
     Denied(Denied<'a>),
-    Asked(Asked),
+    Asked(Asked<'a>),
     Answered(Answered<'a>),
     UnitEnded(UnitEnded<'a>),
     Joined(Joined<'a>),
@@ -46,65 +50,77 @@ pub(super) enum Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Returns the name and the body of a kind.
-    pub(super) fn of(kind: &'a EventKind) -> (&'static str, Self) {
+    /// Returns the body of a kind.
+    pub(super) fn of(kind: &'a EventKind) -> Self {
         match kind {
-            EventKind::SessionOpened(head) => {
-                ("session_opened", Self::SessionOpened(SessionOpened::of(head)))
-            }
+            EventKind::SessionOpened(head) => Self::SessionOpened(SessionOpened::of(head)),
             EventKind::InvocationStarted { prompt } => {
-                let prompt = text(prompt);
-                ("invocation_started", Self::InvocationStarted(InvocationStarted { prompt }))
+                Self::InvocationStarted(InvocationStarted { prompt: text(prompt) })
             }
-            EventKind::Prompted { text: all } => {
-                ("prompted", Self::Prompted(Prompted { text: text(all) }))
-            }
+            EventKind::Prompted { text: all } => Self::Prompted(Prompted { text: text(all) }),
             EventKind::Notified { children, text: all } => {
-                ("notified", Self::Notified(Notified::of(children, all)))
+                Self::Notified(Notified::of(children, all))
             }
-            EventKind::Compacted(compaction) => {
-                ("compacted", Self::Compacted(Compacted::of(compaction)))
+            EventKind::Compacted(compaction) => Self::Compacted(Compacted::of(compaction)),
+            EventKind::PrefixShared(share) => Self::PrefixShared(ShareBody::of(share)),
+            EventKind::UnitQueued(head) => Self::UnitQueued(UnitQueued::of(head)),
+            EventKind::UnitStarted => Self::UnitStarted(UnitStarted {}),
+            EventKind::TurnStarted { turn } => Self::TurnStarted(TurnStarted { turn: *turn }),
+            EventKind::Throttled(throttled) => Self::Throttled(ThrottledBody::of(throttled)),
+            EventKind::Admitted { waited_ms } => Self::Admitted(Admitted::of(*waited_ms)),
+            EventKind::RequestFailed(failed) => Self::RequestFailed(FailedBody::of(failed)),
+            EventKind::Replied(replied) => Self::Replied(RepliedBody::of(replied)),
+            EventKind::ToolStarted { call, tool, subject, confinement } => {
+                Self::ToolStarted(ToolStarted::of(call, [tool, subject], *confinement))
             }
-            EventKind::PrefixShared(share) => {
-                ("prefix_shared", Self::PrefixShared(ShareBody::of(share)))
+            EventKind::FileChanged(change) => Self::FileChanged(FileChangedBody::of(change)),
+            EventKind::Worktree(worktree) => Self::Worktree(WorktreeBody::of(worktree)),
+            EventKind::ToolFinished { call, tool, output, took_ms } => {
+                Self::ToolFinished(ToolFinished::of(call, tool, output, *took_ms))
             }
-            EventKind::UnitQueued(head) => ("unit_queued", Self::UnitQueued(UnitQueued::of(head))),
-            EventKind::UnitStarted => ("unit_started", Self::UnitStarted(UnitStarted {})),
-            EventKind::TurnStarted { turn } => {
-                ("turn_started", Self::TurnStarted(TurnStarted { turn: *turn }))
-            }
-            EventKind::Throttled(throttled) => {
-                ("throttled", Self::Throttled(ThrottledBody::of(throttled)))
-            }
-            EventKind::Admitted { waited_ms } => {
-                ("admitted", Self::Admitted(Admitted::of(*waited_ms)))
-            }
-            EventKind::RequestFailed(failed) => {
-                ("request_failed", Self::RequestFailed(FailedBody::of(failed)))
-            }
-            EventKind::Replied(replied) => ("replied", Self::Replied(RepliedBody::of(replied))),
-            EventKind::ToolStarted { call, tool, subject } => {
-                ("tool_started", Self::ToolStarted(ToolStarted::of(call, tool, subject)))
-            }
-            EventKind::ToolFinished { call, tool, output, took_ms } => (
-                "tool_finished",
-                Self::ToolFinished(ToolFinished::of(call, tool, output, *took_ms)),
-            ),
             EventKind::Denied { call, tool, arguments, reason } => {
-                ("denied", Self::Denied(Denied::of(call, [tool, arguments, reason])))
+                Self::Denied(Denied::of(call, [tool, arguments, reason]))
             }
-            EventKind::Asked { id, question } => ("asked", Self::Asked(Asked::of(*id, question))),
+            EventKind::Asked { id, question } => Self::Asked(Asked::of(*id, question)),
             EventKind::Answered { id, question, answer } => {
-                ("answered", Self::Answered(Answered::of(*id, question, *answer)))
+                Self::Answered(Answered::of(*id, question, answer))
             }
-            EventKind::UnitEnded(end) => ("unit_ended", Self::UnitEnded(UnitEnded::of(end))),
+            EventKind::UnitEnded(end) => Self::UnitEnded(UnitEnded::of(end)),
             EventKind::Joined { children } => {
-                ("joined", Self::Joined(Joined { children: unit_names(children) }))
+                Self::Joined(Joined { children: unit_names(children) })
             }
-            EventKind::Notice { level, text } => ("notice", Self::Notice(Notice::of(*level, text))),
-            EventKind::InvocationEnded(end) => {
-                ("invocation_ended", Self::InvocationEnded(InvocationEnded::of(end)))
-            }
+            EventKind::Notice { level, text } => Self::Notice(Notice::of(*level, text)),
+            EventKind::InvocationEnded(end) => Self::InvocationEnded(InvocationEnded::of(end)),
+        }
+    }
+
+    /// Returns the name that is written as `kind`.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::SessionOpened(_) => "session_opened",
+            Self::InvocationStarted(_) => "invocation_started",
+            Self::Prompted(_) => "prompted",
+            Self::Notified(_) => "notified",
+            Self::Compacted(_) => "compacted",
+            Self::PrefixShared(_) => "prefix_shared",
+            Self::UnitQueued(_) => "unit_queued",
+            Self::UnitStarted(_) => "unit_started",
+            Self::TurnStarted(_) => "turn_started",
+            Self::Throttled(_) => "throttled",
+            Self::Admitted(_) => "admitted",
+            Self::RequestFailed(_) => "request_failed",
+            Self::Replied(_) => "replied",
+            Self::ToolStarted(_) => "tool_started",
+            Self::FileChanged(_) => "file_changed",
+            Self::Worktree(_) => "worktree",
+            Self::ToolFinished(_) => "tool_finished",
+            Self::Denied(_) => "denied",
+            Self::Asked(_) => "asked",
+            Self::Answered(_) => "answered",
+            Self::UnitEnded(_) => "unit_ended",
+            Self::Joined(_) => "joined",
+            Self::Notice(_) => "notice",
+            Self::InvocationEnded(_) => "invocation_ended",
         }
     }
 }
@@ -134,25 +150,12 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
         "admitted" => parse::<Admitted>(body)?.into_kind(),
         "request_failed" => parse::<FailedBody<'_>>(body)?.into_kind(),
         "replied" => parse::<RepliedBody<'_>>(body)?.into_kind()?,
-        "tool_started" => {
-            let ToolStarted { call, tool, subject } = parse(body)?;
-            EventKind::ToolStarted {
-                call: CallId(call.into()),
-                tool: tool.into(),
-                subject: subject.into(),
-            }
-        }
+        "tool_started" => parse::<ToolStarted<'_>>(body)?.into_kind()?,
+        "file_changed" => parse::<FileChangedBody<'_>>(body)?.into_kind()?,
+        "worktree" => EventKind::Worktree(parse::<WorktreeBody<'_>>(body)?.into_worktree()),
         "tool_finished" => parse::<ToolFinished<'_>>(body)?.into_kind()?,
-        "denied" => {
-            let Denied { call, tool, arguments, reason } = parse(body)?;
-            EventKind::Denied {
-                call: CallId(call.into()),
-                tool: tool.into(),
-                arguments: arguments.into(),
-                reason: reason.into(),
-            }
-        }
-        "asked" => parse::<Asked>(body)?.into_kind(),
+        "denied" => parse::<Denied<'_>>(body)?.into_kind(),
+        "asked" => parse::<Asked<'_>>(body)?.into_kind()?,
         "answered" => parse::<Answered<'_>>(body)?.into_kind()?,
         "unit_ended" => parse::<UnitEnded<'_>>(body)?.into_kind()?,
         "joined" => EventKind::Joined { children: units(&parse::<Joined<'_>>(body)?.children)? },
@@ -374,90 +377,6 @@ pub(super) struct UnitStarted {}
 #[derive(Serialize, Deserialize)]
 pub(super) struct TurnStarted {
     turn: u32,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ImageBody<'a> {
-    media_type: Text<'a>,
-    base64: Text<'a>,
-}
-
-impl<'a> ImageBody<'a> {
-    fn of(image: &'a Image) -> Self {
-        Self { media_type: image.kind.media_type().into(), base64: text(&image.base64) }
-    }
-
-    fn into_image(self) -> Result<Image, String> {
-        let kind = named(&ImageKind::ALL, ImageKind::media_type, &self.media_type)?;
-        Ok(Image { kind, base64: self.base64.into() })
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct ToolStarted<'a> {
-    call: Text<'a>,
-    tool: Text<'a>,
-    subject: Text<'a>,
-}
-
-impl<'a> ToolStarted<'a> {
-    fn of(call: &'a CallId, tool: &'a Arc<str>, subject: &'a Arc<str>) -> Self {
-        Self { call: text(&call.0), tool: text(tool), subject: text(subject) }
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct ToolFinished<'a> {
-    call: Text<'a>,
-    tool: Text<'a>,
-    text: Text<'a>,
-    is_error: bool,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    images: Vec<ImageBody<'a>>,
-    took_ms: u64,
-}
-
-impl<'a> ToolFinished<'a> {
-    fn of(call: &'a CallId, tool: &'a Arc<str>, output: &'a Output, took_ms: u64) -> Self {
-        Self {
-            call: text(&call.0),
-            tool: text(tool),
-            text: (&*output.text).into(),
-            is_error: output.is_error,
-            images: output.images.iter().map(ImageBody::of).collect(),
-            took_ms,
-        }
-    }
-
-    fn into_kind(self) -> Result<EventKind, String> {
-        let images = self.images.into_iter().map(ImageBody::into_image);
-        let output = Output {
-            text: self.text.into_owned(),
-            is_error: self.is_error,
-            images: images.collect::<Result<_, _>>()?,
-        };
-        Ok(EventKind::ToolFinished {
-            call: CallId(self.call.into()),
-            tool: self.tool.into(),
-            output: Arc::new(output),
-            took_ms: self.took_ms,
-        })
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct Denied<'a> {
-    call: Text<'a>,
-    tool: Text<'a>,
-    arguments: Text<'a>,
-    reason: Text<'a>,
-}
-
-impl<'a> Denied<'a> {
-    fn of(call: &'a CallId, words: [&'a Arc<str>; 3]) -> Self {
-        let [tool, arguments, reason] = words.map(text);
-        Self { call: text(&call.0), tool, arguments, reason }
-    }
 }
 
 #[derive(Serialize, Deserialize)]

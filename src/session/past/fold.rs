@@ -55,6 +55,8 @@ impl Past {
                 }
             }
             EventKind::Prompted { text: _ }
+            | EventKind::FileChanged(_)
+            | EventKind::Worktree(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
@@ -116,6 +118,8 @@ impl Past {
             | EventKind::UnitStarted
             | EventKind::TurnStarted { .. }
             | EventKind::ToolStarted { .. }
+            | EventKind::FileChanged(_)
+            | EventKind::Worktree(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }

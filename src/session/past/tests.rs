@@ -83,7 +83,12 @@ fn replied(text: &str, calls: &[&str]) -> EventKind {
 }
 
 fn tool_started(id: &str, tool: &str) -> EventKind {
-    EventKind::ToolStarted { call: id.into(), tool: tool.into(), subject: "it".into() }
+    EventKind::ToolStarted {
+        call: id.into(),
+        tool: tool.into(),
+        subject: "it".into(),
+        confinement: None,
+    }
 }
 
 fn finished(id: &str, text: &str) -> EventKind {

@@ -77,7 +77,7 @@ impl Work {
             EventKind::Compacted(compaction) => self.usage += compaction.usage,
             EventKind::RequestFailed(failed) => self.usage += failed.usage,
             EventKind::Replied(replied) => self.replies(replied),
-            EventKind::ToolStarted { call, tool, subject } => {
+            EventKind::ToolStarted { call, tool, subject, confinement: _ } => {
                 if let Some(open) = self.open.iter_mut().find(|open| open.id == *call) {
                     open.tool = Arc::clone(tool);
                     open.subject = Some(Arc::clone(subject));
@@ -92,6 +92,8 @@ impl Work {
             | EventKind::Throttled(_)
             | EventKind::Admitted { .. }
             | EventKind::ToolFinished { .. }
+            | EventKind::FileChanged(_)
+            | EventKind::Worktree(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }

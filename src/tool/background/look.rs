@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::{READ_CAP, glance, glances, headline, not_yours, report, taken, unit};
 use crate::event::UnitId;
 use crate::line::{Glance, Tend, Until};
-use crate::message::{CallId, Output, ToolSchema};
-use crate::tool::{Effect, Tool, ToolContext, ToolError, arguments};
+use crate::message::{Output, ToolSchema};
+use crate::tool::{Effect, Granted, Tool, ToolContext, ToolError, arguments};
 
 /// Most units that are listed. The latest are.
 const LISTED: usize = 100;
@@ -49,7 +49,7 @@ impl Tool for TaskList {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        _call: &'a CallId,
+        _call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
@@ -101,7 +101,7 @@ impl Tool for TaskOutput {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        _call: &'a CallId,
+        _call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
@@ -149,7 +149,7 @@ impl Tool for TaskWait {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        _call: &'a CallId,
+        _call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::{MESSAGE_CAP, not_yours, unit};
 use crate::line::{Sent, Tend};
-use crate::message::{CallId, Output, ToolSchema};
+use crate::message::{Output, ToolSchema};
 use crate::prompt::cut;
-use crate::tool::{Effect, Tool, ToolContext, ToolError, arguments};
+use crate::tool::{Effect, Granted, Tool, ToolContext, ToolError, arguments};
 
 /// Stops a background unit.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,7 @@ impl Tool for TaskStop {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        _call: &'a CallId,
+        _call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
@@ -81,7 +81,7 @@ impl Tool for SendMessage {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        call: &'a CallId,
+        call: &'a Granted,
         mut arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
@@ -101,7 +101,7 @@ impl Tool for SendMessage {
                     "{to} has not read your earlier messages yet. Wait for it, or stop it."
                 ))),
                 Some(Sent::Ended(state)) => {
-                    let unit = context.delegate.continue_unit(call, to, message).await?;
+                    let unit = context.delegate.continue_unit(&call.id, to, message).await?;
                     Ok(Output::ok(format!(
                         "{to} had ended ({}); {unit} continues its conversation in the \
                          background. You will be told when it ends.",

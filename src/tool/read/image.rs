@@ -75,19 +75,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::message::CallId;
     use crate::tool::Tool as _;
     use crate::tool::files::Known;
     use crate::tool::read::Read;
     use crate::tool::testing::pictures::{PICTURES, jpeg, picture, png};
-    use crate::tool::testing::{Place, call};
+    use crate::tool::testing::{Place, call, granted};
 
     /// Reads a file that holds these bytes; a refusal is its text.
     async fn read(bytes: &[u8], name: &str) -> Result<Output, String> {
         let place = Place::new();
         place.put(name, bytes);
         let arguments = json!({"file_path": name, "limit": 1});
-        let output = Read.run(&place.context, &CallId::from("call_1"), arguments).await;
+        let output = Read.run(&place.context, &granted(), arguments).await;
         output.map_err(|error| error.to_string())
     }
 

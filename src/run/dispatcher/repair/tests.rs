@@ -146,7 +146,10 @@ impl Session {
     fn delegate(&mut self, unit: UnitId, call: &CallId, what: u8) {
         let tool: Arc<str> = if what % 16 < 8 { AGENT.into() } else { "Bash".into() };
         let (id, subject) = (call.clone(), "it".into());
-        self.say(unit, UnitEvent::ToolStarted { call: id, tool, subject, synced: None });
+        self.say(
+            unit,
+            UnitEvent::ToolStarted { call: id, tool, subject, confinement: None, synced: None },
+        );
         let is_background = what % 8 == 1;
         let total = if is_background { 1 } else { u32::from(what / 8 % 4) };
         let children = (0..total).map(|index| Child {
@@ -483,7 +486,10 @@ fn ten_thousand_units_are_brought_to_their_ends_in_little_time() {
     session.reply(UnitId::MAIN, 1);
     let call = session.units[&UnitId::MAIN].calls[0].0.clone();
     let (tool, subject, synced) = (AGENT.into(), "it".into(), None);
-    session.say(UnitId::MAIN, UnitEvent::ToolStarted { call: call.clone(), tool, subject, synced });
+    session.say(
+        UnitId::MAIN,
+        UnitEvent::ToolStarted { call: call.clone(), tool, subject, confinement: None, synced },
+    );
     let total = 10_000;
     let children = (0..total).map(|index| Child {
         description: "look".into(),

@@ -38,7 +38,7 @@ fn answers(bench: &Bench) -> Vec<(QuestionId, UnitId, Verdict)> {
     let answered = |event: &Event| {
         let EventKind::Answered { id, question, answer } = &event.kind else { return None };
         assert_eq!(question, &BATCH);
-        Some((*id, event.unit, *answer))
+        Some((*id, event.unit, answer.clone()))
     };
     bench.events.iter().filter_map(answered).collect()
 }
@@ -84,8 +84,9 @@ fn a_unit_takes_its_questions_with_it_before_its_end_is_told() {
     let slot = started(&mut bench, "slot");
     let (_one, _two) = (ask(&mut bench, slot), ask(&mut bench, slot));
     bench.end(slot, Outcome::Cancelled { ran: true });
-    let verdicts: Vec<Verdict> = answers(&bench).iter().map(|(_, _, verdict)| *verdict).collect();
-    assert_eq!(verdicts, [Verdict::Withdrawn; 2]);
+    let verdicts: Vec<Verdict> =
+        answers(&bench).iter().map(|(_, _, verdict)| verdict.clone()).collect();
+    assert_eq!(verdicts, [Verdict::Withdrawn, Verdict::Withdrawn]);
     assert!(matches!(bench.last().kind, EventKind::UnitEnded(_)));
 }
 

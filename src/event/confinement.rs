@@ -1,0 +1,69 @@
+//! How a command is kept in bounds while it runs.
+
+/// What a command runs in, and what it can do there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Confinement {
+    /// What holds the bounds.
+    pub backend: Backend,
+    /// What may be written.
+    pub access: Access,
+    /// Whether the network can be reached.
+    pub network: bool,
+}
+
+impl Confinement {
+    /// No bounds at all.
+    pub const NONE: Self = Self { backend: Backend::None, access: Access::Off, network: true };
+}
+
+/// What holds a command in its bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// bubblewrap: namespaces of its own, and seccomp.
+    Bwrap,
+    /// Landlock and seccomp.
+    Landlock,
+    /// Nothing.
+    None,
+}
+
+impl Backend {
+    /// Every backend, the best first.
+    pub const ALL: [Self; 3] = [Self::Bwrap, Self::Landlock, Self::None];
+
+    /// Returns the name used in records, in the log and by `tine doctor`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Bwrap => "bwrap",
+            Self::Landlock => "landlock",
+            Self::None => "none",
+        }
+    }
+}
+
+/// What a command may write. Later variants allow more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// Nothing but a temporary directory of its own.
+    ReadOnly,
+    /// The workspace too.
+    WorkspaceWrite,
+    /// Whatever the user may.
+    Off,
+}
+
+impl Access {
+    /// Every access, least first.
+    pub const ALL: [Self; 3] = [Self::ReadOnly, Self::WorkspaceWrite, Self::Off];
+
+    /// Returns the name used in records, in the log and on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::WorkspaceWrite => "workspace-write",
+            Self::Off => "off",
+        }
+    }
+}
