@@ -39,6 +39,7 @@ use exit::{Exit, Refusal};
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {
+    keep_others_out();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
@@ -116,6 +117,13 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         Some(Command::Session { command }) => session::run(&environment, command),
         None => print::run(&environment, run, typed),
     }
+}
+
+/// Keys are in this process's environment and memory. What a model runs may be
+/// the same user's, and would otherwise read both in `/proc`.
+fn keep_others_out() {
+    // Where the kernel refuses, nothing is worse than before.
+    let _ = nix::sys::prctl::set_dumpable(false);
 }
 
 /// A unit's panic is told as that unit's failure; Rust's own words about it

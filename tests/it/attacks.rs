@@ -1,5 +1,7 @@
 //! Attacks: each is shown to work where nothing stands in its way, and then
 //! to be stopped.
 
+/// Keys, wherever one could be left.
+mod secrets;
 /// Text that a terminal obeys, hides or turns round.
 mod terminal;
