@@ -16,7 +16,7 @@ use super::turn::millis;
 use super::{Unit, size};
 use crate::event::{AfterFailure, Outcome, Piece, RequestFailed, ThrottleCause, Throttled};
 use crate::line::{Told, UnitEvent};
-use crate::message::{Cost, Reply, Usage};
+use crate::message::{Reply, Usage};
 use crate::model::gate::{Entry, Lane, Pass, Shut, Throttle};
 use crate::model::retry::{self, Decision, Jitter, Tried};
 use crate::model::{Answer, Chunk, Model, ModelError, ModelErrorKind, Request};
@@ -90,33 +90,33 @@ impl Unit {
             let Asked { answer, took_ms } = self.attempt(request.clone(), &mut audience).await;
             let failed = match answer {
                 Ok(answer) => return Ok(Answered { answer, took_ms, attempts }),
-                Err(error) => error,
+                Err(error) => FailedAttempt { number: attempts, took_ms, error },
             };
             audience.let_others_lead();
             let has_fallback = !self.persistence.fallbacks.is_empty();
             let Persistence { retries, jitter, .. } = &mut self.persistence;
-            let decision = retry::decide(&failed, tried, *retries, has_fallback, jitter.draw());
-            let attempt = Attempt { number: attempts, took_ms };
+            let error = &failed.error;
+            let decision = retry::decide(error, tried, *retries, has_fallback, jitter.draw());
             match decision {
                 Decision::Again { after } => {
-                    self.may_go_on(&attempt, &failed).await?;
-                    self.wait_to_retry(&attempt, &failed, after).await;
-                    tried = tried.and(&failed);
+                    self.may_go_on(&failed).await?;
+                    self.wait_to_retry(&failed, after).await;
+                    tried = tried.and(&failed.error);
                     request.asker.attempt += 1;
                 }
                 Decision::NextModel => {
-                    self.may_go_on(&attempt, &failed).await?;
-                    self.fall_back(&attempt, &failed, &mut request).await;
+                    self.may_go_on(&failed).await?;
+                    self.fall_back(&failed, &mut request).await;
                     tried = Tried::default();
                 }
                 Decision::GiveUp(why) => {
-                    let is_too_long = failed.kind == ModelErrorKind::Overflow;
+                    let is_too_long = failed.error.kind == ModelErrorKind::Overflow;
                     let next = match if_too_long {
                         IfTooLong::Compact if is_too_long => AfterFailure::Compact,
                         IfTooLong::Compact | IfTooLong::Fail => AfterFailure::Nothing,
                     };
-                    self.tell_failed(&attempt, &failed, next).await;
-                    return Err(Unanswered::Failed(why.told(failed)));
+                    self.tell_failed(&failed, next).await;
+                    return Err(Unanswered::Failed(why.told(failed.error)));
                 }
             }
         }
@@ -124,11 +124,11 @@ impl Unit {
 
     /// Asks leave for one more attempt: what failed may have to be paid for,
     /// too.
-    async fn may_go_on(&self, attempt: &Attempt, failed: &ModelError) -> Result<(), Unanswered> {
+    async fn may_go_on(&self, failed: &FailedAttempt) -> Result<(), Unanswered> {
         match self.may_request(None).await {
             Ok(_) => Ok(()),
             Err(outcome) => {
-                self.tell_failed(attempt, failed, AfterFailure::Nothing).await;
+                self.tell_failed(failed, AfterFailure::Nothing).await;
                 Err(Unanswered::Ends(outcome))
             }
         }
@@ -136,9 +136,12 @@ impl Unit {
 
     /// Tells of a request whose answer came but cannot be used.
     pub(super) async fn tell_unusable(&self, error: &ModelError, answered: &Answered) {
-        let attempt = Attempt { number: answered.attempts, took_ms: answered.took_ms };
-        let error = ModelError { spent: answered.answer.usage, ..error.clone() };
-        self.tell_failed(&attempt, &error, AfterFailure::Nothing).await;
+        let failed = FailedAttempt {
+            number: answered.attempts,
+            took_ms: answered.took_ms,
+            error: ModelError { spent: answered.answer.usage, ..error.clone() },
+        };
+        self.tell_failed(&failed, AfterFailure::Nothing).await;
     }
 
     /// Makes one request, as soon as the gate lets it through.
@@ -158,10 +161,13 @@ impl Unit {
         let price = self.model.facts().price.as_ref();
         match &mut answer {
             Ok(answer) => {
-                if answer.usage.total() == 0 && passed.is_some() {
+                let is_uncounted = answer.usage.total() == 0 && passed.is_some();
+                if is_uncounted {
                     answer.usage = self.estimated(&answer.reply);
                 }
                 answer.usage = answer.usage.priced(price);
+                // What it cost is known in part at best.
+                answer.usage.cost.is_partial |= is_uncounted;
             }
             Err(error) => {
                 error.spent = error.spent.priced(price);
@@ -177,15 +183,10 @@ impl Unit {
     }
 
     /// Returns about what an answer took that its provider has not counted, so
-    /// that limits hold there too. What it cost is known in part at best.
+    /// that limits hold there too.
     fn estimated(&self, reply: &Reply) -> Usage {
-        let usage = Usage {
-            input: self.history.tokens(),
-            output: size::of_reply(reply),
-            ..Usage::default()
-        };
-        let price = self.model.facts().price.as_ref();
-        Usage { cost: Cost { is_partial: true, ..Cost::of(usage, price) }, ..usage }
+        let (input, output) = (self.history.tokens(), size::of_reply(reply));
+        Usage { input, output, ..Usage::default() }
     }
 
     /// Passes the gate. Waiting there costs no attempt.
@@ -257,22 +258,22 @@ impl Unit {
         Err(ModelError::new(ModelErrorKind::Cut, "the answer broke off before its end"))
     }
 
-    async fn wait_to_retry(&self, attempt: &Attempt, error: &ModelError, after: Duration) {
+    async fn wait_to_retry(&self, failed: &FailedAttempt, after: Duration) {
         let started = Instant::now();
         let most = self.persistence.retries.most;
         let next = AfterFailure::Retry { delay_ms: whole_millis(after), most };
-        self.tell_failed(attempt, error, next).await;
+        self.tell_failed(failed, next).await;
         tokio::time::sleep_until(started + after).await;
         self.context.line.tell(Told::Admitted { waited_ms: millis(started) }).await;
     }
 
     /// Asks the next model from now on, with the same conversation. Its bytes
     /// are rendered anew: another API has others.
-    async fn fall_back(&mut self, attempt: &Attempt, error: &ModelError, request: &mut Request) {
+    async fn fall_back(&mut self, failed: &FailedAttempt, request: &mut Request) {
         let next = self.persistence.fallbacks.pop_front();
         let next = next.expect("the next model is decided for only if there is one");
         let name = Arc::clone(next.name());
-        self.tell_failed(attempt, error, AfterFailure::Fallback { model: name }).await;
+        self.tell_failed(failed, AfterFailure::Fallback { model: name }).await;
         self.context.takes_images = next.facts().takes_images;
         self.model = next;
         request.prefix = self.history.render_anew(&request.prefix);
@@ -281,14 +282,15 @@ impl Unit {
         request.asker.attempt = 1;
     }
 
-    async fn tell_failed(&self, attempt: &Attempt, error: &ModelError, next: AfterFailure) {
+    async fn tell_failed(&self, failed: &FailedAttempt, next: AfterFailure) {
+        let FailedAttempt { number, took_ms, error } = failed;
         let failed = RequestFailed {
             model: Arc::clone(self.model.name()),
-            attempt: attempt.number,
+            attempt: *number,
             status: error.status,
             message: error.message.as_str().into(),
             usage: error.spent,
-            took_ms: attempt.took_ms,
+            took_ms: *took_ms,
             next,
         };
         self.context.line.tell(Told::RequestFailed(Arc::new(failed))).await;
@@ -309,11 +311,12 @@ struct Passed {
     waited_ms: Option<u64>,
 }
 
-/// A request that was made.
-struct Attempt {
+/// A request that was made in vain.
+struct FailedAttempt {
     /// From 1, for each model.
     number: u32,
     took_ms: u64,
+    error: ModelError,
 }
 
 impl Audience<'_> {
@@ -339,20 +342,12 @@ impl Audience<'_> {
 fn give_back(pass: Pass, answer: &Result<Answer, ModelError>, estimate: u64) {
     match answer {
         Ok(answer) => pass.answered(counted_or(answer.usage, estimate)),
-        Err(error) => match error.kind {
-            ModelErrorKind::RateLimited => pass.refused(error.retry_after),
-            ModelErrorKind::Authentication
-            | ModelErrorKind::Request
-            | ModelErrorKind::Overflow
-            | ModelErrorKind::Overloaded
-            | ModelErrorKind::Connection => {
-                // Nothing was answered, and mostly nothing read.
-                pass.failed(error.spent.total(), error.retry_after);
-            }
-            ModelErrorKind::Cut | ModelErrorKind::Silent => {
-                pass.failed(counted_or(error.spent, estimate), error.retry_after);
-            }
-        },
+        Err(error) if error.kind == ModelErrorKind::RateLimited => pass.refused(error.retry_after),
+        Err(error) if broke_off(error) => {
+            pass.failed(counted_or(error.spent, estimate), error.retry_after);
+        }
+        // Nothing was answered, and mostly nothing read.
+        Err(error) => pass.failed(error.spent.total(), error.retry_after),
     }
 }
 
