@@ -10,6 +10,7 @@ pub mod background;
 pub mod bash;
 pub mod blocking;
 pub mod bound;
+pub mod change;
 pub mod edit;
 pub mod files;
 pub mod fork_point;
@@ -19,6 +20,7 @@ pub mod read;
 pub mod registry;
 pub mod regular;
 pub mod replace;
+pub mod roots;
 pub mod skill;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -122,6 +124,8 @@ pub struct Workspace {
     pub root: std::path::PathBuf,
     /// Other directories that may be edited.
     pub added: Vec<std::path::PathBuf>,
+    /// All of them, held open since the start.
+    pub roots: roots::Roots,
     /// Takes what is too long for an output.
     pub spill: Spill,
     /// Locks and hashes of the files units work on.

@@ -36,6 +36,7 @@ use crate::run::{self, Main, Reporter, Resumed, Run, Signal};
 use crate::session::{SessionLog, SessionName, Spill};
 use crate::skill::Skills;
 use crate::tool::files::Files;
+use crate::tool::roots::Roots;
 use crate::tool::{Registry, Workspace, registry};
 
 /// How often running times go on in the live region.
@@ -169,7 +170,7 @@ impl Start {
         let scratch = self.scratch.take();
         let run = Run {
             main: Main::Conversation(opening),
-            fanout: Arc::new(self.fanout()),
+            fanout: Arc::new(self.fanout()?),
             head,
             resumed,
             typed: typed.as_str().into(),
@@ -273,7 +274,7 @@ impl Start {
         Budget { usd: max_budget_usd, tokens: None, tool_calls: max_tool_calls }
     }
 
-    fn fanout(self) -> Fanout {
+    fn fanout(self) -> Result<Fanout, Refusal> {
         let (agents, retry) = (&self.config.agents, &self.config.retry);
         let (prime, base) = match self.models.exchanges() {
             Exchanges::Live | Exchanges::Record(_) => (agents.prime, retry.base),
@@ -298,7 +299,15 @@ impl Start {
             retries: retry::Policy { most: retry.most, base },
         };
         let pool = Pool::new(agents.max_concurrent);
+        let roots =
+            Roots::open(self.policy.roots.iter().map(PathBuf::as_path)).map_err(|error| {
+                Refusal::new(
+                    Exit::BadInput,
+                    format!("cannot open the working directories: {error}"),
+                )
+            })?;
         let workspace = Workspace {
+            roots,
             added: self.policy.roots.iter().skip(1).cloned().collect(),
             spill: Spill { directory: self.directory },
             files: Files::default(),
@@ -309,7 +318,7 @@ impl Start {
         let surroundings =
             Surroundings { instructions: self.instructions, environment: self.facts };
         let (config, environment) = (self.config, self.environment);
-        Fanout {
+        Ok(Fanout {
             definitions: self.definitions,
             skills: self.skills,
             workspace: Arc::new(workspace),
@@ -320,7 +329,7 @@ impl Start {
             parking: Parking::default(),
             fallbacks: self.fallbacks,
             jitter: Jitter::new(seed()),
-        }
+        })
     }
 
     fn reporters(

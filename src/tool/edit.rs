@@ -6,9 +6,6 @@
 
 mod find;
 
-use std::io::Read as _;
-use std::time::Duration;
-
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::Value;
@@ -17,15 +14,11 @@ use crate::message::{Output, ToolSchema};
 use crate::path_text;
 
 use super::arguments;
-use super::blocking::{StoppableFile, cancelled, to_the_end};
+use super::blocking::to_the_end;
 use super::bound::first_characters;
+use super::change::{Change, Done, FILE_CAP, Held, Planned, in_place_note, make};
 use super::files::Known;
-use super::write::{Held, in_place_note};
-use super::{Effect, Granted, Tool, ToolContext, ToolError, regular};
-
-/// Largest file that is edited. It is held in memory twice; what is larger is
-/// not source text.
-pub const FILE_CAP: u64 = 32 * 1024 * 1024;
+use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
 /// Most line numbers that are listed for one call.
 const PLACES_CAP: usize = 20;
@@ -66,14 +59,16 @@ impl Tool for Edit {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        _call: &'a Granted,
+        call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let (path, wanted) = Wanted::parse(arguments)?;
             let path = path_text::resolve(&context.workspace.root, &path);
             let held = Held::wait(context, path).await?;
-            to_the_end(move || edit(&held, &wanted)).await
+            let (planned, told) = to_the_end(move || plan(held, &wanted)).await?;
+            let done = make(context, call, vec![planned]).await?;
+            Ok(Output::ok(done.iter().map(|done| told.of(done)).collect::<String>()))
         })
     }
 }
@@ -126,61 +121,57 @@ impl Wanted {
     }
 }
 
-fn edit(held: &Held, wanted: &Wanted) -> Result<Output, ToolError> {
-    let before = contents(held)?;
-    let (old, new) = wanted.with_line_ends_of(&before);
+/// Works the change out.
+fn plan(held: Held, wanted: &Wanted) -> Result<(Planned, Told), ToolError> {
+    let Some(before) = held.before()? else {
+        return Err(held.missing());
+    };
+    let bytes = &before.bytes;
+    let (old, new) = wanted.with_line_ends_of(bytes);
     let (old, new) = (old.as_bytes(), new.as_bytes());
-    let places = find::all(&before, old);
+    let places = find::all(bytes, old);
     if places.is_empty() {
-        return Err(no_match(held, &before, old));
+        return Err(no_match(&held, bytes, old));
     }
     if places.len() > 1 && !wanted.everywhere {
-        let (shown, count, lines) = (held.shown(), places.len(), line_list(&before, &places));
+        let (shown, count, lines) = (held.shown(), places.len(), line_list(bytes, &places));
         return Err(ToolError::tell(format!(
             "\"old_string\" stands {count} times in {shown}, at {lines}. \
              Add lines around it until it is unique, or set \"replace_all\"."
         )));
     }
-    if held.cancel.is_cancelled() {
-        return Err(cancelled(Duration::ZERO));
-    }
-    let after = spliced(&before, &places, old.len(), new).ok_or_else(|| {
+    let after = spliced(bytes, &places, old.len(), new).ok_or_else(|| {
         let (shown, most) = (held.shown(), FILE_CAP / 1024 / 1024);
         ToolError::tell(format!("{shown} would be larger than {most} MiB; nothing was changed."))
     })?;
-    let replaced = held.put(&after)?;
-    note_seen(held, &before, &after);
-    let (shown, note) = (held.shown(), in_place_note(replaced));
     let what = match places.len() {
         1 => "1 replacement".to_owned(),
-        count => format!("{count} replacements, at {} before", line_list(&before, &places)),
+        count => format!("{count} replacements, at {} before", line_list(bytes, &places)),
     };
-    let excerpt = excerpt(&after, places[0], new.len());
-    Ok(Output::ok(format!("Edited {shown}: {what}.{note}\n{excerpt}")))
+    let told = Told { what, excerpt: excerpt(&after, places[0], new.len()) };
+    let change = Change::Write { bytes: after, rights: None };
+    Ok((Planned { held, before: Some(before), change }, told))
 }
 
-fn contents(held: &Held) -> Result<Vec<u8>, ToolError> {
-    let (file, metadata) = regular::open(&held.workspace, &held.path)?;
-    let too_large = || {
-        let (shown, most) = (held.shown(), FILE_CAP / 1024 / 1024);
-        ToolError::tell(format!("{shown} is larger than {most} MiB; change it with Bash."))
-    };
-    if metadata.len() > FILE_CAP {
-        return Err(too_large());
+/// What is said of an edit.
+struct Told {
+    what: String,
+    excerpt: String,
+}
+
+impl Told {
+    fn of(&self, done: &Done) -> String {
+        let Self { what, excerpt } = self;
+        let (shown, note) = (done.planned.held.shown(), in_place_note(done.made));
+        format!("Edited {shown}: {what}.{note}\n{excerpt}")
     }
-    let mut bytes = Vec::new();
-    let file = StoppableFile { file, token: &held.cancel };
-    file.take(FILE_CAP + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| regular::failed(&held.workspace, &held.path, "read", &error))?;
-    if bytes.len() as u64 > FILE_CAP { Err(too_large()) } else { Ok(bytes) }
 }
 
 fn no_match(held: &Held, bytes: &[u8], old: &[u8]) -> ToolError {
     let shown = held.shown();
     let hash = blake3::hash(bytes);
     let known = held.seen.of(&held.lock.target);
-    let changed = known != Known::default() && !is_current(known, bytes);
+    let changed = known != Known::default() && !known.is_current(bytes);
     let mut message = match (changed, held.sibling(hash)) {
         (true, Some(sibling)) => format!(
             "{sibling} changed {shown} since you read it, and \"old_string\" is not there; read it again."
@@ -196,27 +187,6 @@ fn no_match(held: &Held, bytes: &[u8], old: &[u8]) -> ToolError {
         ));
     }
     ToolError::tell(message)
-}
-
-/// Tells whether what a unit knows of a file is still so.
-fn is_current(known: Known, bytes: &[u8]) -> bool {
-    let start = known.start.is_some_and(|start| {
-        let length = usize::try_from(start.bytes).unwrap_or(usize::MAX);
-        bytes.get(..length).is_some_and(|first| blake3::hash(first) == start.hash)
-    });
-    start || known.whole.is_some_and(|whole| whole == blake3::hash(bytes))
-}
-
-/// The unit knows its own change; it need not read the file again for that.
-fn note_seen(held: &Held, before: &[u8], after: &[u8]) {
-    let target = &held.lock.target;
-    let known = held.seen.of(target);
-    if known.whole.is_some_and(|whole| whole == blake3::hash(before)) {
-        held.seen.note_whole(target, blake3::hash(after));
-    } else if is_current(known, before) {
-        // It had read a part: the hash of that is worth nothing now.
-        held.seen.forget(target);
-    }
 }
 
 /// Returns the bytes with `new` in all places; `None` if there were more than

@@ -17,6 +17,12 @@ use tokio::sync::OwnedMutexGuard;
 use crate::event::UnitId;
 use crate::real_path::locate;
 
+use super::roots::{Roots, Spot, is_swapped};
+
+/// Most looks at where a path leads. One that leads elsewhere each time is
+/// changed by somebody who does nothing else.
+const LOOKS_CAP: usize = 1_000;
+
 /// One lock and the last change for each file; one value for the process. A
 /// clone shares everything.
 ///
@@ -31,6 +37,8 @@ struct Registered {
     locks: HashMap<FileKey, Arc<tokio::sync::Mutex<()>>>,
     /// One entry for each file a unit changed: as many as there were edits.
     changes: HashMap<PathBuf, Change>,
+    /// Held by the one that gathers several locks.
+    gathering: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What a file is locked by.
@@ -53,9 +61,27 @@ struct Change {
 pub struct FileLock {
     /// The file itself, with every link followed.
     pub target: PathBuf,
+    /// Its directory, held, and its name; `None` if the directory is missing.
+    pub spot: Option<Spot>,
     files: Files,
     key: FileKey,
     guard: Option<OwnedMutexGuard<()>>,
+}
+
+/// Why files are not locked.
+#[derive(Debug)]
+pub enum LockError {
+    /// The path at this index could not be followed.
+    Path(usize, io::Error),
+    /// The paths at these indices lead to the same file.
+    Same(usize, usize),
+}
+
+/// Where a path leads just now.
+struct Found {
+    target: PathBuf,
+    spot: Option<Spot>,
+    key: FileKey,
 }
 
 impl Files {
@@ -63,21 +89,70 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// The path could not be followed.
-    pub async fn lock(&self, path: &Path) -> io::Result<FileLock> {
-        loop {
-            let target = locate(path)?;
-            let key = key(&target)?;
-            let lock = Arc::clone(self.registered().locks.entry(key.clone()).or_default());
-            let guard = Some(lock.lock_owned().await);
-            let held = FileLock { target, files: self.clone(), key, guard };
-            // Whoever held the lock may have put another file in its place,
-            // which has a lock of its own.
-            let still = locate(path)?;
-            if still == held.target && self::key(&still)? == held.key {
-                return Ok(held);
+    /// The path could not be followed, or leads elsewhere at every look.
+    pub async fn lock(&self, roots: &Roots, path: &Path) -> io::Result<FileLock> {
+        let lock = self.lock_beside(roots, path, &[]).await?;
+        Ok(lock.expect("no other lock is held"))
+    }
+
+    /// Waits for the locks of several files, in the order of their paths.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Files::lock`], or two paths lead to one file.
+    pub async fn lock_all(
+        &self,
+        roots: &Roots,
+        paths: &[PathBuf],
+    ) -> Result<Vec<FileLock>, LockError> {
+        // Whoever has one lock and waits for another could wait for somebody
+        // who waits for it. So one call at a time does that: all others that
+        // hold locks hold all that they need, and will give them back.
+        let gathering = Arc::clone(&self.registered().gathering);
+        let _one_at_a_time = gathering.lock().await;
+        let mut order: Vec<usize> = (0..paths.len()).collect();
+        order.sort_by_key(|&index| &paths[index]);
+        let mut locks: Vec<FileLock> = Vec::with_capacity(paths.len());
+        for (at, &index) in order.iter().enumerate() {
+            let lock = self.lock_beside(roots, &paths[index], &locks).await;
+            match lock.map_err(|error| LockError::Path(index, error))? {
+                Ok(lock) => locks.push(lock),
+                Err(held) => {
+                    let (other, own) = (order[held], order[at]);
+                    return Err(LockError::Same(other.min(own), other.max(own)));
+                }
             }
         }
+        let mut placed: Vec<(usize, FileLock)> = order.into_iter().zip(locks).collect();
+        placed.sort_by_key(|(index, _)| *index);
+        Ok(placed.into_iter().map(|(_, lock)| lock).collect())
+    }
+
+    /// Waits for a lock; the inner error is the index of the held one that is
+    /// the same.
+    async fn lock_beside(
+        &self,
+        roots: &Roots,
+        path: &Path,
+        held: &[FileLock],
+    ) -> io::Result<Result<FileLock, usize>> {
+        for _ in 0..LOOKS_CAP {
+            let Some(Found { target, spot: _, key }) = look(roots, path)? else { continue };
+            if let Some(same) = held.iter().position(|lock| lock.key == key) {
+                return Ok(Err(same));
+            }
+            let lock = Arc::clone(self.registered().locks.entry(key.clone()).or_default());
+            let guard = Some(lock.lock_owned().await);
+            let mut lock = FileLock { target, spot: None, files: self.clone(), key, guard };
+            // Whoever held the lock may have put another file in its place,
+            // which has a lock of its own.
+            let Some(still) = look(roots, path)? else { continue };
+            if still.target == lock.target && still.key == lock.key {
+                lock.spot = still.spot;
+                return Ok(Ok(lock));
+            }
+        }
+        Err(io::Error::other("its path leads elsewhere at every look"))
     }
 
     /// Notes that `unit` left a file with these bytes.
@@ -95,6 +170,11 @@ impl Files {
             .get(target)
             .filter(|change| change.left == found)
             .map(|change| change.unit)
+    }
+
+    /// Forgets who changed a file that is gone.
+    pub fn note_deleted(&self, target: &Path) {
+        self.registered().changes.remove(target);
     }
 
     fn registered(&self) -> MutexGuard<'_, Registered> {
@@ -138,7 +218,31 @@ pub struct Start {
     pub hash: Hash,
 }
 
+impl Known {
+    /// Tells whether it is still so.
+    #[must_use]
+    pub fn is_current(self, bytes: &[u8]) -> bool {
+        let start = self.start.is_some_and(|start| {
+            let length = usize::try_from(start.bytes).unwrap_or(usize::MAX);
+            bytes.get(..length).is_some_and(|first| blake3::hash(first) == start.hash)
+        });
+        start || self.whole.is_some_and(|whole| whole == blake3::hash(bytes))
+    }
+}
+
 impl Seen {
+    /// Notes that a unit changed a part of a file: it knows its own change and
+    /// need not read the file again for that.
+    pub fn note_part(&self, target: &Path, before: &[u8], after: &[u8]) {
+        let known = self.of(target);
+        if known.whole.is_some_and(|whole| whole == blake3::hash(before)) {
+            self.note_whole(target, blake3::hash(after));
+        } else if known.is_current(before) {
+            // It had read a part: the hash of that is worth nothing now.
+            self.forget(target);
+        }
+    }
+
     /// Notes that the unit has seen all of a file.
     pub fn note_whole(&self, target: &Path, whole: Hash) {
         let known = Known { whole: Some(whole), start: None };
@@ -173,14 +277,24 @@ impl Seen {
     }
 }
 
-fn key(target: &Path) -> io::Result<FileKey> {
-    match target.metadata() {
-        Ok(metadata) => Ok(FileKey::Node { device: metadata.dev(), inode: metadata.ino() }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Ok(FileKey::Name(target.to_owned()))
-        }
-        Err(error) => Err(error),
-    }
+/// Follows a path by name and holds what it finds; `None` if something was
+/// swapped for a link in between.
+fn look(roots: &Roots, path: &Path) -> io::Result<Option<Found>> {
+    let target = locate(path)?;
+    let spot = match roots.spot(&target) {
+        Ok(spot) => Some(spot),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return if is_swapped(&error) { Ok(None) } else { Err(error) },
+    };
+    let metadata = match spot.as_ref().map_or(Ok(None), Spot::metadata) {
+        Ok(metadata) => metadata,
+        Err(error) => return if is_swapped(&error) { Ok(None) } else { Err(error) },
+    };
+    let key = match metadata {
+        Some(found) => FileKey::Node { device: found.dev(), inode: found.ino() },
+        None => FileKey::Name(target.clone()),
+    };
+    Ok(Some(Found { target, spot, key }))
 }
 
 #[cfg(test)]
@@ -191,67 +305,104 @@ mod tests {
 
     use super::*;
 
-    fn place() -> (tempfile::TempDir, PathBuf) {
+    fn place() -> (tempfile::TempDir, PathBuf, Roots) {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().canonicalize().unwrap();
-        (place, root)
+        let roots = Roots::open([root.as_path()]).unwrap();
+        (place, root, roots)
     }
 
     #[tokio::test]
     async fn all_names_of_one_file_share_one_lock() {
-        let (_place, root) = place();
+        let (_place, root, roots) = place();
         std::fs::write(root.join("a"), "").unwrap();
         std::fs::hard_link(root.join("a"), root.join("hard")).unwrap();
         symlink("a", root.join("soft")).unwrap();
         let files = Files::default();
-        let held = files.lock(&root.join("a")).await.unwrap();
+        let held = files.lock(&roots, &root.join("a")).await.unwrap();
         std::fs::create_dir(root.join("x")).unwrap();
         for name in ["a", "hard", "soft", "x/../a"] {
-            assert!(files.lock(&root.join(name)).now_or_never().is_none(), "{name} was free");
+            assert!(
+                files.lock(&roots, &root.join(name)).now_or_never().is_none(),
+                "{name} was free"
+            );
         }
         drop(held);
-        assert!(files.lock(&root.join("hard")).now_or_never().is_some());
+        assert!(files.lock(&roots, &root.join("hard")).now_or_never().is_some());
     }
 
     #[tokio::test]
     async fn a_file_that_is_still_to_be_made_is_locked_by_its_name() {
-        let (_place, root) = place();
+        let (_place, root, roots) = place();
         symlink("new", root.join("soft")).unwrap();
         let files = Files::default();
-        let held = files.lock(&root.join("new")).await.unwrap();
+        let held = files.lock(&roots, &root.join("new")).await.unwrap();
         assert_eq!(held.target, root.join("new"));
-        assert!(files.lock(&root.join("soft")).now_or_never().is_none());
-        assert!(files.lock(&root.join("other")).now_or_never().is_some());
+        assert!(files.lock(&roots, &root.join("soft")).now_or_never().is_none());
+        assert!(files.lock(&roots, &root.join("other")).now_or_never().is_some());
     }
 
     #[tokio::test]
     async fn who_waited_while_the_file_was_replaced_gets_the_lock_of_the_new_file() {
-        let (_place, root) = place();
+        let (_place, root, roots) = place();
         let path = root.join("a");
         std::fs::write(&path, "old").unwrap();
         std::fs::write(root.join("b"), "new").unwrap();
         let files = Files::default();
-        let held = files.lock(&path).await.unwrap();
-        let mut waiting = Box::pin(files.lock(&path));
+        let held = files.lock(&roots, &path).await.unwrap();
+        let mut waiting = Box::pin(files.lock(&roots, &path));
         assert!(waiting.as_mut().now_or_never().is_none());
         std::fs::rename(root.join("b"), &path).unwrap();
-        let newcomer = files.lock(&path).now_or_never().unwrap().unwrap();
+        let newcomer = files.lock(&roots, &path).now_or_never().unwrap().unwrap();
         drop(held);
         assert!(waiting.as_mut().now_or_never().is_none());
         drop(newcomer);
         let second = waiting.await.unwrap();
-        assert!(files.lock(&path).now_or_never().is_none());
+        assert!(files.lock(&roots, &path).now_or_never().is_none());
         drop(second);
     }
 
     #[tokio::test]
     async fn locks_nobody_holds_take_no_memory() {
-        let (_place, root) = place();
+        let (_place, root, roots) = place();
         let files = Files::default();
         for number in 0..100 {
-            drop(files.lock(&root.join(number.to_string())).await.unwrap());
+            drop(files.lock(&roots, &root.join(number.to_string())).await.unwrap());
         }
         assert_eq!(files.registered().locks.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn several_locks_are_given_in_the_order_asked_for_and_never_two_of_one_file() {
+        let (_place, root, roots) = place();
+        std::fs::write(root.join("a"), "").unwrap();
+        std::fs::hard_link(root.join("a"), root.join("c")).unwrap();
+        let files = Files::default();
+        let paths = |names: &[&str]| names.iter().map(|name| root.join(name)).collect::<Vec<_>>();
+        let locks = files.lock_all(&roots, &paths(&["b", "x/y", "a"])).await.unwrap();
+        let targets: Vec<_> = locks.iter().map(|lock| lock.target.clone()).collect();
+        assert_eq!(targets, paths(&["b", "x/y", "a"]));
+        drop(locks);
+        let twice = files.lock_all(&roots, &paths(&["c", "b", "a"])).await;
+        assert!(matches!(twice, Err(LockError::Same(0, 2))), "{twice:?}");
+        assert_eq!(files.registered().locks.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn who_gathers_locks_in_any_order_never_waits_in_a_circle() {
+        let (_place, root, roots) = place();
+        let files = Files::default();
+        let gather = |names: [&'static str; 2]| {
+            let paths = names.map(|name| root.join(name));
+            let (files, roots) = (&files, &roots);
+            async move {
+                let locks = files.lock_all(roots, &paths).await.unwrap();
+                tokio::task::yield_now().await;
+                drop(locks);
+            }
+        };
+        let calls = (0..100).map(|at| gather(if at % 2 == 0 { ["a", "b"] } else { ["b", "a"] }));
+        futures_util::future::join_all(calls).await;
     }
 
     #[test]

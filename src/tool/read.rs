@@ -21,11 +21,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::message::{Output, ToolSchema};
 use crate::path_text;
-use crate::real_path::locate;
 
 use super::arguments;
 use super::blocking::{StoppableFile, stoppable};
 use super::files::{Known, Seen, Start};
+use super::regular::Opened;
 use super::{Effect, Granted, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace, regular};
 
 use image::{Found, image};
@@ -120,8 +120,7 @@ impl Reader {
         let Self { workspace, seen, takes_images } = self;
         let shown = path_text::shown(&workspace.root, &wanted.path);
         let failed = |error: io::Error| regular::failed(workspace, &wanted.path, "read", &error);
-        let (file, metadata) = regular::open(workspace, &wanted.path)?;
-        let target = locate(&wanted.path).map_err(failed)?;
+        let Opened { file, metadata, target } = regular::open(workspace, &wanted.path)?;
         let mut lines = Lines::new(StoppableFile { file, token });
         // In this order: a text may begin as an image does.
         if lines.look_binary().map_err(failed)? {

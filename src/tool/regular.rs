@@ -3,14 +3,13 @@
 //! A directory, a pipe or a device is refused before it is opened: opening a
 //! pipe waits for its other end, for ever.
 
-use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::fs::{File, FileType, Metadata};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
-
-use nix::fcntl::OFlag;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 
 use crate::path_text;
+use crate::real_path::locate;
 use crate::slips::distance;
 
 use super::{ToolError, Workspace};
@@ -18,22 +17,33 @@ use super::{ToolError, Workspace};
 /// Most names of a directory that are compared with a name that is missing.
 const NAMES_CAP: usize = 10_000;
 
+/// A regular file that is open for reading.
+#[derive(Debug)]
+pub struct Opened {
+    /// The file.
+    pub file: File,
+    /// What is known of it.
+    pub metadata: Metadata,
+    /// The file itself, with every link followed.
+    pub target: PathBuf,
+}
+
 /// Opens a regular file for reading.
 ///
 /// # Errors
 ///
 /// A sentence for the model: there is none (and what is near), it is a
 /// directory or special, or it may not be read.
-pub fn open(workspace: &Workspace, path: &Path) -> Result<(File, Metadata), ToolError> {
-    let metadata = path.metadata().map_err(|error| failed(workspace, path, "read", &error))?;
+pub fn open(workspace: &Workspace, path: &Path) -> Result<Opened, ToolError> {
+    let failed = |error: io::Error| failed(workspace, path, "read", &error);
+    let target = locate(path).map_err(failed)?;
+    let metadata = workspace.roots.metadata(&target).map_err(failed)?;
     refuse_special(workspace, path, metadata.file_type())?;
-    // Something else may stand there by now; without blocking, opening a pipe
-    // comes back at once.
-    let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
-    let opened = opened.and_then(|file| file.metadata().map(|metadata| (file, metadata)));
-    let (file, metadata) = opened.map_err(|error| failed(workspace, path, "read", &error))?;
+    // Something else may stand there by now.
+    let file = workspace.roots.file(&target).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
     refuse_special(workspace, path, metadata.file_type())?;
-    Ok((file, metadata))
+    Ok(Opened { file, metadata, target })
 }
 
 /// Reads a regular file of at most `most` bytes.
@@ -42,7 +52,7 @@ pub fn open(workspace: &Workspace, path: &Path) -> Result<(File, Metadata), Tool
 ///
 /// As for [`open`], or that the file is larger.
 pub fn read(workspace: &Workspace, path: &Path, most: u64) -> Result<Vec<u8>, ToolError> {
-    let (file, _) = open(workspace, path)?;
+    let Opened { file, .. } = open(workspace, path)?;
     let mut bytes = Vec::new();
     // Its length says little: the file may grow, or be one of `/proc`.
     let read = file.take(most.saturating_add(1)).read_to_end(&mut bytes);

@@ -2,21 +2,40 @@
 //!
 //! The way is a temporary file in the same directory, then a rename. Where a
 //! rename would lose something (other names of the file, its owner), the file
-//! is written in place. Locks and hashes are the business of `files`.
+//! is written in place. All of it happens in a directory that is held, by
+//! name, so nothing can lead it elsewhere. Locks and hashes are the business
+//! of `files`.
 
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::ffi::OsString;
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use tempfile::{Builder, NamedTempFile};
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, openat, renameat};
+use nix::sys::stat::Mode;
+use nix::unistd::{UnlinkatFlags, fsync, linkat, unlinkat};
+
+use super::roots::Spot;
 
 /// The mode of a new file; the process's own mask takes bits away.
 const NEW_FILE_MODE: u32 = 0o666;
 
-/// How the bytes got into the file.
+/// The bits of a mode that can be given to a file.
+const MODE_BITS: u32 = 0o7777;
+
+/// Most names that are tried for a temporary file. One is taken only where a
+/// process of the same number was killed before.
+const NAMES_CAP: u32 = 1_000;
+
+/// Tells the temporary files of this process apart.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// How a file was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Replaced {
+pub enum Made {
     /// There was no file.
     Created,
     /// A new file took the old one's place.
@@ -26,77 +45,188 @@ pub enum Replaced {
     /// The file was written in place, because a new one could not be given to
     /// the same owner.
     InPlaceForOwner,
+    /// The name is gone.
+    Deleted,
 }
 
-/// Makes `bytes` the contents of `target`, on disk before this returns.
-///
-/// `target` is the file itself: a link there would be replaced.
+/// Whose a file is, and who may do what with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rights {
+    /// The mode, without the kind of file.
+    pub mode: u32,
+    /// The user.
+    pub owner: u32,
+    /// The group.
+    pub group: u32,
+}
+
+impl Rights {
+    /// Returns those of a file.
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> Self {
+        let mode = metadata.mode() & MODE_BITS;
+        Self { mode, owner: metadata.uid(), group: metadata.gid() }
+    }
+}
+
+/// Makes `bytes` the contents of a file, on disk before this returns. Without
+/// `rights` an old file keeps its own.
 ///
 /// # Errors
 ///
 /// The file system refused. Unless it was written in place, the file still has
 /// its old bytes.
-pub fn replace(target: &Path, bytes: &[u8]) -> io::Result<Replaced> {
-    let directory = target.parent().unwrap_or(Path::new("/"));
-    let old = match OpenOptions::new().write(true).open(target) {
-        // Opened for writing: a rename would get past a file's own protection.
-        Ok(file) => Some(file),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    let Some(old) = old else {
-        let new = written(directory, bytes, NEW_FILE_MODE)?;
-        new.persist_noclobber(target).map_err(|error| error.error)?;
-        sync(directory)?;
-        return Ok(Replaced::Created);
+pub fn write(spot: &Spot, bytes: &[u8], rights: Option<Rights>) -> io::Result<Made> {
+    let Some(old) = writable(spot)? else {
+        let new = Temporary::written(spot, bytes, rights.map_or(NEW_FILE_MODE, |like| like.mode))?;
+        if let Some(rights) = rights {
+            // Only root may give files away; anybody's own new file is theirs.
+            let _ = has_owner(&new.file, rights)?;
+            // The mask does not hold for a mode that is asked for.
+            new.file.set_permissions(Permissions::from_mode(rights.mode))?;
+        }
+        new.become_first()?;
+        fsync(spot.directory())?;
+        return Ok(Made::Created);
     };
     let metadata = old.metadata()?;
+    let own = Rights::of(&metadata);
+    let mode = rights.map_or(own.mode, |rights| rights.mode);
     if metadata.nlink() > 1 {
-        write_in_place(old, bytes)?;
-        return Ok(Replaced::InPlaceForLinks);
+        write_in_place(old, bytes, mode)?;
+        return Ok(Made::InPlaceForLinks);
     }
-    let new = written(directory, bytes, metadata.mode())?;
-    if !same_owner(&new, &metadata)? {
-        write_in_place(old, bytes)?;
-        return Ok(Replaced::InPlaceForOwner);
+    let new = Temporary::written(spot, bytes, mode)?;
+    if !has_owner(&new.file, own)? {
+        write_in_place(old, bytes, mode)?;
+        return Ok(Made::InPlaceForOwner);
     }
     // Last, because a change of owner clears some bits.
-    new.as_file().set_permissions(Permissions::from_mode(metadata.mode()))?;
-    new.persist(target).map_err(|error| error.error)?;
-    sync(directory)?;
-    Ok(Replaced::Renamed)
+    new.file.set_permissions(Permissions::from_mode(mode))?;
+    new.replace()?;
+    fsync(spot.directory())?;
+    Ok(Made::Renamed)
 }
 
-/// Returns a temporary file with the bytes on disk; dropped, it is deleted.
-fn written(directory: &Path, bytes: &[u8], mode: u32) -> io::Result<NamedTempFile> {
-    let permissions = Permissions::from_mode(mode & 0o777);
-    let mut new =
-        Builder::new().prefix(".tine-").permissions(permissions).tempfile_in(directory)?;
-    new.write_all(bytes)?;
-    new.as_file().sync_all()?;
-    Ok(new)
+/// Takes a file's name away.
+///
+/// # Errors
+///
+/// There is no file, or the file system refused.
+pub fn remove(spot: &Spot) -> io::Result<Made> {
+    if writable(spot)?.is_none() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    unlinkat(spot.directory(), spot.name(), UnlinkatFlags::NoRemoveDir)?;
+    fsync(spot.directory())?;
+    Ok(Made::Deleted)
 }
 
-fn same_owner(new: &NamedTempFile, old: &Metadata) -> io::Result<bool> {
-    let own = new.as_file().metadata()?;
-    let same = (own.uid(), own.gid()) == (old.uid(), old.gid());
-    Ok(same || fchown(new.as_file(), Some(old.uid()), Some(old.gid())).is_ok())
+/// Opens a file for writing: a rename would get past a file's own protection.
+fn writable(spot: &Spot) -> io::Result<Option<File>> {
+    match spot.open(OFlag::O_WRONLY | OFlag::O_NONBLOCK) {
+        Ok(file) if file.metadata()?.is_file() => Ok(Some(file)),
+        Ok(_) => Err(io::Error::other("it is not a regular file any more")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
-fn write_in_place(mut file: File, bytes: &[u8]) -> io::Result<()> {
+/// A file beside the one that is to be replaced; dropped, it is deleted.
+struct Temporary<'a> {
+    spot: &'a Spot,
+    name: OsString,
+    file: File,
+    /// Whether the name still stands for it.
+    named: bool,
+}
+
+impl<'a> Temporary<'a> {
+    /// Makes a temporary file with the bytes on disk.
+    fn written(spot: &'a Spot, bytes: &[u8], mode: u32) -> io::Result<Self> {
+        let mut new = Self::create(spot, mode & 0o777)?;
+        new.file.write_all(bytes)?;
+        new.file.sync_all()?;
+        Ok(new)
+    }
+
+    fn create(spot: &'a Spot, mode: u32) -> io::Result<Self> {
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
+        let mode = Mode::from_bits_truncate(mode);
+        for _ in 0..NAMES_CAP {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let name = OsString::from(format!(".tine-{}-{count}", std::process::id()));
+            match openat(spot.directory(), Path::new(&name), flags | OFlag::O_CLOEXEC, mode) {
+                Ok(file) => return Ok(Self { spot, name, file: file.into(), named: true }),
+                Err(Errno::EEXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(io::Error::other("there is no free name for a temporary file"))
+    }
+
+    /// Takes the name that is free; fails if it is not.
+    fn become_first(mut self) -> io::Result<()> {
+        let (directory, own) = (self.spot.directory(), Path::new(&self.name));
+        let linked = linkat(directory, own, directory, self.spot.name(), AtFlags::empty());
+        match linked {
+            // The name is taken away from the temporary file by the drop.
+            Ok(()) => Ok(()),
+            // A file system without hard links: whoever makes the file has it.
+            Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EMLINK) => {
+                let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
+                openat(directory, self.spot.name(), flags, Mode::empty())?;
+                self.rename()
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes the place of the old file.
+    fn replace(mut self) -> io::Result<()> {
+        self.rename()
+    }
+
+    fn rename(&mut self) -> io::Result<()> {
+        let directory = self.spot.directory();
+        renameat(directory, Path::new(&self.name), directory, self.spot.name())?;
+        self.named = false;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        if self.named {
+            // What cannot be deleted stays; the error that led here is said.
+            let _ =
+                unlinkat(self.spot.directory(), Path::new(&self.name), UnlinkatFlags::NoRemoveDir);
+        }
+    }
+}
+
+/// Gives a file to its owner; `false` if it could not be.
+fn has_owner(new: &File, rights: Rights) -> io::Result<bool> {
+    let Rights { mode: _, owner, group } = rights;
+    let own = new.metadata()?;
+    let same = (own.uid(), own.gid()) == (owner, group);
+    Ok(same || fchown(new, Some(owner), Some(group)).is_ok())
+}
+
+fn write_in_place(mut file: File, bytes: &[u8], mode: u32) -> io::Result<()> {
     file.write_all(bytes)?;
     // After the write: cutting first would leave nothing if the disk is full.
     file.set_len(u64::try_from(bytes.len()).expect("a length fits 64 bits"))?;
+    if file.metadata()?.mode() & MODE_BITS != mode {
+        file.set_permissions(Permissions::from_mode(mode))?;
+    }
     file.sync_all()
-}
-
-fn sync(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tool::roots::Roots;
 
     #[track_caller]
     fn names(directory: &Path) -> Vec<String> {
@@ -105,6 +235,11 @@ mod tests {
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
+    }
+
+    fn spot(path: &Path) -> Spot {
+        let directory = path.parent().unwrap().canonicalize().unwrap();
+        Roots::open([]).unwrap().spot(&directory.join(path.file_name().unwrap())).unwrap()
     }
 
     #[test]
@@ -117,7 +252,7 @@ mod tests {
             std::os::unix::fs::chown(&path, Some(12345), Some(54321)).unwrap();
         }
         let before = path.metadata().unwrap();
-        assert_eq!(replace(&path, b"new").unwrap(), Replaced::Renamed);
+        assert_eq!(write(&spot(&path), b"new", None).unwrap(), Made::Renamed);
         let after = path.metadata().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
         assert_eq!(
@@ -129,12 +264,19 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_has_the_mode_the_mask_allows() {
+    fn a_new_file_has_the_mode_the_mask_allows_or_the_one_that_is_asked_for() {
         let place = tempfile::tempdir().unwrap();
-        assert_eq!(replace(&place.path().join("a"), b"new").unwrap(), Replaced::Created);
-        std::fs::write(place.path().join("b"), "").unwrap();
-        let mode = |name: &str| place.path().join(name).metadata().unwrap().mode();
-        assert_eq!(mode("a"), mode("b"));
+        let path = |name: &str| place.path().join(name);
+        let rights = Rights { mode: 0o707, ..Rights::of(&place.path().metadata().unwrap()) };
+        assert_eq!(write(&spot(&path("a")), b"new", None).unwrap(), Made::Created);
+        assert_eq!(write(&spot(&path("c")), b"new", Some(rights)).unwrap(), Made::Created);
+        std::fs::write(path("b"), "").unwrap();
+        let mode = |name: &str| path(name).metadata().unwrap().mode();
+        assert_eq!((mode("a"), mode("c") & 0o777), (mode("b"), 0o707));
+        assert_eq!(
+            (std::fs::read(path("a")).unwrap(), names(place.path())),
+            (b"new".to_vec(), ["a", "b", "c"].map(str::to_owned).to_vec())
+        );
     }
 
     #[test]
@@ -143,14 +285,29 @@ mod tests {
         let (path, other) = (place.path().join("a"), place.path().join("b"));
         std::fs::write(&path, "old and longer").unwrap();
         std::fs::hard_link(&path, &other).unwrap();
-        assert_eq!(replace(&path, b"new").unwrap(), Replaced::InPlaceForLinks);
+        assert_eq!(write(&spot(&path), b"new", None).unwrap(), Made::InPlaceForLinks);
         assert_eq!(std::fs::read(&other).unwrap(), b"new");
     }
 
     #[test]
-    fn a_missing_directory_is_an_error() {
+    fn a_removed_file_is_gone_and_a_missing_one_is_an_error() {
         let place = tempfile::tempdir().unwrap();
-        assert!(replace(&place.path().join("none/a"), b"new").is_err());
+        let path = place.path().join("a");
+        std::fs::write(&path, "x").unwrap();
+        assert_eq!(remove(&spot(&path)).unwrap(), Made::Deleted);
         assert_eq!(names(place.path()), [""; 0]);
+        assert!(remove(&spot(&path)).is_err());
+    }
+
+    #[test]
+    fn a_link_that_took_the_files_place_is_an_error() {
+        let place = tempfile::tempdir().unwrap();
+        let spot = spot(&place.path().join("a"));
+        std::fs::write(place.path().join("b"), "x").unwrap();
+        std::os::unix::fs::symlink("b", place.path().join("a")).unwrap();
+        assert!(write(&spot, b"new", None).is_err());
+        assert!(remove(&spot).is_err());
+        assert_eq!(std::fs::read(place.path().join("b")).unwrap(), b"x");
+        assert_eq!(names(place.path()), ["a", "b"]);
     }
 }

@@ -21,6 +21,7 @@ use crate::session::Spill;
 use crate::skill::Skills;
 
 use super::files::{Files, Seen};
+use super::roots::Roots;
 use super::{
     AgentCall, Delegate, ForkPoint, Granted, Known, Tool, ToolContext, ToolError, Workspace,
 };
@@ -86,6 +87,7 @@ impl Place {
         };
         let workspace = Arc::new(Workspace {
             spill: Spill { directory: root.with_file_name("spill") },
+            roots: Roots::open([root.as_path()]).expect("the directory was just made"),
             root,
             added: Vec::new(),
             files: Files::default(),

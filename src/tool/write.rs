@@ -4,25 +4,18 @@
 //! replaced only if this unit has read it to its end, or written it, and its
 //! bytes are still those.
 
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
-
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
-use crate::event::UnitId;
 use crate::message::{Output, ToolSchema};
 use crate::path_text;
 
 use super::arguments;
-use super::blocking::{StoppableFile, cancelled, to_the_end};
-use super::files::{FileLock, Seen};
-use super::replace::{Replaced, replace};
-use super::{Effect, Granted, Tool, ToolContext, ToolError, Workspace, regular};
+use super::blocking::to_the_end;
+use super::change::{Before, Change, Done, Held, Planned, in_place_note, make};
+use super::replace::Made;
+use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
 /// Writes whole files.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +42,7 @@ impl Tool for Write {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        _call: &'a Granted,
+        call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
@@ -58,7 +51,10 @@ impl Tool for Write {
             let content = arguments::any_text("content", raw.content)?;
             let path = path_text::resolve(&context.workspace.root, &path);
             let held = Held::wait(context, path).await?;
-            to_the_end(move || write(&held, content.as_bytes())).await
+            let written = Written::of(&content);
+            let planned = to_the_end(move || plan(held, content.into_bytes())).await?;
+            let done = make(context, call, vec![planned]).await?;
+            Ok(Output::ok(done.iter().map(|done| written.note(done)).collect::<String>()))
         })
     }
 }
@@ -71,121 +67,51 @@ struct Raw {
     content: Value,
 }
 
-/// A file that one unit holds to change it. Moves into the thread that writes,
-/// so that the lock lasts as long as the write, whoever stops waiting for it.
-#[derive(Debug)]
-pub struct Held {
-    /// The path as the call named it.
-    pub path: PathBuf,
-    /// The unit that made the call.
-    pub unit: UnitId,
-    /// What that unit has seen.
-    pub seen: Seen,
-    /// Where files are.
-    pub workspace: Arc<Workspace>,
-    /// Fires when the unit must stop.
-    pub cancel: CancellationToken,
-    /// The lock and the file itself.
-    pub lock: FileLock,
+/// Works the change out.
+fn plan(held: Held, bytes: Vec<u8>) -> Result<Planned, ToolError> {
+    let before = held.before()?;
+    if let Some(before) = &before {
+        refuse_unseen(&held, before)?;
+    }
+    Ok(Planned { held, before, change: Change::Write { bytes, rights: None } })
 }
 
-impl Held {
-    /// Waits until no other unit holds the file.
-    ///
-    /// # Errors
-    ///
-    /// The path cannot be followed, or the unit must stop.
-    pub async fn wait(context: &ToolContext, path: PathBuf) -> Result<Self, ToolError> {
-        let started = tokio::time::Instant::now();
-        let workspace = &context.workspace;
-        let lock = tokio::select! {
-            biased;
-            () = context.cancel.cancelled() => return Err(cancelled(started.elapsed())),
-            lock = workspace.files.lock(&path) => lock,
+/// What is said of a file's new contents.
+struct Written {
+    lines: usize,
+    bytes: usize,
+    hash: blake3::Hash,
+}
+
+impl Written {
+    fn of(content: &str) -> Self {
+        let hash = blake3::hash(content.as_bytes());
+        Self { lines: content.lines().count(), bytes: content.len(), hash }
+    }
+
+    /// Notes that the unit knows the file, and says what became of it.
+    fn note(&self, done: &Done) -> String {
+        let Done { planned: Planned { held, .. }, made } = done;
+        held.seen.note_whole(&held.lock.target, self.hash);
+        let verb = match made {
+            Made::Created => "Created",
+            Made::Renamed | Made::InPlaceForLinks | Made::InPlaceForOwner | Made::Deleted => {
+                "Replaced"
+            }
         };
-        let lock = lock.map_err(|error| regular::failed(workspace, &path, "write", &error))?;
-        Ok(Self {
-            path,
-            unit: context.line.unit(),
-            seen: context.seen.clone(),
-            workspace: Arc::clone(workspace),
-            cancel: context.cancel.clone(),
-            lock,
-        })
-    }
-
-    /// Returns the path as it is shown to people and models.
-    #[must_use]
-    pub fn shown(&self) -> String {
-        path_text::shown(&self.workspace.root, &self.path)
-    }
-
-    /// Puts the bytes into the file and notes who did it.
-    ///
-    /// # Errors
-    ///
-    /// A sentence for the model.
-    pub fn put(&self, bytes: &[u8]) -> Result<Replaced, ToolError> {
-        let replaced = replace(&self.lock.target, bytes).map_err(|error| self.failed(&error))?;
-        self.workspace.files.note_change(&self.lock.target, self.unit, blake3::hash(bytes));
-        Ok(replaced)
-    }
-
-    /// Returns the other unit that left the file as it was found.
-    #[must_use]
-    pub fn sibling(&self, found: blake3::Hash) -> Option<UnitId> {
-        let unit = self.workspace.files.changed_by(&self.lock.target, found);
-        unit.filter(|&unit| unit != self.unit)
-    }
-
-    fn failed(&self, error: &io::Error) -> ToolError {
-        regular::failed(&self.workspace, &self.path, "write", error)
+        let Self { lines, bytes, hash: _ } = self;
+        let (shown, note) = (held.shown(), in_place_note(*made));
+        format!("{verb} {shown}: {lines} lines, {bytes} bytes.{note}")
     }
 }
 
-/// Returns the words for a write that was not an ordinary one; may be empty.
-#[must_use]
-pub fn in_place_note(replaced: Replaced) -> &'static str {
-    match replaced {
-        Replaced::Created | Replaced::Renamed => "",
-        Replaced::InPlaceForLinks => {
-            " The file has other hard links: it was written in place, and they changed too."
-        }
-        Replaced::InPlaceForOwner => " The file was written in place to keep its owner.",
-    }
-}
-
-fn write(held: &Held, bytes: &[u8]) -> Result<Output, ToolError> {
-    let target = &held.lock.target;
-    match target.metadata() {
-        Ok(metadata) => {
-            regular::refuse_special(&held.workspace, &held.path, metadata.file_type())?;
-            refuse_unseen(held)?;
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => make_directories(held)?,
-        Err(error) => return Err(held.failed(&error)),
-    }
-    if held.cancel.is_cancelled() {
-        return Err(cancelled(Duration::ZERO));
-    }
-    let replaced = held.put(bytes)?;
-    held.seen.note_whole(target, blake3::hash(bytes));
-    let verb = match replaced {
-        Replaced::Created => "Created",
-        Replaced::Renamed | Replaced::InPlaceForLinks | Replaced::InPlaceForOwner => "Replaced",
-    };
-    let (lines, length) = (String::from_utf8_lossy(bytes).lines().count(), bytes.len());
-    let (shown, note) = (held.shown(), in_place_note(replaced));
-    Ok(Output::ok(format!("{verb} {shown}: {lines} lines, {length} bytes.{note}")))
-}
-
-fn make_directories(held: &Held) -> Result<(), ToolError> {
-    let directory = held.lock.target.parent().unwrap_or(Path::new("/"));
-    std::fs::create_dir_all(directory).map_err(|error| held.failed(&error))
-}
-
-fn refuse_unseen(held: &Held) -> Result<(), ToolError> {
-    let found = hash(held)?;
+/// Refuses to lose what the unit has not seen.
+///
+/// # Errors
+///
+/// A sentence for the model; it names the sibling that wrote the file.
+pub fn refuse_unseen(held: &Held, before: &Before) -> Result<(), ToolError> {
+    let found = before.hash();
     let whole = held.seen.of(&held.lock.target).whole;
     if whole == Some(found) {
         return Ok(());
@@ -205,18 +131,10 @@ fn refuse_unseen(held: &Held) -> Result<(), ToolError> {
     }))
 }
 
-/// Streams the file: it may be of any size.
-fn hash(held: &Held) -> Result<blake3::Hash, ToolError> {
-    let (file, _) = regular::open(&held.workspace, &held.lock.target)?;
-    let mut hasher = blake3::Hasher::new();
-    hasher
-        .update_reader(StoppableFile { file, token: &held.cancel })
-        .map_err(|error| regular::failed(&held.workspace, &held.path, "read", &error))?;
-    Ok(hasher.finalize())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use futures_util::FutureExt;
     use serde_json::json;
 
@@ -349,7 +267,8 @@ mod tests {
     #[tokio::test]
     async fn a_call_that_waits_for_a_file_can_be_cancelled() {
         let place = Place::new();
-        let held = place.workspace.files.lock(&place.path("a")).await.unwrap();
+        let held =
+            place.workspace.files.lock(&place.workspace.roots, &place.path("a")).await.unwrap();
         let mut waiting = Box::pin(place.call(&Write, arguments("a", "x")));
         assert_eq!(waiting.as_mut().now_or_never(), None);
         place.context.cancel.cancel();

@@ -30,6 +30,7 @@ use tine::run::{self, Answered, Main, Reporter, Resumed, Run, Signal, mend};
 use tine::session::{self, Entry, Past, SessionLog, Spill};
 use tine::skill::Skills;
 use tine::tool::files::{Files, Seen};
+use tine::tool::roots::Roots;
 use tine::tool::{ForkPoint, Registry, ToolContext, Workspace};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -421,6 +422,7 @@ impl Setup {
         let workspace = Workspace {
             root: root.to_owned(),
             added: Vec::new(),
+            roots: Roots::open([root]).expect("the directory is there"),
             spill: Spill { directory: root.join("spill") },
             files: Files::default(),
             searches: policy.searches(),

@@ -1,0 +1,370 @@
+//! Changes of files: worked out first, then made, all of them or none.
+//!
+//! A tool holds the files it will change ([`Held`]), reads them, works out
+//! what they shall be ([`Planned`]) and hands that to [`make`]: the one door
+//! through which file tools change anything. What goes wrong half-way is put
+//! back. What a tool may change is the guard's business; how bytes get to disk
+//! that of `replace`.
+
+use std::fs::Metadata;
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::fcntl::OFlag;
+use nix::unistd::{UnlinkatFlags, unlinkat};
+use tokio_util::sync::CancellationToken;
+
+use crate::event::UnitId;
+
+use crate::path_text;
+
+use super::blocking::{StoppableFile, cancelled, to_the_end};
+use super::files::{FileLock, LockError, Seen};
+use super::replace::{Made, Rights, remove, write};
+use super::{Granted, ToolContext, ToolError, Workspace, regular};
+
+/// Largest file that is changed. It is held in memory twice; what is larger is
+/// not source text.
+pub const FILE_CAP: u64 = 32 * 1024 * 1024;
+
+/// A file that one unit holds to change it. Moves into the thread that writes,
+/// so that the lock lasts as long as the write, whoever stops waiting for it.
+#[derive(Debug)]
+pub struct Held {
+    /// The path as the call named it.
+    pub path: PathBuf,
+    /// The unit that made the call.
+    pub unit: UnitId,
+    /// What that unit has seen.
+    pub seen: Seen,
+    /// Where files are.
+    pub workspace: Arc<Workspace>,
+    /// Fires when the unit must stop.
+    pub cancel: CancellationToken,
+    /// The lock and the file itself.
+    pub lock: FileLock,
+}
+
+/// What a file held when a change was worked out.
+#[derive(Debug)]
+pub struct Before {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Whose it was, and who might do what with it.
+    pub rights: Rights,
+    stamp: Stamp,
+}
+
+/// What tells that a file is as it was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    node: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// What shall become of a file.
+#[derive(Debug)]
+pub enum Change {
+    /// It holds these bytes, whether or not it exists.
+    Write {
+        /// All of them.
+        bytes: Vec<u8>,
+        /// The rights it gets; `None` leaves those of an old file, and gives
+        /// a new one what the process's mask allows.
+        rights: Option<Rights>,
+    },
+    /// It is gone. Of a file with other names this name is gone.
+    Delete,
+}
+
+/// A change that is worked out and not yet made.
+#[derive(Debug)]
+pub struct Planned {
+    /// The file.
+    pub held: Held,
+    /// What it holds; `None` if there is no file.
+    pub before: Option<Before>,
+    /// What shall become of it.
+    pub change: Change,
+}
+
+/// A change that was made.
+#[derive(Debug)]
+pub struct Done {
+    /// What was planned.
+    pub planned: Planned,
+    /// How it was made.
+    pub made: Made,
+}
+
+/// Makes every change of a call, in order, or none: if one fails, those before
+/// it are put back, and the error says so.
+///
+/// Nothing in here may be skipped by a tool that changes files: what must be
+/// known of a change is told here, before it is made.
+///
+/// # Errors
+///
+/// A sentence for the model, or the unit must stop.
+pub async fn make(
+    context: &ToolContext,
+    _call: &Granted,
+    changes: Vec<Planned>,
+) -> Result<Vec<Done>, ToolError> {
+    if context.cancel.is_cancelled() {
+        return Err(cancelled(Duration::ZERO));
+    }
+    to_the_end(move || commit(changes)).await
+}
+
+impl Held {
+    /// Waits until no other unit holds the file.
+    ///
+    /// # Errors
+    ///
+    /// The path cannot be followed, or the unit must stop.
+    pub async fn wait(context: &ToolContext, path: PathBuf) -> Result<Self, ToolError> {
+        let mut all = Self::wait_all(context, vec![path]).await?;
+        Ok(all.pop().expect("there is one for each path"))
+    }
+
+    /// Waits until no other unit holds any of the files.
+    ///
+    /// # Errors
+    ///
+    /// A path cannot be followed, two lead to one file, or the unit must stop.
+    pub async fn wait_all(
+        context: &ToolContext,
+        paths: Vec<PathBuf>,
+    ) -> Result<Vec<Self>, ToolError> {
+        let started = tokio::time::Instant::now();
+        let workspace = &context.workspace;
+        let locks = tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => return Err(cancelled(started.elapsed())),
+            locks = workspace.files.lock_all(&workspace.roots, &paths) => locks,
+        };
+        let locks = locks.map_err(|error| match error {
+            LockError::Path(at, error) => regular::failed(workspace, &paths[at], "write", &error),
+            LockError::Same(one, other) => {
+                let shown = |at: usize| path_text::shown(&workspace.root, &paths[at]);
+                let (one, other) = (shown(one), shown(other));
+                ToolError::tell(format!(
+                    "{one} and {other} are the same file; nothing was changed."
+                ))
+            }
+        })?;
+        let held = |(path, lock)| Self {
+            path,
+            unit: context.line.unit(),
+            seen: context.seen.clone(),
+            workspace: Arc::clone(workspace),
+            cancel: context.cancel.clone(),
+            lock,
+        };
+        Ok(paths.into_iter().zip(locks).map(held).collect())
+    }
+
+    /// Returns the path as it is shown to people and models.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        path_text::shown(&self.workspace.root, &self.path)
+    }
+
+    /// Reads the file; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for the model: it is no regular file, larger than
+    /// [`FILE_CAP`], or may not be read.
+    pub fn before(&self) -> Result<Option<Before>, ToolError> {
+        let failed = |error| regular::failed(&self.workspace, &self.path, "read", &error);
+        let Some(metadata) = self.metadata().map_err(failed)? else { return Ok(None) };
+        regular::refuse_special(&self.workspace, &self.path, metadata.file_type())?;
+        let spot = self.lock.spot.as_ref().expect("what exists is in a directory");
+        let file = spot.open(OFlag::O_RDONLY | OFlag::O_NONBLOCK).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        regular::refuse_special(&self.workspace, &self.path, metadata.file_type())?;
+        if metadata.len() > FILE_CAP {
+            return Err(self.too_large());
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+        let file = StoppableFile { file, token: &self.cancel };
+        file.take(FILE_CAP + 1).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 > FILE_CAP {
+            return Err(self.too_large());
+        }
+        Ok(Some(Before { bytes, rights: Rights::of(&metadata), stamp: Stamp::of(&metadata) }))
+    }
+
+    /// Returns the other unit that left the file as it was found.
+    #[must_use]
+    pub fn sibling(&self, found: blake3::Hash) -> Option<UnitId> {
+        let unit = self.workspace.files.changed_by(&self.lock.target, found);
+        unit.filter(|&unit| unit != self.unit)
+    }
+
+    /// Says that there is no such file, and what is near.
+    #[must_use]
+    pub fn missing(&self) -> ToolError {
+        regular::failed(&self.workspace, &self.path, "read", &io::ErrorKind::NotFound.into())
+    }
+
+    /// Says that a file is too large to be changed.
+    #[must_use]
+    pub fn too_large(&self) -> ToolError {
+        let (shown, most) = (self.shown(), FILE_CAP / 1024 / 1024);
+        ToolError::tell(format!("{shown} is larger than {most} MiB; change it with Bash."))
+    }
+
+    fn metadata(&self) -> io::Result<Option<Metadata>> {
+        self.lock.spot.as_ref().map_or(Ok(None), super::roots::Spot::metadata)
+    }
+}
+
+impl Before {
+    /// Returns the hash of the bytes.
+    #[must_use]
+    pub fn hash(&self) -> blake3::Hash {
+        blake3::hash(&self.bytes)
+    }
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            node: (metadata.dev(), metadata.ino()),
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+fn commit(changes: Vec<Planned>) -> Result<Vec<Done>, ToolError> {
+    let mut steps: Vec<(Step, Made)> = Vec::with_capacity(changes.len());
+    for planned in changes {
+        let mut step = Step { planned, directories: 0 };
+        match step.make() {
+            Ok(made) => steps.push((step, made)),
+            Err(error) => return Err(undone(step, steps, &error)),
+        }
+    }
+    let done = steps.into_iter().map(|(Step { planned, directories: _ }, made)| {
+        planned.note();
+        Done { planned, made }
+    });
+    Ok(done.collect())
+}
+
+/// A change that is being made.
+struct Step {
+    planned: Planned,
+    /// How many directories were made for it.
+    directories: usize,
+}
+
+impl Step {
+    fn make(&mut self) -> io::Result<Made> {
+        let Planned { held, before, change } = &mut self.planned;
+        if held.metadata()?.as_ref().map(Stamp::of) != before.as_ref().map(|before| before.stamp) {
+            return Err(io::Error::other("it was changed while this call was at work"));
+        }
+        let lock = &mut held.lock;
+        if lock.spot.is_none() {
+            let (spot, made) = held.workspace.roots.make_spot(&lock.target)?;
+            lock.spot = Some(spot);
+            self.directories = made;
+        }
+        let spot = lock.spot.as_ref().expect("the directory was just made");
+        match change {
+            Change::Write { bytes, rights } => write(spot, bytes, *rights),
+            Change::Delete => remove(spot),
+        }
+    }
+
+    /// Makes the file what it was before.
+    fn put_back(&self) -> io::Result<()> {
+        let Planned { held, before, change: _ } = &self.planned;
+        let Some(spot) = &held.lock.spot else { return Ok(()) };
+        match (before, spot.metadata()?.as_ref().map(Stamp::of)) {
+            (None, None) => {}
+            (None, Some(_)) => {
+                remove(spot)?;
+            }
+            (Some(before), now) if now == Some(before.stamp) => {}
+            (Some(before), _) => {
+                write(spot, &before.bytes, Some(before.rights))?;
+            }
+        }
+        for directory in held.lock.target.ancestors().skip(1).take(self.directories) {
+            let above = held.workspace.roots.spot(directory)?;
+            // Somebody else may have put something in there.
+            let _ = unlinkat(above.directory(), above.name(), UnlinkatFlags::RemoveDir);
+        }
+        Ok(())
+    }
+}
+
+/// Puts back what was done before a step failed, and says so.
+fn undone(failed: Step, done: Vec<(Step, Made)>, error: &io::Error) -> ToolError {
+    let Planned { held, before: _, change } = &failed.planned;
+    let verb = match change {
+        Change::Write { .. } => "write",
+        Change::Delete => "delete",
+    };
+    let mut text = regular::failed(&held.workspace, &held.path, verb, error).to_string();
+    let several = !done.is_empty();
+    let steps = done.into_iter().map(|(step, _)| step).chain([failed]).rev();
+    let lost: Vec<String> = steps
+        .filter_map(|step| {
+            let error = step.put_back().err()?;
+            Some(format!("{}: {error}", step.planned.held.shown()))
+        })
+        .collect();
+    if !lost.is_empty() {
+        let lost = lost.join("; ");
+        text.push_str(&format!(" What had been changed could not all be put back: {lost}."));
+    } else if several {
+        text.push_str(" What had been changed was put back; nothing is changed.");
+    }
+    ToolError::tell(text)
+}
+
+impl Planned {
+    /// Notes who left the file as it now is, and that this unit knows its own
+    /// change.
+    fn note(&self) {
+        let Self { held, before, change } = self;
+        let (files, target) = (&held.workspace.files, &held.lock.target);
+        match change {
+            Change::Write { bytes, rights: _ } => {
+                files.note_change(target, held.unit, blake3::hash(bytes));
+                if let Some(before) = before {
+                    held.seen.note_part(target, &before.bytes, bytes);
+                }
+            }
+            Change::Delete => {
+                files.note_deleted(target);
+                held.seen.forget(target);
+            }
+        }
+    }
+}
+
+/// Returns the words for a change that was not an ordinary one; may be empty.
+#[must_use]
+pub fn in_place_note(made: Made) -> &'static str {
+    match made {
+        Made::Created | Made::Renamed | Made::Deleted => "",
+        Made::InPlaceForLinks => {
+            " The file has other hard links: it was written in place, and they changed too."
+        }
+        Made::InPlaceForOwner => " The file was written in place to keep its owner.",
+    }
+}
