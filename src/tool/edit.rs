@@ -4,7 +4,10 @@
 //! ends, byte order marks and other encodings survive. The match itself proves
 //! that the model knows the place, so no earlier Read is asked for.
 
-mod find;
+pub(super) mod excerpt;
+pub(super) mod find;
+mod forgive;
+pub(super) mod indent;
 
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -15,22 +18,15 @@ use crate::path_text;
 
 use super::arguments;
 use super::blocking::to_the_end;
-use super::bound::first_characters;
 use super::change::{Change, Done, FILE_CAP, Held, Planned, in_place_note, make};
 use super::files::Known;
 use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
+use excerpt::excerpt;
+use forgive::{Fitted, Found};
+
 /// Most line numbers that are listed for one call.
 const PLACES_CAP: usize = 20;
-
-/// Unchanged lines shown on each side of a change.
-const AROUND: usize = 3;
-
-/// Most lines of an excerpt: enough to check a change, not a second copy of it.
-const EXCERPT_LINES: usize = 30;
-
-/// Most characters of an excerpt's line.
-const EXCERPT_LINE: usize = 300;
 
 /// Edits files.
 #[derive(Debug, Clone, Copy)]
@@ -129,28 +125,65 @@ fn plan(held: Held, wanted: &Wanted) -> Result<(Planned, Told), ToolError> {
     let bytes = &before.bytes;
     let (old, new) = wanted.with_line_ends_of(bytes);
     let (old, new) = (old.as_bytes(), new.as_bytes());
-    let places = find::all(bytes, old);
-    if places.is_empty() {
-        return Err(no_match(&held, bytes, old));
+    let mut places = find::all(bytes, old);
+    if let [only] = places[..]
+        && !wanted.everywhere
+    {
+        places.extend(find::second(bytes, old, only));
     }
-    if places.len() > 1 && !wanted.everywhere {
-        let (shown, count, lines) = (held.shown(), places.len(), line_list(bytes, &places));
-        return Err(ToolError::tell(format!(
-            "\"old_string\" stands {count} times in {shown}, at {lines}. \
-             Add lines around it until it is unique, or set \"replace_all\"."
-        )));
-    }
-    let after = spliced(bytes, &places, old.len(), new).ok_or_else(|| {
-        let (shown, most) = (held.shown(), FILE_CAP / 1024 / 1024);
-        ToolError::tell(format!("{shown} would be larger than {most} MiB; nothing was changed."))
-    })?;
-    let what = match places.len() {
-        1 => "1 replacement".to_owned(),
-        count => format!("{count} replacements, at {} before", line_list(bytes, &places)),
+    let (after, told) = match places[..] {
+        [] => forgiven(&held, bytes, wanted)?,
+        [_, _, ..] if !wanted.everywhere => {
+            let (shown, count, lines) = (held.shown(), places.len(), line_list(bytes, &places));
+            return Err(ToolError::tell(format!(
+                "\"old_string\" stands {count} times in {shown}, at {lines}. \
+                 Add lines around it until it is unique, or set \"replace_all\"."
+            )));
+        }
+        [first, ..] => {
+            let after = spliced(bytes, &places, old.len(), new).ok_or_else(|| grown(&held))?;
+            let what = match places.len() {
+                1 => "1 replacement".to_owned(),
+                count => format!("{count} replacements, at {} before", line_list(bytes, &places)),
+            };
+            let excerpt = excerpt(&after, first, new.len());
+            (after, Told { what, excerpt })
+        }
     };
-    let told = Told { what, excerpt: excerpt(&after, places[0], new.len()) };
     let change = Change::Write { bytes: after, rights: None };
     Ok((Planned { held, before: Some(before), change }, told))
+}
+
+/// Makes the change where only white space at the ends of lines differs.
+fn forgiven(held: &Held, bytes: &[u8], wanted: &Wanted) -> Result<(Vec<u8>, Told), ToolError> {
+    let found = forgive::find(bytes, wanted.old.as_bytes(), wanted.new.as_bytes());
+    let Fitted { place, new, moved } = match found {
+        Found::Once(fitted) if !wanted.everywhere => fitted,
+        Found::Nowhere | Found::Once(_) | Found::Several(_) => {
+            return Err(no_match(held, bytes, &found));
+        }
+    };
+    let length = place.len();
+    if bytes[place.clone()] == new {
+        return Err(ToolError::tell(format!(
+            "{} already holds \"new_string\" there; nothing was changed.",
+            held.shown()
+        )));
+    }
+    let after = spliced(bytes, &[place.start], length, &new).ok_or_else(|| grown(held))?;
+    let (first, last) = line_span(bytes, place.start, length);
+    let indented = if moved { " The new lines were indented as those were." } else { "" };
+    let what = format!(
+        "1 replacement. \"old_string\" stood at lines {first} to {last} with other white space \
+         at the start or end of lines; that was forgiven.{indented} Check the result"
+    );
+    let excerpt = excerpt(&after, place.start, new.len());
+    Ok((after, Told { what, excerpt }))
+}
+
+fn grown(held: &Held) -> ToolError {
+    let (shown, most) = (held.shown(), FILE_CAP / 1024 / 1024);
+    ToolError::tell(format!("{shown} would be larger than {most} MiB; nothing was changed."))
 }
 
 /// What is said of an edit.
@@ -167,7 +200,7 @@ impl Told {
     }
 }
 
-fn no_match(held: &Held, bytes: &[u8], old: &[u8]) -> ToolError {
+fn no_match(held: &Held, bytes: &[u8], found: &Found) -> ToolError {
     let shown = held.shown();
     let hash = blake3::hash(bytes);
     let known = held.seen.of(&held.lock.target);
@@ -181,10 +214,22 @@ fn no_match(held: &Held, bytes: &[u8], old: &[u8]) -> ToolError {
         ),
         (false, _) => format!("\"old_string\" does not stand in {shown}."),
     };
-    if let Some(line) = find::nearly(bytes, old) {
-        message.push_str(&format!(
-            " It nearly matches at line {line}: only white space at the start or end of lines differs."
-        ));
+    match found {
+        Found::Nowhere => {}
+        Found::Once(fitted) => {
+            let line = find::line_number(bytes, fitted.place.start);
+            message.push_str(&format!(
+                " It nearly matches at line {line}: only white space at the start or end of lines \
+                 differs. \"replace_all\" forgives no white space."
+            ));
+        }
+        Found::Several(places) => {
+            let (count, lines) = (places.len(), line_list(bytes, places));
+            message.push_str(&format!(
+                " But for white space at the start or end of lines it stands there {count} times, \
+                 at {lines}. Copy it from the file, with lines around it until it is unique."
+            ));
+        }
     }
     ToolError::tell(message)
 }
@@ -210,6 +255,12 @@ fn spliced(bytes: &[u8], places: &[usize], old: usize, new: &[u8]) -> Option<Vec
     Some(after)
 }
 
+/// Returns the first and the last line of `length` bytes at `place`.
+fn line_span(bytes: &[u8], place: usize, length: usize) -> (usize, usize) {
+    let last = place + length.saturating_sub(1);
+    (find::line_number(bytes, place), find::line_number(bytes, last))
+}
+
 fn line_list(bytes: &[u8], places: &[usize]) -> String {
     let lines = find::line_numbers(bytes, &places[..places.len().min(PLACES_CAP)]);
     let listed: Vec<String> = lines.iter().map(usize::to_string).collect();
@@ -220,34 +271,11 @@ fn line_list(bytes: &[u8], places: &[usize]) -> String {
     format!("lines {}{more}", listed.join(", "))
 }
 
-/// Returns the numbered lines around `length` bytes at `place`.
-fn excerpt(bytes: &[u8], place: usize, length: usize) -> String {
-    let first = find::line_number(bytes, place);
-    let last = find::line_number(bytes, place + length);
-    let (from, to) = (first.saturating_sub(AROUND).max(1), last + AROUND);
-    let lines = bytes.split(|&byte| byte == b'\n').enumerate().skip(from - 1);
-    let ended = find::line_number(bytes, bytes.len()) - 1;
-    let mut text = String::new();
-    for (at, line) in lines.take((to + 1 - from).min(EXCERPT_LINES)) {
-        // What follows the last line feed is a line only if it is something.
-        if at == ended && line.is_empty() {
-            break;
-        }
-        let line = String::from_utf8_lossy(line);
-        let (start, dropped) = first_characters(line.trim_end_matches('\r'), EXCERPT_LINE);
-        let dots = if dropped > 0 { "…" } else { "" };
-        text.push_str(&format!("{:>6}\t{start}{dots}\n", at + 1));
-    }
-    if to + 1 - from > EXCERPT_LINES {
-        text.push_str("   ...\n");
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use super::excerpt::{EXCERPT_LINE, EXCERPT_LINES};
     use super::*;
     use crate::tool::read::Read;
     use crate::tool::testing::{Place, call};
@@ -321,17 +349,49 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_match_says_so_and_where_it_nearly_matches() {
+    async fn white_space_at_the_ends_of_lines_is_forgiven_and_the_output_says_so() {
         let place = Place::new();
-        place.put("a", "fn a() {\n    b();\n}\n");
-        let refused = place.call(&Edit, arguments("c();", "d();")).await.unwrap_err();
+        place.put("a", "fn a() {\n    b();\n    c();\n}\n");
+        let text = place.call(&Edit, arguments("b(); \nc();", "d();\n  e();")).await;
+        let expected = "Edited a: 1 replacement. \"old_string\" stood at lines 2 to 3 with other \
+             white space at the start or end of lines; that was forgiven. The new lines were \
+             indented as those were. Check the result.\n     1\tfn a() {\n     2\t    d();\n     \
+             3\t      e();\n     4\t}\n";
+        assert_eq!(text.as_deref(), Ok(expected));
+        let refused = place.call(&Edit, arguments(" }\n\n", "}\n")).await.unwrap_err();
         assert_eq!(refused, "\"old_string\" does not stand in a.");
-        let refused = place.call(&Edit, arguments("\tb();\n}", "d();")).await.unwrap_err();
+        let refused = place.call(&Edit, arguments("} \n", "}\n")).await.unwrap_err();
+        assert_eq!(refused, "a already holds \"new_string\" there; nothing was changed.");
+    }
+
+    #[tokio::test]
+    async fn what_is_forgiven_in_several_places_is_refused_with_the_lines() {
+        let place = Place::new();
+        place.put("a", "  x\n y\n\tx\n y\n");
+        let refused = place.call(&Edit, arguments("x\ny\n", "z\n")).await.unwrap_err();
         assert_eq!(
             refused,
-            "\"old_string\" does not stand in a. It nearly matches at line 2: \
-             only white space at the start or end of lines differs."
+            "\"old_string\" does not stand in a. But for white space at the start or end of lines \
+             it stands there 2 times, at lines 1, 3. Copy it from the file, with lines around it \
+             until it is unique."
         );
+        let mut everywhere = arguments("  x\ny", "z");
+        everywhere["replace_all"] = json!(true);
+        place.put("a", "x\n y\n");
+        let refused = place.call(&Edit, everywhere).await.unwrap_err();
+        assert_eq!(
+            refused,
+            "\"old_string\" does not stand in a. It nearly matches at line 1: only white space at \
+             the start or end of lines differs. \"replace_all\" forgives no white space."
+        );
+    }
+
+    #[tokio::test]
+    async fn places_that_overlap_are_two_places() {
+        let place = Place::new();
+        place.put("a", "x\ny\nx\ny\nx\n");
+        let refused = place.call(&Edit, arguments("x\ny\nx\n", "z\n")).await.unwrap_err();
+        assert!(refused.starts_with("\"old_string\" stands 2 times in a, at lines 1, 3."));
     }
 
     #[tokio::test]

@@ -1,25 +1,53 @@
 //! Finds text in bytes. Every search here is linear in the file, whatever the
 //! file and the text are.
 
+use memchr::memmem;
+
+/// What a text may begin with that is no part of its first line.
+pub(in crate::tool) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 /// Returns where `needle` stands in `bytes`, without overlaps. `needle` is not
 /// empty.
 pub(super) fn all(bytes: &[u8], needle: &[u8]) -> Vec<usize> {
-    all_by(bytes, needle, |left, right| left == right)
+    memmem::find_iter(bytes, needle).collect()
 }
 
-/// Returns the number of the line, from 1, where lines begin that equal the
-/// lines of `needle` but for white space at their ends.
-pub(super) fn nearly(bytes: &[u8], needle: &[u8]) -> Option<usize> {
-    let wanted: Vec<&[u8]> = lines(needle).collect();
-    let from = wanted.iter().position(|line| !line.is_empty())?;
-    let to = wanted.iter().rposition(|line| !line.is_empty())?;
-    let found: Vec<&[u8]> = lines(bytes).collect();
-    let places = all_by(&found, &wanted[from..=to], |left, right| left == right);
-    places.first().map(|line| line + 1)
+/// Returns where `needle` begins in `lines`; places may overlap. `needle` is
+/// not empty. Knuth, Morris and Pratt's search.
+pub(in crate::tool) fn overlapping(lines: &[&[u8]], needle: &[&[u8]]) -> Vec<usize> {
+    // For each length of a match so far: how much of it is also a beginning.
+    let mut shorter = vec![0; needle.len()];
+    let mut matched = 0;
+    for at in 1..needle.len() {
+        while matched > 0 && needle[at] != needle[matched] {
+            matched = shorter[matched - 1];
+        }
+        matched += usize::from(needle[at] == needle[matched]);
+        shorter[at] = matched;
+    }
+    let mut places = Vec::new();
+    matched = 0;
+    for (at, line) in lines.iter().enumerate() {
+        while matched > 0 && *line != needle[matched] {
+            matched = shorter[matched - 1];
+        }
+        matched += usize::from(*line == needle[matched]);
+        if matched == needle.len() {
+            places.push(at + 1 - matched);
+            matched = shorter[matched - 1];
+        }
+    }
+    places
+}
+
+/// Returns the second place where `needle` stands, if the first is `first`. It
+/// may overlap the first.
+pub(super) fn second(bytes: &[u8], needle: &[u8], first: usize) -> Option<usize> {
+    memmem::find(&bytes[first + 1..], needle).map(|place| first + 1 + place)
 }
 
 /// Tells whether there are line ends and all of them are CRLF.
-pub(super) fn only_crlf(bytes: &[u8]) -> bool {
+pub(in crate::tool) fn only_crlf(bytes: &[u8]) -> bool {
     let mut feeds = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').peekable();
     feeds.peek().is_some() && feeds.all(|(at, _)| at > 0 && bytes[at - 1] == b'\r')
 }
@@ -40,37 +68,6 @@ pub(super) fn line_numbers(bytes: &[u8], places: &[usize]) -> Vec<usize> {
     numbers.collect()
 }
 
-fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii)
-}
-
-/// Knuth, Morris and Pratt's search.
-fn all_by<T: Copy>(items: &[T], needle: &[T], same: impl Fn(T, T) -> bool) -> Vec<usize> {
-    // For each length of a match so far: how much of it is also a beginning.
-    let mut shorter = vec![0; needle.len()];
-    let mut matched = 0;
-    for at in 1..needle.len() {
-        while matched > 0 && !same(needle[at], needle[matched]) {
-            matched = shorter[matched - 1];
-        }
-        matched += usize::from(same(needle[at], needle[matched]));
-        shorter[at] = matched;
-    }
-    let mut places = Vec::new();
-    matched = 0;
-    for (at, &item) in items.iter().enumerate() {
-        while matched > 0 && !same(item, needle[matched]) {
-            matched = shorter[matched - 1];
-        }
-        matched += usize::from(same(item, needle[matched]));
-        if matched == needle.len() {
-            places.push(at + 1 - matched);
-            matched = 0;
-        }
-    }
-    places
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -79,17 +76,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_finds_what_the_standard_library_finds(text in "[ab]{0,40}", needle in "[ab]{1,4}") {
-            let expected: Vec<usize> = text.match_indices(&needle).map(|(at, _)| at).collect();
-            prop_assert_eq!(all(text.as_bytes(), needle.as_bytes()), expected);
+        fn every_place_of_lines_is_found(text in "[ab]{0,40}", needle in "[ab]{1,4}") {
+            let lines = |text: &'static str| text.as_bytes().chunks(1).collect::<Vec<_>>();
+            let (text, needle): (&str, &str) = (text.leak(), needle.leak());
+            let expected: Vec<usize> =
+                (0..text.len()).filter(|&at| text[at..].starts_with(needle)).collect();
+            prop_assert_eq!(overlapping(&lines(text), &lines(needle)), expected.clone());
+            let found = all(text.as_bytes(), needle.as_bytes());
+            let second = found.first().and_then(|&at| super::second(text.as_bytes(), needle.as_bytes(), at));
+            prop_assert_eq!((found.first(), second), (expected.first(), expected.get(1).copied()));
         }
-    }
-
-    #[test]
-    fn a_near_match_forgives_white_space_at_the_ends_of_lines_only() {
-        assert_eq!(nearly(b"x\n  a b \r\n\tc\n", b"\na b\nc\n"), Some(2));
-        assert_eq!(nearly(b"x\na  b\nc\n", b"a b\nc"), None);
-        assert_eq!(nearly(b"x\n\n", b"  \n"), None);
     }
 
     #[test]
