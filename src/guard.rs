@@ -20,6 +20,8 @@ use serde_json::Value;
 use crate::event::Access;
 use crate::path_text;
 
+use rules::Subjects;
+
 pub use rules::{Rule, RuleError};
 pub use searches::{LeftOut, Searches};
 
@@ -131,6 +133,9 @@ pub struct Allowed {
     /// What runs instead of the command as it was written: the same, with
     /// nothing in it that could be read in another way.
     pub script: Option<Arc<str>>,
+    /// The files that the paths of the call led to when it was judged, every
+    /// link followed. It touches no others.
+    pub places: Vec<PathBuf>,
 }
 
 /// What a person has to know to decide about a call.
@@ -147,7 +152,7 @@ pub struct Ask {
 
 impl Decision {
     /// A call that runs no command may run.
-    pub const ALLOW: Self = Self::Allow(Allowed { access: None, script: None });
+    pub const ALLOW: Self = Self::Allow(Allowed { access: None, script: None, places: Vec::new() });
 
     fn deny(reason: impl Into<String>) -> Self {
         Self::Deny { reason: reason.into() }
@@ -158,9 +163,22 @@ impl Policy {
     /// Decides about one call. `tool` is the tool's own name.
     #[must_use]
     pub fn decide(&self, tool: &str, effect: Effect, arguments: &Value) -> Decision {
-        let subjects = rules::subjects(tool, arguments);
+        let subjects = rules::subjects(tool, arguments).located(self.root());
+        match self.judge(tool, effect, &subjects) {
+            Decision::Allow(allowed) => {
+                Decision::Allow(Allowed { places: subjects.paths, ..allowed })
+            }
+            Decision::Ask(ask) => {
+                let allowed = Allowed { places: subjects.paths, ..ask.allowed };
+                Decision::Ask(Ask { allowed, ..ask })
+            }
+            Decision::Deny { reason } => Decision::Deny { reason },
+        }
+    }
+
+    fn judge(&self, tool: &str, effect: Effect, subjects: &Subjects) -> Decision {
         let root = self.root();
-        if let Some(rule) = self.deny.iter().find(|rule| rule.denies(tool, &subjects, root)) {
+        if let Some(rule) = self.deny.iter().find(|rule| rule.denies(tool, subjects, root)) {
             return Decision::deny(format!("denied by the rule `{rule}`"));
         }
         if let Some(reason) = self.why_unsure(effect, &subjects.words) {
@@ -176,13 +194,13 @@ impl Policy {
             );
         }
         if self.mode == Mode::BypassPermissions
-            || self.allow.iter().any(|rule| rule.allows(tool, &subjects, root))
+            || self.allow.iter().any(|rule| rule.allows(tool, subjects, root))
         {
             let access = match effect {
                 Effect::Executes => Some(Access::Off),
                 Effect::Reads | Effect::Delegates | Effect::Edits => None,
             };
-            return Decision::Allow(Allowed { access, script: None });
+            return Decision::Allow(Allowed { access, ..Allowed::default() });
         }
         match effect {
             Effect::Edits => self.decide_edit(tool, &subjects.paths),

@@ -95,6 +95,8 @@ pub struct Granted {
     pub confinement: Confinement,
     /// What runs instead of the command as it was written.
     pub script: Option<Arc<str>>,
+    /// The files that the paths of the call led to when it was judged.
+    pub places: Vec<std::path::PathBuf>,
 }
 
 /// What a call may use.

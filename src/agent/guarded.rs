@@ -33,6 +33,7 @@ impl Unit {
             id: ready.call.id.clone(),
             confinement: self.confinement(&allowed).unwrap_or(Confinement::NONE),
             script: allowed.script,
+            places: allowed.places,
         })
     }
 

@@ -232,6 +232,19 @@ impl Rule {
     }
 }
 
+impl Subjects {
+    /// Follows the paths, once: what is judged from here on is what the tool
+    /// is given leave to touch. A path that cannot be followed stays as it is.
+    pub(super) fn located(mut self, root: &Path) -> Self {
+        for path in &mut self.paths {
+            if let Some(place) = paths::opened(root, path) {
+                *path = place;
+            }
+        }
+        self
+    }
+}
+
 /// Returns what the rules of `tool` speak about in a call.
 pub(super) fn subjects(tool: &str, arguments: &Value) -> Subjects {
     let words = |words: Vec<Option<&str>>| Subjects {

@@ -127,9 +127,14 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// The path cannot be followed, or the unit must stop.
-    pub async fn wait(context: &ToolContext, path: PathBuf) -> Result<Self, ToolError> {
-        let mut all = Self::wait_all(context, vec![path]).await?;
+    /// The path cannot be followed, it leads elsewhere than when the call was
+    /// judged, or the unit must stop.
+    pub async fn wait(
+        context: &ToolContext,
+        call: &Granted,
+        path: PathBuf,
+    ) -> Result<Self, ToolError> {
+        let mut all = Self::wait_all(context, call, vec![path]).await?;
         Ok(all.pop().expect("there is one for each path"))
     }
 
@@ -137,9 +142,10 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// A path cannot be followed, two lead to one file, or the unit must stop.
+    /// As for [`Held::wait`], or two paths lead to one file.
     pub async fn wait_all(
         context: &ToolContext,
+        call: &Granted,
         paths: Vec<PathBuf>,
     ) -> Result<Vec<Self>, ToolError> {
         let started = tokio::time::Instant::now();
@@ -159,15 +165,18 @@ impl Held {
                 ))
             }
         })?;
-        let held = |(path, lock)| Self {
-            path,
-            unit: context.line.unit(),
-            seen: context.seen.clone(),
-            workspace: Arc::clone(workspace),
-            cancel: context.cancel.clone(),
-            lock,
+        let held = |(path, lock): (PathBuf, FileLock)| {
+            regular::refuse_elsewhere(workspace, &path, &lock.target, &call.places)?;
+            Ok(Self {
+                path,
+                unit: context.line.unit(),
+                seen: context.seen.clone(),
+                workspace: Arc::clone(workspace),
+                cancel: context.cancel.clone(),
+                lock,
+            })
         };
-        Ok(paths.into_iter().zip(locks).map(held).collect())
+        paths.into_iter().zip(locks).map(held).collect()
     }
 
     /// Returns the path as it is shown to people and models.

@@ -61,7 +61,7 @@ impl Tool for Edit {
         Box::pin(async move {
             let (path, wanted) = Wanted::parse(arguments)?;
             let path = path_text::resolve(&context.workspace.root, &path);
-            let held = Held::wait(context, path).await?;
+            let held = Held::wait(context, call, path).await?;
             let (planned, told) = to_the_end(move || plan(held, &wanted)).await?;
             let done = make(context, call, vec![planned]).await?;
             Ok(Output::ok(done.iter().map(|done| told.of(done)).collect::<String>()))

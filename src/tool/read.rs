@@ -62,7 +62,7 @@ impl Tool for Read {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        _call: &'a Granted,
+        call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
@@ -71,6 +71,7 @@ impl Tool for Read {
                 workspace: Arc::clone(&context.workspace),
                 seen: context.seen.clone(),
                 takes_images: context.takes_images,
+                places: call.places.clone(),
             };
             stoppable(&context.cancel, move |token| reader.read(&wanted, token)).await
         })
@@ -113,14 +114,16 @@ struct Reader {
     workspace: Arc<Workspace>,
     seen: Seen,
     takes_images: bool,
+    places: Vec<PathBuf>,
 }
 
 impl Reader {
     fn read(&self, wanted: &Wanted, token: &CancellationToken) -> Result<Output, ToolError> {
-        let Self { workspace, seen, takes_images } = self;
+        let Self { workspace, seen, takes_images, places } = self;
         let shown = path_text::shown(&workspace.root, &wanted.path);
         let failed = |error: io::Error| regular::failed(workspace, &wanted.path, "read", &error);
         let Opened { file, metadata, target } = regular::open(workspace, &wanted.path)?;
+        regular::refuse_elsewhere(workspace, &wanted.path, &target, places)?;
         let mut lines = Lines::new(StoppableFile { file, token });
         // In this order: a text may begin as an image does.
         if lines.look_binary().map_err(failed)? {

@@ -46,13 +46,19 @@ pub fn open(workspace: &Workspace, path: &Path) -> Result<Opened, ToolError> {
     Ok(Opened { file, metadata, target })
 }
 
-/// Reads a regular file of at most `most` bytes.
+/// Reads a regular file of at most `most` bytes that is one of `places`.
 ///
 /// # Errors
 ///
-/// As for [`open`], or that the file is larger.
-pub fn read(workspace: &Workspace, path: &Path, most: u64) -> Result<Vec<u8>, ToolError> {
-    let Opened { file, .. } = open(workspace, path)?;
+/// As for [`open`], or that the file is larger or elsewhere.
+pub fn read(
+    workspace: &Workspace,
+    path: &Path,
+    places: &[PathBuf],
+    most: u64,
+) -> Result<Vec<u8>, ToolError> {
+    let Opened { file, metadata: _, target } = open(workspace, path)?;
+    refuse_elsewhere(workspace, path, &target, places)?;
     let mut bytes = Vec::new();
     // Its length says little: the file may grow, or be one of `/proc`.
     let read = file.take(most.saturating_add(1)).read_to_end(&mut bytes);
@@ -62,6 +68,28 @@ pub fn read(workspace: &Workspace, path: &Path, most: u64) -> Result<Vec<u8>, To
         return Err(ToolError::tell(format!("{shown} is larger than {most} bytes.")));
     }
     Ok(bytes)
+}
+
+/// Refuses a file that is none of the `places` where the paths of the call led
+/// when it was judged: something was renamed or linked since.
+///
+/// # Errors
+///
+/// A sentence for the model. `path` is as the call names it.
+pub fn refuse_elsewhere(
+    workspace: &Workspace,
+    path: &Path,
+    target: &Path,
+    places: &[PathBuf],
+) -> Result<(), ToolError> {
+    if places.iter().any(|place| place == target) {
+        return Ok(());
+    }
+    let (shown, target) = (path_text::shown(&workspace.root, path), path_text::to_text(target));
+    Err(ToolError::tell(format!(
+        "{shown} now leads to {target}, not where it led when the call was allowed; nothing was \
+         done. Call again if that is what you want."
+    )))
 }
 
 /// Refuses what is no regular file.
@@ -162,9 +190,11 @@ mod tests {
     fn a_file_is_read_as_a_whole_or_not_at_all() {
         let place = Place::new();
         let path = place.put("a", "12345");
-        assert_eq!(read(&place.workspace, &path, 5).unwrap(), b"12345");
-        let refused = read(&place.workspace, &path, 4).unwrap_err();
+        let places = [path.clone()];
+        assert_eq!(read(&place.workspace, &path, &places, 5).unwrap(), b"12345");
+        let refused = read(&place.workspace, &path, &places, 4).unwrap_err();
         assert_eq!(refused.to_string(), "a is larger than 4 bytes.");
+        assert!(read(&place.workspace, &path, &[place.path("b")], 5).is_err());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::event::{Confinement, UnitId};
-use crate::guard::{Mode, Policy};
+use crate::guard::{Allowed, Decision, Mode, Policy};
 use crate::line::{FromUnit, LINE_CAP, Line};
 use crate::message::{CallId, Head, Output, Prefix};
 use crate::model::offline::Offline;
@@ -136,7 +136,8 @@ pub(crate) async fn call(
     context: &ToolContext,
     arguments: Value,
 ) -> Result<String, String> {
-    match tool.run(context, &granted(), arguments).await {
+    let granted = granted(tool, context, &arguments);
+    match tool.run(context, &granted, arguments).await {
         Ok(Output { text, is_error: false, images: _ }) => Ok(text),
         Ok(Output { text, is_error: true, images: _ }) => Err(text),
         Err(error) => Err(error.to_string()),
@@ -164,7 +165,16 @@ fn context(
     }
 }
 
-/// A call that may do what it likes.
-pub(crate) fn granted() -> Granted {
-    Granted { id: "call_1".into(), confinement: Confinement::NONE, script: None }
+/// A call that may do what it likes, with the files that it names.
+pub(crate) fn granted(tool: &dyn Tool, context: &ToolContext, arguments: &Value) -> Granted {
+    let policy = Policy {
+        mode: Mode::BypassPermissions,
+        allow: Vec::new(),
+        deny: Vec::new(),
+        roots: [context.workspace.root.clone()].into(),
+        guarded: [].into(),
+    };
+    let decision = policy.decide(&tool.schema().name, tool.effect(), arguments);
+    let Decision::Allow(Allowed { places, .. }) = decision else { panic!("{decision:?}") };
+    Granted { id: "call_1".into(), confinement: Confinement::NONE, script: None, places }
 }

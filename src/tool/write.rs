@@ -50,7 +50,7 @@ impl Tool for Write {
             let path = arguments::text("file_path", raw.file_path)?;
             let content = arguments::any_text("content", raw.content)?;
             let path = path_text::resolve(&context.workspace.root, &path);
-            let held = Held::wait(context, path).await?;
+            let held = Held::wait(context, call, path).await?;
             let written = Written::of(&content);
             let planned = to_the_end(move || plan(held, content.into_bytes())).await?;
             let done = make(context, call, vec![planned]).await?;

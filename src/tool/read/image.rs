@@ -86,7 +86,8 @@ mod tests {
         let place = Place::new();
         place.put(name, bytes);
         let arguments = json!({"file_path": name, "limit": 1});
-        let output = Read.run(&place.context, &granted(), arguments).await;
+        let granted = granted(&Read, &place.context, &arguments);
+        let output = Read.run(&place.context, &granted, arguments).await;
         output.map_err(|error| error.to_string())
     }
 
