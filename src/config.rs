@@ -27,6 +27,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::guard::Mode;
+use crate::guard::sandbox::Insistence;
 
 pub use entry::{Api, Effort, Headers, ModelEntry};
 pub use environment::Environment;
@@ -65,6 +66,8 @@ pub struct Config {
     pub background: Background,
     /// What may be done without asking.
     pub permissions: Permissions,
+    /// What commands are kept in.
+    pub sandbox: Sandbox,
     /// What is kept of a session.
     pub session: Session,
     /// What is done about requests that fail.
@@ -130,6 +133,19 @@ pub struct Permissions {
     pub allow: Vec<String>,
     /// Rules for what is denied; they come before `allow`.
     pub deny: Vec<String>,
+}
+
+/// What commands are kept in, `[sandbox]`. Directories are kept as they are
+/// written: where `~` is, is only known where home is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sandbox {
+    /// How much one is insisted on.
+    pub mode: Insistence,
+    /// Whether commands that may write may reach the network.
+    pub network: bool,
+    /// More directories that commands may write where the workspace may be
+    /// written.
+    pub write: Vec<String>,
 }
 
 /// What is kept of a session and of its conversations, `[session]`.

@@ -9,6 +9,7 @@ mod launch;
 mod paths;
 mod pattern;
 mod rules;
+pub mod sandbox;
 mod searches;
 mod shell;
 

@@ -27,6 +27,16 @@ pub fn sessions_root(environment: &Environment) -> Result<PathBuf, NoHome> {
     Ok(root.join("sessions"))
 }
 
+/// Returns where it is kept what sandboxes have left to clean up, beside the
+/// sessions.
+///
+/// # Errors
+///
+/// If the environment names no home directory.
+pub fn sandbox_root(environment: &Environment) -> Result<PathBuf, NoHome> {
+    Ok(sessions_root(environment)?.with_file_name("sandbox"))
+}
+
 /// Returns where the user's configuration, instructions, skills and agents
 /// are: `$TINE_HOME`, else `$XDG_CONFIG_HOME/tine`. `None` without a home
 /// directory.

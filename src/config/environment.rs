@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 
+use crate::guard::sandbox::Variables;
+
 /// What the environment says. A variable that is empty counts as unset.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
@@ -36,6 +38,10 @@ pub struct Environment {
     pub ci: bool,
     /// Whether `TERM` names a terminal that cannot move its cursor.
     pub is_dumb_terminal: bool,
+    /// `TMPDIR`.
+    pub temporary: Option<PathBuf>,
+    /// What commands inherit, keys among it.
+    pub inherited: Variables,
     /// All variables, for those that a configuration names as keys.
     variables: BTreeMap<String, SecretString>,
 }
@@ -59,14 +65,17 @@ impl Environment {
         V: Into<OsString>,
     {
         let mut environment = Self::default();
+        let mut inherited = Vec::new();
         for (name, value) in variables {
             // No variable we look for has a name that is not UTF-8.
             let Ok(name) = name.into().into_string() else { continue };
             let value = value.into();
             if !value.is_empty() {
+                inherited.push((name.clone().into(), value.clone()));
                 environment.set(name, value);
             }
         }
+        environment.inherited = Variables::new(inherited);
         environment
     }
 
@@ -81,6 +90,7 @@ impl Environment {
             "HOME" => self.home = absolute(&value),
             "XDG_CONFIG_HOME" => self.config_home = absolute(&value),
             "XDG_STATE_HOME" => self.state_home = absolute(&value),
+            "TMPDIR" => self.temporary = absolute(&value),
             "TINE_HOME" => self.tine_home = Some(PathBuf::from(&value)),
             "NO_COLOR" => self.no_color = true,
             "CI" => self.ci = true,

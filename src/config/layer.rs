@@ -20,6 +20,7 @@ use toml::de::{DeTable, DeValue};
 use entry::Prices;
 use flag::{flag_value, key_segments, nested};
 
+use crate::guard::sandbox::Insistence;
 use crate::guard::{Mode, Rule};
 
 use super::{CONCURRENT_CAP, Config, ConfigError, DAY, Loaded, Place, Problem, WindowShare};
@@ -146,6 +147,7 @@ impl Layer<'_> {
                 "agents" => self.each(&setting, Self::agents),
                 "background" => self.each(&setting, Self::background),
                 "permissions" => self.each(&setting, Self::permissions),
+                "sandbox" => self.each(&setting, Self::sandbox),
                 "session" => self.each(&setting, Self::session),
                 "retry" => self.each(&setting, Self::retry),
                 _ => self.unknown(&setting),
@@ -248,6 +250,28 @@ impl Layer<'_> {
             self.bad(setting, error.to_string());
         }
         Some(rules)
+    }
+
+    fn sandbox(&mut self, setting: &Setting<'_>) {
+        match setting.name() {
+            "mode" => {
+                let names = Insistence::ALL.map(Insistence::as_str);
+                if let Some(mode) = self.one_of(setting, Insistence::from_name, &names) {
+                    self.layers.config.sandbox.mode = mode;
+                }
+            }
+            "network" => {
+                if let Some(network) = self.truth(setting) {
+                    self.layers.config.sandbox.network = network;
+                }
+            }
+            "write" => {
+                if let Some(directories) = self.directories(setting) {
+                    self.layers.config.sandbox.write = directories;
+                }
+            }
+            _ => self.unknown(setting),
+        }
     }
 
     fn session(&mut self, setting: &Setting<'_>) {

@@ -3,7 +3,7 @@
 use crate::slips::distance;
 
 /// Every key there is. `NAME` stands for any name.
-pub(super) const KEYS: [&str; 32] = [
+pub(super) const KEYS: [&str; 35] = [
     "model",
     "models.NAME.base_url",
     "models.NAME.preset",
@@ -31,6 +31,9 @@ pub(super) const KEYS: [&str; 32] = [
     "agents.confirm_above",
     "background.wait_s",
     "permissions.mode",
+    "sandbox.mode",
+    "sandbox.network",
+    "sandbox.write",
     "permissions.allow",
     "permissions.deny",
     "session.persist",

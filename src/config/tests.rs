@@ -88,6 +88,10 @@ fn the_example_shows_every_key_and_they_are_all_known() {
     }
 }
 
+fn required_sandbox() -> Sandbox {
+    Sandbox { mode: Insistence::Required, network: true, write: vec!["~/.cargo".to_owned()] }
+}
+
 #[test]
 fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
     let file = "model = 'a'\nagents = { max_depth = 5, max_turns = 6 }\n\
@@ -109,6 +113,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
             "permissions.mode=plan",
             "retry.most=2",
             "retry.base_ms=40",
+            "sandbox={mode=\"required\", network=true, write=[\"~/.cargo\"]}",
         ],
     );
     let entry = ModelEntry {
@@ -141,6 +146,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
         },
         background: Background { wait: Duration::from_secs(5) },
         retry: Retry { most: 2, base: Duration::from_millis(40) },
+        sandbox: required_sandbox(),
     };
     assert_eq!(config, expected);
 }

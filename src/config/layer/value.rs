@@ -70,6 +70,17 @@ impl Layer<'_> {
         texts
     }
 
+    /// Directories that mean the same wherever we are started.
+    pub(super) fn directories(&mut self, setting: &Setting<'_>) -> Option<Vec<String>> {
+        let directories = self.texts(setting)?;
+        let is_whole = |path: &String| path.starts_with('/') || path.starts_with("~/");
+        if let Some(other) = directories.iter().find(|path| !is_whole(path)) {
+            self.bad(setting, format!("`{other}` must begin with `/` or `~/`"));
+            return None;
+        }
+        Some(directories)
+    }
+
     pub(super) fn integer(&mut self, setting: &Setting<'_>) -> Option<i64> {
         let Some(written) = setting.value.as_integer() else {
             self.wrong_type(setting, "a whole number");

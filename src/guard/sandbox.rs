@@ -1,0 +1,366 @@
+//! Keeps the commands that a model runs in bounds.
+//!
+//! The guard says what a command may write; this finds what can hold it to
+//! that on this machine, once and not before the first command, and turns a
+//! command into one that runs within. `layout` is what a command sees, whoever
+//! holds it; `bubblewrap` and `ruleset` are the two that do. Starting and ending
+//! processes is left to whoever runs the command.
+
+mod bubblewrap;
+mod child;
+mod detect;
+mod filter;
+mod layout;
+mod namespace;
+mod ruleset;
+mod secrets;
+mod stubs;
+mod variables;
+mod watch;
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, PipeReader, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use thiserror::Error;
+
+use crate::event::{Access, Backend, Confinement};
+
+pub use detect::{Found, NoBwrap, NoLandlock};
+pub use namespace::Namespace;
+pub use variables::Variables;
+pub use watch::{Tampered, What};
+
+use child::Duties;
+use filter::{Leave, Metadata};
+use layout::Layout;
+use stubs::Stubs;
+use watch::Watch;
+
+/// How much a sandbox is insisted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Insistence {
+    /// No command runs without one, not even one that a person has approved.
+    Required,
+    /// The best there is, or none.
+    #[default]
+    Best,
+    /// None.
+    Off,
+}
+
+impl Insistence {
+    /// Every one, the strictest first.
+    pub const ALL: [Self; 3] = [Self::Required, Self::Best, Self::Off];
+
+    /// Returns the name in the configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Required => "required",
+            Self::Best => "best",
+            Self::Off => "off",
+        }
+    }
+
+    /// Reads the name in the configuration.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|insistence| insistence.as_str() == name)
+    }
+}
+
+/// What a run's commands are kept in bounds by.
+#[derive(Debug, Default)]
+pub struct Settings {
+    /// How much a sandbox is insisted on.
+    pub insistence: Insistence,
+    /// Whether a command that may write may reach the network too.
+    pub network: bool,
+    /// More directories that may be written where the workspace may.
+    pub write: Vec<PathBuf>,
+    /// The user's home, some of which no command sees.
+    pub home: Option<PathBuf>,
+    /// Our own configuration, which no command sees or changes.
+    pub own_files: Vec<PathBuf>,
+    /// Where it is kept which stubs were made.
+    pub stubs: PathBuf,
+    /// Where a command's own temporary directory is made, if it needs one.
+    pub scratch: PathBuf,
+    /// The environment.
+    pub variables: Variables,
+}
+
+/// Where a command runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// Its working directory.
+    pub directory: &'a Path,
+    /// The directories that are the workspace.
+    pub roots: &'a [PathBuf],
+}
+
+/// What keeps the commands of a run in bounds.
+#[derive(Debug, Default)]
+pub struct Sandbox {
+    settings: Settings,
+    found: OnceLock<Found>,
+}
+
+/// Why a command cannot be run.
+#[derive(Debug, Error)]
+pub enum NotPrepared {
+    /// There must be a sandbox, and there is none.
+    #[error(
+        "`sandbox.mode` is `required`, and there is no sandbox: {bwrap}; {landlock}. Install \
+         `bubblewrap`, and see `tine doctor`"
+    )]
+    NoSandbox {
+        /// Why not bubblewrap.
+        bwrap: NoBwrap,
+        /// Why not Landlock.
+        landlock: NoLandlock,
+    },
+    /// What it needs could not be made.
+    #[error("the sandbox could not be set up: {0}")]
+    Failed(#[from] io::Error),
+}
+
+/// A command that is ready to be started.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What to start. It must be dropped once it is started.
+    pub command: Command,
+    /// What it needs as long as it runs.
+    pub held: Held,
+}
+
+/// What a command needs as long as it runs.
+#[derive(Debug, Default)]
+#[must_use = "what is dropped unfinished leaves empty directories behind, and hides what a command did"]
+pub struct Held {
+    news: Option<PipeReader>,
+    stubs: Option<Stubs>,
+    scratch: Option<tempfile::TempDir>,
+    watch: Option<Watch>,
+}
+
+impl Held {
+    /// Returns what [`Namespace`] is read from, if the command gets one.
+    pub fn take_news(&mut self) -> Option<PipeReader> {
+        self.news.take()
+    }
+
+    /// Clears up after the command and everything that it started. Returns
+    /// what it has changed although it must not.
+    #[must_use = "somebody has to be told"]
+    pub fn finish(self) -> Vec<Tampered> {
+        let Self { news: _, stubs, scratch, watch } = self;
+        let tampered = watch.map(Watch::finish).unwrap_or_default();
+        // Whoever comes next removes what could not be.
+        let _ = stubs.map(Stubs::release);
+        drop(scratch);
+        tampered
+    }
+}
+
+impl Sandbox {
+    /// A sandbox that is looked for when it is first needed.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, found: OnceLock::new() }
+    }
+
+    /// Removes what the commands of killed processes have left in workspaces.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read or removed.
+    pub fn clean_up(&self) -> io::Result<()> {
+        stubs::clean_up(&self.settings.stubs)
+    }
+
+    /// Returns what holds commands here. The first time this tries it out,
+    /// which takes some milliseconds.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        match self.settings.insistence {
+            Insistence::Off => Backend::None,
+            Insistence::Required | Insistence::Best => self.found().backend(),
+        }
+    }
+
+    /// Returns what there is, and why not what there is not.
+    pub fn found(&self) -> &Found {
+        self.found.get_or_init(|| detect::find(&self.settings))
+    }
+
+    /// Returns what holds a command that may write this much.
+    ///
+    /// [`Access::Off`] is for what a person has approved or told us not to ask
+    /// about. Where a sandbox is required, it runs in the widest one.
+    #[must_use]
+    pub fn confinement(&self, access: Access) -> Confinement {
+        let (access, network) = match (self.settings.insistence, access) {
+            (Insistence::Off, _) | (Insistence::Best, Access::Off) => return Confinement::NONE,
+            (Insistence::Required, Access::Off) => (Access::WorkspaceWrite, true),
+            (_, Access::ReadOnly) => (Access::ReadOnly, false),
+            (_, Access::WorkspaceWrite) => (Access::WorkspaceWrite, self.settings.network),
+        };
+        match (self.backend(), self.settings.insistence) {
+            (Backend::None, Insistence::Best | Insistence::Off) => Confinement::NONE,
+            // It is refused when it is about to run.
+            (Backend::None, Insistence::Required) => {
+                Confinement { backend: Backend::None, access, network }
+            }
+            (backend @ (Backend::Bwrap | Backend::Landlock), _) => {
+                Confinement { backend, access, network }
+            }
+        }
+    }
+
+    /// Returns the shell that commands are written for: `bash`, or `sh` where
+    /// there is none.
+    #[must_use]
+    pub fn shell(&self) -> &'static str {
+        let usual = [Path::new("/bin"), Path::new("/usr/bin")].map(Path::to_owned);
+        let path = self.settings.variables.path().unwrap_or_default();
+        let mut directories = usual.into_iter().chain(std::env::split_paths(path));
+        if directories.any(|directory| directory.join("bash").is_file()) { "bash" } else { "sh" }
+    }
+
+    /// Makes a command of a program and its arguments that runs as confined as
+    /// this says.
+    ///
+    /// # Errors
+    ///
+    /// There is no sandbox although one is required, or it cannot be set up.
+    pub fn prepare(
+        &self,
+        confinement: Confinement,
+        place: &Place<'_>,
+        program: &[OsString],
+    ) -> Result<Prepared, NotPrepared> {
+        let Confinement { backend, access, network } = confinement;
+        let mut prepared = match (backend, access) {
+            (Backend::Bwrap, _) => self.bubblewrapped(confinement, place, program)?,
+            (Backend::Landlock, _) => self.landlocked(confinement, place, program)?,
+            (Backend::None, Access::Off) => self.unconfined(program),
+            (Backend::None, Access::ReadOnly | Access::WorkspaceWrite) => {
+                return Err(self.found().no_sandbox());
+            }
+        };
+        if backend != Backend::None {
+            self.set_variables(&mut prepared, access, network, place);
+        }
+        prepared.command.current_dir(place.directory);
+        Ok(prepared)
+    }
+
+    fn unconfined(&self, program: &[OsString]) -> Prepared {
+        let mut command = plain(program);
+        command.env_clear().envs(self.settings.variables.all());
+        Prepared { command, held: Held::default() }
+    }
+
+    fn bubblewrapped(
+        &self,
+        Confinement { backend: _, access, network }: Confinement,
+        place: &Place<'_>,
+        program: &[OsString],
+    ) -> Result<Prepared, NotPrepared> {
+        let bwrap = bubblewrap::program()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, NoBwrap::NotInstalled))?;
+        let mut layout = Layout::new(access, place, &self.settings);
+        let stubs = match layout.protected.is_empty() {
+            true => None,
+            false => {
+                let root = place.roots.first().map_or(place.directory, PathBuf::as_path);
+                Some(Stubs::hold(&self.settings.stubs, root, &layout.protected)?)
+            }
+        };
+        // Now that they are there, they are mounted like everything else.
+        layout.close_protected();
+        let watch = Watch::unmountable(&layout);
+        let (filter_end, mut filter) = io::pipe()?;
+        let leave = Leave { network, metadata: Metadata::Any };
+        // A pipe holds all of it.
+        filter.write_all(&filter::bytes(&filter::program(leave)))?;
+        let (news, news_end) = io::pipe()?;
+        let handed =
+            bubblewrap::Handed { filter: filter_end.as_raw_fd(), news: news_end.as_raw_fd() };
+        let mut command = Command::new(bwrap);
+        command.args(bubblewrap::arguments(&layout, place.directory, network, handed));
+        command.args(program);
+        let handed_on = vec![OwnedFd::from(filter_end), OwnedFd::from(news_end)];
+        child::before_exec(&mut command, Duties { handed_on, ..Duties::default() });
+        let held = Held { news: Some(news), stubs, scratch: None, watch: Some(watch) };
+        Ok(Prepared { command, held })
+    }
+
+    fn landlocked(
+        &self,
+        Confinement { backend: _, access, network }: Confinement,
+        place: &Place<'_>,
+        program: &[OsString],
+    ) -> Result<Prepared, NotPrepared> {
+        let layout = Layout::new(access, place, &self.settings);
+        let scratch = tempfile::Builder::new()
+            .prefix("tine-command-")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .tempdir_in(&self.settings.scratch)?;
+        let ruleset = ruleset::make(&layout, scratch.path(), network)?;
+        let (metadata, watch) = match access {
+            Access::ReadOnly | Access::Off => (Metadata::Nothing, None),
+            Access::WorkspaceWrite => {
+                let watch = Watch::everything(&layout, &self.settings.own_files);
+                (Metadata::ModesAndTimes, Some(watch))
+            }
+        };
+        let filter = filter::program(Leave { network, metadata });
+        let mut command = plain(program);
+        let duties = Duties { handed_on: Vec::new(), ruleset: Some(ruleset), filter };
+        child::before_exec(&mut command, duties);
+        let held = Held { news: None, stubs: None, scratch: Some(scratch), watch };
+        Ok(Prepared { command, held })
+    }
+
+    fn set_variables(
+        &self,
+        prepared: &mut Prepared,
+        access: Access,
+        network: bool,
+        place: &Place<'_>,
+    ) {
+        let Prepared { command, held } = prepared;
+        command.env_clear().envs(self.settings.variables.passed(network));
+        let scratch = held.scratch.as_ref().map(tempfile::TempDir::path);
+        command.env("TMPDIR", scratch.unwrap_or(Path::new(bubblewrap::SCRATCH)));
+        // What runs unasked was judged by its name, so that name must not be
+        // one of the workspace's own programs.
+        if access == Access::ReadOnly
+            && let Some(path) = self.settings.variables.path()
+        {
+            command.env("PATH", outside(path, place.roots));
+        }
+    }
+}
+
+fn plain(program: &[OsString]) -> Command {
+    let (name, arguments) = program.split_first().expect("a command has a name");
+    let mut command = Command::new(name);
+    command.args(arguments);
+    command
+}
+
+/// Returns what of a search path is outside the workspace.
+fn outside(path: &OsStr, roots: &[PathBuf]) -> OsString {
+    let is_outside = |directory: &PathBuf| {
+        directory.is_absolute() && !roots.iter().any(|root| directory.starts_with(root))
+    };
+    // Nothing that came out of a search path fails to go into one.
+    std::env::join_paths(std::env::split_paths(path).filter(is_outside)).unwrap_or_default()
+}

@@ -1,0 +1,84 @@
+//! The command line of bubblewrap.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
+
+use super::layout::{Layout, View};
+
+/// Where it is looked for. Not on `PATH`, on which a workspace may stand.
+const PROGRAMS: [&str; 4] =
+    ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
+
+/// The directory for temporary files inside: empty, and gone with the command.
+pub(super) const SCRATCH: &str = "/tmp";
+
+/// The descriptors that bubblewrap is handed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Handed {
+    /// Where it reads the filter of system calls from.
+    pub(super) filter: RawFd,
+    /// Where it says which process is the first of the namespace.
+    pub(super) news: RawFd,
+}
+
+/// Returns the program, if it is installed.
+pub(super) fn program() -> Option<&'static Path> {
+    PROGRAMS.iter().map(Path::new).find(|path| path.is_file())
+}
+
+/// Returns its arguments up to the command's own.
+pub(super) fn arguments(
+    layout: &Layout,
+    directory: &Path,
+    network: bool,
+    handed: Handed,
+) -> Vec<OsString> {
+    let mut arguments = Arguments(Vec::new());
+    arguments.add(["--ro-bind", "/", "/", "--dev", "/dev"]);
+    // Root owns what is in there, and what is written to it, such as the
+    // program that takes a core dump, holds for the whole machine.
+    arguments.add(["--proc", "/proc", "--remount-ro", "/proc"]);
+    arguments.add(["--tmpfs", SCRATCH, "--tmpfs", "/run"]);
+    if network && let Some(path) = resolver() {
+        arguments.mount("--ro-bind-try", &path);
+    }
+    for (path, view) in &layout.views {
+        match view {
+            View::Writable => arguments.mount("--bind", path),
+            View::ReadOnly => arguments.mount("--ro-bind", path),
+            View::HiddenDirectory => arguments.add([OsStr::new("--tmpfs"), path.as_os_str()]),
+            View::HiddenFile => {
+                arguments.add([OsStr::new("--ro-bind"), OsStr::new("/dev/null"), path.as_os_str()]);
+            }
+        }
+    }
+    arguments.add([OsStr::new("--chdir"), directory.as_os_str()]);
+    arguments.add(["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]);
+    if network {
+        arguments.add(["--share-net"]);
+    }
+    let Handed { filter, news } = handed;
+    arguments.add(["--seccomp", &filter.to_string(), "--info-fd", &news.to_string(), "--"]);
+    arguments.0
+}
+
+/// Returns where names are resolved by, if that is in a directory which a
+/// command does not see.
+fn resolver() -> Option<PathBuf> {
+    let path = Path::new("/etc/resolv.conf").canonicalize().ok()?;
+    path.starts_with("/run").then_some(path)
+}
+
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    fn add<T: AsRef<OsStr>>(&mut self, arguments: impl IntoIterator<Item = T>) {
+        self.0.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+    }
+
+    /// Mounts a path on itself.
+    fn mount(&mut self, how: &str, path: &Path) {
+        self.add([OsStr::new(how), path.as_os_str(), path.as_os_str()]);
+    }
+}

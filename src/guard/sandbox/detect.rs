@@ -1,0 +1,223 @@
+//! What there is on this machine to keep a command in bounds, found by trying.
+//!
+//! That a program is installed or a kernel new enough says little: containers
+//! forbid namespaces, and one run by root may hold on to its privileges. So a
+//! command is run, and it says itself how it is kept.
+
+use std::io::{self, Read as _};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use thiserror::Error;
+
+use crate::event::{Access, Backend, Confinement};
+
+use super::{NotPrepared, Place, Prepared, Sandbox, Settings, bubblewrap, child, ruleset};
+
+/// How long a trial may take. It takes milliseconds, or hangs.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Most bytes of a trial's output.
+const OUTPUT_CAP: u64 = 64 * 1024;
+
+/// What there is, and why not what there is not.
+#[derive(Debug)]
+pub struct Found {
+    /// bubblewrap.
+    pub bwrap: Result<(), NoBwrap>,
+    /// Landlock and seccomp; the version of Landlock.
+    pub landlock: Result<i64, NoLandlock>,
+}
+
+/// Why bubblewrap cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NoBwrap {
+    /// It is not there.
+    #[error("bubblewrap is not installed")]
+    NotInstalled,
+    /// It does not run.
+    #[error("bubblewrap does not run ({0})")]
+    Fails(String),
+    /// A command in it would not be kept in bounds.
+    #[error("bubblewrap does not hold ({0})")]
+    DoesNotHold(String),
+}
+
+/// Why Landlock cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NoLandlock {
+    /// The kernel has none.
+    #[error("the kernel has no Landlock")]
+    NotThere,
+    /// The kernel has an old one.
+    #[error("the kernel's Landlock has version {0} and would let files be cut to nothing")]
+    TooOld(i64),
+    /// A command could not be run.
+    #[error("Landlock does not hold ({0})")]
+    Fails(String),
+}
+
+impl Found {
+    pub(super) fn backend(&self) -> Backend {
+        match (&self.bwrap, &self.landlock) {
+            (Ok(()), _) => Backend::Bwrap,
+            (Err(_), Ok(_)) => Backend::Landlock,
+            (Err(_), Err(_)) => Backend::None,
+        }
+    }
+
+    pub(super) fn no_sandbox(&self) -> NotPrepared {
+        match (&self.bwrap, &self.landlock) {
+            (Err(bwrap), Err(landlock)) => {
+                NotPrepared::NoSandbox { bwrap: bwrap.clone(), landlock: landlock.clone() }
+            }
+            (Ok(()), _) | (_, Ok(_)) => {
+                let changed = "what was decided about the command holds no longer";
+                NotPrepared::Failed(io::Error::other(changed))
+            }
+        }
+    }
+}
+
+pub(super) fn find(settings: &Settings) -> Found {
+    let settings = Settings {
+        home: settings.home.clone(),
+        own_files: settings.own_files.clone(),
+        stubs: settings.stubs.clone(),
+        scratch: settings.scratch.clone(),
+        variables: settings.variables.clone(),
+        ..Settings::default()
+    };
+    let sandbox = Sandbox::new(settings);
+    Found { bwrap: try_bwrap(&sandbox), landlock: try_landlock(&sandbox) }
+}
+
+fn try_bwrap(sandbox: &Sandbox) -> Result<(), NoBwrap> {
+    if bubblewrap::program().is_none() {
+        return Err(NoBwrap::NotInstalled);
+    }
+    let (is_done, said) =
+        run(sandbox, Backend::Bwrap).map_err(|error| NoBwrap::Fails(error.to_string()))?;
+    if !is_done {
+        return Err(NoBwrap::Fails(one_line(&said)));
+    }
+    held(&said, true).map_err(NoBwrap::DoesNotHold)
+}
+
+fn try_landlock(sandbox: &Sandbox) -> Result<i64, NoLandlock> {
+    let version = child::landlock_version().map_err(|_| NoLandlock::NotThere)?;
+    if version < ruleset::LEAST_VERSION {
+        return Err(NoLandlock::TooOld(version));
+    }
+    let (is_done, said) =
+        run(sandbox, Backend::Landlock).map_err(|error| NoLandlock::Fails(error.to_string()))?;
+    if !is_done {
+        return Err(NoLandlock::Fails(one_line(&said)));
+    }
+    held(&said, false).map_err(NoLandlock::Fails)?;
+    Ok(version)
+}
+
+/// A command that says how it is kept, without any program but a shell.
+const TRIAL: [&str; 3] =
+    ["/bin/sh", "-c", "while read -r line; do echo \"$line\"; done </proc/self/status"];
+
+fn run(sandbox: &Sandbox, backend: Backend) -> io::Result<(bool, String)> {
+    let confinement = Confinement { backend, access: Access::ReadOnly, network: false };
+    let place = Place { directory: "/".as_ref(), roots: &[] };
+    let trial = TRIAL.map(Into::into);
+    let prepared = sandbox.prepare(confinement, &place, &trial).map_err(io::Error::other)?;
+    let Prepared { command, held } = prepared;
+    let finished = run_to_end(command);
+    // It can write nothing.
+    let _ = held.finish();
+    finished
+}
+
+/// Returns whether it succeeded, and what it said.
+fn run_to_end(mut command: Command) -> io::Result<(bool, String)> {
+    let (mut reader, writer) = io::pipe()?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let mut child = command.spawn()?;
+    // Its copies of the pipe's other end would keep it open.
+    drop(command);
+    let started = Instant::now();
+    let mut said = Vec::new();
+    loop {
+        let left = LIMIT.saturating_sub(started.elapsed());
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
+        use std::os::fd::AsFd as _;
+        let mut pipes = [PollFd::new(reader.as_fd(), PollFlags::POLLIN)];
+        let is_ready = poll(&mut pipes, timeout).is_ok_and(|ready| ready > 0);
+        let mut buffer = [0; 4096];
+        let length = if is_ready { reader.read(&mut buffer)? } else { 0 };
+        said.extend_from_slice(&buffer[..length]);
+        if length == 0 || said.len() as u64 > OUTPUT_CAP {
+            // Has no effect on one that has ended by itself.
+            if !is_ready {
+                child.kill()?;
+            }
+            let status = child.wait()?;
+            return Ok((status.success(), String::from_utf8_lossy(&said).into_owned()));
+        }
+    }
+}
+
+/// Reads `/proc/self/status` of the trial. `Err` names the line that is not as
+/// it must be.
+fn held(status: &str, bounding: bool) -> Result<(), String> {
+    let value = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.strip_prefix(':')).map(str::trim)
+    };
+    let is_zero = |value: &str| value.bytes().all(|digit| digit == b'0');
+    let mut sets = vec!["CapInh", "CapPrm", "CapEff", "CapAmb"];
+    // Without privileges nothing can be taken from this set, and nobody who is
+    // in it gains any.
+    if bounding {
+        sets.push("CapBnd");
+    }
+    for set in sets {
+        if !value(set).is_some_and(is_zero) {
+            return Err(format!("{set} is {}", value(set).unwrap_or("not there")));
+        }
+    }
+    for (name, expected) in [("NoNewPrivs", "1"), ("Seccomp", "2")] {
+        if value(name) != Some(expected) {
+            return Err(format!("{name} is {}", value(name).unwrap_or("not there")));
+        }
+    }
+    Ok(())
+}
+
+fn one_line(said: &str) -> String {
+    let line = said.lines().next_back().unwrap_or("it says nothing");
+    line.chars().take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(changed: Option<(&str, &str)>, bounding: bool, expected: Result<(), &str>) {
+        let mut status = "Name:\tsh\nNoNewPrivs:\t1\nSeccomp:\t2\nCapInh:\t0000\nCapPrm:\t0000\n\
+                          CapEff:\t0000\nCapBnd:\t0000\nCapAmb:\t0000\n"
+            .to_owned();
+        if let Some((from, to)) = changed {
+            status = status.replace(from, to);
+        }
+        assert_eq!(held(&status, bounding), expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn a_trial_that_kept_a_privilege_or_has_no_filter_does_not_hold() {
+        check(None, true, Ok(()));
+        check(Some(("CapEff:\t0000", "CapEff:\t0200")), true, Err("CapEff is 0200"));
+        check(Some(("CapBnd:\t0000", "CapBnd:\tffff")), true, Err("CapBnd is ffff"));
+        check(Some(("CapBnd:\t0000", "CapBnd:\tffff")), false, Ok(()));
+        check(Some(("Seccomp:\t2", "Seccomp:\t0")), true, Err("Seccomp is 0"));
+        check(Some(("NoNewPrivs:\t1\n", "")), true, Err("NoNewPrivs is not there"));
+    }
+}

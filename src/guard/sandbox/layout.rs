@@ -1,0 +1,213 @@
+//! What a confined command sees of the file system, whatever holds it there.
+//!
+//! Everything is there to read but what is hidden; the roots are there to write
+//! but for what would run, or be obeyed, outside: git's hooks and
+//! configuration, and what tools like this one read. This is found anew for
+//! every command, since the last one may have moved things.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::event::Access;
+
+use super::{Place, Settings, secrets};
+
+/// How a path is seen, and all below it that no longer path says otherwise of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    Writable,
+    ReadOnly,
+    HiddenDirectory,
+    HiddenFile,
+}
+
+/// What must stand in the place of something that is not there, so that the
+/// command cannot make it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stub {
+    /// An empty directory: git shows and adds none, whatever it is called.
+    Directory,
+    /// An empty file, where git would not take a directory.
+    File,
+    /// Nothing can: git takes even an empty file for an order. It is looked for
+    /// afterwards.
+    None,
+}
+
+/// A path inside a root that must stay as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Protected {
+    pub(super) path: PathBuf,
+    pub(super) stub: Stub,
+}
+
+/// All of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// In the order of the paths, so that a directory comes before what is in
+    /// it, and the last word on a path is the longest.
+    pub(super) views: BTreeMap<PathBuf, View>,
+    /// What must stay as it is, there or not.
+    pub(super) protected: Vec<Protected>,
+}
+
+/// What tools like this one read in a directory: skills, agents, hooks,
+/// servers to start.
+const OF_TOOLS: [&str; 4] = [".tine", ".claude", ".agents", ".mcp.json"];
+
+/// What must stay as it is in a repository's own directory.
+const OF_GIT: [(&str, Stub); 6] = [
+    ("hooks", Stub::Directory),
+    // Names programs: pagers, filters, monitors.
+    ("config", Stub::File),
+    ("config.worktree", Stub::File),
+    // Other repositories' own directories, with hooks and configuration.
+    ("modules", Stub::Directory),
+    ("worktrees", Stub::Directory),
+    // Names another directory to take all of the above from.
+    ("commondir", Stub::None),
+];
+
+impl Layout {
+    pub(super) fn new(access: Access, place: &Place<'_>, settings: &Settings) -> Self {
+        let mut layout = Self::default();
+        let home = settings.home.as_deref().and_then(|home| home.canonicalize().ok());
+        // Hidden first: who works in such a directory has chosen to.
+        let hidden = home.iter().flat_map(|home| secrets::below(home));
+        for path in hidden.chain(settings.own_files.iter().cloned()) {
+            layout.hide(&path);
+        }
+        let roots = place.roots.iter().filter_map(|root| root.canonicalize().ok());
+        let roots: Vec<PathBuf> = roots.filter(|root| root.is_dir()).collect();
+        let added = settings.write.iter().filter_map(|path| path.canonicalize().ok());
+        match access {
+            Access::ReadOnly | Access::Off => {
+                layout.views.extend(roots.into_iter().map(|root| (root, View::ReadOnly)));
+            }
+            Access::WorkspaceWrite => {
+                let is_bounded = |path: &PathBuf| !is_too_wide(path, home.as_deref());
+                layout.views.extend(added.filter(is_bounded).map(|path| (path, View::Writable)));
+                for root in roots {
+                    if is_bounded(&root) {
+                        layout.open(&root);
+                    } else {
+                        layout.views.insert(root, View::ReadOnly);
+                    }
+                }
+            }
+        }
+        layout.close_protected();
+        layout.views.remove(Path::new("/"));
+        layout
+    }
+
+    /// Returns what the command may write.
+    pub(super) fn writable(&self) -> impl Iterator<Item = &Path> {
+        self.with(|view| view == View::Writable)
+    }
+
+    /// Returns what the command must not see.
+    pub(super) fn hidden(&self) -> impl Iterator<Item = &Path> {
+        self.with(|view| matches!(view, View::HiddenDirectory | View::HiddenFile))
+    }
+
+    fn with(&self, fits: impl Fn(View) -> bool) -> impl Iterator<Item = &Path> {
+        self.views.iter().filter(move |(_, view)| fits(**view)).map(|(path, _)| path.as_path())
+    }
+
+    fn hide(&mut self, path: &Path) {
+        // Where the link leads is what has to go; what is not there cannot be
+        // made either, since its directory is not writable.
+        let Ok(path) = path.canonicalize() else { return };
+        let view = if path.is_dir() { View::HiddenDirectory } else { View::HiddenFile };
+        self.views.insert(path, view);
+    }
+
+    fn open(&mut self, root: &Path) {
+        self.views.insert(root.to_owned(), View::Writable);
+        let of_tools = OF_TOOLS.map(|name| (root.join(name), Stub::Directory));
+        self.protected.extend(of_tools.map(|(path, stub)| Protected { path, stub }));
+        let git = root.join(".git");
+        match git.symlink_metadata() {
+            Ok(found) if found.is_dir() => self.open_repository(&git),
+            Ok(found) if found.is_file() => self.open_worktree(root, &git),
+            Ok(found) if found.is_symlink() => {
+                if let Ok(target) = git.canonicalize() {
+                    self.protect_repository(&target);
+                }
+                self.protect(git, Stub::None);
+            }
+            // Where none is, a command could make one that others run.
+            Ok(_) | Err(_) => self.protect(git, Stub::Directory),
+        }
+    }
+
+    fn open_repository(&mut self, git: &Path) {
+        // A place of its own, so that it cannot be moved away and another one
+        // put there.
+        self.views.insert(git.to_owned(), View::Writable);
+        self.protect_repository(git);
+    }
+
+    fn protect_repository(&mut self, git: &Path) {
+        for (name, stub) in OF_GIT {
+            self.protect(git.join(name), stub);
+        }
+    }
+
+    /// Opens of a linked worktree's repository what a commit needs: the
+    /// worktree's own part, objects, branches and their logs.
+    fn open_worktree(&mut self, root: &Path, git: &Path) {
+        self.protect(git.to_owned(), Stub::None);
+        let Some((own, common)) = linked(root, git) else { return };
+        for name in ["objects", "refs", "logs"] {
+            let path = common.join(name);
+            if path.is_dir() {
+                self.views.insert(path, View::Writable);
+            }
+        }
+        for (name, stub) in
+            [("commondir", Stub::None), ("gitdir", Stub::None), ("config.worktree", Stub::File)]
+        {
+            self.protect(own.join(name), stub);
+        }
+        self.views.insert(own, View::Writable);
+    }
+
+    fn protect(&mut self, path: PathBuf, stub: Stub) {
+        self.protected.push(Protected { path, stub });
+    }
+
+    /// Makes what is protected read-only. A link cannot be: what it leads to
+    /// is, and the link itself is looked at afterwards.
+    pub(super) fn close_protected(&mut self) {
+        for Protected { path, stub: _ } in &self.protected {
+            let Ok(target) = path.canonicalize() else { continue };
+            let is_inside = |(root, view): (&PathBuf, &View)| {
+                *view == View::Writable && target.starts_with(root) && target != *root
+            };
+            if self.views.iter().any(is_inside) && !self.views.contains_key(&target) {
+                self.views.insert(target, View::ReadOnly);
+            }
+        }
+    }
+}
+
+/// A root with everything of a user in it, which no table of what is dangerous
+/// there could make safe to write.
+fn is_too_wide(root: &Path, home: Option<&Path>) -> bool {
+    root.parent().is_none() || home.is_some_and(|home| home.starts_with(root))
+}
+
+/// Returns a linked worktree's own directory and the one it shares, if the
+/// repository knows of the worktree. What the worktree itself says could lead
+/// anywhere.
+fn linked(root: &Path, git: &Path) -> Option<(PathBuf, PathBuf)> {
+    let line = |path: &Path| fs::read_to_string(path).ok().map(|text| text.trim_end().to_owned());
+    let own = root.join(line(git)?.strip_prefix("gitdir: ")?).canonicalize().ok()?;
+    let common = own.join(line(&own.join("commondir"))?).canonicalize().ok()?;
+    let back = own.join(line(&own.join("gitdir"))?).canonicalize().ok()?;
+    let is_known = back == *git && own.parent()? == common.join("worktrees");
+    is_known.then_some((own, common))
+}

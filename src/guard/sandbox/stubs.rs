@@ -1,0 +1,232 @@
+//! Stands in for what is not there and must not be made.
+//!
+//! A mount needs something to be mounted on, so where a protected path is
+//! absent an empty directory or file takes its place while commands run. Which
+//! ones were made is written down first, in a file that everybody who needs
+//! them holds a lock of: the last to let go removes them, and if that one was
+//! killed, whoever comes next. So no command loses what another one removed.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::path_text;
+
+use super::layout::{Protected, Stub};
+
+/// Most bytes that are read of such a list: far more than any has.
+const LIST_CAP: u64 = 1024 * 1024;
+
+/// The stubs that a command needs. Letting go of them by dropping this leaves
+/// removing them to whoever comes next.
+#[derive(Debug)]
+pub(super) struct Stubs {
+    list: File,
+    path: PathBuf,
+}
+
+impl Stubs {
+    /// Makes the stubs that are missing for `root`, the lists being in
+    /// `directory`.
+    pub(super) fn hold(directory: &Path, root: &Path, protected: &[Protected]) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let name = blake3::hash(root.as_os_str().as_bytes()).to_hex();
+        let mut stubs = Self::open(directory.join(name.as_str()))?;
+        for Protected { path, stub } in protected {
+            let is_absent = path.symlink_metadata().is_err_and(is_not_found);
+            if is_absent && *stub != Stub::None {
+                stubs.make(path, *stub)?;
+            }
+        }
+        Ok(stubs)
+    }
+
+    /// Removes the stubs, if nobody else needs them.
+    pub(super) fn release(mut self) -> io::Result<()> {
+        self.list.unlock()?;
+        match self.list.try_lock() {
+            // Somebody let go in between, and was the last.
+            Ok(()) if self.list.metadata()?.nlink() == 0 => Ok(()),
+            Ok(()) => self.remove_all(),
+            // The other one will.
+            Err(TryLockError::WouldBlock) => Ok(()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn open(path: PathBuf) -> io::Result<Self> {
+        loop {
+            let mut options = OpenOptions::new();
+            let list = options.read(true).append(true).create(true).mode(0o600).open(&path)?;
+            list.lock_shared()?;
+            // Whoever let go last has removed the file that was opened.
+            if list.metadata()?.nlink() > 0 {
+                return Ok(Self { list, path });
+            }
+        }
+    }
+
+    fn make(&mut self, path: &Path, stub: Stub) -> io::Result<()> {
+        let line = format!("{}\n", path_text::to_text(path));
+        self.list.write_all(line.as_bytes())?;
+        let made = match stub {
+            Stub::Directory => DirBuilder::new().mode(0o755).create(path),
+            Stub::File => {
+                OpenOptions::new().write(true).create_new(true).mode(0o644).open(path).map(drop)
+            }
+            Stub::None => Ok(()),
+        };
+        match made {
+            // Somebody else was faster; or nobody can make anything there, the
+            // command included.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::AlreadyExists
+                        | io::ErrorKind::PermissionDenied
+                        | io::ErrorKind::ReadOnlyFilesystem
+                ) =>
+            {
+                Ok(())
+            }
+            made => made,
+        }
+    }
+
+    /// Removes what is still empty. The lock must be exclusive.
+    fn remove_all(&mut self) -> io::Result<()> {
+        let mut text = String::new();
+        self.list.rewind()?;
+        (&self.list).take(LIST_CAP).read_to_string(&mut text)?;
+        // In reverse: what was made last may be inside what was made first.
+        for line in text.lines().rev() {
+            let path = path_text::from_text(line);
+            match path.symlink_metadata() {
+                // Fails for one that somebody has put something into.
+                Ok(found) if found.is_dir() => drop(fs::remove_dir(&path)),
+                Ok(found) if found.is_file() && found.len() == 0 => fs::remove_file(&path)?,
+                Ok(_) | Err(_) => {}
+            }
+        }
+        fs::remove_file(&self.path)
+    }
+}
+
+/// Removes all stubs of processes that were killed.
+pub(super) fn clean_up(directory: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if is_not_found(&error) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        Stubs::open(entry?.path())?.release()?;
+    }
+    Ok(())
+}
+
+fn is_not_found(error: impl std::borrow::Borrow<io::Error>) -> bool {
+    error.borrow().kind() == io::ErrorKind::NotFound
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Made {
+        place: tempfile::TempDir,
+        protected: Vec<Protected>,
+    }
+
+    impl Made {
+        fn new() -> Self {
+            let place = tempfile::tempdir().unwrap();
+            fs::create_dir(place.path().join("root")).unwrap();
+            fs::create_dir(place.path().join("root/there")).unwrap();
+            let stubs = [
+                ("there", Stub::Directory),
+                ("directory", Stub::Directory),
+                ("file", Stub::File),
+                ("none", Stub::None),
+            ];
+            let root = place.path().join("root");
+            let protected = stubs.map(|(name, stub)| Protected { path: root.join(name), stub });
+            Self { protected: protected.into(), place }
+        }
+
+        fn hold(&self) -> Stubs {
+            let root = self.place.path().join("root");
+            Stubs::hold(&self.place.path().join("lists"), &root, &self.protected).unwrap()
+        }
+
+        #[track_caller]
+        fn check(&self, lists: usize, expected: &[&str]) {
+            let names = |directory: &str| {
+                let entries = fs::read_dir(self.place.path().join(directory)).unwrap();
+                let mut names: Vec<_> = entries
+                    .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                    .collect();
+                names.sort();
+                names
+            };
+            assert_eq!(names("root"), expected);
+            assert_eq!(names("lists").len(), lists);
+        }
+    }
+
+    #[test]
+    fn the_last_to_let_go_removes_what_was_made_and_nothing_else() {
+        let made = Made::new();
+        let (first, second) = (made.hold(), made.hold());
+        made.check(1, &["directory", "file", "there"]);
+        first.release().unwrap();
+        made.check(1, &["directory", "file", "there"]);
+        second.release().unwrap();
+        made.check(0, &["there"]);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_by_the_next_command_or_start() {
+        let made = Made::new();
+        drop(made.hold());
+        made.check(1, &["directory", "file", "there"]);
+        made.hold().release().unwrap();
+        made.check(0, &["there"]);
+        drop(made.hold());
+        clean_up(&made.place.path().join("lists")).unwrap();
+        made.check(0, &["there"]);
+        clean_up(&made.place.path().join("nowhere")).unwrap();
+    }
+
+    #[test]
+    fn what_somebody_has_filled_meanwhile_stays() {
+        let made = Made::new();
+        let stubs = made.hold();
+        fs::write(made.place.path().join("root/directory/x"), "").unwrap();
+        fs::write(made.place.path().join("root/file"), "x").unwrap();
+        stubs.release().unwrap();
+        made.check(0, &["directory", "file", "there"]);
+    }
+
+    #[test]
+    fn one_that_comes_while_the_last_one_goes_finds_its_stubs() {
+        let made = std::sync::Arc::new(Made::new());
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let made = std::sync::Arc::clone(&made);
+                std::thread::spawn(move || {
+                    for _ in 0..50 {
+                        let stubs = made.hold();
+                        let is_there = |name| made.place.path().join("root").join(name).exists();
+                        assert!(is_there("directory") && is_there("file"));
+                        stubs.release().unwrap();
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        made.check(0, &["there"]);
+    }
+}
