@@ -18,6 +18,7 @@ mod recordings;
 mod resume;
 mod review;
 mod rules;
+mod sandbox;
 mod session;
 mod sessions;
 mod signals;
@@ -93,6 +94,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         None | Some(Command::Review(_) | Command::Demo) => true,
         Some(
             Command::Doctor
+            | Command::Sandbox(_)
             | Command::Models { .. }
             | Command::Sessions { .. }
             | Command::Session { .. },
@@ -110,6 +112,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         Some(Command::Review(flags)) => review::run(&environment, run, &flags),
         Some(Command::Demo) => demo::run(&environment, run),
         Some(Command::Doctor) => doctor::run(&environment, &run),
+        Some(Command::Sandbox(wanted)) => sandbox::run(&environment, &run, &wanted),
         Some(Command::Models { json }) => models::run(&environment, &run, json),
         Some(Command::Sessions { command, list }) => {
             sessions::run(&environment, &run, command, &list)

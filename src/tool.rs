@@ -36,8 +36,9 @@ use serde_json::Value;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
-use crate::event::{Access, Backend, Confinement, UnitId};
+use crate::event::{Access, Confinement, UnitId};
 use crate::guard::Searches;
+use crate::guard::sandbox::Sandbox;
 use crate::line::Line;
 use crate::message::{CallId, Output, ToolSchema};
 use crate::session::Spill;
@@ -134,15 +135,15 @@ pub struct Workspace {
     pub files: files::Files,
     /// What rules keep out of searches.
     pub searches: Searches,
-    /// Environment variables that hold keys; commands never see them.
-    pub secret_variables: Vec<String>,
+    /// Keeps commands in bounds.
+    pub sandbox: Arc<Sandbox>,
 }
 
 impl Workspace {
     /// Returns what keeps a command in its bounds.
     #[must_use]
     pub fn confinement(&self, access: Access) -> Confinement {
-        Confinement { backend: Backend::None, access, network: true }
+        self.sandbox.confinement(access)
     }
 }
 

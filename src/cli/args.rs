@@ -5,6 +5,7 @@
 
 mod sessions;
 
+use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ use clap::builder::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::Effort;
+use crate::event::{Access, Backend};
 use crate::message::Usd;
 
 pub use sessions::{ListFlags, SessionCommand, SessionsCommand, ShowFormat};
@@ -95,6 +97,10 @@ pub struct RunFlags {
     /// Allow everything that no rule denies
     #[arg(long, visible_alias = "yolo", global = true)]
     pub dangerously_skip_permissions: bool,
+
+    /// Run no command without a sandbox, whatever is approved
+    #[arg(long, global = true)]
+    pub sandbox: bool,
 
     /// Rules that allow calls, such as `Bash(git *)` or `Edit(src/**)`
     #[arg(long, visible_alias = "allowedTools", global = true, value_name = "RULES", num_args = 1..)]
@@ -267,8 +273,6 @@ pub struct InertFlags {
     #[arg(long, global = true, hide = true)]
     proxy: Option<String>,
     #[arg(long, global = true, hide = true)]
-    sandbox: bool,
-    #[arg(long, global = true, hide = true)]
     safe_mode: bool,
     #[arg(long, global = true, hide = true)]
     worktree: bool,
@@ -294,7 +298,6 @@ impl InertFlags {
             (!self.extensions.is_empty(), "extensions"),
             (!self.allowed_mcp_server_names.is_empty(), "allowed-mcp-server-names"),
             (self.proxy.is_some(), "proxy"),
-            (self.sandbox, "sandbox"),
             (self.safe_mode, "safe-mode"),
             (self.worktree, "worktree"),
             (!self.disabled_slash_commands.is_empty(), "disabled-slash-commands"),
@@ -339,6 +342,8 @@ pub enum Command {
     Demo,
     /// Check what tine needs, and say what to do about what is missing
     Doctor,
+    /// Run a command in what the commands of agents run in
+    Sandbox(SandboxFlags),
     /// List the models and presets that can be chosen, and which keys are set
     Models {
         /// One JSON object a line
@@ -360,6 +365,27 @@ pub enum Command {
         #[command(subcommand)]
         command: SessionCommand,
     },
+}
+
+/// What to run, and what it may do.
+#[derive(Debug, Args)]
+pub struct SandboxFlags {
+    /// What it may write: nothing, the workspace, or anything
+    #[arg(long, value_name = "POLICY", default_value = "workspace-write",
+        value_parser = parse_access)]
+    pub policy: Access,
+
+    /// Let it reach the network
+    #[arg(long)]
+    pub network: bool,
+
+    /// What to keep it in, instead of the best there is
+    #[arg(long, value_name = "BACKEND", value_parser = parse_backend)]
+    pub backend: Option<Backend>,
+
+    /// The command
+    #[arg(value_name = "CMD", last = true, required = true)]
+    pub command: Vec<OsString>,
 }
 
 /// Which change to review.
@@ -389,6 +415,22 @@ fn parse_effort(level: &str) -> Result<Effort, &'static str> {
 fn parse_usd(text: &str) -> Result<Usd, String> {
     let amount = text.parse().ok().and_then(Usd::from_dollars);
     amount.filter(|usd| *usd > Usd(0)).ok_or_else(|| "expected dollars, such as 2.50".to_owned())
+}
+
+fn parse_access(name: &str) -> Result<Access, String> {
+    one_of(&Access::ALL, Access::as_str, name)
+}
+
+fn parse_backend(name: &str) -> Result<Backend, String> {
+    one_of(&[Backend::Bwrap, Backend::Landlock], Backend::as_str, name)
+}
+
+fn one_of<T: Copy>(all: &[T], as_str: fn(T) -> &'static str, name: &str) -> Result<T, String> {
+    let found = all.iter().copied().find(|one| as_str(*one) == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|one| as_str(*one)).collect();
+        format!("expected one of {}", names.join(", "))
+    })
 }
 
 fn parse_mode(name: &str) -> Result<crate::guard::Mode, String> {

@@ -30,6 +30,8 @@ pub enum Exit {
     Interrupted,
     /// SIGTERM.
     Terminated,
+    /// As the command ended that was run.
+    Command(u8),
 }
 
 impl Exit {
@@ -48,6 +50,7 @@ impl Exit {
             Self::Hangup => 129,
             Self::Interrupted => 130,
             Self::Terminated => 143,
+            Self::Command(code) => code,
         }
     }
 

@@ -15,6 +15,7 @@ use super::place::{Place, create_log, name_session};
 use super::recordings;
 use super::resume::{self, Resume};
 use super::rules;
+use super::sandbox;
 use super::sessions::{age_out, parse_name};
 use super::slash;
 use crate::agent::Opening;
@@ -23,6 +24,7 @@ use crate::definition::Definitions;
 use crate::event::{SessionHead, SessionId};
 use crate::fanout::{Fanout, Limits, Parking, Pool, Surroundings};
 use crate::guard::Policy;
+use crate::guard::sandbox::{Insistence, Sandbox};
 use crate::line::Budget;
 use crate::model::http::exchange::{Exchanges, Pace};
 use crate::model::retry::{self, Jitter};
@@ -58,6 +60,7 @@ pub(super) struct Start {
     pub(super) models: Arc<Models>,
     definitions: Definitions,
     policy: Policy,
+    sandbox: Arc<Sandbox>,
     instructions: String,
     /// The facts of the moment.
     facts: String,
@@ -105,6 +108,7 @@ impl Start {
             check_price(&flags, &**model)?;
         }
         let policy = rules::policy(environment, &config, &flags, &root)?;
+        let sandbox = Arc::new(sandbox::of(environment, &config));
         let (skills, mut problems) =
             Skills::load(&dirs::skill_directories(&root, top, environment));
         let (definitions, more) =
@@ -125,6 +129,7 @@ impl Start {
             models: Arc::new(models),
             definitions,
             policy,
+            sandbox,
             instructions,
             facts,
             session,
@@ -156,6 +161,9 @@ impl Start {
         let head = self.head();
         let (resumed, log) = self.begin(&head)?;
         name_session(self.name.as_ref(), &self.directory, self.scratch.is_none());
+        if let Err(error) = self.sandbox.clean_up() {
+            super::say(&format!("warning: cannot clean up after sandboxes: {error}"));
+        }
         if log.is_some() {
             age_out(&self.environment, self.config.session.max_age);
         }
@@ -312,7 +320,7 @@ impl Start {
             spill: Spill { directory: self.directory },
             files: Files::default(),
             searches: self.policy.searches(),
-            secret_variables: self.config.secret_variables(),
+            sandbox: Arc::clone(&self.sandbox),
             root: self.root,
         };
         let surroundings =
@@ -475,8 +483,11 @@ pub(super) fn no_home() -> Refusal {
 
 /// Reads the configuration and says what is odd about it.
 pub(super) fn config(environment: &Environment, flags: &RunFlags) -> Result<Config, Refusal> {
-    let Loaded { config, warnings } = Config::load(environment, &flags.config)
+    let Loaded { mut config, warnings } = Config::load(environment, &flags.config)
         .map_err(|error| Refusal::new(Exit::BadConfig, error.to_string()))?;
     warnings.iter().for_each(|warning| super::say(&format!("warning: {warning}")));
+    if flags.sandbox {
+        config.sandbox.mode = Insistence::Required;
+    }
     Ok(config)
 }

@@ -8,6 +8,7 @@ mod capture;
 mod process;
 
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -16,14 +17,18 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::event::NoticeLevel;
+use crate::guard::sandbox::{Tampered, What};
+use crate::line::Told;
 use crate::message::{Output, ToolSchema};
+use crate::path_text;
 
 use super::arguments;
 use super::blocking::cancelled;
 use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
 use capture::Capture;
-use process::{Ending, Process};
+use process::{Ending, How, Process};
 
 /// How long a command may run unless the call says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -34,6 +39,10 @@ pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(600);
 /// Most output of one command, in bytes. A log that is longer is a command run
 /// wild: past this it would only fill the disk and keep a processor busy.
 pub const TOTAL_CAP: u64 = 64 * 1024 * 1024;
+
+/// Most protected places that are named. A command that has changed more is no
+/// accident, and the first few say so.
+const TOLD_CAP: usize = 10;
 
 /// Runs commands.
 #[derive(Debug, Clone, Copy)]
@@ -69,14 +78,20 @@ impl Tool for Bash {
             let started = Instant::now();
             let name = format!("bash-{}-{}", context.line.unit(), call.id);
             let mut capture = Capture::new(&context.workspace.spill, name);
-            let not_run =
-                |error| ToolError::tell(format!("The command could not be run: {error}."));
-            let mut process =
-                Process::start(&context.workspace, &wanted.command).map_err(not_run)?;
+            let command = call.script.as_deref().unwrap_or(&wanted.command);
+            let mut process = Process::start(&context.workspace, call.confinement, command)
+                .map_err(|error| not_run(&error))?;
             let ending = process
                 .watch(wanted.timeout, &context.cancel, &mut capture)
                 .await
-                .map_err(not_run)?;
+                .map_err(|error| not_run(&error))?;
+            let tampered = process.finish().await;
+            let told = told(&tampered, &context.workspace.root);
+            if !tampered.is_empty() {
+                let (level, text) = (NoticeLevel::Warning, told.trim_end().into());
+                context.line.tell(Told::Notice { level, text }).await;
+            }
+            let ending = Ended { ending, told };
             match output(&ending, wanted.timeout, capture) {
                 Some(output) => Ok(output),
                 None => Err(cancelled(started.elapsed())),
@@ -112,9 +127,19 @@ impl Wanted {
     }
 }
 
+fn not_run(error: &dyn std::error::Error) -> ToolError {
+    ToolError::tell(format!("The command could not be run: {error}."))
+}
+
+/// How a command ended, and what is said of what it did to protected places.
+struct Ended {
+    ending: Ending,
+    told: String,
+}
+
 /// Returns what the model reads; `None` for a cancelled command.
-fn output(ending: &Ending, timeout: Duration, capture: Capture<'_>) -> Option<Output> {
-    let (last_words, is_error) = match ending {
+fn output(ended: &Ended, timeout: Duration, capture: Capture<'_>) -> Option<Output> {
+    let (last_words, is_error) = match &ended.ending {
         Ending::Cancelled => return None,
         Ending::TimedOut => {
             let after = timeout.as_secs_f64();
@@ -130,14 +155,35 @@ fn output(ending: &Ending, timeout: Duration, capture: Capture<'_>) -> Option<Ou
             );
             (words, true)
         }
-        Ending::Exited { status, left_behind } => {
-            (exit_words(*status, *left_behind), !status.success())
+        Ending::Exited { status, left_behind, how } => {
+            (exit_words(*status, *left_behind, *how), !status.success())
         }
     };
-    Some(Output { text: capture.finish(&last_words), is_error, images: Vec::new() })
+    let last_words = format!("{}{last_words}", ended.told);
+    let is_error = is_error || !ended.told.is_empty();
+    Some(Output { text: capture.finish(last_words.trim_end()), is_error, images: Vec::new() })
 }
 
-fn exit_words(status: ExitStatus, left_behind: Option<i32>) -> String {
+/// Says what a command has changed although it must not.
+fn told(tampered: &[Tampered], root: &Path) -> String {
+    let say = |Tampered { path, what, is_undone }: &Tampered| {
+        let path = path_text::shown(root, path);
+        let did = match what {
+            What::Made => "made",
+            What::Changed => "changed",
+            What::Removed => "removed",
+        };
+        let now = if *is_undone { "It is as it was again" } else { "It could not be put back" };
+        format!("[The command {did} `{path}`, which no command may. {now}.]\n")
+    };
+    let said: String = tampered.iter().take(TOLD_CAP).map(say).collect();
+    match tampered.len().saturating_sub(TOLD_CAP) {
+        0 => said,
+        more => format!("{said}[And {more} more.]\n"),
+    }
+}
+
+fn exit_words(status: ExitStatus, left_behind: Option<i32>, how: How) -> String {
     let left_behind = left_behind.map_or(String::new(), |group| {
         format!(
             "[The shell has ended; what it started in the background holds its output and goes on \
@@ -146,6 +192,11 @@ fn exit_words(status: ExitStatus, left_behind: Option<i32>) -> String {
     });
     match (status.code(), status.signal()) {
         (Some(0), _) => left_behind.trim_end().to_owned(),
+        // Whoever stands between us and the shell has only a number to say it
+        // with, which a command may also give by itself.
+        (Some(code @ 129..=192), _) if how == How::Through => {
+            format!("{left_behind}exit code {code}, as by signal {}", code - 128)
+        }
         (Some(code), _) => format!("{left_behind}exit code {code}"),
         (None, Some(signal)) => format!("{left_behind}killed by signal {signal}"),
         (None, None) => format!("{left_behind}ended in an unknown way"),
@@ -162,7 +213,7 @@ mod tests {
 
     use super::*;
     use crate::tool::OUTPUT_CAP;
-    use crate::tool::testing::{Place, call};
+    use crate::tool::testing::{Place, SECRET, call};
 
     async fn check(command: &str, expected: Result<&str, &str>) {
         let result = Place::new().call(&Bash, json!({"command": command})).await;
@@ -190,9 +241,8 @@ mod tests {
         let place = Place::new();
         let text = place.call(&Bash, json!({"command": "pwd; cat; echo end"})).await.unwrap();
         assert_eq!(text, format!("{}\nend\n", place.root().display()));
-        let [secret] = &place.workspace.secret_variables[..] else { panic!("one variable") };
-        assert!(std::env::var(secret).is_ok(), "this test must run under cargo");
-        let text = place.call(&Bash, json!({"command": format!("echo ${{{secret}-unset}}")})).await;
+        assert!(std::env::var(SECRET).is_ok(), "this test must run under cargo");
+        let text = place.call(&Bash, json!({"command": format!("echo ${{{SECRET}-unset}}")})).await;
         assert_eq!(text.as_deref(), Ok("unset\n"));
     }
 

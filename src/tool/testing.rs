@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::event::{Confinement, UnitId};
+use crate::guard::sandbox::{Insistence, Sandbox, Settings, Variables};
 use crate::guard::{Allowed, Decision, Mode, Policy};
 use crate::line::{FromUnit, LINE_CAP, Line};
 use crate::message::{CallId, Head, Output, Prefix};
@@ -57,6 +58,9 @@ impl Delegate for NoDelegate {
     }
 }
 
+/// A variable that is set under cargo and that no command gets to see.
+pub(crate) const SECRET: &str = "CARGO_PKG_NAME";
+
 /// A workspace in a directory of its own and the units that work there.
 pub(crate) struct Place {
     pub(crate) workspace: Arc<Workspace>,
@@ -92,7 +96,11 @@ impl Place {
             added: Vec::new(),
             files: Files::default(),
             searches: policy.searches(),
-            secret_variables: vec!["CARGO_PKG_NAME".to_owned()],
+            sandbox: Arc::new(Sandbox::new(Settings {
+                insistence: Insistence::Off,
+                variables: Variables::new(std::env::vars_os()).without(&[SECRET.to_owned()]),
+                ..Settings::default()
+            })),
         });
         let (sender, receiver) = mpsc::channel(LINE_CAP);
         let context = context(&workspace, &sender, UnitId::MAIN);

@@ -2,22 +2,31 @@
 //!
 //! The group never outlives the wish to have it run: it is ended on a cancel,
 //! on a timeout, on too much output, and when whoever watches it is dropped.
-//! Only what a command that ended by itself left in the background stays.
+//! What a command that ended by itself left in the background ends too if it is
+//! confined: nobody would know of it any more. What keeps it in bounds is the
+//! sandbox's.
 
+use std::ffi::OsString;
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use thiserror::Error;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::event::{Backend, Confinement};
+use crate::guard::sandbox::{Held, Namespace, NotPrepared, Place, Prepared, Tampered};
 use crate::tool::Workspace;
+use crate::tool::blocking::to_the_end;
 
 use super::capture::Capture;
 
@@ -30,6 +39,10 @@ const LOOK: Duration = Duration::from_millis(5);
 /// How long a killed shell may take to be gone. Only one that hangs in the
 /// kernel takes long, and for that nobody should wait.
 const KILL_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long bubblewrap may take to say what it has started. It takes a
+/// millisecond.
+const NEWS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long output is awaited after the shell has ended while something it
 /// started still holds the pipe: enough for the end of a pipeline, too short
@@ -47,6 +60,8 @@ pub(super) enum Ending {
         status: ExitStatus,
         /// The group of the processes that still hold the output, if any do.
         left_behind: Option<i32>,
+        /// Who says how it ended.
+        how: How,
     },
     /// It ran too long and was ended.
     TimedOut,
@@ -56,28 +71,89 @@ pub(super) enum Ending {
     Cancelled,
 }
 
+/// Who says how a shell ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// The kernel.
+    Itself,
+    /// A process that stands between, which passes it on as a number.
+    Through,
+}
+
+/// Why a command did not start.
+#[derive(Debug, Error)]
+pub(super) enum NotStarted {
+    /// It could not be kept in bounds.
+    #[error(transparent)]
+    NotPrepared(#[from] NotPrepared),
+    /// The system would not start it.
+    #[error(transparent)]
+    Refused(#[from] io::Error),
+}
+
 /// A command that runs.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
     group: Group,
+    /// What is around it, if it is confined.
+    bounds: Option<Bounds>,
     /// `None` once nobody holds the other end.
     output: Option<ChildStdout>,
     buffer: Vec<u8>,
 }
 
+/// What is around a confined command.
+#[derive(Debug)]
+struct Bounds {
+    held: Held,
+    /// Where bubblewrap tells of the namespace, until it is read.
+    news: Option<ChildStdout>,
+    namespace: Option<Arc<Namespace>>,
+    is_bwrap: bool,
+}
+
 impl Process {
     /// Starts a command in `bash`, or in `sh` where there is no `bash`.
-    pub(super) fn start(workspace: &Workspace, command: &str) -> io::Result<Self> {
+    pub(super) fn start(
+        workspace: &Workspace,
+        confinement: Confinement,
+        script: &str,
+    ) -> Result<Self, NotStarted> {
+        let roots: Vec<PathBuf> =
+            std::iter::once(&workspace.root).chain(&workspace.added).cloned().collect();
+        let place = Place { directory: &workspace.root, roots: &roots };
+        // The dashes end the shell's own options: a command may begin with one.
+        let program = [workspace.sandbox.shell(), "-c", "--", script].map(OsString::from);
+        let Prepared { command, mut held } =
+            workspace.sandbox.prepare(confinement, &place, &program)?;
         let (reader, writer) = io::pipe()?;
-        let child = match spawn("bash", workspace, command, writer.try_clone()?) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                spawn("sh", workspace, command, writer)?
-            }
-            started => started?,
-        };
+        let child = spawn(command, writer)?;
         let group = Group::led_by(&child);
-        Ok(Self { child, group, output: Some(readable(reader)?), buffer: vec![0; BUFFER] })
+        let bounds = match confinement.backend {
+            Backend::None => None,
+            backend @ (Backend::Bwrap | Backend::Landlock) => {
+                let news = held.take_news().map(readable).transpose()?;
+                let is_bwrap = backend == Backend::Bwrap;
+                Some(Bounds { held, news, namespace: None, is_bwrap })
+            }
+        };
+        let output = Some(readable(reader)?);
+        Ok(Self { child, group, bounds, output, buffer: vec![0; BUFFER] })
+    }
+
+    /// Clears up after a command that has ended, and returns what it changed
+    /// although it must not.
+    pub(super) async fn finish(self) -> Vec<Tampered> {
+        let Some(bounds) = self.bounds else { return Vec::new() };
+        to_the_end(move || {
+            if let Some(namespace) = bounds.namespace {
+                // What hangs in the kernel does nothing more.
+                let _ = namespace.is_gone_within(KILL_PATIENCE);
+            }
+            bounds.held.finish()
+        })
+        .await
     }
 
     /// Takes the output until the command ends or has to be ended.
@@ -89,9 +165,17 @@ impl Process {
         cancel: &CancellationToken,
         capture: &mut Capture<'_>,
     ) -> io::Result<Ending> {
+        if let Some(bounds) = &mut self.bounds {
+            bounds.learn().await;
+        }
         let ending = self.follow(limit, cancel, capture).await?;
         match ending {
-            Ending::Exited { .. } => self.group.release(),
+            Ending::Exited { .. } => {
+                if self.bounds.is_some() {
+                    self.group.signal(Signal::SIGKILL);
+                }
+                self.group.release();
+            }
             Ending::TimedOut | Ending::TooMuch | Ending::Cancelled => self.end(capture).await,
         }
         Ok(ending)
@@ -104,10 +188,14 @@ impl Process {
         capture: &mut Capture<'_>,
     ) -> io::Result<Ending> {
         let mut status = None;
+        let how = match &self.bounds {
+            Some(Bounds { is_bwrap: true, .. }) => How::Through,
+            Some(Bounds { is_bwrap: false, .. }) | None => How::Itself,
+        };
         let mut over = std::pin::pin!(sleep(limit));
         loop {
             if let (Some(status), None) = (status, &self.output) {
-                return Ok(Ending::Exited { status, left_behind: None });
+                return Ok(Ending::Exited { status, left_behind: None, how });
             }
             tokio::select! {
                 // Output comes last: a flood of it must not hold up the rest.
@@ -115,9 +203,15 @@ impl Process {
                 () = cancel.cancelled() => return Ok(Ending::Cancelled),
                 () = &mut over => return Ok(match status {
                     None => Ending::TimedOut,
-                    Some(status) => {
-                        Ending::Exited { status, left_behind: Some(self.group.id.as_raw()) }
-                    }
+                    Some(status) => Ending::Exited {
+                        status,
+                        // A confined one is ended with its shell.
+                        left_behind: match &self.bounds {
+                            Some(_) => None,
+                            None => Some(self.group.id.as_raw()),
+                        },
+                        how,
+                    },
                 }),
                 ended = self.child.wait(), if status.is_none() => {
                     status = Some(ended?);
@@ -142,7 +236,13 @@ impl Process {
 
     /// Ends the group: politely, then by force.
     async fn end(&mut self, capture: &mut Capture<'_>) {
-        self.group.signal(Signal::SIGTERM);
+        let namespace = self.bounds.as_ref().and_then(|bounds| bounds.namespace.clone());
+        match &namespace {
+            // The process that stands between passes no signal on, and would
+            // end them all without a chance to clean up.
+            Some(namespace) => namespace.signal(Signal::SIGTERM),
+            None => self.group.signal(Signal::SIGTERM),
+        }
         let mut patience = std::pin::pin!(sleep(TERM_PATIENCE));
         let mut look = interval(LOOK);
         loop {
@@ -153,7 +253,9 @@ impl Process {
                     // The shell belongs to the group until it is waited for;
                     // how it ended no longer matters.
                     let _ = self.child.try_wait();
-                    if self.group.is_gone() {
+                    let is_gone =
+                        |namespace: &Arc<Namespace>| namespace.is_gone_within(Duration::ZERO);
+                    if self.group.is_gone() && namespace.as_ref().is_none_or(is_gone) {
                         break;
                     }
                 }
@@ -166,33 +268,39 @@ impl Process {
                 }
             }
         }
+        if let Some(namespace) = &namespace {
+            namespace.signal(Signal::SIGKILL);
+        }
         self.group.signal(Signal::SIGKILL);
         let _ = timeout(KILL_PATIENCE, self.child.wait()).await;
         self.group.release();
     }
 }
 
-fn spawn(
-    shell: &str,
-    workspace: &Workspace,
-    command: &str,
-    output: PipeWriter,
-) -> io::Result<Child> {
-    let mut builder = Command::new(shell);
+impl Bounds {
+    /// Learns which processes there are inside. bubblewrap says it before it
+    /// does anything else, or ends.
+    async fn learn(&mut self) {
+        let Some(mut news) = self.news.take() else { return };
+        let mut said = String::new();
+        let reading = news.read_to_string(&mut said);
+        if let Ok(Ok(_)) = timeout(NEWS_PATIENCE, reading).await {
+            // One that has ended already needs no watching.
+            self.namespace = Namespace::from_news(&said).ok().map(Arc::new);
+        }
+    }
+}
+
+fn spawn(command: std::process::Command, output: PipeWriter) -> io::Result<Child> {
+    let mut builder = Command::from(command);
     builder
-        // The dashes end the shell's own options: a command may begin with one.
-        .args(["-c", "--", command])
-        .current_dir(&workspace.root)
         .stdin(Stdio::null())
         // One pipe for both, so that they arrive in the order of writing.
         .stdout(output.try_clone()?)
         .stderr(output)
         .process_group(0)
-        .kill_on_drop(true);
-    for name in &workspace.secret_variables {
-        builder.env_remove(name);
-    }
-    builder.spawn()
+        .kill_on_drop(true)
+        .spawn()
 }
 
 /// Makes the pipe readable without a thread; tokio does that for a child's

@@ -19,6 +19,7 @@ use tine::event::{
 };
 use tine::fanout::{Caller, Fanout, Limits, Parking, Pool, Surroundings};
 use tine::flow::{self, Step};
+use tine::guard::sandbox::{Insistence, Sandbox, Settings, Variables};
 use tine::guard::{Mode, Policy};
 use tine::line::{Budget, FromUnit, LINE_CAP, Line, RequestLeave, Told, UnitEvent};
 use tine::model::Model;
@@ -426,7 +427,11 @@ impl Setup {
             spill: Spill { directory: root.join("spill") },
             files: Files::default(),
             searches: policy.searches(),
-            secret_variables: Vec::new(),
+            sandbox: Arc::new(Sandbox::new(Settings {
+                insistence: Insistence::Off,
+                variables: Variables::new(std::env::vars_os()),
+                ..Settings::default()
+            })),
         };
         let fanout = Fanout {
             definitions,
