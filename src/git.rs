@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use crate::diff::{self, FileChange};
 
+pub(crate) use call::{HARDENED, filter_drivers};
 pub use call::{OUTPUT_CAP, git};
 
 /// Most characters of a title: a commit's subject can be of any length.

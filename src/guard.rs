@@ -11,7 +11,7 @@ mod pattern;
 mod rules;
 pub mod sandbox;
 mod searches;
-mod shell;
+pub mod shell;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

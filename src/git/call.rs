@@ -37,7 +37,7 @@ const MESSAGE_CAP: u64 = 4_000;
 const FILTERS_CAP: usize = 400;
 
 /// Settings that name programs, and what turns each off.
-const HARDENED: [(&str, &str); 10] = [
+pub(crate) const HARDENED: [(&str, &str); 10] = [
     ("core.fsmonitor", ""),
     ("core.hooksPath", "/dev/null"),
     ("core.pager", "cat"),
@@ -93,6 +93,18 @@ pub fn git(root: &Path, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
     run(root, arguments, &filters)
 }
 
+/// Returns the names of the filter drivers that the configuration in `root`
+/// knows of, for calls of git that are not made here.
+///
+/// # Errors
+///
+/// As for [`git`]; and a name that is not UTF-8.
+pub(crate) fn filter_drivers(root: &Path) -> Result<Vec<String>, GitError> {
+    let listed = run(root, &["config", "--list", "--name-only", "-z"], &[])?;
+    let names = drivers(&listed).into_iter().map(|name| String::from_utf8(name.to_owned()));
+    names.collect::<Result<_, _>>().or_else(|error| failed(error.to_string()))
+}
+
 /// Tells whether a call failed because it printed more than [`OUTPUT_CAP`].
 pub(super) fn is_too_much(error: &GitError) -> bool {
     matches!(error, GitError::Failed { message } if message.starts_with(TOO_MUCH))
@@ -106,21 +118,25 @@ pub(super) fn path(bytes: &[u8]) -> PathBuf {
 /// The settings of every filter driver in the listed names, each with the
 /// value that turns it off.
 fn filter_settings(listed: &[u8]) -> Vec<(OsString, &'static str)> {
-    let drivers: BTreeSet<&[u8]> = listed
-        .split(|&byte| byte == 0)
-        .filter_map(|name| {
-            let driver = name.strip_prefix(b"filter.")?;
-            let dot = driver.iter().rposition(|&byte| byte == b'.')?;
-            Some(&driver[..dot])
-        })
-        .collect();
     let off = [("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")];
-    drivers
+    drivers(listed)
         .into_iter()
         .flat_map(|driver| off.map(|(key, value)| (driver, key, value)))
         .map(|(driver, key, value)| {
             let name = [b"filter.", driver, b".", key.as_bytes()].concat();
             (OsString::from_vec(name), value)
+        })
+        .collect()
+}
+
+/// The filter drivers in the listed names.
+fn drivers(listed: &[u8]) -> BTreeSet<&[u8]> {
+    listed
+        .split(|&byte| byte == 0)
+        .filter_map(|name| {
+            let driver = name.strip_prefix(b"filter.")?;
+            let dot = driver.iter().rposition(|&byte| byte == b'.')?;
+            Some(&driver[..dot])
         })
         .collect()
 }

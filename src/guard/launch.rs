@@ -92,13 +92,13 @@ const GIT_OPTIONS_WITH_WORD: [&str; 4] = ["-C", "--git-dir", "--work-tree", "--n
 
 /// Returns the option with which a command would run another program.
 ///
-/// The command holds no operator; its quotes are dropped.
-pub(super) fn option_of(command: &str) -> Option<String> {
-    let bare = command.replace(['"', '\''], "");
-    let mut words = bare.split_whitespace();
-    let program = words.next()?.rsplit('/').next()?.to_owned();
-    let launcher = LAUNCHERS.iter().find(|launcher| launcher.programs.contains(&&*program))?;
+/// `words` are those of one command, without their quotes.
+pub(super) fn option_of(words: &[&str]) -> Option<String> {
+    let (program, words) = words.split_first()?;
+    let program = program.rsplit('/').next()?;
+    let launcher = LAUNCHERS.iter().find(|launcher| launcher.programs.contains(&program))?;
     let mut in_front = true;
+    let mut words = words.iter().copied();
     while let Some(word) = words.next() {
         if launcher.is_long(word) || (in_front || !launcher.in_front) && launcher.has_letter(word) {
             return Some(word.to_owned());
@@ -135,7 +135,9 @@ mod tests {
 
     #[track_caller]
     fn check(command: &str, option: Option<&str>) {
-        assert_eq!(option_of(command).as_deref(), option, "{command}");
+        let bare = command.replace(['"', '\''], "");
+        let words: Vec<&str> = bare.split_whitespace().collect();
+        assert_eq!(option_of(&words).as_deref(), option, "{command}");
     }
 
     #[test]

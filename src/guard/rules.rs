@@ -4,8 +4,8 @@
 //! sees as much as it can and denies what it cannot read; an allow rule sees
 //! only what it is sure of.
 //!
-//! A rule about commands knows the command's words, not what they do. Denying
-//! by pattern is a stop-gap until commands are parsed: see [`super::shell`].
+//! A rule about commands knows the command's words, not what they do: see
+//! [`super::shell`].
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::pattern::Pattern;
-use super::{launch, paths, shell};
+use super::{paths, shell};
 use crate::{path_text, tool_name};
 
 /// One rule.
@@ -160,9 +160,7 @@ impl Rule {
                     if pattern.is_exact() {
                         return pattern.allows(command);
                     }
-                    !command.contains(shell::OPERATORS)
-                        && pattern.allows(command)
-                        && launch::option_of(command).is_none()
+                    shell::plain(command).is_ok_and(|plain| plain.all(|part| pattern.allows(part)))
                 }),
                 Specifier::Name(pattern) => all_words(&|name| pattern.allows(name)),
                 Specifier::Path { itself, below: _ } => {

@@ -1,316 +1,233 @@
-//! What a deny pattern can see of a command, without a parser.
+//! The shell gate: which commands only read, so that nobody need be asked.
 //!
-//! A conservative stop-gap until commands are parsed: it splits wherever a
-//! command may begin, inside quotes too, and whoever denies commands by
-//! pattern gets every command refused whose program is not a plain word. It
-//! does not know what a program does: a script or an interpreter can still do
-//! what a pattern denies.
+//! A command is parsed once, and what runs is what was parsed: every word
+//! written out again in quotes of ours, no expansion, no redirection but to
+//! nowhere. Each part must be a program of the table with listed options
+//! (`programs.toml`). Whatever is not understood is asked about. The gate only
+//! decides whether to ask; the sandbox bounds the damage if it is wrong.
+
+mod git;
+mod programs;
+mod reading;
+mod scripts;
+mod seen;
+mod syntax;
+mod word;
+mod world;
+
+use std::path::PathBuf;
+
+pub use world::{Look, Machine, World};
+
+pub(super) use seen::{forms, obscurity};
 
 use super::launch;
-use super::pattern::{single_spaces, without_directory};
+use syntax::{Joint, Script, Simple};
 
-/// Characters with which a command can run a second one or write a file. A
-/// pattern allows no command that holds one of them, because the pattern says
-/// nothing about that second command.
-pub(super) const OPERATORS: &[char] =
-    &[';', '&', '|', '<', '>', '$', '`', '(', ')', '\n', '\r', '\\'];
+/// Longest command that is looked at, in bytes. Nobody reads 10 kB of shell
+/// before saying yes; what is longer is a script, and a script belongs in a
+/// file.
+pub const LENGTH_CAP: usize = 10_000;
 
-/// Characters behind which a command or a redirection's file begins.
-const SEPARATORS: &[char] = &[';', '&', '|', '<', '>', '`', '(', ')', '\n', '\r'];
+/// Most directories that the parts of one command may run in. Each `cd` may
+/// fail, so each doubles them.
+const DIRECTORY_CAP: usize = 8;
 
-/// Words that make another word the command, or run one they are given.
-const LAUNCHING_WORDS: [&str; 62] = [
-    "!",
-    "{",
-    "}",
-    "if",
-    "then",
-    "elif",
-    "else",
-    "while",
-    "until",
-    "do",
-    "for",
-    "select",
-    "case",
-    "function",
-    "coproc",
-    "time",
-    "eval",
-    "exec",
-    "command",
-    "builtin",
-    "source",
-    ".",
-    "trap",
-    "alias",
-    "env",
-    "xargs",
-    "sudo",
-    "doas",
-    "su",
-    "nohup",
-    "nice",
-    "ionice",
-    "timeout",
-    "setsid",
-    "stdbuf",
-    "watch",
-    "parallel",
-    "chroot",
-    "unshare",
-    "nsenter",
-    "strace",
-    "ltrace",
-    "gdb",
-    "flock",
-    "script",
-    "busybox",
-    "toybox",
-    "sh",
-    "bash",
-    "dash",
-    "zsh",
-    "ksh",
-    "fish",
-    "rbash",
-    "ash",
-    "mksh",
-    "csh",
-    "tcsh",
-    "chpst",
-    "runuser",
-    "systemd-run",
-    "at",
-];
-
-/// A piece of a command between two separators.
-#[derive(Debug, Clone, Copy)]
-struct Piece<'a> {
-    text: &'a str,
-    start: Start,
-    /// The separator behind it.
-    end: Option<char>,
+/// What the gate says of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judged {
+    /// It only reads.
+    Reads(Reading),
+    /// It may do more, or cannot be told to do less.
+    Ask {
+        /// What stands in the way, about the command as `it`.
+        reason: String,
+    },
 }
 
-/// What the separators in front of a piece make of it.
+/// A command that only reads.
+///
+/// It may run unasked if the rules let it read what it names, in a sandbox,
+/// as [`Reading::script`] and not as it was written, with nothing in its
+/// environment but [`Machine::environment`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// The command as it is to be run, by any POSIX shell.
+    pub script: String,
+    /// The programs in it, in order.
+    pub parts: Vec<Part>,
+}
+
+/// One program of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The program's words, the first of which is its bare name.
+    pub words: Vec<String>,
+    /// What it reads by name. Revisions of git count as paths.
+    pub touched: Vec<Touched>,
+}
+
+/// A path that a part names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Touched {
+    /// The path, from the root on; no link in it is followed yet.
+    pub path: PathBuf,
+    /// How far the reading goes.
+    pub reach: Reach,
+}
+
+/// How far a part reads from a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Start {
-    /// A command begins here.
-    Command,
-    /// The file of a redirection is here; a command may follow.
-    Redirection,
-    /// A parenthesis closed here; the rest of a word, or a command, follows.
-    Closed,
+pub enum Reach {
+    /// The file, or the names in the directory.
+    Itself,
+    /// All that is below it, too; without following links.
+    Below,
 }
 
-/// Returns every form in which a deny pattern may recognise a command: as a
-/// whole, and each part of it with and without assignments, directory and
-/// quotes.
-pub(super) fn forms(command: &str) -> Vec<String> {
-    let mut forms = vec![single_spaces(command)];
-    for piece in pieces(command) {
-        let whole: Vec<&str> = piece.text.split_whitespace().collect();
-        // Behind the file of a redirection, the second word may be the program.
-        let from = match piece.start {
-            Start::Command => 0,
-            Start::Redirection | Start::Closed => 1,
-        };
-        for words in (0..=from).filter_map(|from| whole.get(from..)) {
-            for words in [words, without_assignments(words)] {
-                let text = words.join(" ");
-                let bare = text.replace(['"', '\'', '\\'], "");
-                forms.extend([without_directory(&text), without_directory(&bare), text, bare]);
+/// Decides whether a command only reads.
+#[must_use]
+pub fn judge(command: &str, world: World<'_>) -> Judged {
+    match plain(command).and_then(|plain| reading(&plain, world)) {
+        Ok(reading) => Judged::Reads(reading),
+        Err(reason) => Judged::Ask { reason },
+    }
+}
+
+fn reading(plain: &Plain<'_>, world: World<'_>) -> Result<Reading, String> {
+    let mut directories = vec![world.directory.to_owned()];
+    let mut parts = Vec::with_capacity(plain.parts.len());
+    let mut script = String::with_capacity(2 * LENGTH_CAP.min(plain.source.len()));
+    for (index, part) in plain.parts.iter().enumerate() {
+        if part.sets_variables {
+            return Err("it sets a variable".to_owned());
+        }
+        let checked = reading::check(&part.words, world, &directories)?;
+        if !checked.entered.is_empty() {
+            let next = plain.parts.get(index + 1).map(|next| next.joint);
+            if is_pipe(Some(part.joint)) || is_pipe(next) {
+                return Err("it changes the directory inside a pipe".to_owned());
             }
+            directories.extend(checked.entered);
+            if directories.len() > DIRECTORY_CAP {
+                return Err("it changes the directory too often".to_owned());
+            }
+        }
+        part.write(index, &checked.words, &mut script);
+        parts.push(Part { words: part.words.clone(), touched: checked.touched });
+    }
+    Ok(Reading { script, parts })
+}
+
+fn is_pipe(joint: Option<Joint>) -> bool {
+    matches!(joint, Some(Joint::Pipe | Joint::PipeBoth))
+}
+
+/// A command that is nothing but programs with literal words, one behind the
+/// other.
+#[derive(Debug)]
+pub(super) struct Plain<'a> {
+    source: &'a str,
+    parts: Vec<PlainPart<'a>>,
+}
+
+#[derive(Debug)]
+struct PlainPart<'a> {
+    /// As it is written, without its redirections.
+    text: &'a str,
+    joint: Joint,
+    words: Vec<String>,
+    /// How its redirections are written out again.
+    redirections: Vec<String>,
+    sets_variables: bool,
+}
+
+/// Reads a command as programs with literal words.
+///
+/// # Errors
+///
+/// What else there is in it, in words that speak of the command as `it`.
+pub(super) fn plain(command: &str) -> Result<Plain<'_>, String> {
+    if command.len() > LENGTH_CAP {
+        return Err(format!("it is longer than {LENGTH_CAP} bytes"));
+    }
+    if let Some(c) = word::unseen(command) {
+        return Err(format!("it holds the invisible character {}", c.escape_unicode()));
+    }
+    let Script { commands, compound, unsure } = syntax::parse(command);
+    if let Some(reason) = unsure.or(compound) {
+        return Err(reason);
+    }
+    if commands.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    let parts = commands.into_iter().map(|simple| plain_part(command, simple));
+    Ok(Plain { source: command, parts: parts.collect::<Result<_, _>>()? })
+}
+
+fn plain_part(command: &str, simple: Simple) -> Result<PlainPart<'_>, String> {
+    let Simple { joint, assignments, words, redirections, range: _ } = simple;
+    let (Some(first), Some(last)) = (words.first(), words.last()) else {
+        return Err("it names no program".to_owned());
+    };
+    let start = assignments.first().map_or(first.range.start, |assignment| assignment.start);
+    let text = &command[start..last.range.end];
+    for assignment in &assignments {
+        if word::literal(&command[assignment.clone()]).is_none() {
+            return Err(format!("`{}` is expanded", &command[assignment.clone()]));
         }
     }
-    forms.retain(|form| !form.is_empty());
-    forms
+    let mut literals = Vec::with_capacity(words.len());
+    for word in words {
+        let source = &command[word.range];
+        literals.push(word.literal.ok_or_else(|| format!("`{source}` is expanded"))?);
+    }
+    let mut harmless = Vec::with_capacity(redirections.len());
+    for redirection in redirections {
+        let source = &command[redirection.range];
+        harmless
+            .push(redirection.harmless.ok_or_else(|| format!("`{source}` redirects to a file"))?);
+    }
+    Ok(PlainPart {
+        text,
+        joint,
+        words: literals,
+        redirections: harmless,
+        sets_variables: !assignments.is_empty(),
+    })
 }
 
-/// Tells why a pattern cannot be compared with a command, if it cannot.
-pub(super) fn obscurity(command: &str) -> Option<String> {
-    pieces(command).into_iter().find_map(|piece| {
-        let mut words: Vec<&str> = piece.text.split_whitespace().collect();
-        let glued = piece.start == Start::Closed && !piece.text.starts_with(char::is_whitespace);
-        if (piece.start == Start::Redirection || glued) && !words.is_empty() {
-            let file = words.remove(0);
-            let open = piece.end.is_some_and(|end| matches!(end, '(' | '`'));
-            if !words.is_empty() && !is_closed(file) || words.is_empty() && open {
-                return Some(format!("it is not plain where the word `{file}` ends"));
-            }
-        } else if words.first().is_some_and(|word| word.starts_with('#')) {
-            return None;
-        }
-        if let Some(open) =
-            words.iter().take_while(|word| is_assignment(word)).find(|word| !is_closed(word))
-        {
-            return Some(format!("it is not plain where the word `{open}` ends"));
-        }
-        let words = without_assignments(&words);
-        let obscure = match words.first() {
-            Some(program) => why_not_plain(program, words, piece),
-            None => piece
-                .end
-                .filter(|end| *end == '`' || *end == '(' && !piece.text.trim().is_empty())
-                .map(|_| "its program is the output of another command".to_owned()),
-        };
-        obscure.or_else(|| {
-            launch::option_of(&words.join(" "))
-                .map(|option| format!("the option `{option}` runs another program"))
+impl Plain<'_> {
+    /// Tells whether every part passes, given as it is written.
+    pub(super) fn all(&self, mut passes: impl FnMut(&str) -> bool) -> bool {
+        self.parts.iter().all(|part| {
+            let words: Vec<&str> = part.words.iter().map(String::as_str).collect();
+            passes(part.text) && launch::option_of(&words).is_none()
         })
-    })
+    }
 }
 
-fn why_not_plain(program: &str, words: &[&str], piece: Piece<'_>) -> Option<String> {
-    let name = program.rsplit('/').next().unwrap_or(program);
-    if LAUNCHING_WORDS.contains(&name) {
-        return Some(format!("`{name}` runs another command"));
-    }
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./+@%,:=".contains(c);
-    if !program.chars().all(is_plain) && !["[", "[[", "]]"].contains(&program) {
-        return Some(format!("its program `{program}` is not a plain word"));
-    }
-    // A function, or a word that goes on with what another command prints.
-    let goes_on = piece.end.is_some_and(|end| matches!(end, '(' | '`'))
-        && words.len() == 1
-        && (piece.end == Some('(') || !piece.text.ends_with(char::is_whitespace));
-    goes_on.then(|| format!("`{program}` may be the name of a function or the start of a word"))
-}
-
-fn pieces(command: &str) -> Vec<Piece<'_>> {
-    let mut pieces = Vec::new();
-    let mut from = 0;
-    // The separators directly in front of the next piece.
-    let mut run = String::new();
-    let ends = command.match_indices(SEPARATORS).map(|(at, end)| (at, end.chars().next()));
-    for (at, end) in ends.chain([(command.len(), None)]) {
-        let text = &command[from..at];
-        pieces.push(Piece { text, start: start(&run), end });
-        if !text.is_empty() {
-            run.clear();
+impl PlainPart<'_> {
+    fn write(&self, index: usize, words: &[String], script: &mut String) {
+        if index > 0 {
+            script.push_str(match self.joint {
+                Joint::Then => "; ",
+                Joint::And => " && ",
+                Joint::Or => " || ",
+                Joint::Pipe => " | ",
+                // Written in front, with the redirections.
+                Joint::PipeBoth => " 2>&1 | ",
+                Joint::Background => " & ",
+            });
         }
-        run.extend(end);
-        from = at + 1;
+        let words: Vec<String> = words.iter().map(|word| word::quoted(word)).collect();
+        script.push_str(&words.join(" "));
+        for redirection in &self.redirections {
+            script.push(' ');
+            script.push_str(redirection);
+        }
     }
-    pieces
-}
-
-fn start(run: &str) -> Start {
-    match run.chars().next_back() {
-        Some(')') => Start::Closed,
-        Some('<' | '>') => Start::Redirection,
-        // As in `>&` and `>|`.
-        Some('&' | '|') if run.contains(['<', '>']) => Start::Redirection,
-        Some(_) | None => Start::Command,
-    }
-}
-
-fn without_assignments<'a, 'b>(words: &'b [&'a str]) -> &'b [&'a str] {
-    let count = words.iter().take_while(|word| is_assignment(word)).count();
-    &words[count..]
-}
-
-fn is_assignment(word: &str) -> bool {
-    word.split_once('=').is_some_and(|(name, _)| {
-        let name = name.strip_suffix('+').unwrap_or(name);
-        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    })
-}
-
-/// Tells whether a word surely ends where white space follows it.
-fn is_closed(word: &str) -> bool {
-    let count = |quote: char| word.matches(quote).count();
-    let (single, double) = (count('\''), count('"'));
-    !word.contains(['\\', '{']) && single * double == 0 && (single + double) % 2 == 0
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check_hidden(commands: &[&str]) {
-        for command in commands {
-            let seen = forms(command).iter().any(|form| form == "rm x");
-            assert!(seen || obscurity(command).is_some(), "{command}");
-        }
-    }
-
-    #[test]
-    fn a_program_is_seen_or_the_command_is_refused() {
-        check_hidden(&[
-            "rm x",
-            "rm  x",
-            "\trm\tx",
-            "/bin/rm x",
-            "X=1 rm x",
-            "X='a b' rm x",
-            "X='a b c' rm x",
-            "X=$(:) rm x",
-            "X=$(:)'a b c' rm x",
-            "X=$(:)\"a\" \"rm\" x",
-            "X=`:` 'rm' x",
-            "X=${y:-a b} rm x",
-            "r''m x",
-            "\"rm\" x",
-            "r\\m x",
-            "r\\\nm x",
-            "r$(:)m x",
-            "r`:`m x",
-            "$y x",
-            "$(echo rm) x",
-            "`echo rm` x",
-            "{ rm x; }",
-            "{ echo hi; rm x; }",
-            "if true; then rm x; fi",
-            "while rm x; do :; done",
-            "! rm x",
-            "(rm x)",
-            "f() { rm x; }; f",
-            "f () ( 'rm' x ); f",
-            "case a in a) 'rm' x;; esac",
-            "echo a | rm x",
-            "echo a & rm x",
-            "echo \"$(rm x)\"",
-            "echo \"`rm x`\"",
-            "cat <(rm x)",
-            "> log rm x",
-            ">log 'rm' x",
-            ">|log rm x",
-            "2>&1 rm x",
-            ">'a b c' rm x",
-            "> $(echo a) 'rm' x",
-            "< <(:) 'rm' x",
-            "eval rm x",
-            "env rm x",
-            "/usr/bin/env rm x",
-            "sudo rm x",
-            "xargs rm x",
-            "sh -c 'rm x'",
-            "find . -exec rm x",
-            "/bin/r? x",
-            "{rm,x}",
-            "~/rm x",
-            "# it's\nrm x",
-            "cat <<'E'\n'\nE\nrm x",
-        ]);
-    }
-
-    #[test]
-    fn plain_commands_are_not_refused() {
-        for command in [
-            "ls -la",
-            "X=1 cargo test 2>&1 | tail -5",
-            "FOO=\"bar\" make all && echo done",
-            "git commit -m \"mend it\"",
-            "echo \"$(date)\" > log",
-            "[ -f a ] || touch a",
-            "# a comment\nls",
-            "./run.sh --x=y",
-        ] {
-            assert_eq!(obscurity(command), None, "{command}");
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,303 @@
+//! The gate in a world without a disk.
+
+use std::path::Path;
+
+use insta::assert_snapshot;
+
+use super::*;
+
+/// Every program is installed, `/work` is the workspace, and of its files
+/// those are there that a test names.
+struct Fake<'a> {
+    there: &'a [&'a str],
+    filters: &'a [&'a str],
+}
+
+impl Look for Fake<'_> {
+    fn has_program(&self, name: &str) -> bool {
+        !name.contains('/')
+    }
+
+    fn is_inside(&self, path: &Path) -> bool {
+        path.starts_with("/work")
+    }
+
+    fn is_there(&self, path: &Path) -> bool {
+        self.there.iter().any(|there| Path::new(there) == path)
+    }
+
+    fn git_filters(&self, _: &Path) -> Option<Vec<String>> {
+        Some(self.filters.iter().map(|&name| name.to_owned()).collect())
+    }
+}
+
+fn judged(command: &str, look: &Fake<'_>) -> Judged {
+    judge(command, World { directory: Path::new("/work"), look })
+}
+
+/// The script, or the reason to ask.
+fn shown(command: &str) -> String {
+    match judged(command, &Fake { there: &[], filters: &[] }) {
+        Judged::Reads(reading) => reading.script,
+        Judged::Ask { reason } => format!("asks: {reason}"),
+    }
+}
+
+/// What a command reads by name, `/**` for all that is below it.
+fn touched(command: &str) -> Vec<String> {
+    let look = Fake { there: &["/.git"], filters: &[] };
+    let Judged::Reads(reading) = judged(command, &look) else { panic!("{command} asks") };
+    let touched = reading.parts.into_iter().flat_map(|part| part.touched);
+    touched
+        .map(|Touched { path, reach }| match reach {
+            Reach::Itself => path.display().to_string(),
+            Reach::Below => format!("{}/**", path.display()),
+        })
+        .collect()
+}
+
+#[test]
+fn a_command_is_written_out_again_in_quotes() {
+    assert_snapshot!(shown("ls -la"), @"'ls' '-la'");
+    assert_snapshot!(shown("ls  a\\ b 'c'\"d\" # all"), @"'ls' 'a b' 'cd'");
+    assert_snapshot!(
+        shown("cat a|head -n 3&&wc -l <\"/dev/null\" || echo it\\'s;pwd\ntrue"),
+        @"'cat' 'a' | 'head' '-n' '3' && 'wc' '-l' </dev/null || 'echo' 'it'\\''s'; 'pwd'; 'true'"
+    );
+    assert_snapshot!(
+        shown("ls 2>/dev/null x >& /dev/null |& wc -l 2>&1"),
+        @"'ls' 'x' 2>/dev/null >/dev/null 2>&1 2>&1 | 'wc' '-l' 2>&1"
+    );
+    assert_snapshot!(shown("sed -n 1,5p x"), @"'sed' '--sandbox' '-n' '1,5p' 'x'");
+    assert_snapshot!(shown("cargo metadata --no-deps"), @"'cargo' 'metadata' '--frozen' '--no-deps'");
+    assert_snapshot!(shown("[ -f a ] && test ! -d b"), @"'[' '-f' 'a' ']' && 'test' '!' '-d' 'b'");
+}
+
+#[test]
+fn git_is_told_to_run_nothing() {
+    let look = Fake { there: &[], filters: &["lfs"] };
+    let Judged::Reads(reading) = judged("git -C sub diff --stat", &look) else { panic!("it asks") };
+    assert_snapshot!(reading.script.replace(" '-c' ", "\n"), @"
+    'git' '--no-pager' '--no-optional-locks'
+    'core.fsmonitor='
+    'core.hooksPath=/dev/null'
+    'core.pager=cat'
+    'core.sshCommand=false'
+    'core.askPass='
+    'credential.helper='
+    'diff.external='
+    'log.showSignature=false'
+    'protocol.allow=never'
+    'core.quotePath=false'
+    'safe.bareRepository=explicit'
+    'diff.submodule=short'
+    'diff.autoRefreshIndex=false'
+    'gpg.program=false'
+    'gpg.openpgp.program=false'
+    'gpg.x509.program=false'
+    'gpg.ssh.program=false'
+    'filter.lfs.clean='
+    'filter.lfs.smudge='
+    'filter.lfs.process='
+    'filter.lfs.required=false' '-C' 'sub' 'diff' '--no-ext-diff' '--no-textconv' '--ignore-submodules=dirty' '--stat'
+    ");
+}
+
+#[test]
+fn a_part_tells_what_it_reads() {
+    for (command, expected) in [
+        ("cat a ../b -", &["/work/a", "/work/../b"][..]),
+        ("ls", &["/work/."]),
+        ("ls -R src", &["/work/src/**"]),
+        ("rg x", &["/work/./**"]),
+        ("rg -n x src /etc", &["/work/src/**", "/etc/**"]),
+        ("grep -f list x", &["/work/x", "/work/list"]),
+        ("grep -rn x", &["/work/./**"]),
+        ("find src -name x", &["/work/src/**"]),
+        ("head -n 3 a", &["/work/a"]),
+        ("head -n3 -- -a", &["/work/-a"]),
+        ("git show HEAD:secret", &["/work/HEAD:secret", "/work/secret", "/work/./**", "//**"]),
+        ("git status", &[]),
+        ("git log -p", &["/work/./**", "//**"]),
+        ("echo secret", &[]),
+        ("test -f secret", &["/work/secret"]),
+        ("cd sub && cat a", &["/work/a", "/work/sub/a"]),
+        ("sort --key=2 a", &["/work/a"]),
+    ] {
+        assert_eq!(touched(command), expected, "{command}");
+    }
+}
+
+#[test]
+fn a_file_that_names_a_compiler_stands_in_the_way_of_cargo() {
+    for file in ["/work/.cargo/config.toml", "/.cargo/config", "/work/rust-toolchain"] {
+        let look = Fake { there: &[file], filters: &[] };
+        let reason = format!("`{file}` may say what `cargo` runs");
+        assert_eq!(judged("cargo metadata --no-deps", &look), Judged::Ask { reason });
+    }
+}
+
+#[test]
+fn a_filter_that_cannot_be_named_stands_in_the_way_of_git() {
+    let look = Fake { there: &[], filters: &["a=b"] };
+    let reason = "the filter `a=b` cannot be turned off".to_owned();
+    assert_eq!(judged("git status", &look), Judged::Ask { reason });
+}
+
+const MORE_THAN_PLAIN: &str = r#"
+    rm x
+    ./ls
+    /bin/ls
+    ls $x
+    ls *
+    ls > x
+    ls < x
+    ls &
+    (ls)
+    { ls; }
+    ! ls
+    X=1 ls
+    X=1
+    if ls; then ls; fi
+    cat <<< x
+    echo $(ls)
+    time ls
+    ls `x`
+    for i in a; do ls; done
+    f() { ls; }
+    [[ -f x ]]
+    ls 'x
+    # x
+    > x
+    ls 2>&3
+    ls > /dev/nullx
+"#;
+
+const MORE_THAN_READING: &str = r#"
+    sort -o x
+    sort --outpu=x
+    uniq a b
+    xxd a b
+    xxd a -p
+    git commit
+    git -c a=b log
+    git branch x
+    git branch -v x
+    git log --output=x
+    find . -delete
+    rg --pre x y
+    fd -x y
+    sed -i s/a/b/ x
+    sed 'w x' y
+    printf %n x
+    date 0101
+    cd ..
+    cd /etc
+    cd a | ls
+    hostname x
+    command ls
+    env ls
+    git diff --format --output=x
+    diff @x y
+    tail -f x
+    jq 'import "a" as $a; 1'
+    git log --format=%G?
+    cargo build
+"#;
+
+/// Each line's command and what the gate says of it.
+fn all_shown(commands: &str) -> String {
+    let commands = commands.trim().lines().map(str::trim);
+    commands.map(|command| format!("{command}: {}\n", shown(command))).collect()
+}
+
+#[test]
+fn a_question_says_what_is_more_than_a_plain_command() {
+    assert_snapshot!(all_shown(MORE_THAN_PLAIN), @"
+    rm x: asks: `rm` may do more than read
+    ./ls: asks: `./ls` may do more than read
+    /bin/ls: asks: `/bin/ls` may do more than read
+    ls $x: asks: `$x` is expanded
+    ls *: asks: `*` is expanded
+    ls > x: asks: `> x` redirects to a file
+    ls < x: asks: `< x` redirects to a file
+    ls &: asks: `&` leaves a command running in the background
+    (ls): asks: it is more than a plain command: subshell
+    { ls; }: asks: it is more than a plain command: compound statement
+    ! ls: asks: it is more than a plain command: negated command
+    X=1 ls: asks: it sets a variable
+    X=1: asks: it sets a variable
+    if ls; then ls; fi: asks: it is more than a plain command: if statement
+    cat <<< x: asks: it holds a text as input
+    echo $(ls): asks: it runs a command inside a word
+    time ls: asks: `time` may do more than read
+    ls `x`: asks: it runs a command inside a word
+    for i in a; do ls; done: asks: it is more than a plain command: for statement
+    f() { ls; }: asks: it is more than a plain command: function definition
+    [[ -f x ]]: asks: it holds a conditional expression
+    ls 'x: asks: it cannot be parsed
+    # x: asks: it is empty
+    > x: asks: it names no program
+    ls 2>&3: asks: `2>&3` redirects to a file
+    ls > /dev/nullx: asks: `> /dev/nullx` redirects to a file
+    ");
+    let strange = ["", "cat <<E\nE", "ls \u{200b}", "r\\\nm x"];
+    assert_snapshot!(strange.map(shown).join("\n"), @r##"
+    asks: it is empty
+    asks: it holds a document as input
+    asks: it holds the invisible character \u{200b}
+    asks: it is not plain where a word ends
+    "##);
+}
+
+#[test]
+fn a_question_says_what_may_do_more_than_read() {
+    assert_snapshot!(all_shown(MORE_THAN_READING), @r##"
+    sort -o x: asks: `sort -o` may do more than read
+    sort --outpu=x: asks: `sort --outpu=x` may do more than read
+    uniq a b: asks: `b` is one operand too many for `uniq`
+    xxd a b: asks: `b` is one operand too many for `xxd`
+    xxd a -p: asks: `-p` is one operand too many for `xxd`
+    git commit: asks: `git commit` may do more than read
+    git -c a=b log: asks: `git -c` may do more than read
+    git branch x: asks: `git branch x` may write
+    git branch -v x: asks: `git branch x` may write
+    git log --output=x: asks: `git log --output=x` may do more than read
+    find . -delete: asks: `find -delete` may do more than read
+    rg --pre x y: asks: `rg --pre` may do more than read
+    fd -x y: asks: `fd -x` may do more than read
+    sed -i s/a/b/ x: asks: `sed -i` may do more than read
+    sed 'w x' y: asks: `w x` does more than print, delete and replace lines
+    printf %n x: asks: `%n` in `%n` is not known to be harmless
+    date 0101: asks: `date 0101` may set the clock
+    cd ..: asks: `..` may lead out of the workspace
+    cd /etc: asks: `/etc` may lead out of the workspace
+    cd a | ls: asks: it changes the directory inside a pipe
+    hostname x: asks: `x` is one operand too many for `hostname`
+    command ls: asks: `command` may do more than read
+    env ls: asks: `ls` is one operand too many for `env`
+    git diff --format --output=x: asks: `git diff --format` may do more than read
+    diff @x y: asks: `@x` may hold more options
+    tail -f x: asks: `tail -f` may do more than read
+    jq 'import "a" as $a; 1': asks: `import` in the filter may read other files
+    git log --format=%G?: asks: `--format=%G?` is expanded
+    cargo build: asks: `cargo build` may do more than read
+    "##);
+}
+
+#[test]
+fn a_long_command_is_asked_about() {
+    let command = format!("echo {}", "x".repeat(LENGTH_CAP));
+    assert_eq!(shown(&command), "asks: it is longer than 10000 bytes");
+    let many = vec!["ls"; 3_000].join(";");
+    assert!(shown(&many).starts_with("'ls'; 'ls'"));
+}
+
+#[test]
+fn what_is_nested_deeply_overflows_nothing() {
+    for (open, close) in [("(", ")"), ("{ ", "}"), ("$(", ")"), ("if ", ""), ("\"$(", ")\"")] {
+        let command = format!("{}a{}", open.repeat(2_500), close.repeat(2_500));
+        assert!(shown(&command).starts_with("asks: "), "{open}");
+        assert!(obscurity(&command).is_some(), "{open}");
+    }
+}
