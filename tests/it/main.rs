@@ -73,6 +73,8 @@ mod resume;
 mod retries;
 /// `tine review` on every sort of change.
 mod review;
+/// The sandbox under attack.
+mod sandbox;
 /// What is kept of a session, and how it is found again.
 mod sessions;
 /// Skills: typed, opened by the model, found in the project.
