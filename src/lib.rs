@@ -11,6 +11,7 @@ pub mod diff;
 pub mod event;
 pub mod findings;
 pub mod message;
+pub mod patch;
 // 2 world
 pub mod config;
 pub mod definition;

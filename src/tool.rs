@@ -16,6 +16,7 @@ pub mod files;
 pub mod fork_point;
 pub mod glob;
 pub mod grep;
+pub mod patch;
 pub mod read;
 pub mod registry;
 pub mod regular;

@@ -4,10 +4,11 @@
 //! through here, so that a name means the same everywhere.
 
 /// Every tool there is, in the order models are told of them.
-pub const KNOWN: [&str; 14] = [
+pub const KNOWN: [&str; 15] = [
     "Read",
     "Write",
     "Edit",
+    "ApplyPatch",
     "Bash",
     "Glob",
     "Grep",
@@ -51,13 +52,29 @@ pub fn is_for_agents(name: &str) -> bool {
     FOR_AGENTS.contains(&name)
 }
 
+/// Tells whether a list of tools that must not be used holds a tool. A patch
+/// does whatever Write and Edit do.
+#[must_use]
+pub fn is_kept_from(listed: &[String], name: &str) -> bool {
+    let covers = |listed: &str| {
+        listed.eq_ignore_ascii_case(name)
+            || (name == "ApplyPatch" && matches!(listed, "Write" | "Edit"))
+    };
+    listed.iter().any(|listed| covers(canonical(listed)))
+}
+
 /// Returns the name a tool has here: rules, skills and models written for
-/// other harnesses say `Task` for the Agent tool. Case is left as it is where
-/// the tool is not known.
+/// other harnesses say `Task` for the Agent tool and `apply_patch` for
+/// ApplyPatch. Case is left as it is where the tool is not known.
 #[must_use]
 pub fn canonical(name: &str) -> &str {
     let name = name.trim();
-    let name = if name.eq_ignore_ascii_case("Task") { "Agent" } else { name };
+    let is = |other: &str| name.eq_ignore_ascii_case(other);
+    let name = match name {
+        _ if is("Task") => "Agent",
+        _ if is("apply_patch") => "ApplyPatch",
+        other => other,
+    };
     KNOWN.into_iter().find(|known| known.eq_ignore_ascii_case(name)).unwrap_or(name)
 }
 
@@ -66,12 +83,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_may_not_write_may_not_patch_either() {
+        for (listed, name, expected) in [
+            ("edit", "ApplyPatch", true),
+            ("Write", "ApplyPatch", true),
+            ("Write", "Edit", false),
+            ("apply_patch", "ApplyPatch", true),
+            ("ApplyPatch", "Write", false),
+        ] {
+            assert_eq!(is_kept_from(&[listed.to_owned()], name), expected, "{listed}");
+        }
+    }
+
+    #[test]
     fn a_name_is_known_in_any_case_and_task_is_agent() {
         for (name, expected) in [
             ("bash", "Bash"),
             (" TODOWRITE ", "TodoWrite"),
             ("task", "Agent"),
             ("Task", "Agent"),
+            ("apply_patch", "ApplyPatch"),
+            ("applypatch", "ApplyPatch"),
             ("mcp__a__B", "mcp__a__B"),
         ] {
             assert_eq!(canonical(name), expected);

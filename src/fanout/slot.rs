@@ -278,7 +278,7 @@ impl Slot {
         self.tools.filtered(|name| {
             definition.tools.as_deref().is_none_or(|tools| lists(tools, name))
                 && asked_for.is_none_or(|tools| lists(tools, name))
-                && !lists(&definition.disallowed_tools, name)
+                && !crate::tool_name::is_kept_from(&definition.disallowed_tools, name)
                 && (!crate::tool_name::is_for_agents(name)
                     || self.depth < self.fanout.limits.max_depth)
         })

@@ -17,6 +17,7 @@ use thiserror::Error;
 
 use super::pattern::Pattern;
 use super::{paths, shell};
+use crate::patch::Patch;
 use crate::{path_text, tool_name};
 
 /// One rule.
@@ -125,7 +126,7 @@ impl FromStr for Rule {
         }
         let specifier = match (specifier.map(str::trim), tool) {
             (None | Some("" | "*"), _) => Specifier::Any,
-            (Some(pattern), "Read" | "Write" | "Edit" | "Glob" | "Grep") => {
+            (Some(pattern), "Read" | "Write" | "Edit" | "ApplyPatch" | "Glob" | "Grep") => {
                 path_specifier(text, pattern)?
             }
             (Some(pattern), "Bash") => Specifier::Command(Pattern::command(pattern)),
@@ -217,17 +218,29 @@ impl Rule {
     }
 
     /// An edit shows the lines around it, so whoever may not read a file may not
-    /// edit it.
+    /// edit it; and a patch writes whole files too.
     fn hides_from(&self, tool: &str) -> bool {
         let is_path = matches!(self.specifier, Specifier::Path { .. });
-        is_path && matches!((self.tool.as_str(), tool), ("Read", "Edit" | "Write"))
+        if (self.tool.as_str(), tool) == ("Write", "ApplyPatch") {
+            return true;
+        }
+        is_path && matches!((self.tool.as_str(), tool), ("Read", "Edit" | "Write" | "ApplyPatch"))
     }
 
-    /// `Edit` covers `Write`, `Read` covers `Glob` and `Grep`.
+    /// `Edit` covers `Write` and patches, `Read` covers `Glob` and `Grep`.
     fn names(&self, tool: &str) -> bool {
         self.tool == tool
-            || matches!((self.tool.as_str(), tool), ("Edit", "Write") | ("Read", "Glob" | "Grep"))
+            || matches!(
+                (self.tool.as_str(), tool),
+                ("Edit", "Write" | "ApplyPatch") | ("Read", "Glob" | "Grep")
+            )
     }
+}
+
+/// Tells whether a call is to apply a patch that cannot be read.
+pub(super) fn is_no_patch(tool: &str, arguments: &Value) -> bool {
+    let parse = || crate::patch::text(arguments).map(Patch::parse);
+    tool == "ApplyPatch" && !matches!(parse(), Some(Ok(_)))
 }
 
 impl Subjects {
@@ -259,6 +272,14 @@ pub(super) fn subjects(tool: &str, arguments: &Value) -> Subjects {
     match tool {
         "Bash" => words(vec![arguments["command"].as_str()]),
         "Read" | "Write" | "Edit" => paths(arguments["file_path"].as_str()),
+        // Every file that it names, those that files are moved to as well.
+        "ApplyPatch" => match crate::patch::text(arguments).map(Patch::parse) {
+            Some(Ok(patch)) => Subjects {
+                paths: patch.paths().flat_map(path_text::readings).collect(),
+                ..Subjects::default()
+            },
+            Some(Err(_)) | None => Subjects { unreadable: true, ..Subjects::default() },
+        },
         // Nothing and an empty text mean the working directory.
         "Glob" | "Grep" => paths(match given("path") {
             None => Some("."),
@@ -350,11 +371,31 @@ mod tests {
         let refused = "Shell(rm *)".parse::<Rule>().unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "`Shell(rm *)` names no tool; there are Read, Write, Edit, Bash, Glob, Grep, \
+            "`Shell(rm *)` names no tool; there are Read, Write, Edit, ApplyPatch, Bash, Glob, Grep, \
              TodoWrite, Agent, Skill, TaskList, TaskOutput, TaskWait, TaskStop, SendMessage"
         );
         assert!("WebFetch(domain:example.com)".parse::<Rule>().is_err());
         assert!("mcp__server__tool".parse::<Rule>().is_ok());
+    }
+
+    #[test]
+    fn a_patch_is_denied_for_any_file_it_names_and_allowed_only_for_all() {
+        let patch = |body: &str| {
+            let text = format!("*** Begin Patch\n{body}\n*** End Patch");
+            ("ApplyPatch", json!({"input": text}))
+        };
+        let both = "*** Add File: a\n+x\n*** Update File: b\n*** Move to: secret/c";
+        for rule in ["Edit(secret)", "Read(secret)", "Write(secret)", "apply_patch(a)", "Write"] {
+            check_denies(rule, patch(both), true);
+            check_denies(rule, patch("*** Delete File: d"), rule == "Write");
+        }
+        let allows = |rule: &str, body: &str| {
+            let (tool, arguments) = patch(body);
+            let rule: Rule = rule.parse().unwrap();
+            rule.allows(tool, &subjects(tool, &arguments), Path::new("/tmp"))
+        };
+        assert!(allows("Edit(**)", both) && allows("ApplyPatch", both));
+        assert!(!allows("Edit(a)", both) && !allows("Write(**)", both));
     }
 
     #[test]

@@ -202,11 +202,12 @@ mod tests {
 
     #[test]
     fn every_schema_declares_the_parameters_it_requires() {
-        use crate::tool::{Tool, bash, edit, glob, grep, read, todo, write};
-        let tools: [&dyn Tool; 7] = [
+        use crate::tool::{Tool, bash, edit, glob, grep, patch, read, todo, write};
+        let tools: [&dyn Tool; 8] = [
             &read::Read,
             &write::Write,
             &edit::Edit,
+            &patch::ApplyPatch,
             &bash::Bash,
             &glob::Glob,
             &grep::Grep,
@@ -222,6 +223,9 @@ mod tests {
             }
             schema.name
         });
-        assert_eq!(names, ["Read", "Write", "Edit", "Bash", "Glob", "Grep", "TodoWrite"]);
+        assert_eq!(
+            names,
+            ["Read", "Write", "Edit", "ApplyPatch", "Bash", "Glob", "Grep", "TodoWrite"]
+        );
     }
 }

@@ -22,7 +22,7 @@ use crate::event::UnitId;
 use crate::path_text;
 
 use super::blocking::{StoppableFile, cancelled, to_the_end};
-use super::files::{FileLock, LockError, Seen};
+use super::files::{FileLock, Known, LockError, Seen};
 use super::replace::{Made, Rights, remove, write};
 use super::{Granted, ToolContext, ToolError, Workspace, regular};
 
@@ -160,9 +160,11 @@ impl Held {
             LockError::Same(one, other) => {
                 let shown = |at: usize| path_text::shown(&workspace.root, &paths[at]);
                 let (one, other) = (shown(one), shown(other));
-                ToolError::tell(format!(
-                    "{one} and {other} are the same file; nothing was changed."
-                ))
+                ToolError::tell(if one == other {
+                    format!("{one} is named twice; say once what shall become of it.")
+                } else {
+                    format!("{one} and {other} are the same file; nothing was changed.")
+                })
             }
         })?;
         let held = |(path, lock): (PathBuf, FileLock)| {
@@ -222,6 +224,28 @@ impl Held {
     #[must_use]
     pub fn missing(&self) -> ToolError {
         regular::failed(&self.workspace, &self.path, "read", &io::ErrorKind::NotFound.into())
+    }
+
+    /// Says who changed the file since the unit read it; `None` if nobody did,
+    /// or the unit never read it.
+    #[must_use]
+    pub fn changed_since(&self, bytes: &[u8]) -> Option<String> {
+        let known = self.seen.of(&self.lock.target);
+        if known == Known::default() || known.is_current(bytes) {
+            return None;
+        }
+        let shown = self.shown();
+        Some(match self.sibling(blake3::hash(bytes)) {
+            Some(sibling) => format!("{sibling} changed {shown} since you read it"),
+            None => format!("{shown} has changed since you read it"),
+        })
+    }
+
+    /// Says that a file would become too large.
+    #[must_use]
+    pub fn grown(&self) -> ToolError {
+        let (shown, most) = (self.shown(), FILE_CAP / 1024 / 1024);
+        ToolError::tell(format!("{shown} would be larger than {most} MiB; nothing was changed."))
     }
 
     /// Says that a file is too large to be changed.

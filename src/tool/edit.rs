@@ -19,7 +19,6 @@ use crate::path_text;
 use super::arguments;
 use super::blocking::to_the_end;
 use super::change::{Change, Done, FILE_CAP, Held, Planned, in_place_note, make};
-use super::files::Known;
 use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
 use excerpt::excerpt;
@@ -141,7 +140,7 @@ fn plan(held: Held, wanted: &Wanted) -> Result<(Planned, Told), ToolError> {
             )));
         }
         [first, ..] => {
-            let after = spliced(bytes, &places, old.len(), new).ok_or_else(|| grown(&held))?;
+            let after = spliced(bytes, &places, old.len(), new).ok_or_else(|| held.grown())?;
             let what = match places.len() {
                 1 => "1 replacement".to_owned(),
                 count => format!("{count} replacements, at {} before", line_list(bytes, &places)),
@@ -170,7 +169,7 @@ fn forgiven(held: &Held, bytes: &[u8], wanted: &Wanted) -> Result<(Vec<u8>, Told
             held.shown()
         )));
     }
-    let after = spliced(bytes, &[place.start], length, &new).ok_or_else(|| grown(held))?;
+    let after = spliced(bytes, &[place.start], length, &new).ok_or_else(|| held.grown())?;
     let (first, last) = line_span(bytes, place.start, length);
     let indented = if moved { " The new lines were indented as those were." } else { "" };
     let what = format!(
@@ -179,11 +178,6 @@ fn forgiven(held: &Held, bytes: &[u8], wanted: &Wanted) -> Result<(Vec<u8>, Told
     );
     let excerpt = excerpt(&after, place.start, new.len());
     Ok((after, Told { what, excerpt }))
-}
-
-fn grown(held: &Held) -> ToolError {
-    let (shown, most) = (held.shown(), FILE_CAP / 1024 / 1024);
-    ToolError::tell(format!("{shown} would be larger than {most} MiB; nothing was changed."))
 }
 
 /// What is said of an edit.
@@ -201,18 +195,9 @@ impl Told {
 }
 
 fn no_match(held: &Held, bytes: &[u8], found: &Found) -> ToolError {
-    let shown = held.shown();
-    let hash = blake3::hash(bytes);
-    let known = held.seen.of(&held.lock.target);
-    let changed = known != Known::default() && !known.is_current(bytes);
-    let mut message = match (changed, held.sibling(hash)) {
-        (true, Some(sibling)) => format!(
-            "{sibling} changed {shown} since you read it, and \"old_string\" is not there; read it again."
-        ),
-        (true, None) => format!(
-            "{shown} has changed since you read it, and \"old_string\" is not there; read it again."
-        ),
-        (false, _) => format!("\"old_string\" does not stand in {shown}."),
+    let mut message = match held.changed_since(bytes) {
+        Some(changed) => format!("{changed}, and \"old_string\" is not there; read it again."),
+        None => format!("\"old_string\" does not stand in {}.", held.shown()),
     };
     match found {
         Found::Nowhere => {}

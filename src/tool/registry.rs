@@ -13,6 +13,7 @@ use super::bash::Bash;
 use super::edit::Edit;
 use super::glob::Glob;
 use super::grep::Grep;
+use super::patch::ApplyPatch;
 use super::read::Read;
 use super::skill::Skill;
 use super::todo::TodoWrite;
@@ -37,10 +38,11 @@ impl Registry {
     /// Every tool there is, with an Agent tool that offers `agents` (name and
     /// purpose each).
     pub fn all<'a>(agents: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let tools: [Arc<dyn Tool>; 14] = [
+        let tools: [Arc<dyn Tool>; 15] = [
             Arc::new(Read),
             Arc::new(Write),
             Arc::new(Edit),
+            Arc::new(ApplyPatch),
             Arc::new(Bash),
             Arc::new(Glob),
             Arc::new(Grep),

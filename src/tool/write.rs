@@ -71,7 +71,7 @@ struct Raw {
 fn plan(held: Held, bytes: Vec<u8>) -> Result<Planned, ToolError> {
     let before = held.before()?;
     if let Some(before) = &before {
-        refuse_unseen(&held, before)?;
+        refuse_unseen(&held, before, "Read it first, or use Edit.")?;
     }
     Ok(Planned { held, before, change: Change::Write { bytes, rights: None } })
 }
@@ -105,29 +105,24 @@ impl Written {
     }
 }
 
-/// Refuses to lose what the unit has not seen.
+/// Refuses to lose what the unit has not seen; `instead` is what it may do.
 ///
 /// # Errors
 ///
 /// A sentence for the model; it names the sibling that wrote the file.
-pub fn refuse_unseen(held: &Held, before: &Before) -> Result<(), ToolError> {
-    let found = before.hash();
-    let whole = held.seen.of(&held.lock.target).whole;
-    if whole == Some(found) {
+pub fn refuse_unseen(held: &Held, before: &Before, instead: &str) -> Result<(), ToolError> {
+    if held.seen.of(&held.lock.target).whole == Some(before.hash()) {
         return Ok(());
     }
+    if let Some(changed) = held.changed_since(&before.bytes) {
+        return Err(ToolError::tell(format!("{changed}; read it again.")));
+    }
     let shown = held.shown();
-    Err(ToolError::tell(match (whole, held.sibling(found)) {
-        (Some(_), Some(sibling)) => {
-            format!("{sibling} changed {shown} since you read it; read it again.")
-        }
-        (Some(_), None) => format!("{shown} has changed since you read it; read it again."),
-        (None, Some(sibling)) => format!(
-            "{shown} exists: {sibling} wrote it, and you have not read it to its end. Read it first, or use Edit."
+    Err(ToolError::tell(match held.sibling(before.hash()) {
+        Some(sibling) => format!(
+            "{shown} exists: {sibling} wrote it, and you have not read it to its end. {instead}"
         ),
-        (None, None) => format!(
-            "{shown} exists and you have not read it to its end. Read it first, or use Edit."
-        ),
+        None => format!("{shown} exists and you have not read it to its end. {instead}"),
     }))
 }
 

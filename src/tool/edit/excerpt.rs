@@ -16,7 +16,11 @@ pub(super) const EXCERPT_LINE: usize = 300;
 pub(in crate::tool) fn excerpt(bytes: &[u8], place: usize, length: usize) -> String {
     let first = find::line_number(bytes, place);
     let last = find::line_number(bytes, place + length);
-    let (from, to) = (first.saturating_sub(AROUND).max(1), last + AROUND);
+    numbered(bytes, first.saturating_sub(AROUND).max(1), last + AROUND)
+}
+
+/// Returns the lines from one number to another, both from 1, bounded.
+pub(in crate::tool) fn numbered(bytes: &[u8], from: usize, to: usize) -> String {
     let lines = bytes.split(|&byte| byte == b'\n').enumerate().skip(from - 1);
     let ended = find::line_number(bytes, bytes.len()) - 1;
     let mut text = String::new();

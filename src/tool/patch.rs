@@ -1,0 +1,495 @@
+//! The ApplyPatch tool: several files at once, all of them or none.
+//!
+//! Every file is locked and every hunk fitted before the first byte is
+//! written. A hunk proves by its lines that the model knows the place; what is
+//! overwritten as a whole or deleted must have been read, as for Write.
+
+mod fit;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+
+use crate::message::{Output, ToolSchema};
+use crate::patch::{FilePatch, Hunk, Patch};
+use crate::path_text;
+
+use super::blocking::to_the_end;
+use super::bound::first_characters;
+use super::change::{Before, Change, Done, FILE_CAP, Held, Planned, in_place_note, make};
+use super::edit::excerpt::numbered;
+use super::write::refuse_unseen;
+use super::{Effect, Granted, Tool, ToolContext, ToolError, arguments};
+
+use fit::{Fitted, Misfit, Place, fit};
+
+/// Most lines and hunks that are listed for one file.
+const PLACES_CAP: usize = 20;
+
+/// Most characters of a line that an error quotes.
+const QUOTE_CAP: usize = 120;
+
+/// Applies patches.
+#[derive(Debug, Clone, Copy)]
+pub struct ApplyPatch;
+
+const PARAMETERS: &str = r#"{"type":"object","properties":{
+    "patch":{"type":"string","description":"The patch, from `*** Begin Patch` to `*** End Patch`."}
+    },"required":["patch"]}"#;
+
+impl Tool for ApplyPatch {
+    fn schema(&self) -> ToolSchema {
+        let description = include_str!("../../prompts/tools/apply_patch.md");
+        arguments::schema("ApplyPatch", description, PARAMETERS)
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Edits
+    }
+
+    fn subject(&self, arguments: &Value) -> String {
+        let patch = crate::patch::text(arguments).map(Patch::parse);
+        let Some(Ok(patch)) = patch else { return String::new() };
+        let paths: Vec<&str> = patch.paths().collect();
+        cut(&paths.join(", "), arguments::SUBJECT_CAP)
+    }
+
+    fn run<'a>(
+        &'a self,
+        context: &'a ToolContext,
+        call: &'a Granted,
+        arguments: Value,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
+        Box::pin(async move {
+            let Some(text) = crate::patch::text(&arguments) else {
+                return Err(arguments::wrong("patch", "a string"));
+            };
+            let patch = Patch::parse(text)
+                .map_err(|error| ToolError::tell(format!("Nothing was changed: {error}.")))?;
+            let root = &context.workspace.root;
+            let paths = patch.paths().map(|path| path_text::resolve(root, path)).collect();
+            let held = Held::wait_all(context, call, paths).await?;
+            let steps = to_the_end(move || plan(&patch, held)).await?;
+            let (planned, told): (Vec<Planned>, Vec<Told>) = steps.into_iter().unzip();
+            let done = make(context, call, planned).await?;
+            let told = done.iter().zip(told).map(|(done, told)| told.of(done));
+            Ok(Output::ok(told.collect::<String>()))
+        })
+    }
+}
+
+/// What is said of one change.
+enum Told {
+    /// The file is new, or all of it is.
+    Added { lines: usize },
+    /// It is gone.
+    Deleted,
+    /// It is gone from here: what it became is told as well.
+    Moved,
+    /// It is another one, and perhaps somewhere else.
+    Updated { from: Option<From>, places: Vec<Place> },
+}
+
+/// Where a file was before.
+struct From {
+    shown: String,
+    /// Whether the unit had seen all of it.
+    known: bool,
+}
+
+type Step = (Planned, Told);
+
+/// Works every change out, or says all that is wrong.
+fn plan(patch: &Patch, held: Vec<Held>) -> Result<Vec<Step>, ToolError> {
+    let mut held = held.into_iter();
+    let mut next = || held.next().expect("every path of the patch is held");
+    let (mut steps, mut wrong) = (Vec::new(), Vec::new());
+    for file in patch.files() {
+        let planned = match file {
+            FilePatch::Add { path: _, content } => add(next(), content),
+            FilePatch::Delete { path: _ } => delete(next()),
+            FilePatch::Update { path: _, to: None, hunks } => update(next(), hunks),
+            FilePatch::Update { path: _, to: Some(_), hunks } => moved(next(), next(), hunks),
+        };
+        match planned {
+            Ok(planned) => steps.extend(planned),
+            Err(ToolError::TellModel { message }) => wrong.push(message),
+            Err(error @ ToolError::Cancelled { .. }) => return Err(error),
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(steps);
+    }
+    wrong.push("Nothing was changed, in no file of the patch.".to_owned());
+    Err(ToolError::tell(wrong.join("\n")))
+}
+
+fn add(held: Held, content: &str) -> Result<Vec<Step>, ToolError> {
+    let before = held.before()?;
+    if let Some(before) = &before {
+        refuse_unseen(&held, before, "Read it first, or use `*** Update File:`.")?;
+    }
+    let change = Change::Write { bytes: content.as_bytes().to_vec(), rights: None };
+    let told = Told::Added { lines: content.lines().count() };
+    Ok(vec![(Planned { held, before, change }, told)])
+}
+
+fn delete(held: Held) -> Result<Vec<Step>, ToolError> {
+    let before = held.before()?.ok_or_else(|| held.missing())?;
+    refuse_unseen(&held, &before, "Read it before you delete it.")?;
+    Ok(vec![(Planned { held, before: Some(before), change: Change::Delete }, Told::Deleted)])
+}
+
+fn update(held: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
+    let before = held.before()?.ok_or_else(|| held.missing())?;
+    let Fitted { bytes, places } = fitted(&held, &before, hunks)?;
+    if bytes == before.bytes {
+        let shown = held.shown();
+        return Err(ToolError::tell(format!("{shown} already is as the patch would leave it.")));
+    }
+    let change = Change::Write { bytes, rights: None };
+    let told = Told::Updated { from: None, places };
+    Ok(vec![(Planned { held, before: Some(before), change }, told)])
+}
+
+fn moved(from: Held, to: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
+    let before = from.before()?.ok_or_else(|| from.missing())?;
+    let there = to.before()?;
+    if let Some(there) = &there {
+        refuse_unseen(&to, there, "Read it before you move another file there.")?;
+    }
+    let Fitted { bytes, places } = fitted(&from, &before, hunks)?;
+    let change = Change::Write { bytes, rights: Some(before.rights) };
+    let known = from.seen.of(&from.lock.target).whole == Some(before.hash());
+    let told = Told::Updated { from: Some(From { shown: from.shown(), known }), places };
+    let written = (Planned { held: to, before: there, change }, told);
+    let gone = Planned { held: from, before: Some(before), change: Change::Delete };
+    Ok(vec![written, (gone, Told::Moved)])
+}
+
+fn fitted(held: &Held, before: &Before, hunks: &[Hunk]) -> Result<Fitted, ToolError> {
+    let fitted =
+        fit(&before.bytes, hunks).map_err(|misfit| misfitting(held, before, hunks, &misfit))?;
+    if fitted.bytes.len() as u64 > FILE_CAP {
+        return Err(held.grown());
+    }
+    Ok(fitted)
+}
+
+/// Says why a hunk does not fit, and what to do.
+fn misfitting(held: &Held, before: &Before, hunks: &[Hunk], misfit: &Misfit) -> ToolError {
+    let shown = held.shown();
+    let changed = held.changed_since(&before.bytes);
+    let why = match misfit {
+        Misfit::Missing { hunk, after, matched, near } => {
+            let place = if *after == 0 { String::new() } else { format!(" behind line {after}") };
+            let old = hunks[*hunk].old();
+            let line = cut(old[*matched], QUOTE_CAP);
+            let first = match matched {
+                0 => format!("there is no line `{line}`"),
+                1 => format!("its first line stands at line {near}, but `{line}` does not follow"),
+                more => format!(
+                    "its first {more} lines stand at line {near}, but `{line}` does not follow"
+                ),
+            };
+            let number = hunk + 1;
+            format!("hunk {number} does not stand there{place}: {first}")
+        }
+        Misfit::Several { hunk, lines } => {
+            let (number, count) = (hunk + 1, lines.len());
+            let listed: Vec<String> = lines.iter().take(PLACES_CAP).map(usize::to_string).collect();
+            let more = match count - listed.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!(
+                "hunk {number} fits {count} times, at lines {}{more}; add lines around \
+                 it, or `@@` and a line that stands above it",
+                listed.join(", ")
+            )
+        }
+        Misfit::Anchor { hunk, anchor } => {
+            let (number, anchor) = (hunk + 1, cut(anchor, QUOTE_CAP));
+            format!("hunk {number} follows `{anchor}`, which does not stand there")
+        }
+        Misfit::Nowhere { hunk } => format!(
+            "hunk {} only adds lines and does not say where; add a line that is \
+             there, or `*** End of File`",
+            hunk + 1
+        ),
+    };
+    ToolError::tell(match (changed, misfit) {
+        (Some(changed), Misfit::Missing { .. } | Misfit::Anchor { .. }) => {
+            format!("{changed}, and {why}; read it again.")
+        }
+        (_, Misfit::Missing { .. } | Misfit::Anchor { .. }) => {
+            format!("In {shown} {why}. Copy the lines from the file.")
+        }
+        (_, Misfit::Several { .. } | Misfit::Nowhere { .. }) => format!("In {shown} {why}."),
+    })
+}
+
+/// Returns the start of a line.
+fn cut(line: &str, most: usize) -> String {
+    match first_characters(line, most) {
+        (whole, 0) => whole.to_owned(),
+        (start, _) => format!("{start}…"),
+    }
+}
+
+impl Told {
+    fn of(&self, done: &Done) -> String {
+        let Done { planned: Planned { held, before, change }, made } = done;
+        let (shown, note) = (held.shown(), in_place_note(*made));
+        let bytes = match change {
+            Change::Write { bytes, rights: _ } => bytes.as_slice(),
+            Change::Delete => &[],
+        };
+        match self {
+            Self::Added { lines } => {
+                held.seen.note_whole(&held.lock.target, blake3::hash(bytes));
+                let verb = if before.is_none() { "Created" } else { "Replaced" };
+                format!("{verb} {shown}: {lines} lines.{note}\n")
+            }
+            Self::Deleted => format!("Deleted {shown}.\n"),
+            Self::Moved => String::new(),
+            Self::Updated { from, places } => {
+                let lines: Vec<String> =
+                    places.iter().take(PLACES_CAP).map(|place| place.line.to_string()).collect();
+                let more = if places.len() > lines.len() { ", …" } else { "" };
+                let hunks = match places.len() {
+                    0 => "unchanged".to_owned(),
+                    1 => format!("1 hunk, at line {}", lines.join("")),
+                    count => format!("{count} hunks, at lines {}{more}", lines.join(", ")),
+                };
+                let what = match from {
+                    Some(From { shown: from, known }) => {
+                        if *known {
+                            held.seen.note_whole(&held.lock.target, blake3::hash(bytes));
+                        }
+                        format!("Moved {from} to {shown}")
+                    }
+                    None => format!("Updated {shown}"),
+                };
+                let forgiven: Vec<&Place> =
+                    places.iter().filter(|place| place.forgiven).take(PLACES_CAP).collect();
+                let mut text = format!("{what}: {hunks}.{note}\n");
+                if !forgiven.is_empty() {
+                    text.push_str("White space around lines was forgiven; check the result:\n");
+                }
+                for Place { line, count, forgiven: _ } in forgiven {
+                    text.push_str(&numbered(bytes, *line, line + count));
+                }
+                text
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use futures_util::FutureExt;
+    use serde_json::json;
+
+    use super::*;
+    use crate::tool::read::Read;
+    use crate::tool::testing::{Place, call};
+
+    fn patch(body: &str) -> Value {
+        json!({"patch": format!("*** Begin Patch\n{body}\n*** End Patch\n")})
+    }
+
+    async fn read(place: &Place, name: &str) {
+        place.call(&Read, json!({"file_path": name})).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn files_are_made_changed_moved_and_deleted_by_one_call() {
+        let place = Place::new();
+        let script = place.put("run.sh", "one\ntwo\n");
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o750)).unwrap();
+        place.put("b", "x\n");
+        place.put("old", "gone\n");
+        read(&place, "old").await;
+        let text = place
+            .call(
+                &ApplyPatch,
+                patch(
+                    "*** Add File: new/deep/c\n+c\n*** Update File: run.sh\n*** Move to: bin/go\n one\n\
+                     -two\n+three\n*** Delete File: old\n*** Update File: b\n@@\n x\n+y",
+                ),
+            )
+            .await;
+        let expected = "Created new/deep/c: 1 lines.\nMoved run.sh to bin/go: 1 hunk, at line 1.\n\
+             Deleted old.\nUpdated b: 1 hunk, at line 1.\n";
+        assert_eq!(text.as_deref(), Ok(expected));
+        let held = ["new/deep/c", "bin/go", "b"].map(|name| place.bytes(name));
+        assert_eq!(held, [b"c\n".to_vec(), b"one\nthree\n".to_vec(), b"x\ny\n".to_vec()]);
+        assert_eq!(place.path("bin/go").metadata().unwrap().permissions().mode() & 0o777, 0o750);
+        assert!(!script.exists() && !place.path("old").exists());
+    }
+
+    #[tokio::test]
+    async fn one_part_that_does_not_fit_leaves_every_file_as_it_is() {
+        let place = Place::new();
+        place.put("a", "1\n2\n1\n");
+        place.put("b", "x\n");
+        let refused = place
+            .call(
+                &ApplyPatch,
+                patch(
+                    "*** Update File: b\n-x\n+y\n*** Update File: a\n-1\n+3\n*** Add File: b2\n+z\n\
+                     *** Delete File: none\n*** Update File: c\n*** Move to: d",
+                ),
+            )
+            .await
+            .unwrap_err();
+        let expected = "In a hunk 1 fits 2 times, at lines 1, 3; add lines around it, or `@@` and a \
+             line that stands above it.\nThere is no file none.\nThere is no file c. Did you mean a?\n\
+             Nothing was changed, in no file of the patch.";
+        assert_eq!(refused, expected);
+        assert_eq!((place.bytes("b"), place.path("b2").exists()), (b"x\n".to_vec(), false));
+    }
+
+    #[tokio::test]
+    async fn a_misfit_names_the_hunk_and_how_far_it_fits() {
+        let place = Place::new();
+        let sibling = place.unit(3);
+        place.put("a", "one\ntwo\nthree\n");
+        let check = async |body: &str, expected: &str| {
+            let body = format!("*** Update File: a\n{body}");
+            let refused = place.call(&ApplyPatch, patch(&body)).await.unwrap_err();
+            let expected = format!("{expected}\nNothing was changed, in no file of the patch.");
+            assert_eq!(refused, expected);
+        };
+        check(
+            " one\n-two\n@@\n three\n-four",
+            "In a hunk 2 does not stand there behind line 2: its first line stands at line 3, but \
+             `four` does not follow. Copy the lines from the file.",
+        )
+        .await;
+        check(
+            "@@ fn main\n-two",
+            "In a hunk 1 follows `fn main`, which does not stand there. Copy the lines from the file.",
+        )
+        .await;
+        check(
+            "+two",
+            "In a hunk 1 only adds lines and does not say where; add a line that is there, or \
+             `*** End of File`.",
+        )
+        .await;
+        read(&place, "a").await;
+        call(&ApplyPatch, &sibling, patch("*** Update File: a\n-two\n+2")).await.unwrap();
+        check(
+            "-two",
+            "agent-3 changed a since you read it, and hunk 1 does not stand there: there is no line \
+             `two`; read it again.",
+        )
+        .await;
+    }
+
+    #[tokio::test]
+    async fn what_was_not_read_is_neither_deleted_nor_replaced() {
+        let place = Place::new();
+        place.put("a", "x\n");
+        place.put("b", "y\n");
+        let refused = place
+            .call(
+                &ApplyPatch,
+                patch(
+                    "*** Delete File: a\n*** Add File: b\n+z\n*** Update File: c\n*** Move to: d",
+                ),
+            )
+            .await
+            .unwrap_err();
+        let expected = "a exists and you have not read it to its end. Read it before you delete it.\n\
+             b exists and you have not read it to its end. Read it first, or use `*** Update File:`.\n\
+             There is no file c. Did you mean a?\nNothing was changed, in no file of the patch.";
+        assert_eq!(refused, expected);
+        read(&place, "a").await;
+        let over = patch("*** Update File: b\n*** Move to: a");
+        place.call(&ApplyPatch, over).await.unwrap();
+        // What became of its own patch a unit need not read again.
+        place.call(&ApplyPatch, patch("*** Add File: new\n+1")).await.unwrap();
+        place.call(&ApplyPatch, patch("*** Delete File: new")).await.unwrap();
+        assert_eq!(place.bytes("a"), b"y\n");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_named_twice_is_refused() {
+        let place = Place::new();
+        place.put("a", "x\ny\n");
+        std::fs::hard_link(place.path("a"), place.path("b")).unwrap();
+        for (other, expected) in [
+            ("a", "a is named twice; say once what shall become of it."),
+            ("b", "a and b are the same file; nothing was changed."),
+        ] {
+            let twice = patch(&format!("*** Update File: a\n-x\n*** Update File: {other}\n-y"));
+            assert_eq!(place.call(&ApplyPatch, twice).await.unwrap_err(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_failure_midway_puts_back_what_was_done() {
+        let place = Place::new();
+        let script = place.put("a", "x\n");
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o705)).unwrap();
+        place.put("gone", "y\n");
+        read(&place, "gone").await;
+        // Found out only when it is made: a file stands where a directory must.
+        let body = "*** Update File: a\n-x\n+z\n*** Delete File: gone\n*** Add File: new/file\n+1\n\
+                    *** Add File: new/file/below\n+2";
+        let refused = place.call(&ApplyPatch, patch(body)).await.unwrap_err();
+        let expected = "Cannot write new/file/below: Not a directory (os error 20). What had been \
+             changed was put back; nothing is changed.";
+        assert_eq!(refused, expected);
+        assert_eq!((place.bytes("a"), place.bytes("gone")), (b"x\n".to_vec(), b"y\n".to_vec()));
+        assert_eq!(script.metadata().unwrap().permissions().mode() & 0o777, 0o705);
+        let names = place.root().read_dir().unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        assert_eq!(names, ["a", "gone"]);
+    }
+
+    #[tokio::test]
+    async fn forgiven_white_space_is_said_and_shown() {
+        let place = Place::new();
+        place.put("a", "if x:\n        y()\n        z()\n");
+        let body = "*** Update File: a\n if x:\n-    y()\n-    z()\n+    w()";
+        let refused = place.call(&ApplyPatch, patch(body)).await.unwrap();
+        let expected = "Updated a: 1 hunk, at line 1.\nWhite space around lines was forgiven; check \
+             the result:\n     1\tif x:\n     2\t    w()\n";
+        assert_eq!(refused, expected);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_patch_is_said() {
+        let place = Place::new();
+        for (arguments, expected) in [
+            (
+                json!({"input": "x"}),
+                "Nothing was changed: a patch begins with the line `*** Begin Patch`.",
+            ),
+            (json!({"patch": 1}), "Parameter \"patch\" must be a string."),
+        ] {
+            assert_eq!(place.call(&ApplyPatch, arguments).await.unwrap_err(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_patch_waits_for_every_file_and_others_for_it() {
+        let place = Place::new();
+        place.put("a", "x\n");
+        let (files, roots) = (&place.workspace.files, &place.workspace.roots);
+        let held = files.lock(roots, &place.path("a")).await.unwrap();
+        let body = "*** Update File: a\n-x\n+y\n*** Add File: b\n+z";
+        let mut waiting = Box::pin(place.call(&ApplyPatch, patch(body)));
+        assert_eq!(waiting.as_mut().now_or_never(), None);
+        assert!(!place.path("b").exists());
+        drop(held);
+        waiting.await.unwrap();
+        assert_eq!((place.bytes("a"), place.bytes("b")), (b"y\n".to_vec(), b"z\n".to_vec()));
+    }
+}

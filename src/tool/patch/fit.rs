@@ -1,0 +1,323 @@
+//! Fits hunks into the bytes of a file.
+//!
+//! Each hunk is looked for behind the one before it: exactly, then whatever
+//! white space ends its lines, then whatever white space is around them. One
+//! that fits in several places fits nowhere. Lines that stay are the file's
+//! own, byte for byte.
+
+use std::borrow::Cow;
+
+use crate::patch::{Hunk, Line};
+use crate::tool::edit::find::{BYTE_ORDER_MARK, only_crlf, overlapping};
+use crate::tool::edit::indent::Shift;
+
+/// A file with the hunks in it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Fitted {
+    /// What the file shall hold.
+    pub(super) bytes: Vec<u8>,
+    /// Where each hunk is, in the new bytes.
+    pub(super) places: Vec<Place>,
+}
+
+/// Where a hunk went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Its first line in the new bytes, from 1.
+    pub(super) line: usize,
+    /// How many lines it has there.
+    pub(super) count: usize,
+    /// Whether white space was forgiven.
+    pub(super) forgiven: bool,
+}
+
+/// Why a hunk, counted from 0, fits nowhere.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Misfit {
+    /// Its lines do not stand behind the line `after` (0 for the whole file);
+    /// so many of its first ones do at most, from the line `near` on.
+    Missing { hunk: usize, after: usize, matched: usize, near: usize },
+    /// Its lines stand at these lines.
+    Several { hunk: usize, lines: Vec<usize> },
+    /// It follows a line that is not there.
+    Anchor { hunk: usize, anchor: String },
+    /// Nothing says where its lines go.
+    Nowhere { hunk: usize },
+}
+
+/// How alike lines must be, the strictest first.
+const VIEWS: [fn(&[u8]) -> &[u8]; 3] = [|line| line, <[u8]>::trim_ascii_end, <[u8]>::trim_ascii];
+
+/// A file as lines, and each line with its end.
+struct File<'a> {
+    lines: Vec<(&'a [u8], &'a [u8])>,
+}
+
+/// Puts hunks into a file.
+pub(super) fn fit(before: &[u8], hunks: &[Hunk]) -> Result<Fitted, Misfit> {
+    let mark = if before.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+    let file = File::of(&before[mark..]);
+    let is_ended = file.lines.last().is_none_or(|(_, end)| !end.is_empty());
+    let mut new: Vec<(Cow<'_, [u8]>, &[u8])> = Vec::new();
+    let mut places = Vec::with_capacity(hunks.len());
+    let mut next = 0;
+    for (number, hunk) in hunks.iter().enumerate() {
+        let Spot { line, forgiven } = file.find(number, hunk, next)?;
+        let old = hunk.old().len();
+        new.extend(file.lines[next..line].iter().map(|(text, end)| ((*text).into(), *end)));
+        let start = new.len();
+        file.put(hunk, line, only_crlf(before), &mut new);
+        places.push(Place { line: start + 1, count: new.len() - start, forgiven });
+        next = line + old;
+    }
+    new.extend(file.lines[next..].iter().map(|(text, end)| ((*text).into(), *end)));
+    let usual: &[u8] = if only_crlf(before) { b"\r\n" } else { b"\n" };
+    let mut bytes = before[..mark].to_vec();
+    let count = new.len();
+    for (at, (text, end)) in new.into_iter().enumerate() {
+        bytes.extend_from_slice(&text);
+        // A file whose last line has no end keeps it that way.
+        let is_last = at + 1 == count;
+        match (is_last, end.is_empty()) {
+            (true, _) if !is_ended => {}
+            (true | false, true) => bytes.extend_from_slice(usual),
+            (true | false, false) => bytes.extend_from_slice(end),
+        }
+    }
+    Ok(Fitted { bytes, places })
+}
+
+/// The line in front of which a hunk begins.
+struct Spot {
+    line: usize,
+    forgiven: bool,
+}
+
+impl<'a> File<'a> {
+    fn of(bytes: &'a [u8]) -> Self {
+        let lines = bytes.split_inclusive(|&byte| byte == b'\n').map(|line| {
+            let text = line.strip_suffix(b"\n").unwrap_or(line);
+            let text = if text.len() < line.len() {
+                text.strip_suffix(b"\r").unwrap_or(text)
+            } else {
+                text
+            };
+            line.split_at(text.len())
+        });
+        Self { lines: lines.collect() }
+    }
+
+    fn seen(&self, view: fn(&[u8]) -> &[u8]) -> Vec<&'a [u8]> {
+        self.lines.iter().map(|(text, _)| view(text)).collect()
+    }
+
+    /// Finds the only place of a hunk from the line `next` on.
+    fn find(&self, number: usize, hunk: &Hunk, next: usize) -> Result<Spot, Misfit> {
+        let starts = self.starts(number, hunk, next)?;
+        let old = hunk.old();
+        if old.is_empty() {
+            let end = self.lines.len();
+            return match starts[..] {
+                _ if hunk.at_end || end == 0 => Ok(Spot { line: end, forgiven: false }),
+                [start] if !hunk.anchors.is_empty() => Ok(Spot { line: start, forgiven: false }),
+                [] | [_] => Err(Misfit::Nowhere { hunk: number }),
+                [_, _, ..] => Err(Misfit::several(number, &starts)),
+            };
+        }
+        for (level, view) in VIEWS.into_iter().enumerate() {
+            let wanted: Vec<&[u8]> = old.iter().map(|line| view(line.as_bytes())).collect();
+            let seen = self.seen(view);
+            let found = overlapping(&seen[next..], &wanted).into_iter().map(|line| line + next);
+            let mut found: Vec<usize> = found.collect();
+            if hunk.at_end && found.last().is_some_and(|last| last + old.len() == seen.len()) {
+                found = found.split_off(found.len() - 1);
+            }
+            if !hunk.anchors.is_empty() {
+                // The first one behind each line that it may follow.
+                let behind = |start: &usize| found.iter().find(|line| *line >= start).copied();
+                found = starts.iter().filter_map(behind).collect();
+                found.dedup();
+            }
+            match found[..] {
+                [] => {}
+                [line] => return Ok(Spot { line, forgiven: level > 0 }),
+                [_, _, ..] => return Err(Misfit::several(number, &found)),
+            }
+        }
+        Err(self.missing(number, &old, next))
+    }
+
+    /// Returns the lines that stand behind a hunk's anchors.
+    fn starts(&self, number: usize, hunk: &Hunk, next: usize) -> Result<Vec<usize>, Misfit> {
+        let mut starts = vec![next];
+        for (depth, anchor) in hunk.anchors.iter().enumerate() {
+            let behind = VIEWS.into_iter().find_map(|view| {
+                let wanted = view(anchor.as_bytes());
+                let is_anchor = |(line, _): &(usize, &(&[u8], &[u8]))| *line >= starts[0];
+                let lines = self.lines.iter().enumerate().filter(is_anchor);
+                let lines = lines.filter(|(_, (text, _))| view(text) == wanted);
+                let lines: Vec<usize> = lines.map(|(line, _)| line).collect();
+                let mut behind: Vec<usize> = match depth {
+                    0 => lines.iter().map(|line| line + 1).collect(),
+                    _ => starts
+                        .iter()
+                        .filter_map(|start| lines.iter().find(|line| *line >= start))
+                        .map(|line| line + 1)
+                        .collect(),
+                };
+                behind.dedup();
+                (!behind.is_empty()).then_some(behind)
+            });
+            let gone = || Misfit::Anchor { hunk: number, anchor: anchor.clone() };
+            starts = behind.ok_or_else(gone)?;
+        }
+        Ok(starts)
+    }
+
+    /// Says how much of a hunk there is.
+    fn missing(&self, number: usize, old: &[&str], next: usize) -> Misfit {
+        let seen = self.seen(<[u8]>::trim_ascii);
+        let first = |count: usize| {
+            let wanted: Vec<&[u8]> =
+                old[..count].iter().map(|line| line.trim().as_bytes()).collect();
+            overlapping(&seen[next..], &wanted).first().map(|line| line + next + 1)
+        };
+        // A beginning of what fits also fits, so halving finds the longest.
+        let (mut fits, mut fails) = (0, old.len());
+        while fits + 1 < fails {
+            let count = fits + (fails - fits) / 2;
+            match first(count) {
+                Some(_) => fits = count,
+                None => fails = count,
+            }
+        }
+        let near = if fits == 0 { 0 } else { first(fits).unwrap_or_default() };
+        Misfit::Missing { hunk: number, after: next, matched: fits, near }
+    }
+
+    /// Adds a hunk's lines, those that stay as they are in the file.
+    fn put<'b>(
+        &'b self,
+        hunk: &'b Hunk,
+        line: usize,
+        crlf: bool,
+        new: &mut Vec<(Cow<'b, [u8]>, &'b [u8])>,
+    ) {
+        let old = hunk.old();
+        let real = &self.lines[line..line + old.len()];
+        let mut ends = real.iter().map(|(_, end)| *end).filter(|end| !end.is_empty()).peekable();
+        let is_crlf = crlf || (ends.peek().is_some() && ends.all(|end| end == b"\r\n"));
+        let end: &[u8] = if is_crlf { b"\r\n" } else { b"\n" };
+        let text = |line: &'b Line| match line {
+            Line::Added(text) if is_crlf => Some(text.strip_suffix('\r').unwrap_or(text)),
+            Line::Added(text) => Some(text.as_str()),
+            Line::Kept(_) | Line::Removed(_) => None,
+        };
+        let added: Vec<&[u8]> = hunk.lines.iter().filter_map(text).map(str::as_bytes).collect();
+        let pairs = old.iter().map(|line| line.as_bytes()).zip(real.iter().map(|(text, _)| *text));
+        let moved = Shift::between(pairs).and_then(|shift| shift.moved(&added));
+        let added: Vec<Cow<'b, [u8]>> = match moved {
+            Some(moved) => moved.into_iter().map(Cow::Owned).collect(),
+            None => added.into_iter().map(Cow::Borrowed).collect(),
+        };
+        let mut added = added.into_iter();
+        let mut real = real.iter();
+        for line in &hunk.lines {
+            match line {
+                Line::Kept(_) => new.extend(real.next().map(|(text, end)| ((*text).into(), *end))),
+                Line::Removed(_) => drop(real.next()),
+                Line::Added(_) => new.extend(added.next().map(|text| (text, end))),
+            }
+        }
+    }
+}
+
+impl Misfit {
+    fn several(hunk: usize, lines: &[usize]) -> Self {
+        Self::Several { hunk, lines: lines.iter().map(|line| line + 1).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::patch::{FilePatch, Patch};
+
+    fn hunks(body: &str) -> Vec<Hunk> {
+        let text = format!("*** Begin Patch\n*** Update File: a\n{body}\n*** End Patch");
+        match Patch::parse(&text).unwrap().files() {
+            [FilePatch::Update { hunks, .. }] => hunks.clone(),
+            files => panic!("{files:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn check(before: &str, body: &str, after: &str) {
+        let fitted = fit(before.as_bytes(), &hunks(body)).unwrap();
+        assert_eq!(String::from_utf8(fitted.bytes).unwrap(), after);
+    }
+
+    #[track_caller]
+    fn check_misfit(before: &str, body: &str, expected: Misfit) {
+        assert_eq!(fit(before.as_bytes(), &hunks(body)), Err(expected));
+    }
+
+    #[test]
+    fn hunks_go_where_their_lines_stand_one_behind_the_other() {
+        check("a\nb\nc\nd\n", "@@\n a\n-b\n+x\n+y\n@@\n-d", "a\nx\ny\nc\n");
+        // The second place of `a` is behind the first hunk.
+        check("a\nb\na\nc\n", " a\n-b\n@@\n-a", "a\nc\n");
+        check("a\n", "-a", "");
+        check("a\nb\n", "-b\n+c\n*** End of File", "a\nc\n");
+    }
+
+    #[test]
+    fn an_anchor_tells_places_apart() {
+        let before = "fn a() {\n  x\n}\nfn b() {\n  x\n}\n";
+        check(before, "@@ fn b() {\n-  x\n+  y", "fn a() {\n  x\n}\nfn b() {\n  y\n}\n");
+        check(before, "@@ fn a() {\n+  w", "fn a() {\n  w\n  x\n}\nfn b() {\n  x\n}\n");
+        let nested = "mod m\n  fn a\n    x\nmod n\n  fn a\n    x\n";
+        check(nested, "@@ mod n\n@@ fn a\n-    x", "mod m\n  fn a\n    x\nmod n\n  fn a\n");
+        let anchor = "fn c() {".to_owned();
+        check_misfit(before, "@@ fn c() {\n-  x", Misfit::Anchor { hunk: 0, anchor });
+        let several = Misfit::Several { hunk: 0, lines: vec![3, 6] };
+        check_misfit(nested, "@@ fn a\n-    x", several);
+    }
+
+    #[test]
+    fn what_ends_a_file_and_what_is_empty_needs_no_lines_around_it() {
+        check("a\n", "@@\n+b\n*** End of File", "a\nb\n");
+        check("a", "@@\n+b\n*** End of File", "a\nb");
+        check("", "@@\n+b", "b\n");
+        check("x\na\nx\n", "-x\n+y\n*** End of File", "x\na\ny\n");
+        check_misfit("a\n", "@@\n+b", Misfit::Nowhere { hunk: 0 });
+    }
+
+    #[test]
+    fn white_space_is_forgiven_and_lines_that_stay_are_the_files_own() {
+        check("\ta  \n\tb\n", " a\n-b\n+c", "\ta  \n\tc\n");
+        check("  a \nb\n", "   a\n-b\n+c", "  a \nc\n");
+        let exact = fit(b"a\n a\n", &hunks("-a\n+b")).unwrap();
+        assert_eq!(exact.places, [Place { line: 1, count: 1, forgiven: false }]);
+        let forgiven = fit(b" a\n", &hunks("-a\n+b")).unwrap();
+        assert_eq!(forgiven.places, [Place { line: 1, count: 1, forgiven: true }]);
+    }
+
+    #[test]
+    fn line_ends_marks_and_other_encodings_survive() {
+        check("a\r\nb\r\n", " a\n-b\n+c\n+d", "a\r\nc\r\nd\r\n");
+        check("a\nb\r\nc\n", "-b\n+x", "a\nx\r\nc\n");
+        check("\u{feff}a\nb", "-a\n+x", "\u{feff}x\nb");
+        let fitted = fit(b"caf\xE9\nb\n\x93\n", &hunks("-b\n+x")).unwrap();
+        assert_eq!(fitted.bytes, b"caf\xE9\nx\n\x93\n");
+    }
+
+    #[test]
+    fn what_fits_nowhere_or_in_several_places_is_said() {
+        check_misfit("a\nb\na\n", "-a", Misfit::Several { hunk: 0, lines: vec![1, 3] });
+        let missing = Misfit::Missing { hunk: 0, after: 0, matched: 2, near: 2 };
+        check_misfit("x\na\nb\nc\n", " a\n b\n-d", missing);
+        let behind = Misfit::Missing { hunk: 1, after: 2, matched: 0, near: 0 };
+        check_misfit("a\nb\n", "-b\n@@\n-a", behind);
+    }
+}
