@@ -52,9 +52,21 @@ pub(super) fn holder<'a>(root: &Path, path: &Path, holders: &'a [PathBuf]) -> Op
 /// Returns the guarded file or directory that `place` is or is in, if any.
 pub(super) fn guarded_part(place: &Path) -> Option<&'static str> {
     place.components().find_map(|part| {
-        // In any case: some file systems do not tell the cases apart.
-        GUARDED.into_iter().find(|guarded| part.as_os_str().eq_ignore_ascii_case(guarded))
+        let name = as_elsewhere(&part.as_os_str().to_string_lossy());
+        GUARDED.into_iter().find(|guarded| name == *guarded)
     })
+}
+
+/// Returns the name that some file system takes a name for: without regard to
+/// case (many), to characters that are not shown (HFS+), to dots and spaces at
+/// the end, and to what follows a colon (NTFS). A workspace may be on any.
+fn as_elsewhere(name: &str) -> String {
+    let hidden = |c: char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
+    let name: String = name.chars().filter(|c| !hidden(*c)).collect();
+    let name = name.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
+    let name = name.to_ascii_lowercase();
+    // The short name that NTFS gives it.
+    if name == "git~1" { ".git".to_owned() } else { name }
 }
 
 #[cfg(test)]

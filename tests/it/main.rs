@@ -94,6 +94,8 @@ mod support {
     pub(crate) mod anthropic;
     /// The proof that requests are what events say.
     pub(crate) mod bodies;
+    /// A place where calls are judged and run without a model.
+    pub(crate) mod desk;
     /// Faults that strace injects into the binary.
     pub(crate) mod faults;
     /// A run inside the test's process.
