@@ -387,7 +387,10 @@ mod tests {
     #[test]
     fn what_models_leave_out_is_put_in() {
         let hunk = Hunk { lines: vec![kept("x"), kept(""), removed("y")], ..Hunk::default() };
-        check(&wrapped("*** Update File: a.rs\n x\n\n-y\n"), Ok(&[update(None, &[hunk.clone()])]));
+        check(
+            &wrapped("*** Update File: a.rs\n x\n\n-y\n"),
+            Ok(&[update(None, std::slice::from_ref(&hunk))]),
+        );
         let numbers = "*** Update File: a.rs\n@@ -1,3 +1,2 @@ fn a() {\n x\n\n-y\n\n\n";
         check(&wrapped(numbers), Ok(&[update(None, &[hunk])]));
         check(

@@ -3,12 +3,14 @@
 //! Runs the optimised program against a scripted server in a process of its
 //! own and prints each figure beside its limit; the exit code is 1 if one is
 //! missed. `cargo bench -- NAME` measures one group: `start`, `turn`,
-//! `schedule`, `many`, `interrupt`, `resume`, `branches`, `gate` or `decode`.
+//! `schedule`, `many`, `interrupt`, `resume`, `branches`, `gate`, `decode` or
+//! `edits`.
 
 mod allocations;
 mod branches;
 mod clock;
 mod decode;
+mod edits;
 mod gate;
 mod measure;
 mod program;
@@ -27,7 +29,7 @@ static ALLOCATOR: allocations::Counting = allocations::Counting;
 /// A group of figures that are measured together.
 type Measure = fn() -> Vec<Figure>;
 
-const GROUPS: [(&str, Measure); 9] = [
+const GROUPS: [(&str, Measure); 10] = [
     ("start", measure::start),
     ("turn", measure::turn),
     ("schedule", measure::schedule),
@@ -37,6 +39,7 @@ const GROUPS: [(&str, Measure); 9] = [
     ("branches", branches::branches),
     ("gate", gate::gate),
     ("decode", decode::decode),
+    ("edits", edits::edits),
 ];
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]

@@ -128,11 +128,10 @@ impl Roots {
 
     /// Returns the root that holds a located path, and the rest of the path.
     fn nearest<'a>(&self, target: &'a Path) -> io::Result<(&Root, &'a Path)> {
-        let fitting = |root| Some((root, target.strip_prefix(&Root::path(root)).ok()?));
         let (root, below) = self
             .held
             .iter()
-            .find_map(fitting)
+            .find_map(|root| Some((root, target.strip_prefix(&root.path).ok()?)))
             .ok_or_else(|| io::Error::other("its path is not absolute"))?;
         root.refuse_moved()?;
         Ok((root, below))
@@ -145,10 +144,6 @@ impl Root {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let directory = nix::fcntl::open(&path, flags, Mode::empty())?;
         Ok(Self { path, directory })
-    }
-
-    fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The guard judges names. Where a root's own name has come to mean another
@@ -230,9 +225,9 @@ fn open_beneath(directory: BorrowedFd<'_>, path: &Path, flags: OFlag) -> io::Res
         Err(Errno::ENOSYS) => step_by_step(directory, path, flags),
         opened => opened,
     };
-    opened.map_err(|error| match error {
-        Errno::ELOOP | Errno::EXDEV => io::Error::other(Swapped),
-        error => error.into(),
+    opened.map_err(|error| {
+        let is_swapped = matches!(error, Errno::ELOOP | Errno::EXDEV);
+        if is_swapped { io::Error::other(Swapped) } else { error.into() }
     })
 }
 

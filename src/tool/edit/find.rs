@@ -81,7 +81,7 @@ mod tests {
             let (text, needle): (&str, &str) = (text.leak(), needle.leak());
             let expected: Vec<usize> =
                 (0..text.len()).filter(|&at| text[at..].starts_with(needle)).collect();
-            prop_assert_eq!(overlapping(&lines(text), &lines(needle)), expected.clone());
+            prop_assert_eq!(&overlapping(&lines(text), &lines(needle)), &expected);
             let found = all(text.as_bytes(), needle.as_bytes());
             let second = found.first().and_then(|&at| super::second(text.as_bytes(), needle.as_bytes(), at));
             prop_assert_eq!((found.first(), second), (expected.first(), expected.get(1).copied()));

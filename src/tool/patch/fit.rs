@@ -45,8 +45,11 @@ pub(super) enum Misfit {
     Nowhere { hunk: usize },
 }
 
+/// What of a line is compared.
+type View = fn(&[u8]) -> &[u8];
+
 /// How alike lines must be, the strictest first.
-const VIEWS: [fn(&[u8]) -> &[u8]; 3] = [|line| line, <[u8]>::trim_ascii_end, <[u8]>::trim_ascii];
+const VIEWS: [View; 3] = [|line| line, <[u8]>::trim_ascii_end, <[u8]>::trim_ascii];
 
 /// A file as lines, and each line with its end.
 struct File<'a> {
@@ -107,7 +110,7 @@ impl<'a> File<'a> {
         Self { lines: lines.collect() }
     }
 
-    fn seen(&self, view: fn(&[u8]) -> &[u8]) -> Vec<&'a [u8]> {
+    fn seen(&self, view: View) -> Vec<&'a [u8]> {
         self.lines.iter().map(|(text, _)| view(text)).collect()
     }
 

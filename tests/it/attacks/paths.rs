@@ -270,7 +270,7 @@ struct Place {
 impl Place {
     fn new(before: &[Step]) -> Self {
         let desk = Desk::new();
-        let leaked = fs::File::open(desk.top.join("outside")).unwrap();
+        let leaked = fs::File::open(desk.top.join("outside")).expect("the place is made ready");
         let place = Self { desk, leaked };
         place.take(before);
         place
@@ -280,19 +280,22 @@ impl Place {
         let at = |path: &str| self.desk.top.join(path);
         for step in steps {
             match *step {
-                Dir(path) => fs::create_dir_all(at(path)).unwrap(),
+                Dir(path) => fs::create_dir_all(at(path)).expect("the place is made ready"),
                 File(path) => {
-                    fs::create_dir_all(at(path).parent().unwrap()).unwrap();
-                    fs::write(at(path), OLD).unwrap();
+                    fs::create_dir_all(at(path).parent().expect("the place is made ready"))
+                        .expect("the place is made ready");
+                    fs::write(at(path), OLD).expect("the place is made ready");
                 }
-                Link(path, target) => symlink(self.fill(target), at(path)).unwrap(),
-                Rename(from, to) => fs::rename(at(from), at(to)).unwrap(),
+                Link(path, target) => {
+                    symlink(self.fill(target), at(path)).expect("the place is made ready")
+                }
+                Rename(from, to) => fs::rename(at(from), at(to)).expect("the place is made ready"),
             }
         }
     }
 
     fn fill(&self, text: &str) -> String {
-        let top = self.desk.top.to_str().unwrap();
+        let top = self.desk.top.to_str().expect("the place is made ready");
         let fd = self.leaked.as_raw_fd().to_string();
         // After a slash that is written as an escape there must not be another.
         text.replace(r"\x2f{top}", &format!(r"\x2f{}", &top[1..]))
@@ -312,14 +315,17 @@ impl Place {
             Write(path) => write(&resolve(&self.fill(path))),
             Edit(path) => write(&resolve(&self.fill(path))),
             Apply(body) => {
-                let patch = Patch::parse(&wrapped(&self.fill(body))).unwrap();
+                let patch =
+                    Patch::parse(&wrapped(&self.fill(body))).expect("nothing stands in its way");
                 for file in patch.files() {
                     match file {
                         FilePatch::Add { path, .. } => write(&resolve(path)),
-                        FilePatch::Delete { path } => fs::remove_file(resolve(path)).unwrap(),
+                        FilePatch::Delete { path } => {
+                            fs::remove_file(resolve(path)).expect("nothing stands in its way")
+                        }
                         FilePatch::Update { path, to: None, .. } => write(&resolve(path)),
                         FilePatch::Update { path, to: Some(to), .. } => {
-                            fs::remove_file(resolve(path)).unwrap();
+                            fs::remove_file(resolve(path)).expect("nothing stands in its way");
                             write(&resolve(to));
                         }
                     }
@@ -341,8 +347,9 @@ impl Place {
 }
 
 fn write(path: &Path) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, CANARY).unwrap();
+    fs::create_dir_all(path.parent().expect("nothing stands in its way"))
+        .expect("nothing stands in its way");
+    fs::write(path, CANARY).expect("nothing stands in its way");
 }
 
 fn wrapped(body: &str) -> String {
@@ -510,16 +517,16 @@ async fn what_may_not_be_read_is_not_shown_however_it_is_named() {
 fn swap_until(ended: &AtomicBool, root: &Path) {
     while !ended.load(Ordering::Relaxed) {
         for (from, to) in [("d", "was"), ("link", "d"), ("d", "link"), ("was", "d")] {
-            fs::rename(root.join(from), root.join(to)).unwrap();
+            fs::rename(root.join(from), root.join(to)).expect("nobody else renames them");
         }
     }
 }
 
 fn files_below(directory: &Path) -> Vec<(PathBuf, String)> {
     let mut files: Vec<_> = fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .map(|path| (path.clone(), fs::read_to_string(path).unwrap()))
+        .expect("the files are text")
+        .map(|entry| entry.expect("the files are text").path())
+        .map(|path| (path.clone(), fs::read_to_string(path).expect("the files are text")))
         .collect();
     files.sort();
     files
