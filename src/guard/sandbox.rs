@@ -143,7 +143,7 @@ pub struct Prepared {
 #[must_use = "what is dropped unfinished leaves empty directories behind, and hides what a command did"]
 pub struct Held {
     news: Option<PipeReader>,
-    stubs: Option<Stubs>,
+    stubs: Vec<Stubs>,
     scratch: Option<tempfile::TempDir>,
     watch: Option<Watch>,
 }
@@ -160,8 +160,10 @@ impl Held {
     pub fn finish(self) -> Vec<Tampered> {
         let Self { news: _, stubs, scratch, watch } = self;
         let tampered = watch.map(Watch::finish).unwrap_or_default();
-        // Whoever comes next removes what could not be.
-        let _ = stubs.map(Stubs::release);
+        for stubs in stubs {
+            // Whoever comes next removes what could not be.
+            let _ = stubs.release();
+        }
         drop(scratch);
         tampered
     }
@@ -275,13 +277,7 @@ impl Sandbox {
         let bwrap = bubblewrap::program()
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, NoBwrap::NotInstalled))?;
         let mut layout = Layout::new(access, place, &self.settings);
-        let stubs = match layout.protected.is_empty() {
-            true => None,
-            false => {
-                let root = place.roots.first().map_or(place.directory, PathBuf::as_path);
-                Some(Stubs::hold(&self.settings.stubs, root, &layout.protected)?)
-            }
-        };
+        let stubs = Stubs::hold(&self.settings.stubs, &layout.protected)?;
         // Now that they are there, they are mounted like everything else.
         layout.close_protected();
         let watch = Watch::unmountable(&layout);
@@ -324,7 +320,7 @@ impl Sandbox {
         let mut command = plain(program);
         let duties = Duties { handed_on: Vec::new(), ruleset: Some(ruleset), filter };
         child::before_exec(&mut command, duties);
-        let held = Held { news: None, stubs: None, scratch: Some(scratch), watch };
+        let held = Held { news: None, stubs: Vec::new(), scratch: Some(scratch), watch };
         Ok(Prepared { command, held })
     }
 
@@ -364,3 +360,6 @@ fn outside(path: &OsStr, roots: &[PathBuf]) -> OsString {
     // Nothing that came out of a search path fails to go into one.
     std::env::join_paths(std::env::split_paths(path).filter(is_outside)).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

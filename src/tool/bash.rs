@@ -5,6 +5,8 @@
 //! kept of it. Whether a command may run at all is the guard's decision.
 
 mod capture;
+#[cfg(test)]
+mod confined_tests;
 mod process;
 
 use std::os::unix::process::ExitStatusExt;

@@ -91,16 +91,18 @@ impl Place {
         };
         let workspace = Arc::new(Workspace {
             spill: Spill { directory: root.with_file_name("spill") },
+            sandbox: Arc::new(Sandbox::new(Settings {
+                insistence: Insistence::Off,
+                stubs: root.with_file_name("stubs"),
+                scratch: directory.path().to_owned(),
+                variables: Variables::new(std::env::vars_os()).without(&[SECRET.to_owned()]),
+                ..Settings::default()
+            })),
             roots: Roots::open([root.as_path()]).expect("the directory was just made"),
             root,
             added: Vec::new(),
             files: Files::default(),
             searches: policy.searches(),
-            sandbox: Arc::new(Sandbox::new(Settings {
-                insistence: Insistence::Off,
-                variables: Variables::new(std::env::vars_os()).without(&[SECRET.to_owned()]),
-                ..Settings::default()
-            })),
         });
         let (sender, receiver) = mpsc::channel(LINE_CAP);
         let context = context(&workspace, &sender, UnitId::MAIN);

@@ -47,7 +47,11 @@ pub(super) fn arguments(
         match view {
             View::Writable => arguments.mount("--bind", path),
             View::ReadOnly => arguments.mount("--ro-bind", path),
-            View::HiddenDirectory => arguments.add([OsStr::new("--tmpfs"), path.as_os_str()]),
+            View::HiddenDirectory => {
+                for how in ["--tmpfs", "--remount-ro"] {
+                    arguments.add([OsStr::new(how), path.as_os_str()]);
+                }
+            }
             View::HiddenFile => {
                 arguments.add([OsStr::new("--ro-bind"), OsStr::new("/dev/null"), path.as_os_str()]);
             }

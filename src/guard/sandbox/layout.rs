@@ -38,6 +38,8 @@ pub(super) enum Stub {
 /// A path inside a root that must stay as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Protected {
+    /// The root that it is protected for.
+    pub(super) root: PathBuf,
     pub(super) path: PathBuf,
     pub(super) stub: Stub,
 }
@@ -126,40 +128,41 @@ impl Layout {
 
     fn open(&mut self, root: &Path) {
         self.views.insert(root.to_owned(), View::Writable);
-        let of_tools = OF_TOOLS.map(|name| (root.join(name), Stub::Directory));
-        self.protected.extend(of_tools.map(|(path, stub)| Protected { path, stub }));
+        for name in OF_TOOLS {
+            self.protect(root, root.join(name), Stub::Directory);
+        }
         let git = root.join(".git");
         match git.symlink_metadata() {
-            Ok(found) if found.is_dir() => self.open_repository(&git),
+            Ok(found) if found.is_dir() => self.open_repository(root, &git),
             Ok(found) if found.is_file() => self.open_worktree(root, &git),
             Ok(found) if found.is_symlink() => {
                 if let Ok(target) = git.canonicalize() {
-                    self.protect_repository(&target);
+                    self.protect_repository(root, &target);
                 }
-                self.protect(git, Stub::None);
+                self.protect(root, git, Stub::None);
             }
             // Where none is, a command could make one that others run.
-            Ok(_) | Err(_) => self.protect(git, Stub::Directory),
+            Ok(_) | Err(_) => self.protect(root, git, Stub::Directory),
         }
     }
 
-    fn open_repository(&mut self, git: &Path) {
+    fn open_repository(&mut self, root: &Path, git: &Path) {
         // A place of its own, so that it cannot be moved away and another one
         // put there.
         self.views.insert(git.to_owned(), View::Writable);
-        self.protect_repository(git);
+        self.protect_repository(root, git);
     }
 
-    fn protect_repository(&mut self, git: &Path) {
+    fn protect_repository(&mut self, root: &Path, git: &Path) {
         for (name, stub) in OF_GIT {
-            self.protect(git.join(name), stub);
+            self.protect(root, git.join(name), stub);
         }
     }
 
     /// Opens of a linked worktree's repository what a commit needs: the
     /// worktree's own part, objects, branches and their logs.
     fn open_worktree(&mut self, root: &Path, git: &Path) {
-        self.protect(git.to_owned(), Stub::None);
+        self.protect(root, git.to_owned(), Stub::None);
         let Some((own, common)) = linked(root, git) else { return };
         for name in ["objects", "refs", "logs"] {
             let path = common.join(name);
@@ -170,19 +173,19 @@ impl Layout {
         for (name, stub) in
             [("commondir", Stub::None), ("gitdir", Stub::None), ("config.worktree", Stub::File)]
         {
-            self.protect(own.join(name), stub);
+            self.protect(root, own.join(name), stub);
         }
         self.views.insert(own, View::Writable);
     }
 
-    fn protect(&mut self, path: PathBuf, stub: Stub) {
-        self.protected.push(Protected { path, stub });
+    fn protect(&mut self, root: &Path, path: PathBuf, stub: Stub) {
+        self.protected.push(Protected { root: root.to_owned(), path, stub });
     }
 
     /// Makes what is protected read-only. A link cannot be: what it leads to
     /// is, and the link itself is looked at afterwards.
     pub(super) fn close_protected(&mut self) {
-        for Protected { path, stub: _ } in &self.protected {
+        for Protected { path, .. } in &self.protected {
             let Ok(target) = path.canonicalize() else { continue };
             let is_inside = |(root, view): (&PathBuf, &View)| {
                 *view == View::Writable && target.starts_with(root) && target != *root
@@ -211,3 +214,6 @@ fn linked(root: &Path, git: &Path) -> Option<(PathBuf, PathBuf)> {
     let is_known = back == *git && own.parent()? == common.join("worktrees");
     is_known.then_some((own, common))
 }
+
+#[cfg(test)]
+mod tests;

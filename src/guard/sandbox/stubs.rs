@@ -28,13 +28,19 @@ pub(super) struct Stubs {
 }
 
 impl Stubs {
-    /// Makes the stubs that are missing for `root`, the lists being in
-    /// `directory`.
-    pub(super) fn hold(directory: &Path, root: &Path, protected: &[Protected]) -> io::Result<Self> {
+    /// Makes the stubs that are missing, for each root by itself, since others
+    /// may share some of them. The lists are in `directory`.
+    pub(super) fn hold(directory: &Path, protected: &[Protected]) -> io::Result<Vec<Self>> {
+        let by_root = protected.chunk_by(|one, next| one.root == next.root);
+        by_root.map(|protected| Self::hold_one(directory, protected)).collect()
+    }
+
+    fn hold_one(directory: &Path, protected: &[Protected]) -> io::Result<Self> {
+        let root = &protected.first().expect("a chunk is not empty").root;
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let name = blake3::hash(root.as_os_str().as_bytes()).to_hex();
         let mut stubs = Self::open(directory.join(name.as_str()))?;
-        for Protected { path, stub } in protected {
+        for Protected { root: _, path, stub } in protected {
             let is_absent = path.symlink_metadata().is_err_and(is_not_found);
             if is_absent && *stub != Stub::None {
                 stubs.make(path, *stub)?;
@@ -152,13 +158,18 @@ mod tests {
                 ("none", Stub::None),
             ];
             let root = place.path().join("root");
-            let protected = stubs.map(|(name, stub)| Protected { path: root.join(name), stub });
+            let protected = stubs.map(|(name, stub)| {
+                let (root, path) = (root.clone(), root.join(name));
+                Protected { root, path, stub }
+            });
             Self { protected: protected.into(), place }
         }
 
         fn hold(&self) -> Stubs {
-            let root = self.place.path().join("root");
-            Stubs::hold(&self.place.path().join("lists"), &root, &self.protected).unwrap()
+            let lists = self.place.path().join("lists");
+            let mut held = Stubs::hold(&lists, &self.protected).unwrap();
+            assert_eq!(held.len(), 1);
+            held.pop().unwrap()
         }
 
         #[track_caller]

@@ -88,18 +88,18 @@ impl PartialEq for State {
 impl Watch {
     /// Notes everything that a backend without mounts cannot hold.
     pub(super) fn everything(layout: &Layout, own: &[PathBuf]) -> Self {
-        let protected = layout.protected.iter().map(|Protected { path, stub: _ }| path.clone());
+        let protected = layout.protected.iter().map(|Protected { path, .. }| path.clone());
         let open = layout.writable().map(Path::to_owned).collect();
         Self::of(protected.chain(own.iter().cloned()).collect(), open)
     }
 
     /// Notes what mounts cannot hold: links, and what nothing may stand in for.
     pub(super) fn unmountable(layout: &Layout) -> Self {
-        let is_one = |Protected { path, stub: _ }: &&Protected| {
+        let is_one = |Protected { path, .. }: &&Protected| {
             path.symlink_metadata().map_or(true, |found| found.is_symlink())
         };
         let places = layout.protected.iter().filter(is_one);
-        Self::of(places.map(|Protected { path, stub: _ }| path.clone()).collect(), Vec::new())
+        Self::of(places.map(|Protected { path, .. }| path.clone()).collect(), Vec::new())
     }
 
     fn of(places: Vec<PathBuf>, open: Vec<PathBuf>) -> Self {

@@ -1,0 +1,182 @@
+//! What is writable, read-only and hidden, for workspaces of every shape.
+
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+/// A home with a workspace in it.
+struct Home {
+    _directory: tempfile::TempDir,
+    root: PathBuf,
+}
+
+impl Home {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        fs::create_dir(root.join("work")).unwrap();
+        Self { _directory: directory, root }
+    }
+
+    fn with_directories(self, directories: &[&str]) -> Self {
+        for directory in directories {
+            fs::create_dir_all(self.root.join(directory)).unwrap();
+        }
+        self
+    }
+
+    fn with_files(self, files: &[(&str, &str)]) -> Self {
+        for (file, text) in files {
+            fs::write(self.root.join(file), text).unwrap();
+        }
+        self
+    }
+
+    fn layout(&self, access: Access, roots: &[&str], write: &[&str]) -> Layout {
+        let below = |names: &[&str]| names.iter().map(|name| self.root.join(name)).collect();
+        let roots: Vec<PathBuf> = below(roots);
+        let settings = Settings {
+            home: Some(self.root.clone()),
+            write: below(write),
+            own_files: vec![self.root.join("own.toml")],
+            ..Settings::default()
+        };
+        Layout::new(access, &Place { directory: &self.root, roots: &roots }, &settings)
+    }
+
+    /// Compares the views, each with the path below home.
+    #[track_caller]
+    fn check(&self, layout: &Layout, expected: &[(&str, View)]) {
+        let below = |(path, view): (&PathBuf, &View)| {
+            (path.strip_prefix(&self.root).unwrap().to_str().unwrap().to_owned(), *view)
+        };
+        let views: Vec<_> = layout.views.iter().map(below).collect();
+        let expected: Vec<_> =
+            expected.iter().map(|(path, view)| ((*path).to_owned(), *view)).collect();
+        assert_eq!(views, expected);
+    }
+}
+
+use View::{HiddenDirectory, HiddenFile, ReadOnly, Writable};
+
+#[test]
+fn read_only_makes_nothing_writable_and_protects_nothing() {
+    let home = Home::new().with_directories(&["work/.git/hooks", "cache"]);
+    let layout = home.layout(Access::ReadOnly, &["work"], &["cache"]);
+    home.check(&layout, &[("work", ReadOnly)]);
+    assert_eq!(layout.protected, []);
+}
+
+#[test]
+fn a_repository_is_writable_but_for_what_others_obey() {
+    let home = Home::new().with_directories(&["work/.git/hooks", "work/.claude", "cache"]);
+    let home = home.with_files(&[("work/.git/config", ""), ("work/.mcp.json", "")]);
+    let layout = home.layout(Access::WorkspaceWrite, &["work"], &["cache", "gone"]);
+    let expected = [
+        ("cache", Writable),
+        ("work", Writable),
+        ("work/.claude", ReadOnly),
+        ("work/.git", Writable),
+        ("work/.git/config", ReadOnly),
+        ("work/.git/hooks", ReadOnly),
+        ("work/.mcp.json", ReadOnly),
+    ];
+    home.check(&layout, &expected);
+    let stub = |name: &str| {
+        let path = home.root.join("work").join(name);
+        layout.protected.iter().find(|protected| protected.path == path).map(|found| found.stub)
+    };
+    assert_eq!(stub(".tine"), Some(Stub::Directory));
+    assert_eq!(stub(".git/config.worktree"), Some(Stub::File));
+    assert_eq!(stub(".git/commondir"), Some(Stub::None));
+}
+
+#[test]
+fn secrets_and_our_own_configuration_are_hidden_where_they_are() {
+    let home = Home::new().with_directories(&[".ssh", "keys"]);
+    let home = home.with_files(&[(".netrc", ""), ("own.toml", "")]);
+    symlink("keys", home.root.join(".aws")).unwrap();
+    for access in [Access::ReadOnly, Access::WorkspaceWrite] {
+        let layout = home.layout(access, &[], &[]);
+        let expected = [
+            (".netrc", HiddenFile),
+            (".ssh", HiddenDirectory),
+            ("keys", HiddenDirectory),
+            ("own.toml", HiddenFile),
+        ];
+        home.check(&layout, &expected);
+    }
+}
+
+#[test]
+fn a_root_that_holds_the_whole_home_is_not_writable() {
+    let home = Home::new();
+    home.check(&home.layout(Access::WorkspaceWrite, &[""], &[]), &[("", ReadOnly)]);
+    let layout = home.layout(Access::WorkspaceWrite, &["", "work"], &[]);
+    home.check(&layout, &[("", ReadOnly), ("work", Writable)]);
+    let everything = [PathBuf::from("/")];
+    let place = Place { directory: &home.root, roots: &everything };
+    let settings = Settings { write: everything.to_vec(), ..Settings::default() };
+    assert_eq!(Layout::new(Access::WorkspaceWrite, &place, &settings), Layout::default());
+}
+
+#[test]
+fn a_protected_link_leads_to_something_read_only() {
+    let home = Home::new().with_directories(&["work/real", "elsewhere"]);
+    symlink("real", home.root.join("work/.claude")).unwrap();
+    symlink("../elsewhere", home.root.join("work/.agents")).unwrap();
+    symlink("..", home.root.join("work/.tine")).unwrap();
+    let layout = home.layout(Access::WorkspaceWrite, &["work"], &[]);
+    home.check(&layout, &[("work", Writable), ("work/real", ReadOnly)]);
+}
+
+/// A repository `main` with the linked worktree `work`.
+fn linked_worktree() -> Home {
+    let own = "main/.git/worktrees/work";
+    let directories =
+        [own, "main/.git/objects", "main/.git/refs", "main/.git/logs", "main/.git/hooks"];
+    let home = Home::new().with_directories(&directories);
+    let root = home.root.display().to_string();
+    home.with_files(&[
+        ("work/.git", &format!("gitdir: {root}/{own}\n")),
+        (&format!("{own}/commondir"), "../..\n"),
+        (&format!("{own}/gitdir"), &format!("{root}/work/.git\n")),
+    ])
+}
+
+#[test]
+fn a_linked_worktree_opens_what_a_commit_needs_of_its_repository() {
+    let home = linked_worktree();
+    let layout = home.layout(Access::WorkspaceWrite, &["work"], &[]);
+    let expected = [
+        ("main/.git/logs", Writable),
+        ("main/.git/objects", Writable),
+        ("main/.git/refs", Writable),
+        ("main/.git/worktrees/work", Writable),
+        ("main/.git/worktrees/work/commondir", ReadOnly),
+        ("main/.git/worktrees/work/gitdir", ReadOnly),
+        ("work", Writable),
+        ("work/.git", ReadOnly),
+    ];
+    home.check(&layout, &expected);
+}
+
+#[test]
+fn a_worktree_that_its_repository_does_not_know_opens_nothing() {
+    let home = linked_worktree();
+    fs::write(home.root.join("main/.git/worktrees/work/gitdir"), "/elsewhere/.git\n").unwrap();
+    let layout = home.layout(Access::WorkspaceWrite, &["work"], &[]);
+    home.check(&layout, &[("work", Writable), ("work/.git", ReadOnly)]);
+    fs::write(home.root.join("work/.git"), format!("gitdir: {}\n", home.root.display())).unwrap();
+    let layout = home.layout(Access::WorkspaceWrite, &["work"], &[]);
+    home.check(&layout, &[("work", Writable), ("work/.git", ReadOnly)]);
+}
+
+#[test]
+fn a_root_inside_what_another_root_protects_is_writable() {
+    let home = Home::new().with_directories(&["work/.claude/worktrees/one"]);
+    let layout = home.layout(Access::WorkspaceWrite, &["work", "work/.claude/worktrees/one"], &[]);
+    let expected =
+        [("work", Writable), ("work/.claude", ReadOnly), ("work/.claude/worktrees/one", Writable)];
+    home.check(&layout, &expected);
+}

@@ -1,0 +1,78 @@
+//! Which bounds a command gets, and what it is told where there are none.
+
+use super::*;
+
+fn sandbox(insistence: Insistence, bwrap: bool, landlock: bool) -> Sandbox {
+    let found = Found {
+        bwrap: if bwrap { Ok(()) } else { Err(NoBwrap::NotInstalled) },
+        landlock: if landlock { Ok(7) } else { Err(NoLandlock::NotThere) },
+    };
+    let settings = Settings { insistence, ..Settings::default() };
+    Sandbox { settings, found: OnceLock::from(found) }
+}
+
+#[track_caller]
+fn check(sandbox: &Sandbox, access: Access, expected: (Backend, Access, bool)) {
+    let Confinement { backend, access, network } = sandbox.confinement(access);
+    assert_eq!((backend, access, network), expected);
+}
+
+const NONE: (Backend, Access, bool) = (Backend::None, Access::Off, true);
+
+#[test]
+fn a_command_gets_the_best_there_is() {
+    let best = |bwrap, landlock| sandbox(Insistence::Best, bwrap, landlock);
+    for access in [Access::ReadOnly, Access::WorkspaceWrite] {
+        check(&best(true, true), access, (Backend::Bwrap, access, false));
+        check(&best(false, true), access, (Backend::Landlock, access, false));
+        check(&best(false, false), access, NONE);
+    }
+    check(&best(true, true), Access::Off, NONE);
+}
+
+#[test]
+fn what_is_required_is_there_whatever_was_approved() {
+    let required = |bwrap, landlock| sandbox(Insistence::Required, bwrap, landlock);
+    let wide = (Backend::Bwrap, Access::WorkspaceWrite, true);
+    check(&required(true, true), Access::Off, wide);
+    check(&required(true, true), Access::ReadOnly, (Backend::Bwrap, Access::ReadOnly, false));
+    let none = required(false, false);
+    for access in Access::ALL {
+        let place = Place { directory: Path::new("/"), roots: &[] };
+        let confinement = none.confinement(access);
+        let refused = none.prepare(confinement, &place, &["true".into()]).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "`sandbox.mode` is `required`, and there is no sandbox: bubblewrap is not installed; \
+             the kernel has no Landlock. Install `bubblewrap`, and see `tine doctor`"
+        );
+    }
+}
+
+#[test]
+fn a_sandbox_that_is_off_is_not_looked_for() {
+    let settings = Settings { insistence: Insistence::Off, ..Settings::default() };
+    let off = Sandbox::new(settings);
+    assert_eq!(off.backend(), Backend::None);
+    for access in Access::ALL {
+        check(&off, access, NONE);
+    }
+    assert!(off.found.get().is_none());
+}
+
+#[test]
+fn the_network_is_for_what_may_write() {
+    let mut sandbox = sandbox(Insistence::Best, true, true);
+    sandbox.settings.network = true;
+    check(&sandbox, Access::ReadOnly, (Backend::Bwrap, Access::ReadOnly, false));
+    check(&sandbox, Access::WorkspaceWrite, (Backend::Bwrap, Access::WorkspaceWrite, true));
+}
+
+#[test]
+fn what_runs_unasked_is_not_looked_for_in_the_workspace() {
+    let check = |path: &str, expected: &str| {
+        assert_eq!(outside(path.as_ref(), &["/work".into()]), expected);
+    };
+    check("/work/bin:/usr/bin:.:bin:/worker", "/usr/bin:/worker");
+    check("", "");
+}
