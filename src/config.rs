@@ -26,8 +26,8 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::guard::Mode;
 use crate::guard::sandbox::Insistence;
+use crate::guard::{Mode, Source};
 
 pub use entry::{Api, Effort, Headers, ModelEntry};
 pub use environment::Environment;
@@ -130,9 +130,20 @@ pub struct Permissions {
     /// How much runs without a rule.
     pub mode: Mode,
     /// Rules for what is allowed.
-    pub allow: Vec<String>,
-    /// Rules for what is denied; they come before `allow`.
-    pub deny: Vec<String>,
+    pub allow: Vec<WrittenRule>,
+    /// Rules for what is asked about in any mode; they come before `allow`.
+    pub ask: Vec<WrittenRule>,
+    /// Rules for what is denied; they come before all else.
+    pub deny: Vec<WrittenRule>,
+}
+
+/// A rule as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenRule {
+    /// The rule; it can be parsed.
+    pub text: String,
+    /// Which layer it is of.
+    pub source: Source,
 }
 
 /// What commands are kept in, `[sandbox]`. Directories are kept as they are
@@ -206,7 +217,7 @@ impl Config {
         let mut layers = layer::Layers::default();
         if let Some(path) = dirs::config_file(environment) {
             match read_file(&path) {
-                Ok(Some(text)) => layers.file(&path, &text),
+                Ok(Some(text)) => layers.file(&path, &text, Source::User),
                 Ok(None) => {}
                 Err(cause) => layers.unreadable(path, cause),
             }

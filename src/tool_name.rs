@@ -22,6 +22,10 @@ pub const KNOWN: [&str; 15] = [
     "SendMessage",
 ];
 
+/// Tools of other harnesses that rules may speak of, though they are not here:
+/// people bring their rules along.
+const ELSEWHERE: [&str; 1] = ["WebFetch"];
+
 /// The tool that starts agents.
 pub const AGENT: &str = "Agent";
 
@@ -63,6 +67,13 @@ pub fn is_kept_from(listed: &[String], name: &str) -> bool {
     listed.iter().any(|listed| covers(canonical(listed)))
 }
 
+/// Tells whether a rule may speak of a tool: of one that is here, of a server's,
+/// or of one that people know from elsewhere.
+#[must_use]
+pub fn is_ruled(name: &str) -> bool {
+    KNOWN.contains(&name) || ELSEWHERE.contains(&name) || name.starts_with("mcp__")
+}
+
 /// Returns the name a tool has here: rules, skills and models written for
 /// other harnesses say `Task` for the Agent tool and `apply_patch` for
 /// ApplyPatch. Case is left as it is where the tool is not known.
@@ -75,7 +86,8 @@ pub fn canonical(name: &str) -> &str {
         _ if is("apply_patch") => "ApplyPatch",
         other => other,
     };
-    KNOWN.into_iter().find(|known| known.eq_ignore_ascii_case(name)).unwrap_or(name)
+    let mut known = KNOWN.into_iter().chain(ELSEWHERE);
+    known.find(|known| known.eq_ignore_ascii_case(name)).unwrap_or(name)
 }
 
 #[cfg(test)]

@@ -38,7 +38,8 @@ impl Unit {
     }
 
     async fn ask_user(&self, ready: &Ready<'_>, ask: Ask) -> Result<Allowed, Stopped> {
-        let Ask { reason, rules, allowed } = ask;
+        let unasked = ask.refusal();
+        let Ask { reason, rules, allowed, remedy: _ } = ask;
         let question = Question::Call(Arc::new(CallQuestion {
             call: ready.call.id.clone(),
             tool: Arc::clone(&ready.tool),
@@ -51,7 +52,7 @@ impl Unit {
         let refusal = match self.answer_to(question).await {
             Some(verdict) if verdict.is_yes() => return Ok(allowed),
             Some(Verdict::NoBecause(message)) => format!("the user said no: {message}"),
-            Some(Verdict::NobodyToAsk) => reason,
+            Some(Verdict::NobodyToAsk) => unasked,
             Some(Verdict::Withdrawn) | None => return Err(Stopped::Cancelled),
             Some(
                 Verdict::No

@@ -1,11 +1,12 @@
 //! Lists of rules and of tools, as flags give them.
 
-use super::exit::{Exit, Refusal};
-use crate::config::dirs::config_directory;
-use crate::config::{Config, Environment};
-use crate::guard::{Mode, Policy, Rule};
+use std::path::Path;
 
 use super::args::RunFlags;
+use super::exit::{Exit, Refusal};
+use crate::config::dirs::{config_directory, config_file};
+use crate::config::{Config, Environment, Permissions, WrittenRule};
+use crate::guard::{Mode, Policy, Rule, Rules, Secrets, Source, Sourced};
 
 /// Splits at commas and white space outside parentheses, so that one flag can
 /// hold `Bash(git status), Edit(src/**)`.
@@ -40,19 +41,24 @@ pub(super) fn policy(
     environment: &Environment,
     config: &Config,
     flags: &RunFlags,
-    root: &std::path::Path,
+    root: &Path,
 ) -> Result<Policy, Refusal> {
-    let home = environment.home.as_deref();
-    let parse = |exit: Exit, rules: &[String]| -> Result<Vec<Rule>, Refusal> {
-        let parse = |rule: &String| Rule::parse(rule, home);
-        rules.iter().map(parse).collect::<Result<_, _>>().map_err(|error| {
-            Refusal::new(exit, error.to_string()).hint("see «Permissions» in README.md")
-        })
+    let parse = |written: &[WrittenRule], flagged: &[String]| {
+        let mut rules = Vec::new();
+        for WrittenRule { text, source } in written {
+            rules.push(sourced(environment, text, *source)?);
+        }
+        for text in split(flagged) {
+            rules.push(sourced(environment, &text, Source::Flag)?);
+        }
+        Ok(rules)
     };
-    let mut allow = parse(Exit::BadConfig, &config.permissions.allow)?;
-    allow.extend(parse(Exit::Usage, &split(&flags.allowed_tools))?);
-    let mut deny = parse(Exit::BadConfig, &config.permissions.deny)?;
-    deny.extend(parse(Exit::Usage, &split(&flags.disallowed_tools))?);
+    let Permissions { mode: _, allow, ask, deny } = &config.permissions;
+    let rules = Rules {
+        allow: parse(allow, &flags.allowed_tools)?,
+        ask: parse(ask, &[])?,
+        deny: parse(deny, &flags.disallowed_tools)?,
+    };
     let mut roots = vec![root.to_owned()];
     for directory in &flags.add_dir {
         roots.push(directory.canonicalize().map_err(|error| {
@@ -60,8 +66,22 @@ pub(super) fn policy(
         })?);
     }
     // Whoever writes there decides what later runs may do.
-    let guarded = config_directory(environment).into_iter().collect();
-    Ok(Policy { mode: mode(config, flags), allow, deny, roots: roots.into(), guarded })
+    let guarded: Vec<_> = config_directory(environment).into_iter().collect();
+    let settings = config_file(environment);
+    let secrets = Secrets::new(environment.home.as_deref(), settings.as_deref());
+    let policy = Policy::new(mode(config, flags), roots).with_rules(rules);
+    Ok(policy.guarding(guarded).keeping(secrets))
+}
+
+fn sourced(environment: &Environment, text: &str, source: Source) -> Result<Sourced, Refusal> {
+    let exit = match source {
+        Source::Flag => Exit::Usage,
+        Source::User | Source::Project | Source::Session | Source::Agent => Exit::BadConfig,
+    };
+    let rule = Rule::parse(text, environment.home.as_deref()).map_err(|error| {
+        Refusal::new(exit, error.to_string()).hint("see «Permissions» in README.md")
+    })?;
+    Ok(Sourced { rule, source })
 }
 
 fn mode(config: &Config, flags: &RunFlags) -> Mode {

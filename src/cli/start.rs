@@ -203,7 +203,7 @@ impl Start {
             version: env!("CARGO_PKG_VERSION").into(),
             cwd: self.root.to_string_lossy().into(),
             model: Arc::clone(self.model.name()),
-            mode: self.policy.mode.as_str().into(),
+            mode: self.policy.mode().as_str().into(),
             forked_from: self.resume.as_ref().map(Resume::id),
         }
     }
@@ -308,7 +308,7 @@ impl Start {
         };
         let pool = Pool::new(agents.max_concurrent);
         let roots =
-            Roots::open(self.policy.roots.iter().map(PathBuf::as_path)).map_err(|error| {
+            Roots::open(self.policy.roots().iter().map(PathBuf::as_path)).map_err(|error| {
                 Refusal::new(
                     Exit::BadInput,
                     format!("cannot open the working directories: {error}"),
@@ -316,7 +316,7 @@ impl Start {
             })?;
         let workspace = Workspace {
             roots,
-            added: self.policy.roots.iter().skip(1).cloned().collect(),
+            added: self.policy.roots().iter().skip(1).cloned().collect(),
             spill: Spill { directory: self.directory },
             files: Files::default(),
             searches: self.policy.searches(),
@@ -420,7 +420,7 @@ impl Start {
             skills: self.skills.iter().map(|skill| skill.name.clone()).collect(),
             slash_commands: slash::names(&self.skills),
             model: Arc::clone(self.model.name()),
-            permission_mode: self.policy.mode.as_str().to_owned(),
+            permission_mode: self.policy.mode().as_str().to_owned(),
             api_key_source: self.key_source().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             models: self.known_models(),

@@ -21,9 +21,11 @@ use entry::Prices;
 use flag::{flag_value, key_segments, nested};
 
 use crate::guard::sandbox::Insistence;
-use crate::guard::{Mode, Rule};
+use crate::guard::{Mode, Rule, Source};
 
-use super::{CONCURRENT_CAP, Config, ConfigError, DAY, Loaded, Place, Problem, WindowShare};
+use super::{
+    CONCURRENT_CAP, Config, ConfigError, DAY, Loaded, Place, Problem, WindowShare, WrittenRule,
+};
 
 /// The layers so far.
 #[derive(Default)]
@@ -36,8 +38,8 @@ pub(super) struct Layers {
 
 impl Layers {
     /// Puts a file over what is there.
-    pub(super) fn file(&mut self, path: &Path, text: &str) {
-        let origin = Origin::File { path, text };
+    pub(super) fn file(&mut self, path: &Path, text: &str, source: Source) {
+        let origin = Origin::File { path, text, source };
         let before = self.problems.len();
         match DeTable::parse(text) {
             Ok(table) => Layer { origin, layers: self }.root(table.get_ref()),
@@ -85,19 +87,26 @@ impl Layers {
 /// What a layer was read from.
 #[derive(Clone, Copy)]
 enum Origin<'a> {
-    File { path: &'a Path, text: &'a str },
+    File { path: &'a Path, text: &'a str, source: Source },
     Flag,
 }
 
 impl Origin<'_> {
     fn place(self, offset: usize) -> Place {
         match self {
-            Self::File { path, text } => {
+            Self::File { path, text, source: _ } => {
                 let before = &text.as_bytes()[..offset.min(text.len())];
                 let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
                 Place::File { path: path.to_owned(), line }
             }
             Self::Flag => Place::Flag,
+        }
+    }
+
+    fn source(self) -> Source {
+        match self {
+            Self::File { source, .. } => source,
+            Self::Flag => Source::Flag,
         }
     }
 }
@@ -229,27 +238,31 @@ impl Layer<'_> {
                 }
             }
             "allow" => {
-                if let Some(rules) = self.rules(setting) {
-                    self.layers.config.permissions.allow = rules;
-                }
+                let rules = self.rules(setting);
+                self.layers.config.permissions.allow.extend(rules);
+            }
+            "ask" => {
+                let rules = self.rules(setting);
+                self.layers.config.permissions.ask.extend(rules);
             }
             "deny" => {
-                if let Some(rules) = self.rules(setting) {
-                    self.layers.config.permissions.deny = rules;
-                }
+                let rules = self.rules(setting);
+                self.layers.config.permissions.deny.extend(rules);
             }
             _ => self.unknown(setting),
         }
     }
 
     /// Texts that are rules, each of which can be read. They are parsed again
-    /// where home is known.
-    fn rules(&mut self, setting: &Setting<'_>) -> Option<Vec<String>> {
-        let rules = self.texts(setting)?;
-        for error in rules.iter().filter_map(|rule| Rule::parse(rule, None).err()) {
+    /// where home is known. They come to those of earlier layers: no layer
+    /// takes back what another one denies.
+    fn rules(&mut self, setting: &Setting<'_>) -> Vec<WrittenRule> {
+        let texts = self.texts(setting).unwrap_or_default();
+        for error in texts.iter().filter_map(|rule| Rule::parse(rule, None).err()) {
             self.bad(setting, error.to_string());
         }
-        Some(rules)
+        let source = self.origin.source();
+        texts.into_iter().map(|text| WrittenRule { text, source }).collect()
     }
 
     fn sandbox(&mut self, setting: &Setting<'_>) {

@@ -3,7 +3,7 @@
 use crate::slips::distance;
 
 /// Every key there is. `NAME` stands for any name.
-pub(super) const KEYS: [&str; 35] = [
+pub(super) const KEYS: [&str; 36] = [
     "model",
     "models.NAME.base_url",
     "models.NAME.preset",
@@ -35,6 +35,7 @@ pub(super) const KEYS: [&str; 35] = [
     "sandbox.network",
     "sandbox.write",
     "permissions.allow",
+    "permissions.ask",
     "permissions.deny",
     "session.persist",
     "session.max_age_days",

@@ -136,7 +136,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
         },
         permissions: Permissions {
             mode: crate::guard::Mode::Plan,
-            deny: vec!["Bash(rm *)".to_owned()],
+            deny: vec![WrittenRule { text: "Bash(rm *)".to_owned(), source: Source::Flag }],
             ..Permissions::default()
         },
         session: Session {
@@ -326,6 +326,17 @@ fn every_problem_is_reported_with_its_line_and_a_hint() {
          error: `models.\"my model\".base_url` is missing\n\
          hint: set it, as in `base_url = \"http://localhost:11434/v1\"`, or set `preset`",
     );
+}
+
+#[test]
+fn the_rules_of_all_layers_count_and_each_knows_its_own() {
+    let file = "[permissions]\nallow = [\"Read\"]\nask = [\"Bash\"]\ndeny = [\"Edit(a)\"]\n";
+    let flags = ["permissions.deny=[\"Edit(b)\"]", "permissions.ask=[]"];
+    let Permissions { mode: _, allow, ask, deny } = loaded(file, &flags).permissions;
+    let rule = |text: &str, source| WrittenRule { text: text.to_owned(), source };
+    assert_eq!(allow, [rule("Read", Source::User)]);
+    assert_eq!(ask, [rule("Bash", Source::User)]);
+    assert_eq!(deny, [rule("Edit(a)", Source::User), rule("Edit(b)", Source::Flag)]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::{Fanout, news, text};
 use crate::agent::{Bounds, History, LimitSource, Opening, TurnLimit, Unit};
 use crate::definition::AgentDefinition;
 use crate::event::{FailureKind, NoticeLevel, Origin, Outcome, UnitEnd};
-use crate::guard::{Allowed, Ask, Decision, Effect, Policy};
+use crate::guard::{Allowed, Decision, Effect, Policy};
 use crate::line::{Line, Seat, Told};
 use crate::message::Head;
 use crate::model::Model;
@@ -337,14 +337,14 @@ fn attached(workspace: &Workspace, policy: &Policy, path: &Path) -> io::Result<V
     let place = workspace.root.join(path);
     place.symlink_metadata()?;
     let arguments = serde_json::json!({"file_path": path.to_string_lossy()});
+    let refused = |reason: String| io::Error::new(io::ErrorKind::PermissionDenied, reason);
     match policy.decide("Read", Effect::Reads, &arguments) {
         Decision::Allow(Allowed { places, .. }) => {
             regular::read(workspace, &place, &places, READ_CAP).map_err(io::Error::other)
         }
         // A prompt is put together before its unit can ask anybody.
-        Decision::Ask(Ask { reason, .. }) | Decision::Deny { reason } => {
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
-        }
+        Decision::Ask(ask) => Err(refused(ask.refusal())),
+        Decision::Deny { reason } => Err(refused(reason)),
     }
 }
 

@@ -1,11 +1,61 @@
 //! Where a path really leads, for rules and for the workspace's edge.
 
+use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
+use crate::path_text;
 use crate::real_path::locate;
 
 /// Files and directories that other programs execute or obey.
 const GUARDED: [&str; 5] = [".git", ".tine", ".claude", ".agents", ".mcp.json"];
+
+/// The directories that decide what a path is to a policy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ground<'a> {
+    /// The workspace; the working directory first.
+    pub(super) roots: &'a [PathBuf],
+    /// Our own configuration, wherever it is.
+    pub(super) own: &'a [PathBuf],
+}
+
+impl<'a> Ground<'a> {
+    /// Returns the working directory.
+    pub(super) fn root(self) -> &'a Path {
+        let first = self.roots.first();
+        first.expect("a policy always has the working directory as its first root")
+    }
+
+    /// Returns what `path` is in that programs execute or obey: all such names
+    /// on its way, from the workspace on where it is inside.
+    pub(super) fn guards(self, path: &Path) -> Vec<Guard<'a>> {
+        let place = place(self.root(), path, self.roots);
+        let place = place.unwrap_or_else(|| resolved(self.root(), path));
+        let parts = place.components().filter_map(|part| {
+            let name = as_elsewhere(&part.as_os_str().to_string_lossy());
+            GUARDED.into_iter().find(|guarded| name == *guarded).map(Guard::Part)
+        });
+        let own = holder(self.root(), path, self.own).map(Guard::Own);
+        parts.chain(own).collect()
+    }
+}
+
+/// A place that edits need a rule of their own for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Guard<'a> {
+    /// A name that other programs look for.
+    Part(&'static str),
+    /// A directory or file of our own.
+    Own(&'a Path),
+}
+
+impl fmt::Display for Guard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Part(name) => f.write_str(name),
+            Self::Own(place) => f.write_str(&path_text::to_text(place)),
+        }
+    }
+}
 
 /// Returns the file that a tool opens for `path`, every link followed even
 /// where nothing exists; `None` if no tool can open it.
@@ -44,17 +94,9 @@ pub(super) fn place(root: &Path, path: &Path, roots: &[PathBuf]) -> Option<PathB
 }
 
 /// Returns the one of `holders` that the opened file is or is below.
-pub(super) fn holder<'a>(root: &Path, path: &Path, holders: &'a [PathBuf]) -> Option<&'a Path> {
+fn holder<'a>(root: &Path, path: &Path, holders: &'a [PathBuf]) -> Option<&'a Path> {
     let path = resolved(root, path);
     holders.iter().map(PathBuf::as_path).find(|holder| path.starts_with(resolved(root, holder)))
-}
-
-/// Returns the guarded file or directory that `place` is or is in, if any.
-pub(super) fn guarded_part(place: &Path) -> Option<&'static str> {
-    place.components().find_map(|part| {
-        let name = as_elsewhere(&part.as_os_str().to_string_lossy());
-        GUARDED.into_iter().find(|guarded| name == *guarded)
-    })
 }
 
 /// Returns the name that some file system takes a name for: without regard to

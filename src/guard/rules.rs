@@ -15,10 +15,14 @@ use globset::{GlobBuilder, GlobMatcher};
 use serde_json::Value;
 use thiserror::Error;
 
+use super::paths::{Ground, Guard};
 use super::pattern::Pattern;
 use super::{paths, shell};
 use crate::patch::Patch;
 use crate::{path_text, tool_name};
+
+/// What stands for more than itself in a path pattern.
+const WILDCARDS: &[char] = &['*', '?', '[', '{', '\\'];
 
 /// One rule.
 #[derive(Debug, Clone)]
@@ -35,10 +39,12 @@ enum Specifier {
     Any,
     /// Commands.
     Command(Pattern),
-    /// Names of agents or skills.
+    /// Names: of agents, skills or sites.
     Name(Pattern),
     /// Paths that match.
     Path {
+        /// As it was written, with `~` and `//` read.
+        pattern: String,
         /// What an allow rule allows.
         itself: GlobMatcher,
         /// What a deny rule also denies: all that is in a directory it names.
@@ -49,7 +55,7 @@ enum Specifier {
 /// What the rules of a tool speak about in a call.
 #[derive(Debug, Default)]
 pub(super) struct Subjects {
-    /// Its command, or the agents or the skill it names.
+    /// Its command, the agents or the skill it names, or its site.
     pub(super) words: Vec<String>,
     /// Its path, in every way the tool may read it.
     pub(super) paths: Vec<PathBuf>,
@@ -67,7 +73,7 @@ pub enum RuleError {
         rule: String,
     },
     /// There is no such tool, so the rule would do nothing.
-    #[error("`{rule}` names no tool; there are {}", tool_name::KNOWN.join(", "))]
+    #[error("`{rule}` names no tool; there are {}", known_tools())]
     Tool {
         /// The rule.
         rule: String,
@@ -75,6 +81,12 @@ pub enum RuleError {
     /// The tool's calls have nothing that a specifier could match.
     #[error("`{rule}` can only be written without the parentheses")]
     Specifier {
+        /// The rule.
+        rule: String,
+    },
+    /// It speaks of the web, but names no site.
+    #[error("`{rule}` names no site; write `WebFetch(domain:example.com)`")]
+    Site {
         /// The rule.
         rule: String,
     },
@@ -121,7 +133,7 @@ impl FromStr for Rule {
             return Err(malformed());
         }
         let tool = tool_name::canonical(tool);
-        if !tool_name::KNOWN.contains(&tool) && !tool.starts_with("mcp__") {
+        if !tool_name::is_ruled(tool) {
             return Err(RuleError::Tool { rule: rule() });
         }
         let specifier = match (specifier.map(str::trim), tool) {
@@ -131,6 +143,10 @@ impl FromStr for Rule {
             }
             (Some(pattern), "Bash") => Specifier::Command(Pattern::command(pattern)),
             (Some(pattern), "Agent" | "Skill") => Specifier::Name(Pattern::name(pattern)),
+            (Some(pattern), "WebFetch") => match pattern.strip_prefix("domain:").map(str::trim) {
+                Some(site) if !site.is_empty() => Specifier::Name(Pattern::name(site)),
+                Some(_) | None => return Err(RuleError::Site { rule: rule() }),
+            },
             (Some(_), _) => return Err(RuleError::Specifier { rule: rule() }),
         };
         Ok(Self { text: rule(), tool: tool.to_owned(), specifier })
@@ -148,8 +164,9 @@ impl Rule {
     ///
     /// A pattern of commands trusts the program it names with all it can do.
     /// It only keeps out what would obviously start another one: a second
-    /// command, and the options listed in `launch`.
-    pub(super) fn allows(&self, tool: &str, subjects: &Subjects, root: &Path) -> bool {
+    /// command, and the options listed in `launch`. An edit of what programs
+    /// execute or obey is allowed only where the rule names that by its name.
+    pub(super) fn allows(&self, tool: &str, subjects: &Subjects, ground: Ground<'_>) -> bool {
         let Subjects { words, paths, unreadable } = subjects;
         let all_words = |holds: &dyn Fn(&str) -> bool| {
             !unreadable && !words.is_empty() && words.iter().all(|word| holds(word))
@@ -164,15 +181,34 @@ impl Rule {
                     shell::plain(command).is_ok_and(|plain| plain.all(|part| pattern.allows(part)))
                 }),
                 Specifier::Name(pattern) => all_words(&|name| pattern.allows(name)),
-                Specifier::Path { itself, below: _ } => {
+                Specifier::Path { itself, .. } => {
                     !unreadable
                         && !paths.is_empty()
                         && paths.iter().all(|path| {
-                            paths::opened(root, path)
-                                .is_some_and(|path| matches_path(itself, &path, root))
+                            paths::opened(ground.root(), path)
+                                .is_some_and(|path| matches_path(itself, &path, ground.root()))
                         })
                 }
             }
+            && (!matches!(tool, "Edit" | "Write")
+                || paths.iter().all(|path| {
+                    ground.guards(path).iter().all(|guard| self.names_guard(*guard, ground))
+                }))
+    }
+
+    /// Tells whether the rule's pattern holds the name of a guarded place, and
+    /// no wildcard in its stead.
+    fn names_guard(&self, guard: Guard<'_>, ground: Ground<'_>) -> bool {
+        let Specifier::Path { pattern, .. } = &self.specifier else { return false };
+        match guard {
+            Guard::Part(name) => pattern.split('/').any(|part| part.eq_ignore_ascii_case(name)),
+            Guard::Own(place) => {
+                let literal = pattern.split('/').take_while(|part| !part.contains(WILDCARDS));
+                let literal = literal.collect::<Vec<_>>().join("/");
+                let named = paths::resolved(ground.root(), Path::new(&literal));
+                !literal.is_empty() && named.starts_with(paths::resolved(ground.root(), place))
+            }
+        }
     }
 
     /// Tells whether the rule denies a call: one part that matches is enough,
@@ -191,7 +227,7 @@ impl Rule {
                     .iter()
                     .any(|command| shell::forms(command).iter().any(|form| pattern.denies(form))),
                 Specifier::Name(pattern) => words.iter().any(|name| pattern.denies(name)),
-                Specifier::Path { itself, below } => paths.iter().any(|path| {
+                Specifier::Path { itself, below, pattern: _ } => paths.iter().any(|path| {
                     let path = paths::resolved(root, path);
                     matches_path(itself, &path, root) || matches_path(below, &path, root)
                 }),
@@ -206,10 +242,17 @@ impl Rule {
         }
     }
 
+    /// Tells whether the rule speaks of every call of a tool.
+    pub(super) fn is_about_all(&self, tool: &str) -> bool {
+        self.names(tool) && matches!(self.specifier, Specifier::Any)
+    }
+
     /// Returns the rule's patterns, if it is one of paths and speaks of `tool`.
     pub(super) fn matchers(&self, tool: &str) -> Option<[&GlobMatcher; 2]> {
         match &self.specifier {
-            Specifier::Path { itself, below } if self.names(tool) => Some([itself, below]),
+            Specifier::Path { itself, below, pattern: _ } if self.names(tool) => {
+                Some([itself, below])
+            }
             Specifier::Path { .. }
             | Specifier::Any
             | Specifier::Command(_)
@@ -289,6 +332,10 @@ pub(super) fn subjects(tool: &str, arguments: &Value) -> Subjects {
         "Skill" => {
             words(vec![arguments["skill"].as_str().map(|name| name.trim_start_matches('/'))])
         }
+        "WebFetch" => match arguments["url"].as_str().and_then(site) {
+            Some(site) => words(vec![Some(&site)]),
+            None => words(vec![None]),
+        },
         "Agent" => {
             let tasks = match given("tasks") {
                 None => Vec::new(),
@@ -309,6 +356,16 @@ pub(super) fn subjects(tool: &str, arguments: &Value) -> Subjects {
     }
 }
 
+/// Returns the host of a URL, in lower case.
+fn site(url: &str) -> Option<String> {
+    let url = reqwest::Url::parse(url).ok()?;
+    url.host_str().map(|host| host.trim_end_matches('.').to_owned())
+}
+
+fn known_tools() -> String {
+    tool_name::KNOWN.join(", ")
+}
+
 /// `//` is the file system's root, `~/` the home directory; anything else is
 /// taken from the working directory.
 fn path_specifier(rule: &str, pattern: &str) -> Result<Specifier, RuleError> {
@@ -327,7 +384,8 @@ fn path_specifier(rule: &str, pattern: &str) -> Result<Specifier, RuleError> {
     // A rule about `.` speaks of everything in the working directory.
     let below = if directory == "." { "**".to_owned() } else { format!("{directory}/**") };
     let itself = if directory.is_empty() { &pattern } else { directory };
-    Ok(Specifier::Path { itself: build(itself)?, below: build(&below)? })
+    let (itself, below) = (build(itself)?, build(&below)?);
+    Ok(Specifier::Path { pattern, itself, below })
 }
 
 /// Tells whether a path that leads somewhere matches, as a whole or from the
@@ -374,7 +432,7 @@ mod tests {
             "`Shell(rm *)` names no tool; there are Read, Write, Edit, ApplyPatch, Bash, Glob, Grep, \
              TodoWrite, Agent, Skill, TaskList, TaskOutput, TaskWait, TaskStop, SendMessage"
         );
-        assert!("WebFetch(domain:example.com)".parse::<Rule>().is_err());
+        assert!("WebSearch(domain:example.com)".parse::<Rule>().is_err());
         assert!("mcp__server__tool".parse::<Rule>().is_ok());
     }
 
@@ -392,7 +450,8 @@ mod tests {
         let allows = |rule: &str, body: &str| {
             let (tool, arguments) = patch(body);
             let rule: Rule = rule.parse().unwrap();
-            rule.allows(tool, &subjects(tool, &arguments), Path::new("/tmp"))
+            let ground = Ground { roots: &["/tmp".into()], own: &[] };
+            rule.allows(tool, &subjects(tool, &arguments), ground)
         };
         assert!(allows("Edit(**)", both) && allows("ApplyPatch", both));
         assert!(!allows("Edit(a)", both) && !allows("Write(**)", both));
@@ -441,7 +500,8 @@ mod tests {
     fn an_allow_rule_about_a_directory_allows_nothing_in_it() {
         let rule: Rule = "Edit(src)".parse().unwrap();
         let call = subjects("Edit", &json!({"file_path": "src/lib.rs"}));
-        assert!(!rule.allows("Edit", &call, Path::new("/tmp")));
+        let ground = Ground { roots: &["/tmp".into()], own: &[] };
+        assert!(!rule.allows("Edit", &call, ground));
     }
 
     #[test]

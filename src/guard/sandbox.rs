@@ -13,7 +13,7 @@ mod filter;
 mod layout;
 mod namespace;
 mod ruleset;
-mod secrets;
+pub(super) mod secrets;
 mod stubs;
 mod variables;
 mod watch;

@@ -1,20 +1,30 @@
-//! What deny rules keep out of searches.
+//! What rules keep out of searches.
 //!
 //! A search names one place and looks at all that is below it. A rule about a
-//! path in there cannot refuse the call; it takes what it matches out of the
-//! result instead.
+//! path in there cannot refuse the call or have it asked; it takes what it
+//! matches out of the result instead. So does the table of secrets, unless the
+//! place that was named, and asked about, is one of them.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use globset::GlobMatcher;
 
 use super::paths;
 use super::rules::Rule;
+use super::sensitive::Secrets;
 
-/// The deny rules of a run, for its searches.
+/// The rules of a run, for its searches.
 #[derive(Debug, Clone, Default)]
 pub struct Searches {
-    pub(super) deny: Vec<Rule>,
+    /// Whatever these match is left out.
+    pub(super) denied: Vec<Rule>,
+    /// So is what these match, unless the search begins there.
+    pub(super) asked: Vec<Rule>,
+    /// Secrets that these match are not.
+    pub(super) shown: Vec<Rule>,
+    /// `None` if nothing is one.
+    pub(super) secrets: Option<Arc<Secrets>>,
     pub(super) root: PathBuf,
 }
 
@@ -22,23 +32,40 @@ impl Searches {
     /// Returns what a search of `tool` that starts at `base` leaves out.
     #[must_use]
     pub fn left_out<'a>(&'a self, tool: &str, base: &'a Path) -> LeftOut<'a> {
-        let matchers: Vec<_> =
-            self.deny.iter().filter_map(|rule| rule.matchers(tool)).flatten().collect();
-        // Looked up once: a search may see a million files.
-        let (root, real_base) = if matchers.is_empty() {
-            Default::default()
-        } else {
-            let resolved = |path| paths::resolved(&self.root, path);
-            (resolved(Path::new(".")), resolved(base))
+        let of = |rules: &'a [Rule]| -> Vec<&'a GlobMatcher> {
+            rules.iter().filter_map(|rule| rule.matchers(tool)).flatten().collect()
         };
-        LeftOut { matchers, root, base, real_base }
+        // Looked up once: a search may see a million files.
+        let resolved = |path| paths::resolved(&self.root, path);
+        let (root, real_base) = (resolved(Path::new(".")), resolved(base));
+        let mut left_out = LeftOut {
+            hidden: of(&self.denied),
+            shown: of(&self.shown),
+            secrets: self.secrets.as_deref(),
+            root,
+            base,
+            real_base,
+        };
+        for rule in of(&self.asked).chunks(2) {
+            if !left_out.matches(rule, &left_out.real_base) {
+                left_out.hidden.extend(rule);
+            }
+        }
+        let is_shown = self.shown.iter().any(|rule| rule.is_about_all(tool));
+        // Whoever may search there has been asked, or a rule says so.
+        if is_shown || left_out.is_secret(&left_out.real_base) {
+            left_out.secrets = None;
+        }
+        left_out
     }
 }
 
 /// What one search leaves out.
 #[derive(Debug)]
 pub struct LeftOut<'a> {
-    matchers: Vec<&'a GlobMatcher>,
+    hidden: Vec<&'a GlobMatcher>,
+    shown: Vec<&'a GlobMatcher>,
+    secrets: Option<&'a Secrets>,
     root: PathBuf,
     base: &'a Path,
     /// Where `base` really leads.
@@ -46,11 +73,11 @@ pub struct LeftOut<'a> {
 }
 
 impl LeftOut<'_> {
-    /// Tells whether a rule denies a path below the search's base. No link is
+    /// Tells whether a path below the search's base is left out. No link is
     /// followed: a search follows none either.
     #[must_use]
     pub fn covers(&self, path: &Path) -> bool {
-        if self.matchers.is_empty() {
+        if self.hidden.is_empty() && self.secrets.is_none() {
             return false;
         }
         let below = path.strip_prefix(self.base).unwrap_or(path);
@@ -60,9 +87,18 @@ impl LeftOut<'_> {
         } else {
             self.real_base.join(below)
         };
+        self.matches(&self.hidden, &real) || self.is_secret(&real)
+    }
+
+    fn is_secret(&self, real: &Path) -> bool {
+        self.secrets.is_some_and(|secrets| secrets.within(real).is_some())
+            && !self.matches(&self.shown, real)
+    }
+
+    fn matches(&self, matchers: &[&GlobMatcher], real: &Path) -> bool {
         let relative = real.strip_prefix(&self.root).ok();
-        self.matchers.iter().any(|matcher| {
-            matcher.is_match(&real) || relative.is_some_and(|path| matcher.is_match(path))
+        matchers.iter().any(|matcher| {
+            matcher.is_match(real) || relative.is_some_and(|path| matcher.is_match(path))
         })
     }
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::event::{Confinement, UnitId};
 use crate::guard::sandbox::{Insistence, Sandbox, Settings, Variables};
-use crate::guard::{Allowed, Decision, Mode, Policy};
+use crate::guard::{Allowed, Decision, Mode, Policy, Rules, Source, Sourced};
 use crate::line::{FromUnit, LINE_CAP, Line};
 use crate::message::{CallId, Head, Output, Prefix};
 use crate::model::offline::Offline;
@@ -82,13 +82,12 @@ impl Place {
         // Canonical, because the directory for temporary files may be a link.
         let root = directory.path().canonicalize().unwrap().join("work");
         std::fs::create_dir(&root).unwrap();
-        let policy = Policy {
-            mode: Mode::Default,
-            allow: Vec::new(),
-            deny: rules.iter().map(|rule| rule.parse().expect("the rule is well formed")).collect(),
-            roots: [root.clone()].into(),
-            guarded: [].into(),
-        };
+        let deny = rules.iter().map(|rule| Sourced {
+            rule: rule.parse().expect("the rule is well formed"),
+            source: Source::Flag,
+        });
+        let rules = Rules { deny: deny.collect(), ..Rules::default() };
+        let policy = Policy::new(Mode::Default, [root.clone()]).with_rules(rules);
         let workspace = Arc::new(Workspace {
             spill: Spill { directory: root.with_file_name("spill") },
             sandbox: Arc::new(Sandbox::new(Settings {
@@ -177,13 +176,7 @@ fn context(
 
 /// A call that may do what it likes, with the files that it names.
 pub(crate) fn granted(tool: &dyn Tool, context: &ToolContext, arguments: &Value) -> Granted {
-    let policy = Policy {
-        mode: Mode::BypassPermissions,
-        allow: Vec::new(),
-        deny: Vec::new(),
-        roots: [context.workspace.root.clone()].into(),
-        guarded: [].into(),
-    };
+    let policy = Policy::new(Mode::BypassPermissions, [context.workspace.root.clone()]);
     let decision = policy.decide(&tool.schema().name, tool.effect(), arguments);
     let Decision::Allow(Allowed { places, .. }) = decision else { panic!("{decision:?}") };
     Granted { id: "call_1".into(), confinement: Confinement::NONE, script: None, places }

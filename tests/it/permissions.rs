@@ -33,8 +33,8 @@ fn write(path: &str) -> (&'static str, Value) {
 #[test]
 fn commands_are_denied_unless_allowed_and_the_result_lists_them() {
     let verdicts = run(&Place::new(), &[bash("echo hi")], &[]);
-    let expected = "Permission to use Bash denied: commands need a rule: `--allowed-tools \
-                    'Bash(COMMAND)'`, or `--permission-mode bypassPermissions`";
+    let expected = "Permission to use Bash denied: no rule allows this command, and nobody can be \
+                    asked; the rule `Bash(echo hi)` would allow it";
     assert_eq!(verdicts.outputs, [expected]);
     let denial = json!({ "tool_name": "Bash", "tool_use_id": "call_a",
         "tool_input": { "command": "echo hi" } });
@@ -47,7 +47,7 @@ fn a_denial_is_told_to_people_and_to_programs_as_it_happens() {
     let server = serve_calls(&[bash("echo hi")], |_| Reaction::Close);
     let finished = Place::new().ask(&server, &[]).exits(0);
     assert!(
-        finished.stderr.starts_with("denied Bash: commands need a rule"),
+        finished.stderr.contains("denied Bash: no rule allows this command"),
         "{}",
         finished.stderr
     );
@@ -98,7 +98,10 @@ fn a_denying_rule_goes_before_all_that_allows() {
 fn edits_are_denied_unless_accepted() {
     let place = Place::new();
     let verdicts = run(&place, &[write("new.txt")], &[]);
-    assert!(verdicts.outputs[0].starts_with("Permission to use Write denied: edits need "));
+    let expected = "Permission to use Write denied: no rule allows this edit, and nobody can be \
+                    asked; the rule `Write(new.txt)` would allow it, and so would \
+                    `--permission-mode acceptEdits`";
+    assert_eq!(verdicts.outputs, [expected]);
     assert_eq!((verdicts.denied.len(), place.read("new.txt")), (1, None));
     let verdicts = run(&place, &[write("new.txt")], &["--permission-mode", "acceptEdits"]);
     assert_eq!((verdicts.denied, place.read("new.txt")), (Vec::new(), Some("new\n".to_owned())));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Paths below home whose content gives power elsewhere, each with what it is.
-const IN_HOME: &[(&str, &str)] = &[
+pub(in crate::guard) const IN_HOME: &[(&str, &str)] = &[
     (".ssh", "keys that open other machines"),
     (".gnupg", "keys that sign and decrypt, and the socket of their agent"),
     (".aws", "keys of a cloud"),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tine::event::{Confinement, UnitId};
 use tine::guard::sandbox::{Insistence, Sandbox, Settings};
-use tine::guard::{Allowed, Decision, Mode, Policy};
+use tine::guard::{Allowed, Decision, Mode, Policy, Rules, Source, Sourced};
 use tine::line::{FromUnit, LINE_CAP, Line};
 use tine::message::{CallId, Head, Output, Prefix};
 use tine::model::offline::Offline;
@@ -44,13 +44,8 @@ impl Desk {
         for made in [&root, &added, &outside, &top.join("config/tine")] {
             std::fs::create_dir_all(made).expect("it can be made");
         }
-        let policy = Policy {
-            mode: Mode::AcceptEdits,
-            allow: Vec::new(),
-            deny: Vec::new(),
-            roots: [root.clone(), added.clone()].into(),
-            guarded: [top.join("config/tine")].into(),
-        };
+        let policy = Policy::new(Mode::AcceptEdits, [root.clone(), added.clone()])
+            .guarding([top.join("config/tine")]);
         let settings = Settings { insistence: Insistence::Off, ..Settings::default() };
         let workspace = Arc::new(Workspace {
             roots: Roots::open([root.as_path(), &added]).expect("they were just made"),
@@ -69,6 +64,14 @@ impl Desk {
     /// The workspace.
     pub(crate) fn root(&self) -> &Path {
         &self.workspace.root
+    }
+
+    /// Puts one rule into force.
+    pub(crate) fn rule(&mut self, put: fn(&mut Rules) -> &mut Vec<Sourced>, rule: &str) {
+        let mut rules = Rules::default();
+        let rule = rule.parse().expect("it is a rule");
+        put(&mut rules).push(Sourced { rule, source: Source::Flag });
+        self.policy = self.policy.clone().with_rules(rules);
     }
 
     /// What a unit of this place calls tools with.

@@ -413,13 +413,7 @@ impl Setup {
             .map(|definition| (definition.name.as_str(), definition.description.as_str()))
             .collect();
         let tools = Registry::all(offered);
-        let policy = Policy {
-            mode: self.mode,
-            allow: Vec::new(),
-            deny: Vec::new(),
-            roots: [root.to_owned()].into(),
-            guarded: [].into(),
-        };
+        let policy = Policy::new(self.mode, [root.to_owned()]);
         let workspace = Workspace {
             root: root.to_owned(),
             added: Vec::new(),

@@ -1,0 +1,448 @@
+//! Decisions of policies, rule by rule and mode by mode.
+
+use serde_json::json;
+
+use super::super::Source;
+use super::*;
+
+fn policy(mode: Mode, allow: &[&str], deny: &[&str]) -> Policy {
+    let root = std::env::current_dir().unwrap();
+    let rules = Rules { allow: rules(allow), deny: rules(deny), ask: Vec::new() };
+    Policy::new(mode, [root]).with_rules(rules)
+}
+
+fn rules(texts: &[&str]) -> Vec<Sourced> {
+    let sourced = |text: &&str| Sourced { rule: text.parse().unwrap(), source: Source::User };
+    texts.iter().map(sourced).collect()
+}
+
+/// Checks whether a call runs unasked. What does not is asked about unless it
+/// is denied: each denial has a test of its own.
+#[track_caller]
+fn check(policy: &Policy, call: (&str, Effect, Value), allowed: bool) {
+    let decision = policy.decide(call.0, call.1, &call.2);
+    assert_eq!(matches!(decision, Decision::Allow(_)), allowed, "{decision:?}");
+}
+
+#[track_caller]
+fn check_denied(policy: &Policy, call: (&str, Effect, Value)) {
+    let decision = policy.decide(call.0, call.1, &call.2);
+    assert!(matches!(decision, Decision::Deny { .. }), "{decision:?}");
+}
+
+fn bash(command: &str) -> (&'static str, Effect, Value) {
+    ("Bash", Effect::Executes, json!({"command": command}))
+}
+
+fn edit(path: &str) -> (&'static str, Effect, Value) {
+    ("Edit", Effect::Edits, json!({"file_path": path}))
+}
+
+#[test]
+fn reading_is_allowed_in_every_mode_unless_a_rule_denies_it() {
+    for mode in Mode::ALL {
+        let read = ("Read", Effect::Reads, json!({"file_path": "src/lib.rs"}));
+        check(&policy(mode, &[], &[]), read.clone(), true);
+        check(&policy(mode, &["Read"], &["Read(src/**)"]), read, false);
+    }
+}
+
+#[test]
+fn what_may_not_be_read_may_not_be_edited_either() {
+    let denied = policy(Mode::BypassPermissions, &[], &["Read(src/**)"]);
+    check(&denied, edit("src/lib.rs"), false);
+    check(&denied, edit("tests/x.rs"), true);
+}
+
+#[test]
+fn edits_need_a_mode_or_a_rule() {
+    check(&policy(Mode::Default, &[], &[]), edit("src/lib.rs"), false);
+    check(&policy(Mode::DontAsk, &[], &[]), edit("src/lib.rs"), false);
+    check(&policy(Mode::AcceptEdits, &[], &[]), edit("src/lib.rs"), true);
+    check(&policy(Mode::AcceptEdits, &[], &[]), edit("src/new/dir/file.rs"), true);
+    check(&policy(Mode::BypassPermissions, &[], &[]), edit("/etc/passwd"), true);
+    check(&policy(Mode::Default, &["Edit(src/**)"], &[]), edit("src/lib.rs"), true);
+    check(&policy(Mode::Default, &["Edit(src/**)"], &[]), edit("tests/it/main.rs"), false);
+    check(&policy(Mode::Plan, &["Edit"], &[]), edit("src/lib.rs"), false);
+}
+
+#[test]
+fn accepted_edits_stay_inside_the_workspace_and_out_of_git() {
+    let accept = policy(Mode::AcceptEdits, &[], &[]);
+    for path in ["../x", "/etc/passwd", "src/../../x", ".git/hooks/pre-commit", ".git/config"] {
+        check(&accept, edit(path), false);
+    }
+}
+
+#[test]
+fn what_decides_over_later_runs_needs_a_rule() {
+    let accept = policy(Mode::AcceptEdits, &[], &[]);
+    let own = accept.roots[0].join("own/tine");
+    let accept = accept.guarding([own]);
+    for path in [".mcp.json", "sub/.mcp.json", ".MCP.json", "own/tine", "own/tine/config.toml"] {
+        check(&accept, edit(path), false);
+    }
+    check(&accept, edit("own/tiny"), true);
+    for path in [".mcp.json", "sub/.git/config", "own/tine/x"] {
+        check(&policy(Mode::Default, &[&format!("Edit({path})")], &[]), edit(path), true);
+    }
+}
+
+#[test]
+fn an_edit_that_names_no_file_is_denied() {
+    let accept = policy(Mode::AcceptEdits, &[], &[]);
+    for arguments in [json!({}), json!({"file_path": ["/etc/passwd"]})] {
+        check(&accept, ("Write", Effect::Edits, arguments), false);
+    }
+}
+
+#[test]
+fn a_link_to_nothing_is_judged_by_where_its_target_would_be() {
+    let outside = tempfile::tempdir().unwrap();
+    let inside = tempfile::tempdir().unwrap();
+    let target = outside.path().join("new");
+    std::os::unix::fs::symlink(&target, inside.path().join("link")).unwrap();
+    let rule = format!("Edit(/{}/**)", outside.path().canonicalize().unwrap().display());
+    let write = ("Write", Effect::Edits, json!({"file_path": "link"}));
+    let at = |policy: Policy| policy.at([inside.path().to_owned()]);
+    let accept = at(policy(Mode::AcceptEdits, &[], &[]));
+    check(&accept, write.clone(), false);
+    check_denied(&at(policy(Mode::BypassPermissions, &[], &[&rule])), write.clone());
+    check(&at(policy(Mode::Default, &["Edit(link)"], &[])), write, false);
+}
+
+#[test]
+fn a_path_is_judged_as_the_tools_read_it() {
+    // The tools take `\x2f` for a slash, unless a file has that very name.
+    let accept = policy(Mode::AcceptEdits, &[], &[]);
+    for path in [r"\x2fetc/passwd", r"\x2egit/hooks/pre-commit", r"src/\x2e\x2e/../../x"] {
+        check(&accept, edit(path), false);
+    }
+    let denied = policy(Mode::BypassPermissions, &["Edit"], &["Edit(src/**)", "Read(src/**)"]);
+    check(&denied, edit(r"\x73rc/lib.rs"), false);
+    for tool in ["Read", "Grep", "Glob"] {
+        let path = json!({"file_path": r"\x73rc/lib.rs", "path": r"\x73rc/lib.rs"});
+        check(&denied, (tool, Effect::Reads, path), false);
+    }
+}
+
+#[test]
+fn commands_need_a_rule_and_a_pattern_never_covers_a_second_command() {
+    check(&policy(Mode::AcceptEdits, &[], &[]), bash("ls"), false);
+    let git = policy(Mode::Default, &["Bash(git *)", "Bash(npm run test)"], &[]);
+    check(&git, bash("git status"), true);
+    check(&git, bash("npm run test"), true);
+    check(&git, bash("npm run test2"), false);
+    for command in [
+        "gitk",
+        "git status; rm -rf .",
+        "git status && rm x",
+        "git log | sh",
+        "git log > x",
+        "git show $(rm x)",
+        "git show `rm x`",
+        "git status\nrm x",
+        "git status & rm x",
+        "git diff <(rm x)",
+    ] {
+        check(&git, bash(command), false);
+    }
+}
+
+#[test]
+fn a_deny_rule_wins_over_every_mode_and_sees_each_part_of_a_command() {
+    let denied = policy(Mode::BypassPermissions, &["Bash"], &["Bash(rm *)"]);
+    check(&denied, bash("ls"), true);
+    for command in ["rm x", "ls; rm x", "ls && rm x", "ls | rm x", "  rm x", "ls\nrm x"] {
+        check(&denied, bash(command), false);
+    }
+}
+
+#[test]
+fn a_deny_pattern_refuses_commands_it_cannot_see_through() {
+    let denied = policy(Mode::BypassPermissions, &["Bash"], &["Bash(echo *)"]);
+    for command in [
+        "{ echo hi; }",
+        "if true; then echo hi; fi",
+        "X=1 echo hi",
+        "/bin/echo hi",
+        "ec\"\"ho hi",
+        "echo  hi",
+        "command echo hi",
+    ] {
+        check(&denied, bash(command), false);
+    }
+    check(&denied, bash("printf hi"), true);
+    // A rule about the tool itself needs no look at the command.
+    let free = policy(Mode::BypassPermissions, &[], &["Read(secrets)"]);
+    check(&free, bash("{ echo hi; }"), true);
+}
+
+#[test]
+fn an_allow_pattern_covers_no_option_that_runs_another_program() {
+    let rules = ["Bash(git *)", "Bash(find *)", "Bash(git -c a=b log)"];
+    let allowed = policy(Mode::Default, &rules, &[]);
+    check(&allowed, bash("git switch -c new"), true);
+    check(&allowed, bash("git -c a=b log"), true);
+    check(&allowed, bash("git -c alias.x='!touch /tmp/x' x"), false);
+    check(&allowed, bash("find . -exec touch x +"), false);
+}
+
+#[test]
+fn agents_and_skills_can_be_denied_by_name() {
+    let denied = policy(Mode::Default, &[], &["Agent(explore)", "Skill(deploy)"]);
+    let agents = |names: &[&str]| {
+        let tasks: Vec<Value> = names.iter().map(|name| json!({"subagent_type": name})).collect();
+        ("Agent", Effect::Delegates, json!({"tasks": tasks}))
+    };
+    check(&denied, agents(&["reviewer"]), true);
+    check(&denied, agents(&["reviewer", "Explore"]), false);
+    check(&denied, ("Skill", Effect::Reads, json!({"skill": "deploy"})), false);
+    check(&denied, ("Skill", Effect::Reads, json!({"skill": "/Deploy"})), false);
+    check(&denied, ("Skill", Effect::Reads, json!({"skill": "review"})), true);
+}
+
+fn asking(mode: Mode, ask: &[&str]) -> Policy {
+    let policy = policy(mode, &["Bash", "Edit"], &["Bash(rm *)"]);
+    let rules = Rules { ask: rules(ask), ..policy.rules().clone() };
+    policy.with_rules(rules)
+}
+
+/// Returns the question, if there is one.
+fn question(policy: &Policy, call: (&str, Effect, Value)) -> Option<Ask> {
+    match policy.decide(call.0, call.1, &call.2) {
+        Decision::Ask(ask) => Some(ask),
+        Decision::Allow(_) | Decision::Deny { .. } => None,
+    }
+}
+
+#[test]
+fn an_ask_rule_holds_in_every_mode_and_over_every_allow_rule() {
+    for mode in [Mode::Default, Mode::AcceptEdits, Mode::BypassPermissions] {
+        let policy = asking(mode, &["Bash(git push *)", "Edit(src/**)"]);
+        let asked = question(&policy, bash("git push origin")).unwrap();
+        assert_eq!(asked.reason, "the rule `Bash(git push *)` has it asked");
+        assert_eq!((asked.rules, asked.remedy), (Vec::new(), None));
+        assert!(question(&policy, bash("true && git push")).is_some());
+        assert!(question(&policy, edit("src/lib.rs")).is_some());
+        check(&policy, bash("git status"), true);
+        check_denied(&policy, bash("rm x; git push"));
+    }
+    // Planning changes nothing, so there is nothing to ask.
+    check_denied(&asking(Mode::Plan, &["Bash"]), bash("git push"));
+    check_denied(&asking(Mode::DontAsk, &["Bash(git push *)"]), bash("git push"));
+}
+
+#[test]
+fn what_an_ask_rule_cannot_see_through_is_asked_about() {
+    let rules = Rules { ask: rules(&["Bash(git push *)"]), ..Rules::default() };
+    let policy = policy(Mode::BypassPermissions, &[], &[]).with_rules(rules);
+    let asked = question(&policy, bash("$GIT push")).unwrap();
+    assert!(asked.reason.contains("`Bash(git push *)` cannot be compared"), "{}", asked.reason);
+}
+
+#[test]
+fn commands_and_edits_that_nothing_allows_are_asked_about_with_the_rule_for_always() {
+    let policy = policy(Mode::Default, &[], &[]);
+    let asked = question(&policy, bash("cargo test -p x")).unwrap();
+    let off = Allowed { access: Some(Access::Off), ..Allowed::default() };
+    assert_eq!(
+        asked,
+        Ask {
+            reason: "no rule allows this command".to_owned(),
+            rules: vec!["Bash(cargo test *)".into()],
+            allowed: off.clone(),
+            remedy: Some("the rule `Bash(cargo test *)` would allow it".to_owned()),
+        }
+    );
+    assert_eq!(
+        asked.refusal(),
+        "no rule allows this command, and nobody can be asked; the rule `Bash(cargo test *)` \
+         would allow it"
+    );
+    let asked = question(&policy, bash("rm -rf x")).unwrap();
+    assert_eq!((asked.rules, asked.remedy, asked.allowed), (Vec::new(), None, off));
+    let asked = question(&policy, edit("src/lib.rs")).unwrap();
+    let directory = std::env::current_dir().unwrap().join("src");
+    assert_eq!(asked.rules, [format!("Edit(/{}/**)", directory.display()).into()]);
+    let places = vec![directory.join("lib.rs")];
+    assert_eq!(asked.allowed, Allowed { places, ..Allowed::default() });
+}
+
+#[test]
+fn dont_ask_denies_what_would_be_asked_and_names_what_would_allow_it() {
+    let policy = policy(Mode::DontAsk, &[], &[]);
+    let (tool, effect, arguments) = bash("make");
+    assert_eq!(
+        policy.decide(tool, effect, &arguments),
+        Decision::Deny {
+            reason: "no rule allows this command, and `dontAsk` asks nobody; the rule \
+                     `Bash(make)` would allow it"
+                .to_owned()
+        }
+    );
+}
+
+#[test]
+fn a_command_runs_in_the_workspace_if_a_rule_allows_it_and_unbound_if_everything_is_allowed() {
+    for (mode, access) in
+        [(Mode::Default, Access::WorkspaceWrite), (Mode::BypassPermissions, Access::Off)]
+    {
+        let (tool, effect, arguments) = bash("make");
+        let allowed = Allowed { access: Some(access), ..Allowed::default() };
+        let policy = policy(mode, &["Bash(make)"], &[]);
+        assert_eq!(policy.decide(tool, effect, &arguments), Decision::Allow(allowed));
+    }
+}
+
+#[test]
+fn a_wildcard_covers_what_programs_obey_only_behind_its_name() {
+    let allows = |rule: &str, path: &str| {
+        let policy = policy(Mode::Default, &[rule], &[]);
+        let own = policy.roots()[0].join("own/tine");
+        matches!(
+            policy.guarding([own]).decide("Edit", Effect::Edits, &edit(path).2),
+            Decision::Allow(_)
+        )
+    };
+    for rule in ["Edit", "Edit(**)", "Edit(*/config)", "Edit(.c*/**)", "Edit(own/**)"] {
+        for path in [".claude/config", "sub/.git/config", ".tine/config", "own/tine/config"] {
+            assert!(!allows(rule, path), "{rule} {path}");
+        }
+    }
+    assert!(allows("Edit", "src/lib.rs") && allows("Edit(**)", "own/tiny/x"));
+    assert!(allows("Edit(.tine/**)", ".tine/config") && allows("Edit(**/.git/*)", "a/.git/config"));
+    assert!(allows("Edit(.TINE/**)", ".TINE/config"));
+    assert!(allows("Edit(own/tine/**)", "own/tine/config"));
+    // One name does not stand for another.
+    assert!(!allows("Edit(.tine/**)", ".tine/.claude/x"));
+}
+
+#[test]
+fn secrets_are_asked_about_unless_a_rule_or_the_mode_lets_them_be_read() {
+    let home = tempfile::tempdir().unwrap();
+    let secrets = || Secrets::new(Some(home.path()), None);
+    let key = home.path().join(".ssh/id_ed25519").to_str().unwrap().to_owned();
+    let of = |mode, allow: &[&str]| policy(mode, allow, &[]).keeping(secrets());
+    for tool in ["Read", "Grep", "Glob"] {
+        let call = (tool, Effect::Reads, json!({"file_path": key, "path": key}));
+        let asked = question(&of(Mode::Default, &[]), call.clone()).unwrap();
+        assert!(asked.reason.ends_with("holds keys that open other machines"), "{}", asked.reason);
+        check_denied(&of(Mode::DontAsk, &[]), call.clone());
+        assert!(question(&of(Mode::Plan, &[]), call.clone()).is_some());
+        check(&of(Mode::BypassPermissions, &[]), call.clone(), true);
+        check(&of(Mode::Default, &[&format!("Read(/{key})")]), call, true);
+    }
+    let env = ("Read", Effect::Reads, json!({"file_path": "sub/.env"}));
+    assert!(question(&of(Mode::Default, &[]), env.clone()).is_some());
+    check(&of(Mode::Default, &["Read(sub/.env)"]), env, true);
+    assert!(question(&of(Mode::AcceptEdits, &[]), edit(".env")).is_some());
+}
+
+#[test]
+fn what_was_granted_answers_questions_like_it() {
+    let policy = policy(Mode::Default, &[], &[]);
+    let covers = |rule: &str, call: (&str, Effect, Value)| {
+        let asked = question(&policy, call.clone()).unwrap();
+        let question = CallQuestion {
+            call: crate::message::CallId::from("c"),
+            tool: call.0.into(),
+            subject: "".into(),
+            arguments: call.2.to_string().into(),
+            reason: asked.reason.into(),
+            rules: asked.rules,
+            confinement: None,
+        };
+        policy.covers(&["Read".parse().unwrap(), rule.parse().unwrap()], &question)
+    };
+    assert!(covers("Bash(cargo test *)", bash("cargo test -p y")));
+    assert!(!covers("Bash(cargo test *)", bash("cargo run")));
+    assert!(!covers("Bash", bash("rm -rf /")), "what no rule is offered for is asked each time");
+    assert!(covers("Edit(src/**)", edit("src/guard/x.rs")));
+    assert!(!covers("Edit(src/**)", edit("tests/x.rs")));
+    assert!(!covers("Edit", edit(".git/config")));
+}
+
+#[test]
+fn a_unit_denied_something_by_its_definition_starts_none_that_may() {
+    let parent = policy(Mode::BypassPermissions, &[], &[]);
+    let child = parent.narrowed(None, &rules(&["Bash(git push *)"]));
+    let grandchild = child.narrowed(Some(Mode::BypassPermissions), &rules(&["Read(src)"]));
+    check(&parent, bash("git push"), true);
+    for unit in [&child, &grandchild] {
+        check_denied(unit, bash("git push"));
+    }
+    check(&child, edit("src/lib.rs"), true);
+    check_denied(&grandchild, edit("src/lib.rs"));
+}
+
+mod never_more_than_its_parent {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RULES: [&str; 10] = [
+        "Bash",
+        "Bash(git *)",
+        "Bash(rm *)",
+        "Edit",
+        "Edit(src/**)",
+        "Edit(.git/**)",
+        "Read(src/**)",
+        "Read",
+        "Agent(explore)",
+        "mcp__a__b",
+    ];
+
+    fn calls() -> Vec<(&'static str, Effect, Value)> {
+        let mut calls: Vec<_> =
+            ["git status", "git push && rm x", "rm x", "$x", "make"].map(bash).into();
+        calls.extend(["src/lib.rs", ".git/config", "/etc/passwd", ".env", "x"].map(edit));
+        for path in ["src/lib.rs", ".env", "/etc/passwd"] {
+            calls.push(("Read", Effect::Reads, json!({"file_path": path})));
+        }
+        calls.push(("Agent", Effect::Delegates, json!({"subagent_type": "explore"})));
+        calls.push(("mcp__a__b", Effect::Executes, json!({})));
+        calls
+    }
+
+    fn some_rules() -> impl Strategy<Value = Vec<Sourced>> {
+        proptest::sample::subsequence(&RULES[..], 0..4).prop_map(|texts| rules(&texts))
+    }
+
+    fn modes() -> impl Strategy<Value = Mode> {
+        proptest::sample::select(&Mode::ALL[..])
+    }
+
+    /// How much a decision lets happen: not at all, after a yes, at once.
+    fn leave(decision: &Decision) -> u8 {
+        match decision {
+            Decision::Deny { .. } => 0,
+            Decision::Ask(_) => 1,
+            Decision::Allow(_) => 2,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_its_definition_says(
+            (allow, ask, deny) in (some_rules(), some_rules(), some_rules()),
+            parent in modes(),
+            definitions in proptest::collection::vec((proptest::option::of(modes()), some_rules()), 1..3),
+        ) {
+            let mut unit = policy(parent, &[], &[]).with_rules(Rules { allow, ask, deny });
+            for (mode, denied) in definitions {
+                let child = unit.narrowed(mode, &denied);
+                for (tool, effect, arguments) in calls() {
+                    let of_parent = unit.decide(tool, effect, &arguments);
+                    let of_child = child.decide(tool, effect, &arguments);
+                    prop_assert!(
+                        leave(&of_child) <= leave(&of_parent),
+                        "{:?} {:?}: {of_parent:?}, but {of_child:?}", tool, arguments
+                    );
+                }
+                unit = child;
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Files whose content gives power elsewhere: reading them is asked about.
+//!
+//! Tables, easy to review; what is in the home directory the sandbox hides too.
+//! They are no rules that anybody wrote, so an allow rule for
+//! reading lifts them, and so does `bypassPermissions`.
+
+use std::path::{Path, PathBuf};
+
+use super::paths;
+use super::sandbox::secrets::IN_HOME;
+
+/// What in those places everybody may know.
+const HARMLESS: [&str; 3] = ["known_hosts", "known_hosts.old", "config"];
+
+/// Places of the system.
+const IN_SYSTEM: [(&str, &str); 4] = [
+    ("/etc/shadow", "hashes of passwords"),
+    ("/etc/gshadow", "hashes of passwords"),
+    ("/etc/ssl/private", "keys of certificates"),
+    ("/root/.ssh", "keys that open other machines"),
+];
+
+/// What the kernel shows of a process that is nobody else's business.
+const IN_PROC: [&str; 3] = ["environ", "mem", "auxv"];
+
+/// Ends of the names of files that hold no secret, though `.env` is in them.
+const EXAMPLES: [&str; 4] = ["example", "sample", "template", "dist"];
+
+/// What is known of a machine: whose home, and where our own settings are. Each
+/// with its links followed, once: a search may see a million files.
+#[derive(Debug, Clone, Default)]
+pub struct Secrets {
+    home: Vec<PathBuf>,
+    settings: Vec<PathBuf>,
+}
+
+impl Secrets {
+    /// Takes the user's home directory, and our own configuration, which may
+    /// hold keys in headers.
+    #[must_use]
+    pub fn new(home: Option<&Path>, settings: Option<&Path>) -> Self {
+        let both = |path: Option<&Path>| {
+            let path =
+                path.map(|path| vec![path.to_owned(), paths::resolved(Path::new("/"), path)]);
+            path.unwrap_or_default()
+        };
+        Self { home: both(home), settings: both(settings) }
+    }
+
+    /// Tells what is in a file that is better asked about; `path` has no links
+    /// in it.
+    pub(super) fn within(&self, path: &Path) -> Option<&'static str> {
+        if self.settings.iter().any(|settings| path == settings) {
+            return Some(SETTINGS);
+        }
+        let in_home = self.home.iter().find_map(|home| in_home(path.strip_prefix(home).ok()?));
+        in_home.or_else(|| in_system(path)).or_else(|| in_any_directory(path))
+    }
+}
+
+/// What is to be said of our settings.
+const SETTINGS: &str = "keys, perhaps, among tine's settings";
+
+/// What is to be said of a process.
+const PROCESS: &str = "the environment or the memory of a process, keys among it";
+
+fn in_home(below: &Path) -> Option<&'static str> {
+    let (place, what) = IN_HOME.iter().find(|(place, _)| below.starts_with(place))?;
+    let name = below.file_name()?.to_str().unwrap_or_default();
+    let harmless = *place == ".ssh" && (HARMLESS.contains(&name) || name.ends_with(".pub"));
+    (!harmless).then_some(what)
+}
+
+fn in_system(path: &Path) -> Option<&'static str> {
+    if path.starts_with("/proc") {
+        let name = path.file_name()?.to_str()?;
+        return IN_PROC.contains(&name).then_some(PROCESS);
+    }
+    IN_SYSTEM.iter().find(|(place, _)| path.starts_with(place)).map(|(_, what)| *what)
+}
+
+/// `.env` and its kin hold the keys of whatever the project talks to.
+fn in_any_directory(path: &Path) -> Option<&'static str> {
+    let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+    let rest = name.strip_prefix(".env")?;
+    let is_it = rest.is_empty()
+        || rest.strip_prefix('.').is_some_and(|kind| {
+            !EXAMPLES.iter().any(|example| kind == *example || kind.ends_with(example))
+        });
+    is_it.then_some("keys and passwords of the project")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets() -> Secrets {
+        let settings = Path::new("/home/ada/.config/t.toml");
+        Secrets::new(Some(Path::new("/home/ada")), Some(settings))
+    }
+
+    #[test]
+    fn what_opens_something_else_is_known_wherever_it_is() {
+        for path in [
+            "/home/ada/.ssh/id_ed25519",
+            "/home/ada/.ssh",
+            "/home/ada/.aws/credentials",
+            "/home/ada/.netrc",
+            "/home/ada/.config/gh/hosts.yml",
+            "/home/ada/.config/t.toml",
+            "/home/ada/src/app/.env",
+            "/srv/.env.production",
+            "/srv/.ENV",
+            "/etc/shadow",
+            "/proc/123/environ",
+            "/proc/123/task/124/environ",
+        ] {
+            assert!(secrets().within(Path::new(path)).is_some(), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_everybody_may_know_is_not_asked_about() {
+        for path in [
+            "/home/ada/.ssh/id_ed25519.pub",
+            "/home/ada/.ssh/known_hosts",
+            "/home/ada/.ssh/config",
+            "/home/bob/notes",
+            "/home/ada/.config/other",
+            "/srv/.env.example",
+            "/srv/.envrc",
+            "/etc/passwd",
+            "/proc/cpuinfo",
+        ] {
+            assert_eq!(secrets().within(Path::new(path)), None, "{path}");
+        }
+    }
+}

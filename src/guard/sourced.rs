@@ -1,0 +1,61 @@
+//! The rules of a run, each with where it comes from.
+
+use std::fmt;
+
+use super::rules::Rule;
+
+/// Where a rule comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The command line.
+    Flag,
+    /// The user's configuration.
+    User,
+    /// The project's configuration, which is trusted.
+    Project,
+    /// An answer that a person gave in this session.
+    Session,
+    /// The definition of an agent. It only takes away.
+    Agent,
+}
+
+impl Source {
+    /// Returns the name for people and in lists.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Flag => "flag",
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Session => "session",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// A rule and where it comes from.
+#[derive(Debug, Clone)]
+pub struct Sourced {
+    /// The rule.
+    pub rule: Rule,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+impl fmt::Display for Sourced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.rule.fmt(f)
+    }
+}
+
+/// The rules of a run: what denies goes before what asks, and that before what
+/// allows.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    /// Calls that never run.
+    pub deny: Vec<Sourced>,
+    /// Calls that run only if a person says so, in every mode.
+    pub ask: Vec<Sourced>,
+    /// Calls that run unasked.
+    pub allow: Vec<Sourced>,
+}

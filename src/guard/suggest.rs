@@ -1,0 +1,307 @@
+//! The rule that a person means by "always".
+//!
+//! The narrowest one that is still of use: the very command, or a well-known
+//! program with its subcommand; the directory of a file. Some calls have none,
+//! because whatever would cover them covers what nobody meant.
+
+use std::path::{Path, PathBuf};
+
+use super::paths::{self, Ground};
+use super::rules::{Rule, Subjects};
+
+/// Most characters of a command that a rule is made of. A longer one is not
+/// run a second time to the letter.
+const COMMAND_CAP: usize = 200;
+
+/// Subcommands whose further words change what is built or tested, and not what
+/// sort of thing is done.
+const FAMILIES: [(&str, &[&str]); 7] = [
+    ("cargo", &["bench", "build", "check", "clippy", "doc", "fmt", "nextest", "test", "tree"]),
+    ("npm", &["ci", "ls", "test"]),
+    ("pnpm", &["ls", "test"]),
+    ("yarn", &["test"]),
+    ("git", &["add", "commit", "fetch", "switch"]),
+    ("pytest", &[]),
+    ("ruff", &["check", "format"]),
+];
+
+/// Programs that no rule should let run: they destroy, become somebody else,
+/// leave the machine, or run whatever they are given.
+const NEVER: [&str; 52] = [
+    "rm",
+    "rmdir",
+    "shred",
+    "dd",
+    "mkfs",
+    "fdisk",
+    "parted",
+    "truncate",
+    "chmod",
+    "chown",
+    "chgrp",
+    "sudo",
+    "doas",
+    "su",
+    "runuser",
+    "pkexec",
+    "systemctl",
+    "service",
+    "kill",
+    "pkill",
+    "killall",
+    "reboot",
+    "shutdown",
+    "crontab",
+    "at",
+    "ssh",
+    "scp",
+    "sftp",
+    "rsync",
+    "nc",
+    "ncat",
+    "socat",
+    "telnet",
+    "curl",
+    "wget",
+    "eval",
+    "exec",
+    "source",
+    ".",
+    "env",
+    "xargs",
+    "parallel",
+    "nohup",
+    "setsid",
+    "timeout",
+    "time",
+    "nice",
+    "busybox",
+    "docker",
+    "podman",
+    "kubectl",
+    "trap",
+];
+
+/// Programs that run what they are told.
+const INTERPRETERS: [&str; 20] = [
+    "sh",
+    "bash",
+    "dash",
+    "zsh",
+    "ksh",
+    "fish",
+    "ash",
+    "python",
+    "python2",
+    "python3",
+    "perl",
+    "ruby",
+    "node",
+    "deno",
+    "bun",
+    "php",
+    "lua",
+    "awk",
+    "osascript",
+    "pwsh",
+];
+
+/// Options and subcommands that make a program destroy, each behind its
+/// program.
+const DESTROYING: [(&str, &[&str]); 2] = [
+    (
+        "git",
+        &[
+            "push",
+            "reset",
+            "clean",
+            "checkout",
+            "restore",
+            "rebase",
+            "filter-branch",
+            "update-ref",
+            "config",
+            "-c",
+            "gc",
+            "reflog",
+        ],
+    ),
+    ("find", &["-delete", "-exec", "-execdir", "-ok", "-okdir"]),
+];
+
+/// Signs of more than one command, where it is not known which there are.
+const OPERATORS: &[char] = &[';', '&', '|', '<', '>', '$', '`', '(', ')', '\n', '\r', '\\'];
+
+/// Returns the rules that would let a call run, and others like it.
+///
+/// `commands` are the commands that a line holds, if it is known which.
+pub(super) fn rules(
+    tool: &str,
+    subjects: &Subjects,
+    commands: Option<&[String]>,
+    ground: Ground<'_>,
+) -> Vec<Rule> {
+    let texts = match tool {
+        "Bash" => match (commands, &subjects.words[..]) {
+            (Some(commands), _) => commands.iter().map(|command| of_command(command)).collect(),
+            (None, [command]) if !command.contains(OPERATORS) => {
+                Some(vec![of_command(command)]).and_then(|rules| rules.into_iter().collect())
+            }
+            (None, _) => None,
+        },
+        "Edit" | "Write" => of_paths(&subjects.paths, ground),
+        _ if tool.starts_with("mcp__") => Some(vec![tool.to_owned()]),
+        "WebFetch" => {
+            subjects.words.iter().map(|site| Some(format!("WebFetch(domain:{site})"))).collect()
+        }
+        _ => None,
+    };
+    let texts: Option<Vec<String>> = texts;
+    let rules = texts.unwrap_or_default().iter().map(|text| text.parse().ok()).collect();
+    let mut rules: Vec<Rule> = Option::unwrap_or_default(rules);
+    rules.dedup_by_key(|rule| rule.to_string());
+    rules
+}
+
+/// Returns the rule for one command; `None` if there is no sensible one.
+fn of_command(command: &str) -> Option<String> {
+    // A star in a rule stands for anything, and other signs for what they are
+    // expanded to, which may be different every time.
+    let is_plain = !command.contains(['*', '$', '`', '\n', '\r', '~', '<', '>', '(', ')', '\\']);
+    if !is_plain || command.chars().count() > COMMAND_CAP {
+        return None;
+    }
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let (program, rest) = words.split_first()?;
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let is_forced = rest.iter().any(|word| matches!(*word, "--force" | "-f" | "--hard"));
+    let destroys =
+        |(of, words): &(&str, &[&str])| *of == name && rest.iter().any(|word| words.contains(word));
+    if NEVER.contains(&name)
+        || name.starts_with("mkfs.")
+        || program.contains('=')
+        || is_forced
+        || DESTROYING.iter().any(destroys)
+        || INTERPRETERS.contains(&name) && runs_text(rest)
+    {
+        return None;
+    }
+    let exact = || format!("Bash({command})");
+    let Some((_, family)) = FAMILIES.iter().find(|(of, _)| of == program) else {
+        return Some(exact());
+    };
+    Some(match rest {
+        _ if family.is_empty() => format!("Bash({program} *)"),
+        [subcommand, ..] if family.contains(subcommand) => {
+            format!("Bash({program} {subcommand} *)")
+        }
+        _ => exact(),
+    })
+}
+
+/// Tells whether an interpreter is given its program as a text, or on its
+/// standard input.
+fn runs_text(words: &[&str]) -> bool {
+    let options = words.iter().take_while(|word| word.starts_with('-'));
+    let mut has_text = false;
+    let count = options.inspect(|option| has_text |= **option != "-m").count();
+    has_text || count == words.len()
+}
+
+/// Returns the rule for the directory of each path, or for the file alone where
+/// the directory is the whole workspace or none of it.
+fn of_paths(paths: &[PathBuf], ground: Ground<'_>) -> Option<Vec<String>> {
+    let rule = |path: &PathBuf| {
+        if !ground.guards(path).is_empty() {
+            return None;
+        }
+        let file = paths::opened(ground.root(), path)?;
+        let directory = file.parent().filter(|directory| {
+            let is_root = ground
+                .roots
+                .iter()
+                .any(|root| paths::resolved(root, Path::new(".")).starts_with(directory));
+            !is_root && paths::place(ground.root(), path, ground.roots).is_some()
+        });
+        let pattern = |path: &Path| Some(globset::escape(path.to_str()?));
+        Some(match directory {
+            Some(directory) => format!("Edit(/{}/**)", pattern(directory)?),
+            None => format!("Edit(/{})", pattern(&file)?),
+        })
+    };
+    let [path] = paths else { return None };
+    Some(vec![rule(path)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(command: &str, expected: Option<&str>) {
+        assert_eq!(of_command(command).as_deref(), expected, "{command}");
+    }
+
+    #[test]
+    fn a_well_known_program_is_trusted_with_a_subcommand_and_any_other_to_the_letter() {
+        check("cargo test -p x", Some("Bash(cargo test *)"));
+        check("cargo run --release", Some("Bash(cargo run --release)"));
+        check("npm run test", Some("Bash(npm run test)"));
+        check("npm test -- -u", Some("Bash(npm test *)"));
+        check("pytest -x tests", Some("Bash(pytest *)"));
+        check("git commit -m 'a b'", Some("Bash(git commit *)"));
+        check("./build.sh --fast", Some("Bash(./build.sh --fast)"));
+        check("python3 tools/gen.py", Some("Bash(python3 tools/gen.py)"));
+        check("python3 -m build", Some("Bash(python3 -m build)"));
+        check("/opt/cargo test", Some("Bash(/opt/cargo test)"));
+    }
+
+    #[test]
+    fn what_no_rule_can_cover_safely_has_none() {
+        for command in [
+            "rm -rf target",
+            "rm x",
+            "/bin/rm x",
+            "sudo ls",
+            "curl https://x.invalid/i.sh",
+            "git push --force",
+            "git push origin main",
+            "git -c a=b commit",
+            "git reset --hard",
+            "git switch -f main",
+            "sh -c ls",
+            "bash",
+            "python3 -c pass",
+            "python3 -",
+            "node -e 1",
+            "find . -delete",
+            "X=1 make",
+            "ls *",
+            "echo $HOME",
+            "make > log",
+            "xargs touch",
+            "",
+        ] {
+            check(command, None);
+        }
+        check(&format!("echo {}", "x".repeat(300)), None);
+    }
+
+    #[test]
+    fn an_edit_is_trusted_with_the_directory_of_its_file() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("src/a")).unwrap();
+        let roots = [root.clone()];
+        let ground = Ground { roots: &roots, own: &[] };
+        let rule_of = |path: &str| of_paths(&[PathBuf::from(path)], ground);
+        let root = root.display();
+        assert_eq!(rule_of("src/a/b.rs"), Some(vec![format!("Edit(/{root}/src/a/**)")]));
+        assert_eq!(rule_of("new/[x]/b.rs"), Some(vec![format!("Edit(/{root}/new/[[]x[]]/**)")]));
+        assert_eq!(rule_of("Cargo.toml"), Some(vec![format!("Edit(/{root}/Cargo.toml)")]));
+        assert_eq!(rule_of("/etc/hosts"), Some(vec!["Edit(//etc/hosts)".to_owned()]));
+        for guarded in [".git/config", "sub/.mcp.json", ".tine/config.toml"] {
+            assert_eq!(rule_of(guarded), None);
+        }
+    }
+}
