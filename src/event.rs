@@ -22,7 +22,7 @@ use crate::message::{CallId, Output, Reply, StopReason, Usage};
 
 pub use change::{Digest, FileChange, FileState, Worktree};
 pub use confinement::{Access, Backend, Confinement};
-pub use question::{CallQuestion, Question, QuestionId, Verdict};
+pub use question::{CallQuestion, Lasting, Question, QuestionId, Terms, Verdict};
 pub use request::{AfterFailure, RequestFailed, ThrottleCause, Throttled};
 pub use turn::snap_to_turn_start;
 pub use unit::{

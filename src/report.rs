@@ -8,6 +8,7 @@
 mod account;
 mod answer;
 mod asking;
+pub mod control;
 mod json;
 mod lines;
 mod listing;
@@ -31,7 +32,7 @@ mod story;
 
 pub use account::{account_lines, resumed};
 pub use answer::{Stderr, Stdout, StdoutKind};
-pub use asking::{Asking, Prompter};
+pub use asking::{Asking, Choices, Prompter};
 pub use json::Json;
 pub use listing::{model_record, session_record};
 pub use live::{Clock, Live, LiveOptions};

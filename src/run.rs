@@ -5,6 +5,7 @@
 //! carries out the effects, in order. Its own are only the clocks: what a second
 //! signal means, and how long a run that was told to stop may take.
 
+mod approvals;
 mod audience;
 mod disk;
 pub mod dispatcher;
@@ -39,6 +40,7 @@ use crate::tool::{ForkPoint, Registry, ToolContext};
 use dispatcher::{Dispatcher, Effect, Input, Reach, Response};
 use sink::Sink;
 
+pub use approvals::KeepRule;
 pub use resumed::{Resumed, mend};
 
 /// How long units have to end by themselves after a cancel. Commands get
@@ -130,16 +132,23 @@ pub struct Run {
     pub signals: mpsc::Receiver<Signal>,
     /// Where a person's answers to questions arrive; `None` if nobody can be
     /// asked.
-    pub answers: Option<mpsc::Receiver<Answered>>,
+    pub answers: Option<mpsc::Receiver<FromUser>>,
+    /// Writes what is allowed from now on to the user's settings.
+    pub keep_rule: KeepRule,
 }
 
-/// A person's answer to a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answered {
-    /// The question, so that an answer that comes late answers no other.
-    pub id: QuestionId,
-    /// Whether the answer is yes.
-    pub is_yes: bool,
+/// What a person, or a program that speaks for one, says while a run goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FromUser {
+    /// This is the answer to a question.
+    Answered {
+        /// The question, so that an answer that comes late answers no other.
+        id: QuestionId,
+        /// The answer.
+        verdict: Verdict,
+    },
+    /// The turn is to end.
+    EndTurn,
 }
 
 impl Run {
@@ -150,7 +159,8 @@ impl Run {
     pub async fn go(mut self) -> RunEnd {
         let (mut dispatcher, opened) = self.open();
         let (sender, mut inbox) = mpsc::channel(LINE_CAP);
-        let mut sink = Sink::new(self.log.take(), std::mem::take(&mut self.reporters));
+        let reporters = std::mem::take(&mut self.reporters);
+        let mut sink = Sink::new(self.log.take(), reporters, Arc::clone(&self.keep_rule));
         let mut signals = Signals::new(std::mem::replace(&mut self.signals, mpsc::channel(1).1));
         sink.carry_out(opened.effects, &mut signals).await;
         let mut answers = self.answers.take();
@@ -271,12 +281,12 @@ async fn walk(main: Caller, flow: Step, prompt: Arc<str>) -> Outcome {
     flow::walk(&main, &flow).await
 }
 
-/// Waits for a person's answer. Dropping the future loses nothing.
-async fn next_answer(answers: &mut Option<mpsc::Receiver<Answered>>) -> Input {
+/// Waits for what a person says. Dropping the future loses nothing.
+async fn next_answer(answers: &mut Option<mpsc::Receiver<FromUser>>) -> Input {
     let Some(arriving) = answers else { return std::future::pending().await };
     match arriving.recv().await {
-        Some(Answered { id, is_yes: true }) => Input::Answer(id, Verdict::Yes),
-        Some(Answered { id, is_yes: false }) => Input::Answer(id, Verdict::No),
+        Some(FromUser::Answered { id, verdict }) => Input::Answer(id, verdict),
+        Some(FromUser::EndTurn) => Input::Cancel(Reach::Turn, CancelReason::Interrupt),
         None => {
             *answers = None;
             Input::NobodyAnswers

@@ -226,8 +226,8 @@ impl Unit {
         Ok(Ready { call, tool: Arc::clone(name), runner: Arc::clone(tool), arguments })
     }
 
-    async fn run_guarded(&self, ready: Ready<'_>) -> Output {
-        let granted = match self.grant(&ready).await {
+    async fn run_guarded(&self, mut ready: Ready<'_>) -> Output {
+        let granted = match self.grant(&mut ready).await {
             Ok(granted) => granted,
             Err(Stopped::Denied(text)) => return Output::error(text),
             Err(Stopped::Cancelled) => return cancelled(Duration::ZERO),

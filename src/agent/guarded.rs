@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::Unit;
 use super::calls::Ready;
 use crate::event::{CallQuestion, Confinement, Question, Verdict};
@@ -21,10 +23,10 @@ pub(super) enum Stopped {
 }
 
 impl Unit {
-    /// Decides about a call, and tells of a refusal.
-    pub(super) async fn grant(&self, ready: &Ready<'_>) -> Result<Granted, Stopped> {
-        let effect = ready.runner.effect();
-        let allowed = match self.policy.decide(&ready.tool, effect, &ready.arguments) {
+    /// Decides about a call, and tells of a refusal. The arguments may be others
+    /// afterwards, if a person has changed them.
+    pub(super) async fn grant(&self, ready: &mut Ready<'_>) -> Result<Granted, Stopped> {
+        let allowed = match self.decide(ready, &ready.arguments) {
             Decision::Allow(allowed) => allowed,
             Decision::Ask(ask) => self.ask_user(ready, ask).await?,
             Decision::Deny { reason } => return Err(self.denied(ready, &reason).await),
@@ -37,7 +39,11 @@ impl Unit {
         })
     }
 
-    async fn ask_user(&self, ready: &Ready<'_>, ask: Ask) -> Result<Allowed, Stopped> {
+    fn decide(&self, ready: &Ready<'_>, arguments: &Value) -> Decision {
+        self.policy.decide(&ready.tool, ready.runner.effect(), arguments)
+    }
+
+    async fn ask_user(&self, ready: &mut Ready<'_>, ask: Ask) -> Result<Allowed, Stopped> {
         let unasked = ask.refusal();
         let Ask { reason, rules, allowed, remedy: _ } = ask;
         let question = Question::Call(Arc::new(CallQuestion {
@@ -50,19 +56,42 @@ impl Unit {
             confinement: self.confinement(&allowed),
         }));
         let refusal = match self.answer_to(question).await {
-            Some(verdict) if verdict.is_yes() => return Ok(allowed),
-            Some(Verdict::NoBecause(message)) => format!("the user said no: {message}"),
-            Some(Verdict::NobodyToAsk) => unasked,
-            Some(Verdict::Withdrawn) | None => return Err(Stopped::Cancelled),
             Some(
-                Verdict::No
-                | Verdict::Yes
+                Verdict::Yes
                 | Verdict::ForBatch
                 | Verdict::ForSession
-                | Verdict::Always,
-            ) => "the user said no".to_owned(),
+                | Verdict::Always
+                | Verdict::Covered(_),
+            ) => return Ok(allowed),
+            Some(Verdict::YesWith(terms)) => match &terms.arguments {
+                None => return Ok(allowed),
+                Some(arguments) => match self.allow_changed(ready, arguments) {
+                    Ok(allowed) => return Ok(allowed),
+                    Err(refusal) => refusal,
+                },
+            },
+            Some(Verdict::NoBecause(message)) => format!("the user said no: {message}"),
+            Some(Verdict::No) => "the user said no".to_owned(),
+            Some(Verdict::NobodyToAsk) => unasked,
+            Some(Verdict::Withdrawn) | None => return Err(Stopped::Cancelled),
         };
         Err(self.denied(ready, &refusal).await)
+    }
+
+    /// Gives a call the arguments that a person has chosen instead. Nobody is
+    /// asked about those again, but what is denied stays denied; the error says
+    /// why.
+    fn allow_changed(&self, ready: &mut Ready<'_>, arguments: &str) -> Result<Allowed, String> {
+        let arguments = serde_json::from_str(arguments).ok().filter(Value::is_object);
+        let arguments =
+            arguments.ok_or("the user's own arguments for it are no JSON object".to_owned())?;
+        match self.decide(ready, &arguments) {
+            Decision::Allow(allowed) | Decision::Ask(Ask { allowed, .. }) => {
+                ready.arguments = arguments;
+                Ok(allowed)
+            }
+            Decision::Deny { reason } => Err(format!("with the user's own arguments: {reason}")),
+        }
     }
 
     async fn answer_to(&self, question: Question) -> Option<Verdict> {

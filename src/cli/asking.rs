@@ -16,19 +16,19 @@ use nix::sys::termios::{FlushArg, tcflush};
 use tokio::sync::mpsc;
 
 use super::terminal::is_foreground;
-use crate::event::QuestionId;
-use crate::report::Prompter;
-use crate::run::Answered;
+use crate::event::{QuestionId, Verdict};
+use crate::report::{Choices, Prompter};
+use crate::run::FromUser;
 
 /// Most answers that wait for the run. One question is asked at a time.
 const WAITING_CAP: usize = 2;
 
-/// Most bytes of a line that are looked at. A yes has four.
-const LINE_CAP: usize = 256;
+/// Most bytes of a line: what a terminal takes.
+const LINE_CAP: usize = 4_096;
 
 /// Puts questions to whoever sits at the terminal.
 pub(super) struct TerminalPrompter {
-    answers: mpsc::Sender<Answered>,
+    answers: mpsc::Sender<FromUser>,
     shown: Option<Shown>,
 }
 
@@ -42,7 +42,7 @@ struct Shown {
 
 /// Returns what asks on the terminal and where the answers arrive; `None` if
 /// there is no terminal, or this process may not read from it.
-pub(super) fn on_terminal() -> Option<(TerminalPrompter, mpsc::Receiver<Answered>)> {
+pub(super) fn on_terminal() -> Option<(TerminalPrompter, mpsc::Receiver<FromUser>)> {
     let stdin = io::stdin();
     if !stdin.is_terminal() || !io::stderr().is_terminal() || !is_foreground(&stdin) {
         return None;
@@ -52,15 +52,16 @@ pub(super) fn on_terminal() -> Option<(TerminalPrompter, mpsc::Receiver<Answered
 }
 
 impl Prompter for TerminalPrompter {
-    fn prompt(&mut self, id: QuestionId, question: &str) -> io::Result<()> {
+    fn prompt(&mut self, id: QuestionId, question: &str, choices: Choices) -> io::Result<()> {
         // The terminal is gone: then nothing is typed either.
         let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
-        say(&format!("{question} [y/N] "));
+        say(question);
         let was_entered = Arc::new(AtomicBool::new(false));
-        match wait_for_answer(id, self.answers.clone(), Arc::clone(&was_entered)) {
+        let answer = Answering { id, choices, answers: self.answers.clone() };
+        match wait_for_answer(answer, Arc::clone(&was_entered)) {
             Ok(wait) => self.shown = Some(Shown { was_entered, _wait: wait }),
             // Whoever cannot be heard has not said yes; the run may be over.
-            Err(_) => drop(self.answers.try_send(Answered { id, is_yes: false })),
+            Err(_) => drop(self.answers.try_send(FromUser::Answered { id, verdict: Verdict::No })),
         }
         Ok(())
     }
@@ -80,19 +81,29 @@ impl Shown {
     }
 }
 
-/// Waits for a line on a thread of its own, until it comes or the returned
-/// value is dropped.
-fn wait_for_answer(
+/// The question that is being answered.
+struct Answering {
     id: QuestionId,
-    answers: mpsc::Sender<Answered>,
-    was_entered: Arc<AtomicBool>,
-) -> io::Result<PipeWriter> {
+    choices: Choices,
+    answers: mpsc::Sender<FromUser>,
+}
+
+/// Waits for an answer on a thread of its own, until it comes or the returned
+/// value is dropped.
+fn wait_for_answer(answering: Answering, was_entered: Arc<AtomicBool>) -> io::Result<PipeWriter> {
     let (over, wait) = io::pipe()?;
     let waiting = move || {
-        let Some(line) = line_before(&over) else { return };
-        was_entered.store(line.ends_with(b"\n"), Ordering::Relaxed);
-        // The run may be over by now.
-        let _ = answers.try_send(Answered { id, is_yes: is_yes(&line) });
+        let Answering { id, choices, answers } = answering;
+        while let Some(line) = line_before(&over) {
+            let is_whole = line.ends_with(b"\n");
+            if let Some(verdict) = verdict(choices, &line) {
+                was_entered.store(is_whole, Ordering::Relaxed);
+                // The run may be over by now.
+                let _ = answers.try_send(FromUser::Answered { id, verdict });
+                return;
+            }
+            say(&format!("that is no answer; type {}: ", choices.offered()));
+        }
     };
     std::thread::Builder::new().name("answers".to_owned()).spawn(waiting)?;
     Ok(wait)
@@ -113,10 +124,13 @@ fn line_before(over: &PipeReader) -> Option<Vec<u8>> {
     Some(line)
 }
 
-/// Only a whole line says yes.
-fn is_yes(line: &[u8]) -> bool {
-    let text = line.strip_suffix(b"\n").unwrap_or_default().trim_ascii();
-    [&b"y"[..], b"yes"].iter().any(|yes| text.eq_ignore_ascii_case(yes))
+/// Returns what a line says; `None` if it is no answer. Only a whole line is
+/// one: whoever ends the input in the middle has not said yes.
+fn verdict(choices: Choices, line: &[u8]) -> Option<Verdict> {
+    match line.strip_suffix(b"\n") {
+        Some(line) => choices.read(&String::from_utf8_lossy(line)),
+        None => Some(Verdict::No),
+    }
 }
 
 fn say(text: &str) {
@@ -130,12 +144,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_line_that_says_yes_is_one() {
-        for line in ["y\n", "Y\n", "yes\n", " YES \n"] {
-            assert!(is_yes(line.as_bytes()), "{line:?}");
-        }
-        for line in ["", "\n", "y", "n\n", "no\n", "yep\n", "y y\n", "yes!\n"] {
-            assert!(!is_yes(line.as_bytes()), "{line:?}");
+    fn only_a_whole_line_says_yes() {
+        for (line, expected) in [
+            ("y\n", Some(Verdict::Yes)),
+            ("y", Some(Verdict::No)),
+            ("", Some(Verdict::No)),
+            ("what?\n", None),
+        ] {
+            assert_eq!(verdict(Choices::Batch, line.as_bytes()), expected, "{line:?}");
         }
     }
 }

@@ -192,6 +192,7 @@ impl Start {
             reporters,
             signals,
             answers,
+            keep_rule: Arc::new(|_| Err("not written".to_owned())),
         };
         Ok((run, scratch))
     }
@@ -401,6 +402,7 @@ impl Start {
         StreamOptions {
             include_partial_messages: self.flags.include_partial_messages,
             forward_subagent_text: self.flags.forward_subagent_text,
+            asks_client: false,
         }
     }
 

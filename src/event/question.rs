@@ -48,12 +48,18 @@ pub struct CallQuestion {
 pub enum Verdict {
     /// The user said yes, to this question.
     Yes,
+    /// Yes, but on other terms than it was asked on.
+    YesWith(Arc<Terms>),
     /// Yes, and to all like it of this unit's batch.
     ForBatch,
     /// Yes, and to all like it for the rest of the session.
     ForSession,
-    /// Yes, and to all like it from now on: a rule is in the user's settings.
+    /// Yes, and to all like it from now on: its rules go into the user's
+    /// settings.
     Always,
+    /// What was said to this question holds for it, too: nobody was asked
+    /// again.
+    Covered(QuestionId),
     /// The user said no.
     No,
     /// The user said no, and what to do instead.
@@ -64,15 +70,68 @@ pub enum Verdict {
     Withdrawn,
 }
 
+/// What a yes allows, where that is not what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Terms {
+    /// The arguments that the call runs with; `None` for its own.
+    pub arguments: Option<Arc<str>>,
+    /// For how long the rules hold.
+    pub lasting: Lasting,
+    /// What is allowed besides the call.
+    pub rules: Vec<Arc<str>>,
+}
+
+/// For how long a yes holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lasting {
+    /// For the one call.
+    Once,
+    /// For the batch of the unit that asked, and what its units start.
+    Batch,
+    /// For every unit, for the rest of the session.
+    Session,
+    /// From now on.
+    Always,
+}
+
+impl Lasting {
+    /// Every one, shortest first.
+    pub const ALL: [Self; 4] = [Self::Once, Self::Batch, Self::Session, Self::Always];
+
+    /// Returns the name used in the log.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Batch => "batch",
+            Self::Session => "session",
+            Self::Always => "always",
+        }
+    }
+}
+
 impl Verdict {
+    /// Those that are no more than their names.
+    pub const PLAIN: [Self; 7] = [
+        Self::Yes,
+        Self::ForBatch,
+        Self::ForSession,
+        Self::Always,
+        Self::No,
+        Self::NobodyToAsk,
+        Self::Withdrawn,
+    ];
+
     /// Returns the name used in records and in the log.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Yes => "yes",
+            Self::YesWith(_) => "yes_with",
             Self::ForBatch => "yes_for_batch",
             Self::ForSession => "yes_for_session",
             Self::Always => "yes_always",
+            Self::Covered(_) => "covered",
             Self::No => "no",
             Self::NoBecause(_) => "no_because",
             Self::NobodyToAsk => "nobody_to_ask",
@@ -80,33 +139,36 @@ impl Verdict {
         }
     }
 
-    /// Reads a name written by [`Verdict::as_str`]. `message` is what the user
-    /// said with a no.
-    #[must_use]
-    pub fn from_name(name: &str, message: Option<Arc<str>>) -> Option<Self> {
-        let plain = [
-            Self::Yes,
-            Self::ForBatch,
-            Self::ForSession,
-            Self::Always,
-            Self::No,
-            Self::NobodyToAsk,
-            Self::Withdrawn,
-        ];
-        match message {
-            Some(message) => {
-                Some(Self::NoBecause(message)).filter(|verdict| verdict.as_str() == name)
-            }
-            None => plain.into_iter().find(|verdict| verdict.as_str() == name),
-        }
-    }
-
     /// Tells whether the unit may do what it asked for.
     #[must_use]
     pub fn is_yes(&self) -> bool {
         match self {
-            Self::Yes | Self::ForBatch | Self::ForSession | Self::Always => true,
+            Self::Yes
+            | Self::YesWith(_)
+            | Self::ForBatch
+            | Self::ForSession
+            | Self::Always
+            | Self::Covered(_) => true,
             Self::No | Self::NoBecause(_) | Self::NobodyToAsk | Self::Withdrawn => false,
         }
+    }
+
+    /// Returns which rules it allows besides the call that was asked about, and
+    /// for how long; `None` if there are none.
+    #[must_use]
+    pub fn grant<'a>(&'a self, asked: &'a CallQuestion) -> Option<(Lasting, &'a [Arc<str>])> {
+        let (lasting, rules) = match self {
+            Self::YesWith(terms) => (terms.lasting, &terms.rules),
+            Self::ForBatch => (Lasting::Batch, &asked.rules),
+            Self::ForSession => (Lasting::Session, &asked.rules),
+            Self::Always => (Lasting::Always, &asked.rules),
+            Self::Yes
+            | Self::Covered(_)
+            | Self::No
+            | Self::NoBecause(_)
+            | Self::NobodyToAsk
+            | Self::Withdrawn => return None,
+        };
+        (lasting > Lasting::Once && !rules.is_empty()).then_some((lasting, rules))
     }
 }

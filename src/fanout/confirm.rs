@@ -22,15 +22,24 @@ pub(super) async fn confirm(caller: &Caller, slots: usize) -> Result<(), ToolErr
     let Some(most) = most.filter(|most| slots > *most) else { return Ok(()) };
     let question = Question::Batch { slots: u32::try_from(slots).unwrap_or(u32::MAX) };
     let asked = Instant::now();
-    let verdict = tokio::select! {
-        biased;
-        () = caller.cancel.cancelled() => None,
-        verdict = caller.line.ask_user(question) => verdict,
-    };
-    let refusal = match verdict {
-        Some(Verdict::Yes | Verdict::ForBatch | Verdict::ForSession | Verdict::Always) => {
-            return Ok(());
+    let asking = async {
+        tokio::select! {
+            biased;
+            () = caller.cancel.cancelled() => None,
+            verdict = caller.line.ask_user(question) => verdict,
         }
+    };
+    // A question keeps nobody else out of the pool, and takes no time.
+    let verdict = caller.lend_while(asking).await;
+    let refusal = match verdict {
+        Some(
+            Verdict::Yes
+            | Verdict::YesWith(_)
+            | Verdict::ForBatch
+            | Verdict::ForSession
+            | Verdict::Always
+            | Verdict::Covered(_),
+        ) => return Ok(()),
         Some(Verdict::No | Verdict::NoBecause(_)) => include_str!("../../prompts/batch_refused.md"),
         Some(Verdict::NobodyToAsk) => include_str!("../../prompts/batch_unasked.md"),
         Some(Verdict::Withdrawn) | None => {

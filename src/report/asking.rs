@@ -9,7 +9,7 @@ use std::io;
 
 use super::units::Units;
 use super::words;
-use crate::event::{Delta, Event, EventKind, Question, QuestionId, UnitId};
+use crate::event::{Delta, Event, EventKind, Question, QuestionId, UnitId, Verdict};
 use crate::run::Reporter;
 
 /// Puts one question at a time to a person.
@@ -19,7 +19,7 @@ pub trait Prompter: Send {
     /// # Errors
     ///
     /// As for [`Reporter::event`].
-    fn prompt(&mut self, id: QuestionId, question: &str) -> io::Result<()>;
+    fn prompt(&mut self, id: QuestionId, question: &str, choices: Choices) -> io::Result<()>;
 
     /// Ends the question that is shown: it has its answer, or was taken back.
     ///
@@ -29,13 +29,91 @@ pub trait Prompter: Send {
     fn end(&mut self) -> io::Result<()>;
 }
 
+/// The answers that a question takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choices {
+    /// To whether so many agents may start.
+    Batch,
+    /// To whether a call may run.
+    Call {
+        /// Whether it is a call of a batch.
+        in_batch: bool,
+        /// Whether there are rules that would allow it and others like it.
+        has_rules: bool,
+    },
+}
+
+impl Choices {
+    /// Reads what was typed; `None` if that is no answer to this question.
+    #[must_use]
+    pub fn read(self, typed: &str) -> Option<Verdict> {
+        let typed = typed.trim();
+        let (word, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
+        let (word, rest) = (word.to_ascii_lowercase(), rest.trim());
+        let (in_batch, lasts) = (self.in_batch(), self.lasts());
+        match (&*word, rest) {
+            ("y" | "yes", "") => Some(Verdict::Yes),
+            ("b", "") if in_batch => Some(Verdict::ForBatch),
+            ("s", "") if lasts => Some(Verdict::ForSession),
+            ("a", "") if lasts => Some(Verdict::Always),
+            ("n" | "no", "") => Some(Verdict::No),
+            ("n" | "no", message) => Some(Verdict::NoBecause(message.into())),
+            ("", _) if self == Self::Batch => Some(Verdict::No),
+            _ => None,
+        }
+    }
+
+    /// Returns the answers that it takes, in one row.
+    #[must_use]
+    pub fn offered(self) -> String {
+        let batch = if self.in_batch() { "b this batch, " } else { "" };
+        let rules = if self.lasts() { "s this session, a always, " } else { "" };
+        let once = if self == Self::Batch { "y yes" } else { "y once" };
+        format!("{once}, {batch}{rules}n no, n TEXT no and why")
+    }
+
+    /// Says what stands before the rules of the answers that allow more than
+    /// the call.
+    #[must_use]
+    pub(super) fn lasting(self) -> &'static str {
+        match self.in_batch() {
+            true => "b, s and a allow more; a keeps it in your settings:",
+            false => "s and a allow more; a keeps it in your settings:",
+        }
+    }
+
+    /// Tells whether an answer can hold for more than the call.
+    #[must_use]
+    pub(super) fn lasts(self) -> bool {
+        match self {
+            Self::Batch => false,
+            Self::Call { in_batch: _, has_rules } => has_rules,
+        }
+    }
+
+    fn in_batch(self) -> bool {
+        match self {
+            Self::Batch => false,
+            Self::Call { in_batch, has_rules } => in_batch && has_rules,
+        }
+    }
+}
+
 /// Shows a run, and puts its questions to a person.
 pub struct Asking {
     shown: Box<dyn Reporter>,
     prompter: Box<dyn Prompter>,
     units: Units,
     /// Questions without an answer; the first is the one that is shown.
-    open: BTreeMap<QuestionId, String>,
+    open: BTreeMap<QuestionId, Open>,
+}
+
+/// A question without an answer.
+struct Open {
+    /// What people call the unit that asks.
+    name: String,
+    question: Question,
+    choices: Choices,
 }
 
 impl Asking {
@@ -48,11 +126,25 @@ impl Asking {
     fn asked(&mut self, unit: UnitId, id: QuestionId, question: &Question) -> io::Result<()> {
         let name = self.units.get(unit).map(|known| words::unit_name(unit, &known.head));
         let name = name.unwrap_or_else(|| unit.to_string());
-        self.open.insert(id, format!("{name} asks: {}", words::question(question)));
+        let choices = match question {
+            Question::Batch { slots: _ } => Choices::Batch,
+            Question::Call(asked) => Choices::Call {
+                in_batch: self.is_in_batch(unit),
+                has_rules: !asked.rules.is_empty(),
+            },
+        };
+        self.open.insert(id, Open { name, question: question.clone(), choices });
         if self.open.len() > 1 {
             return Ok(());
         }
         self.prompt_first()
+    }
+
+    /// Tells whether a unit is a slot, or works for one.
+    fn is_in_batch(&self, unit: UnitId) -> bool {
+        let upwards =
+            std::iter::successors(self.units.get(unit), |known| self.units.get(known.head.parent));
+        upwards.into_iter().any(|known| known.head.slot.is_some())
     }
 
     fn answered(&mut self, id: QuestionId) -> io::Result<()> {
@@ -64,10 +156,11 @@ impl Asking {
     }
 
     fn prompt_first(&mut self) -> io::Result<()> {
-        match self.open.first_key_value() {
-            Some((id, question)) => self.prompter.prompt(*id, question),
-            None => Ok(()),
-        }
+        let waiting = self.open.len().saturating_sub(1);
+        let Some((id, open)) = self.open.first_key_value() else { return Ok(()) };
+        let Open { name, question, choices } = open;
+        let question = words::asked(name, question, *choices, waiting);
+        self.prompter.prompt(*id, &question, *choices)
     }
 }
 
@@ -126,7 +219,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::event::{Seq, Verdict};
+    use crate::event::Seq;
     use crate::report::story::Story;
 
     /// What was shown and asked, in order.
@@ -161,7 +254,7 @@ mod tests {
     }
 
     impl Prompter for Screen {
-        fn prompt(&mut self, _: QuestionId, question: &str) -> io::Result<()> {
+        fn prompt(&mut self, _: QuestionId, question: &str, _: Choices) -> io::Result<()> {
             self.put(question)
         }
 
@@ -191,16 +284,50 @@ mod tests {
             *screen.0.lock().unwrap(),
             [
                 "makes way for 1",
-                "main asks: start 40 agents at once?",
+                "main asks: start 40 agents at once? [y/N] ",
                 "makes way for 2",
                 "makes way for 3",
                 "2 is answered",
                 "the prompt ends",
                 "1 is answered",
-                "north asks: start 60 agents at once?",
+                "north asks: start 60 agents at once? [y/N] ",
                 "the prompt ends",
                 "3 is answered",
             ]
         );
+    }
+
+    #[track_caller]
+    fn check(choices: Choices, typed: &str, expected: Option<Verdict>) {
+        assert_eq!(choices.read(typed), expected, "{typed:?}");
+    }
+
+    #[test]
+    fn one_letter_answers_and_words_behind_a_no_go_to_the_model() {
+        let all = Choices::Call { in_batch: true, has_rules: true };
+        let because = |message: &str| Some(Verdict::NoBecause(message.into()));
+        check(all, "y", Some(Verdict::Yes));
+        check(all, " YES ", Some(Verdict::Yes));
+        check(all, "b", Some(Verdict::ForBatch));
+        check(all, "s", Some(Verdict::ForSession));
+        check(all, "A", Some(Verdict::Always));
+        check(all, "n", Some(Verdict::No));
+        check(all, "No", Some(Verdict::No));
+        check(all, "n  use rg instead ", because("use rg instead"));
+        check(all, "no y", because("y"));
+        for typed in ["", "yy", "y y", "yep", "x", "not now", "a b"] {
+            check(all, typed, None);
+        }
+    }
+
+    #[test]
+    fn an_answer_that_was_not_offered_is_none() {
+        let once = Choices::Call { in_batch: true, has_rules: false };
+        for typed in ["b", "s", "a"] {
+            check(once, typed, None);
+            check(Choices::Batch, typed, None);
+        }
+        check(Choices::Call { in_batch: false, has_rules: true }, "b", None);
+        check(Choices::Batch, "", Some(Verdict::No));
     }
 }

@@ -53,6 +53,14 @@ impl Lines {
         self.output.flush()
     }
 
+    /// Writes what is no record: a line of the control protocol, which has
+    /// neither name nor session.
+    pub(super) fn write_bare(&mut self, line: &impl Serialize) -> io::Result<()> {
+        self.line.clear();
+        write(line, &mut self.line)?;
+        self.output.write_all(&self.line)
+    }
+
     /// Writes a record that has a name of its own.
     pub(super) fn write_from(&mut self, origin: Origin, record: Record<'_>) -> io::Result<()> {
         self.line.clear();

@@ -254,10 +254,12 @@ impl Live {
                 NoticeLevel::Warning => true,
             },
             EventKind::UnitQueued(head) => head.parent == UnitId::MAIN,
-            EventKind::Answered { answer, .. } => match answer {
-                Verdict::NobodyToAsk => true,
-                // It stands where the question stood.
+            EventKind::Answered { question, answer, .. } => match answer {
+                Verdict::NobodyToAsk => words::is_told_alone(question, answer),
+                // It stands where the question stood, or nobody was asked.
                 Verdict::Yes
+                | Verdict::YesWith(_)
+                | Verdict::Covered(_)
                 | Verdict::ForBatch
                 | Verdict::ForSession
                 | Verdict::Always

@@ -163,7 +163,12 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         }
         EventKind::Worktree(worktree) => words::worktree(worktree),
         EventKind::Denied { call: _, tool, arguments: _, reason } => words::denied(tool, reason),
-        EventKind::Answered { id: _, question, answer } => words::answered(question, answer),
+        EventKind::Answered { id: _, question, answer } => {
+            if !words::is_told_alone(question, answer) {
+                return None;
+            }
+            words::answered(question, answer)
+        }
         EventKind::Notice { level, text } => words::notice(*level, text),
         EventKind::Compacted(compaction) => words::compaction(compaction),
         EventKind::Throttled(throttled) => words::throttled(throttled),
@@ -283,14 +288,15 @@ mod tests {
         story.notice(NoticeLevel::Info, "done soon").over(failed("no more\ntokens"), "");
         let (stdout, stderr) = told(&story, StdoutKind::Other);
         assert_eq!(stdout, "");
-        assert_snapshot!(stderr, @r#"
+        assert_snapshot!(stderr, @"
         warning: the cap is 1
         [fix] started (reviewer)
         [fix] denied Bash: a rule denies `rm`
         note: done soon
+        1 call was denied
         error: no more
         tokens
-        "#);
+        ");
     }
 
     #[test]
@@ -373,6 +379,7 @@ mod tests {
         [a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0…] a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0… a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0041}
         [a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0…] denied a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0…: a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0041}
         [a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0…] failed: a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0041}
+        1 call was denied
         error: a\u{1b}]0;t\u{7}
         \u{9b}2J\u{202e}\u{e0041}
         "#);

@@ -5,6 +5,7 @@
 //! from them by a conversion in `stream_json` or here, and each has a snapshot.
 //! How a record becomes a line and gets its name is in `lines`.
 
+mod control;
 mod request;
 mod task;
 mod usage;
@@ -16,12 +17,15 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use crate::event::{CancelReason, SlotPosition};
+use crate::event::{CancelReason, SlotPosition, UnitId};
 use crate::message::{Call, Image, Output, StopReason, Usage};
 use crate::model::Facts;
 
 use super::result::{Denial, Ending, FindFacts};
 
+pub(super) use control::{
+    AgentRecord, Answer, Capabilities, CommandRecord, Control, Given, Initialized, ModelRecord,
+};
 pub(super) use request::{ApiRetry, Status, Wait};
 pub(super) use task::{
     BackgroundTask, BackgroundTasksChanged, NotificationStatus, Patch, PrefixShareRecord,
@@ -348,6 +352,9 @@ struct PermissionDenial<'a> {
     tool_name: &'a str,
     tool_use_id: &'a str,
     tool_input: Box<RawValue>,
+    /// Ours: whose call it was; none of main.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_id: Option<String>,
 }
 
 /// Returns a call's arguments as an object; what is none is kept whole under
@@ -426,8 +433,13 @@ impl<'a> From<&'a Image> for ResultBlock<'a> {
 }
 
 impl<'a> From<&'a Denial> for PermissionDenial<'a> {
-    fn from(Denial { call, tool, arguments }: &'a Denial) -> Self {
-        Self { tool_name: tool, tool_use_id: &call.0, tool_input: tool_input(arguments) }
+    fn from(Denial { unit, call, tool, arguments }: &'a Denial) -> Self {
+        Self {
+            tool_name: tool,
+            tool_use_id: &call.0,
+            tool_input: tool_input(arguments),
+            agent_id: (*unit != UnitId::MAIN).then(|| unit.to_string()),
+        }
     }
 }
 
@@ -483,7 +495,7 @@ mod tests {
 
     use super::*;
     use crate::event::{ForkShare, PrefixShare};
-    use crate::event::{Seq, SessionId, UnitId};
+    use crate::event::{Seq, SessionId};
     use crate::message::{Cost, ImageKind, Usd};
     use crate::report::lines::{Origin, write};
     use crate::report::result::Subtype;
@@ -859,6 +871,7 @@ mod tests {
             waited_ms: 0,
             denials: Vec::new(),
             denials_left_out: 0,
+            suggested: Vec::new(),
             cancel: None,
             unfinished: Vec::new(),
             error: None,
@@ -886,6 +899,7 @@ mod tests {
     #[test]
     fn result_error() {
         let denial = |arguments: &str| Denial {
+            unit: UnitId(2),
             call: "call-2".into(),
             tool: "Bash".into(),
             arguments: arguments.into(),
@@ -902,7 +916,7 @@ mod tests {
             error: Some("interrupted".to_owned()),
             ..ending()
         };
-        assert_snapshot!(written(result(&ending)), @r#"{"type":"result","subtype":"error_during_execution","is_error":true,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"stop_reason":null,"total_cost_usd":0.0,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4},"modelUsage":{},"permission_denials":[{"tool_name":"Bash","tool_use_id":"call-2","tool_input":{"command":"rm"}},{"tool_name":"Bash","tool_use_id":"call-2","tool_input":{"_raw":"[1]"}}],"permission_denials_left_out":3,"terminal_reason":"interrupt","unfinished":["agent-2","agent-3"],"errors":["interrupted"],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+        assert_snapshot!(written(result(&ending)), @r#"{"type":"result","subtype":"error_during_execution","is_error":true,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"stop_reason":null,"total_cost_usd":0.0,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4},"modelUsage":{},"permission_denials":[{"tool_name":"Bash","tool_use_id":"call-2","tool_input":{"command":"rm"},"agent_id":"agent-2"},{"tool_name":"Bash","tool_use_id":"call-2","tool_input":{"_raw":"[1]"},"agent_id":"agent-2"}],"permission_denials_left_out":3,"terminal_reason":"interrupt","unfinished":["agent-2","agent-3"],"errors":["interrupted"],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::event::{
     AfterFailure, CancelReason, Compaction, Event, EventKind, FailureKind, InvocationEnd, Outcome,
-    Replied, RequestFailed, UnitId, UnixMillis,
+    Question, Replied, RequestFailed, UnitId, UnixMillis, Verdict,
 };
 use crate::message::{CallId, StopReason, Usage};
 use crate::model::Facts;
@@ -20,6 +20,9 @@ use super::words;
 /// Most refused calls that are listed. Ten thousand slots may each be refused
 /// a few; past this a list helps nobody, and the rest is counted.
 const DENIALS_CAP: usize = 1_000;
+
+/// Most rules that are suggested at the end. More is no suggestion.
+const SUGGESTED_CAP: usize = 10;
 
 /// The figures of an invocation that is not over.
 #[derive(Debug, Default)]
@@ -36,6 +39,7 @@ pub struct Tally {
     held: BTreeMap<UnitId, UnixMillis>,
     denials: Vec<Denial>,
     denials_left_out: u64,
+    suggested: Vec<Arc<str>>,
 }
 
 /// The figures of an invocation that is over.
@@ -66,6 +70,9 @@ pub struct Ending {
     pub denials: Vec<Denial>,
     /// How many more were refused.
     pub denials_left_out: u64,
+    /// Rules that would allow what nobody could be asked about, in the order
+    /// of the questions; not more than help anybody.
+    pub suggested: Vec<Arc<str>>,
     /// The harshest cancel that was asked for.
     pub cancel: Option<CancelReason>,
     /// Units that had not ended by themselves.
@@ -91,6 +98,7 @@ impl Ending {
             waited_ms: 0,
             denials: Vec::new(),
             denials_left_out: 0,
+            suggested: Vec::new(),
             cancel: None,
             unfinished: Vec::new(),
             error: None,
@@ -113,6 +121,8 @@ pub type FindFacts = Arc<dyn Fn(&str) -> Option<Facts> + Send + Sync>;
 /// A call that the guard refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
+    /// Whose call it was.
+    pub unit: UnitId,
     /// The call.
     pub call: CallId,
     /// The tool's own name.
@@ -207,11 +217,13 @@ impl Tally {
             }
             EventKind::Denied { call, tool, arguments, reason: _ } => {
                 self.denied(Denial {
+                    unit: event.unit,
                     call: call.clone(),
                     tool: tool.clone(),
                     arguments: arguments.clone(),
                 });
             }
+            EventKind::Answered { id: _, question, answer } => self.answered(question, answer),
             EventKind::InvocationEnded(end) => return Some(self.end(event.at, end)),
             EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
@@ -225,7 +237,6 @@ impl Tally {
             | EventKind::Worktree(_)
             | EventKind::ToolFinished { .. }
             | EventKind::Asked { .. }
-            | EventKind::Answered { .. }
             | EventKind::Joined { .. }
             | EventKind::Notice { .. } => {}
         }
@@ -264,6 +275,19 @@ impl Tally {
         }
     }
 
+    /// Takes note of what would have been allowed, had there been anybody.
+    fn answered(&mut self, question: &Question, answer: &Verdict) {
+        let Question::Call(asked) = question else { return };
+        if *answer != Verdict::NobodyToAsk {
+            return;
+        }
+        for rule in &asked.rules {
+            if self.suggested.len() < SUGGESTED_CAP && !self.suggested.contains(rule) {
+                self.suggested.push(Arc::clone(rule));
+            }
+        }
+    }
+
     fn end(&mut self, at: UnixMillis, end: &InvocationEnd) -> Ending {
         let tally = mem::take(self);
         let waiting = tally.held.values().map(|since| at.since(*since)).sum::<u64>();
@@ -280,6 +304,7 @@ impl Tally {
             waited_ms: tally.waited_ms.saturating_add(waiting),
             denials: tally.denials,
             denials_left_out: tally.denials_left_out,
+            suggested: tally.suggested,
             cancel: end.cancel,
             unfinished: end.unfinished.clone(),
             error: words::invocation_error(end).map(std::borrow::Cow::into_owned),
@@ -398,6 +423,7 @@ mod tests {
         let ending = ending(&story);
         assert_eq!((ending.denials.len(), ending.denials_left_out), (DENIALS_CAP, 1));
         let denial = Denial {
+            unit: UnitId(1),
             call: "call-2".into(),
             tool: "Bash".into(),
             arguments: r#"{"command":"rm -rf /"}"#.into(),

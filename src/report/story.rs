@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex};
 
 use crate::branch::{Branch, Token};
 use crate::event::{
-    AfterFailure, CancelReason, Delta, Event, EventKind, FailureKind, Invocation, InvocationEnd,
-    NoticeLevel, Origin, Outcome, Piece, Replied, RequestFailed, Seq, SlotPosition, ThrottleCause,
-    Throttled, UnitEnd, UnitHead, UnitId, UnixMillis,
+    AfterFailure, CallQuestion, CancelReason, Confinement, Delta, Event, EventKind, FailureKind,
+    Invocation, InvocationEnd, NoticeLevel, Origin, Outcome, Piece, Question, QuestionId, Replied,
+    RequestFailed, Seq, SlotPosition, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId,
+    UnixMillis, Verdict,
 };
 use crate::message::{Call, Cost, Image, ImageKind, Output, Reply, StopReason, Usage, Usd};
 use crate::run::Reporter;
@@ -205,6 +206,20 @@ impl Story {
         self.push(unit, EventKind::Denied { call, tool, arguments, reason })
     }
 
+    /// A unit asks about a command; the question has this number.
+    pub(super) fn asks(&mut self, unit: u32, id: u64, question: Question) -> &mut Self {
+        self.push(unit, EventKind::Asked { id: QuestionId(Seq(id)), question })
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        unit: u32,
+        id: u64,
+        (question, answer): (Question, Verdict),
+    ) -> &mut Self {
+        self.push(unit, EventKind::Answered { id: QuestionId(Seq(id)), question, answer })
+    }
+
     pub(super) fn notice(&mut self, level: NoticeLevel, text: &str) -> &mut Self {
         self.push(0, EventKind::Notice { level, text: text.into() })
     }
@@ -261,6 +276,19 @@ impl Story {
         story.turn(0, 2).reply(0, "All fine.", 150, 15).over(done("All fine."), "All fine.");
         story
     }
+}
+
+/// A question about a command that a rule would allow.
+pub(super) fn question(command: &str) -> Question {
+    Question::Call(Arc::new(CallQuestion {
+        call: "bash-1".into(),
+        tool: "Bash".into(),
+        subject: command.into(),
+        arguments: serde_json::json!({"command": command}).to_string().into(),
+        reason: "no rule allows it".into(),
+        rules: vec![format!("Bash({command} *)").into()],
+        confinement: Some(Confinement::NONE),
+    }))
 }
 
 pub(super) fn call_of(id: &str, tool: &str, arguments: &str) -> Call {

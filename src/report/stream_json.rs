@@ -45,6 +45,8 @@ pub struct StreamOptions {
     pub include_partial_messages: bool,
     /// What units say; without it only what they do.
     pub forward_subagent_text: bool,
+    /// Questions, as requests to the client.
+    pub asks_client: bool,
 }
 
 /// What the records tell and no event holds.
@@ -307,6 +309,10 @@ impl Reporter for StreamJson {
             self.models.remove(&event.unit);
             self.paused.remove(&event.unit);
         }
+        let was_asked = matches!(
+            &event.kind,
+            EventKind::Answered { id, .. } if self.units.is_open(event.unit, *id)
+        );
         let ended = self.units.take(event);
         let ending = self.tally.take(event);
         if let Some(ending) = ending {
@@ -333,8 +339,10 @@ impl Reporter for StreamJson {
             EventKind::Throttled(throttled) => self.throttled(event, throttled),
             EventKind::Admitted { waited_ms } => self.admitted(event, *waited_ms),
             EventKind::RequestFailed(failed) => self.request_failed(event, failed),
-            EventKind::Asked { .. } => self.asked(event),
-            EventKind::Answered { answer, .. } => self.answered(event, answer),
+            EventKind::Asked { id, question } => self.asked(event, *id, question),
+            // One that was never asked changed nothing of how its unit stands.
+            EventKind::Answered { .. } if !was_asked => Ok(()),
+            EventKind::Answered { id, question: _, answer } => self.answered(event, *id, answer),
             EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
@@ -373,18 +381,24 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::event::{AfterFailure, CancelReason, ThrottleCause};
+    use crate::event::{
+        AfterFailure, CancelReason, Question, QuestionId, Seq, ThrottleCause, Verdict,
+    };
     use crate::message::Reply;
     use crate::model;
     use crate::report::story::{
-        BrokenPipe, Paper, Story, call_of, cancelled, done, failed, paid, skipped, tell,
+        BrokenPipe, Paper, Story, call_of, cancelled, done, failed, paid, question, skipped, tell,
         text_delta, thinking_delta, usage,
     };
 
-    const PARTIAL: StreamOptions =
-        StreamOptions { include_partial_messages: true, forward_subagent_text: false };
-    const EVERYTHING: StreamOptions =
-        StreamOptions { include_partial_messages: true, forward_subagent_text: true };
+    const NOTHING_MORE: StreamOptions = StreamOptions {
+        include_partial_messages: false,
+        forward_subagent_text: false,
+        asks_client: false,
+    };
+    const PARTIAL: StreamOptions = StreamOptions { include_partial_messages: true, ..NOTHING_MORE };
+    const EVERYTHING: StreamOptions = StreamOptions { forward_subagent_text: true, ..PARTIAL };
+    const ASKING: StreamOptions = StreamOptions { asks_client: true, ..NOTHING_MORE };
 
     fn facts() -> Facts {
         Facts {
@@ -974,5 +988,34 @@ mod tests {
         story.invocation("go");
         reporter.event(&story.events()[0]).unwrap();
         assert_eq!(reporter.pause().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn a_question_is_a_request_to_a_client_that_answers_and_is_taken_back_if_it_has_not() {
+        let mut story = Story::new();
+        let make = || question("make");
+        story.invocation("go").batch("call-1", &["a", "b"]).start(1).start(2);
+        story.asks(1, 17, make()).asks(2, 18, make());
+        story.asks(0, 19, Question::Batch { slots: 40 });
+        story.answered(1, 17, (make(), Verdict::ForSession));
+        story.answered(2, 18, (make(), Verdict::Covered(QuestionId(Seq(17)))));
+        story.answered(2, 30, (make(), Verdict::Covered(QuestionId(Seq(17)))));
+        story.answered(0, 19, (Question::Batch { slots: 40 }, Verdict::Withdrawn));
+        let text = written(&story, ASKING);
+        let lines: Vec<&str> = text.lines().skip(7).collect();
+        assert_snapshot!(bare(&lines.join("\n")), @r#"
+        {"type":"system","subtype":"task_updated","task_id":"agent-1","patch":{"status":"paused"},"reason":"awaiting_approval","agent_id":"agent-1","branch":"1","slot":{"index":0,"total":2}
+        {"type":"control_request","request_id":"question-17","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"make"},"tool_use_id":"bash-1","permission_suggestions":[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"make *"}],"behavior":"allow","destination":"session"}],"blocked_path":null,"description":"no rule allows it; it would run without a sandbox","agent_id":"agent-1"}}
+        {"type":"system","subtype":"task_updated","task_id":"agent-2","patch":{"status":"paused"},"reason":"awaiting_approval","agent_id":"agent-2","branch":"2","slot":{"index":1,"total":2}
+        {"type":"control_request","request_id":"question-18","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"make"},"tool_use_id":"bash-1","permission_suggestions":[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"make *"}],"behavior":"allow","destination":"session"}],"blocked_path":null,"description":"no rule allows it; it would run without a sandbox","agent_id":"agent-2"}}
+        {"type":"system","subtype":"status","status":"awaiting_approval"
+        {"type":"control_request","request_id":"question-19","request":{"subtype":"can_use_tool","tool_name":"Agent","input":{"slots":40},"tool_use_id":"question-19","permission_suggestions":[],"blocked_path":null,"description":"start 40 agents at once?"}}
+        {"type":"system","subtype":"task_updated","task_id":"agent-1","patch":{"status":"running"},"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":2}
+        {"type":"control_cancel_request","request_id":"question-18"}
+        {"type":"system","subtype":"task_updated","task_id":"agent-2","patch":{"status":"running"},"agent_id":"agent-2","branch":"2","slot":{"index":1,"total":2}
+        {"type":"control_cancel_request","request_id":"question-19"}
+        "#);
+        let unasked = written(&story, NOTHING_MORE);
+        assert!(!unasked.contains("control_"), "{unasked}");
     }
 }

@@ -24,7 +24,7 @@ pub struct Units {
     counts: Counts,
     main_hold: Option<Hold>,
     /// Questions without an answer, and whose they are.
-    questions: BTreeMap<QuestionId, UnitId>,
+    questions: BTreeMap<UnitId, BTreeSet<QuestionId>>,
 }
 
 /// A unit that has not ended.
@@ -119,8 +119,10 @@ impl Units {
                 self.main_hold = None;
                 self.questions.clear();
             }
-            EventKind::Asked { id, .. } => drop(self.questions.insert(*id, event.unit)),
-            EventKind::Answered { id, .. } => drop(self.questions.remove(id)),
+            EventKind::Asked { id, .. } => {
+                self.questions.entry(event.unit).or_default().insert(*id);
+            }
+            EventKind::Answered { id, .. } => self.answered(event.unit, *id),
             EventKind::UnitQueued(head) => self.queue(event, head),
             EventKind::Throttled(_)
             | EventKind::Admitted { waited_ms: _ }
@@ -163,7 +165,21 @@ impl Units {
     /// Returns how many questions of a unit have no answer, main's too.
     #[must_use]
     pub fn questions_of(&self, unit: UnitId) -> usize {
-        self.questions.values().filter(|of| **of == unit).count()
+        self.questions.get(&unit).map_or(0, BTreeSet::len)
+    }
+
+    /// Tells whether a question was asked and has no answer.
+    #[must_use]
+    pub fn is_open(&self, unit: UnitId, question: QuestionId) -> bool {
+        self.questions.get(&unit).is_some_and(|open| open.contains(&question))
+    }
+
+    fn answered(&mut self, unit: UnitId, question: QuestionId) {
+        let Some(open) = self.questions.get_mut(&unit) else { return };
+        open.remove(&question);
+        if open.is_empty() {
+            self.questions.remove(&unit);
+        }
     }
 
     /// Tells whether any question has no answer.
@@ -247,7 +263,7 @@ impl Units {
 
     fn end(&mut self, id: UnitId, end: &UnitEnd) -> Option<Unit> {
         let unit = self.open.remove(&id)?;
-        self.questions.retain(|_, of| *of != id);
+        self.questions.remove(&id);
         if unit.head.is_background {
             self.adjust(unit.head.parent, |parent| parent.background -= 1);
         }

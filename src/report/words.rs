@@ -4,6 +4,7 @@
 //! that came from a model, a tool or a file has gone through
 //! [`super::sanitise`] before it is cut.
 
+mod asking;
 mod guarding;
 
 use std::borrow::Cow;
@@ -23,7 +24,9 @@ use super::result::Ending;
 use super::sanitise;
 use super::units::{Counts, Hold, HoldCause};
 
-pub use guarding::{answered, confined, file_changed, question, started, worktree};
+pub use asking::asked;
+use guarding::denied_in_all;
+pub use guarding::{answered, confined, file_changed, is_told_alone, question, started, worktree};
 
 /// Most characters of a unit's name. A description may be a sentence, and it
 /// stands in front of each of the unit's lines.
@@ -322,7 +325,9 @@ pub fn closing_lines(end: &InvocationEnd, counts: Counts, ending: &Ending) -> Ve
     let error = invocation_error(end)
         .map(|error| format!("error: {}", short(&sanitise::text(&error), ERROR_CAP)));
     let stopped = end.cancel.and_then(|_| stopped(counts));
-    spent(ending, counts).into_iter().chain(stopped).chain(unfinished).chain(error).collect()
+    let denied = denied_in_all(ending);
+    let lines = spent(ending, counts).into_iter().chain(stopped).chain(denied);
+    lines.chain(unfinished).chain(error).collect()
 }
 
 /// Returns what an invocation took: retries, waiting, tokens, money; `None` if

@@ -79,6 +79,8 @@ pub enum Effect {
     Answer(Answer),
     /// Let a waiting unit go on once all that was recorded by now is on disk.
     AnswerSynced(Answer),
+    /// Write these rules to the user's settings, as allowed from now on.
+    KeepRules(Vec<Arc<str>>),
     /// Units were told to stop: from now on their time is limited.
     StartDeadline,
     /// The invocation is over; nothing follows.
@@ -151,6 +153,9 @@ pub struct Seed {
     /// Units that main started in the background, with ends that it has not
     /// heard.
     pub untold: Vec<(UnitId, PastUnit)>,
+    /// The rules that people have allowed for the whole session, each with the
+    /// question whose answer did.
+    pub granted: BTreeMap<Arc<str>, QuestionId>,
 }
 
 impl Seed {
@@ -169,6 +174,7 @@ impl Seed {
             largest: largest.collect(),
             joins: past.joins().clone(),
             untold: past.untold().map(|(id, unit)| (id, unit.clone())).collect(),
+            granted: past.granted().clone(),
         }
     }
 }
@@ -183,6 +189,7 @@ impl Default for Seed {
             largest: BTreeMap::new(),
             joins: RootJoins::default(),
             untold: Vec::new(),
+            granted: BTreeMap::new(),
         }
     }
 }
@@ -209,6 +216,8 @@ pub struct Dispatcher {
     is_answered: bool,
     /// Questions without an answer, oldest first.
     questions: BTreeMap<QuestionId, questions::Open>,
+    /// What their answers allow beyond them.
+    grants: questions::Grants,
     /// The end of main, as long as units beside it have not ended.
     leaving: Option<Leaving>,
     finished: bool,
@@ -245,6 +254,7 @@ impl Dispatcher {
             unfinished: Vec::new(),
             is_answered: false,
             questions: BTreeMap::new(),
+            grants: questions::Grants::of(seed.granted),
             leaving: None,
             finished: false,
         }

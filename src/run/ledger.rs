@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::branch::{Branch, BranchPath};
 use crate::event::{
-    AfterFailure, Compaction, ForkShare, Invocation, Outcome, Piece, Replied, RequestFailed,
-    UnitEnd, UnitHead, UnitId, UnitState, UnixMillis,
+    AfterFailure, Compaction, ForkShare, Invocation, Outcome, Piece, QuestionId, Replied,
+    RequestFailed, UnitEnd, UnitHead, UnitId, UnitState, UnixMillis,
 };
 use crate::line::{Budget, News, Until};
 use crate::message::{Call, CallId, Usage};
@@ -69,8 +69,10 @@ pub(super) struct Ledger {
     /// Most that it and all it starts may use.
     pub(super) budget: Budget,
     pub(super) spent: Spent,
-    /// Its questions that have no answer.
-    pub(super) questions: u32,
+    /// Its questions that have no answer, oldest first.
+    pub(super) questions: Vec<QuestionId>,
+    /// The batch that it is a slot of, by the batch's first slot.
+    pub(super) batch: Option<UnitId>,
     /// Whether its request has to wait.
     pub(super) is_throttled: bool,
     /// The text of the last whole answer.
@@ -197,7 +199,8 @@ impl Ledger {
             usage: Usage::default(),
             budget: Budget::default(),
             spent: Spent::default(),
-            questions: 0,
+            questions: Vec::new(),
+            batch: None,
             is_throttled: false,
             text: Arc::default(),
             writing: String::new(),
@@ -238,7 +241,7 @@ impl Ledger {
     pub(super) fn state(&self) -> UnitState {
         match self.standing {
             Standing::Queued => UnitState::Queued,
-            Standing::Running if self.questions > 0 => UnitState::AwaitingApproval,
+            Standing::Running if !self.questions.is_empty() => UnitState::AwaitingApproval,
             Standing::Running if self.is_throttled => UnitState::Throttled,
             Standing::Running => UnitState::Running,
             Standing::Ended(state) => state,

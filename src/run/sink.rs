@@ -1,4 +1,5 @@
-//! Where events go: to the log first, then to the reporters.
+//! Where events go: to the log first, then to the reporters; and rules that are
+//! to be kept, to the user's settings.
 //!
 //! Whatever cannot be written does not end the run: its work is worth more than
 //! its record. Who lost what is told once, to people and to the caller.
@@ -6,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::approvals::{KeepRule, Settings};
 use super::audience::{Audience, Shown};
 use super::disk::Disk;
 use super::dispatcher::{Answer, Effect, Input, Reach};
@@ -18,6 +20,7 @@ pub(super) struct Sink {
     /// `None` if there is none, or no longer.
     log: Option<(SessionLog, Disk)>,
     audience: Audience,
+    settings: Settings,
     /// What people should know and have not been told yet. Only what cannot be
     /// kept adds to it, and a kept log is lost once.
     trouble: VecDeque<Arc<str>>,
@@ -25,9 +28,13 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    pub(super) fn new(log: Option<SessionLog>, reporters: Vec<Box<dyn Reporter>>) -> Self {
-        let audience = Audience::new(reporters);
-        let mut sink = Self { log: None, audience, trouble: VecDeque::new(), end: None };
+    pub(super) fn new(
+        log: Option<SessionLog>,
+        reporters: Vec<Box<dyn Reporter>>,
+        keep_rule: KeepRule,
+    ) -> Self {
+        let (audience, settings) = (Audience::new(reporters), Settings::new(keep_rule));
+        let mut sink = Self { log: None, audience, settings, trouble: VecDeque::new(), end: None };
         if let Some(log) = log {
             match Disk::of(&log) {
                 Ok(disk) => sink.log = Some((log, disk)),
@@ -54,6 +61,7 @@ impl Sink {
                 Effect::Sync => must_sync = true,
                 Effect::Answer(answer) => answer.give(),
                 Effect::AnswerSynced(answer) => synced.push(answer),
+                Effect::KeepRules(rules) => self.settings.keep(rules),
                 Effect::StartDeadline => signals.restart_deadline(),
                 Effect::Finish => is_over = true,
             }
@@ -70,6 +78,7 @@ impl Sink {
         {
             self.lose_log(&error);
         }
+        self.trouble.extend(self.settings.finish().await);
         self.end.take()
     }
 
@@ -95,6 +104,7 @@ impl Sink {
                         self.lose_log(&error);
                     }
                 }
+                trouble = self.settings.trouble() => return Input::Trouble(trouble),
             }
         }
     }

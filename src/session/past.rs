@@ -18,7 +18,8 @@ use super::log::LogError;
 use super::read::{Entry, read};
 use crate::branch::{Branch, RootJoins, Token};
 use crate::event::{
-    EventKind, Invocation, Outcome, Seq, SessionHead, UnitEnd, UnitHead, UnitId, UnitState,
+    EventKind, Invocation, Outcome, QuestionId, Seq, SessionHead, UnitEnd, UnitHead, UnitId,
+    UnitState,
 };
 use crate::message::CallId;
 
@@ -36,6 +37,10 @@ pub const NOT_RUN: &str = include_str!("../../prompts/not_run.md").trim_ascii_en
 /// still to be given.
 const NUMBER_LIMIT: u32 = u32::MAX / 2;
 
+/// Most rules that are taken for allowed. A person allows a few; past this
+/// they are asked again.
+const GRANTED_CAP: usize = 1_000;
+
 /// What a session has come to.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Past {
@@ -50,6 +55,7 @@ pub struct Past {
     conversation: Conversation,
     units: BTreeMap<UnitId, PastUnit>,
     account: Account,
+    granted: BTreeMap<Arc<str>, QuestionId>,
     bad_lines: u64,
 }
 
@@ -244,6 +250,13 @@ impl Past {
     /// has not heard.
     pub fn untold(&self) -> impl Iterator<Item = (UnitId, &PastUnit)> {
         self.units.iter().filter(|(_, unit)| unit.is_untold()).map(|(&id, unit)| (id, unit))
+    }
+
+    /// Returns the rules that people have allowed for the whole session, each
+    /// with the question whose answer did.
+    #[must_use]
+    pub fn granted(&self) -> &BTreeMap<Arc<str>, QuestionId> {
+        &self.granted
     }
 
     /// Returns what became of the last invocation.

@@ -8,9 +8,9 @@ use crate::branch::{Branch, BranchPath, Token, TokenSet};
 use crate::event::{
     AfterFailure, CallQuestion, CancelReason, Compaction, CompactionTrigger, Confinement, Digest,
     Event, EventKind, FailureKind, FileChange, FileState, ForkShare, Invocation, InvocationEnd,
-    NoticeLevel, Origin, Outcome, PrefixShare, Question, QuestionId, Replied, RequestFailed, Seq,
-    SessionHead, SessionId, SlotPosition, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId,
-    UnixMillis, Verdict, Worktree,
+    Lasting, NoticeLevel, Origin, Outcome, PrefixShare, Question, QuestionId, Replied,
+    RequestFailed, Seq, SessionHead, SessionId, SlotPosition, Terms, ThrottleCause, Throttled,
+    UnitEnd, UnitHead, UnitId, UnixMillis, Verdict, Worktree,
 };
 use crate::message::{
     Call, CallId, Cost, Image, ImageKind, Output, Reply, Sealed, StopReason, Usage, Usd,
@@ -96,7 +96,7 @@ fn compaction() -> Compaction {
 }
 
 /// What a person decides.
-fn of_a_person() -> [EventKind; 4] {
+fn of_a_person() -> [EventKind; 6] {
     let denied = EventKind::Denied {
         call: "call-3".into(),
         tool: "bash".into(),
@@ -108,8 +108,18 @@ fn of_a_person() -> [EventKind; 4] {
     let answered = EventKind::Answered { id, question, answer: Verdict::No };
     let question =
         call_question("call-3".into(), ["bash", "cargo test", "it writes"].map(Into::into));
-    let answer = Verdict::NoBecause("not now".into());
-    [denied, asked, answered, EventKind::Answered { id, question, answer }]
+    let terms = Terms {
+        arguments: Some("{\"command\":\"cargo check\"}".into()),
+        lasting: Lasting::Session,
+        rules: vec!["Bash(cargo *)".into()],
+    };
+    let [refused, on_terms, covered] = [
+        Verdict::NoBecause("not now".into()),
+        Verdict::YesWith(Arc::new(terms)),
+        Verdict::Covered(QuestionId(Seq(9))),
+    ]
+    .map(|answer| EventKind::Answered { id, question: question.clone(), answer });
+    [denied, asked, answered, refused, on_terms, covered]
 }
 
 fn call_question(call: CallId, words: [Arc<str>; 3]) -> Question {
@@ -176,7 +186,7 @@ fn turn_of_a_slot() -> Vec<Event> {
         share: Some(ForkShare { prefix: share, cached_tokens: 8 }),
     };
     let [throttled, admitted, failed] = of_a_request(usage);
-    let [denied, asked, answered, refused] = of_a_person();
+    let [denied, asked, answered, refused, on_terms, covered] = of_a_person();
     let [changed, made, kept] = of_files();
     let [started, finished] = of_a_call(output);
     let kinds = [
@@ -194,6 +204,8 @@ fn turn_of_a_slot() -> Vec<Event> {
         asked,
         answered,
         refused,
+        on_terms,
+        covered,
         changed,
         made,
         kept,
@@ -449,17 +461,18 @@ fn any_of_a_request() -> impl Strategy<Value = EventKind> {
 }
 
 fn any_question() -> impl Strategy<Value = EventKind> {
-    let plain = [
-        Verdict::Yes,
-        Verdict::ForBatch,
-        Verdict::ForSession,
-        Verdict::Always,
-        Verdict::No,
-        Verdict::NobodyToAsk,
-        Verdict::Withdrawn,
+    let lasting = prop::sample::select(Lasting::ALL.to_vec());
+    let rules = prop::collection::vec(any_text(), 0..3);
+    let terms =
+        (prop::option::of(any_text()), lasting, rules).prop_map(|(arguments, lasting, rules)| {
+            Verdict::YesWith(Arc::new(Terms { arguments, lasting, rules }))
+        });
+    let answer = prop_oneof![
+        prop::sample::select(Verdict::PLAIN.to_vec()),
+        any_text().prop_map(Verdict::NoBecause),
+        any::<u64>().prop_map(|by| Verdict::Covered(QuestionId(Seq(by)))),
+        terms,
     ];
-    let answer =
-        prop_oneof![prop::sample::select(plain.to_vec()), any_text().prop_map(Verdict::NoBecause)];
     let call = [any_text(), any_text(), any_text(), any_text()].prop_map(
         |[call, tool, subject, reason]| call_question((&*call).into(), [tool, subject, reason]),
     );

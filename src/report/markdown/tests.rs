@@ -242,8 +242,10 @@ fn text_of_others_does_not_break_the_document() {
 
     `Bash {"command":"rm -rf /"}` was denied
 
+    1 call was denied
+
     error: a \<b> \\u{9b}
-"#);
+    "#);
     let shown = written(&story, Some("a\u{202e}"), StdoutKind::Terminal);
     assert!(!shown.contains(sanitise::is_hidden) && shown.contains("> go\\u{1b}[2J\n"), "{shown}");
 }

@@ -9,10 +9,13 @@ use std::sync::Arc;
 
 use super::StreamJson;
 use super::convert::{speaker, stream_event, updated};
-use crate::event::{AfterFailure, Event, NoticeLevel, RequestFailed, Throttled, UnitId, Verdict};
+use crate::event::{
+    AfterFailure, Event, NoticeLevel, Question, QuestionId, RequestFailed, Throttled, UnitId,
+    Verdict,
+};
 use crate::message::Usage;
 use crate::report::lines::message_id;
-use crate::report::record::{ApiRetry, Record, Status, System, TaskStatus, Wait};
+use crate::report::record::{ApiRetry, Control, Record, Status, System, TaskStatus, Wait};
 use crate::report::stream::Stream;
 use crate::report::words;
 
@@ -33,25 +36,57 @@ impl StreamJson {
         self.standing(event, ("requesting", TaskStatus::Running), Wait::over(waited_ms))
     }
 
-    /// Tells that a unit waits for a person, with its first open question.
-    pub(super) fn asked(&mut self, event: &Event) -> io::Result<()> {
-        if self.units.questions_of(event.unit) > 1 {
+    /// Tells that a unit waits for a person, with its first open question; and
+    /// asks the client, if that answers.
+    pub(super) fn asked(
+        &mut self,
+        event: &Event,
+        id: QuestionId,
+        question: &Question,
+    ) -> io::Result<()> {
+        if self.units.questions_of(event.unit) == 1 {
+            let waits = ("awaiting_approval", TaskStatus::Paused);
+            self.standing(event, waits, Wait::for_approval())?;
+        }
+        if !self.options.asks_client {
             return Ok(());
         }
-        self.standing(event, ("awaiting_approval", TaskStatus::Paused), Wait::for_approval())
+        self.output.write_bare(&Control::asks(event.unit, id, question))
     }
 
-    /// Tells that it goes on, with the last answer.
-    pub(super) fn answered(&mut self, event: &Event, answer: &Verdict) -> io::Result<()> {
+    /// Tells that it goes on, with the last answer; and takes a question back
+    /// that the client has not answered.
+    pub(super) fn answered(
+        &mut self,
+        event: &Event,
+        id: QuestionId,
+        answer: &Verdict,
+    ) -> io::Result<()> {
+        let is_taken_back = match answer {
+            Verdict::Covered(_) | Verdict::NobodyToAsk | Verdict::Withdrawn => true,
+            Verdict::Yes
+            | Verdict::YesWith(_)
+            | Verdict::ForBatch
+            | Verdict::ForSession
+            | Verdict::Always
+            | Verdict::No
+            | Verdict::NoBecause(_) => false,
+        };
+        if self.options.asks_client && is_taken_back {
+            self.output.write_bare(&Control::takes_back(id))?;
+        }
         let goes_on = match answer {
             Verdict::Yes
+            | Verdict::YesWith(_)
+            | Verdict::Covered(_)
             | Verdict::ForBatch
             | Verdict::ForSession
             | Verdict::Always
             | Verdict::No
             | Verdict::NoBecause(_) => self.units.questions_of(event.unit) == 0,
-            // The unit's end follows, or the unit never waited.
-            Verdict::Withdrawn | Verdict::NobodyToAsk => false,
+            Verdict::NobodyToAsk => self.units.questions_of(event.unit) == 0,
+            // The unit's end follows.
+            Verdict::Withdrawn => false,
         };
         if !goes_on {
             return Ok(());

@@ -1,10 +1,15 @@
 //! The words of what people decide and of what is done to their files.
 
+use std::sync::Arc;
+
 use super::{SENTENCE_CAP, SUBJECT_CAP, agents, call, short_line};
 use crate::event::{
-    Access, Backend, CallQuestion, Confinement, FileChange, Question, Verdict, Worktree,
+    Access, Backend, CallQuestion, Confinement, FileChange, Lasting, Question, Terms, Verdict,
+    Worktree,
 };
 use crate::message::counted;
+use crate::report::result::Ending;
+use crate::report::sanitise;
 
 /// Returns a question, as it is put to people.
 #[must_use]
@@ -25,6 +30,8 @@ pub fn question(question: &Question) -> String {
 pub fn answered(question: &Question, answer: &Verdict) -> String {
     let answer = match (answer, question) {
         (Verdict::Yes, _) => "yes".to_owned(),
+        (Verdict::YesWith(terms), _) => on_terms(terms),
+        (Verdict::Covered(_), _) => "yes, by an earlier answer".to_owned(),
         (Verdict::ForBatch, _) => "yes, for this batch".to_owned(),
         (Verdict::ForSession, _) => "yes, for this session".to_owned(),
         (Verdict::Always, _) => "yes, always".to_owned(),
@@ -37,6 +44,62 @@ pub fn answered(question: &Question, answer: &Verdict) -> String {
         (Verdict::Withdrawn, _) => "withdrawn".to_owned(),
     };
     format!("{} {answer}", self::question(question))
+}
+
+/// Tells whether an answer is told by nothing else: a call that nobody could be
+/// asked about is told as denied, one that an earlier answer allows as started.
+#[must_use]
+pub fn is_told_alone(question: &Question, answer: &Verdict) -> bool {
+    match (question, answer) {
+        (_, Verdict::Covered(_)) | (Question::Call(_), Verdict::NobodyToAsk) => false,
+        (
+            Question::Batch { slots: _ } | Question::Call(_),
+            Verdict::Yes
+            | Verdict::YesWith(_)
+            | Verdict::ForBatch
+            | Verdict::ForSession
+            | Verdict::Always
+            | Verdict::No
+            | Verdict::NoBecause(_)
+            | Verdict::NobodyToAsk
+            | Verdict::Withdrawn,
+        ) => true,
+    }
+}
+
+fn on_terms(terms: &Terms) -> String {
+    let Terms { arguments, lasting, rules } = terms;
+    let arguments = match arguments {
+        Some(arguments) => {
+            format!(", with other arguments: {}", short_line(arguments, SUBJECT_CAP))
+        }
+        None => String::new(),
+    };
+    let lasting = match lasting {
+        Lasting::Once => return format!("yes{arguments}"),
+        Lasting::Batch => "for this batch",
+        Lasting::Session => "for this session",
+        Lasting::Always => "always",
+    };
+    let rules = short_line(&rules.join(", "), SUBJECT_CAP);
+    format!("yes{arguments}, and {lasting}: {rules}")
+}
+
+/// Returns how many calls were denied, and what would have allowed those that
+/// nobody could be asked about.
+pub(super) fn denied_in_all(ending: &Ending) -> Vec<String> {
+    let listed = u64::try_from(ending.denials.len()).unwrap_or(u64::MAX);
+    let denied = match listed.saturating_add(ending.denials_left_out) {
+        0 => return Vec::new(),
+        1 => "1 call was denied".to_owned(),
+        count => format!("{count} calls were denied"),
+    };
+    if ending.suggested.is_empty() {
+        return vec![denied];
+    }
+    let quoted = |rule: &Arc<str>| format!("'{}'", sanitise::line(rule).replace('\'', "'\\''"));
+    let rules: Vec<String> = ending.suggested.iter().map(quoted).collect();
+    vec![denied, format!("hint: `--allowed-tools {}` allows such calls", rules.join(" "))]
 }
 
 /// Returns how a command is kept in bounds.

@@ -1,12 +1,24 @@
 //! Questions of units, in the order in which they were asked.
 //!
 //! All units have one queue. An answer names its question, so one that comes
-//! late answers nothing else; a unit that ends takes its questions with it.
+//! late answers nothing else; a unit that ends takes its questions with it. What
+//! an answer allows beyond its own question is kept in `grants`: it answers
+//! what is open and what comes later without asking again. The guard has decided
+//! before anything arrives here, so no answer lifts what it denies.
 
+mod grants;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use super::{Answer, Dispatcher, Effect, Out};
-use crate::event::{EventKind, Question, QuestionId, Seq, UnitId, Verdict};
+use crate::event::{
+    CallQuestion, EventKind, Lasting, Question, QuestionId, Seq, Terms, UnitId, Verdict,
+};
+
+pub(super) use grants::Grants;
 
 /// A question that has no answer yet.
 #[derive(Debug)]
@@ -22,8 +34,8 @@ impl Dispatcher {
         self.is_answered = true;
     }
 
-    /// Takes note of a question. Where nobody answers it has its answer at once
-    /// and is not asked; after a cancel has begun it is dropped.
+    /// Takes note of a question. Where it has its answer already, or nobody
+    /// gives one, it is not asked; after a cancel has begun it is dropped.
     pub(super) fn ask(
         &mut self,
         out: &mut Out,
@@ -36,21 +48,88 @@ impl Dispatcher {
         }
         let id = QuestionId(Seq(self.seq + 1));
         let open = Open { unit, question, reply };
+        if let Some(earlier) = self.covering(&open) {
+            self.close(out, id, open, Verdict::Covered(earlier));
+            return;
+        }
         if !self.is_answered {
             self.close(out, id, open, Verdict::NobodyToAsk);
             return;
         }
         let question = open.question.clone();
         self.record(out, unit, EventKind::Asked { id, question });
-        self.ledger(unit).questions += 1;
+        self.ledger(unit).questions.push(id);
         self.questions.insert(id, open);
     }
 
-    /// Answers a question, if it is still open.
+    /// Answers a question, if it is still open, and what else that answers.
     pub(super) fn answer(&mut self, out: &mut Out, id: QuestionId, answer: Verdict) {
-        let Some(open) = self.questions.remove(&id) else { return };
-        self.ledger(open.unit).questions -= 1;
+        let Some(open) = self.take_question(id) else { return };
+        let in_batch = self.batches_of(open.unit).next().is_some();
+        let answer = settled(answer, &open.question, in_batch);
+        let granted = match &open.question {
+            Question::Call(asked) => answer.grant(asked),
+            Question::Batch { slots: _ } => None,
+        };
+        let granted = granted.map(|(lasting, rules)| (lasting, rules.to_vec()));
+        let unit = open.unit;
         self.close(out, id, open, answer);
+        if let Some((lasting, rules)) = granted {
+            self.grant(out, (id, unit), lasting, rules);
+        }
+    }
+
+    /// Keeps what an answer allows, and gives it to whoever waits for that.
+    fn grant(
+        &mut self,
+        out: &mut Out,
+        (id, unit): (QuestionId, UnitId),
+        lasting: Lasting,
+        rules: Vec<Arc<str>>,
+    ) {
+        match lasting {
+            Lasting::Once => return,
+            Lasting::Batch => {
+                let Some(batch) = self.batches_of(unit).next() else { return };
+                self.grants.hold_for_batch(batch, &rules, id);
+            }
+            Lasting::Session => self.grants.hold_for_session(&rules, id),
+            Lasting::Always => {
+                self.grants.hold_for_session(&rules, id);
+                out.effects.push(Effect::KeepRules(rules));
+            }
+        }
+        let covered = self.questions.iter().filter_map(|(&id, open)| {
+            self.covering(open).map(|earlier| (id, Verdict::Covered(earlier)))
+        });
+        let covered: Vec<_> = covered.collect();
+        for (id, answer) in covered {
+            if let Some(open) = self.take_question(id) {
+                self.close(out, id, open, answer);
+            }
+        }
+    }
+
+    /// Returns the question whose answer holds for this one, too.
+    fn covering(&self, open: &Open) -> Option<QuestionId> {
+        match &open.question {
+            Question::Call(asked) => self.grants.covering(asked, self.batches_of(open.unit)),
+            Question::Batch { slots: _ } => None,
+        }
+    }
+
+    /// Returns the batches that a unit works for, the innermost first. Each is
+    /// called after its first slot.
+    fn batches_of(&self, unit: UnitId) -> impl Iterator<Item = UnitId> + Clone + '_ {
+        let parent = |unit: UnitId| self.units.get(&unit)?.parent;
+        let upwards = std::iter::successors(Some(unit), move |&unit| parent(unit));
+        upwards.filter_map(|unit| self.units.get(&unit)?.batch)
+    }
+
+    fn take_question(&mut self, id: QuestionId) -> Option<Open> {
+        let open = self.questions.remove(&id)?;
+        self.ledger(open.unit).questions.retain(|own| *own != id);
+        Some(open)
     }
 
     fn close(&mut self, out: &mut Out, id: QuestionId, open: Open, answer: Verdict) {
@@ -69,11 +148,58 @@ impl Dispatcher {
 
     /// Takes the questions of a unit back.
     pub(super) fn withdraw(&mut self, out: &mut Out, unit: UnitId) {
-        if self.ledger(unit).questions == 0 {
-            return;
+        for id in std::mem::take(&mut self.ledger(unit).questions) {
+            self.answer(out, id, Verdict::Withdrawn);
         }
-        let own = self.questions.iter().filter(|(_, open)| open.unit == unit).map(|(&id, _)| id);
-        let own: Vec<QuestionId> = own.collect();
-        own.into_iter().for_each(|id| self.answer(out, id, Verdict::Withdrawn));
     }
+}
+
+/// Returns what an answer comes to: terms that are those of the question are no
+/// terms of their own, and without rules, or for a batch that there is not, a
+/// yes holds for the one call.
+fn settled(answer: Verdict, question: &Question, in_batch: bool) -> Verdict {
+    let Question::Call(asked) = question else {
+        return if answer.is_yes() { Verdict::Yes } else { answer };
+    };
+    match answer {
+        Verdict::YesWith(terms) => settled_terms(&terms, asked),
+        Verdict::ForBatch | Verdict::ForSession | Verdict::Always if asked.rules.is_empty() => {
+            Verdict::Yes
+        }
+        Verdict::ForBatch if !in_batch => Verdict::Yes,
+        Verdict::Yes
+        | Verdict::ForBatch
+        | Verdict::ForSession
+        | Verdict::Always
+        | Verdict::Covered(_)
+        | Verdict::No
+        | Verdict::NoBecause(_)
+        | Verdict::NobodyToAsk
+        | Verdict::Withdrawn => answer,
+    }
+}
+
+fn settled_terms(terms: &Terms, asked: &CallQuestion) -> Verdict {
+    let own = parsed(&asked.arguments);
+    let changed = terms.arguments.clone().filter(|arguments| parsed(arguments) != own);
+    let lasting = if terms.rules.is_empty() { Lasting::Once } else { terms.lasting };
+    let rules = if lasting == Lasting::Once { Vec::new() } else { terms.rules.clone() };
+    if changed.is_none() && (lasting == Lasting::Once || rules == asked.rules) {
+        return match lasting {
+            Lasting::Once => Verdict::Yes,
+            Lasting::Batch => Verdict::ForBatch,
+            Lasting::Session => Verdict::ForSession,
+            Lasting::Always => Verdict::Always,
+        };
+    }
+    Verdict::YesWith(Arc::new(Terms { arguments: changed, lasting, rules }))
+}
+
+/// Returns arguments as they mean the same however they are written; no text
+/// at all means no arguments.
+fn parsed(arguments: &str) -> Option<Value> {
+    if arguments.trim().is_empty() {
+        return Some(Value::Object(Map::new()));
+    }
+    serde_json::from_str(arguments).ok()
 }

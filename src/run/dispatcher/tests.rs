@@ -18,13 +18,19 @@ struct Bench {
     dispatcher: Dispatcher,
     events: Vec<Event>,
     finished: bool,
+    /// The rules that went to the settings.
+    kept: Vec<Arc<str>>,
     now: u64,
 }
 
 impl Bench {
     fn new() -> Self {
-        let mut bench =
-            Self { dispatcher: Dispatcher::new(), events: Vec::new(), finished: false, now: 1_000 };
+        Self::of(Dispatcher::new())
+    }
+
+    fn of(dispatcher: Dispatcher) -> Self {
+        let (events, kept) = (Vec::new(), Vec::new());
+        let mut bench = Self { dispatcher, events, finished: false, kept, now: 1_000 };
         let head = SessionHead {
             session: crate::event::SessionId("s".into()),
             version: "0".into(),
@@ -45,6 +51,7 @@ impl Bench {
                 Effect::Record(event) => self.events.push(event),
                 Effect::Answer(answer) | Effect::AnswerSynced(answer) => answer.give(),
                 Effect::Finish => self.finished = true,
+                Effect::KeepRules(rules) => self.kept.extend(rules),
                 Effect::Glimpse(_) | Effect::Sync | Effect::StartDeadline => {}
             }
         }

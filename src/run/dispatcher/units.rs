@@ -26,7 +26,13 @@ impl Dispatcher {
         if self.ledger(parent).cancel.is_cancelled() {
             return None;
         }
-        let seats = children.into_iter().map(|child| self.seat(out, parent, call, child));
+        let first = UnitId(self.next_unit);
+        let seats = children.into_iter().map(|child| {
+            let is_slot = child.slot.is_some();
+            let seat = self.seat(out, parent, call, child);
+            self.ledger(seat.unit).batch = is_slot.then_some(first);
+            seat
+        });
         Some(seats.collect())
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Text;
 use super::body::text;
 use super::calls::ConfinementBody;
-use crate::event::{CallQuestion, EventKind, Question, QuestionId, Seq, Verdict};
+use crate::event::{CallQuestion, EventKind, Lasting, Question, QuestionId, Seq, Terms, Verdict};
 use crate::message::CallId;
 
 #[derive(Serialize, Deserialize)]
@@ -36,30 +36,78 @@ pub(super) struct Answered<'a> {
     answer: Text<'a>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message: Option<Text<'a>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    terms: Option<TermsBody<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TermsBody<'a> {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    arguments: Option<Text<'a>>,
+    lasting: Text<'a>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    rules: Vec<Text<'a>>,
 }
 
 impl<'a> Answered<'a> {
     pub(super) fn of(id: QuestionId, question: &'a Question, answer: &'a Verdict) -> Self {
         let Asked { id, question } = Asked::of(id, question);
-        let message = match answer {
-            Verdict::NoBecause(message) => Some(text(message)),
+        let (mut message, mut by, mut terms) = (None, None, None);
+        match answer {
+            Verdict::NoBecause(told) => message = Some(text(told)),
+            Verdict::Covered(earlier) => by = Some(earlier.0.0),
+            Verdict::YesWith(other) => terms = Some(TermsBody::of(other)),
             Verdict::Yes
             | Verdict::ForBatch
             | Verdict::ForSession
             | Verdict::Always
             | Verdict::No
             | Verdict::NobodyToAsk
-            | Verdict::Withdrawn => None,
-        };
-        Self { id, question, answer: answer.as_str().into(), message }
+            | Verdict::Withdrawn => {}
+        }
+        Self { id, question, answer: answer.as_str().into(), message, by, terms }
     }
 
     pub(super) fn into_kind(self) -> Result<EventKind, String> {
-        let answer = Verdict::from_name(&self.answer, self.message.map(Into::into));
+        let Self { id, question, answer, message, by, terms } = self;
+        let plain = Verdict::PLAIN.into_iter().find(|verdict| verdict.as_str() == answer);
+        let terms = terms.map(TermsBody::into_terms).transpose()?;
+        let with_more = || {
+            [
+                message.map(|message| Verdict::NoBecause(message.into())),
+                by.map(|by| Verdict::Covered(QuestionId(Seq(by)))),
+                terms.map(|terms| Verdict::YesWith(Arc::new(terms))),
+            ]
+            .into_iter()
+            .flatten()
+            .find(|verdict| verdict.as_str() == answer)
+        };
+        let found = plain.or_else(with_more);
         Ok(EventKind::Answered {
-            id: QuestionId(Seq(self.id)),
-            question: self.question.into_question()?,
-            answer: answer.ok_or_else(|| format!("`{}` is not known", self.answer))?,
+            id: QuestionId(Seq(id)),
+            question: question.into_question()?,
+            answer: found.ok_or_else(|| format!("`{answer}` is not known"))?,
+        })
+    }
+}
+
+impl<'a> TermsBody<'a> {
+    fn of(terms: &'a Terms) -> Self {
+        Self {
+            arguments: terms.arguments.as_ref().map(text),
+            lasting: terms.lasting.as_str().into(),
+            rules: terms.rules.iter().map(text).collect(),
+        }
+    }
+
+    fn into_terms(self) -> Result<Terms, String> {
+        let lasting = Lasting::ALL.into_iter().find(|lasting| lasting.as_str() == self.lasting);
+        Ok(Terms {
+            arguments: self.arguments.map(Into::into),
+            lasting: lasting.ok_or_else(|| format!("`{}` is not known", self.lasting))?,
+            rules: self.rules.into_iter().map(Into::into).collect(),
         })
     }
 }

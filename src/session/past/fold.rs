@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Account, CUT_OFF, CutOff, Past, PastUnit, Told, Work};
+use super::{Account, CUT_OFF, CutOff, GRANTED_CAP, Past, PastUnit, Told, Work};
 use crate::branch::Token;
-use crate::event::{Event, EventKind, Invocation, Seq, UnitEnd, UnitHead, UnitId, UnitState};
+use crate::event::{
+    Event, EventKind, Invocation, Lasting, Question, QuestionId, Seq, UnitEnd, UnitHead, UnitId,
+    UnitState, Verdict,
+};
 
 impl Past {
     /// Takes note of an event that was appended to the log.
@@ -59,8 +62,23 @@ impl Past {
             | EventKind::Worktree(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
-            | EventKind::Answered { .. }
             | EventKind::Notice { .. } => {}
+            EventKind::Answered { id, question, answer } => self.answered(*id, question, answer),
+        }
+    }
+
+    /// Takes note of what a person has allowed for the whole session. What was
+    /// allowed for a batch ended with it.
+    fn answered(&mut self, id: QuestionId, question: &Question, answer: &Verdict) {
+        let Question::Call(asked) = question else { return };
+        let rules = match answer.grant(asked) {
+            Some((Lasting::Session | Lasting::Always, rules)) => rules,
+            Some((Lasting::Once | Lasting::Batch, _)) | None => return,
+        };
+        for rule in rules {
+            if self.granted.len() < GRANTED_CAP {
+                self.granted.entry(Arc::clone(rule)).or_insert(id);
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use tine::config::WindowShare;
 use tine::definition::Definitions;
 use tine::event::{
     CancelReason, Delta, Event, EventKind, InvocationEnd, Outcome, SessionHead, SessionId, UnitId,
-    UnitState,
+    UnitState, Verdict,
 };
 use tine::fanout::{Caller, Fanout, Limits, Parking, Pool, Surroundings};
 use tine::flow::{self, Step};
@@ -27,7 +27,7 @@ use tine::model::retry::{self, Jitter};
 use tine::model::scripted::Scripted;
 use tine::prompt::Context;
 use tine::run::dispatcher::{Dispatcher, Effect, Input, Reach};
-use tine::run::{self, Answered, Main, Reporter, Resumed, Run, Signal, mend};
+use tine::run::{self, FromUser, Main, Reporter, Resumed, Run, Signal, mend};
 use tine::session::{self, Entry, Past, SessionLog, Spill};
 use tine::skill::Skills;
 use tine::tool::files::{Files, Seen};
@@ -41,21 +41,24 @@ use tokio_util::sync::CancellationToken;
 pub(crate) enum Says {
     Yes,
     No,
+    ForBatch,
+    ForSession,
     /// The user is away.
     Nothing,
 }
 
 /// A user who answers every question as soon as it is shown.
 struct User {
-    says_yes: bool,
-    answers: mpsc::Sender<Answered>,
+    verdict: Verdict,
+    answers: mpsc::Sender<FromUser>,
 }
 
 impl Reporter for User {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         if let EventKind::Asked { id, .. } = event.kind {
             // The run may be over by now.
-            let _ = self.answers.try_send(Answered { id, is_yes: self.says_yes });
+            let verdict = self.verdict.clone();
+            let _ = self.answers.try_send(FromUser::Answered { id, verdict });
         }
         Ok(())
     }
@@ -259,7 +262,11 @@ impl Setup {
                 match effect {
                     Effect::Record(event) => events.push(event),
                     Effect::Answer(answer) | Effect::AnswerSynced(answer) => answer.give(),
-                    Effect::Glimpse(_) | Effect::Sync | Effect::StartDeadline | Effect::Finish => {}
+                    Effect::Glimpse(_)
+                    | Effect::Sync
+                    | Effect::KeepRules(_)
+                    | Effect::StartDeadline
+                    | Effect::Finish => {}
                 }
             }
             let named = written_in.and_then(|unit| ancestor_named(&events, unit, victim));
@@ -309,23 +316,26 @@ impl Setup {
             reporters,
             signals,
             answers,
+            keep_rule: Arc::new(|_| Ok(())),
         }
     }
 
     /// Whoever answers questions, and where the answers arrive.
-    fn user(&self) -> (Vec<Box<dyn Reporter>>, Option<mpsc::Receiver<Answered>>) {
+    fn user(&self) -> (Vec<Box<dyn Reporter>>, Option<mpsc::Receiver<FromUser>>) {
         let Some(says) = self.user_says else { return (Vec::new(), None) };
         let (answers, arriving) = mpsc::channel(8);
-        let says_yes = match says {
-            Says::Yes => true,
-            Says::No => false,
+        let verdict = match says {
+            Says::Yes => Verdict::Yes,
+            Says::No => Verdict::No,
+            Says::ForBatch => Verdict::ForBatch,
+            Says::ForSession => Verdict::ForSession,
             Says::Nothing => {
                 // As long as the run may listen.
                 tokio::spawn(async move { answers.closed().await });
                 return (Vec::new(), Some(arriving));
             }
         };
-        (vec![Box::new(User { says_yes, answers })], Some(arriving))
+        (vec![Box::new(User { verdict, answers })], Some(arriving))
     }
 
     fn model(&self) -> Arc<dyn Model> {

@@ -73,7 +73,11 @@ impl Session {
             match effect {
                 Effect::Record(event) => self.events.push(event),
                 Effect::Answer(answer) | Effect::AnswerSynced(answer) => answer.give(),
-                Effect::Glimpse(_) | Effect::Sync | Effect::StartDeadline | Effect::Finish => {}
+                Effect::Glimpse(_)
+                | Effect::Sync
+                | Effect::KeepRules(_)
+                | Effect::StartDeadline
+                | Effect::Finish => {}
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Questions, their answers, and what becomes of them without one.
 
 use super::*;
-use crate::event::{Question, Seq};
+use crate::event::{CallQuestion, Lasting, Question, Seq, Terms};
 
 const BATCH: Question = Question::Batch { slots: 40 };
 
@@ -139,4 +139,249 @@ fn a_unit_awaits_approval_until_its_last_question_is_answered() {
         bench.give(Input::Answer(id, Verdict::Yes));
     }
     assert_eq!(state(&bench, slot), UnitState::Running);
+}
+
+/// A question about a command that `rules` would allow.
+fn command(call: &str, rules: &[&str]) -> Question {
+    Question::Call(Arc::new(CallQuestion {
+        call: call.into(),
+        tool: "Bash".into(),
+        subject: "make".into(),
+        arguments: r#"{"command":"make"}"#.into(),
+        reason: "it may do anything".into(),
+        rules: rules.iter().map(|rule| (*rule).into()).collect(),
+        confinement: None,
+    }))
+}
+
+/// Has a unit ask about a command; returns the question's number, too.
+fn ask_about(
+    bench: &mut Bench,
+    unit: UnitId,
+    rules: &[&str],
+) -> (QuestionId, oneshot::Receiver<Verdict>) {
+    let (reply, answer) = oneshot::channel();
+    bench.say(unit, UnitEvent::Ask { question: command("c", rules), reply });
+    let (EventKind::Asked { id, .. } | EventKind::Answered { id, .. }) = bench.last().kind else {
+        panic!("a question leaves an event: {:?}", bench.last())
+    };
+    (id, answer)
+}
+
+/// Declares a batch and starts its slots.
+fn started_batch(bench: &mut Bench, parent: UnitId, names: &[&str]) -> Vec<UnitId> {
+    let seats = bench.declare(parent, names);
+    seats.iter().for_each(|seat| bench.may_start(seat.unit).unwrap());
+    seats.iter().map(|seat| seat.unit).collect()
+}
+
+/// What became of the questions, each with whether it was ever asked.
+fn told(bench: &Bench) -> Vec<(bool, Verdict)> {
+    let was_asked = |wanted: QuestionId| {
+        let asks =
+            |event: &Event| matches!(event.kind, EventKind::Asked { id, .. } if id == wanted);
+        bench.events.iter().any(asks)
+    };
+    let answered = |event: &Event| {
+        let EventKind::Answered { id, answer, .. } = &event.kind else { return None };
+        Some((was_asked(*id), answer.clone()))
+    };
+    bench.events.iter().filter_map(answered).collect()
+}
+
+#[test]
+fn a_yes_for_the_session_answers_what_is_open_and_what_comes_later() {
+    let mut bench = answered();
+    let slots = started_batch(&mut bench, UnitId::MAIN, &["a", "b", "c"]);
+    let (first, mut of_a) = ask_about(&mut bench, slots[0], &["Bash(make *)"]);
+    let (_, mut of_b) = ask_about(&mut bench, slots[1], &["Bash(make *)"]);
+    let (other, mut of_c) = ask_about(&mut bench, slots[2], &["Bash(rm *)"]);
+    bench.give(Input::Answer(first, Verdict::ForSession));
+    let covered = Verdict::Covered(first);
+    assert_eq!(of_a.try_recv(), Ok(Verdict::ForSession));
+    assert_eq!(of_b.try_recv(), Ok(covered.clone()));
+    assert!(of_c.try_recv().is_err());
+    let (_, mut later) = ask_about(&mut bench, UnitId::MAIN, &["Bash(make *)"]);
+    assert_eq!(later.try_recv(), Ok(covered.clone()));
+    bench.give(Input::Answer(other, Verdict::No));
+    let expected = [
+        (true, Verdict::ForSession),
+        (true, covered.clone()),
+        (false, covered),
+        (true, Verdict::No),
+    ];
+    assert_eq!(told(&bench), expected);
+    assert_eq!(state(&bench, slots[1]), UnitState::Running);
+}
+
+#[test]
+fn a_yes_for_the_batch_holds_for_its_slots_and_what_they_start_and_for_nobody_else() {
+    let mut bench = answered();
+    let slots = started_batch(&mut bench, UnitId::MAIN, &["a", "b"]);
+    let others = started_batch(&mut bench, UnitId::MAIN, &["a", "b"]);
+    let inner = started_batch(&mut bench, slots[1], &["deep", "deeper"]);
+    let (id, _a) = ask_about(&mut bench, slots[0], &["Bash(make *)"]);
+    bench.give(Input::Answer(id, Verdict::ForBatch));
+    for unit in [slots[0], slots[1], inner[0], inner[1]] {
+        let (_, mut answer) = ask_about(&mut bench, unit, &["Bash(make *)"]);
+        assert_eq!(answer.try_recv(), Ok(Verdict::Covered(id)), "{unit}");
+    }
+    for unit in [UnitId::MAIN, others[0], others[1]] {
+        let (_, mut answer) = ask_about(&mut bench, unit, &["Bash(make *)"]);
+        assert_eq!(answer.try_recv(), Err(TryRecvError::Empty), "{unit}");
+    }
+}
+
+#[test]
+fn a_yes_for_an_inner_batch_does_not_hold_for_the_outer_one() {
+    let mut bench = answered();
+    let slots = started_batch(&mut bench, UnitId::MAIN, &["a", "b"]);
+    let inner = started_batch(&mut bench, slots[0], &["deep", "deeper"]);
+    let (id, _deep) = ask_about(&mut bench, inner[0], &["Bash(make *)"]);
+    bench.give(Input::Answer(id, Verdict::ForBatch));
+    for (unit, expected) in [
+        (inner[1], Ok(Verdict::Covered(id))),
+        (slots[0], Err(TryRecvError::Empty)),
+        (slots[1], Err(TryRecvError::Empty)),
+    ] {
+        assert_eq!(ask_about(&mut bench, unit, &["Bash(make *)"]).1.try_recv(), expected, "{unit}");
+    }
+}
+
+#[test]
+fn outside_a_batch_a_yes_for_the_batch_is_one_for_the_call() {
+    let mut bench = answered();
+    let (id, mut first) = ask_about(&mut bench, UnitId::MAIN, &["Bash(make *)"]);
+    bench.give(Input::Answer(id, Verdict::ForBatch));
+    assert_eq!(first.try_recv(), Ok(Verdict::Yes));
+    let (_, mut second) = ask_about(&mut bench, UnitId::MAIN, &["Bash(make *)"]);
+    assert_eq!(second.try_recv(), Err(TryRecvError::Empty));
+}
+
+#[test]
+fn every_part_of_a_call_must_be_allowed() {
+    let mut bench = answered();
+    let (make, _a) = ask_about(&mut bench, UnitId::MAIN, &["Bash(make *)"]);
+    bench.give(Input::Answer(make, Verdict::ForSession));
+    let (both, mut open) = ask_about(&mut bench, UnitId::MAIN, &["Bash(make *)", "Bash(rm *)"]);
+    assert_eq!(open.try_recv(), Err(TryRecvError::Empty));
+    let (rm, _b) = ask_about(&mut bench, UnitId::MAIN, &["Bash(rm *)"]);
+    bench.give(Input::Answer(rm, Verdict::ForSession));
+    assert_eq!(open.try_recv(), Ok(Verdict::Covered(rm)));
+    assert_ne!(both, rm);
+}
+
+#[test]
+fn always_holds_for_the_session_and_its_rules_go_to_the_settings_once() {
+    let mut bench = answered();
+    let (id, _a) = ask_about(&mut bench, UnitId::MAIN, &["Bash(make *)"]);
+    bench.give(Input::Answer(id, Verdict::Always));
+    let (_, mut later) = ask_about(&mut bench, UnitId::MAIN, &["Bash(make *)"]);
+    assert_eq!(later.try_recv(), Ok(Verdict::Covered(id)));
+    assert_eq!(bench.kept, ["Bash(make *)".into()]);
+}
+
+#[test]
+fn without_rules_an_answer_holds_for_its_call_only() {
+    for answer in [Verdict::ForBatch, Verdict::ForSession, Verdict::Always] {
+        let mut bench = answered();
+        let (id, mut first) = ask_about(&mut bench, UnitId::MAIN, &[]);
+        bench.give(Input::Answer(id, answer));
+        assert_eq!(first.try_recv(), Ok(Verdict::Yes));
+        let (_, mut second) = ask_about(&mut bench, UnitId::MAIN, &[]);
+        assert_eq!((second.try_recv(), bench.kept.len()), (Err(TryRecvError::Empty), 0));
+    }
+}
+
+#[test]
+fn a_leave_for_one_large_batch_is_none_for_the_next() {
+    let mut bench = answered();
+    let mut first = ask(&mut bench, UnitId::MAIN);
+    bench.give(Input::Answer(asked(&bench)[0].0, Verdict::ForSession));
+    assert_eq!(first.try_recv(), Ok(Verdict::Yes));
+    assert_eq!(ask(&mut bench, UnitId::MAIN).try_recv(), Err(TryRecvError::Empty));
+}
+
+#[test]
+fn what_was_allowed_for_the_session_holds_where_nobody_answers_any_more() {
+    let mut bench = answered();
+    let (id, _a) = ask_about(&mut bench, UnitId::MAIN, &["Bash(make *)"]);
+    bench.give(Input::Answer(id, Verdict::ForSession));
+    bench.give(Input::NobodyAnswers);
+    let (_, mut allowed) = ask_about(&mut bench, UnitId::MAIN, &["Bash(make *)"]);
+    let (_, mut refused) = ask_about(&mut bench, UnitId::MAIN, &["Bash(rm *)"]);
+    assert_eq!(allowed.try_recv(), Ok(Verdict::Covered(id)));
+    assert_eq!(refused.try_recv(), Ok(Verdict::NobodyToAsk));
+}
+
+#[test]
+fn a_session_that_is_gone_on_with_remembers_what_was_allowed_for_it_and_nothing_else() {
+    let mut bench = answered();
+    let slots = started_batch(&mut bench, UnitId::MAIN, &["a", "b"]);
+    for (unit, rule, answer) in [
+        (UnitId::MAIN, "Bash(make *)", Verdict::ForSession),
+        (UnitId::MAIN, "Bash(ls *)", Verdict::Always),
+        (UnitId::MAIN, "Bash(cat *)", Verdict::Yes),
+        (UnitId::MAIN, "Bash(rm *)", Verdict::No),
+        (slots[0], "Bash(cp *)", Verdict::ForBatch),
+    ] {
+        let (id, _) = ask_about(&mut bench, unit, &[rule]);
+        bench.give(Input::Answer(id, answer));
+    }
+    let mut past = Past::default();
+    bench.events.iter().for_each(|event| past.take(event));
+    let mut next = Bench::of(Dispatcher::after(Seed::of(&past)));
+    next.dispatcher.ask_people();
+    for (rule, is_allowed) in [
+        ("Bash(make *)", true),
+        ("Bash(ls *)", true),
+        ("Bash(cat *)", false),
+        ("Bash(rm *)", false),
+        ("Bash(cp *)", false),
+    ] {
+        let (_, mut answer) = ask_about(&mut next, UnitId::MAIN, &[rule]);
+        let covered = matches!(answer.try_recv(), Ok(Verdict::Covered(_)));
+        assert_eq!(covered, is_allowed, "{rule}");
+    }
+}
+
+#[track_caller]
+fn check_terms(arguments: Option<&str>, lasting: Lasting, rules: &[&str], expected: &Verdict) {
+    let mut bench = answered();
+    let (id, mut answer) = ask_about(&mut bench, UnitId::MAIN, &["Bash(make *)"]);
+    let rules = rules.iter().map(|rule| (*rule).into()).collect();
+    let terms = Terms { arguments: arguments.map(Into::into), lasting, rules };
+    bench.give(Input::Answer(id, Verdict::YesWith(Arc::new(terms))));
+    assert_eq!(answer.try_recv().as_ref(), Ok(expected));
+}
+
+#[test]
+fn terms_that_are_those_of_the_question_are_a_plain_yes() {
+    let same = Some(r#" { "command" : "make" } "#);
+    check_terms(same, Lasting::Once, &[], &Verdict::Yes);
+    check_terms(None, Lasting::Session, &[], &Verdict::Yes);
+    check_terms(same, Lasting::Session, &["Bash(make *)"], &Verdict::ForSession);
+    check_terms(None, Lasting::Always, &["Bash(make *)"], &Verdict::Always);
+    check_terms(None, Lasting::Once, &["Bash(make *)"], &Verdict::Yes);
+    let other = |arguments: Option<&str>, lasting, rules: &[&str]| {
+        let rules = rules.iter().map(|rule| (*rule).into()).collect();
+        Verdict::YesWith(Arc::new(Terms { arguments: arguments.map(Into::into), lasting, rules }))
+    };
+    let changed = Some(r#"{"command":"make clean"}"#);
+    check_terms(changed, Lasting::Once, &[], &other(changed, Lasting::Once, &[]));
+    let wider = other(None, Lasting::Session, &["Bash"]);
+    check_terms(same, Lasting::Session, &["Bash"], &wider);
+}
+
+#[test]
+fn terms_allow_what_they_say_and_not_what_was_asked_for() {
+    let mut bench = answered();
+    let (id, _a) = ask_about(&mut bench, UnitId::MAIN, &["Bash(make *)"]);
+    let rules = vec!["Bash(ls *)".into()];
+    let terms = Terms { arguments: None, lasting: Lasting::Session, rules };
+    bench.give(Input::Answer(id, Verdict::YesWith(Arc::new(terms))));
+    let (_, mut ls) = ask_about(&mut bench, UnitId::MAIN, &["Bash(ls *)"]);
+    let (_, mut make) = ask_about(&mut bench, UnitId::MAIN, &["Bash(make *)"]);
+    let outcomes = (ls.try_recv(), make.try_recv());
+    assert_eq!(outcomes, (Ok(Verdict::Covered(id)), Err(TryRecvError::Empty)));
 }
