@@ -16,11 +16,13 @@ mod sensitive;
 pub mod shell;
 mod sourced;
 mod suggest;
+mod unasked;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::event::Access;
+use shell::Machine;
 
 pub use mode::Mode;
 pub use policy::{Explained, Policy};
@@ -28,6 +30,7 @@ pub use rules::{Rule, RuleError};
 pub use searches::{LeftOut, Searches};
 pub use sensitive::Secrets;
 pub use sourced::{Rules, Source, Sourced};
+pub use unasked::{Gate, SandboxIsThere};
 
 /// What a tool does to the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,12 +76,21 @@ pub enum Decision {
 pub struct Allowed {
     /// What a command may write; `None` for what runs no command.
     pub access: Option<Access>,
-    /// What runs instead of the command as it was written: the same, with
-    /// nothing in it that could be read in another way.
-    pub script: Option<Arc<str>>,
+    /// What runs instead of the command as it was written.
+    pub script: Option<Script>,
     /// The files that the paths of the call led to when it was judged, every
     /// link followed. It touches no others.
     pub places: Vec<PathBuf>,
+}
+
+/// A command that only reads: as it was parsed, written out again, so that no
+/// second reader can take it for something else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Script {
+    /// What a shell is to run.
+    pub text: Arc<str>,
+    /// Knows the environment in which it does what it was taken for.
+    pub machine: Arc<Machine>,
 }
 
 /// What a person has to know to decide about a call.

@@ -38,8 +38,8 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use crate::event::{Access, Confinement, UnitId};
-use crate::guard::Searches;
 use crate::guard::sandbox::Sandbox;
+use crate::guard::{Script, Searches};
 use crate::line::Line;
 use crate::message::{CallId, Output, ToolSchema};
 use crate::session::Spill;
@@ -96,7 +96,7 @@ pub struct Granted {
     /// How it is kept in bounds, if it runs a command.
     pub confinement: Confinement,
     /// What runs instead of the command as it was written.
-    pub script: Option<Arc<str>>,
+    pub script: Option<Script>,
     /// The files that the paths of the call led to when it was judged.
     pub places: Vec<std::path::PathBuf>,
 }

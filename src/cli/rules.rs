@@ -1,12 +1,16 @@
 //! Lists of rules and of tools, as flags give them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use crate::config::dirs::{config_directory, config_file};
 use crate::config::{Config, Environment, Permissions, WrittenRule};
-use crate::guard::{Mode, Policy, Rule, Rules, Secrets, Source, Sourced};
+use crate::event::Backend;
+use crate::guard::sandbox::Sandbox;
+use crate::guard::shell::Machine;
+use crate::guard::{Gate, Mode, Policy, Rule, Rules, SandboxIsThere, Secrets, Source, Sourced};
 
 /// Splits at commas and white space outside parentheses, so that one flag can
 /// hold `Bash(git status), Edit(src/**)`.
@@ -41,7 +45,7 @@ pub(super) fn policy(
     environment: &Environment,
     config: &Config,
     flags: &RunFlags,
-    root: &Path,
+    (root, sandbox): (&Path, &Arc<Sandbox>),
 ) -> Result<Policy, Refusal> {
     let parse = |written: &[WrittenRule], flagged: &[String]| {
         let mut rules = Vec::new();
@@ -69,8 +73,17 @@ pub(super) fn policy(
     let guarded: Vec<_> = config_directory(environment).into_iter().collect();
     let settings = config_file(environment);
     let secrets = Secrets::new(environment.home.as_deref(), settings.as_deref());
+    let gate = gate(environment, &roots, Arc::clone(sandbox));
     let policy = Policy::new(mode(config, flags), roots).with_rules(rules);
-    Ok(policy.guarding(guarded).keeping(secrets))
+    Ok(policy.guarding(guarded).keeping(secrets).with_gate(gate))
+}
+
+fn gate(environment: &Environment, roots: &[PathBuf], sandbox: Arc<Sandbox>) -> Gate {
+    let path = environment.inherited.path().unwrap_or_default();
+    Gate {
+        machine: Arc::new(Machine::new(path, environment.home.as_deref(), roots)),
+        sandbox: SandboxIsThere::new(move || sandbox.backend() != Backend::None),
+    }
 }
 
 fn sourced(environment: &Environment, text: &str, source: Source) -> Result<Sourced, Refusal> {

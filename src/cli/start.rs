@@ -107,8 +107,8 @@ impl Start {
         for model in std::iter::once(&model).chain(&fallbacks) {
             check_price(&flags, &**model)?;
         }
-        let policy = rules::policy(environment, &config, &flags, &root)?;
         let sandbox = Arc::new(sandbox::of(environment, &config));
+        let policy = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
         let (skills, mut problems) =
             Skills::load(&dirs::skill_directories(&root, top, environment));
         let (definitions, more) =

@@ -12,8 +12,9 @@ use serde_json::Value;
 use super::mode::Reach;
 use super::paths::{self, Ground};
 use super::rules::{self, Rule, Subjects};
+use super::unasked::{Gate, OnlyReads, Touch};
 use super::{
-    Allowed, Ask, Decision, Effect, Mode, Rules, Searches, Secrets, Sourced, shell, suggest,
+    Allowed, Ask, Decision, Effect, Mode, Rules, Script, Searches, Secrets, Sourced, shell, suggest,
 };
 use crate::event::{Access, CallQuestion};
 use crate::path_text;
@@ -31,6 +32,8 @@ pub struct Policy {
     /// are: our own configuration.
     guarded: Arc<[PathBuf]>,
     secrets: Arc<Secrets>,
+    /// `None` where no command is taken for one that only reads.
+    gate: Option<Gate>,
 }
 
 /// A decision, and why it is so.
@@ -66,6 +69,8 @@ struct Call<'a> {
     tool: &'a str,
     effect: Effect,
     subjects: Subjects,
+    /// What the gate says of it; `None` if nobody asked the gate.
+    reading: Option<Result<OnlyReads, String>>,
 }
 
 impl Policy {
@@ -84,6 +89,7 @@ impl Policy {
             roots: roots.into(),
             guarded: [].into(),
             secrets: Arc::default(),
+            gate: None,
         }
     }
 
@@ -105,10 +111,21 @@ impl Policy {
         Self { secrets: Arc::new(secrets), ..self }
     }
 
+    /// Returns the same policy with what tells commands that only read.
+    #[must_use]
+    pub fn with_gate(self, gate: Gate) -> Self {
+        Self { gate: Some(gate), ..self }
+    }
+
     /// Returns the same policy for a unit that works in other directories.
     #[must_use]
     pub fn at(&self, roots: impl Into<Arc<[PathBuf]>>) -> Self {
-        Self { roots: roots.into(), ..self.clone() }
+        let roots = roots.into();
+        let gate = self.gate.as_ref().map(|gate| Gate {
+            machine: Arc::new(gate.machine.with_roots(&roots)),
+            sandbox: gate.sandbox.clone(),
+        });
+        Self { roots, gate, ..self.clone() }
     }
 
     /// Returns what is left of the policy for a unit whose definition names a
@@ -148,7 +165,7 @@ impl Policy {
         let CallQuestion { tool, arguments, rules, .. } = question;
         let Ok(arguments) = serde_json::from_str(arguments) else { return false };
         let subjects = rules::subjects(tool, &arguments).located(self.root());
-        !rules.is_empty() && granted.iter().any(|rule| rule.allows(tool, &subjects, self.ground()))
+        !rules.is_empty() && allowing(granted.iter(), tool, &subjects, self.ground()).is_some()
     }
 
     /// Returns what searches leave out of their results.
@@ -180,7 +197,11 @@ impl Policy {
             return Explained::allow(Allowed::default(), None, "no file is named");
         }
         let subjects = rules::subjects(tool, arguments).located(self.root());
-        let call = Call { tool, effect, subjects };
+        let reading = match (&self.gate, tool, &subjects.words[..]) {
+            (Some(gate), "Bash", [command]) => Some(gate.judge(command, self.root())),
+            _ => None,
+        };
+        let call = Call { tool, effect, subjects, reading };
         let mut explained = self.weigh(&call);
         let places = call.subjects.paths;
         let ask = match &mut explained.decision {
@@ -202,42 +223,27 @@ impl Policy {
     }
 
     fn weigh(&self, call: &Call<'_>) -> Explained {
-        let Call { tool, effect, subjects } = call;
-        let is_about = |sourced: &&Sourced| sourced.rule.denies(tool, subjects, self.root());
-        if let Some(rule) = self.denials().find(is_about) {
-            return Explained::deny(Some(rule), format!("denied by the rule `{rule}`"));
+        if let Some(denied) = self.weigh_denials(call) {
+            return denied;
         }
-        if let Some((rule, why)) = why_unsure(self.denials(), call) {
-            return Explained::deny(Some(rule), why);
-        }
-        let changes = match effect {
-            Effect::Reads | Effect::Delegates => false,
-            Effect::Edits | Effect::Executes => true,
-        };
-        if changes && self.mode() == Mode::Plan {
-            let reason = "plan mode only reads; describe the change instead of making it";
-            return Explained::deny(None, reason);
-        }
-        if let Some(rule) = self.rules.ask.iter().find(is_about) {
-            return Explained::ask(self.asked_by(rule, call), Some(rule));
-        }
-        if let Some((rule, why)) = why_unsure(self.rules.ask.iter(), call) {
-            return Explained::ask(Ask { reason: why, ..self.asked_by(rule, call) }, Some(rule));
+        if let Some(asked) = self.weigh_asks(call) {
+            return asked;
         }
         if self.mode() == Mode::BypassPermissions {
-            let allowed = call.with(Access::Off);
-            return Explained::allow(
-                allowed,
-                None,
-                "`bypassPermissions` allows what no rule denies",
-            );
+            let reason = "`bypassPermissions` allows what no rule denies or has asked";
+            return Explained::allow(call.with(Access::Off), None, reason);
         }
-        let allows = |sourced: &&Sourced| sourced.rule.allows(tool, subjects, self.ground());
-        if let Some(rule) = self.rules.allow.iter().find(allows) {
-            let allowed = call.with(Access::WorkspaceWrite);
+        // Before what rules allow: it bounds the command more narrowly.
+        if let Some(script) = self.runs_unasked(call) {
+            let reason = "it only reads, and a sandbox holds it to that";
+            return Explained::allow(reading_only(script), None, reason);
+        }
+        let rules = self.rules.allow.iter();
+        if let Some(rule) = allowing(rules, call.tool, &call.subjects, self.ground()) {
+            let allowed = self.running(call, Access::WorkspaceWrite);
             return Explained::allow(allowed, Some(rule), format!("allowed by the rule `{rule}`"));
         }
-        match effect {
+        match call.effect {
             Effect::Reads => self.weigh_reading(call),
             Effect::Delegates => {
                 let reason = "agents are under the same rules themselves";
@@ -245,6 +251,68 @@ impl Policy {
             }
             Effect::Edits => self.weigh_edit(call),
             Effect::Executes => self.weigh_command(call),
+        }
+    }
+
+    /// What must not be, whatever else is said.
+    fn weigh_denials(&self, call: &Call<'_>) -> Option<Explained> {
+        if let Some(rule) = self.denials().find(|rule| self.is_about(rule, call)) {
+            return Some(Explained::deny(Some(rule), format!("denied by the rule `{rule}`")));
+        }
+        if let Some((rule, why)) = why_unsure(self.denials(), call) {
+            return Some(Explained::deny(Some(rule), why));
+        }
+        let changes = match call.effect {
+            Effect::Reads | Effect::Delegates => false,
+            Effect::Edits => true,
+            Effect::Executes => call.only_reads().is_none(),
+        };
+        (changes && self.mode() == Mode::Plan).then(|| {
+            let reason = "plan mode only reads; describe the change instead of making it";
+            Explained::deny(None, reason)
+        })
+    }
+
+    /// What a person has to be asked about, whatever allows it.
+    fn weigh_asks(&self, call: &Call<'_>) -> Option<Explained> {
+        let ask = |rule: &Sourced, reason: String| {
+            // No allow rule would answer it, so there is none to offer.
+            Explained::ask(self.ask(reason, Vec::new(), call, None), Some(rule))
+        };
+        if let Some(rule) = self.rules.ask.iter().find(|rule| self.is_about(rule, call)) {
+            return Some(ask(rule, format!("the rule `{rule}` has it asked")));
+        }
+        if let Some((rule, why)) = why_unsure(self.rules.ask.iter(), call) {
+            return Some(ask(rule, why));
+        }
+        let reading = call.only_reads()?;
+        let mut rules = self.denials().chain(&self.rules.ask);
+        let rule = rules.find(|rule| reading.touches(rule, self.ground()).is_some())?;
+        Some(ask(rule, format!("it may read what the rule `{rule}` is about")))
+    }
+
+    /// Tells whether a rule that denies or asks is about a call, or about what
+    /// the call surely reads.
+    fn is_about(&self, sourced: &Sourced, call: &Call<'_>) -> bool {
+        sourced.rule.denies(call.tool, &call.subjects, self.root())
+            || call.only_reads().is_some_and(|reading| {
+                reading.touches(sourced, self.ground()) == Some(Touch::Surely)
+            })
+    }
+
+    /// Returns what runs if the call is a command that may run unasked.
+    fn runs_unasked(&self, call: &Call<'_>) -> Option<Script> {
+        let (reading, gate) = (call.only_reads()?, self.gate.as_ref()?);
+        let is_free = reading.secret(&self.secrets, self.root()).is_none();
+        (is_free && gate.sandbox.holds()).then(|| reading.script.clone())
+    }
+
+    /// Returns how a call runs that a rule or a person allows: in plan mode as
+    /// what it was found to be, a reader.
+    fn running(&self, call: &Call<'_>, access: Access) -> Allowed {
+        match call.only_reads() {
+            Some(reading) if self.mode() == Mode::Plan => reading_only(reading.script.clone()),
+            Some(_) | None => call.with(access),
         }
     }
 
@@ -260,9 +328,14 @@ impl Policy {
     }
 
     fn weigh_command(&self, call: &Call<'_>) -> Explained {
-        let reason = match call.tool {
-            "Bash" => "no rule allows this command",
-            _ => "no rule allows this call",
+        let reason = match (&call.reading, call.tool) {
+            (Some(Ok(reading)), _) => match reading.secret(&self.secrets, self.root()) {
+                Some(secret) => secret,
+                None => "it only reads, but there is no sandbox to hold it to that".to_owned(),
+            },
+            (Some(Err(why)), _) => format!("no rule allows this command, and {why}"),
+            (None, "Bash") => "no rule allows this command".to_owned(),
+            (None, _) => "no rule allows this call".to_owned(),
         };
         Explained::ask(self.ask(reason, self.suggestion(call), call, None), None)
     }
@@ -306,11 +379,6 @@ impl Policy {
         ask("no rule allows this edit".to_owned(), first, more)
     }
 
-    /// Returns the question that an ask rule puts. No allow rule answers it.
-    fn asked_by(&self, rule: &Sourced, call: &Call<'_>) -> Ask {
-        self.ask(format!("the rule `{rule}` has it asked"), Vec::new(), call, None)
-    }
-
     /// Puts a question together. Where a rule would answer it, that is the
     /// remedy unless there is a better one.
     fn ask(
@@ -329,7 +397,7 @@ impl Policy {
         Ask {
             reason: reason.into(),
             rules: rules.iter().map(|rule| rule.to_string().into()).collect(),
-            allowed: call.with(Access::Off),
+            allowed: self.running(call, Access::Off),
             remedy,
         }
     }
@@ -337,10 +405,10 @@ impl Policy {
     /// Returns the narrowest rules that would allow the call. Whatever does not
     /// is none.
     fn suggestion(&self, call: &Call<'_>) -> Vec<Rule> {
-        let Call { tool, effect: _, subjects } = call;
-        let rules = suggest::rules(tool, subjects, None, self.ground());
-        let suffices = rules.iter().any(|rule| rule.allows(tool, subjects, self.ground()));
-        if suffices { rules } else { Vec::new() }
+        let Call { tool, effect: _, subjects, reading: _ } = call;
+        let rules = suggest::rules(tool, subjects, self.ground());
+        let suffice = allowing(rules.iter(), tool, subjects, self.ground()).is_some();
+        if suffice { rules } else { Vec::new() }
     }
 
     /// Returns the first path that holds something which is better asked about,
@@ -367,12 +435,42 @@ impl Policy {
 }
 
 impl Call<'_> {
+    fn only_reads(&self) -> Option<&OnlyReads> {
+        self.reading.as_ref()?.as_ref().ok()
+    }
+
     /// Returns how the call runs: a command with this access, anything else
     /// without any.
     fn with(&self, access: Access) -> Allowed {
         let access = (self.tool == "Bash").then_some(access);
         Allowed { access, ..Allowed::default() }
     }
+}
+
+fn reading_only(script: Script) -> Allowed {
+    Allowed { access: Some(Access::ReadOnly), script: Some(script), ..Allowed::default() }
+}
+
+/// Returns a rule that allows a call. Of a command made of several, each may be
+/// allowed by another rule; then it is that of the first.
+fn allowing<'a, R: AsRef<Rule>>(
+    rules: impl Iterator<Item = &'a R> + Clone,
+    tool: &str,
+    subjects: &Subjects,
+    ground: Ground<'_>,
+) -> Option<&'a R> {
+    let find = |subjects: &Subjects| {
+        rules.clone().find(|rule| (*rule).as_ref().allows(tool, subjects, ground))
+    };
+    find(subjects).or_else(|| match (tool, &subjects.words[..]) {
+        ("Bash", [command]) => {
+            let plain = shell::plain(command).ok()?;
+            let parts = plain.texts().map(|part| find(&Subjects::of_command(part)));
+            let parts: Vec<&R> = parts.collect::<Option<_>>()?;
+            parts.first().copied()
+        }
+        _ => None,
+    })
 }
 
 /// Returns the rule about commands that cannot be sure of this one, and why.

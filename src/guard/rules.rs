@@ -153,6 +153,12 @@ impl FromStr for Rule {
     }
 }
 
+impl AsRef<Self> for Rule {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -234,6 +240,29 @@ impl Rule {
             }
     }
 
+    /// Tells whether something below a directory may match the rule, as far as
+    /// can be told without a walk through it. A rule that names one file is not
+    /// about it unless it is there.
+    pub(super) fn may_match_below(&self, directory: &Path, root: &Path) -> bool {
+        let Specifier::Path { pattern, .. } = &self.specifier else { return false };
+        if !self.names("Read") {
+            return false;
+        }
+        let parts: Vec<&str> = pattern.trim_end_matches('/').split('/').collect();
+        let literal = parts.iter().take_while(|part| !part.contains(WILDCARDS));
+        let literal: Vec<&str> = literal.copied().collect();
+        // A pattern without a root may match from the working directory on.
+        let start = match &literal[..] {
+            [""] => PathBuf::from("/"),
+            literal => paths::resolved(root, Path::new(&literal.join("/"))),
+        };
+        if literal.len() == parts.len() {
+            start.starts_with(directory) && start.symlink_metadata().is_ok()
+        } else {
+            start.starts_with(directory) || directory.starts_with(&start)
+        }
+    }
+
     /// Tells whether the rule's meaning depends on the words of a command.
     pub(super) fn reads_commands(&self) -> bool {
         match &self.specifier {
@@ -287,6 +316,16 @@ pub(super) fn is_no_patch(tool: &str, arguments: &Value) -> bool {
 }
 
 impl Subjects {
+    /// What is spoken of in a call that names one path.
+    pub(super) fn of_path(path: &Path) -> Self {
+        Self { paths: vec![path.to_owned()], ..Self::default() }
+    }
+
+    /// What is spoken of in a call that is one command.
+    pub(super) fn of_command(command: &str) -> Self {
+        Self { words: vec![command.trim().to_owned()], ..Self::default() }
+    }
+
     /// Follows the paths, once: what is judged from here on is what the tool
     /// is given leave to touch. A path that cannot be followed stays as it is.
     pub(super) fn located(mut self, root: &Path) -> Self {

@@ -56,6 +56,28 @@ impl Secrets {
         let in_home = self.home.iter().find_map(|home| in_home(path.strip_prefix(home).ok()?));
         in_home.or_else(|| in_system(path)).or_else(|| in_any_directory(path))
     }
+
+    /// Tells what is in a directory or below it that is better asked about.
+    ///
+    /// Of files that may be anywhere, only those directly in it, or at the root
+    /// of a project in it, are looked for: a decision does not walk the disk.
+    pub(super) fn below(&self, directory: &Path, root: &Path) -> Option<&'static str> {
+        let holds = |place: &Path| place.starts_with(directory);
+        let mut in_home = self.home.iter().flat_map(|home| {
+            IN_HOME.iter().filter(|(place, _)| holds(&home.join(place))).map(|(_, what)| *what)
+        });
+        let in_system = || IN_SYSTEM.iter().find(|(place, _)| holds(Path::new(place)));
+        let here = [directory, root].into_iter().filter(|place| holds(place)).find_map(|place| {
+            let env = place.join(".env");
+            env.symlink_metadata().ok().and_then(|_| in_any_directory(&env))
+        });
+        self.within(directory)
+            .or_else(|| in_home.next())
+            .or_else(|| self.settings.iter().any(|settings| holds(settings)).then_some(SETTINGS))
+            .or_else(|| in_system().map(|(_, what)| *what))
+            .or_else(|| holds(Path::new("/proc")).then_some(PROCESS))
+            .or(here)
+    }
 }
 
 /// What is to be said of our settings.
@@ -134,5 +156,24 @@ mod tests {
         ] {
             assert_eq!(secrets().within(Path::new(path)), None, "{path}");
         }
+    }
+
+    #[test]
+    fn a_directory_that_holds_such_a_place_is_known_too() {
+        let below = |directory: &Path| secrets().below(directory, Path::new("/srv/app"));
+        for directory in ["/", "/home", "/home/ada", "/home/ada/.ssh", "/proc", "/etc"] {
+            assert!(below(Path::new(directory)).is_some(), "{directory}");
+        }
+        for directory in ["/home/ada/src", "/usr", "/srv"] {
+            assert_eq!(below(Path::new(directory)), None, "{directory}");
+        }
+        let project = tempfile::tempdir().unwrap();
+        let root = project.path().canonicalize().unwrap();
+        let outside = root.parent().unwrap();
+        assert_eq!(secrets().below(outside, &root), None);
+        std::fs::write(root.join(".env"), "").unwrap();
+        assert!(secrets().below(&root, &root).is_some());
+        assert!(secrets().below(outside, &root).is_some());
+        assert_eq!(secrets().below(&root.join("src"), &root), None);
     }
 }

@@ -198,6 +198,11 @@ fn plain_part(command: &str, simple: Simple) -> Result<PlainPart<'_>, String> {
 }
 
 impl Plain<'_> {
+    /// Returns every part as it is written, without its redirections.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().map(|part| part.text)
+    }
+
     /// Tells whether every part passes, given as it is written.
     pub(super) fn all(&self, mut passes: impl FnMut(&str) -> bool) -> bool {
         self.parts.iter().all(|part| {

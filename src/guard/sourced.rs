@@ -42,6 +42,12 @@ pub struct Sourced {
     pub source: Source,
 }
 
+impl AsRef<Rule> for Sourced {
+    fn as_ref(&self) -> &Rule {
+        &self.rule
+    }
+}
+
 impl fmt::Display for Sourced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.rule.fmt(f)

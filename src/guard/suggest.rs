@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::paths::{self, Ground};
 use super::rules::{Rule, Subjects};
+use super::shell;
 
 /// Most characters of a command that a rule is made of. A longer one is not
 /// run a second time to the letter.
@@ -129,38 +130,31 @@ const DESTROYING: [(&str, &[&str]); 2] = [
     ("find", &["-delete", "-exec", "-execdir", "-ok", "-okdir"]),
 ];
 
-/// Signs of more than one command, where it is not known which there are.
-const OPERATORS: &[char] = &[';', '&', '|', '<', '>', '$', '`', '(', ')', '\n', '\r', '\\'];
-
-/// Returns the rules that would let a call run, and others like it.
-///
-/// `commands` are the commands that a line holds, if it is known which.
-pub(super) fn rules(
-    tool: &str,
-    subjects: &Subjects,
-    commands: Option<&[String]>,
-    ground: Ground<'_>,
-) -> Vec<Rule> {
+/// Returns the rules that would let a call run, and others like it; none if
+/// there is a part of it that has none.
+pub(super) fn rules(tool: &str, subjects: &Subjects, ground: Ground<'_>) -> Vec<Rule> {
     let texts = match tool {
-        "Bash" => match (commands, &subjects.words[..]) {
-            (Some(commands), _) => commands.iter().map(|command| of_command(command)).collect(),
-            (None, [command]) if !command.contains(OPERATORS) => {
-                Some(vec![of_command(command)]).and_then(|rules| rules.into_iter().collect())
-            }
-            (None, _) => None,
+        "Bash" => match &subjects.words[..] {
+            [command] => of_commands(command),
+            _ => None,
         },
         "Edit" | "Write" => of_paths(&subjects.paths, ground),
-        _ if tool.starts_with("mcp__") => Some(vec![tool.to_owned()]),
         "WebFetch" => {
-            subjects.words.iter().map(|site| Some(format!("WebFetch(domain:{site})"))).collect()
+            Some(subjects.words.iter().map(|site| format!("WebFetch(domain:{site})")).collect())
         }
-        _ => None,
+        _ => tool.starts_with("mcp__").then(|| vec![tool.to_owned()]),
     };
-    let texts: Option<Vec<String>> = texts;
-    let rules = texts.unwrap_or_default().iter().map(|text| text.parse().ok()).collect();
-    let mut rules: Vec<Rule> = Option::unwrap_or_default(rules);
+    let parsed = texts.unwrap_or_default().iter().map(|text| text.parse().ok()).collect();
+    let mut rules: Vec<Rule> = Option::unwrap_or_default(parsed);
     rules.dedup_by_key(|rule| rule.to_string());
     rules
+}
+
+/// Returns the rules for each command of a line. One that goes to a file, or
+/// holds more than words, has none.
+fn of_commands(line: &str) -> Option<Vec<String>> {
+    let plain = shell::plain(line).ok()?;
+    plain.texts().map(of_command).collect()
 }
 
 /// Returns the rule for one command; `None` if there is no sensible one.

@@ -80,8 +80,7 @@ impl Tool for Bash {
             let started = Instant::now();
             let name = format!("bash-{}-{}", context.line.unit(), call.id);
             let mut capture = Capture::new(&context.workspace.spill, name);
-            let command = call.script.as_deref().unwrap_or(&wanted.command);
-            let mut process = Process::start(&context.workspace, call.confinement, command)
+            let mut process = Process::start(&context.workspace, call, &wanted.command)
                 .map_err(|error| not_run(&error))?;
             let ending = process
                 .watch(wanted.timeout, &context.cancel, &mut capture)

@@ -376,6 +376,154 @@ fn a_unit_denied_something_by_its_definition_starts_none_that_may() {
     check_denied(&grandchild, edit("src/lib.rs"));
 }
 
+mod unasked {
+    use super::*;
+    use crate::guard::SandboxIsThere;
+    use crate::guard::shell::Machine;
+
+    /// A project, and policies in it that know the programs of this machine.
+    struct Project(tempfile::TempDir);
+
+    impl Project {
+        fn new() -> Self {
+            let project = Self(tempfile::tempdir().unwrap());
+            for file in ["src/lib.rs", "secrets/key", "home/.ssh/id_rsa"] {
+                let file = project.root().join(file);
+                std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+                std::fs::write(file, "").unwrap();
+            }
+            project
+        }
+
+        fn root(&self) -> PathBuf {
+            self.0.path().canonicalize().unwrap()
+        }
+
+        fn policy(&self, mode: Mode, given: Rules, has_sandbox: bool) -> Policy {
+            let roots = [self.root()];
+            let machine = Arc::new(Machine::new("/usr/bin:/bin".as_ref(), None, &roots));
+            let sandbox = SandboxIsThere::new(move || has_sandbox);
+            let secrets = Secrets::new(Some(&self.root().join("home")), None);
+            let policy = Policy::new(mode, roots).with_rules(given).keeping(secrets);
+            policy.with_gate(Gate { machine, sandbox })
+        }
+    }
+
+    /// Shows what is decided about a command: the decision, the access, whether
+    /// what runs was written anew, and why.
+    fn shown(policy: &Policy, command: &str) -> String {
+        let (tool, effect, arguments) = bash(command);
+        let Explained { decision, rule: _, reason } = policy.explain(tool, effect, &arguments);
+        let how = |allowed: &Allowed| {
+            let access = allowed.access.map_or("-", Access::as_str);
+            let script = if allowed.script.is_some() { " anew" } else { "" };
+            format!("{access}{script}")
+        };
+        match &decision {
+            Decision::Allow(allowed) => format!("allow {}", how(allowed)),
+            Decision::Ask(ask) => format!("ask {}: {reason}", how(&ask.allowed)),
+            Decision::Deny { reason } => format!("deny: {reason}"),
+        }
+    }
+
+    #[test]
+    fn a_command_that_only_reads_runs_in_every_mode_but_only_in_a_sandbox() {
+        let project = Project::new();
+        for mode in [Mode::Plan, Mode::Default, Mode::DontAsk, Mode::AcceptEdits] {
+            let policy = project.policy(mode, Rules::default(), true);
+            assert_eq!(shown(&policy, "ls -la src && cat src/lib.rs"), "allow read-only anew");
+        }
+        let everything = project.policy(Mode::BypassPermissions, Rules::default(), true);
+        assert_eq!(shown(&everything, "ls"), "allow off");
+        let why = "it only reads, but there is no sandbox to hold it to that";
+        let bare = |mode| shown(&project.policy(mode, Rules::default(), false), "ls");
+        assert_eq!(bare(Mode::Default), format!("ask off: {why}"));
+        assert_eq!(bare(Mode::Plan), format!("ask read-only anew: {why}"));
+        assert!(bare(Mode::DontAsk).starts_with(&format!("deny: {why}")));
+    }
+
+    #[test]
+    fn it_is_bounded_as_a_reader_though_a_rule_would_allow_more() {
+        let project = Project::new();
+        let given = Rules { allow: rules(&["Bash(ls *)", "Bash(touch *)"]), ..Rules::default() };
+        let policy = project.policy(Mode::Default, given.clone(), true);
+        assert_eq!(shown(&policy, "ls"), "allow read-only anew");
+        assert_eq!(shown(&policy, "ls && touch x"), "allow workspace-write");
+        let policy = project.policy(Mode::Default, given, false);
+        assert_eq!(shown(&policy, "ls"), "allow workspace-write");
+    }
+
+    #[test]
+    fn what_it_reads_is_held_against_the_rules_about_reading() {
+        let project = Project::new();
+        let deny = || Rules { deny: rules(&["Read(secrets/**)"]), ..Rules::default() };
+        for mode in [Mode::Default, Mode::BypassPermissions] {
+            let policy = project.policy(mode, deny(), true);
+            for command in ["cat secrets/key", "cat src/lib.rs; head src/../secrets/key"] {
+                assert_eq!(shown(&policy, command), "deny: denied by the rule `Read(secrets/**)`");
+            }
+            let asked = shown(&policy, "grep -r x .");
+            assert!(
+                asked.ends_with("it may read what the rule `Read(secrets/**)` is about"),
+                "{asked}"
+            );
+            assert!(shown(&policy, "grep -r x src").starts_with("allow"));
+        }
+        let ask = Rules { ask: rules(&["Read(secrets/**)"]), ..Rules::default() };
+        let policy = project.policy(Mode::Default, ask, true);
+        assert!(
+            shown(&policy, "cat secrets/key").starts_with("ask off: the rule `Read(secrets/**)`")
+        );
+    }
+
+    #[test]
+    fn a_rule_about_a_file_that_is_not_there_bothers_nobody_who_searches() {
+        let project = Project::new();
+        let deny = Rules { deny: rules(&["Read(src/key)"]), ..Rules::default() };
+        let policy = project.policy(Mode::Default, deny, true);
+        assert_eq!(shown(&policy, "grep -r x src"), "allow read-only anew");
+        std::fs::write(project.root().join("src/key"), "").unwrap();
+        assert!(shown(&policy, "grep -r x src").starts_with("ask"));
+    }
+
+    #[test]
+    fn secrets_are_asked_about_however_they_are_read() {
+        let project = Project::new();
+        let policy = project.policy(Mode::Default, Rules::default(), true);
+        for command in ["cat home/.ssh/id_rsa", "grep -r x home", "wc -c home/.ssh/id_rsa | sort"] {
+            let asked = shown(&policy, command);
+            assert!(asked.contains("holds keys that open other machines"), "{command}: {asked}");
+        }
+    }
+
+    #[test]
+    fn each_part_of_a_command_may_be_allowed_by_a_rule_of_its_own() {
+        let project = Project::new();
+        let allow = rules(&["Bash(make)", "Bash(touch *)"]);
+        let policy = project.policy(Mode::Default, Rules { allow, ..Rules::default() }, true);
+        assert_eq!(shown(&policy, "make && touch x"), "allow workspace-write");
+        assert!(shown(&policy, "make && rm x").starts_with("ask"));
+        assert!(shown(&policy, "make > x").starts_with("ask"));
+    }
+
+    #[test]
+    fn always_offers_a_rule_for_each_part() {
+        let project = Project::new();
+        let policy = project.policy(Mode::Default, Rules::default(), true);
+        let offered = |command: &str| question(&policy, bash(command)).unwrap().rules;
+        assert_eq!(
+            offered("cargo build && cargo test -p x && ./run.sh"),
+            ["Bash(cargo build *)".into(), "Bash(cargo test *)".into(), "Bash(./run.sh)".into()]
+        );
+        let none: [Arc<str>; 0] = [];
+        for command in
+            ["cargo build && rm -rf x", "make | sh", "make > log", "for x in a; do y; done"]
+        {
+            assert_eq!(offered(command), none, "{command}");
+        }
+    }
+}
+
 mod never_more_than_its_parent {
     use proptest::prelude::*;
 

@@ -172,7 +172,8 @@ impl Variables {
     }
 
     /// Where programs are looked for.
-    pub(super) fn path(&self) -> Option<&OsStr> {
+    #[must_use]
+    pub fn path(&self) -> Option<&OsStr> {
         self.all().find(|(name, _)| *name == OsStr::new("PATH")).map(|(_, path)| path)
     }
 

@@ -93,7 +93,7 @@ pub trait Look {
 }
 
 /// This machine.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
     /// The user's `PATH`, each directory with whether it is trusted.
     path: Vec<(PathBuf, bool)>,
@@ -116,6 +116,17 @@ impl Machine {
             })
             .collect();
         Self { path, roots }
+    }
+
+    /// Returns the same machine, seen from another workspace.
+    #[must_use]
+    pub fn with_roots(&self, roots: &[PathBuf]) -> Self {
+        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        let roots: Vec<PathBuf> = roots.iter().map(real).collect();
+        let path = self.path.iter().map(|(directory, is_trusted)| {
+            (directory.clone(), *is_trusted && is_closed(directory, &roots))
+        });
+        Self { path: path.collect(), roots }
     }
 
     /// Returns the environment in which a script of the gate must run, and

@@ -6,7 +6,7 @@
 //! confined: nobody would know of it any more. What keeps it in bounds is the
 //! sandbox's.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -23,10 +23,12 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::event::{Backend, Confinement};
+use crate::event::Backend;
+use crate::guard::Script;
 use crate::guard::sandbox::{Held, Namespace, NotPrepared, Place, Prepared, Tampered};
-use crate::tool::Workspace;
+use crate::guard::shell::Machine;
 use crate::tool::blocking::to_the_end;
+use crate::tool::{Granted, Workspace};
 
 use super::capture::Capture;
 
@@ -114,19 +116,25 @@ struct Bounds {
 }
 
 impl Process {
-    /// Starts a command in `bash`, or in `sh` where there is no `bash`.
+    /// Starts a command in `bash`, or in `sh` where there is no `bash`; or what
+    /// is to run in its stead.
     pub(super) fn start(
         workspace: &Workspace,
-        confinement: Confinement,
-        script: &str,
+        call: &Granted,
+        command: &str,
     ) -> Result<Self, NotStarted> {
+        let confinement = call.confinement;
+        let script = call.script.as_ref().map_or(command, |script| &script.text);
         let roots: Vec<PathBuf> =
             std::iter::once(&workspace.root).chain(&workspace.added).cloned().collect();
         let place = Place { directory: &workspace.root, roots: &roots };
         // The dashes end the shell's own options: a command may begin with one.
         let program = [workspace.sandbox.shell(), "-c", "--", script].map(OsString::from);
-        let Prepared { command, mut held } =
+        let Prepared { mut command, mut held } =
             workspace.sandbox.prepare(confinement, &place, &program)?;
+        if let Some(Script { text: _, machine }) = &call.script {
+            narrow(&mut command, machine);
+        }
         let (reader, writer) = io::pipe()?;
         let child = spawn(command, writer)?;
         let group = Group::led_by(&child);
@@ -289,6 +297,16 @@ impl Bounds {
             self.namespace = Namespace::from_news(&said).ok().map(Arc::new);
         }
     }
+}
+
+/// Leaves a command what the gate knows to be harmless of its environment, and
+/// where its temporary files are.
+fn narrow(command: &mut std::process::Command, machine: &Machine) {
+    let owned =
+        |(name, value): (&OsStr, Option<&OsStr>)| Some((name.to_owned(), value?.to_owned()));
+    let given: Vec<(OsString, OsString)> = command.get_envs().filter_map(owned).collect();
+    let temporary = given.iter().find(|(name, _)| name == "TMPDIR").cloned();
+    command.env_clear().envs(temporary).envs(machine.environment(given));
 }
 
 fn spawn(command: std::process::Command, output: PipeWriter) -> io::Result<Child> {

@@ -1,0 +1,109 @@
+//! What of a command the gate knows, held against the rules about reading.
+//!
+//! The gate tells that a command only reads, and what. Whether that may be read
+//! is up to the same rules and tables as for a call of Read. It runs unasked
+//! only where there is a sandbox: if the gate was wrong, that bounds the damage.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::paths::{self, Ground};
+use super::rules::Subjects;
+use super::sensitive::Secrets;
+use super::shell::{self, Judged, Machine, Reach, Reading, Touched, World};
+use super::{Script, Sourced};
+use crate::path_text;
+
+/// What tells commands that only read, and whether they can be held to that.
+#[derive(Debug, Clone)]
+pub struct Gate {
+    /// Where the programs are.
+    pub machine: Arc<Machine>,
+    /// Whether there is a sandbox.
+    pub sandbox: SandboxIsThere,
+}
+
+/// Tells whether commands can be kept in bounds here. Asked only when it
+/// matters: finding out starts a process.
+#[derive(Clone)]
+pub struct SandboxIsThere(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl SandboxIsThere {
+    /// Finds out with `is_there`, which should remember what it found.
+    pub fn new(is_there: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(is_there))
+    }
+
+    pub(super) fn holds(&self) -> bool {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for SandboxIsThere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SandboxIsThere")
+    }
+}
+
+/// A command that only reads.
+pub(super) struct OnlyReads {
+    pub(super) script: Script,
+    touched: Vec<Touched>,
+}
+
+/// How sure it is that a rule is about something that a command reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Touch {
+    /// It is read.
+    Surely,
+    /// It may be among what is read.
+    Perhaps,
+}
+
+impl Gate {
+    /// Judges a command that would run in `root`.
+    ///
+    /// # Errors
+    ///
+    /// Why it may do more than read, about the command as `it`.
+    pub(super) fn judge(&self, command: &str, root: &Path) -> Result<OnlyReads, String> {
+        match shell::judge(command, World { directory: root, look: &*self.machine }) {
+            Judged::Reads(Reading { script, parts }) => Ok(OnlyReads {
+                script: Script { text: script.into(), machine: Arc::clone(&self.machine) },
+                touched: parts.into_iter().flat_map(|part| part.touched).collect(),
+            }),
+            Judged::Ask { reason } => Err(reason),
+        }
+    }
+}
+
+impl OnlyReads {
+    /// Tells whether a rule about reading is about something that is read.
+    pub(super) fn touches(&self, sourced: &Sourced, ground: Ground<'_>) -> Option<Touch> {
+        let root = ground.root();
+        let mut touch = None;
+        for Touched { path, reach } in &self.touched {
+            if sourced.rule.denies("Read", &Subjects::of_path(path), root) {
+                return Some(Touch::Surely);
+            }
+            let below = *reach == Reach::Below;
+            if below && sourced.rule.may_match_below(&paths::resolved(root, path), root) {
+                touch = Some(Touch::Perhaps);
+            }
+        }
+        touch
+    }
+
+    /// Returns the first secret that is read, or may be, in words.
+    pub(super) fn secret(&self, secrets: &Secrets, root: &Path) -> Option<String> {
+        self.touched.iter().find_map(|Touched { path, reach }| {
+            let path = paths::resolved(root, path);
+            let what = match reach {
+                Reach::Itself => secrets.within(&path),
+                Reach::Below => secrets.below(&path, root),
+            };
+            Some(format!("`{}` holds {}", path_text::shown(root, &path), what?))
+        })
+    }
+}
