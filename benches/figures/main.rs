@@ -5,6 +5,7 @@
 //! missed. `cargo bench -- NAME` measures one group: `start`, `turn`,
 //! `schedule`, `many`, `interrupt`, `resume`, `branches`, `gate`, `decode` or
 //! `edits`.
+//! `sandbox`.
 
 mod allocations;
 mod branches;
@@ -15,6 +16,7 @@ mod gate;
 mod measure;
 mod program;
 mod resume;
+mod sandbox;
 mod script;
 mod server;
 mod table;
@@ -40,6 +42,7 @@ const GROUPS: [(&str, Measure); 10] = [
     ("gate", gate::gate),
     ("decode", decode::decode),
     ("edits", edits::edits),
+    ("sandbox", sandbox::sandbox),
 ];
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]

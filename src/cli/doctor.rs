@@ -10,10 +10,11 @@ use futures_util::future::join_all;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
-use super::{session, start};
+use super::{sandbox, session, start};
 use crate::config::{
     self, Api, Config, Environment, ModelChoice, ModelChoiceError, ServerModel, dirs,
 };
+use crate::guard::sandbox::{Insistence, NoBwrap, NoLandlock};
 use crate::model::Models;
 use crate::model::http::{self, probe};
 use crate::model::served::Served;
@@ -78,6 +79,7 @@ pub(super) fn run(environment: &Environment, flags: &RunFlags) -> Result<Exit, R
         .map_err(|error| Refusal::new(Exit::Error, format!("cannot start: {error}")))?;
     let mut findings = Vec::new();
     let loaded = Config::load(environment, &flags.config);
+    let insisted = flags.sandbox.then_some(Insistence::Required);
     findings
         .push(Finding { subject: "configuration", verdict: configuration(environment, &loaded) });
     let config = loaded.map(|loaded| loaded.config).unwrap_or_default();
@@ -86,6 +88,7 @@ pub(super) fn run(environment: &Environment, flags: &RunFlags) -> Result<Exit, R
     findings.push(Finding { subject: "model", verdict: model });
     findings.extend(local);
     findings.push(Finding { subject: "git", verdict: git() });
+    findings.extend(sandboxes(environment, &config, insisted));
     findings.push(Finding { subject: "terminal", verdict: terminal(environment) });
     findings.push(Finding { subject: "state", verdict: state(environment) });
     let mut out = io::stdout().lock();
@@ -218,6 +221,56 @@ fn git() -> Verdict {
             "install git; `tine review` needs it".to_owned(),
         ),
     }
+}
+
+/// One line for each of the two that can keep commands in bounds.
+fn sandboxes(
+    environment: &Environment,
+    config: &Config,
+    insisted: Option<Insistence>,
+) -> [Finding; 2] {
+    let sandbox = sandbox::of(environment, config);
+    let found = sandbox.found();
+    let is_off = "; but `sandbox.mode` is `off`";
+    let [bwrap, landlock] = match insisted.unwrap_or(config.sandbox.mode) {
+        Insistence::Off => [is_off; 2],
+        Insistence::Required | Insistence::Best => {
+            ["; commands run in it", "; commands run in it if bubblewrap is missing"]
+        }
+    };
+    let is_needed = insisted.unwrap_or(config.sandbox.mode) == Insistence::Required
+        && found.bwrap.is_err()
+        && found.landlock.is_err();
+    let missing = |why: String, to_do: &str| match is_needed {
+        true => Verdict::Bad(why, to_do.to_owned()),
+        false => Verdict::Note(format!("{why}; {to_do}")),
+    };
+    let bwrap = match &found.bwrap {
+        Ok(()) => Verdict::Good(format!("bubblewrap and seccomp hold{bwrap}")),
+        Err(why @ NoBwrap::NotInstalled) => {
+            missing(why.to_string(), "install the package `bubblewrap`")
+        }
+        Err(why @ NoBwrap::Fails(_)) => missing(
+            why.to_string(),
+            "allow unprivileged user namespaces; a container needs leave for them",
+        ),
+        Err(why @ NoBwrap::DoesNotHold(_)) => {
+            missing(why.to_string(), "install the package `bubblewrap` of your distribution anew")
+        }
+    };
+    let landlock = match &found.landlock {
+        Ok(version) => {
+            Verdict::Good(format!("Landlock (version {version}) and seccomp hold{landlock}"))
+        }
+        Err(why @ (NoLandlock::NotThere | NoLandlock::TooOld(_))) => missing(
+            why.to_string(),
+            "it needs Linux 6.2, with `landlock` among the kernel's `lsm=`",
+        ),
+        Err(why @ NoLandlock::Fails(_)) => {
+            missing(why.to_string(), "a container may forbid it; use bubblewrap")
+        }
+    };
+    [bwrap, landlock].map(|verdict| Finding { subject: "sandbox", verdict })
 }
 
 fn terminal(environment: &Environment) -> Verdict {

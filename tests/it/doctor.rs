@@ -49,6 +49,11 @@ fn with_nothing_configured_the_doctor_finds_nothing_wrong_and_says_what_is_missi
     }
     let [line] = lines(&finished, "git")[..] else { panic!("{}", finished.stdout) };
     assert!(line.starts_with("ok ") && line.contains(place.work().to_str().unwrap()), "{line}");
+    for line in lines(&finished, "sandbox") {
+        let is_there = line.starts_with("ok ") && line.contains(" hold; commands run in it");
+        assert!(is_there || line.starts_with("- ") && line.contains("; "), "{line}");
+    }
+    assert_eq!(lines(&finished, "sandbox").len(), 2, "{}", finished.stdout);
     let [line] = lines(&finished, "terminal")[..] else { panic!("{}", finished.stdout) };
     assert!(line.contains("plain lines"), "{line}");
     let [line] = lines(&finished, "state")[..] else { panic!("{}", finished.stdout) };

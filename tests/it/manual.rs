@@ -124,6 +124,7 @@ fn the_readme_names_every_flag_and_no_other() {
     let commands = [
         "",
         "review ",
+        "sandbox ",
         "models ",
         "sessions list ",
         "sessions search ",

@@ -46,12 +46,12 @@ fn with(backend: &str, check: impl Fn(&Ground)) {
 
 #[track_caller]
 fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
+    String::from_utf8(output.stdout.clone()).expect("what the tests print is text")
 }
 
 #[track_caller]
 fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
+    String::from_utf8(output.stderr.clone()).expect("what the tests print is text")
 }
 
 /// What must work for this user without a sandbox.
@@ -225,8 +225,8 @@ fn kill_tine(ground: &Ground, flags: &[&str]) -> Talking {
     command.args(["sh", "-c", SURVIVOR]);
     let mut talking = Talking::start(command);
     assert_eq!(talking.line(), "up\n");
-    talking.child.kill().unwrap();
-    talking.child.wait().unwrap();
+    talking.child.kill().expect("it runs");
+    talking.child.wait().expect("it runs");
     talking
 }
 
@@ -286,6 +286,44 @@ fn git_adds_and_commits_in_a_repository_and_in_a_linked_worktree() {
                 assert!(check(commit, ""));
                 assert!(check("git log --format=%s -n 1", "more\n"));
             }
+        });
+    }
+}
+
+#[test]
+fn secrets_of_a_home_and_our_own_configuration_are_not_seen() {
+    for backend in [BWRAP, LANDLOCK] {
+        with(backend, |ground| {
+            // Somewhere that is seen otherwise.
+            let home = ground.work().join("home");
+            for (path, file) in
+                [(".ssh", "key"), (".config/tine", "config.toml"), (".config/other", "file")]
+            {
+                std::fs::create_dir_all(home.join(path)).unwrap();
+                std::fs::write(home.join(path).join(file), "").unwrap();
+            }
+            let script = "cat home/.config/other/file && echo seen; cat home/.ssh/key && echo 1; \
+                          cat home/.config/tine/config.toml && echo 2; echo x >home/.ssh/new && \
+                          echo 3; echo x >home/.config/tine/config.toml && echo 4";
+            for policy in [READ_ONLY, WORKSPACE_WRITE] {
+                let mut command = ground.sandbox(&["--backend", backend, "--policy", policy]);
+                command.env("HOME", &home).args(["sh", "-c", script]);
+                assert_eq!(stdout(&command.output().unwrap()), "seen\n", "{backend}, {policy}");
+            }
+            // Not even where it was said that all of it may be written.
+            let write = ["--config", "sandbox.write=[\"~/.cargo\"]"];
+            std::fs::create_dir_all(home.join(".cargo/registry")).unwrap();
+            let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+            std::fs::set_permissions(home.join(".cargo/registry"), everybody).unwrap();
+            std::fs::write(home.join(".cargo/credentials.toml"), "").unwrap();
+            let program = ground.sandbox(&[]).get_program().to_owned();
+            let mut command = ground.command(program.as_ref());
+            command.args(write).args(["sandbox", "--backend", backend, "--"]);
+            let script = "touch home/.cargo/registry/new && echo made; cat \
+                          home/.cargo/credentials.toml && echo 1; echo x \
+                          >home/.cargo/credentials.toml && echo 2";
+            command.env("HOME", &home).args(["sh", "-c", script]);
+            assert_eq!(stdout(&command.output().unwrap()), "made\n", "{backend}");
         });
     }
 }

@@ -14,7 +14,7 @@ use landlock::{
     PathFd, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, Scope,
 };
 
-use super::layout::Layout;
+use super::layout::{Layout, View};
 
 /// The first version that can keep a file from being cut to nothing.
 pub(super) const LEAST_VERSION: i64 = 3;
@@ -60,16 +60,22 @@ pub(super) fn make(layout: &Layout, scratch: &Path, network: bool) -> io::Result
         let mut ruleset = ruleset.create()?;
         let hidden: Vec<PathBuf> =
             layout.hidden().map(Path::to_owned).chain([PathBuf::from("/dev")]).collect();
-        let mut readable = Vec::new();
-        beside(Path::new("/"), &hidden, &mut readable);
-        let roots = layout.views.iter().filter(|(path, _)| !hidden.contains(path));
-        readable.extend(roots.map(|(path, _)| path.clone()));
         // Names may be listed everywhere; a list cannot be given without those
         // below it.
         let mut rules = vec![(PathBuf::from("/"), AccessFs::ReadDir.into())];
-        rules.extend(readable.into_iter().map(|path| (path, read)));
+        let mut open = |path: &Path, access| {
+            rules.extend(but(path, &hidden).into_iter().map(|path| (path, access)));
+        };
+        open(Path::new("/"), read);
+        for (path, view) in &layout.views {
+            match view {
+                View::Writable => open(path, all),
+                // It may be inside something that is hidden.
+                View::ReadOnly => open(path, read),
+                View::HiddenDirectory | View::HiddenFile => {}
+            }
+        }
         rules.extend(DEVICES.map(|path| (path.into(), all)));
-        rules.extend(layout.writable().map(|path| (path.to_owned(), all)));
         rules.push((scratch.to_owned(), all));
         for (path, access) in rules {
             if let Some(rule) = rule(&path, access) {
@@ -86,6 +92,16 @@ fn rule(path: &Path, access: BitFlags<AccessFs>) -> Option<PathBeneath<PathFd>> 
     let opened = PathFd::new(path).ok()?;
     let access = if path.is_dir() { access } else { access & AccessFs::from_file(CAN) };
     Some(PathBeneath::new(opened, access))
+}
+
+/// Returns a path, or everything in it that is not hidden if something is.
+fn but(path: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
+    if !hidden.iter().any(|hidden| hidden.starts_with(path)) {
+        return vec![path.to_owned()];
+    }
+    let mut found = Vec::new();
+    beside(path, hidden, &mut found);
+    found
 }
 
 /// Collects everything below `directory` that is not hidden, by the shortest
@@ -117,9 +133,11 @@ mod tests {
             fs::create_dir_all(root.join(path)).unwrap();
         }
         std::os::unix::fs::symlink("a/b", root.join("link")).unwrap();
-        let mut found = Vec::new();
-        beside(root, &[root.join("a/b")], &mut found);
+        let mut found = but(root, &[root.join("a/b")]);
         found.sort();
         assert_eq!(found, ["a/d", "e"].map(|path| root.join(path)));
+        assert_eq!(but(&root.join("e"), &[root.join("a/b")]), [root.join("e")]);
+        // Inside something hidden one may still be at home.
+        assert_eq!(but(&root.join("a/b/c"), &[root.join("a/b")]), [root.join("a/b/c")]);
     }
 }

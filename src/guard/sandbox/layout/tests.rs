@@ -180,3 +180,11 @@ fn a_root_inside_what_another_root_protects_is_writable() {
         [("work", Writable), ("work/.claude", ReadOnly), ("work/.claude/worktrees/one", Writable)];
     home.check(&layout, &expected);
 }
+
+#[test]
+fn what_is_hidden_stays_hidden_in_a_directory_that_may_be_written() {
+    let home = Home::new().with_directories(&[".cargo"]);
+    let home = home.with_files(&[(".cargo/credentials.toml", "")]);
+    let layout = home.layout(Access::WorkspaceWrite, &[], &[".cargo"]);
+    home.check(&layout, &[(".cargo", Writable), (".cargo/credentials.toml", HiddenFile)]);
+}

@@ -1,0 +1,72 @@
+//! What a sandbox costs a command: library code and the processes it starts,
+//! timed from this one.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use tine::event::{Access, Backend, Confinement};
+use tine::guard::sandbox::{Place, Prepared, Sandbox, Settings, Variables};
+
+use crate::clock;
+use crate::measure::median_of;
+use crate::table::{Figure, Unit};
+
+/// How often each figure is measured. Starting processes varies more than
+/// computing.
+const ROUNDS: usize = 101;
+
+/// From a command to its end in a small repository, with all that is made ready
+/// before and cleared up after it. The trial of what there is comes first and is
+/// not counted.
+pub(crate) fn sandbox() -> Vec<Figure> {
+    let directory = tempfile::tempdir().expect("the system has room for a directory");
+    let root = directory.path().canonicalize().expect("it was just made");
+    let work = root.join("work");
+    std::fs::create_dir_all(work.join(".git/hooks")).expect("the place is new");
+    std::fs::write(work.join(".git/config"), "").expect("the place is new");
+    let sandbox = Sandbox::new(Settings {
+        home: std::env::home_dir(),
+        stubs: root.join("stubs"),
+        scratch: root,
+        variables: Variables::new(std::env::vars_os()),
+        ..Settings::default()
+    });
+    let found = sandbox.found();
+    let has = |backend| match backend {
+        Backend::Bwrap => found.bwrap.is_ok(),
+        Backend::Landlock => found.landlock.is_ok(),
+        Backend::None => true,
+    };
+    let figures = [
+        ("free", Backend::None, 2.0),
+        ("Landlock and seccomp", Backend::Landlock, 1.5),
+        ("bubblewrap and seccomp", Backend::Bwrap, 8.0),
+    ];
+    let figures = figures.into_iter().filter(|(_, backend, _)| has(*backend));
+    let figures = figures.map(|(name, backend, limit)| {
+        let name = format!("a command that does nothing, {name}");
+        Figure::new(name, time_of_command(&sandbox, backend, &work), limit, Unit::Millis)
+    });
+    figures.collect()
+}
+
+/// Returns the milliseconds that a command takes.
+fn time_of_command(sandbox: &Sandbox, backend: Backend, work: &PathBuf) -> f64 {
+    let confinement = match backend {
+        Backend::None => Confinement::NONE,
+        Backend::Bwrap | Backend::Landlock => {
+            Confinement { backend, access: Access::WorkspaceWrite, network: false }
+        }
+    };
+    let place = Place { directory: work, roots: std::slice::from_ref(work) };
+    median_of(ROUNDS, |_| {
+        let started = clock::now();
+        let prepared = sandbox.prepare(confinement, &place, &["/bin/true".into()]);
+        let Prepared { mut command, held } = prepared.expect("it was found");
+        let status = command.stdin(Stdio::null()).status().expect("it can be started");
+        assert!(status.success());
+        assert_eq!(held.finish(), []);
+        let took = clock::now() - started;
+        took.as_secs_f64() * 1e3
+    })
+}
