@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::branch::Branch;
 use crate::message::{CallId, Output, Reply, StopReason, Usage};
 
-pub use change::{Digest, FileChange, FileState, Worktree};
+pub use change::{ChangedBy, Digest, FileChange, FileState, Worktree};
 pub use confinement::{Access, Backend, Confinement};
 pub use question::{CallQuestion, Lasting, Question, QuestionId, Terms, Verdict};
 pub use request::{AfterFailure, RequestFailed, ThrottleCause, Throttled};

@@ -5,6 +5,7 @@
 //! Everything here takes that directory, never the file in it. What the events
 //! mean is not decided here.
 
+mod blobs;
 mod copy;
 pub mod dirs;
 mod line;
@@ -19,6 +20,7 @@ mod samples;
 mod search;
 mod spill;
 
+pub use blobs::{BLOB_CAP, Blobs, Lost, NotKept};
 pub use list::{FindError, SessionState, SessionSummary, find, is_running, list, list_project};
 pub use log::{LogError, LogSync, Repair, SessionLog};
 pub use name::{NameError, SessionName, read_name, remove_name, write_name};

@@ -16,6 +16,7 @@ pub mod files;
 pub mod fork_point;
 pub mod glob;
 pub mod grep;
+mod journal;
 pub mod patch;
 pub mod read;
 pub mod registry;
@@ -42,7 +43,7 @@ use crate::guard::sandbox::Sandbox;
 use crate::guard::{Script, Searches};
 use crate::line::Line;
 use crate::message::{CallId, Output, ToolSchema};
-use crate::session::Spill;
+use crate::session::{Blobs, Spill};
 use crate::skill::Skills;
 
 pub use agent::{AgentCall, BATCH_CAP, FORK, Known, Task, TaskKind, Typed};
@@ -132,6 +133,8 @@ pub struct Workspace {
     pub roots: roots::Roots,
     /// Takes what is too long for an output.
     pub spill: Spill,
+    /// Takes what files held before they were changed.
+    pub before: Blobs,
     /// Locks and hashes of the files units work on.
     pub files: files::Files,
     /// What rules keep out of searches.

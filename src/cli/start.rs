@@ -35,7 +35,7 @@ use crate::report::{
     StreamOptions,
 };
 use crate::run::{self, Main, Reporter, Resumed, Run, Signal};
-use crate::session::{SessionLog, SessionName, Spill};
+use crate::session::{Blobs, SessionLog, SessionName, Spill};
 use crate::skill::Skills;
 use crate::tool::files::Files;
 use crate::tool::roots::Roots;
@@ -318,6 +318,7 @@ impl Start {
         let workspace = Workspace {
             roots,
             added: self.policy.roots().iter().skip(1).cloned().collect(),
+            before: Blobs::of(&self.directory),
             spill: Spill { directory: self.directory },
             files: Files::default(),
             searches: self.policy.searches(),

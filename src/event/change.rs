@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::Seq;
 use crate::message::CallId;
 
 /// A change of one file that is about to be made. It is on disk in the log
@@ -10,14 +11,28 @@ use crate::message::CallId;
 /// after all, the file itself says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileChange {
-    /// The call that makes it.
-    pub call: CallId,
+    /// Who makes it.
+    pub by: ChangedBy,
     /// The file itself, absolute, every link followed, as text of `path_text`.
     pub path: Arc<str>,
     /// What it holds before; `None` if there is no file.
     pub before: Option<FileState>,
     /// What it holds afterwards; `None` if there is none any more.
     pub after: Option<FileState>,
+    /// How many of the directories above it are made for it.
+    pub directories: u32,
+}
+
+/// Who changes a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangedBy {
+    /// A call of the unit.
+    Call(CallId),
+    /// The user, who takes back what became of the file from this event on.
+    Undo {
+        /// The first change that is taken back.
+        from: Seq,
+    },
 }
 
 /// What a file holds.
@@ -25,7 +40,8 @@ pub struct FileChange {
 pub struct FileState {
     /// Names its bytes.
     pub digest: Digest,
-    /// Its permission bits.
+    /// Its permission bits. Of a file that is still to be made they are what is
+    /// asked for; the process's mask may take some away.
     pub mode: u32,
 }
 

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
+use super::blobs::share;
 use super::dirs::{LOG, create_private};
 use super::line;
 use super::log::{Lock, LogError, Repair, SessionLog, options};
@@ -17,7 +18,8 @@ const DRAFT: &str = "log.new";
 impl SessionLog {
     /// Starts the log of a new session in `directory` with the event `opened`
     /// and, as they are, the lines of the session in `from` up to the event
-    /// `last`. Lines that cannot be read are left behind.
+    /// `last`. Lines that cannot be read are left behind. What files held before
+    /// they were changed comes with them.
     ///
     /// # Errors
     ///
@@ -39,6 +41,7 @@ impl SessionLog {
         }
         let draft = directory.join(DRAFT);
         let written = write(&draft, entries, opened, last).and_then(|file| {
+            share(from, directory)?;
             fs::rename(&draft, &path)?;
             File::open(directory)?.sync_all()?;
             Ok((file.metadata()?.len(), file))

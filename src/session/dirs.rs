@@ -23,6 +23,9 @@ pub const LOCK: &str = "lock";
 /// What people call the session; not there if it has no name.
 pub const NAME: &str = "name";
 
+/// Holds what files held before they were changed.
+pub const BLOBS: &str = "before";
+
 /// Most characters of the readable part of a project's name. File names end at
 /// 255 bytes, and a listing should still fit on a line.
 const SLUG_CAP: usize = 40;

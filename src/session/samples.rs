@@ -6,11 +6,11 @@ use proptest::prelude::*;
 
 use crate::branch::{Branch, BranchPath, Token, TokenSet};
 use crate::event::{
-    AfterFailure, CallQuestion, CancelReason, Compaction, CompactionTrigger, Confinement, Digest,
-    Event, EventKind, FailureKind, FileChange, FileState, ForkShare, Invocation, InvocationEnd,
-    Lasting, NoticeLevel, Origin, Outcome, PrefixShare, Question, QuestionId, Replied,
-    RequestFailed, Seq, SessionHead, SessionId, SlotPosition, Terms, ThrottleCause, Throttled,
-    UnitEnd, UnitHead, UnitId, UnixMillis, Verdict, Worktree,
+    AfterFailure, CallQuestion, CancelReason, ChangedBy, Compaction, CompactionTrigger,
+    Confinement, Digest, Event, EventKind, FailureKind, FileChange, FileState, ForkShare,
+    Invocation, InvocationEnd, Lasting, NoticeLevel, Origin, Outcome, PrefixShare, Question,
+    QuestionId, Replied, RequestFailed, Seq, SessionHead, SessionId, SlotPosition, Terms,
+    ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId, UnixMillis, Verdict, Worktree,
 };
 use crate::message::{
     Call, CallId, Cost, Image, ImageKind, Output, Reply, Sealed, StopReason, Usage, Usd,
@@ -136,13 +136,21 @@ fn call_question(call: CallId, words: [Arc<str>; 3]) -> Question {
 }
 
 /// What a unit does to files.
-fn of_files() -> [EventKind; 3] {
+fn of_files() -> [EventKind; 4] {
     let state = |bytes: &[u8]| Some(FileState { digest: Digest::of(bytes), mode: 0o644 });
     let change = FileChange {
-        call: "call-2".into(),
-        path: "/w/a".into(),
+        by: ChangedBy::Call("call-2".into()),
+        path: "/w/new/a".into(),
         before: None,
         after: state(b"new"),
+        directories: 1,
+    };
+    let undone = FileChange {
+        by: ChangedBy::Undo { from: Seq(7) },
+        path: "/w/a".into(),
+        before: state(b"new"),
+        after: state(b"old"),
+        directories: 0,
     };
     let kept = Worktree::Kept {
         path: "/t/1".into(),
@@ -151,6 +159,7 @@ fn of_files() -> [EventKind; 3] {
     };
     [
         EventKind::FileChanged(Arc::new(change)),
+        EventKind::FileChanged(Arc::new(undone)),
         EventKind::Worktree(Worktree::Made { path: "/t/1".into(), base: "abc".into() }),
         EventKind::Worktree(kept),
     ]
@@ -187,7 +196,7 @@ fn turn_of_a_slot() -> Vec<Event> {
     };
     let [throttled, admitted, failed] = of_a_request(usage);
     let [denied, asked, answered, refused, on_terms, covered] = of_a_person();
-    let [changed, made, kept] = of_files();
+    let [changed, undone, made, kept] = of_files();
     let [started, finished] = of_a_call(output);
     let kinds = [
         EventKind::UnitQueued(head_of_a_slot()),
@@ -207,6 +216,7 @@ fn turn_of_a_slot() -> Vec<Event> {
         on_terms,
         covered,
         changed,
+        undone,
         made,
         kept,
         EventKind::UnitEnded(Arc::new(end)),

@@ -24,7 +24,7 @@ use crate::path_text;
 use super::blocking::{StoppableFile, cancelled, to_the_end};
 use super::files::{FileLock, Known, LockError, Seen};
 use super::replace::{Made, Rights, remove, write};
-use super::{Granted, ToolContext, ToolError, Workspace, regular};
+use super::{Granted, ToolContext, ToolError, Workspace, journal, regular};
 
 /// Largest file that is changed. It is held in memory twice; what is larger is
 /// not source text.
@@ -113,12 +113,13 @@ pub struct Done {
 /// A sentence for the model, or the unit must stop.
 pub async fn make(
     context: &ToolContext,
-    _call: &Granted,
+    call: &Granted,
     changes: Vec<Planned>,
 ) -> Result<Vec<Done>, ToolError> {
     if context.cancel.is_cancelled() {
         return Err(cancelled(Duration::ZERO));
     }
+    let changes = journal::record(context, &call.id, changes).await?;
     to_the_end(move || commit(changes)).await
 }
 

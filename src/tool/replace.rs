@@ -21,7 +21,7 @@ use nix::unistd::{UnlinkatFlags, fsync, linkat, unlinkat};
 use super::roots::Spot;
 
 /// The mode of a new file; the process's own mask takes bits away.
-const NEW_FILE_MODE: u32 = 0o666;
+pub const NEW_FILE_MODE: u32 = 0o666;
 
 /// The bits of a mode that can be given to a file.
 const MODE_BITS: u32 = 0o7777;

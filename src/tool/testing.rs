@@ -4,7 +4,7 @@
 pub(crate) mod pictures;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -12,13 +12,13 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::event::{Confinement, UnitId};
+use crate::event::{Confinement, FileChange, UnitId};
 use crate::guard::sandbox::{Insistence, Sandbox, Settings, Variables};
 use crate::guard::{Allowed, Decision, Mode, Policy, Rules, Source, Sourced};
-use crate::line::{FromUnit, LINE_CAP, Line};
+use crate::line::{FromUnit, LINE_CAP, Line, UnitEvent};
 use crate::message::{CallId, Head, Output, Prefix};
 use crate::model::offline::Offline;
-use crate::session::Spill;
+use crate::session::{Blobs, Spill};
 use crate::skill::Skills;
 
 use super::files::{Files, Seen};
@@ -66,8 +66,7 @@ pub(crate) struct Place {
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) context: ToolContext,
     sender: mpsc::Sender<FromUnit>,
-    // Kept, so that a tool which speaks is not cut off.
-    _receiver: mpsc::Receiver<FromUnit>,
+    changes: Arc<Mutex<Vec<FileChange>>>,
     _directory: TempDir,
 }
 
@@ -97,6 +96,7 @@ impl Place {
                 variables: Variables::new(std::env::vars_os()).without(&[SECRET.to_owned()]),
                 ..Settings::default()
             })),
+            before: Blobs::of(&root.with_file_name("spill")),
             roots: Roots::open([root.as_path()]).expect("the directory was just made"),
             root,
             added: Vec::new(),
@@ -105,7 +105,14 @@ impl Place {
         });
         let (sender, receiver) = mpsc::channel(LINE_CAP);
         let context = context(&workspace, &sender, UnitId::MAIN);
-        Self { workspace, context, sender, _receiver: receiver, _directory: directory }
+        let changes = Arc::default();
+        hear(receiver, Arc::clone(&changes));
+        Self { workspace, context, sender, changes, _directory: directory }
+    }
+
+    /// The changes of files that were told of, in order.
+    pub(crate) fn changes(&self) -> Vec<FileChange> {
+        self.changes.lock().unwrap().clone()
     }
 
     /// Another unit in the same workspace.
@@ -137,6 +144,18 @@ impl Place {
     pub(crate) async fn call(&self, tool: &dyn Tool, arguments: Value) -> Result<String, String> {
         call(tool, &self.context, arguments).await
     }
+}
+
+/// Hears what tools say, and has their changes on disk.
+fn hear(mut receiver: mpsc::Receiver<FromUnit>, changes: Arc<Mutex<Vec<FileChange>>>) {
+    std::thread::spawn(move || {
+        while let Some(FromUnit { unit: _, event }) = receiver.blocking_recv() {
+            if let UnitEvent::FileChanged { change, synced } = event {
+                changes.lock().unwrap().push((*change).clone());
+                let _ = synced.send(());
+            }
+        }
+    });
 }
 
 /// Runs a call; an error output and an error are both `Err`.

@@ -1,40 +1,61 @@
 //! The bodies of changes: of files, and of the worktrees that units work in.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::Text;
 use super::body::text;
-use crate::event::{Digest, EventKind, FileChange, FileState, Worktree};
+use crate::event::{ChangedBy, Digest, EventKind, FileChange, FileState, Seq, Worktree};
 use crate::message::CallId;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct FileChangedBody<'a> {
-    call: Text<'a>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    call: Option<Text<'a>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    undoes: Option<u64>,
     path: Text<'a>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     before: Option<StateBody>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     after: Option<StateBody>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    directories: Option<NonZeroU32>,
 }
 
 impl<'a> FileChangedBody<'a> {
     pub(super) fn of(change: &'a FileChange) -> Self {
+        let FileChange { by, path, before, after, directories } = change;
+        let (call, undoes) = match by {
+            ChangedBy::Call(call) => (Some(text(&call.0)), None),
+            ChangedBy::Undo { from } => (None, Some(from.0)),
+        };
         Self {
-            call: text(&change.call.0),
-            path: text(&change.path),
-            before: change.before.map(StateBody::of),
-            after: change.after.map(StateBody::of),
+            call,
+            undoes,
+            path: text(path),
+            before: before.map(StateBody::of),
+            after: after.map(StateBody::of),
+            directories: NonZeroU32::new(*directories),
         }
     }
 
     pub(super) fn into_kind(self) -> Result<EventKind, String> {
+        let by = match (self.call, self.undoes) {
+            (Some(call), None) => ChangedBy::Call(CallId(call.into())),
+            (None, Some(from)) => ChangedBy::Undo { from: Seq(from) },
+            (Some(_), Some(_)) | (None, None) => {
+                return Err("it needs either `call` or `undoes`".to_owned());
+            }
+        };
         Ok(EventKind::FileChanged(Arc::new(FileChange {
-            call: CallId(self.call.into()),
+            by,
             path: self.path.into(),
             before: self.before.map(StateBody::into_state).transpose()?,
             after: self.after.map(StateBody::into_state).transpose()?,
+            directories: self.directories.map_or(0, NonZeroU32::get),
         })))
     }
 }

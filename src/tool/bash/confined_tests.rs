@@ -12,6 +12,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::*;
 use crate::event::{Access, Backend, Confinement};
+use crate::guard::Script;
+use crate::guard::shell::Machine;
 use crate::tool::Granted;
 use crate::tool::testing::{Place, granted};
 
@@ -62,7 +64,10 @@ async fn what_the_guard_has_written_out_anew_is_what_runs() {
     let place = Place::new();
     let arguments = json!({"command": "echo written"});
     let call = granted(&Bash, &place.context, &arguments);
-    let call = Granted { script: Some("echo judged".into()), ..call };
+    let path = std::env::var_os("PATH").unwrap();
+    let machine = Arc::new(Machine::new(&path, None, &[]));
+    let script = Some(Script { text: "echo judged".into(), machine });
+    let call = Granted { script, ..call };
     let output = Bash.run(&place.context, &call, arguments).await.unwrap();
     assert_eq!(output.text, "judged\n");
 }

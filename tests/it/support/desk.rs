@@ -10,10 +10,10 @@ use tempfile::TempDir;
 use tine::event::{Confinement, UnitId};
 use tine::guard::sandbox::{Insistence, Sandbox, Settings};
 use tine::guard::{Allowed, Decision, Mode, Policy, Rules, Source, Sourced};
-use tine::line::{FromUnit, LINE_CAP, Line};
+use tine::line::{FromUnit, LINE_CAP, Line, UnitEvent};
 use tine::message::{CallId, Head, Output, Prefix};
 use tine::model::offline::Offline;
-use tine::session::Spill;
+use tine::session::{Blobs, Spill};
 use tine::skill::Skills;
 use tine::tool::files::{Files, Seen};
 use tine::tool::roots::Roots;
@@ -32,7 +32,6 @@ pub(crate) struct Desk {
     workspace: Arc<Workspace>,
     sender: mpsc::Sender<FromUnit>,
     // Kept, so that a tool which speaks is not cut off.
-    _receiver: mpsc::Receiver<FromUnit>,
     _directory: TempDir,
 }
 
@@ -51,14 +50,24 @@ impl Desk {
             roots: Roots::open([root.as_path(), &added]).expect("they were just made"),
             root,
             added: vec![added],
+            before: Blobs::of(&top.join("spill")),
             spill: Spill { directory: top.join("spill") },
             files: Files::default(),
             searches: policy.searches(),
             sandbox: Arc::new(Sandbox::new(settings)),
         });
-        let (sender, receiver) = mpsc::channel(LINE_CAP);
+        let (sender, mut receiver) = mpsc::channel(LINE_CAP);
         let tools = Registry::all([]);
-        Self { top, policy, tools, workspace, sender, _receiver: receiver, _directory: directory }
+        // As the dispatcher does once a change is in the log.
+        std::thread::spawn(move || {
+            while let Some(FromUnit { event, .. }) = receiver.blocking_recv() {
+                if let UnitEvent::FileChanged { synced, .. } = event {
+                    // Whoever waited may have been cancelled.
+                    let _ = synced.send(());
+                }
+            }
+        });
+        Self { top, policy, tools, workspace, sender, _directory: directory }
     }
 
     /// The workspace.

@@ -28,7 +28,7 @@ use tine::model::scripted::Scripted;
 use tine::prompt::Context;
 use tine::run::dispatcher::{Dispatcher, Effect, Input, Reach};
 use tine::run::{self, FromUser, Main, Reporter, Resumed, Run, Signal, mend};
-use tine::session::{self, Entry, Past, SessionLog, Spill};
+use tine::session::{self, Blobs, Entry, Past, SessionLog, Spill};
 use tine::skill::Skills;
 use tine::tool::files::{Files, Seen};
 use tine::tool::roots::Roots;
@@ -429,6 +429,7 @@ impl Setup {
             added: Vec::new(),
             roots: Roots::open([root]).expect("the directory is there"),
             spill: Spill { directory: root.join("spill") },
+            before: Blobs::of(&root.join("spill")),
             files: Files::default(),
             searches: policy.searches(),
             sandbox: Arc::new(Sandbox::new(Settings {
