@@ -19,6 +19,7 @@ mod remove;
 mod samples;
 mod search;
 mod spill;
+pub mod undo;
 
 pub use blobs::{BLOB_CAP, Blobs, Lost, NotKept};
 pub use list::{FindError, SessionState, SessionSummary, find, is_running, list, list_project};
