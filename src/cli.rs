@@ -26,6 +26,7 @@ mod slash;
 mod start;
 mod terminal;
 mod texts;
+mod undo;
 mod usage;
 
 use std::io::{self, Write as _};

@@ -125,6 +125,12 @@ pub fn compact(hint: Option<&str>) -> String {
     text
 }
 
+/// Returns what a model is told of an undo; `files` has a line for each file.
+#[must_use]
+pub fn undone(files: &str) -> String {
+    include_str!("../prompts/undone.md").trim_end().replace("{files}", files)
+}
+
 /// Returns what stands before the images of an output where they cannot stand
 /// in it.
 #[must_use]

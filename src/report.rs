@@ -21,6 +21,7 @@ pub mod sanitise;
 mod stream;
 mod stream_json;
 mod transcript;
+mod undo;
 mod unfinished;
 mod units;
 mod usage;
@@ -41,6 +42,7 @@ pub use plain::Plain;
 pub use result::{Denial, Ending, FindFacts, Subtype, Tally};
 pub use stream_json::{Facts, StreamJson, StreamOptions};
 pub use transcript::transcript;
+pub use undo::{UndoReport, UndoState};
 pub use unfinished::{
     NamedUnit, OpenCall, Progress, Unfinished, Writer, unfinished, unfinished_lines,
 };

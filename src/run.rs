@@ -12,6 +12,7 @@ pub mod dispatcher;
 mod ledger;
 mod resumed;
 mod sink;
+pub mod undo;
 
 use std::io;
 use std::sync::Arc;

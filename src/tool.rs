@@ -49,6 +49,7 @@ use crate::skill::Skills;
 pub use agent::{AgentCall, BATCH_CAP, FORK, Known, Task, TaskKind, Typed};
 pub use background::MESSAGE_CAP;
 pub use fork_point::{ForkPoint, Lead};
+pub(crate) use journal::missing_directories;
 pub use registry::Registry;
 
 pub use crate::guard::Effect;

@@ -18,7 +18,7 @@ use crate::config::Effort;
 use crate::event::{Access, Backend};
 use crate::message::Usd;
 
-pub use sessions::{ListFlags, SessionCommand, SessionsCommand, ShowFormat};
+pub use sessions::{ListFlags, SessionCommand, SessionsCommand, ShowFormat, UndoFlags};
 
 /// A coding agent that runs many agents at once.
 #[derive(Debug, Parser)]

@@ -14,7 +14,7 @@ use super::exit::{Exit, Refusal};
 use super::model::DefaultModel;
 use super::start::Start;
 use super::terminal::QuietControls;
-use super::{input, resume, signals, slash, usage};
+use super::{input, resume, signals, slash, undo, usage};
 use crate::agent::Opening;
 use crate::branch::Branch;
 use crate::config::Environment;
@@ -50,6 +50,9 @@ pub(super) fn run(
     let Some(prompt) = prompt else { return resume::look(environment, &flags) };
     if slash::asks_for_usage(&prompt) {
         return usage::of_flags(environment, &flags);
+    }
+    if let Some(asked) = undo::asked(&prompt) {
+        return undo::of_flags(environment, &flags, &asked?);
     }
     run_prompt(environment, flags, prompt, DefaultModel::None)
 }

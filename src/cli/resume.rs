@@ -254,7 +254,7 @@ fn not_found(wanted: &str, error: &FindError) -> Refusal {
     }
 }
 
-fn cannot_open(error: &LogError) -> Refusal {
+pub(super) fn cannot_open(error: &LogError) -> Refusal {
     let exit = match error {
         LogError::Locked { .. } | LogError::Version { .. } => Exit::BadInput,
         LogError::TooLong { .. } | LogError::Io { .. } => Exit::Error,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::{Output, SessionCommand, ShowFormat};
 use super::exit::{Exit, Refusal};
-use super::{start, usage};
+use super::{start, undo, usage};
 use crate::config::{Environment, dirs};
 use crate::event::Event;
 use crate::message::counted;
@@ -31,6 +31,7 @@ pub(super) fn run(environment: &Environment, command: SessionCommand) -> Result<
             show(&Page { directory: find(&id)?, viewer, format })
         }
         SessionCommand::Usage { id, json } => usage::of_session(&find(&id)?, json),
+        SessionCommand::Revert { id, undo, json } => undo::of_session(find(&id)?, &undo, json),
         SessionCommand::Export { id, output, format } => {
             let page = Page { directory: find(&id)?, viewer: Viewer::Anyone, format };
             match output {

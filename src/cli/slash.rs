@@ -6,10 +6,14 @@ use crate::skill::Skills;
 use crate::tool::{FORK, Task};
 
 /// Every command, by name. A skill of the same name cannot be typed.
-const COMMANDS: [&str; 3] = [COMPACT, FORK, USAGE];
+const COMMANDS: [&str; 4] = [COMPACT, FORK, UNDO, USAGE];
 
 /// Puts a summary in the place of the conversation.
 const COMPACT: &str = "compact";
+
+/// Puts files back. It begins nothing, so it is looked for before a session is
+/// opened.
+const UNDO: &str = "undo";
 
 /// Tells what the session used.
 const USAGE: &str = "usage";
@@ -65,7 +69,7 @@ mod tests {
 
     #[test]
     fn every_command_there_is_begins_something() {
-        for name in COMMANDS.into_iter().filter(|name| *name != USAGE) {
+        for name in COMMANDS.into_iter().filter(|name| ![UNDO, USAGE].contains(name)) {
             assert!(opening(name, "x").is_some_and(|opening| opening.is_ok()), "{name}");
         }
         assert!(opening("compacts", "x").is_none());

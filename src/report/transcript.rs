@@ -8,7 +8,8 @@ use std::borrow::Borrow;
 use std::io::{self, Write};
 
 use crate::event::{
-    Event, EventKind, InvocationEnd, Origin, PrefixShare, SessionHead, UnitHead, UnitId, UnixMillis,
+    Event, EventKind, Invocation, InvocationEnd, Origin, PrefixShare, Seq, SessionHead, UnitHead,
+    UnitId, UnixMillis,
 };
 use crate::message::{Output, Reply};
 
@@ -106,7 +107,10 @@ impl Entry<'_> {
             EventKind::ToolStarted { call: _, tool, subject, confinement } => {
                 self.line(&words::started(tool, subject, *confinement), out)
             }
-            EventKind::FileChanged(change) => self.line(&words::file_changed(change), out),
+            EventKind::FileChanged(change) => {
+                let Seq(seq) = self.event.seq;
+                self.line(&format!("#{seq} {}", words::file_changed(change)), out)
+            }
             EventKind::Worktree(worktree) => self.line(&words::worktree(worktree), out),
             EventKind::ToolFinished { call: _, tool, output, took_ms } => {
                 let end = if output.is_error { "gave an error" } else { "ended" };
@@ -134,7 +138,8 @@ impl Entry<'_> {
     }
 
     fn invocation_started(&self, out: &mut dyn Write) -> io::Result<()> {
-        self.line(&format!("invocation {}", self.event.invocation.0), out)
+        let Event { seq: Seq(seq), invocation: Invocation(invocation), .. } = self.event;
+        self.line(&format!("#{seq} invocation {invocation}"), out)
     }
 
     fn prefix_shared(&self, share: PrefixShare, out: &mut dyn Write) -> io::Result<()> {
@@ -265,7 +270,7 @@ mod tests {
         }
         assert_snapshot!(written(&story), @r#"
           0 ms  main  session 0190-5 in /repo, model m, mode default, tine 0.1.0
-        100 ms  main  invocation 1
+        100 ms  main  #2 invocation 1
         200 ms  main  prompt
                 | review
                 | all of it
@@ -304,7 +309,7 @@ mod tests {
         let mut story = Story::new();
         story.invocation("go").shows(0, "c", "two of them", &[90, 120_000]).over(done("ok"), "ok");
         assert_snapshot!(written(&story), @"
-          0 ms  main  invocation 1
+          0 ms  main  #1 invocation 1
         100 ms  main  Read ended after 20 ms
                 | two of them
                 | (image/png 90 bytes, image/png 120 kB)
@@ -321,7 +326,7 @@ mod tests {
         let reply = Reply { text: "x".to_owned(), ..Reply::default() };
         story.replied_by(0, "small", reply, paid(900, 30, 7)).over(done("x"), "x");
         assert_snapshot!(written(&story), @"
-          0 ms  main  invocation 1
+          0 ms  main  #1 invocation 1
         100 ms  main  turn 1
         200 ms  main  throttled: provider asked to wait 2 s (`m`)
         300 ms  main  request waited 1.6 s
@@ -345,7 +350,7 @@ mod tests {
         story.output(0, "c", "Bash", &lines.join("\n")).over(failed("a\u{7}b"), "");
         let text = written(&story);
         assert_snapshot!(text.replace(&"x".repeat(199), "[199 x]"), @r#"
-          0 ms  main  invocation 1
+          0 ms  main  #1 invocation 1
         100 ms  main  reply in 50 ms, 0 tokens
                 | (thinking)
                 | hm\u{202e}
@@ -374,7 +379,7 @@ mod tests {
             String::from_utf8(out).unwrap()
         };
         assert_snapshot!(shown("2"), @r"
-            0 ms  main  invocation 1
+            0 ms  main  #1 invocation 1
           200 ms  agent-2 (b)  queued (reviewer), slot 2 of 3
           500 ms  agent-2 (b)  started
         interrupted: 1 done, 1 cut off (b), 1 never started (c)
@@ -389,7 +394,7 @@ mod tests {
         story.invocation("go").over(done("x"), "x");
         assert_eq!(
             written(&story),
-            "    0 ms  main  invocation 1\n  100 ms  main  invocation 1 done\n"
+            "    0 ms  main  #1 invocation 1\n  100 ms  main  invocation 1 done\n"
         );
     }
 }

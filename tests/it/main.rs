@@ -85,6 +85,8 @@ mod storm;
 mod stream;
 /// The live region on a pseudo-terminal.
 mod terminal;
+/// Files that go back as they were.
+mod undo;
 /// What a session has used, in tokens and money.
 mod usage;
 

@@ -1,6 +1,10 @@
 //! The commands that look after sessions, as they are typed.
 
+use std::num::NonZeroU32;
+
 use clap::{Args, Subcommand, ValueEnum};
+
+use crate::event::UnitId;
 
 use super::{OUTPUT, Output};
 
@@ -86,6 +90,17 @@ pub enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Put files back as they were before it changed them
+    Revert {
+        /// The session's id, the beginning of it, or its name
+        id: String,
+        /// What to take back
+        #[command(flatten)]
+        undo: UndoFlags,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Write it into a document of its own
     Export {
         /// The session's id, the beginning of it, or its name
@@ -98,6 +113,36 @@ pub enum SessionCommand {
         #[arg(long, value_name = "FORMAT", default_value = "md")]
         format: ShowFormat,
     },
+}
+
+/// What of a session to take back; without a flag, what came of its last prompt
+/// that changed files.
+#[derive(Debug, Args, Clone, PartialEq, Eq, Default)]
+pub struct UndoFlags {
+    /// Whatever came after this event; `tine session show` numbers changes
+    #[arg(long, value_name = "SEQ", conflicts_with_all = ["slot", "unit"])]
+    pub to: Option<u64>,
+
+    /// What this slot of the last batch did, and agents it started; from 1
+    #[arg(long, value_name = "N", conflicts_with = "unit")]
+    pub slot: Option<NonZeroU32>,
+
+    /// What this agent did, and those it started, such as `agent-3`
+    #[arg(long, value_name = "AGENT", value_parser = parse_unit)]
+    pub unit: Option<UnitId>,
+
+    /// Leave the files that somebody else has changed since, and put the others
+    /// back
+    #[arg(long)]
+    pub skip_changed: bool,
+
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+fn parse_unit(name: &str) -> Result<UnitId, &'static str> {
+    UnitId::from_name(name).ok_or("expected an agent's name, such as `agent-3`")
 }
 
 /// How a session is printed.

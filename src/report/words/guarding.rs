@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{SENTENCE_CAP, SUBJECT_CAP, agents, call, short_line};
 use crate::event::{
-    Access, Backend, CallQuestion, Confinement, FileChange, Lasting, Question, Terms, Verdict,
-    Worktree,
+    Access, Backend, CallQuestion, ChangedBy, Confinement, FileChange, Lasting, Question, Terms,
+    Verdict, Worktree,
 };
 use crate::message::counted;
 use crate::report::result::Ending;
@@ -130,10 +130,11 @@ pub fn started(tool: &str, subject: &str, confinement: Option<Confinement>) -> S
 /// Returns what is done to a file.
 #[must_use]
 pub fn file_changed(change: &FileChange) -> String {
-    let verb = match (change.before, change.after) {
-        (None, Some(_)) => "makes",
-        (Some(_), None) => "deletes",
-        (Some(_), Some(_)) | (None, None) => "changes",
+    let verb = match (&change.by, change.before, change.after) {
+        (ChangedBy::Undo { from: _ }, _, Some(_)) => "puts back",
+        (ChangedBy::Call(_), None, Some(_)) => "makes",
+        (_, Some(_), None) => "deletes",
+        (ChangedBy::Call(_), Some(_), Some(_)) | (_, None, None) => "changes",
     };
     format!("{verb} {}", short_line(&change.path, SUBJECT_CAP))
 }

@@ -12,6 +12,9 @@ use super::tine::Tine;
 pub(crate) enum Fault {
     /// The process is killed just before the n-th write, counted from 1.
     KilledAtWrite(usize),
+    /// The process is killed just before the n-th of these calls that one of
+    /// its threads makes.
+    KilledAt(&'static str, usize),
     /// The n-th call and all later ones fail.
     Fails(&'static str, &'static str, usize),
 }
@@ -23,6 +26,7 @@ impl Tine {
         check_strace();
         let (calls, inject) = match fault {
             Fault::KilledAtWrite(number) => ("write", format!("write:signal=KILL:when={number}")),
+            Fault::KilledAt(calls, number) => (calls, format!("{calls}:signal=KILL:when={number}")),
             Fault::Fails(call, error, number) => {
                 (call, format!("{call}:error={error}:when={number}+"))
             }
