@@ -2,12 +2,16 @@
 //!
 //! A repository can name programs for git to run (fsmonitor, filters, external
 //! diffs, text converters, hooks, transports). Every call made here goes
-//! through [`git`], which turns all of them off, writes nothing to the
-//! repository and bounds what comes back. What the agents' shell may run is
-//! none of this file's business.
+//! through [`Git`], which turns all of them off and bounds what comes back; only
+//! `worktree` writes to a repository. What the agents' shell may run is none of
+//! this file's business.
 
 mod call;
+mod hardened;
+mod merge;
+mod snapshot;
 mod untracked;
+pub mod worktree;
 
 use std::path::{Path, PathBuf};
 
@@ -15,8 +19,9 @@ use thiserror::Error;
 
 use crate::diff::{self, FileChange};
 
-pub(crate) use call::{HARDENED, filter_drivers};
-pub use call::{OUTPUT_CAP, git};
+pub(crate) use call::filter_drivers;
+pub use call::{Git, OUTPUT_CAP, git};
+pub(crate) use hardened::PROGRAMS;
 
 /// Most characters of a title: a commit's subject can be of any length.
 pub const TITLE_CAP: usize = 200;
@@ -55,6 +60,12 @@ pub enum GitError {
     /// The directory is in no repository.
     #[error("{} is not in a git repository", .path.display())]
     NotARepository {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory is in no working tree of its repository.
+    #[error("{} is in no working tree of its git repository", .path.display())]
+    NoWorkingTree {
         /// The directory.
         path: PathBuf,
     },

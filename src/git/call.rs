@@ -1,8 +1,7 @@
 //! One call of git that runs nothing a repository names.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek as _, Write as _};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +16,7 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
 use super::GitError;
+use super::hardened::{self, Setting};
 
 /// Most bytes one call may print. A change of 8 MiB is far beyond what can be
 /// reviewed, and the whole of it is held in memory.
@@ -29,68 +29,150 @@ const TOO_MUCH: &str = "it printed more than";
 /// what takes longer waits for something that never comes.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
+/// Longest time of a call that reads or writes a whole working tree.
+const TREE_LIMIT: Duration = Duration::from_secs(600);
+
 /// Most bytes kept of what git says about an error.
 const MESSAGE_CAP: u64 = 4_000;
 
-/// Most settings that are turned off for filter drivers. They travel in the
-/// environment, which the kernel bounds; nobody has this many drivers.
-const FILTERS_CAP: usize = 400;
-
-/// Settings that name programs, and what turns each off.
-pub(crate) const HARDENED: [(&str, &str); 10] = [
-    ("core.fsmonitor", ""),
-    ("core.hooksPath", "/dev/null"),
-    ("core.pager", "cat"),
-    ("core.sshCommand", "false"),
-    ("core.askPass", ""),
-    ("credential.helper", ""),
-    ("diff.external", ""),
-    ("log.showSignature", "false"),
-    ("protocol.allow", "never"),
-    // Not a program: names beyond ASCII stay readable.
-    ("core.quotePath", "false"),
-];
-
-/// Variables that point git elsewhere or name programs. Whoever called us may
-/// be a hook of another repository.
-const REMOVED: [&str; 18] = [
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_COMMON_DIR",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_NAMESPACE",
-    "GIT_CONFIG",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_EXTERNAL_DIFF",
-    "GIT_DIFF_OPTS",
-    "GIT_SSH",
-    "GIT_SSH_COMMAND",
-    "GIT_PROXY_COMMAND",
-    "GIT_LITERAL_PATHSPECS",
-    "GIT_GLOB_PATHSPECS",
-    "GIT_NOGLOB_PATHSPECS",
-    "GIT_ICASE_PATHSPECS",
-];
-
-/// Runs git in `root` and returns what it printed.
+/// Git in one directory, with everything turned off that a configuration may
+/// have it run.
 ///
 /// No program that a configuration file names is run: neither the
-/// repository's, nor the user's. The call takes no lock, asks for no password
-/// and reaches no network.
+/// repository's, nor the user's. A call asks for no password and reaches no
+/// network.
+#[derive(Debug, Clone)]
+pub struct Git {
+    directory: PathBuf,
+    variables: Vec<(&'static str, OsString)>,
+    drivers: Vec<Setting>,
+    limit: Duration,
+}
+
+/// What a call printed, and how it ended.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) printed: Vec<u8>,
+    /// `None` if a signal ended it.
+    pub(super) code: Option<i32>,
+    complaint: Vec<u8>,
+}
+
+impl Git {
+    /// Git in `directory`, in the repository around it.
+    ///
+    /// # Errors
+    ///
+    /// [`GitError::GitMissing`] without git, and whatever git says of a
+    /// configuration that it cannot read.
+    pub fn at(directory: &Path) -> Result<Self, GitError> {
+        Self::with(directory, Vec::new())
+    }
+
+    /// Git with these files for a working tree and its repository, whatever
+    /// stands in the tree: that may have been changed since.
+    pub(super) fn of_tree(tree: &Path, git_directory: &Path) -> Result<Self, GitError> {
+        let variables = vec![("GIT_DIR", git_directory.into()), ("GIT_WORK_TREE", tree.into())];
+        Self::with(tree, variables)
+    }
+
+    /// Git in a repository, without a working tree.
+    pub(super) fn of_repository(git_directory: &Path) -> Result<Self, GitError> {
+        Self::with(git_directory, vec![("GIT_DIR", git_directory.into())])
+    }
+
+    fn with(directory: &Path, variables: Vec<(&'static str, OsString)>) -> Result<Self, GitError> {
+        let git = Self::bare(directory, variables);
+        // Listed anew for every value: a slot may have changed it meanwhile.
+        let drivers =
+            hardened::drivers(&git.listed()?).map_err(|message| GitError::Failed { message })?;
+        Ok(Self { drivers, ..git })
+    }
+
+    /// Git that may still run drivers: only for what touches no file.
+    fn bare(directory: &Path, variables: Vec<(&'static str, OsString)>) -> Self {
+        let (directory, drivers) = (directory.to_owned(), Vec::new());
+        Self { directory, variables, drivers, limit: TIME_LIMIT }
+    }
+
+    /// Returns the names of all settings.
+    fn listed(&self) -> Result<Vec<u8>, GitError> {
+        self.run(&["config", "--list", "--name-only", "-z"])
+    }
+
+    /// The same with another index than the repository's own.
+    pub(super) fn index(mut self, path: &Path) -> Self {
+        self.variables.push(("GIT_INDEX_FILE", path.into()));
+        self
+    }
+
+    /// The same with all the time that a large working tree may need.
+    pub(super) fn patient(self) -> Self {
+        Self { limit: TREE_LIMIT, ..self }
+    }
+
+    /// Runs git and returns what it printed.
+    ///
+    /// # Errors
+    ///
+    /// [`GitError::Failed`] with git's words if it ends badly or prints more
+    /// than [`OUTPUT_CAP`] bytes.
+    pub fn run(&self, arguments: &[impl AsRef<OsStr>]) -> Result<Vec<u8>, GitError> {
+        self.feed(arguments, &[])
+    }
+
+    /// The same with something to read.
+    pub(super) fn feed(
+        &self,
+        arguments: &[impl AsRef<OsStr>],
+        input: &[u8],
+    ) -> Result<Vec<u8>, GitError> {
+        let ran = self.start(arguments, input, OUTPUT_CAP)?;
+        if ran.code == Some(0) { Ok(ran.printed) } else { ran.failed() }
+    }
+
+    /// The same for a call whose exit code tells something, or that prints
+    /// more.
+    pub(super) fn start(
+        &self,
+        arguments: &[impl AsRef<OsStr>],
+        input: &[u8],
+        cap: usize,
+    ) -> Result<Ran, GitError> {
+        let mut command = Command::new("git");
+        command.arg("--no-pager").args(arguments).current_dir(&self.directory);
+        hardened::harden(&mut command, &self.drivers);
+        for (name, value) in &self.variables {
+            command.env(name, value);
+        }
+        command.stdin(stdin(input).map_err(|error| GitError::Failed {
+            message: format!("cannot hand it what it shall read: {error}"),
+        })?);
+        output(&self.directory, command, self.limit, cap)
+    }
+}
+
+impl Ran {
+    /// The error of a call that ended badly, in git's words.
+    pub(super) fn failed<T>(&self) -> Result<T, GitError> {
+        let said = String::from_utf8_lossy(&self.complaint);
+        let said = said.lines().find(|line| !line.starts_with("warning:")).unwrap_or_default();
+        let said = said.strip_prefix("fatal: ").or(said.strip_prefix("error: ")).unwrap_or(said);
+        failed(match (said, self.code) {
+            ("", Some(code)) => format!("it ended with exit code {code}"),
+            ("", None) => "a signal ended it".to_owned(),
+            (said, _) => said.to_owned(),
+        })
+    }
+}
+
+/// Runs git in `root` and returns what it printed, as [`Git`] does.
 ///
 /// # Errors
 ///
-/// [`GitError::GitMissing`] without git; [`GitError::Failed`] with git's words
-/// if it ends badly or prints more than [`OUTPUT_CAP`] bytes.
-pub fn git(root: &Path, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
-    let listed = run(root, &["config", "--list", "--name-only", "-z"], &[])?;
-    let filters = filter_settings(&listed);
-    if filters.len() > FILTERS_CAP {
-        return failed(format!("the configuration has over {FILTERS_CAP} filter settings"));
-    }
-    run(root, arguments, &filters)
+/// As for [`Git::at`] and [`Git::run`].
+pub fn git(root: &Path, arguments: &[impl AsRef<OsStr>]) -> Result<Vec<u8>, GitError> {
+    Git::at(root)?.run(arguments)
 }
 
 /// Returns the names of the filter drivers that the configuration in `root`
@@ -100,12 +182,13 @@ pub fn git(root: &Path, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
 ///
 /// As for [`git`]; and a name that is not UTF-8.
 pub(crate) fn filter_drivers(root: &Path) -> Result<Vec<String>, GitError> {
-    let listed = run(root, &["config", "--list", "--name-only", "-z"], &[])?;
-    let names = drivers(&listed).into_iter().map(|name| String::from_utf8(name.to_owned()));
+    let listed = Git::bare(root, Vec::new()).listed()?;
+    let names = hardened::names(&listed, "filter.");
+    let names = names.into_iter().map(|name| String::from_utf8(name.to_owned()));
     names.collect::<Result<_, _>>().or_else(|error| failed(error.to_string()))
 }
 
-/// Tells whether a call failed because it printed more than [`OUTPUT_CAP`].
+/// Tells whether a call failed because it printed more than it may.
 pub(super) fn is_too_much(error: &GitError) -> bool {
     matches!(error, GitError::Failed { message } if message.starts_with(TOO_MUCH))
 }
@@ -115,72 +198,24 @@ pub(super) fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes.to_vec()))
 }
 
-/// The settings of every filter driver in the listed names, each with the
-/// value that turns it off.
-fn filter_settings(listed: &[u8]) -> Vec<(OsString, &'static str)> {
-    let off = [("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")];
-    drivers(listed)
-        .into_iter()
-        .flat_map(|driver| off.map(|(key, value)| (driver, key, value)))
-        .map(|(driver, key, value)| {
-            let name = [b"filter.", driver, b".", key.as_bytes()].concat();
-            (OsString::from_vec(name), value)
-        })
-        .collect()
-}
-
-/// The filter drivers in the listed names.
-fn drivers(listed: &[u8]) -> BTreeSet<&[u8]> {
-    listed
-        .split(|&byte| byte == 0)
-        .filter_map(|name| {
-            let driver = name.strip_prefix(b"filter.")?;
-            let dot = driver.iter().rposition(|&byte| byte == b'.')?;
-            Some(&driver[..dot])
-        })
-        .collect()
-}
-
-fn run(
-    root: &Path,
-    arguments: &[&str],
-    filters: &[(OsString, &'static str)],
-) -> Result<Vec<u8>, GitError> {
-    let mut command = Command::new("git");
-    command.arg("--no-pager").args(arguments).current_dir(root);
-    for name in REMOVED {
-        command.env_remove(name);
+/// A file that nobody can name: a pipe would have to be filled while the
+/// output is read.
+fn stdin(input: &[u8]) -> io::Result<Stdio> {
+    if input.is_empty() {
+        return Ok(Stdio::null());
     }
-    command
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .env("GIT_TERMINAL_PROMPT", "0")
-        // A partial clone would fetch what it misses, with the repository's
-        // own idea of how.
-        .env("GIT_NO_LAZY_FETCH", "1")
-        .env("GIT_ALLOW_PROTOCOL", "none")
-        // The errors are told apart by their words.
-        .env("LC_ALL", "C");
-    // As variables, not as `-c`: there a driver's name that holds a `=` would
-    // end the setting's name early and stay in force.
-    let hardened = HARDENED.iter().map(|&(name, value)| (OsStr::new(name), value));
-    let filters = filters.iter().map(|(name, value)| (name.as_os_str(), *value));
-    let mut count = 0;
-    for (name, value) in hardened.chain(filters) {
-        command.env(format!("GIT_CONFIG_KEY_{count}"), name);
-        command.env(format!("GIT_CONFIG_VALUE_{count}"), value);
-        count += 1;
-    }
-    command.env("GIT_CONFIG_COUNT", count.to_string());
-    output(root, command, TIME_LIMIT)
+    let mut file = tempfile::tempfile()?;
+    file.write_all(input)?;
+    file.rewind()?;
+    Ok(file.into())
 }
 
 /// Runs a command to its end with its output and its time bounded.
-fn output(root: &Path, mut command: Command, limit: Duration) -> Result<Vec<u8>, GitError> {
+fn output(root: &Path, mut command: Command, limit: Duration, cap: usize) -> Result<Ran, GitError> {
     let started = command
         // A group of its own, so that its end is the end of all it started:
         // one of those would keep the pipes open.
         .process_group(0)
-        .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
@@ -206,8 +241,8 @@ fn output(root: &Path, mut command: Command, limit: Duration) -> Result<Vec<u8>,
     let stderr = child.stderr.take().expect("stderr was asked to be a pipe");
     // A full error pipe would stop git while we wait for its output.
     let complaint = thread::spawn(move || read_bounded(stderr, MESSAGE_CAP, true));
-    let printed = read_bounded(stdout, OUTPUT_CAP as u64 + 1, false);
-    let too_much = printed.as_ref().is_ok_and(|bytes| bytes.len() > OUTPUT_CAP);
+    let printed = read_bounded(stdout, cap as u64 + 1, false);
+    let too_much = printed.as_ref().is_ok_and(|bytes| bytes.len() > cap);
     if too_much || printed.is_err() {
         // As above.
         let _ = killpg(group, Signal::SIGKILL);
@@ -224,23 +259,11 @@ fn output(root: &Path, mut command: Command, limit: Duration) -> Result<Vec<u8>,
         return failed(format!("it did not end within {} s", limit.as_secs_f32()));
     }
     if too_much {
-        let limit = OUTPUT_CAP / 1024 / 1024;
-        return failed(format!("{TOO_MUCH} {limit} MiB; ask for a smaller change"));
+        return failed(format!("{TOO_MUCH} {} MiB; ask for a smaller change", cap / 1024 / 1024));
     }
     match (printed, status) {
-        (Ok(printed), Ok(status)) if status.success() => Ok(printed),
+        (Ok(printed), Ok(status)) => Ok(Ran { printed, code: status.code(), complaint }),
         (Err(error), _) | (_, Err(error)) => failed(error.to_string()),
-        (Ok(_), Ok(status)) => {
-            let said = String::from_utf8_lossy(&complaint);
-            let said = said.lines().find(|line| !line.starts_with("warning:")).unwrap_or_default();
-            let said =
-                said.strip_prefix("fatal: ").or(said.strip_prefix("error: ")).unwrap_or(said);
-            failed(if said.is_empty() {
-                format!("it ended with {status}")
-            } else {
-                said.to_owned()
-            })
-        }
     }
 }
 
@@ -266,7 +289,7 @@ mod tests {
     fn what_does_not_end_is_ended_with_all_it_started() {
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 1000 & wait"]);
-        let error = output(Path::new("/"), command, Duration::from_millis(20)).unwrap_err();
+        let error = output(Path::new("/"), command, Duration::from_millis(20), 1).unwrap_err();
         assert!(error.to_string().contains("it did not end within 0.02 s"), "{error}");
     }
 }

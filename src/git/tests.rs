@@ -33,7 +33,7 @@ impl Repo {
     }
 
     /// A file beside the repository that no program may create.
-    fn canary(&self) -> PathBuf {
+    pub(super) fn canary(&self) -> PathBuf {
         self.0.path().join("canary")
     }
 

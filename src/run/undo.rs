@@ -259,7 +259,11 @@ impl Book<'_> {
                     answer.give();
                 }
                 Effect::Answer(answer) => answer.give(),
-                Effect::Glimpse(_) | Effect::StartDeadline | Effect::Finish => {}
+                // Nobody is asked, so nobody answers with `always`.
+                Effect::KeepRules(_)
+                | Effect::Glimpse(_)
+                | Effect::StartDeadline
+                | Effect::Finish => {}
             }
         }
         Ok(())

@@ -3,22 +3,19 @@
 //! The settings are those of our own calls and a few more. They are written
 //! into the command, so that it is the same wherever it runs.
 
-use crate::git::HARDENED;
+use crate::git::PROGRAMS;
 
 use super::world::World;
 
 /// Settings that only matter for what the gate lets through.
-const MORE: [(&str, &str); 7] = [
+const MORE: [(&str, &str); 4] = [
     // A directory of the workspace may be made to look like a repository.
     ("safe.bareRepository", "explicit"),
     // These look into submodules with a git of their own.
     ("diff.submodule", "short"),
     ("diff.autoRefreshIndex", "false"),
     // Signatures: a configured format may ask for them.
-    ("gpg.program", "false"),
     ("gpg.openpgp.program", "false"),
-    ("gpg.x509.program", "false"),
-    ("gpg.ssh.program", "false"),
 ];
 
 /// Returns the words to put behind `git` in a directory.
@@ -35,7 +32,7 @@ pub(super) fn hardening(
     let mut words = vec!["--no-pager".to_owned(), "--no-optional-locks".to_owned()];
     let mut set =
         |name: &str, value: &str| words.extend(["-c".to_owned(), format!("{name}={value}")]);
-    for (name, value) in HARDENED.iter().chain(&MORE) {
+    for (name, value) in PROGRAMS.iter().chain(&MORE) {
         set(name, value);
     }
     for filter in filters {
