@@ -5,5 +5,9 @@
 mod paths;
 /// Keys, wherever one could be left.
 mod secrets;
+/// Commands that must not run unasked, and those that may.
+mod shell;
+/// Commands made at random, in the gate and in bash.
+mod shell_fuzz;
 /// Text that a terminal obeys, hides or turns round.
 mod terminal;

@@ -118,6 +118,8 @@ mod support {
     pub(crate) mod server;
     /// What a request says.
     pub(crate) mod talk;
+    /// A directory to run anything in.
+    pub(crate) mod throwaway;
     /// The real binary in a place of its own.
     pub(crate) mod tine;
 }

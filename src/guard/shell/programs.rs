@@ -157,7 +157,9 @@ impl Program {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
         let shared = entry.share.split_whitespace().map(|name| &sets[name]);
         let mut options = HashMap::new();
+        let mut has_numbers = false;
         for entry in shared.chain([entry]) {
+            has_numbers |= entry.numbers;
             options.extend(
                 entry.flags.split_whitespace().map(|flag| (flag.to_owned(), Takes::Nothing)),
             );
@@ -176,7 +178,7 @@ impl Program {
             rest: rest.first().map(|kind| Kind::named(kind.trim_end_matches('*'))),
             style: entry.style,
             is_builtin: entry.builtin,
-            has_numbers: entry.numbers,
+            has_numbers,
             only: words(&entry.only),
             skipped: words(&entry.skipped),
             needs: words(&entry.needs),
