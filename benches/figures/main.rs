@@ -4,7 +4,7 @@
 //! own and prints each figure beside its limit; the exit code is 1 if one is
 //! missed. `cargo bench -- NAME` measures one group: `start`, `turn`,
 //! `schedule`, `many`, `interrupt`, `resume`, `branches`, `gate`, `decode`,
-//! `edits` or `sandbox`.
+//! `edits`, `sandbox` or `judge`.
 
 mod allocations;
 mod branches;
@@ -12,6 +12,7 @@ mod clock;
 mod decode;
 mod edits;
 mod gate;
+mod judge;
 mod measure;
 mod program;
 mod resume;
@@ -30,7 +31,7 @@ static ALLOCATOR: allocations::Counting = allocations::Counting;
 /// A group of figures that are measured together.
 type Measure = fn() -> Vec<Figure>;
 
-const GROUPS: [(&str, Measure); 11] = [
+const GROUPS: [(&str, Measure); 12] = [
     ("start", measure::start),
     ("turn", measure::turn),
     ("schedule", measure::schedule),
@@ -42,6 +43,7 @@ const GROUPS: [(&str, Measure); 11] = [
     ("decode", decode::decode),
     ("edits", edits::edits),
     ("sandbox", sandbox::sandbox),
+    ("judge", judge::judgement),
 ];
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
