@@ -8,6 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use serde_json::{Value, json};
 use tine::patch::{FilePatch, Patch};
 use tine::path_text;
@@ -287,7 +288,7 @@ impl Place {
                     fs::write(at(path), OLD).expect("the place is made ready");
                 }
                 Link(path, target) => {
-                    symlink(self.fill(target), at(path)).expect("the place is made ready")
+                    symlink(self.fill(target), at(path)).expect("the place is made ready");
                 }
                 Rename(from, to) => fs::rename(at(from), at(to)).expect("the place is made ready"),
             }
@@ -321,7 +322,7 @@ impl Place {
                     match file {
                         FilePatch::Add { path, .. } => write(&resolve(path)),
                         FilePatch::Delete { path } => {
-                            fs::remove_file(resolve(path)).expect("nothing stands in its way")
+                            fs::remove_file(resolve(path)).expect("nothing stands in its way");
                         }
                         FilePatch::Update { path, to: None, .. } => write(&resolve(path)),
                         FilePatch::Update { path, to: Some(to), .. } => {
@@ -514,11 +515,12 @@ async fn what_may_not_be_read_is_not_shown_however_it_is_named() {
 }
 
 /// Swaps a directory for a link to `outside` and back, until it is told to end.
+/// In one step, so that the name is always there: a tool makes what is missing.
 fn swap_until(ended: &AtomicBool, root: &Path) {
+    let (directory, link) = (root.join("d"), root.join("link"));
     while !ended.load(Ordering::Relaxed) {
-        for (from, to) in [("d", "was"), ("link", "d"), ("d", "link"), ("was", "d")] {
-            fs::rename(root.join(from), root.join(to)).expect("nobody else renames them");
-        }
+        renameat2(AT_FDCWD, &directory, AT_FDCWD, &link, RenameFlags::RENAME_EXCHANGE)
+            .expect("both are always there");
     }
 }
 
