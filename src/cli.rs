@@ -12,6 +12,7 @@ pub mod exit;
 mod input;
 mod model;
 mod models;
+mod permissions;
 mod place;
 mod print;
 mod recordings;
@@ -97,6 +98,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
             Command::Doctor
             | Command::Sandbox(_)
             | Command::Models { .. }
+            | Command::Permissions { .. }
             | Command::Sessions { .. }
             | Command::Session { .. },
         ) => false,
@@ -115,6 +117,9 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         Some(Command::Doctor) => doctor::run(&environment, &run),
         Some(Command::Sandbox(wanted)) => sandbox::run(&environment, &run, &wanted),
         Some(Command::Models { json }) => models::run(&environment, &run, json),
+        Some(Command::Permissions { command, json }) => {
+            permissions::run(&environment, run, command, json)
+        }
         Some(Command::Sessions { command, list }) => {
             sessions::run(&environment, &run, command, &list)
         }

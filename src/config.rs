@@ -18,13 +18,18 @@ mod model;
 mod nearest;
 mod preset;
 mod server;
+pub mod settings;
 mod share;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
+
+use nix::fcntl::OFlag;
 
 use crate::guard::sandbox::Insistence;
 use crate::guard::{Mode, Source};
@@ -242,11 +247,17 @@ impl Config {
 
 /// `None` if there is no such file.
 fn read_file(path: &Path) -> io::Result<Option<String>> {
-    let file = match std::fs::File::open(path) {
+    // A pipe must not keep us waiting for somebody who writes to it.
+    let open = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
+    let file = match open {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
+    let kind = file.metadata()?.file_type();
+    if !kind.is_file() && !kind.is_dir() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
     let mut text = String::new();
     file.take(FILE_CAP + 1).read_to_string(&mut text)?;
     if text.len() as u64 > FILE_CAP {

@@ -350,6 +350,15 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// List the rules in force, or say what would become of a call
+    Permissions {
+        /// What to do instead of listing them
+        #[command(subcommand)]
+        command: Option<PermissionsCommand>,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// List the sessions, newest first, or look after them
     Sessions {
         /// What to do instead of listing them
@@ -364,6 +373,23 @@ pub enum Command {
         /// What to do with it
         #[command(subcommand)]
         command: SessionCommand,
+    },
+}
+
+/// What to do with the rules.
+#[derive(Debug, Subcommand)]
+pub enum PermissionsCommand {
+    /// Say what would become of a call, without making it
+    Check {
+        /// The call, such as `Bash(git status)` or `Edit(src/lib.rs)`
+        #[arg(value_name = "CALL", allow_hyphen_values = true)]
+        call: String,
+        /// In this mode
+        #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+        mode: Option<crate::guard::Mode>,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
     },
 }
 

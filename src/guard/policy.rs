@@ -451,8 +451,9 @@ fn reading_only(script: Script) -> Allowed {
     Allowed { access: Some(Access::ReadOnly), script: Some(script), ..Allowed::default() }
 }
 
-/// Returns a rule that allows a call. Of a command made of several, each may be
-/// allowed by another rule; then it is that of the first.
+/// Returns a rule that allows a call. Of a command made of several, and of a
+/// patch of several files, each may be allowed by another rule; then it is that
+/// of the first.
 fn allowing<'a, R: AsRef<Rule>>(
     rules: impl Iterator<Item = &'a R> + Clone,
     tool: &str,
@@ -462,14 +463,21 @@ fn allowing<'a, R: AsRef<Rule>>(
     let find = |subjects: &Subjects| {
         rules.clone().find(|rule| (*rule).as_ref().allows(tool, subjects, ground))
     };
-    find(subjects).or_else(|| match (tool, &subjects.words[..]) {
-        ("Bash", [command]) => {
-            let plain = shell::plain(command).ok()?;
-            let parts = plain.texts().map(|part| find(&Subjects::of_command(part)));
-            let parts: Vec<&R> = parts.collect::<Option<_>>()?;
-            parts.first().copied()
+    let parts = || -> Option<Vec<Subjects>> {
+        match (tool, &subjects.words[..]) {
+            ("Bash", [command]) => {
+                let plain = shell::plain(command).ok()?;
+                Some(plain.texts().map(Subjects::of_command).collect())
+            }
+            ("ApplyPatch", _) => {
+                Some(subjects.paths.iter().map(|it| Subjects::of_path(it)).collect())
+            }
+            _ => None,
         }
-        _ => None,
+    };
+    find(subjects).or_else(|| {
+        let found: Vec<&R> = parts()?.iter().map(find).collect::<Option<_>>()?;
+        found.first().copied()
     })
 }
 

@@ -196,7 +196,7 @@ impl Rule {
                         })
                 }
             }
-            && (!matches!(tool, "Edit" | "Write")
+            && (!matches!(tool, "Edit" | "Write" | "ApplyPatch")
                 || paths.iter().all(|path| {
                     ground.guards(path).iter().all(|guard| self.names_guard(*guard, ground))
                 }))
@@ -494,6 +494,9 @@ mod tests {
         };
         assert!(allows("Edit(**)", both) && allows("ApplyPatch", both));
         assert!(!allows("Edit(a)", both) && !allows("Write(**)", both));
+        let hook = "*** Add File: .git/hooks/x\n+x";
+        assert!(!allows("Edit", hook) && !allows("Edit(**)", hook));
+        assert!(allows("Edit(.git/**)", hook));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! program with its subcommand; the directory of a file. Some calls have none,
 //! because whatever would cover them covers what nobody meant.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::paths::{self, Ground};
@@ -138,7 +139,7 @@ pub(super) fn rules(tool: &str, subjects: &Subjects, ground: Ground<'_>) -> Vec<
             [command] => of_commands(command),
             _ => None,
         },
-        "Edit" | "Write" => of_paths(&subjects.paths, ground),
+        "Edit" | "Write" | "ApplyPatch" => of_paths(&subjects.paths, ground),
         "WebFetch" => {
             Some(subjects.words.iter().map(|site| format!("WebFetch(domain:{site})")).collect())
         }
@@ -146,7 +147,8 @@ pub(super) fn rules(tool: &str, subjects: &Subjects, ground: Ground<'_>) -> Vec<
     };
     let parsed = texts.unwrap_or_default().iter().map(|text| text.parse().ok()).collect();
     let mut rules: Vec<Rule> = Option::unwrap_or_default(parsed);
-    rules.dedup_by_key(|rule| rule.to_string());
+    let mut seen = BTreeSet::new();
+    rules.retain(|rule| seen.insert(rule.to_string()));
     rules
 }
 
@@ -223,8 +225,7 @@ fn of_paths(paths: &[PathBuf], ground: Ground<'_>) -> Option<Vec<String>> {
             None => format!("Edit(/{})", pattern(&file)?),
         })
     };
-    let [path] = paths else { return None };
-    Some(vec![rule(path)?])
+    paths.iter().map(rule).collect()
 }
 
 #[cfg(test)]

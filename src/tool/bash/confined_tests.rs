@@ -64,12 +64,15 @@ async fn what_the_guard_has_written_out_anew_is_what_runs() {
     let place = Place::new();
     let arguments = json!({"command": "echo written"});
     let call = granted(&Bash, &place.context, &arguments);
-    let path = std::env::var_os("PATH").unwrap();
-    let machine = Arc::new(Machine::new(&path, None, &[]));
-    let script = Some(Script { text: "echo judged".into(), machine });
-    let call = Granted { script, ..call };
+    let machine = Machine::new("/usr/bin:/bin".as_ref(), None, &[]);
+    let script = Script {
+        text: "echo judged; echo \"$CARGO_MANIFEST_DIR $PATH\"".into(),
+        machine: Arc::new(machine),
+    };
+    let call = Granted { script: Some(script), ..call };
     let output = Bash.run(&place.context, &call, arguments).await.unwrap();
-    assert_eq!(output.text, "judged\n");
+    // And nothing of the environment that the gate does not know.
+    assert_eq!(output.text, "judged\n /usr/bin:/bin\n");
 }
 
 #[tokio::test]

@@ -1,0 +1,206 @@
+//! `tine permissions`: the rules in force, and what would become of one call.
+//!
+//! Nothing runs and nobody is asked: a decision is explained as a run with the
+//! same flags would take it.
+
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::args::{PermissionsCommand, RunFlags};
+use super::exit::{Exit, Refusal};
+use super::{rules, sandbox, session, start};
+use crate::config::{Environment, dirs};
+use crate::event::Confinement;
+use crate::guard::sandbox::Sandbox;
+use crate::guard::{Allowed, Decision, Effect, Explained, Policy, Rules, Source, Sourced};
+use crate::report::sanitise;
+use crate::tool::Registry;
+use crate::tool_name;
+
+/// Lists the rules, or explains a decision.
+pub(super) fn run(
+    environment: &Environment,
+    mut flags: RunFlags,
+    command: Option<PermissionsCommand>,
+    json: bool,
+) -> Result<Exit, Refusal> {
+    let check = match command {
+        None => None,
+        Some(PermissionsCommand::Check { call, mode, json: own }) => {
+            flags.permission_mode = mode.or(flags.permission_mode);
+            Some((Call::parse(&call)?, own || json))
+        }
+    };
+    let root = start::working_directory()?;
+    let config = start::config(environment, &flags)?;
+    let sandbox = Arc::new(sandbox::of(environment, &config));
+    let policy = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
+    let text = match check {
+        Some((call, true)) => call.explained(&policy).record(&sandbox),
+        Some((call, false)) => call.explained(&policy).words(&sandbox),
+        None => list(&policy, &Files::of(environment), json),
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    session::finish(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Where rules are written.
+struct Files {
+    user: Option<PathBuf>,
+}
+
+impl Files {
+    fn of(environment: &Environment) -> Self {
+        Self { user: dirs::config_file(environment) }
+    }
+
+    fn file(&self, source: Source) -> Option<String> {
+        let file = match source {
+            Source::User => self.user.as_ref(),
+            Source::Flag | Source::Project | Source::Session | Source::Agent => None,
+        };
+        file.map(|file| file.display().to_string())
+    }
+}
+
+fn list(policy: &Policy, files: &Files, json: bool) -> String {
+    let Rules { deny, ask, allow } = policy.rules();
+    let lists = [("deny", deny), ("ask", ask), ("allow", allow)];
+    let rules = lists.iter().flat_map(|(what, rules)| rules.iter().map(move |rule| (*what, rule)));
+    let mode = policy.mode().as_str();
+    if json {
+        let rules: Vec<Value> = rules
+            .map(|(what, Sourced { rule, source })| {
+                let (rule, file) = (rule.to_string(), files.file(*source));
+                json!({"decision": what, "rule": rule, "source": source.as_str(), "file": file})
+            })
+            .collect();
+        return format!("{}\n", json!({"mode": mode, "rules": rules}));
+    }
+    let mut text = format!("mode   {mode}\n");
+    for (what, Sourced { rule, source }) in rules {
+        let rule = rule.to_string();
+        let rule = sanitise::line(&rule);
+        let place = files.file(*source).map(|file| format!(", {file}")).unwrap_or_default();
+        let place = sanitise::line(&place).into_owned();
+        writeln!(text, "{what:<6} {rule}  ({}{place})", source.as_str())
+            .expect("a string takes every text");
+    }
+    text
+}
+
+/// A call that is not made.
+struct Call {
+    tool: String,
+    effect: Effect,
+    arguments: Value,
+}
+
+impl Call {
+    /// Reads `Tool(subject)`. Whatever stands between the first parenthesis and
+    /// the last is the subject.
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let refuse = |what: &str| {
+            Err(Refusal::new(Exit::Usage, format!("`{}` {what}", sanitise::line(text)))
+                .hint("write a tool and what it is called for, as in `Bash(git status)`"))
+        };
+        let whole = text.trim();
+        let (tool, subject) = match whole.split_once('(') {
+            None => (whole, None),
+            Some((tool, rest)) => match rest.strip_suffix(')') {
+                Some(subject) => (tool, Some(subject)),
+                None => return refuse("has no parenthesis at its end"),
+            },
+        };
+        let tool = tool_name::canonical(tool);
+        if !tool_name::is_ruled(tool) {
+            return refuse("names no tool");
+        }
+        let Some(arguments) = arguments(tool, subject) else {
+            return refuse("is no call: that tool is called for nothing by name");
+        };
+        // What is not here would run somewhere else.
+        let effect = Registry::all([]).find(tool).map_or(Effect::Executes, |(_, it)| it.effect());
+        Ok(Self { tool: tool.to_owned(), effect, arguments })
+    }
+
+    fn explained(&self, policy: &Policy) -> Explained {
+        policy.explain(&self.tool, self.effect, &self.arguments)
+    }
+}
+
+/// Returns the arguments with which a tool is called for a subject; `None` if
+/// it has none.
+fn arguments(tool: &str, subject: Option<&str>) -> Option<Value> {
+    let Some(subject) = subject else { return Some(json!({})) };
+    Some(match tool {
+        "Bash" => json!({ "command": subject }),
+        "Read" | "Write" | "Edit" => json!({ "file_path": subject }),
+        "ApplyPatch" => {
+            let patch = format!("*** Begin Patch\n*** Delete File: {subject}\n*** End Patch");
+            json!({ "input": patch })
+        }
+        "Glob" | "Grep" => json!({ "path": subject }),
+        "Skill" => json!({ "skill": subject }),
+        "Agent" => json!({ "subagent_type": subject }),
+        "WebFetch" => match subject.strip_prefix("domain:") {
+            Some(site) => json!({ "url": format!("https://{}/", site.trim()) }),
+            None => json!({ "url": subject }),
+        },
+        _ => return None,
+    })
+}
+
+/// A decision, in the words of the wire.
+impl Explained {
+    fn name(&self) -> &'static str {
+        match &self.decision {
+            Decision::Allow(_) => "allow",
+            Decision::Ask(_) => "ask",
+            Decision::Deny { reason: _ } => "deny",
+        }
+    }
+
+    /// Returns how a command would be confined; `None` if none runs.
+    fn confinement(&self, sandbox: &Sandbox) -> Option<Confinement> {
+        let allowed = match &self.decision {
+            Decision::Allow(allowed) => allowed,
+            Decision::Ask(ask) => &ask.allowed,
+            Decision::Deny { reason: _ } => return None,
+        };
+        let Allowed { access, .. } = allowed;
+        access.map(|access| sandbox.confinement(access))
+    }
+
+    fn record(&self, sandbox: &Sandbox) -> String {
+        let rule = self.rule.as_ref().map(ToString::to_string);
+        let source = self.rule.as_ref().map(|rule| rule.source.as_str());
+        let access = self.confinement(sandbox).map(|bounds| bounds.access.as_str());
+        let record = json!({
+            "decision": self.name(),
+            "rule": rule,
+            "source": source,
+            "reason": self.reason,
+            "sandbox": access,
+        });
+        format!("{record}\n")
+    }
+
+    fn words(&self, sandbox: &Sandbox) -> String {
+        let mut text = format!("{}: {}\n", self.name(), sanitise::line(&self.reason));
+        if let Some(Sourced { rule, source }) = &self.rule {
+            let rule = rule.to_string();
+            writeln!(text, "rule: {} ({})", sanitise::line(&rule), source.as_str())
+                .expect("a string takes every text");
+        }
+        if let Some(bounds) = self.confinement(sandbox) {
+            writeln!(text, "sandbox: {} ({})", bounds.access.as_str(), bounds.backend.as_str())
+                .expect("a string takes every text");
+        }
+        text
+    }
+}

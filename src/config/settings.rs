@@ -1,0 +1,274 @@
+//! Writing to the user's configuration: the rules that were granted for good.
+//!
+//! The file is theirs: comments, order and layout stay. A file that is not
+//! understood is left alone. It is replaced as a whole, so that whoever reads
+//! it meanwhile has the old one or the new one, and two writers wait for each
+//! other. A link leads to the file that is written; it stays a link.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use thiserror::Error;
+use toml_edit::{Array, DocumentMut, Item, TableLike, Value};
+
+use super::{Environment, dirs, read_file};
+use crate::guard::Rule;
+use crate::real_path;
+
+/// How long another writer may take. One takes some milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often it is looked whether the other one is done.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What became of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kept {
+    /// It is in this file from now on.
+    Added(PathBuf),
+    /// It was in this file already.
+    WasThere(PathBuf),
+}
+
+/// Why a rule was not written.
+#[derive(Debug, Error)]
+pub enum SettingsError {
+    /// There is no place for settings.
+    #[error("there is no home directory")]
+    NoHome,
+    /// The file is there, but it is not what it should be.
+    #[error("{} is left as it is: {why}", .path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// It cannot be read or written.
+    #[error("cannot write {}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Allows calls from now on: adds a rule to `permissions.allow` of the user's
+/// configuration, which is made if there is none.
+///
+/// This waits for the disk, and for other writers.
+///
+/// # Errors
+///
+/// The file cannot be read, understood or written; then it is as it was.
+pub fn allow(environment: &Environment, rule: &Rule) -> Result<Kept, SettingsError> {
+    let path = dirs::config_file(environment).ok_or(SettingsError::NoHome)?;
+    let io = |source| SettingsError::Io { path: path.clone(), source };
+    let file = locate(&path).map_err(io)?;
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    let _lock = lock(directory).map_err(io)?;
+    let text = read_file(&file).map_err(io)?.unwrap_or_default();
+    let Some(text) = with_rule(&text, &rule.to_string())
+        .map_err(|why| SettingsError::Malformed { path: path.clone(), why })?
+    else {
+        return Ok(Kept::WasThere(path));
+    };
+    replace(&file, directory, &text).map_err(io)?;
+    Ok(Kept::Added(path))
+}
+
+/// Returns where a file really is. What is missing of its directory is made,
+/// for the user alone.
+fn locate(path: &Path) -> io::Result<PathBuf> {
+    let file = real_path::locate(path)?;
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    Ok(file)
+}
+
+/// Keeps other writers out of a directory for as long as the value lives.
+fn lock(directory: &Path) -> io::Result<Flock<File>> {
+    let mut file = File::open(directory)?;
+    let mut waited = Duration::ZERO;
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(lock),
+            Err((unlocked, Errno::EWOULDBLOCK)) if waited < PATIENCE => file = unlocked,
+            Err((_, error)) => return Err(error.into()),
+        }
+        sleep(LOOK);
+        waited += LOOK;
+    }
+}
+
+/// Returns the text with a rule more; `None` if it holds the rule already.
+///
+/// # Errors
+///
+/// What is wrong with the text.
+fn with_rule(text: &str, rule: &str) -> Result<Option<String>, String> {
+    let one_line = |error: toml_edit::TomlError| error.message().replace('\n', "; ");
+    let mut document: DocumentMut = text.parse().map_err(one_line)?;
+    let Some(permissions) = document.get_mut("permissions") else {
+        // Behind all that is there, comments at its end too.
+        let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        return Ok(Some(format!("{text}{gap}[permissions]\nallow = [{}]\n", Value::from(rule))));
+    };
+    let permissions = permissions.as_table_like_mut().ok_or("`permissions` is no table")?;
+    let allow = rules_in(permissions)?;
+    if allow.iter().any(|known| known.as_str() == Some(rule)) {
+        return Ok(None);
+    }
+    push(allow, rule);
+    Ok(Some(document.to_string()))
+}
+
+fn rules_in(permissions: &mut dyn TableLike) -> Result<&mut Array, &'static str> {
+    let allow = permissions.entry("allow").or_insert_with(|| Item::from(Array::new()));
+    allow.as_array_mut().ok_or("`permissions.allow` is no array")
+}
+
+/// Adds a rule as the others stand: each on a line of its own, or in a row.
+fn push(allow: &mut Array, rule: &str) {
+    let before = allow.iter().last().and_then(|last| last.decor().prefix()?.as_str());
+    let line = before.and_then(|before| before.rsplit_once('\n'));
+    match line.map(|(_, indent)| format!("\n{indent}")) {
+        Some(prefix) => allow.push_formatted(Value::from(rule).decorated(prefix, "")),
+        None => allow.push(rule),
+    }
+}
+
+fn replace(file: &Path, directory: &Path, text: &str) -> io::Result<()> {
+    let mode = match fs::metadata(file) {
+        Ok(metadata) => metadata.permissions().mode() & 0o777,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => 0o600,
+        Err(error) => return Err(error),
+    };
+    let mut new = tempfile::Builder::new().prefix(".config-").tempfile_in(directory)?;
+    new.write_all(text.as_bytes())?;
+    new.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
+    new.as_file().sync_all()?;
+    new.persist(file).map_err(|error| error.error)?;
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(before: &str, after: Result<Option<&str>, &str>) {
+        let written = with_rule(before, "Bash(make)").map_err(|why| why.to_string());
+        assert_eq!(written, after.map(|text| text.map(str::to_owned)).map_err(str::to_owned));
+    }
+
+    #[test]
+    fn a_rule_comes_to_the_others_and_all_else_stays() {
+        check("", Ok(Some("[permissions]\nallow = [\"Bash(make)\"]\n")));
+        check(
+            "# mine\nmodel = 'a' # best\n\n[permissions]\n# rules\nallow = [ \"Read\" ] # few\n\n[agents]\n",
+            Ok(Some(
+                "# mine\nmodel = 'a' # best\n\n[permissions]\n# rules\nallow = [ \"Read\" , \"Bash(make)\"] # few\n\n[agents]\n",
+            )),
+        );
+        check(
+            "[permissions]\nallow = [\n    # reads\n    \"Read\", # all\n    \"Edit(a)\",\n    # end\n]\n",
+            Ok(Some(
+                "[permissions]\nallow = [\n    # reads\n    \"Read\", # all\n    \"Edit(a)\",\n    \"Bash(make)\",\n    # end\n]\n",
+            )),
+        );
+        check("permissions.allow = []\n", Ok(Some("permissions.allow = [\"Bash(make)\"]\n")));
+        check(
+            "permissions = { mode = \"plan\" }\n",
+            Ok(Some("permissions = { mode = \"plan\" , allow = [\"Bash(make)\"] }\n")),
+        );
+        check("permissions.allow = ['Bash(make)']", Ok(None));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_left_alone() {
+        check("permissions = 1", Err("`permissions` is no table"));
+        check("permissions.allow = 'Read'", Err("`permissions.allow` is no array"));
+        assert!(with_rule("[permissions\n", "Read").is_err());
+    }
+
+    struct Home(tempfile::TempDir);
+
+    impl Home {
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn allow(&self, rule: &str) -> Result<Kept, SettingsError> {
+            let environment = Environment::from_variables([("TINE_HOME", self.path("tine"))]);
+            allow(&environment, &rule.parse().unwrap())
+        }
+    }
+
+    #[test]
+    fn a_file_is_made_for_the_user_alone_and_written_once() {
+        let home = Home::new();
+        let file = home.path("tine/config.toml");
+        assert_eq!(home.allow("Bash(make)").unwrap(), Kept::Added(file.clone()));
+        assert_eq!(home.allow("Bash(make)").unwrap(), Kept::WasThere(file.clone()));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&file), mode(&home.path("tine"))), (0o600, 0o700));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "[permissions]\nallow = [\"Bash(make)\"]\n");
+        assert_eq!(fs::read_dir(home.path("tine")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_broken_file_stays_and_says_why() {
+        let home = Home::new();
+        let file = home.path("tine/config.toml");
+        fs::create_dir(home.path("tine")).unwrap();
+        fs::write(&file, "[permissions\n").unwrap();
+        let error = home.allow("Read").unwrap_err().to_string();
+        assert!(error.contains("is left as it is"), "{error}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "[permissions\n");
+    }
+
+    #[test]
+    fn a_link_is_written_through_and_the_mode_kept() {
+        let home = Home::new();
+        fs::create_dir(home.path("tine")).unwrap();
+        fs::create_dir(home.path("dots")).unwrap();
+        fs::write(home.path("dots/tine.toml"), "# dots\n").unwrap();
+        fs::set_permissions(home.path("dots/tine.toml"), fs::Permissions::from_mode(0o640))
+            .unwrap();
+        symlink("../dots/tine.toml", home.path("tine/config.toml")).unwrap();
+        home.allow("Read").unwrap();
+        assert!(home.path("tine/config.toml").symlink_metadata().unwrap().is_symlink());
+        let text = fs::read_to_string(home.path("dots/tine.toml")).unwrap();
+        assert_eq!(text, "# dots\n[permissions]\nallow = [\"Read\"]\n");
+        let mode = fs::metadata(home.path("dots/tine.toml")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+    }
+
+    #[test]
+    fn many_writers_lose_nothing() {
+        let home = Home::new();
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let home = &home;
+                scope.spawn(move || home.allow(&format!("Bash(make {number})")).unwrap());
+            }
+        });
+        let text = fs::read_to_string(home.path("tine/config.toml")).unwrap();
+        assert!((0..8).all(|number| text.contains(&format!("\"Bash(make {number})\""))), "{text}");
+    }
+}
