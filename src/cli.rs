@@ -6,6 +6,7 @@
 
 pub mod args;
 mod asking;
+mod control;
 mod demo;
 mod doctor;
 pub mod exit;
@@ -36,7 +37,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::config::Environment;
-use args::{Arguments, Command, Format};
+use args::{Arguments, Command, Format, InputFormat};
 use exit::{Exit, Refusal};
 
 /// Runs the command that the process was started with.
@@ -124,7 +125,10 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
             sessions::run(&environment, &run, command, &list)
         }
         Some(Command::Session { command }) => session::run(&environment, command),
-        None => print::run(&environment, run, typed),
+        None => match run.input_format {
+            InputFormat::Text => print::run(&environment, run, typed),
+            InputFormat::StreamJson => control::run(&environment, run, typed.as_deref()),
+        },
     }
 }
 

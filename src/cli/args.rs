@@ -136,6 +136,16 @@ pub struct RunFlags {
     #[arg(long, global = true, value_name = "FILE")]
     pub append_system_prompt_file: Option<PathBuf>,
 
+    /// What standard input holds: a prompt, or one record a line
+    #[arg(
+        long,
+        global = true,
+        value_name = "FORMAT",
+        default_value = "text",
+        hide_default_value = true
+    )]
+    pub input_format: InputFormat,
+
     /// With stream-json: pieces of answers as they are written
     #[arg(long, global = true)]
     pub include_partial_messages: bool,
@@ -259,9 +269,6 @@ pub struct InertFlags {
     /// Stream-json is always whole
     #[arg(long, global = true, hide = true)]
     verbose: bool,
-    /// The prompt is always text
-    #[arg(long, global = true, hide = true, value_name = "FORMAT", value_parser = ["text"])]
-    input_format: Option<String>,
     #[arg(long, global = true, hide = true)]
     channel: Option<String>,
     #[arg(long, global = true, hide = true)]
@@ -290,8 +297,8 @@ impl InertFlags {
     /// Returns a line for each flag that was given and does nothing.
     #[must_use]
     pub fn said(&self) -> Vec<String> {
-        // These two ask for what is so anyway.
-        let Self { verbose: _, input_format: _, .. } = self;
+        // This one asks for what is so anyway.
+        let Self { verbose: _, .. } = self;
         [
             (self.channel.is_some(), "channel"),
             (self.auth_type.is_some(), "auth-type"),
@@ -310,6 +317,16 @@ impl InertFlags {
         .map(|(_, name)| format!("note: `--{name}` does nothing here"))
         .collect()
     }
+}
+
+/// What standard input holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
+pub enum InputFormat {
+    /// A prompt, or more of one.
+    #[default]
+    Text,
+    /// Messages of a program and its answers, one JSON record a line.
+    StreamJson,
 }
 
 /// How a run is printed.

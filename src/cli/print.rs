@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 use uuid::Uuid;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::model::DefaultModel;
-use super::start::Start;
+use super::start::{Outside, Start};
 use super::terminal::QuietControls;
 use super::{input, resume, signals, slash, undo, usage};
 use crate::agent::Opening;
@@ -27,7 +28,7 @@ use crate::run::{self, Reporter as _, RunEnd};
 use crate::skill::{SkillError, Skills};
 
 /// How long work on other threads may go on after the result is out.
-const SHUTDOWN_GRACE: Duration = Duration::from_millis(50);
+pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_millis(50);
 
 /// Most threads for work that blocks: files and searches. A turn may ask for a
 /// hundred reads at once; the disk gains nothing from a hundred threads.
@@ -66,40 +67,48 @@ pub(super) fn run_prompt(
     default_model: DefaultModel,
 ) -> Result<Exit, Refusal> {
     let start = Start::new(environment, flags, default_model)?;
-    let workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .max_blocking_threads(BLOCKING_THREADS)
-        .thread_name(UNIT_THREADS)
-        .enable_all()
-        .build()
-        .map_err(|error| Refusal::new(Exit::Error, format!("cannot start threads: {error}")))?;
+    let runtime = runtime()?;
     let last_message = start.flags.output_last_message.as_deref().map(create).transpose()?;
-    let models = Arc::clone(&start.models);
     let quiet = start.is_live().then(QuietControls::new).flatten();
-    let finished = runtime.block_on(go(start, prompt));
+    let finished = runtime.block_on(async {
+        let signals = signals::listen().map_err(|error| {
+            Refusal::new(Exit::Error, format!("cannot listen to signals: {error}"))
+        })?;
+        go(start, prompt, Outside { signals, client: None }).await
+    });
     drop(quiet);
     runtime.shutdown_timeout(SHUTDOWN_GRACE);
     let (finished, scratch) = finished?;
     // Only now: until here some unit may still have been writing there.
     drop(scratch);
-    for remark in models.exchanges().remarks() {
-        super::say(&format!("warning: {remark}"));
-    }
     Ok(wind_up(&finished, last_message))
 }
 
-/// Begins to listen to signals, makes the prompt whole, and runs it.
-async fn go(start: Start, prompt: String) -> Result<(RunEnd, Option<TempDir>), Refusal> {
-    let mut signals = signals::listen()
-        .map_err(|error| Refusal::new(Exit::Error, format!("cannot listen to signals: {error}")))?;
+/// Starts the threads that units run on.
+pub(super) fn runtime() -> Result<Runtime, Refusal> {
+    let workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_name(UNIT_THREADS)
+        .enable_all()
+        .build()
+        .map_err(|error| Refusal::new(Exit::Error, format!("cannot start threads: {error}")))
+}
+
+/// Makes the prompt whole, and runs it.
+pub(super) async fn go(
+    start: Start,
+    prompt: String,
+    mut outside: Outside,
+) -> Result<(RunEnd, Option<TempDir>), Refusal> {
     // A skill that is given a change runs git, which may take its time.
     let (typed, skills) = (prompt.clone(), Arc::clone(&start.skills));
     let (spill, root) = (start.spill().to_owned(), start.root.clone());
     let expanding = tokio::task::spawn_blocking(move || expand(&typed, &skills, &spill, &root));
     let meant = tokio::select! {
         meant = expanding => meant.expect("a skill's text is put together without panics")?,
-        signal = signals.recv() => {
+        signal = outside.signals.recv() => {
             let signal = signal.expect("signals are listened to until the end");
             return Err(Refusal::new(Exit::after(signal), "stopped before it began"));
         }
@@ -120,12 +129,17 @@ async fn go(start: Start, prompt: String) -> Result<(RunEnd, Option<TempDir>), R
         Meant::Skill { name: _, text } => Opening::Prompt(text.into()),
         Meant::Command(opening) => opening,
     };
-    let (run, scratch) = start.run(prompt, opening, signals)?;
-    Ok((run.go().await, scratch))
+    let models = Arc::clone(&start.models);
+    let (run, scratch) = start.run(prompt, opening, outside)?;
+    let end = run.go().await;
+    for remark in models.exchanges().remarks() {
+        super::say(&format!("warning: {remark}"));
+    }
+    Ok((end, scratch))
 }
 
 /// Says what went wrong at the end, and returns how the process ends.
-fn wind_up(finished: &RunEnd, last_message: Option<(PathBuf, File)>) -> Exit {
+pub(super) fn wind_up(finished: &RunEnd, last_message: Option<(PathBuf, File)>) -> Exit {
     let mut exit = Exit::of(&finished.end);
     for trouble in &finished.trouble {
         super::say(&format!("warning: {trouble}"));

@@ -1,14 +1,15 @@
 //! Putting a run together from flags, configuration and surroundings.
 
-use std::io::{self, IsTerminal as _, Write};
+mod reporters;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::args::{Format, RunFlags};
-use super::asking::{self, TerminalPrompter};
+use super::args::RunFlags;
+use super::asking;
 use super::exit::{Exit, Refusal};
 use super::model::{Chosen, DefaultModel, Wanted, choose, fallbacks, find_model};
 use super::place::{Place, create_log, name_session};
@@ -17,32 +18,26 @@ use super::resume::{self, Resume};
 use super::rules;
 use super::sandbox;
 use super::sessions::{age_out, parse_name};
-use super::slash;
 use crate::agent::Opening;
 use crate::config::{self, Config, Environment, Loaded, ModelChoice, dirs};
 use crate::definition::Definitions;
 use crate::event::{SessionHead, SessionId};
 use crate::fanout::{Fanout, Limits, Parking, Pool, Surroundings};
-use crate::guard::Policy;
 use crate::guard::sandbox::{Insistence, Sandbox};
+use crate::guard::{Mode, Policy};
 use crate::line::Budget;
 use crate::model::http::exchange::{Exchanges, Pace};
 use crate::model::retry::{self, Jitter};
 use crate::model::{Model, Models};
 use crate::prompt;
-use crate::report::{
-    self, Asking, Facts, FindFacts, Json, Live, LiveOptions, Plain, Stdout, StdoutKind, StreamJson,
-    StreamOptions,
-};
-use crate::run::{self, Main, Reporter, Resumed, Run, Signal};
+use crate::report;
+use crate::run::{self, FromUser, Main, Resumed, Run, Signal};
 use crate::session::{Blobs, SessionLog, SessionName, Spill};
 use crate::skill::Skills;
 use crate::tool::files::Files;
 use crate::tool::roots::Roots;
 use crate::tool::{Registry, Workspace, registry};
-
-/// How often running times go on in the live region.
-const TICK: Duration = Duration::from_secs(1);
+use reporters::Asker;
 
 /// Everything a run needs, before its prompt is known.
 pub(super) struct Start {
@@ -54,22 +49,37 @@ pub(super) struct Start {
     choice: ModelChoice,
     /// What to say once it is certain that there is something to run.
     note: Option<&'static str>,
-    model: Arc<dyn Model>,
+    pub(super) model: Arc<dyn Model>,
     /// What goes on where that is overloaded.
     fallbacks: Vec<Arc<dyn Model>>,
     pub(super) models: Arc<Models>,
-    definitions: Definitions,
+    pub(super) definitions: Definitions,
     policy: Policy,
     sandbox: Arc<Sandbox>,
     instructions: String,
     /// The facts of the moment.
     facts: String,
-    session: SessionId,
+    pub(super) session: SessionId,
     name: Option<SessionName>,
     directory: PathBuf,
     /// Where texts go if the session is not to be kept; removed with this value.
     scratch: Option<tempfile::TempDir>,
     resume: Option<Resume>,
+}
+
+/// What reaches a run from outside.
+pub(super) struct Outside {
+    pub(super) signals: mpsc::Receiver<Signal>,
+    /// A program that speaks for a person, if it is one that asked for the run.
+    pub(super) client: Option<Client>,
+}
+
+/// A program that speaks for a person.
+pub(super) struct Client {
+    /// Where it answers; `None` if it no longer does.
+    pub(super) answers: Option<mpsc::Receiver<FromUser>>,
+    /// Whether it has not been answered before.
+    pub(super) is_first: bool,
 }
 
 impl Start {
@@ -145,6 +155,19 @@ impl Start {
         matches!(self.choice, ModelChoice::Offline)
     }
 
+    /// Tells whether the session is kept.
+    pub(super) fn is_kept(&self) -> bool {
+        self.scratch.is_none()
+    }
+
+    /// Changes how much runs without a rule.
+    pub(super) fn set_mode(&mut self, mode: Mode) -> Result<(), Refusal> {
+        (self.flags.permission_mode, self.flags.dangerously_skip_permissions) = (Some(mode), false);
+        let around = (self.root.as_path(), &self.sandbox);
+        self.policy = rules::policy(&self.environment, &self.config, &self.flags, around)?;
+        Ok(())
+    }
+
     /// Returns where texts go that are too long for a context.
     pub(super) fn spill(&self) -> &Path {
         &self.directory
@@ -155,11 +178,15 @@ impl Start {
         mut self,
         typed: String,
         opening: Opening,
-        signals: mpsc::Receiver<Signal>,
+        outside: Outside,
     ) -> Result<(Run, Option<tempfile::TempDir>), Refusal> {
         let tools = self.tools()?;
         let head = self.head();
         let (resumed, log) = self.begin(&head)?;
+        let goes_on = matches!(&outside.client, Some(Client { is_first: false, .. }));
+        // A client knows what it has just been told.
+        let resumed =
+            resumed.map(|before| Resumed { note: before.note.filter(|_| !goes_on), ..before });
         name_session(self.name.as_ref(), &self.directory, self.scratch.is_none());
         if let Err(error) = self.sandbox.clean_up() {
             super::say(&format!("warning: cannot clean up after sandboxes: {error}"));
@@ -168,8 +195,15 @@ impl Start {
             age_out(&self.environment, self.config.session.max_age);
         }
         // Whoever is not there cannot be asked.
-        let (prompter, answers) = asking::on_terminal().filter(|_| !self.environment.ci).unzip();
-        let reporters = self.reporters(&tools, prompter)?;
+        let Outside { signals, client } = outside;
+        let (asker, answers) = match client {
+            Some(Client { answers, is_first }) => (Asker::Client { is_first }, answers),
+            None => match asking::on_terminal().filter(|_| !self.environment.ci) {
+                Some((prompter, answers)) => (Asker::Terminal(prompter), Some(answers)),
+                None => (Asker::Nobody, None),
+            },
+        };
+        let reporters = self.reporters(&tools, asker)?;
         let system = self.system_prompt()?;
         self.note.iter().for_each(super::say);
         let (max_turns, budget) = (self.flags.max_turns, self.budget());
@@ -340,100 +374,6 @@ impl Start {
             fallbacks: self.fallbacks,
             jitter: Jitter::new(seed()),
         })
-    }
-
-    fn reporters(
-        &self,
-        tools: &Registry,
-        prompter: Option<TerminalPrompter>,
-    ) -> Result<Vec<Box<dyn Reporter>>, Refusal> {
-        let stdout = || -> Box<dyn Write + Send> { Box::new(io::stdout()) };
-        let shown: Box<dyn Reporter> = match self.flags.output_format() {
-            Format::Json => {
-                Box::new(Json::new(stdout(), self.session.clone(), self.known_models()))
-            }
-            Format::StreamJson => {
-                Box::new(StreamJson::new(stdout(), self.stream_options(), self.facts(tools)))
-            }
-            Format::Text => self.text_reporter(stdout()),
-        };
-        let mut reporters = vec![match prompter {
-            Some(prompter) => Box::new(Asking::new(shown, Box::new(prompter))),
-            None => shown,
-        }];
-        if let Some(path) = &self.flags.json_file {
-            let file = std::fs::File::create(path).map_err(|error| {
-                Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))
-            })?;
-            let stream = StreamJson::new(Box::new(file), self.stream_options(), self.facts(tools));
-            reporters.push(Box::new(stream));
-        }
-        Ok(reporters)
-    }
-
-    /// Tells whether a live region shows the run.
-    pub(super) fn is_live(&self) -> bool {
-        self.flags.output_format() == Format::Text
-            && io::stderr().is_terminal()
-            && self.flags.debug.is_none()
-            && !self.environment.ci
-            && !self.environment.is_dumb_terminal
-    }
-
-    /// On a terminal a live region, elsewhere plain lines; both on standard
-    /// error. With `--debug` lines, too, since a region would tear them.
-    fn text_reporter(&self, stdout: Box<dyn Write + Send>) -> Box<dyn Reporter> {
-        let kind =
-            if io::stdout().is_terminal() { StdoutKind::Terminal } else { StdoutKind::Other };
-        let stdout = Stdout::new(stdout, kind);
-        if self.is_live() {
-            let options = LiveOptions {
-                colours: !self.environment.no_color,
-                tick: Some(TICK),
-                clock: Arc::new(run::now),
-            };
-            let target = indicatif::ProgressDrawTarget::stderr();
-            Box::new(Live::new(stdout, Box::new(io::stderr()), target, options))
-        } else {
-            Box::new(Plain::new(stdout, Box::new(io::stderr())))
-        }
-    }
-
-    fn stream_options(&self) -> StreamOptions {
-        StreamOptions {
-            include_partial_messages: self.flags.include_partial_messages,
-            forward_subagent_text: self.flags.forward_subagent_text,
-            asks_client: false,
-        }
-    }
-
-    fn key_source(&self) -> &str {
-        match &self.choice {
-            ModelChoice::Offline | ModelChoice::Scripted(_) => "none",
-            ModelChoice::Server(server) => server.key_source.as_str(),
-        }
-    }
-
-    fn facts(&self, tools: &Registry) -> Facts {
-        Facts {
-            session: self.session.clone(),
-            cwd: self.root.to_string_lossy().into_owned(),
-            tools: tools.names().map(str::to_owned).collect(),
-            agents: self.definitions.names(),
-            skills: self.skills.iter().map(|skill| skill.name.clone()).collect(),
-            slash_commands: slash::names(&self.skills),
-            model: Arc::clone(self.model.name()),
-            permission_mode: self.policy.mode().as_str().to_owned(),
-            api_key_source: self.key_source().to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            models: self.known_models(),
-        }
-    }
-
-    /// Tells what is known of the models that are asked.
-    fn known_models(&self) -> FindFacts {
-        let models = Arc::clone(&self.models);
-        Arc::new(move |name| models.facts(name))
     }
 }
 

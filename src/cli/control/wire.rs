@@ -1,0 +1,164 @@
+//! Standard input and output of a client: lines in, whole lines out.
+//!
+//! Reading and writing have a thread each, so that neither waits for the other:
+//! a client that does not read while it writes would otherwise wait forever for
+//! a process that does the same.
+
+use std::io::{self, Write};
+use std::sync::mpsc as sync_mpsc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+/// Most bytes of a line. A message may quote a file; no model takes more.
+const LINE_CAP: usize = 16 * 1024 * 1024;
+
+/// Most lines that were read and not looked at.
+const HEARD_CAP: usize = 4;
+
+/// Most replies that wait for a client to read them.
+const REPLIES_CAP: usize = 1_024;
+
+/// How long a process that is about to end waits for its replies to be read.
+const READER_GRACE: Duration = Duration::from_secs(2);
+
+/// A line of a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// It, without its line break.
+    Line(Vec<u8>),
+    /// It is too long to be read.
+    TooLong,
+}
+
+/// Begins to read lines. The channel closes at the end of the input.
+pub(super) fn listen() -> mpsc::Receiver<Heard> {
+    let (sender, heard) = mpsc::channel(HEARD_CAP);
+    let reading = move || {
+        let mut stdin = io::stdin().lock();
+        while let Some(line) = next_line(&mut stdin) {
+            if sender.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    };
+    spawn("client", reading);
+    heard
+}
+
+/// Reads a line; `None` at the end, and where nothing can be read any more.
+fn next_line(input: &mut impl io::BufRead) -> Option<Heard> {
+    let mut line = Vec::new();
+    let mut is_too_long = false;
+    loop {
+        let bytes = match input.fill_buf() {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => &[],
+        };
+        let end = memchr::memchr(b'\n', bytes);
+        let part = &bytes[..end.unwrap_or(bytes.len())];
+        is_too_long |= line.len() + part.len() > LINE_CAP;
+        if is_too_long {
+            line = Vec::new();
+        } else {
+            line.extend_from_slice(part);
+        }
+        let is_over = bytes.is_empty();
+        let taken = part.len() + usize::from(end.is_some());
+        input.consume(taken);
+        if end.is_some() || is_over {
+            return match (is_too_long, is_over && line.is_empty()) {
+                (true, _) => Some(Heard::TooLong),
+                (false, true) => None,
+                (false, false) => Some(Heard::Line(line)),
+            };
+        }
+    }
+}
+
+/// Replies on their way to the client.
+pub(super) struct Replies {
+    sender: sync_mpsc::SyncSender<Vec<u8>>,
+    written: sync_mpsc::Receiver<()>,
+}
+
+impl Replies {
+    pub(super) fn new() -> Self {
+        let (sender, lines) = sync_mpsc::sync_channel::<Vec<u8>>(REPLIES_CAP);
+        let (say_written, written) = sync_mpsc::channel();
+        let writing = move || {
+            // Nobody reads: then nobody waits for a reply either.
+            while let Ok(line) = lines.recv()
+                && WholeLines.write_all(&line).is_ok()
+            {}
+            drop(say_written);
+        };
+        spawn("replies", writing);
+        Self { sender, written }
+    }
+
+    /// Sends a line; `false` if the client has left too many unread.
+    pub(super) fn send(&self, line: Vec<u8>) -> bool {
+        !matches!(self.sender.try_send(line), Err(sync_mpsc::TrySendError::Full(_)))
+    }
+
+    /// Waits until all of them are written, as long as somebody may read.
+    pub(super) fn close(self) {
+        let Self { sender, written } = self;
+        drop(sender);
+        // Either way nothing more can be done for them.
+        let _ = written.recv_timeout(READER_GRACE);
+    }
+}
+
+/// Standard output, for whoever writes whole lines to it: what is given at once
+/// is not torn by what others write.
+pub(in crate::cli) struct WholeLines;
+
+impl Write for WholeLines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(bytes)?;
+        stdout.flush()?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .expect("the system has room for one more thread");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(input: &[u8]) -> Vec<Heard> {
+        let mut input = io::BufReader::with_capacity(7, input);
+        std::iter::from_fn(|| next_line(&mut input)).collect()
+    }
+
+    #[test]
+    fn lines_come_whole_the_last_one_without_its_break_too() {
+        let line = |text: &str| Heard::Line(text.into());
+        assert_eq!(lines(b""), []);
+        assert_eq!(
+            lines(b"a line that is long\n\nb"),
+            [line("a line that is long"), line(""), line("b")]
+        );
+    }
+
+    #[test]
+    fn a_huge_line_is_passed_over_and_the_next_one_is_read() {
+        let mut input = vec![b'x'; LINE_CAP + 1];
+        input.extend_from_slice(b"\nnext\n");
+        assert_eq!(lines(&input), [Heard::TooLong, Heard::Line("next".into())]);
+    }
+}

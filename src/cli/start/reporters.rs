@@ -1,0 +1,135 @@
+//! Who is shown a run, and who is asked by it.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Start;
+use crate::cli::args::Format;
+use crate::cli::asking::TerminalPrompter;
+use crate::cli::control::WholeLines;
+use crate::cli::exit::{Exit, Refusal};
+use crate::cli::slash;
+use crate::config::ModelChoice;
+use crate::report::{
+    Asking, Facts, FindFacts, Json, Live, LiveOptions, Plain, Stdout, StdoutKind, StreamJson,
+    StreamOptions,
+};
+use crate::run::{self, Reporter};
+use crate::tool::Registry;
+
+/// How often running times go on in the live region.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Who is asked what only a person may answer.
+pub(super) enum Asker {
+    /// Whoever sits there.
+    Terminal(TerminalPrompter),
+    /// A program; whether the run is the first that it asks for.
+    Client {
+        is_first: bool,
+    },
+    Nobody,
+}
+
+impl Start {
+    pub(super) fn reporters(
+        &self,
+        tools: &Registry,
+        asker: Asker,
+    ) -> Result<Vec<Box<dyn Reporter>>, Refusal> {
+        let asks_client = matches!(asker, Asker::Client { .. });
+        let stdout: Box<dyn Write + Send> = match asks_client {
+            true => Box::new(WholeLines),
+            false => Box::new(io::stdout()),
+        };
+        let options = self.stream_options();
+        let shown: Box<dyn Reporter> = match self.flags.output_format() {
+            Format::Json => Box::new(Json::new(stdout, self.session.clone(), self.known_models())),
+            Format::StreamJson => {
+                let options = StreamOptions { asks_client, ..options };
+                Box::new(StreamJson::new(stdout, options, self.facts(tools)))
+            }
+            Format::Text => self.text_reporter(stdout),
+        };
+        let appends = matches!(asker, Asker::Client { is_first: false });
+        let mut reporters = vec![match asker {
+            Asker::Terminal(prompter) => Box::new(Asking::new(shown, Box::new(prompter))),
+            Asker::Client { .. } | Asker::Nobody => shown,
+        }];
+        if let Some(path) = &self.flags.json_file {
+            let mut how = std::fs::OpenOptions::new();
+            how.create(true).write(true).append(appends).truncate(!appends);
+            let file = how.open(path).map_err(|error| {
+                Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))
+            })?;
+            reporters.push(Box::new(StreamJson::new(Box::new(file), options, self.facts(tools))));
+        }
+        Ok(reporters)
+    }
+
+    /// Tells whether a live region shows the run.
+    pub(in crate::cli) fn is_live(&self) -> bool {
+        self.flags.output_format() == Format::Text
+            && io::stderr().is_terminal()
+            && self.flags.debug.is_none()
+            && !self.environment.ci
+            && !self.environment.is_dumb_terminal
+    }
+
+    /// On a terminal a live region, elsewhere plain lines; both on standard
+    /// error. With `--debug` lines, too, since a region would tear them.
+    fn text_reporter(&self, stdout: Box<dyn Write + Send>) -> Box<dyn Reporter> {
+        let kind =
+            if io::stdout().is_terminal() { StdoutKind::Terminal } else { StdoutKind::Other };
+        let stdout = Stdout::new(stdout, kind);
+        if self.is_live() {
+            let options = LiveOptions {
+                colours: !self.environment.no_color,
+                tick: Some(TICK),
+                clock: Arc::new(run::now),
+            };
+            let target = indicatif::ProgressDrawTarget::stderr();
+            Box::new(Live::new(stdout, Box::new(io::stderr()), target, options))
+        } else {
+            Box::new(Plain::new(stdout, Box::new(io::stderr())))
+        }
+    }
+
+    fn stream_options(&self) -> StreamOptions {
+        StreamOptions {
+            include_partial_messages: self.flags.include_partial_messages,
+            forward_subagent_text: self.flags.forward_subagent_text,
+            asks_client: false,
+        }
+    }
+
+    fn key_source(&self) -> &str {
+        match &self.choice {
+            ModelChoice::Offline | ModelChoice::Scripted(_) => "none",
+            ModelChoice::Server(server) => server.key_source.as_str(),
+        }
+    }
+
+    fn facts(&self, tools: &Registry) -> Facts {
+        Facts {
+            session: self.session.clone(),
+            cwd: self.root.to_string_lossy().into_owned(),
+            tools: tools.names().map(str::to_owned).collect(),
+            agents: self.definitions.names(),
+            skills: self.skills.iter().map(|skill| skill.name.clone()).collect(),
+            slash_commands: slash::names(&self.skills),
+            model: Arc::clone(self.model.name()),
+            permission_mode: self.policy.mode().as_str().to_owned(),
+            api_key_source: self.key_source().to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            models: self.known_models(),
+        }
+    }
+
+    /// Tells what is known of the models that are asked.
+    fn known_models(&self) -> FindFacts {
+        let models = Arc::clone(&self.models);
+        Arc::new(move |name| models.facts(name))
+    }
+}
