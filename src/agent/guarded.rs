@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Unit;
 use super::calls::Ready;
-use crate::event::{CallQuestion, Confinement, Question, Verdict};
+use crate::event::{Access, CallQuestion, Confinement, Question, Verdict};
 use crate::guard::{Allowed, Ask, Decision};
 use crate::line::Told;
 use crate::tool::Granted;
@@ -56,13 +56,15 @@ impl Unit {
             confinement: self.confinement(&allowed),
         }));
         let refusal = match self.answer_to(question).await {
-            Some(
-                Verdict::Yes
-                | Verdict::ForBatch
-                | Verdict::ForSession
-                | Verdict::Always
-                | Verdict::Covered(_),
-            ) => return Ok(allowed),
+            Some(Verdict::Yes | Verdict::ForBatch | Verdict::ForSession | Verdict::Always) => {
+                return Ok(allowed);
+            }
+            // Nobody has looked at this one, so it is confined as one that a
+            // rule allows.
+            Some(Verdict::Covered(_)) => {
+                let access = allowed.access.map(|access| access.min(Access::WorkspaceWrite));
+                return Ok(Allowed { access, ..allowed });
+            }
             Some(Verdict::YesWith(terms)) => match &terms.arguments {
                 None => return Ok(allowed),
                 Some(arguments) => match self.allow_changed(ready, arguments) {

@@ -18,6 +18,8 @@ use crate::event::{
     CallQuestion, EventKind, Lasting, Question, QuestionId, Seq, Terms, UnitId, Verdict,
 };
 
+use crate::guard::Policy;
+
 pub(super) use grants::Grants;
 
 /// A question that has no answer yet.
@@ -32,6 +34,11 @@ impl Dispatcher {
     /// From now on somebody answers questions.
     pub fn ask_people(&mut self) {
         self.is_answered = true;
+    }
+
+    /// From now on reads the rules that people allow as `policy` does.
+    pub fn read_rules_by(&mut self, policy: Arc<Policy>) {
+        self.grants.read_by(policy);
     }
 
     /// Takes note of a question. Where it has its answer already, or nobody
@@ -87,17 +94,21 @@ impl Dispatcher {
         lasting: Lasting,
         rules: Vec<Arc<str>>,
     ) {
-        match lasting {
-            Lasting::Once => return,
+        let batch = self.batches_of(unit).next();
+        let is_new = match lasting {
+            Lasting::Once => false,
             Lasting::Batch => {
-                let Some(batch) = self.batches_of(unit).next() else { return };
-                self.grants.hold_for_batch(batch, &rules, id);
+                batch.is_some_and(|batch| self.grants.hold_for_batch(batch, &rules, id))
             }
             Lasting::Session => self.grants.hold_for_session(&rules, id),
             Lasting::Always => {
-                self.grants.hold_for_session(&rules, id);
+                let is_new = self.grants.hold_for_session(&rules, id);
                 out.effects.push(Effect::KeepRules(rules));
+                is_new
             }
+        };
+        if !is_new {
+            return;
         }
         let covered = self.questions.iter().filter_map(|(&id, open)| {
             self.covering(open).map(|earlier| (id, Verdict::Covered(earlier)))
