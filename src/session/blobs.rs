@@ -123,10 +123,10 @@ impl Blobs {
     pub fn read(&self, digest: Digest) -> Result<Vec<u8>, Lost> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
-        let file = options.open(self.path(digest)).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Lost::Missing,
-            _ => Lost::Io(error),
-        })?;
+        let file = match options.open(self.path(digest)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Lost::Missing),
+            opened => opened.map_err(Lost::Io)?,
+        };
         let mut bytes = Vec::new();
         file.take(BLOB_CAP + 1).read_to_end(&mut bytes).map_err(Lost::Io)?;
         if Digest::of(&bytes) == digest { Ok(bytes) } else { Err(Lost::Damaged) }
@@ -235,7 +235,8 @@ mod tests {
         assert_eq!(keep(&blobs, b"123456"), Ok(()));
         assert_eq!(keep(&blobs, b"1234"), Ok(()));
         assert_eq!(keep(&Blobs::bounded(place.path(), 10), b"1"), full);
-        assert_eq!((blobs.is_first_warning(), blobs.clone().is_first_warning()), (true, false));
+        let other = blobs.clone();
+        assert_eq!((blobs.is_first_warning(), other.is_first_warning()), (true, false));
     }
 
     #[test]

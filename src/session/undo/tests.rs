@@ -146,10 +146,10 @@ fn letter(state_of: Option<FileState>) -> String {
 }
 
 fn after_of(events: &[Event]) -> Option<FileState> {
-    match &events.last().unwrap().kind {
-        EventKind::FileChanged(change) => change.after,
-        kind => panic!("{kind:?}"),
-    }
+    let EventKind::FileChanged(change) = &events.last().unwrap().kind else {
+        panic!("the last event is no change of a file");
+    };
+    change.after
 }
 
 use Selection::{After, LastPrompt, Unit};
