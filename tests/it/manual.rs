@@ -134,6 +134,7 @@ fn the_readme_names_every_flag_and_no_other() {
         "session show ",
         "session export ",
         "session usage ",
+        "session revert ",
     ];
     let help = commands
         .map(|command| tine(&format!("{command}--help").split(' ').collect::<Vec<_>>()))

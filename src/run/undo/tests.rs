@@ -1,3 +1,5 @@
+//! Undoing in real files and a real log.
+
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use tempfile::TempDir;

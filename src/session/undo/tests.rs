@@ -1,3 +1,5 @@
+//! Random sessions and chosen ones: what goes back, and what stays.
+
 use proptest::prelude::*;
 
 use super::*;
