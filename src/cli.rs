@@ -16,6 +16,7 @@ mod models;
 mod permissions;
 mod place;
 mod print;
+mod project;
 mod recordings;
 mod resume;
 mod review;
@@ -28,6 +29,7 @@ mod slash;
 mod start;
 mod terminal;
 mod texts;
+mod trust;
 mod undo;
 mod usage;
 
@@ -100,6 +102,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
             | Command::Sandbox(_)
             | Command::Models { .. }
             | Command::Permissions { .. }
+            | Command::Trust(_)
             | Command::Sessions { .. }
             | Command::Session { .. },
         ) => false,
@@ -118,6 +121,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         Some(Command::Doctor) => doctor::run(&environment, &run),
         Some(Command::Sandbox(wanted)) => sandbox::run(&environment, &run, &wanted),
         Some(Command::Models { json }) => models::run(&environment, &run, json),
+        Some(Command::Trust(flags)) => trust::run(&environment, &flags),
         Some(Command::Permissions { command, json }) => {
             permissions::run(&environment, run, command, json)
         }

@@ -1,9 +1,10 @@
 //! Configuration: what the user set, over what we think best.
 //!
-//! Three layers, the later over the earlier: the defaults here, the user's
-//! `config.toml`, and `--config KEY=VALUE` pairs. A project's own
-//! `.tine/config.toml` is not read: nothing from a repository may redirect a
-//! request or loosen a rule before it is trusted, and there is no trust yet.
+//! Four layers, the later over the earlier: the defaults here, the user's
+//! `config.toml`, the project's own `.tine/config.toml`, and `--config
+//! KEY=VALUE` pairs. Rules are added up. The project's is handed in, by whoever
+//! knows that it is trusted: before that, nothing from a repository redirects a
+//! request or loosens a rule.
 //! Only this module and the command line read the process environment.
 
 pub mod dirs;
@@ -26,7 +27,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::fcntl::OFlag;
@@ -201,6 +202,16 @@ impl Default for Retry {
     }
 }
 
+/// The settings of a project that the user trusts, as they were read when they
+/// were looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectSettings {
+    /// Their file.
+    pub path: PathBuf,
+    /// What it holds.
+    pub text: String,
+}
+
 /// A configuration, and what about it is not as it was asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
@@ -211,14 +222,18 @@ pub struct Loaded {
 }
 
 impl Config {
-    /// Reads the user's file, if there is one, and then `overrides`, each of
-    /// the form `KEY=VALUE`.
+    /// Reads the user's file, if there is one, then what a trusted project
+    /// sets, and then `overrides`, each of the form `KEY=VALUE`.
     ///
     /// # Errors
     ///
     /// With every problem there is: a key that is not known, a value of a
     /// wrong type, a file that cannot be read.
-    pub fn load(environment: &Environment, overrides: &[String]) -> Result<Loaded, ConfigError> {
+    pub fn load(
+        environment: &Environment,
+        project: Option<&ProjectSettings>,
+        overrides: &[String],
+    ) -> Result<Loaded, ConfigError> {
         let mut layers = layer::Layers::default();
         if let Some(path) = dirs::config_file(environment) {
             match read_file(&path) {
@@ -226,6 +241,9 @@ impl Config {
                 Ok(None) => {}
                 Err(cause) => layers.unreadable(path, cause),
             }
+        }
+        if let Some(ProjectSettings { path, text }) = project {
+            layers.file(path, text, Source::Project);
         }
         for pair in overrides {
             layers.flag(pair);

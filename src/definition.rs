@@ -2,8 +2,9 @@
 //!
 //! Three are built in; files with front matter add to them or take their
 //! place. A definition says what an agent is told and which tools it may ask
-//! for. It never widens what a run allows: `permissionMode`, hooks and the
-//! like are left out, because such a file may come from a stranger.
+//! for. It never widens what a run allows: its mode and what it denies only
+//! narrow that, and the mode counts only in a file that the user trusts, as it
+//! may come from a stranger. Hooks and the like are left out.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::front_matter::{self, FrontMatterError, Names, Problem, Source};
+use crate::guard::{Mode, Rule, Sourced};
 use crate::tool_name;
 
 /// One type of agent.
@@ -29,6 +31,10 @@ pub struct AgentDefinition {
     pub tools: Option<Vec<String>>,
     /// Tools it does not get.
     pub disallowed_tools: Vec<String>,
+    /// Calls of tools it gets that it may not make.
+    pub denied: Vec<Sourced>,
+    /// The mode it works in, where that is narrower than its parent's.
+    pub permission_mode: Option<Mode>,
     /// The model it uses; `None` means its parent's.
     pub model: Option<String>,
     /// Most turns it takes; `None` means the run's own limit.
@@ -51,9 +57,13 @@ impl Definitions {
     /// tell of too; where the built-in only reads, so does the file. Of two files with one
     /// name, that of the earlier directory counts and the other is a problem,
     /// as is a file that cannot be used. A directory that does not exist is
-    /// none.
+    /// none. `is_trusted` tells of a file and its text whether every word of it
+    /// counts.
     #[must_use]
-    pub fn load(directories: &[PathBuf]) -> (Self, Vec<Problem>) {
+    pub fn load(
+        directories: &[PathBuf],
+        is_trusted: impl Fn(&Path, &str) -> bool,
+    ) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut from_files: Vec<AgentDefinition> = Vec::new();
         for directory in directories {
@@ -61,7 +71,7 @@ impl Definitions {
                 if path.extension().is_none_or(|extension| extension != "md") {
                     continue;
                 }
-                match read(&path) {
+                match read(&path, &is_trusted) {
                     Err(error) => problems.push(error.into()),
                     Ok(new) => match from_files.iter().find(|old| is_name(&old.name, &new.name)) {
                         None => from_files.push(new),
@@ -138,6 +148,9 @@ struct Head {
     #[serde(rename = "disallowedTools", alias = "disallowed-tools")]
     disallowed_tools: Option<Names>,
     model: Option<String>,
+    #[serde(rename = "permissionMode", alias = "permission-mode")]
+    permission_mode: Option<String>,
+    hooks: Option<IgnoredAny>,
     #[serde(rename = "maxTurns", alias = "max-turns")]
     max_turns: Option<NonZeroU32>,
     #[serde(flatten)]
@@ -151,16 +164,31 @@ fn built_in() -> [AgentDefinition; 3] {
         ("reviewer.md", include_str!("../prompts/agents/reviewer.md")),
     ]
     .map(|(file, text)| {
-        let definition = parse(text, Path::new(file)).expect("a test parses every built-in file");
+        let definition =
+            parse(text, Path::new(file), true).expect("a test parses every built-in file");
         AgentDefinition { source: Source::BuiltIn, ..definition }
     })
 }
 
-fn read(path: &Path) -> Result<AgentDefinition, FrontMatterError> {
-    parse(&front_matter::read(path)?, path)
+/// Tells what a definition says besides what an agent is told and asks for:
+/// what counts only if the user trusts it. One that cannot be used says nothing.
+#[must_use]
+pub fn powers(text: &str, path: &Path) -> Vec<String> {
+    let Ok((head, _)) = front_matter::parse::<Head>(text, path) else { return Vec::new() };
+    let mode = head.permission_mode.map(|mode| format!("permissionMode: {mode}"));
+    let hooks = head.hooks.map(|_| "hooks (tine runs none)".to_owned());
+    mode.into_iter().chain(hooks).collect()
 }
 
-fn parse(text: &str, path: &Path) -> Result<AgentDefinition, FrontMatterError> {
+fn read(
+    path: &Path,
+    is_trusted: impl Fn(&Path, &str) -> bool,
+) -> Result<AgentDefinition, FrontMatterError> {
+    let text = front_matter::read(path)?;
+    parse(&text, path, is_trusted(path, &text))
+}
+
+fn parse(text: &str, path: &Path, is_trusted: bool) -> Result<AgentDefinition, FrontMatterError> {
     let malformed =
         |message: String| FrontMatterError::Malformed { path: path.to_owned(), line: 1, message };
     let (head, body) = front_matter::parse::<Head>(text, path)?;
@@ -173,20 +201,44 @@ fn parse(text: &str, path: &Path) -> Result<AgentDefinition, FrontMatterError> {
     if description.is_empty() {
         return Err(malformed(format!("the agent `{name}` needs a `description:`")));
     }
+    let permission_mode = match head.permission_mode.filter(|_| is_trusted) {
+        None => None,
+        Some(mode) => Some(Mode::from_name(&mode).ok_or_else(|| {
+            let known = Mode::ALL.map(Mode::as_str).join(", ");
+            malformed(format!("`permissionMode: {mode}` is none of {known}"))
+        })?),
+    };
+    let (denied, disallowed) = denied(head.disallowed_tools);
     Ok(AgentDefinition {
         name,
         description,
         prompt: body.trim().to_owned(),
         tools: head.tools.map(tool_names).filter(|names| !names.iter().any(|name| name == "*")),
-        disallowed_tools: head.disallowed_tools.map(tool_names).unwrap_or_default(),
+        disallowed_tools: tool_names(disallowed),
+        denied,
+        permission_mode,
         model: head.model.filter(|model| !model.eq_ignore_ascii_case("inherit")),
         max_turns: head.max_turns.map(NonZeroU32::get),
         source: Source::File(path.to_owned()),
     })
 }
 
-/// The tools that entries like `Bash(git *)` or `Task` mean. A specifier does
-/// not narrow a definition's list: permission rules do that.
+/// Takes entries apart: those with a specifier, which deny some calls, and
+/// those that take a whole tool away. An entry that is no rule does that, too.
+fn denied(entries: Option<Names>) -> (Vec<Sourced>, Names) {
+    let mut rules = Vec::new();
+    let mut tools = Vec::new();
+    for entry in entries.map(|names| names.0).unwrap_or_default() {
+        match entry.parse::<Rule>().ok().filter(|_| entry.contains('(')) {
+            Some(rule) => rules.push(Sourced { rule, source: crate::guard::Source::Agent }),
+            None => tools.push(entry),
+        }
+    }
+    (rules, Names(tools))
+}
+
+/// The tools that entries like `Bash(git *)` or `Task` mean. In a list of what
+/// an agent gets, a specifier narrows nothing: permission rules do that.
 fn tool_names(entries: Names) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for entry in entries.0 {
@@ -235,7 +287,8 @@ mod tests {
 
     #[test]
     fn the_built_in_definitions_are_always_there_and_only_read_where_they_say_so() {
-        let (definitions, problems) = Definitions::load(&[PathBuf::from("/nowhere/at/all")]);
+        let (definitions, problems) =
+            Definitions::load(&[PathBuf::from("/nowhere/at/all")], |_, _| true);
         assert_eq!(problems, []);
         assert_eq!(definitions.names(), ["general-purpose", "explore", "reviewer"]);
         let tools = |name| definitions.find(name).unwrap().tools.clone();
@@ -253,7 +306,7 @@ mod tests {
                     disallowedTools: [Write]\nmodel: small\nmaxTurns: 7\npermissionMode: bypassPermissions\n\
                     hooks:\n  PreToolUse: [{command: rm}]\ncolor: red\n---\n\nRun them.\n";
         let files = Files::new(&[("tester.md", text), ("notes.txt", "not one")]);
-        let (definitions, problems) = Definitions::load(&[files.path("")]);
+        let (definitions, problems) = Definitions::load(&[files.path("")], |_, _| false);
         assert_eq!(problems, []);
         assert_eq!(
             **definitions.find("Tester").unwrap(),
@@ -263,6 +316,8 @@ mod tests {
                 prompt: "Run them.".to_owned(),
                 tools: Some(names(&["Read", "Agent", "Bash"])),
                 disallowed_tools: names(&["Write"]),
+                denied: Vec::new(),
+                permission_mode: None,
                 model: Some("small".to_owned()),
                 max_turns: Some(7),
                 source: Source::File(files.path("tester.md")),
@@ -273,7 +328,7 @@ mod tests {
     #[test]
     fn inherit_and_a_star_mean_the_parents() {
         let text = "---\nname: a\ndescription: d\ntools: \"*\"\nmodel: inherit\n---\n";
-        let definition = parse(text, Path::new("a.md")).unwrap();
+        let definition = parse(text, Path::new("a.md"), false).unwrap();
         assert_eq!((definition.tools, definition.model), (None, None));
     }
 
@@ -286,7 +341,8 @@ mod tests {
             ("two/b.md", &agent("B", "second")),
             ("two/a.md", &agent("a", "")),
         ]);
-        let (definitions, problems) = Definitions::load(&[files.path("one"), files.path("two")]);
+        let (definitions, problems) =
+            Definitions::load(&[files.path("one"), files.path("two")], |_, _| false);
         assert_eq!(definitions.names(), ["general-purpose", "explore", "Reviewer", "a", "b"]);
         assert_eq!(definitions.find("reviewer").unwrap().prompt, "mine");
         assert_eq!(definitions.find("b").unwrap().prompt, "first");
@@ -312,7 +368,7 @@ mod tests {
             ("b.md", &agent("REVIEWER", "tools: Grep, Bash, Write\n")),
             ("c.md", &agent("general-purpose", "")),
         ]);
-        let (definitions, problems) = Definitions::load(&[files.path("")]);
+        let (definitions, problems) = Definitions::load(&[files.path("")], |_, _| false);
         let tools = |name| definitions.find(name).unwrap().tools.clone();
         assert_eq!(tools("explore"), Some(names(&["Read", "Glob", "Grep", "TodoWrite"])));
         assert_eq!(tools("reviewer"), Some(names(&["Grep"])));
@@ -337,12 +393,37 @@ mod tests {
             ("c.md", "---\nname: c\ndescription: d\nmaxTurns: 0\n---\n"),
             ("d.md", "---\nname: d\ndescription: d\n---\n"),
         ]);
-        let (definitions, problems) = Definitions::load(&[files.path("")]);
+        let (definitions, problems) = Definitions::load(&[files.path("")], |_, _| false);
         assert_eq!(definitions.names()[3..], ["d"]);
         let paths: Vec<_> = problems.iter().map(|problem| problem.path.clone()).collect();
         assert_eq!(paths, [files.path("a.md"), files.path("b.md"), files.path("c.md")]);
         assert_eq!(problems[0].message, "line 1: an agent needs a `name:`");
         assert_eq!(problems[1].message, "line 1: the agent `b` needs a `description:`");
         assert!(problems[2].message.contains("line "), "{}", problems[2].message);
+    }
+
+    #[test]
+    fn a_mode_counts_only_in_a_trusted_file_and_what_is_denied_in_any() {
+        let text = "---\nname: a\ndescription: d\npermissionMode: plan\n\
+                    disallowedTools: Write, Bash(git push *), Bash(\n---\n";
+        let of = |is_trusted| parse(text, Path::new("a.md"), is_trusted).unwrap();
+        assert_eq!((of(true).permission_mode, of(false).permission_mode), (Some(Mode::Plan), None));
+        let rule = "Bash(git push *)".parse().unwrap();
+        let source = crate::guard::Source::Agent;
+        assert_eq!(of(false).denied, [Sourced { rule, source }]);
+        assert_eq!(of(false).disallowed_tools, names(&["Write", "Bash"]));
+        let unknown = text.replace("plan", "everything");
+        assert!(parse(&unknown, Path::new("a.md"), false).is_ok());
+        let error = parse(&unknown, Path::new("a.md"), true).unwrap_err().to_string();
+        assert!(error.contains("`permissionMode: everything` is none of plan, "), "{error}");
+    }
+
+    #[test]
+    fn what_a_definition_says_besides_its_text_is_told() {
+        let text = "---\nname: a\npermissionMode: yolo\nhooks:\n  Stop: []\n---\n";
+        let told = powers(text, Path::new("a.md"));
+        assert_eq!(told, ["permissionMode: yolo", "hooks (tine runs none)"]);
+        assert!(powers("---\nname: a\n---\n", Path::new("a.md")).is_empty());
+        assert!(powers("no head", Path::new("a.md")).is_empty());
     }
 }

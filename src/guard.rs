@@ -16,6 +16,7 @@ mod sensitive;
 pub mod shell;
 mod sourced;
 mod suggest;
+pub mod trust;
 mod unasked;
 
 use std::path::PathBuf;

@@ -111,6 +111,10 @@ pub struct RunFlags {
         value_name = "RULES", num_args = 1..)]
     pub disallowed_tools: Vec<String>,
 
+    /// Use the repository's own settings in this run, whatever they are
+    #[arg(long, global = true)]
+    pub trust: bool,
+
     /// The only tools there are, by name
     #[arg(long, visible_alias = "core-tools", global = true, value_name = "NAMES", num_args = 1..)]
     pub tools: Vec<String>,
@@ -376,6 +380,8 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Look at what the repository brings along, and say whether to trust it
+    Trust(TrustFlags),
     /// List the sessions, newest first, or look after them
     Sessions {
         /// What to do instead of listing them
@@ -391,6 +397,18 @@ pub enum Command {
         #[command(subcommand)]
         command: SessionCommand,
     },
+}
+
+/// What to say of the repository.
+#[derive(Debug, Args)]
+pub struct TrustFlags {
+    /// Trust it without a question
+    #[arg(long)]
+    pub yes: bool,
+
+    /// Trust it no more
+    #[arg(long, conflicts_with = "yes")]
+    pub revoke: bool,
 }
 
 /// What to do with the rules.

@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
+use super::project::{self, Manner};
 use super::{sandbox, session, start};
 use crate::config::{
     self, Api, Config, Environment, ModelChoice, ModelChoiceError, ServerModel, dirs,
@@ -78,7 +79,8 @@ pub(super) fn run(environment: &Environment, flags: &RunFlags) -> Result<Exit, R
         .build()
         .map_err(|error| Refusal::new(Exit::Error, format!("cannot start: {error}")))?;
     let mut findings = Vec::new();
-    let loaded = Config::load(environment, &flags.config);
+    let trusted = project::settle(environment, flags, Manner::Tell)?;
+    let loaded = Config::load(environment, trusted.settings.as_ref(), &flags.config);
     let insisted = flags.sandbox.then_some(Insistence::Required);
     findings
         .push(Finding { subject: "configuration", verdict: configuration(environment, &loaded) });

@@ -7,10 +7,10 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
+use super::project::{self, Manner};
 use super::session;
 use crate::config::{
-    Config, Environment, Found, ListedKind, ListedModel, Loaded, ModelChoiceError, ServerModel,
-    list_models,
+    Config, Environment, Found, ListedKind, ListedModel, ModelChoiceError, ServerModel, list_models,
 };
 use crate::message::Price;
 use crate::report::{model_record, sanitise};
@@ -27,9 +27,7 @@ pub(super) fn run(
     flags: &RunFlags,
     json: bool,
 ) -> Result<Exit, Refusal> {
-    let Loaded { config, warnings } = Config::load(environment, &flags.config)
-        .map_err(|error| Refusal::new(Exit::BadConfig, error.to_string()))?;
-    warnings.iter().for_each(|warning| super::say(&format!("warning: {warning}")));
+    let (config, _) = project::config(environment, flags, Manner::Tell)?;
     let listed = list_models(&config, environment);
     let mut out = BufWriter::new(io::stdout().lock());
     let written = if json {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::args::{PermissionsCommand, RunFlags};
 use super::exit::{Exit, Refusal};
+use super::project::{self, Manner, Trusted};
 use super::{rules, sandbox, session, start};
 use crate::config::{Environment, dirs};
 use crate::event::Confinement;
@@ -36,13 +37,13 @@ pub(super) fn run(
         }
     };
     let root = start::working_directory()?;
-    let config = start::config(environment, &flags)?;
+    let (config, trusted) = project::config(environment, &flags, Manner::Tell)?;
     let sandbox = Arc::new(sandbox::of(environment, &config));
     let policy = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
     let text = match check {
         Some((call, true)) => call.explained(&policy).record(&sandbox),
         Some((call, false)) => call.explained(&policy).words(&sandbox),
-        None => list(&policy, &Files::of(environment), json),
+        None => list(&policy, &Files::of(environment, &trusted), json),
     };
     let mut out = BufWriter::new(io::stdout().lock());
     session::finish(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
@@ -51,17 +52,20 @@ pub(super) fn run(
 /// Where rules are written.
 struct Files {
     user: Option<PathBuf>,
+    project: Option<PathBuf>,
 }
 
 impl Files {
-    fn of(environment: &Environment) -> Self {
-        Self { user: dirs::config_file(environment) }
+    fn of(environment: &Environment, trusted: &Trusted) -> Self {
+        let project = trusted.settings.as_ref().map(|settings| settings.path.clone());
+        Self { user: dirs::config_file(environment), project }
     }
 
     fn file(&self, source: Source) -> Option<String> {
         let file = match source {
             Source::User => self.user.as_ref(),
-            Source::Flag | Source::Project | Source::Session | Source::Agent => None,
+            Source::Project => self.project.as_ref(),
+            Source::Flag | Source::Session | Source::Agent => None,
         };
         file.map(|file| file.display().to_string())
     }

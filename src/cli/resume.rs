@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::args::{Format, RunFlags};
 use super::exit::{Exit, Refusal};
 use super::place::{Place, name_session};
+use super::project::{self, Manner};
 use super::sessions::parse_name;
 use super::{input, session, start};
 use crate::branch::Branch;
@@ -169,7 +170,7 @@ pub(super) fn look(environment: &Environment, flags: &RunFlags) -> Result<Exit, 
     }
     let name = flags.name.as_deref().map(parse_name).transpose()?;
     let cwd = start::working_directory()?;
-    let config = start::config(environment, flags)?;
+    let (config, _) = project::config(environment, flags, Manner::Tell)?;
     let Place { session, directory, scratch, resume } =
         Place::find(environment, &config, flags, &cwd)?;
     let Some(resume) = resume else { return Err(input::none()) };

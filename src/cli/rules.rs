@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
-use crate::config::dirs::{config_directory, config_file};
+use crate::config::dirs::{config_directory, config_file, trust_file};
 use crate::config::{Config, Environment, Permissions, WrittenRule};
 use crate::event::Backend;
 use crate::guard::sandbox::Sandbox;
@@ -70,7 +70,8 @@ pub(super) fn policy(
         })?);
     }
     // Whoever writes there decides what later runs may do.
-    let guarded: Vec<_> = config_directory(environment).into_iter().collect();
+    let own = config_directory(environment).into_iter().chain(trust_file(environment).ok());
+    let guarded: Vec<PathBuf> = own.collect();
     let settings = config_file(environment);
     let secrets = Secrets::new(environment.home.as_deref(), settings.as_deref());
     let gate = gate(environment, &roots, Arc::clone(sandbox));

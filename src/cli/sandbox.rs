@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 
 use super::args::{RunFlags, SandboxFlags};
 use super::exit::{Exit, Refusal};
+use super::project::{self, Manner};
 use super::{signals, start};
 use crate::config::{Config, Environment, dirs};
 use crate::event::{Access, Backend, Confinement};
@@ -34,7 +35,10 @@ pub(super) fn of(environment: &Environment, config: &Config) -> Sandbox {
         insistence: config.sandbox.mode,
         network: config.sandbox.network,
         write: config.sandbox.write.iter().filter_map(written).collect(),
-        own_files: dirs::config_file(environment).into_iter().collect(),
+        own_files: dirs::config_file(environment)
+            .into_iter()
+            .chain(dirs::trust_file(environment).ok())
+            .collect(),
         stubs: dirs::sandbox_root(environment)
             .unwrap_or_else(|_| scratch.join(format!("tine-sandbox-{}", nix::unistd::getuid()))),
         scratch,
@@ -49,7 +53,7 @@ pub(super) fn run(
     flags: &RunFlags,
     wanted: &SandboxFlags,
 ) -> Result<Exit, Refusal> {
-    let config = start::config(environment, flags)?;
+    let (config, _) = project::config(environment, flags, Manner::Tell)?;
     let sandbox = of(environment, &config);
     let directory = start::working_directory()?;
     let mut roots = vec![directory.clone()];

@@ -13,17 +13,18 @@ use super::asking;
 use super::exit::{Exit, Refusal};
 use super::model::{Chosen, DefaultModel, Wanted, choose, fallbacks, find_model};
 use super::place::{Place, create_log, name_session};
+use super::project::{self, Manner};
 use super::recordings;
 use super::resume::{self, Resume};
 use super::rules;
 use super::sandbox;
 use super::sessions::{age_out, parse_name};
 use crate::agent::Opening;
-use crate::config::{self, Config, Environment, Loaded, ModelChoice, dirs};
+use crate::config::{self, Config, Environment, ModelChoice, dirs};
 use crate::definition::Definitions;
 use crate::event::{SessionHead, SessionId};
 use crate::fanout::{Fanout, Limits, Parking, Pool, Surroundings};
-use crate::guard::sandbox::{Insistence, Sandbox};
+use crate::guard::sandbox::Sandbox;
 use crate::guard::{Mode, Policy};
 use crate::line::Budget;
 use crate::model::http::exchange::{Exchanges, Pace};
@@ -91,7 +92,7 @@ impl Start {
     ) -> Result<Self, Refusal> {
         let name = flags.name.as_deref().map(parse_name).transpose()?;
         let root = working_directory()?;
-        let config = config(environment, &flags)?;
+        let (config, trusted) = project::config(environment, &flags, Manner::MayAsk)?;
         let Place { session, directory, scratch, resume } =
             Place::find(environment, &config, &flags, &root)?;
         let repository = repository_root(&root);
@@ -121,8 +122,9 @@ impl Start {
         let policy = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
         let (skills, mut problems) =
             Skills::load(&dirs::skill_directories(&root, top, environment));
+        let agents = dirs::agent_directories(&root, top, environment);
         let (definitions, more) =
-            Definitions::load(&dirs::agent_directories(&root, top, environment));
+            Definitions::load(&agents, |path, text| trusted.covers(path, text));
         problems.extend(more);
         problems.iter().for_each(|problem| super::say(&format!("warning: {problem}")));
         let instructions = prompt::instructions(&config::instructions(&root, top, environment));
@@ -422,15 +424,4 @@ pub(super) fn repository_root(root: &Path) -> Option<PathBuf> {
 pub(super) fn no_home() -> Refusal {
     Refusal::new(Exit::BadConfig, "there is no place for sessions: HOME is not set")
         .hint("set HOME, XDG_STATE_HOME or TINE_HOME, or run with `--no-session-persistence`")
-}
-
-/// Reads the configuration and says what is odd about it.
-pub(super) fn config(environment: &Environment, flags: &RunFlags) -> Result<Config, Refusal> {
-    let Loaded { mut config, warnings } = Config::load(environment, &flags.config)
-        .map_err(|error| Refusal::new(Exit::BadConfig, error.to_string()))?;
-    warnings.iter().for_each(|warning| super::say(&format!("warning: {warning}")));
-    if flags.sandbox {
-        config.sandbox.mode = Insistence::Required;
-    }
-    Ok(config)
 }

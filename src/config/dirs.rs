@@ -37,6 +37,15 @@ pub fn sandbox_root(environment: &Environment) -> Result<PathBuf, NoHome> {
     Ok(sessions_root(environment)?.with_file_name("sandbox"))
 }
 
+/// Returns where it is kept which repositories are trusted, beside the sessions.
+///
+/// # Errors
+///
+/// If the environment names no home directory.
+pub fn trust_file(environment: &Environment) -> Result<PathBuf, NoHome> {
+    Ok(sessions_root(environment)?.with_file_name("trust.json"))
+}
+
 /// Returns where the user's configuration, instructions, skills and agents
 /// are: `$TINE_HOME`, else `$XDG_CONFIG_HOME/tine`. `None` without a home
 /// directory.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::job::Job;
 use crate::agent::{TurnLimit, Unit};
 use crate::event::UnitId;
+use crate::guard::Policy;
 use crate::message::Prefix;
 use crate::model::Model;
 use crate::tool::Registry;
@@ -25,6 +26,7 @@ pub(crate) struct Parked {
     pub(super) agent: Arc<str>,
     pub(super) model: Arc<dyn Model>,
     pub(super) tools: Registry,
+    pub(super) policy: Arc<Policy>,
     pub(super) seen: Seen,
     pub(super) conversation: Prefix,
     /// Whether it was a fork or was started by one.
@@ -45,6 +47,7 @@ impl Parked {
             agent: Arc::clone(&unit.agent),
             model: Arc::clone(&unit.model),
             tools: unit.tools.clone(),
+            policy: Arc::clone(&unit.policy),
             seen: unit.context.seen.for_fork(),
             conversation: unit.history.prefix().clone(),
             is_fork,

@@ -52,11 +52,11 @@ impl Slot {
             fanout: Arc::clone(&caller.fanout),
             line: caller.line.of(seat.unit),
             is_fork: caller.is_fork || job.is_fork(),
+            policy: policy(caller, &job),
             job,
             seat,
             depth: caller.depth + 1,
             tools: caller.tools.clone(),
-            policy: Arc::clone(&caller.policy),
             caller_model: Arc::clone(&caller.model),
             hold: Arc::new(hold),
         }
@@ -307,6 +307,22 @@ impl Slot {
             Some(_) => prompt::with_facts(environment, &prompt::directive(&task)).into(),
             None => prompt::with_facts(environment, &task).into(),
         }
+    }
+}
+
+/// Returns what a unit may do: what its caller may, less what its definition
+/// takes away. One that goes on may do no more than it could before.
+fn policy(caller: &Caller, job: &Job) -> Arc<Policy> {
+    match job {
+        Job::Typed { task: _, typed } => match caller.fanout.definitions.find(&typed.agent) {
+            Some(definition) => {
+                Arc::new(caller.policy.narrowed(definition.permission_mode, &definition.denied))
+            }
+            // It fails when it is set up.
+            None => Arc::clone(&caller.policy),
+        },
+        Job::Fork { task: _, from: _ } => Arc::clone(&caller.policy),
+        Job::Continue { parked, .. } => Arc::new(parked.policy.within(&caller.policy)),
     }
 }
 

@@ -137,6 +137,14 @@ impl Policy {
         Self { reach, denied, ..self.clone() }
     }
 
+    /// Returns what both policies leave, for a unit of the first that goes on for
+    /// one of the second. Where it works stays.
+    #[must_use]
+    pub fn within(&self, other: &Self) -> Self {
+        let denied = self.denied.iter().chain(&*other.denied).cloned().collect();
+        Self { reach: self.reach.and(other.reach), denied, ..self.clone() }
+    }
+
     /// Returns the mode, as it is called.
     #[must_use]
     pub fn mode(&self) -> Mode {

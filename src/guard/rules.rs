@@ -153,6 +153,15 @@ impl FromStr for Rule {
     }
 }
 
+/// Two rules that are written alike are one.
+impl PartialEq for Rule {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Rule {}
+
 impl AsRef<Self> for Rule {
     fn as_ref(&self) -> &Self {
         self

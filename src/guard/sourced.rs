@@ -34,7 +34,7 @@ impl Source {
 }
 
 /// A rule and where it comes from.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sourced {
     /// The rule.
     pub rule: Rule,

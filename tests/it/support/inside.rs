@@ -416,7 +416,7 @@ impl Setup {
     }
 
     fn parts(&self, root: &Path) -> Parts {
-        let (definitions, _) = Definitions::load(&[]);
+        let (definitions, _) = Definitions::load(&[], |_, _| false);
         let (skills, _) = Skills::load(&[]);
         let offered: Vec<(&str, &str)> = definitions
             .iter()

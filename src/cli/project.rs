@@ -1,0 +1,314 @@
+//! What the repository brings along, before a run: shown, asked about, used or
+//! left.
+//!
+//! Nothing of it takes effect unless the user said so of exactly these contents:
+//! once on the terminal or with `tine trust`, or with `--trust` for one run.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use nix::sys::termios::{FlushArg, tcflush};
+
+use super::args::RunFlags;
+use super::exit::{Exit, Refusal};
+use super::start::{repository_root, working_directory};
+use super::terminal::is_foreground;
+use crate::config::{Config, Environment, Loaded, ModelEntry, ProjectSettings, dirs};
+use crate::definition;
+use crate::guard::sandbox::Insistence;
+use crate::guard::trust::{Found, Kind, Places, Project, SETTINGS, Store, Vouched, Word};
+use crate::message::counted;
+use crate::report::sanitise;
+
+/// Most lines that are shown of one file, and most characters of a line. What
+/// gives power comes first and is never left out.
+const LINES_CAP: usize = 40;
+const LINE_CAP: usize = 160;
+
+/// The settings that give power: what may run, in what, and whom requests go to.
+const POWERFUL: [&str; 4] = ["permissions", "sandbox", "models", "model"];
+
+/// Most bytes of an answer that are looked at.
+const ANSWER_CAP: usize = 256;
+
+/// Whether somebody may be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// If there is a terminal.
+    MayAsk,
+    /// What is not trusted is only named.
+    Tell,
+}
+
+/// What of a repository takes effect.
+#[derive(Debug, Default)]
+pub(super) struct Trusted {
+    pub(super) settings: Option<ProjectSettings>,
+    vouched: Vouched,
+    /// The repository's root, or the working directory.
+    root: PathBuf,
+}
+
+impl Trusted {
+    /// Tells whether every word of an agent's definition counts: it is the
+    /// user's own, or was looked at.
+    pub(super) fn covers(&self, path: &Path, text: &str) -> bool {
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let is_inside = real.starts_with(&self.root) || path.starts_with(&self.root);
+        !is_inside || self.vouched.covers(text)
+    }
+}
+
+/// Reads the configuration and says what is odd about it.
+pub(super) fn config(
+    environment: &Environment,
+    flags: &RunFlags,
+    manner: Manner,
+) -> Result<(Config, Trusted), Refusal> {
+    let trusted = settle(environment, flags, manner)?;
+    let loaded = Config::load(environment, trusted.settings.as_ref(), &flags.config);
+    let Loaded { mut config, warnings } =
+        loaded.map_err(|error| Refusal::new(Exit::BadConfig, error.to_string()))?;
+    warnings.iter().for_each(|warning| super::say(&format!("warning: {warning}")));
+    if flags.sandbox {
+        config.sandbox.mode = Insistence::Required;
+    }
+    Ok((config, trusted))
+}
+
+/// Finds out what of the repository around the working directory is trusted,
+/// and asks where that is possible.
+pub(super) fn settle(
+    environment: &Environment,
+    flags: &RunFlags,
+    manner: Manner,
+) -> Result<Trusted, Refusal> {
+    let project = look(environment)?;
+    let untrusted = || Trusted { root: project.root.clone(), ..Trusted::default() };
+    if !project.wants_trust() {
+        return Ok(untrusted());
+    }
+    let is_trusted = if flags.trust {
+        readable(&project)?;
+        true
+    } else {
+        is_trusted(environment, &project, manner)
+    };
+    if is_trusted { Ok(trusted(project)) } else { Ok(untrusted()) }
+}
+
+fn trusted(project: Project) -> Trusted {
+    let settings = project.settings().map(|Found { path, text, .. }| ProjectSettings {
+        path: project.root.join(path),
+        text: text.clone(),
+    });
+    Trusted { settings, vouched: project.vouched(), root: project.root }
+}
+
+/// Reads what the repository brings along.
+pub(super) fn look(environment: &Environment) -> Result<Project, Refusal> {
+    let cwd = working_directory()?;
+    let top = repository_root(&cwd).unwrap_or_else(|| cwd.clone());
+    let root = top.canonicalize().unwrap_or(top);
+    let inside = |places: Vec<PathBuf>| -> Vec<PathBuf> {
+        places.into_iter().filter(|place| place.starts_with(&root)).collect()
+    };
+    let places = Places {
+        agents: inside(dirs::agent_directories(&cwd, Some(&root), environment)),
+        skills: inside(dirs::skill_directories(&cwd, Some(&root), environment)),
+    };
+    let says_more = |path: &Path, text: &str| !definition::powers(text, path).is_empty();
+    let mut project = Project::look(&root, &places, says_more);
+    // In a home directory that is a repository they may be one file.
+    let own = dirs::config_file(environment).and_then(|path| path.canonicalize().ok());
+    if own.is_some_and(|own| own == root.join(SETTINGS)) {
+        project.without_settings();
+    }
+    Ok(project)
+}
+
+/// Returns where trust is kept; `None` without a home directory.
+pub(super) fn store(environment: &Environment) -> Option<Store> {
+    dirs::trust_file(environment).ok().map(Store::new)
+}
+
+fn is_trusted(environment: &Environment, project: &Project, manner: Manner) -> bool {
+    let store = store(environment);
+    let word = match store.as_ref().map(|store| store.word(project)) {
+        Some(Ok(word)) => word,
+        Some(Err(error)) => {
+            super::say(&format!("warning: {error}"));
+            Word::Nothing
+        }
+        None => Word::Nothing,
+    };
+    let may_ask = manner == Manner::MayAsk && !environment.ci && project.unreadable.is_empty();
+    match word {
+        Word::Trusted => return true,
+        Word::Nothing if may_ask && is_on_terminal() => {
+            super::say(&words(environment, project));
+            let answer = ask("Trust this, as it is now? [y/N] ");
+            if let Some(store) = &store
+                && let Err(error) = store.keep(project, answer)
+            {
+                super::say(&format!("warning: this holds for this run only: {error}"));
+            }
+            return answer;
+        }
+        Word::Refused | Word::Nothing => {}
+    }
+    super::say(&note(project));
+    false
+}
+
+/// Says in one line that something is not used.
+fn note(project: &Project) -> String {
+    let unreadable = project.unreadable.iter().map(|(path, _)| path);
+    let mut files = project.found.iter().map(|found| &found.path).chain(unreadable);
+    let first = files.next().map(|path| path.display().to_string()).unwrap_or_default();
+    let more = match files.count() {
+        0 => String::new(),
+        more => format!(" and {}", counted(u32::try_from(more).unwrap_or(u32::MAX), "more file")),
+    };
+    format!("note: `{first}`{more} not used: this repository is not trusted; see `tine trust`")
+}
+
+/// Refuses what cannot be read as a whole.
+pub(super) fn readable(project: &Project) -> Result<(), Refusal> {
+    match project.unreadable.first() {
+        None => Ok(()),
+        Some((path, why)) => {
+            let path = project.root.join(path);
+            let message = format!("`{}` cannot be trusted: {why}", path.display());
+            Err(Refusal::new(Exit::BadConfig, message))
+        }
+    }
+}
+
+/// Tells whether somebody sits there who can be asked.
+pub(super) fn is_on_terminal() -> bool {
+    let stdin = io::stdin();
+    stdin.is_terminal() && io::stderr().is_terminal() && is_foreground(&stdin)
+}
+
+/// Asks on the terminal. What was typed before the question came is no answer.
+pub(super) fn ask(question: &str) -> bool {
+    let stdin = io::stdin();
+    // The terminal is gone: then nothing is typed either.
+    let _ = tcflush(&stdin, FlushArg::TCIFLUSH);
+    let mut stderr = io::stderr().lock();
+    // Whoever cannot read the question does not say yes.
+    let _ = stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush());
+    let mut line = vec![0; ANSWER_CAP];
+    let length = nix::unistd::read(&stdin, &mut line).unwrap_or(0);
+    line.truncate(length);
+    // Only a whole line says yes.
+    let answer = line.strip_suffix(b"\n").unwrap_or_default().trim_ascii();
+    [&b"y"[..], b"yes"].iter().any(|yes| answer.eq_ignore_ascii_case(yes))
+}
+
+/// Returns what would take effect, file by file.
+pub(super) fn words(environment: &Environment, project: &Project) -> String {
+    let mut text = format!("`{}` brings along:\n", project.root.display());
+    for found in &project.found {
+        text.push_str(&format!("  {}\n", shown(&found.path.display().to_string())));
+        let (powerful, others) = lines(environment, project, found);
+        let left = others.len().saturating_sub(LINES_CAP);
+        let lines = powerful.iter().chain(others.iter().take(LINES_CAP));
+        lines.for_each(|line| text.push_str(&format!("    {line}\n")));
+        if left > 0 {
+            text.push_str(&format!("    … and {left} more\n"));
+        }
+    }
+    for (path, why) in &project.unreadable {
+        let path = shown(&path.display().to_string());
+        text.push_str(&format!("  {path}\n    cannot be trusted: {why}\n"));
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// Returns what a file sets: what gives power, and the rest.
+fn lines(
+    environment: &Environment,
+    project: &Project,
+    found: &Found,
+) -> (Vec<String>, Vec<String>) {
+    let Found { path, kind, text, .. } = found;
+    match kind {
+        Kind::Settings => {
+            let Ok(table) = text.parse::<toml::Table>() else {
+                let line = "it cannot be parsed, so a run with it would fail".to_owned();
+                return (vec![line], Vec::new());
+            };
+            let mut powerful = destinations(environment, project, &table);
+            let mut others = Vec::new();
+            for (name, value) in &table {
+                let is_powerful = POWERFUL.contains(&name.as_str());
+                flatten(name, value, if is_powerful { &mut powerful } else { &mut others });
+            }
+            (powerful, others)
+        }
+        Kind::Agent => {
+            (definition::powers(text, path).iter().map(|line| shown(line)).collect(), Vec::new())
+        }
+        Kind::Servers => (Vec::new(), vec!["servers (tine starts none)".to_owned()]),
+        Kind::Program => (Vec::new(), vec!["a command that is allowed could run it".to_owned()]),
+    }
+}
+
+/// Says where requests would go from now on, and with which key: what is worst
+/// comes first.
+fn destinations(environment: &Environment, project: &Project, table: &toml::Table) -> Vec<String> {
+    let Some(settings) = trusted(project.clone()).settings else { return Vec::new() };
+    let models = |settings: Option<&ProjectSettings>| -> BTreeMap<String, ModelEntry> {
+        let loaded = Config::load(environment, settings, &[]);
+        loaded.map(|loaded| loaded.config.models).unwrap_or_default()
+    };
+    let (before, after) = (models(None), models(Some(&settings)));
+    let named = table.get("models").and_then(toml::Value::as_table);
+    let changed = named.into_iter().flatten().filter_map(|(name, _)| {
+        let entry = after.get(name)?;
+        let place = |entry: &ModelEntry| {
+            (entry.base_url.clone(), entry.preset.map(|preset| preset.name), entry.key_env.clone())
+        };
+        let is_known = before.get(name).is_some_and(|before| place(before) == place(entry));
+        (!is_known).then_some((name, entry))
+    });
+    let line = |(name, entry): (&String, &ModelEntry)| {
+        let preset_key = entry.preset.and_then(|preset| preset.key_env.map(str::to_owned));
+        let own_place = entry.base_url.is_none();
+        let key = entry.key_env.clone().or(preset_key.filter(|_| own_place));
+        let place = entry.base_url.clone().or(entry.preset.map(|it| it.name.to_owned()));
+        let key = key.map_or("no key".to_owned(), |key| format!("the key in `{key}`"));
+        let place = place.unwrap_or_default();
+        shown(&format!("! requests to `{name}` go to {place} with {key}"))
+    };
+    changed.map(line).collect()
+}
+
+/// Writes a value as lines of dotted keys, each item of an array on its own:
+/// nothing hides at the end of a long one.
+fn flatten(key: &str, value: &toml::Value, lines: &mut Vec<String>) {
+    match value {
+        toml::Value::Table(table) => {
+            table.iter().for_each(|(name, value)| flatten(&format!("{key}.{name}"), value, lines));
+        }
+        toml::Value::Array(items) => {
+            items.iter().for_each(|item| flatten(&format!("{key}[]"), item, lines));
+        }
+        toml::Value::String(_)
+        | toml::Value::Integer(_)
+        | toml::Value::Float(_)
+        | toml::Value::Boolean(_)
+        | toml::Value::Datetime(_) => lines.push(shown(&format!("{key} = {value}"))),
+    }
+}
+
+/// One line, not too long, with nothing in it that a terminal would obey.
+fn shown(line: &str) -> String {
+    let line = sanitise::line(line);
+    let short: String = line.chars().take(LINE_CAP).collect();
+    if short.len() < line.len() { format!("{short}…") } else { short }
+}

@@ -1,0 +1,145 @@
+//! What a repository brings along that could decide over a run, and whether the
+//! user trusts it.
+//!
+//! Everything is read once: what is shown, remembered and used is what was read
+//! here. No link is followed on the way, and only regular files are read, up to
+//! a bound. Trust is of contents: each file by its hash, so that one that is
+//! changed, or comes in addition, has to be looked at again.
+
+mod read;
+mod store;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use blake3::Hash;
+
+pub use store::{Store, StoreError, Word};
+
+/// Most bytes of one file. Settings and scripts that people write are far
+/// smaller.
+const FILE_CAP: u64 = 1024 * 1024;
+
+/// Most files of a repository that are looked at, and most directories deep.
+/// More is nothing that anybody reads before saying yes.
+const FILES_CAP: usize = 1_000;
+const DEPTH_CAP: usize = 8;
+
+/// Where the settings of a repository are, below its root.
+pub const SETTINGS: &str = ".tine/config.toml";
+
+/// Where else something is that may come to run, below the root.
+const SERVERS: &str = ".mcp.json";
+const HOOKS: &str = ".tine/hooks";
+
+/// The file of a skill that is text for a model, and no more.
+const SKILL: &str = "SKILL.md";
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The repository's settings.
+    Settings,
+    /// A definition of an agent that says more than what the agent is told.
+    Agent,
+    /// Servers that could be started.
+    Servers,
+    /// A program that something could run.
+    Program,
+}
+
+/// One file.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Below the root.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: Kind,
+    /// What it holds; empty where nobody reads it.
+    pub text: String,
+    hash: Hash,
+}
+
+/// Where to look, all of it inside the repository.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// The directories of agent definitions.
+    pub agents: Vec<PathBuf>,
+    /// The directories of skills.
+    pub skills: Vec<PathBuf>,
+}
+
+/// A repository, or a directory that is in none, as it was when it was read.
+#[derive(Debug, Clone)]
+pub struct Project {
+    /// Its root, links followed.
+    pub root: PathBuf,
+    /// What it brings along, in order.
+    pub found: Vec<Found>,
+    /// What cannot be read, and why: such a project cannot be trusted.
+    pub unreadable: Vec<(PathBuf, String)>,
+}
+
+/// Definitions of agents whose every word counts, by their hashes.
+#[derive(Debug, Clone, Default)]
+pub struct Vouched(BTreeSet<[u8; 32]>);
+
+impl Vouched {
+    /// Tells whether a file's text is one that was looked at.
+    #[must_use]
+    pub fn covers(&self, text: &str) -> bool {
+        self.0.contains(blake3::hash(text.as_bytes()).as_bytes())
+    }
+}
+
+impl Project {
+    /// Reads what there is. `says_more` tells of a definition whether it says
+    /// more than what its agent is told.
+    #[must_use]
+    pub fn look(root: &Path, places: &Places, says_more: impl Fn(&Path, &str) -> bool) -> Self {
+        let mut looking = read::Looking::at(root);
+        looking.file(Path::new(SETTINGS), Kind::Settings);
+        for directory in &places.agents {
+            looking.agents(directory, &says_more);
+        }
+        // Most repositories ask for nothing; then nobody need look further.
+        if looking.project.wants_trust() {
+            looking.file(Path::new(SERVERS), Kind::Servers);
+            looking.programs(Path::new(HOOKS), |_| true);
+            for directory in &places.skills {
+                let is_text = |path: &Path| path.file_name().is_some_and(|name| name == SKILL);
+                looking.programs(directory, |path| !is_text(path));
+            }
+        }
+        looking.project
+    }
+
+    /// Tells whether there is anything that trust would let take effect.
+    #[must_use]
+    pub fn wants_trust(&self) -> bool {
+        let has_power = |found: &Found| match found.kind {
+            Kind::Settings | Kind::Agent => true,
+            Kind::Servers | Kind::Program => false,
+        };
+        self.found.iter().any(has_power) || !self.unreadable.is_empty()
+    }
+
+    /// Returns the settings.
+    #[must_use]
+    pub fn settings(&self) -> Option<&Found> {
+        self.found.iter().find(|found| found.kind == Kind::Settings)
+    }
+
+    /// Returns the definitions whose every word counts from now on: once the
+    /// project is trusted, and not before.
+    #[must_use]
+    pub fn vouched(&self) -> Vouched {
+        let agents = self.found.iter().filter(|found| found.kind == Kind::Agent);
+        Vouched(agents.map(|found| *found.hash.as_bytes()).collect())
+    }
+
+    /// Leaves the settings out: they are the user's own.
+    pub fn without_settings(&mut self) {
+        self.found.retain(|found| found.kind != Kind::Settings);
+    }
+}

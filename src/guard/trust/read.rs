@@ -1,0 +1,151 @@
+//! Reading a repository that may be hostile: no links, no pipes, no more than
+//! so much.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open, openat};
+use nix::sys::stat::Mode;
+
+use super::{DEPTH_CAP, FILE_CAP, FILES_CAP, Found, Kind, Project};
+
+/// A look at a repository.
+pub(super) struct Looking {
+    pub(super) project: Project,
+    entries: usize,
+}
+
+impl Looking {
+    pub(super) fn at(root: &Path) -> Self {
+        let project = Project { root: root.to_owned(), found: Vec::new(), unreadable: Vec::new() };
+        Self { project, entries: 0 }
+    }
+
+    /// Takes a file, if there is one.
+    pub(super) fn file(&mut self, path: &Path, kind: Kind) {
+        match self.read(path) {
+            Ok(Some(bytes)) => self.take(path, kind, &bytes),
+            Ok(None) => {}
+            Err(error) => self.refuse(path, &error),
+        }
+    }
+
+    /// Takes the definitions of a directory that say more than what an agent is
+    /// told.
+    pub(super) fn agents(&mut self, directory: &Path, says_more: impl Fn(&Path, &str) -> bool) {
+        for path in self.entries(directory) {
+            if path.extension().is_none_or(|extension| extension != "md") {
+                continue;
+            }
+            // One that cannot be read is none, and says so where it is loaded.
+            let Ok(Some(bytes)) = self.read(&path) else { continue };
+            let text = String::from_utf8_lossy(&bytes);
+            if says_more(&path, &text) {
+                self.take(&path, Kind::Agent, &bytes);
+            }
+        }
+    }
+
+    /// Takes all files below a directory that may be programs.
+    pub(super) fn programs(&mut self, directory: &Path, is_one: impl Fn(&Path) -> bool) {
+        let mut left = vec![(directory.to_owned(), 0)];
+        while let Some((directory, depth)) = left.pop() {
+            for path in self.entries(&directory) {
+                let Ok(metadata) = self.project.root.join(&path).symlink_metadata() else {
+                    continue;
+                };
+                if metadata.is_dir() && depth < DEPTH_CAP {
+                    left.push((path, depth + 1));
+                } else if metadata.is_dir() {
+                    self.refuse(&path, &io::Error::other("it is nested too deeply"));
+                } else if is_one(&path) {
+                    self.file(&path, Kind::Program);
+                }
+            }
+        }
+    }
+
+    /// Returns what is in a directory, below the root and in order. What is in
+    /// no such place is none of the repository's.
+    fn entries(&mut self, directory: &Path) -> Vec<PathBuf> {
+        let root = self.project.root.clone();
+        let below = directory.strip_prefix(&root).unwrap_or(directory).to_owned();
+        let Ok(entries) = std::fs::read_dir(root.join(&below)) else { return Vec::new() };
+        let mut paths: Vec<PathBuf> = entries
+            .take(FILES_CAP + 1)
+            .filter_map(|entry| Some(below.join(entry.ok()?.file_name())))
+            .collect();
+        self.entries += paths.len();
+        if self.entries > FILES_CAP {
+            self.refuse(&below, &io::Error::other("there are too many files to look at"));
+            return Vec::new();
+        }
+        paths.sort();
+        paths
+    }
+
+    /// `None` if there is no such file.
+    fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+        let file = match open_below(&self.project.root, path) {
+            Ok(file) => File::from(file),
+            Err(Errno::ENOENT | Errno::ENOTDIR) if !self.has_link(path) => return Ok(None),
+            Err(Errno::ELOOP | Errno::ENOTDIR) => {
+                return Err(io::Error::other("there is a link on the way to it"));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        let mut bytes = Vec::new();
+        file.take(FILE_CAP + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > FILE_CAP {
+            return Err(io::Error::other(format!("it is longer than {FILE_CAP} bytes")));
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Tells whether some part of a path below the root is a link.
+    fn has_link(&self, path: &Path) -> bool {
+        let parts = path.ancestors().map(|part| self.project.root.join(part));
+        parts.filter(|part| *part != self.project.root).any(|part| part.is_symlink())
+    }
+
+    fn take(&mut self, path: &Path, kind: Kind, bytes: &[u8]) {
+        let text = match (kind, std::str::from_utf8(bytes)) {
+            (Kind::Settings | Kind::Agent, Ok(text)) => text.to_owned(),
+            (Kind::Settings | Kind::Agent, Err(_)) => {
+                self.refuse(path, &io::Error::other("it is not UTF-8"));
+                return;
+            }
+            (Kind::Servers | Kind::Program, _) => String::new(),
+        };
+        let hash = blake3::hash(bytes);
+        self.project.found.push(Found { path: path.to_owned(), kind, text, hash });
+    }
+
+    fn refuse(&mut self, path: &Path, error: &io::Error) {
+        self.project.unreadable.push((path.to_owned(), error.to_string()));
+    }
+}
+
+/// Opens a file below a directory, name by name, so that no link is followed.
+fn open_below(root: &Path, path: &Path) -> nix::Result<OwnedFd> {
+    let directory = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let mut held = open(root, directory, Mode::empty())?;
+    let mut parts = path.components().peekable();
+    while let Some(part) = parts.next() {
+        let Component::Normal(name) = part else { return Err(Errno::EINVAL) };
+        let flags = match parts.peek() {
+            Some(_) => directory,
+            // A pipe must not keep us waiting.
+            None => OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC,
+        };
+        held = openat(&held, name, flags | OFlag::O_NOFOLLOW, Mode::empty())?;
+    }
+    Ok(held)
+}
