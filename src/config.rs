@@ -97,6 +97,33 @@ pub struct Agents {
     /// A batch of more slots than these needs leave; `None` means that none
     /// does.
     pub confirm_above: Option<NonZeroUsize>,
+    /// What becomes of a unit's own worktree that has changes.
+    pub worktree: WorktreeEnd,
+}
+
+/// What becomes of a worktree with changes whose unit has ended well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WorktreeEnd {
+    /// They are merged into the workspace; then the worktree goes.
+    #[default]
+    Apply,
+    /// It stays, and so does the workspace.
+    Keep,
+}
+
+impl WorktreeEnd {
+    /// Returns the name in the configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Apply => "apply",
+            Self::Keep => "keep",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        [Self::Apply, Self::Keep].into_iter().find(|end| end.as_str() == name)
+    }
 }
 
 impl Default for Agents {
@@ -112,6 +139,7 @@ impl Default for Agents {
             // More than anyone asks for without noticing, and few enough that
             // what they cost is still a surprise one gets over.
             confirm_above: NonZeroUsize::new(32),
+            worktree: WorktreeEnd::Apply,
         }
     }
 }

@@ -39,8 +39,25 @@ pub struct AgentDefinition {
     pub model: Option<String>,
     /// Most turns it takes; `None` means the run's own limit.
     pub max_turns: Option<u32>,
+    /// What its agents work in; `None` means where their parent works.
+    pub isolation: Option<Isolation>,
     /// Where it comes from.
     pub source: Source,
+}
+
+/// What keeps an agent's changes from others while it works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Isolation {
+    /// A linked git worktree of its own.
+    Worktree,
+}
+
+impl Isolation {
+    /// Reads what a task or a definition calls it.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        name.eq_ignore_ascii_case("worktree").then_some(Self::Worktree)
+    }
 }
 
 /// The definitions of a run.
@@ -153,6 +170,7 @@ struct Head {
     hooks: Option<IgnoredAny>,
     #[serde(rename = "maxTurns", alias = "max-turns")]
     max_turns: Option<NonZeroU32>,
+    isolation: Option<String>,
     #[serde(flatten)]
     unknown: BTreeMap<String, IgnoredAny>,
 }
@@ -209,6 +227,11 @@ fn parse(text: &str, path: &Path, is_trusted: bool) -> Result<AgentDefinition, F
         })?),
     };
     let (denied, disallowed) = denied(head.disallowed_tools);
+    let isolation = head.isolation.as_deref().map(|isolation| {
+        let message =
+            format!("`isolation: {isolation}` is not known; it is `worktree` or left out");
+        Isolation::from_name(isolation).ok_or_else(|| malformed(message))
+    });
     Ok(AgentDefinition {
         name,
         description,
@@ -219,6 +242,7 @@ fn parse(text: &str, path: &Path, is_trusted: bool) -> Result<AgentDefinition, F
         permission_mode,
         model: head.model.filter(|model| !model.eq_ignore_ascii_case("inherit")),
         max_turns: head.max_turns.map(NonZeroU32::get),
+        isolation: isolation.transpose()?,
         source: Source::File(path.to_owned()),
     })
 }
@@ -303,7 +327,7 @@ mod tests {
     #[test]
     fn every_key_of_a_file_is_read_and_what_it_may_not_decide_is_left_out() {
         let text = "---\nname: tester\ndescription: >\n  Runs\n  tests.\ntools: Read, Task, Bash(npm test *), Bash(x)\n\
-                    disallowedTools: [Write]\nmodel: small\nmaxTurns: 7\npermissionMode: bypassPermissions\n\
+                    disallowedTools: [Write]\nmodel: small\nmaxTurns: 7\nisolation: worktree\npermissionMode: bypassPermissions\n\
                     hooks:\n  PreToolUse: [{command: rm}]\ncolor: red\n---\n\nRun them.\n";
         let files = Files::new(&[("tester.md", text), ("notes.txt", "not one")]);
         let (definitions, problems) = Definitions::load(&[files.path("")], |_, _| false);
@@ -320,6 +344,7 @@ mod tests {
                 permission_mode: None,
                 model: Some("small".to_owned()),
                 max_turns: Some(7),
+                isolation: Some(Isolation::Worktree),
                 source: Source::File(files.path("tester.md")),
             }
         );
@@ -392,14 +417,17 @@ mod tests {
             ("b.md", "---\nname: b\n---\n"),
             ("c.md", "---\nname: c\ndescription: d\nmaxTurns: 0\n---\n"),
             ("d.md", "---\nname: d\ndescription: d\n---\n"),
+            ("e.md", "---\nname: e\ndescription: d\nisolation: moat\n---\n"),
         ]);
         let (definitions, problems) = Definitions::load(&[files.path("")], |_, _| false);
         assert_eq!(definitions.names()[3..], ["d"]);
         let paths: Vec<_> = problems.iter().map(|problem| problem.path.clone()).collect();
-        assert_eq!(paths, [files.path("a.md"), files.path("b.md"), files.path("c.md")]);
+        assert_eq!(paths, ["a.md", "b.md", "c.md", "e.md"].map(|name| files.path(name)));
         assert_eq!(problems[0].message, "line 1: an agent needs a `name:`");
         assert_eq!(problems[1].message, "line 1: the agent `b` needs a `description:`");
         assert!(problems[2].message.contains("line "), "{}", problems[2].message);
+        let message = "line 1: `isolation: moat` is not known; it is `worktree` or left out";
+        assert_eq!(problems[3].message, message);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod parked;
 mod pool;
 mod slot;
 mod text;
+pub mod worktree;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -37,6 +38,7 @@ pub use parked::Parking;
 pub use pool::{Permit, Pool, Ticket};
 pub(crate) use slot::never_ran;
 pub(crate) use text::Ended;
+pub use worktree::{Place, Worktrees};
 
 /// Finds a model by the name a task or a definition gives.
 ///
@@ -65,6 +67,8 @@ pub struct Fanout {
     pub fallbacks: Vec<Arc<dyn Model>>,
     /// Spreads retries over time.
     pub jitter: Jitter,
+    /// Where units work that want a worktree of their own.
+    pub worktrees: Worktrees,
 }
 
 /// The bounds of a unit that names none itself.
@@ -113,6 +117,16 @@ impl Fanout {
         Arc::new(Head::new(system, tools.schemas()))
     }
 
+    /// Returns where a unit works that has no worktree of its own, and is in
+    /// none of others.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        Place {
+            workspace: Arc::clone(&self.workspace),
+            environment: self.surroundings.environment.as_str().into(),
+        }
+    }
+
     /// Returns what a unit does about requests that fail. One whose model is a
     /// fallback itself has those behind it.
     #[must_use]
@@ -126,10 +140,10 @@ impl Fanout {
         }
     }
 
-    /// Returns when the conversation of a new unit is compacted.
+    /// Returns when the conversation of a new unit that works there is
+    /// compacted.
     #[must_use]
-    pub fn compacting(&self) -> Compacting {
-        let environment = self.surroundings.environment.as_str().into();
-        Compacting::new(self.limits.compact_at, environment)
+    pub fn compacting(&self, place: &Place) -> Compacting {
+        Compacting::new(self.limits.compact_at, Arc::clone(&place.environment))
     }
 }

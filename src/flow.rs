@@ -206,6 +206,7 @@ impl AgentStep {
             max_turns: self.limits.max_turns,
             max_tokens: self.limits.max_tokens,
             timeout: self.limits.timeout,
+            isolation: None,
             is_background: false,
         };
         Job::Typed { task, typed }

@@ -91,6 +91,18 @@ pub fn environment(facts: &Environment<'_>) -> String {
         .replace("{date}", facts.date)
 }
 
+/// Returns the facts of the moment for a unit that works elsewhere.
+/// `environment` is what [`environment`] returned.
+#[must_use]
+pub fn moved(environment: &str, from: &Path, to: &Path) -> String {
+    let line = |cwd: &Path| {
+        let template = include_str!("../prompts/environment.md");
+        let line = template.lines().find(|line| line.contains("{cwd}")).unwrap_or_default();
+        line.replace("{cwd}", &cwd.to_string_lossy())
+    };
+    environment.replacen(&line(from), &line(to), 1)
+}
+
 /// Puts the facts of the moment in front of a request: a conversation's first
 /// message. `environment` is what [`environment`] returned.
 #[must_use]

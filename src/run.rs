@@ -205,6 +205,7 @@ impl Run {
             policy: Arc::clone(&self.policy),
             model: Arc::clone(&self.model),
             hold: None,
+            place: self.fanout.place(),
             cancel,
         };
         let life: BoxFuture<'static, Outcome> = match self.main {
@@ -258,7 +259,7 @@ impl Run {
             },
             history,
             forked_from: None,
-            compacting: self.fanout.compacting(),
+            compacting: self.fanout.compacting(&self.fanout.place()),
         };
         let environment = &self.fanout.surroundings.environment;
         let opening = match &opening {

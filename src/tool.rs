@@ -46,7 +46,7 @@ use crate::message::{CallId, Output, ToolSchema};
 use crate::session::{Blobs, Spill};
 use crate::skill::Skills;
 
-pub use agent::{AgentCall, BATCH_CAP, FORK, Known, Task, TaskKind, Typed};
+pub use agent::{AgentCall, BATCH_CAP, FORK, Isolation, Known, Task, TaskKind, Typed};
 pub use background::MESSAGE_CAP;
 pub use fork_point::{ForkPoint, Lead};
 pub(crate) use journal::missing_directories;

@@ -23,7 +23,7 @@ use crate::agent::Opening;
 use crate::config::{self, Config, Environment, ModelChoice, dirs};
 use crate::definition::Definitions;
 use crate::event::{SessionHead, SessionId};
-use crate::fanout::{Fanout, Limits, Parking, Pool, Surroundings};
+use crate::fanout::{Fanout, Limits, Parking, Pool, Surroundings, Worktrees};
 use crate::guard::sandbox::Sandbox;
 use crate::guard::{Mode, Policy};
 use crate::line::Budget;
@@ -351,6 +351,9 @@ impl Start {
                     format!("cannot open the working directories: {error}"),
                 )
             })?;
+        let worktrees_root = dirs::worktrees_root(&self.environment).ok();
+        let worktrees =
+            Worktrees::new(worktrees_root.as_deref(), &self.root, &self.session.0, agents.worktree);
         let workspace = Workspace {
             roots,
             added: self.policy.roots().iter().skip(1).cloned().collect(),
@@ -375,6 +378,7 @@ impl Start {
             parking: Parking::default(),
             fallbacks: self.fallbacks,
             jitter: Jitter::new(seed()),
+            worktrees,
         })
     }
 }

@@ -21,10 +21,23 @@ pub struct NoHome;
 ///
 /// If the environment names no home directory.
 pub fn sessions_root(environment: &Environment) -> Result<PathBuf, NoHome> {
+    state_root(environment).map(|root| root.join("sessions"))
+}
+
+/// Returns the root of the worktrees that units work in, beside that of the
+/// sessions.
+///
+/// # Errors
+///
+/// If the environment names no home directory.
+pub fn worktrees_root(environment: &Environment) -> Result<PathBuf, NoHome> {
+    state_root(environment).map(|root| root.join("worktrees"))
+}
+
+fn state_root(environment: &Environment) -> Result<PathBuf, NoHome> {
     let under_home = || Some(home(environment)?.join(".local/state"));
     let state = || Some(environment.state_home.clone().or_else(under_home)?.join("tine"));
-    let root = environment.tine_home.clone().or_else(state).ok_or(NoHome)?;
-    Ok(root.join("sessions"))
+    environment.tine_home.clone().or_else(state).ok_or(NoHome)
 }
 
 /// Returns where it is kept what sandboxes have left to clean up, beside the

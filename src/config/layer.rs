@@ -24,7 +24,8 @@ use crate::guard::sandbox::Insistence;
 use crate::guard::{Mode, Rule, Source};
 
 use super::{
-    CONCURRENT_CAP, Config, ConfigError, DAY, Loaded, Place, Problem, WindowShare, WrittenRule,
+    CONCURRENT_CAP, Config, ConfigError, DAY, Loaded, Place, Problem, WindowShare, WorktreeEnd,
+    WrittenRule,
 };
 
 /// The layers so far.
@@ -191,6 +192,12 @@ impl Layer<'_> {
                 if let Some(most) = self.number(setting, 0, u32::MAX) {
                     let most = usize::try_from(most).unwrap_or(usize::MAX);
                     self.layers.config.agents.confirm_above = NonZeroUsize::new(most);
+                }
+            }
+            "worktree" => {
+                let names = [WorktreeEnd::Apply, WorktreeEnd::Keep].map(WorktreeEnd::as_str);
+                if let Some(end) = self.one_of(setting, WorktreeEnd::from_name, &names) {
+                    self.layers.config.agents.worktree = end;
                 }
             }
             "prime_ms" => {

@@ -3,7 +3,7 @@
 use crate::slips::distance;
 
 /// Every key there is. `NAME` stands for any name.
-pub(super) const KEYS: [&str; 36] = [
+pub(super) const KEYS: [&str; 37] = [
     "model",
     "models.NAME.base_url",
     "models.NAME.preset",
@@ -29,6 +29,7 @@ pub(super) const KEYS: [&str; 36] = [
     "agents.timeout_s",
     "agents.prime_ms",
     "agents.confirm_above",
+    "agents.worktree",
     "background.wait_s",
     "permissions.mode",
     "sandbox.mode",

@@ -103,6 +103,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
             "agents.timeout_s = 90",
             "agents.prime_ms=0",
             "agents.confirm_above=0",
+            "agents.worktree=keep",
             "background.wait_s=5",
             "session.persist=false",
             "session.max_age_days=30",
@@ -132,6 +133,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
             timeout,
             prime: Duration::ZERO,
             confirm_above: None,
+            worktree: WorktreeEnd::Keep,
             ..Agents::default()
         },
         permissions: Permissions {

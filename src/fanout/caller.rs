@@ -11,6 +11,7 @@ use super::clock::{Clock, Going};
 use super::confirm::confirm;
 use super::job::Job;
 use super::pool::{Permit, Pool, Ticket};
+use super::worktree::Place;
 use super::{Fanout, batch};
 use crate::event::UnitId;
 use crate::guard::Policy;
@@ -39,6 +40,8 @@ pub struct Caller {
     pub model: Arc<dyn Model>,
     /// The unit's permit; `None` for the main conversation, which needs none.
     pub hold: Option<Arc<Hold>>,
+    /// Where the unit works, and a child that wants no place of its own.
+    pub place: Place,
     /// Fires when the unit must stop.
     pub cancel: CancellationToken,
 }

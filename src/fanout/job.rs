@@ -9,7 +9,7 @@ use super::parked::Parked;
 use crate::agent::Forked;
 use crate::event::{Origin, SlotPosition, UnitId};
 use crate::line::{Budget, Child, Strand};
-use crate::tool::{FORK, Task, TaskKind, ToolContext, Typed};
+use crate::tool::{FORK, Isolation, Task, TaskKind, ToolContext, Typed};
 
 /// What a unit is started for. One that waits holds this and nothing else.
 pub(crate) enum Job {
@@ -77,6 +77,14 @@ impl Job {
 
     fn budget(&self) -> Budget {
         Budget { tokens: self.max_tokens(), ..Budget::default() }
+    }
+
+    /// Returns what the task itself asks for.
+    pub(super) fn isolation(&self) -> Option<Isolation> {
+        match self {
+            Self::Typed { task, .. } | Self::Fork { task, .. } => task.isolation,
+            Self::Continue { parked, .. } => parked.isolation,
+        }
     }
 
     pub(super) fn max_tokens(&self) -> Option<NonZeroU64> {

@@ -12,8 +12,8 @@ use crate::event::UnitId;
 use crate::guard::Policy;
 use crate::message::Prefix;
 use crate::model::Model;
-use crate::tool::Registry;
 use crate::tool::files::Seen;
+use crate::tool::{Isolation, Registry};
 
 /// Most conversations that are held. Each may be a whole context window; whoever
 /// has ended long ago is seldom asked again.
@@ -36,12 +36,19 @@ pub(crate) struct Parked {
     pub(super) max_tokens: Option<NonZeroU64>,
     /// Most time it was given.
     pub(super) timeout: Option<Duration>,
+    /// What it worked in; whoever goes on gets a new one.
+    pub(super) isolation: Option<Isolation>,
 }
 
 impl Parked {
     /// Returns what is left of `unit`, which was started for `job`; `None` if it was stopped in the middle
     /// of its calls, where no message can follow.
-    pub(super) fn of(unit: &Unit, is_fork: bool, job: &Job) -> Option<Self> {
+    pub(super) fn of(
+        unit: &Unit,
+        is_fork: bool,
+        job: &Job,
+        isolation: Option<Isolation>,
+    ) -> Option<Self> {
         unit.history.is_settled().then(|| Self {
             description: Arc::clone(&unit.description),
             agent: Arc::clone(&unit.agent),
@@ -54,6 +61,7 @@ impl Parked {
             max_turns: unit.bounds.max_turns,
             max_tokens: job.max_tokens(),
             timeout: job.timeout(),
+            isolation,
         })
     }
 }

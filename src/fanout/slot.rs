@@ -12,17 +12,18 @@ use tokio_util::sync::CancellationToken;
 use super::caller::{Caller, Hold};
 use super::job::Job;
 use super::parked::Parked;
+use super::worktree::{NotMade, OwnTree, Place, Wanted};
 use super::{Fanout, news, text};
 use crate::agent::{Bounds, History, LimitSource, Opening, TurnLimit, Unit};
 use crate::definition::AgentDefinition;
-use crate::event::{FailureKind, NoticeLevel, Origin, Outcome, UnitEnd};
+use crate::event::{Failure, FailureKind, NoticeLevel, Origin, Outcome, UnitEnd};
 use crate::guard::{Allowed, Decision, Effect, Policy};
 use crate::line::{Line, Seat, Told};
 use crate::message::Head;
 use crate::model::Model;
 use crate::prompt;
 use crate::tool::files::Seen;
-use crate::tool::{ForkPoint, Registry, Task, ToolContext, Typed, Workspace, regular};
+use crate::tool::{ForkPoint, Isolation, Registry, Task, ToolContext, Typed, Workspace, regular};
 
 /// How long a unit that ran past its time may take to end by itself before it
 /// is dropped where it stands.
@@ -43,6 +44,8 @@ pub(super) struct Slot {
     tools: Registry,
     policy: Arc<Policy>,
     caller_model: Arc<dyn Model>,
+    /// Where it works: its caller's place, or that of its own worktree.
+    place: Place,
     hold: Arc<Hold>,
 }
 
@@ -58,34 +61,27 @@ impl Slot {
             depth: caller.depth + 1,
             tools: caller.tools.clone(),
             caller_model: Arc::clone(&caller.model),
+            place: caller.place.clone(),
             hold: Arc::new(hold),
         }
     }
 
     /// Runs the slot and reports its end.
-    pub(super) async fn run(self) -> Option<Arc<UnitEnd>> {
+    pub(super) async fn run(mut self) -> Option<Arc<UnitEnd>> {
         let stop = self.seat.cancel.child_token();
-        let timeout = self.job.timeout().or(self.fanout.limits.timeout);
-        // Setting up is inside, so that its panic is this slot's, too.
-        let running = async {
-            let mut unit = self.set_up(&stop).await?;
-            let outcome = unit.run(Opening::Prompt(self.prompt().await)).await;
-            // A cancel may have overtaken news that the log holds and the
-            // conversation does not; so that one cannot be continued.
-            let is_whole = !matches!(outcome, Outcome::Cancelled { ran: _ });
-            let parked = Parked::of(&unit, self.is_fork, &self.job);
-            Ok((outcome, parked.filter(|_| is_whole)))
+        let own = match self.own_tree(&stop).await {
+            Ok(own) => own,
+            Err(outcome) => return self.line.ended(outcome, None).await,
         };
-        let caught = AssertUnwindSafe(Box::pin(running)).catch_unwind();
-        let (outcome, parked) = match self.within(timeout, &stop, caught).await {
-            Some(Ok(Ok(ended))) => ended,
-            Some(Ok(Err(outcome))) => (outcome, None),
-            Some(Err(panic)) => (Outcome::failed(FailureKind::Panic, panic_message(&*panic)), None),
-            None => {
-                let limit = timeout.unwrap_or_default().as_secs_f64();
-                let message = format!("ran past its time limit of {limit} s");
-                (Outcome::failed(FailureKind::Timeout, message), None)
-            }
+        if let Some(own) = &own {
+            self.place = own.place.clone();
+            self.policy = Arc::clone(&own.policy);
+        }
+        let notice = own.as_ref().map(|own| Arc::clone(&own.notice));
+        let (outcome, parked) = self.live(&stop, notice.as_deref()).await;
+        let (outcome, note) = match own {
+            Some(own) => self.leave(own, outcome).await,
+            None => (outcome, None),
         };
         let output_file = self.keep_whole(&outcome).await;
         // Before its end is known: whoever hears of it may send a message.
@@ -96,7 +92,96 @@ impl Slot {
         // Only now: a slot that starts on this permit must ask to start after
         // the dispatcher has been told that this one ended.
         drop(self.hold);
-        end
+        end.map(|end| noted(end, note))
+    }
+
+    /// Makes the worktree that the task or the definition asks for. The error
+    /// is the slot's outcome.
+    async fn own_tree(&self, stop: &CancellationToken) -> Result<Option<OwnTree>, Outcome> {
+        match self.isolation() {
+            None => return Ok(None),
+            Some(Isolation::Worktree) => {}
+        }
+        let wanted = Wanted {
+            line: &self.line,
+            place: &self.place,
+            policy: &self.policy,
+            cancel: stop,
+            jitter: self.fanout.jitter.of(self.seat.unit.0.into()),
+        };
+        self.fanout.worktrees.make(wanted).await.map(Some).map_err(|error| match error {
+            NotMade::Cancelled => Outcome::Cancelled { ran: true },
+            NotMade::Failed(message) => Outcome::failed(FailureKind::Setup, message),
+        })
+    }
+
+    fn isolation(&self) -> Option<Isolation> {
+        let by_definition = || match &self.job {
+            Job::Typed { typed, .. } => self.fanout.definitions.find(&typed.agent)?.isolation,
+            Job::Fork { .. } | Job::Continue { .. } => None,
+        };
+        self.job.isolation().or_else(by_definition)
+    }
+
+    /// Ends the worktree, and says in the outcome what became of it. An
+    /// outcome that has no words leaves that to the note.
+    async fn leave(&self, own: OwnTree, outcome: Outcome) -> (Outcome, Option<String>) {
+        let model = &self.caller_model;
+        let context = ToolContext {
+            line: self.line.clone(),
+            cancel: self.seat.cancel.clone(),
+            workspace: Arc::clone(own.origin()),
+            seen: Seen::default(),
+            takes_images: false,
+            skills: Arc::clone(&self.fanout.skills),
+            delegate: Arc::new(self.caller(&self.tools, model, &self.seat.cancel)),
+            fork_point: Arc::new(first_point(
+                &History::new(self.fanout.head("", &self.tools)),
+                model,
+            )),
+        };
+        let note = self.fanout.worktrees.end(own, &context, &outcome).await;
+        match outcome {
+            // In front: what is long is cut at its end.
+            Outcome::Done { text } => {
+                (Outcome::Done { text: format!("{note}\n\n{text}").into() }, None)
+            }
+            Outcome::Failed(failure) => {
+                let message = format!("{} {note}", failure.message).into();
+                (Outcome::Failed(Failure { message, ..failure }), None)
+            }
+            Outcome::Cancelled { .. } | Outcome::Interrupted => (outcome, Some(note)),
+        }
+    }
+
+    /// Sets the unit up and runs it to its end.
+    async fn live(
+        &self,
+        stop: &CancellationToken,
+        notice: Option<&str>,
+    ) -> (Outcome, Option<Parked>) {
+        let timeout = self.job.timeout().or(self.fanout.limits.timeout);
+        // Setting up is inside, so that its panic is this slot's, too.
+        let running = async {
+            let mut unit = self.set_up(stop).await?;
+            let outcome = unit.run(Opening::Prompt(self.prompt(notice).await)).await;
+            // A cancel may have overtaken news that the log holds and the
+            // conversation does not; so that one cannot be continued.
+            let is_whole = !matches!(outcome, Outcome::Cancelled { ran: _ });
+            let parked = Parked::of(&unit, self.is_fork, &self.job, self.isolation());
+            Ok((outcome, parked.filter(|_| is_whole)))
+        };
+        let caught = AssertUnwindSafe(Box::pin(running)).catch_unwind();
+        match self.within(timeout, stop, caught).await {
+            Some(Ok(Ok(ended))) => ended,
+            Some(Ok(Err(outcome))) => (outcome, None),
+            Some(Err(panic)) => (Outcome::failed(FailureKind::Panic, panic_message(&*panic)), None),
+            None => {
+                let limit = timeout.unwrap_or_default().as_secs_f64();
+                let message = format!("ran past its time limit of {limit} s");
+                (Outcome::failed(FailureKind::Timeout, message), None)
+            }
+        }
     }
 
     /// Runs to the end or to the time limit; `None` means the limit. At the
@@ -163,7 +248,7 @@ impl Slot {
             context: ToolContext {
                 line: self.line.clone(),
                 cancel: stop.clone(),
-                workspace: Arc::clone(&self.fanout.workspace),
+                workspace: Arc::clone(&self.place.workspace),
                 seen,
                 takes_images,
                 skills: Arc::clone(&self.fanout.skills),
@@ -175,7 +260,7 @@ impl Slot {
                 Job::Fork { from, .. } => Some(from.clone()),
                 Job::Typed { .. } | Job::Continue { .. } => None,
             },
-            compacting: self.fanout.compacting(),
+            compacting: self.fanout.compacting(&self.place),
         })
     }
 
@@ -190,6 +275,7 @@ impl Slot {
             policy: Arc::clone(&self.policy),
             model: Arc::clone(model),
             hold: Some(Arc::clone(&self.hold)),
+            place: self.place.clone(),
             cancel: stop.clone(),
         }
     }
@@ -288,22 +374,29 @@ impl Slot {
     /// facts of the moment, then the task with the files it names put in. Read
     /// only now, so that queued slots hold no copies, and on a thread that may
     /// block.
-    async fn prompt(&self) -> Arc<str> {
-        let (workspace, policy) = (Arc::clone(&self.fanout.workspace), Arc::clone(&self.policy));
+    ///
+    /// `notice` is what a unit that goes on from a conversation must know of
+    /// where it works.
+    async fn prompt(&self, notice: Option<&str>) -> Arc<str> {
+        let (workspace, policy) = (Arc::clone(&self.place.workspace), Arc::clone(&self.policy));
         let (task, fork) = match &self.job {
             Job::Typed { task, .. } => (Arc::clone(&task.prompt), None),
             Job::Fork { task, from } => (Arc::clone(&task.prompt), Some(from)),
             // As a unit that has not ended would get it.
-            Job::Continue { message, .. } => return news::framed_message(message).into(),
+            Job::Continue { message, .. } => {
+                return with_notice(notice, news::framed_message(message)).into();
+            }
         };
         let attaching = tokio::task::spawn_blocking(move || {
             prompt::attach(&task, |path| attached(&workspace, &policy, path))
         });
         let task = attaching.await.expect("a prompt is put together without panics");
-        let environment = &self.fanout.surroundings.environment;
+        let environment = &self.place.environment;
         match fork {
             // The facts of the moment are in what it goes on from.
-            Some(fork) if !fork.point.base().entries.is_empty() => prompt::directive(&task).into(),
+            Some(fork) if !fork.point.base().entries.is_empty() => {
+                prompt::directive(&with_notice(notice, task)).into()
+            }
             Some(_) => prompt::with_facts(environment, &prompt::directive(&task)).into(),
             None => prompt::with_facts(environment, &task).into(),
         }
@@ -324,6 +417,17 @@ fn policy(caller: &Caller, job: &Job) -> Arc<Policy> {
         Job::Fork { task: _, from: _ } => Arc::clone(&caller.policy),
         Job::Continue { parked, .. } => Arc::new(parked.policy.within(&caller.policy)),
     }
+}
+
+fn with_notice(notice: Option<&str>, text: String) -> String {
+    notice.map_or_else(|| text.clone(), |notice| format!("{notice}\n\n{text}"))
+}
+
+/// Puts a note behind what a unit had written.
+fn noted(end: Arc<UnitEnd>, note: Option<String>) -> Arc<UnitEnd> {
+    let Some(note) = note else { return end };
+    let text = format!("{}\n\n{note}", end.text).trim_start().into();
+    Arc::new(UnitEnd { text, ..(*end).clone() })
 }
 
 /// What is different from one kind of unit to another.

@@ -2,10 +2,10 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::GitError;
-use super::call::Git;
+use super::call::{self, Git};
 
 /// Largest file that is put from one working tree into another. It is held in
 /// memory a few times; what is larger is not source text.
@@ -47,6 +47,15 @@ pub fn contents(git: &Git, object: &str, path: &Path) -> Result<Vec<u8>, GitErro
     let arguments = [OsStr::new("cat-file"), OsStr::new("--filters"), &at, OsStr::new(object)];
     let ran = git.start(&arguments, &[], FILE_CAP)?;
     if ran.code == Some(0) { Ok(ran.printed) } else { ran.failed() }
+}
+
+/// Returns where a symbolic link with the object's content leads.
+///
+/// # Errors
+///
+/// It is not there.
+pub fn link_target(git: &Git, object: &str) -> Result<PathBuf, GitError> {
+    git.run(&["cat-file", "blob", object]).map(|target| call::path(&target))
 }
 
 /// Merges what `ours` and `theirs` have made of `base`. `scratch` is a

@@ -16,7 +16,7 @@ use super::snapshot::{copy_index, stage};
 use super::{GitError, text_line};
 
 pub(crate) use super::merge::FILE_CAP;
-pub use super::merge::{Merged, Side, contents, merge};
+pub use super::merge::{Merged, Side, contents, link_target, merge};
 
 /// The index that a worktree began with, within its place.
 const INDEX: &str = "index";
@@ -238,7 +238,12 @@ impl Linked {
         remove_directory(&self.place).map_err(|error| failed(&self.place, &error))
     }
 
-    fn git(&self) -> Result<Git, GitError> {
+    /// Returns git in it, with its repository as it was known when it was made.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Git::at`].
+    pub fn git(&self) -> Result<Git, GitError> {
         Ok(Git::of_tree(&self.tree, &self.git_directory)?.patient())
     }
 }
@@ -290,14 +295,13 @@ fn newline(byte: &u8) -> bool {
 /// Says in our own words that there is no working tree to begin with.
 fn no_tree(workspace: &Path, error: GitError) -> GitError {
     let path = workspace.to_owned();
-    match &error {
-        GitError::Failed { message } if message.contains("not a git repository") => {
-            GitError::NotARepository { path }
-        }
-        GitError::Failed { message } if message.contains("must be run in a work tree") => {
-            GitError::NoWorkingTree { path }
-        }
-        _ => error,
+    let GitError::Failed { message } = &error else { return error };
+    if message.contains("not a git repository") {
+        GitError::NotARepository { path }
+    } else if message.contains("must be run in a work tree") {
+        GitError::NoWorkingTree { path }
+    } else {
+        error
     }
 }
 

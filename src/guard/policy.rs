@@ -164,6 +164,12 @@ impl Policy {
         &self.roots
     }
 
+    /// Returns what more needs a rule to be edited, wherever it is.
+    #[must_use]
+    pub fn guarded(&self) -> &[PathBuf] {
+        &self.guarded
+    }
+
     /// Tells whether rules that a person has granted answer a question too.
     ///
     /// What an ask rule puts, or what a unit's own mode keeps from it, is never

@@ -26,7 +26,7 @@ const NEITHER_SHAPE: &str = "Parameters missing: provide tasks[] (batch form) or
 pub const BATCH_CAP: usize = 100_000;
 
 /// The parameters of a task, in the order in which the model is told of them.
-const TASK_PARAMETERS: [&str; 9] = [
+const TASK_PARAMETERS: [&str; 10] = [
     "description",
     "prompt",
     "subagent_type",
@@ -35,6 +35,7 @@ const TASK_PARAMETERS: [&str; 9] = [
     "max_tokens",
     "timeout_s",
     "tools",
+    "isolation",
     "run_in_background",
 ];
 
@@ -42,6 +43,7 @@ const TASK_PARAMETERS: [&str; 9] = [
 /// with other bytes.
 const PARENTS_PARAMETERS: [&str; 3] = ["model", "effort", "tools"];
 
+pub use crate::definition::Isolation;
 pub use crate::tool_name::FORK;
 
 /// A parsed Agent call. A value of this type is always runnable.
@@ -68,6 +70,8 @@ pub struct Task {
     pub max_tokens: Option<NonZeroU64>,
     /// Most time from its start, instead of the configured one.
     pub timeout: Option<Duration>,
+    /// What keeps its changes from others, instead of the definition's.
+    pub isolation: Option<Isolation>,
     /// Whether the caller goes on while it runs.
     pub is_background: bool,
 }
@@ -103,6 +107,7 @@ impl Task {
             max_turns: None,
             max_tokens: None,
             timeout: None,
+            isolation: None,
             is_background: true,
         }
     }
@@ -229,6 +234,7 @@ fn parse_task(
         })?),
         None => None,
     };
+    let isolation = parse_isolation(fields, place)?;
     let is_background = flag(fields, "run_in_background", place)?;
     refuse_unknown(fields, &TASK_PARAMETERS, place)?;
     Ok(Task {
@@ -238,8 +244,19 @@ fn parse_task(
         max_turns,
         max_tokens,
         timeout,
+        isolation,
         is_background,
     })
+}
+
+fn parse_isolation(fields: &Map<String, Value>, place: &str) -> Result<Option<Isolation>, String> {
+    if !is_given(fields, "isolation") {
+        return Ok(None);
+    }
+    let found = fields.get("isolation").and_then(Value::as_str).and_then(Isolation::from_name);
+    found
+        .map(Some)
+        .ok_or_else(|| format!("Parameter \"isolation\"{place} must be \"worktree\", or left out."))
 }
 
 fn parse_kind(
@@ -488,9 +505,13 @@ mod tests {
             "Tool \"Fly\" in tasks[0] not found. Available tools: Read, Grep",
         );
         check(
-            &task(json!({"isolation": "worktree"})),
-            "Parameter \"isolation\" in tasks[0] is not known. Known parameters: description, \
-             prompt, subagent_type, model, max_turns, max_tokens, timeout_s, tools, \
+            &task(json!({"isolation": "container"})),
+            "Parameter \"isolation\" in tasks[0] must be \"worktree\", or left out.",
+        );
+        check(
+            &task(json!({"effort": "high"})),
+            "Parameter \"effort\" in tasks[0] is not known. Known parameters: description, \
+             prompt, subagent_type, model, max_turns, max_tokens, timeout_s, tools, isolation, \
              run_in_background.",
         );
         check(
@@ -504,6 +525,7 @@ mod tests {
         let arguments = json!({
             "description": "d", "prompt": "p", "subagent_type": "CODE-Review", "model": "m",
             "max_turns": "3", "max_tokens": 1e5, "timeout_s": 1.5, "tools": ["read"], "run_in_background": "true",
+            "isolation": "Worktree",
         });
         let task = Task {
             description: "d".into(),
@@ -516,6 +538,7 @@ mod tests {
             max_turns: Some(3),
             max_tokens: NonZeroU64::new(100_000),
             timeout: Some(Duration::from_millis(1_500)),
+            isolation: Some(Isolation::Worktree),
             is_background: true,
         };
         assert_eq!(AgentCall::parse(&arguments, &known()), Ok(AgentCall::One(task)));
@@ -527,12 +550,15 @@ mod tests {
         for arguments in [
             json!({"description": "d", "prompt": "p"}),
             json!({"description": "d", "prompt": "p", "subagent_type": "Fork"}),
-            json!({"description": "d", "prompt": "p", "model": "", "run_in_background": false}),
+            json!({"description": "d", "prompt": "p", "model": "", "run_in_background": false, "isolation": ""}),
         ] {
             assert_eq!(AgentCall::parse(&arguments, &known()), Ok(AgentCall::One(fork.clone())));
         }
         let bounded = json!({"description": "d", "prompt": "p", "max_tokens": "0.5"});
         let at_one = Task { max_tokens: NonZeroU64::new(1), ..fork.clone() };
+        let isolated = json!({"description": "d", "prompt": "p", "isolation": "worktree"});
+        let apart = Task { isolation: Some(Isolation::Worktree), ..fork.clone() };
+        assert_eq!(AgentCall::parse(&isolated, &known()), Ok(AgentCall::One(apart)));
         assert_eq!(AgentCall::parse(&bounded, &known()), Ok(AgentCall::One(at_one)));
         let slot = json!({"tasks": [{"description": "d", "prompt": "p", "subagent_type": "fork"}]});
         let waited_for = Task { is_background: false, ..fork };

@@ -17,7 +17,7 @@ use tine::event::{
     CancelReason, Delta, Event, EventKind, InvocationEnd, Outcome, SessionHead, SessionId, UnitId,
     UnitState, Verdict,
 };
-use tine::fanout::{Caller, Fanout, Limits, Parking, Pool, Surroundings};
+use tine::fanout::{Caller, Fanout, Limits, Parking, Pool, Surroundings, Worktrees};
 use tine::flow::{self, Step};
 use tine::guard::sandbox::{Insistence, Sandbox, Settings, Variables};
 use tine::guard::{Mode, Policy};
@@ -237,6 +237,7 @@ impl Setup {
         dispatcher.keep_context(Context::default());
         let (sender, mut inbox) = mpsc::channel(LINE_CAP);
         let main = Caller {
+            place: run.fanout.place(),
             fanout: run.fanout,
             line: Line::new(UnitId::MAIN, sender),
             depth: 0,
@@ -373,6 +374,7 @@ impl Setup {
         let Parts { fanout, tools, policy } = self.parts(root);
         let (line, cancel) = (Line::new(UnitId::MAIN, sender), CancellationToken::new());
         let caller = Caller {
+            place: fanout.place(),
             fanout: Arc::clone(&fanout),
             line: line.clone(),
             depth: 0,
@@ -410,7 +412,7 @@ impl Setup {
             context,
             history,
             forked_from: None,
-            compacting: fanout.compacting(),
+            compacting: fanout.compacting(&fanout.place()),
             persistence,
         }
     }
@@ -459,6 +461,7 @@ impl Setup {
             parking: Parking::default(),
             fallbacks: self.fallbacks.clone(),
             jitter: Jitter::new(self.seed),
+            worktrees: Worktrees::default(),
         };
         Parts { fanout: Arc::new(fanout), tools, policy: Arc::new(policy) }
     }

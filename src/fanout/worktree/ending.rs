@@ -1,0 +1,234 @@
+//! What becomes of a worktree when its unit ends, and what is said of it.
+//!
+//! A unit's change is one thing: half of it in the workspace could be worse
+//! than none, and nobody could tell which half. So if one file does not fit,
+//! nothing is put there, and the parent gets both sides and the patch.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::claim::Claim;
+use super::plan::{Conflict, Target, plan, refused};
+use super::put::Hold;
+use super::{OwnTree, Worktrees, beside};
+use crate::config::WorktreeEnd;
+use crate::event::{NoticeLevel, Outcome, Worktree};
+use crate::git::worktree::Change;
+use crate::line::{Line, Told};
+use crate::message::counted;
+use crate::path_text::to_text;
+use crate::prompt::fill;
+use crate::tool::ToolContext;
+
+/// Most characters of all conflicts that a parent reads of one unit.
+const CONFLICTS_CAP: usize = 4_000;
+
+/// Most files with conflicts that are named.
+const NAMED_CAP: usize = 50;
+
+/// A worktree in which something was changed.
+struct Work {
+    own: OwnTree,
+    /// What the unit is called.
+    name: String,
+    changes: Vec<Change>,
+    patch: PathBuf,
+}
+
+impl Worktrees {
+    /// Ends a unit's worktree, tells of it, and returns the note for whoever
+    /// reads of the unit's end.
+    pub(in crate::fanout) async fn end(
+        &self,
+        own: OwnTree,
+        context: &ToolContext,
+        outcome: &Outcome,
+    ) -> String {
+        let line = &context.line;
+        let unit = line.unit();
+        let reading = beside(move || {
+            let directory = &own.from.spill.directory;
+            let patch = directory.join(format!("{unit}.patch"));
+            // Without it, writing the patch says what is wrong.
+            let _ = std::fs::create_dir_all(directory);
+            match own.linked.changes(&patch) {
+                Ok(changes) => Ok(Work { own, name: unit.to_string(), changes, patch }),
+                Err(error) => Err(Box::new((own, error.to_string()))),
+            }
+        });
+        let work = match reading.await {
+            Ok(work) => work,
+            Err(unread) => {
+                let (own, error) = *unread;
+                return self.unread(own, line, &error).await;
+            }
+        };
+        if work.changes.is_empty() {
+            self.remove(work.own, line).await;
+            line.tell(Told::Worktree(Worktree::Dropped)).await;
+            return include_str!("../../../prompts/worktree_dropped.md").trim_end().to_owned();
+        }
+        match (outcome, self.at_end) {
+            (Outcome::Done { text: _ }, WorktreeEnd::Apply) => self.apply(work, context).await,
+            (Outcome::Done { text: _ }, WorktreeEnd::Keep) => self.kept(work, line, "").await,
+            (Outcome::Failed(_) | Outcome::Cancelled { .. } | Outcome::Interrupted, _) => {
+                self.kept(work, line, ", because it did not come to its end").await
+            }
+        }
+    }
+
+    async fn apply(&self, work: Work, context: &ToolContext) -> String {
+        let line = &context.line;
+        let turn = tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => None,
+            turn = self.applying.lock() => Some(turn),
+        };
+        if turn.is_none() {
+            return self.kept(work, line, ", because it was cancelled").await;
+        }
+        let (work, put) = work.put(context).await;
+        match put {
+            Ok(()) => {
+                let (patch, files) = (to_text(&work.patch), work.count());
+                let applied = Worktree::Applied { patch: patch.as_str().into(), files };
+                line.tell(Told::Worktree(applied)).await;
+                self.remove(work.own, line).await;
+                let files = counted(files, "changed file");
+                let note = include_str!("../../../prompts/worktree_applied.md").trim_end();
+                fill(note, &[("files", &files), ("patch", &patch)])
+            }
+            Err(NotPut::Conflicts(conflicts)) => self.conflicts(work, line, &conflicts).await,
+            Err(NotPut::Failed(error)) => self.kept(work, line, &format!(": {error}")).await,
+        }
+    }
+
+    async fn kept(&self, work: Work, line: &Line, why: &str) -> String {
+        let (path, patch) = self.keep_work(&work, line, Vec::new()).await;
+        let files = counted(work.count(), "changed file");
+        self.keep(work.own.claim);
+        let values = [("path", &*path), ("files", &files), ("why", why), ("patch", &patch)];
+        fill(include_str!("../../../prompts/worktree_kept.md").trim_end(), &values)
+    }
+
+    async fn conflicts(&self, work: Work, line: &Line, conflicts: &[Conflict]) -> String {
+        let named: Vec<String> = conflicts.iter().map(|conflict| to_text(&conflict.path)).collect();
+        let paths = named.iter().take(NAMED_CAP).map(|path| path.as_str().into()).collect();
+        let (path, patch) = self.keep_work(&work, line, paths).await;
+        let files = counted(work.count(), "changed file");
+        self.keep(work.own.claim);
+        let sections: Vec<String> = named
+            .iter()
+            .zip(conflicts)
+            .take(NAMED_CAP)
+            .map(|(path, conflict)| format!("{path}: {}", conflict.text))
+            .collect();
+        let sides = crate::prompt::cut(&sections.join("\n\n"), CONFLICTS_CAP, None);
+        let count = counted(u64::try_from(conflicts.len()).unwrap_or(u64::MAX), "file");
+        let note = include_str!("../../../prompts/worktree_conflicts.md").trim_end();
+        let values = [
+            ("path", &*path),
+            ("files", &files),
+            ("conflicts", &count),
+            ("patch", &patch),
+            ("sides", &sides),
+        ];
+        fill(note, &values)
+    }
+
+    /// Tells that a worktree stays, and returns where it and its patch are.
+    async fn keep_work(
+        &self,
+        work: &Work,
+        line: &Line,
+        conflicts: Vec<Arc<str>>,
+    ) -> (String, String) {
+        let (path, patch) = (to_text(&work.own.linked.tree), to_text(&work.patch));
+        let (told_path, told_patch) = (path.as_str().into(), patch.as_str().into());
+        let kept = Worktree::Kept { path: told_path, patch: told_patch, conflicts };
+        line.tell(Told::Worktree(kept)).await;
+        (path, patch)
+    }
+
+    /// Keeps a worktree of which nobody knows what was changed there.
+    async fn unread(&self, own: OwnTree, line: &Line, error: &str) -> String {
+        let path = to_text(&own.linked.tree);
+        self.keep(own.claim);
+        let text = format!("its worktree {path} is kept, because it cannot be read: {error}");
+        let level = NoticeLevel::Warning;
+        line.tell(Told::Notice { level, text: text.as_str().into() }).await;
+        format!("[{text}]")
+    }
+
+    async fn remove(&self, own: OwnTree, line: &Line) {
+        let OwnTree { linked, claim, .. } = own;
+        let removing = beside(move || {
+            let removed = linked.remove();
+            // The project's own goes with its last one.
+            let _ = linked.place.parent().map(std::fs::remove_dir);
+            drop::<Claim>(claim);
+            removed
+        });
+        if let Err(error) = removing.await {
+            let text = format!("its worktree cannot be removed: {error}");
+            let level = NoticeLevel::Warning;
+            line.tell(Told::Notice { level, text: text.into() }).await;
+        }
+    }
+}
+
+/// Why nothing was put into the workspace.
+enum NotPut {
+    Conflicts(Vec<Conflict>),
+    Failed(String),
+}
+
+impl Work {
+    fn top(&self) -> &Path {
+        &self.own.snapshot.top
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        self.changes.iter().map(|change| self.top().join(&change.path)).collect()
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.changes.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Puts everything into the workspace that `context` works in, or nothing.
+    async fn put(self, context: &ToolContext) -> (Self, Result<(), NotPut>) {
+        let refused = refused(&self.target(), &self.changes);
+        if !refused.is_empty() {
+            return (self, Err(NotPut::Conflicts(refused)));
+        }
+        let hold = match Hold::wait(context, &self.paths()).await {
+            Ok(hold) => hold,
+            Err(error) => return (self, Err(NotPut::Failed(error.to_string()))),
+        };
+        let (work, steps) = beside(move || {
+            let git = self.own.linked.git();
+            let steps = git.and_then(|git| plan(&git, &self.target(), &self.changes));
+            (self, steps)
+        })
+        .await;
+        let put = match steps {
+            Ok(Ok(steps)) => hold
+                .put(context, work.top(), steps)
+                .await
+                .map_err(|error| NotPut::Failed(error.to_string())),
+            Ok(Err(conflicts)) => Err(NotPut::Conflicts(conflicts)),
+            Err(error) => Err(NotPut::Failed(error.to_string())),
+        };
+        (work, put)
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target {
+            top: self.top(),
+            policy: &self.own.from_policy,
+            unit: &self.name,
+            scratch: self.own.claim.place(),
+        }
+    }
+}
