@@ -32,6 +32,7 @@ mod texts;
 mod trust;
 mod undo;
 mod usage;
+mod worktree;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -104,7 +105,8 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
             | Command::Permissions { .. }
             | Command::Trust(_)
             | Command::Sessions { .. }
-            | Command::Session { .. },
+            | Command::Session { .. }
+            | Command::Worktree { .. },
         ) => false,
     };
     if !runs_a_model && run.output_format() != Format::Text {
@@ -129,6 +131,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
             sessions::run(&environment, &run, command, &list)
         }
         Some(Command::Session { command }) => session::run(&environment, command),
+        Some(Command::Worktree { command }) => worktree::run(&environment, &command),
         None => match run.input_format {
             InputFormat::Text => print::run(&environment, run, typed),
             InputFormat::StreamJson => control::run(&environment, run, typed.as_deref()),

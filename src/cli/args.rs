@@ -397,6 +397,22 @@ pub enum Command {
         #[command(subcommand)]
         command: SessionCommand,
     },
+    /// Look after the worktrees that agents worked in
+    Worktree {
+        /// What to do with them
+        #[command(subcommand)]
+        command: WorktreeCommand,
+    },
+}
+
+/// What to do with worktrees.
+#[derive(Debug, Subcommand)]
+pub enum WorktreeCommand {
+    /// List those that are still there
+    List,
+    /// Remove those whose run is over; what was changed there is saved as a
+    /// patch
+    Prune,
 }
 
 /// What to say of the repository.

@@ -11,11 +11,12 @@ use futures_util::future::join_all;
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::project::{self, Manner};
-use super::{sandbox, session, start};
+use super::{sandbox, session, start, worktree};
 use crate::config::{
     self, Api, Config, Environment, ModelChoice, ModelChoiceError, ServerModel, dirs,
 };
 use crate::guard::sandbox::{Insistence, NoBwrap, NoLandlock};
+use crate::message::counted;
 use crate::model::Models;
 use crate::model::http::{self, probe};
 use crate::model::served::Served;
@@ -91,6 +92,7 @@ pub(super) fn run(environment: &Environment, flags: &RunFlags) -> Result<Exit, R
     findings.extend(local);
     findings.push(Finding { subject: "git", verdict: git() });
     findings.extend(sandboxes(environment, &config, insisted));
+    findings.extend(worktrees(environment));
     findings.push(Finding { subject: "terminal", verdict: terminal(environment) });
     findings.push(Finding { subject: "state", verdict: state(environment) });
     let mut out = io::stdout().lock();
@@ -273,6 +275,19 @@ fn sandboxes(
         }
     };
     [bwrap, landlock].map(|verdict| Finding { subject: "sandbox", verdict })
+}
+
+/// Says so if runs have left worktrees behind.
+fn worktrees(environment: &Environment) -> Option<Finding> {
+    let count = worktree::left_over(environment);
+    let are = if count == 1 { "is" } else { "are" };
+    let count = (count > 0).then(|| counted(u64::try_from(count).unwrap_or(u64::MAX), "worktree"));
+    let text = format!(
+        "{} of earlier runs {are} still there; `tine worktree prune` saves what was changed there \
+         and removes them",
+        count?
+    );
+    Some(Finding { subject: "worktrees", verdict: Verdict::Note(text) })
 }
 
 fn terminal(environment: &Environment) -> Verdict {

@@ -89,6 +89,8 @@ mod terminal;
 mod undo;
 /// What a session has used, in tokens and money.
 mod usage;
+/// Agents in worktrees of their own: what comes back of their work.
+mod worktrees;
 
 /// What the tests share.
 mod support {

@@ -1,0 +1,77 @@
+//! `tine worktree`: the worktrees of agents that are still there.
+
+use std::io::{self, Write as _};
+
+use super::args::WorktreeCommand;
+use super::exit::{Exit, Refusal};
+use super::session::finish;
+use super::{say, start};
+use crate::config::{Environment, dirs};
+use crate::fanout::worktree::claim::{self, About, Found, Pruned};
+use crate::message::counted;
+use crate::path_text::to_text;
+use crate::report::sanitise;
+
+/// Does what is asked with all worktrees there are.
+pub(super) fn run(environment: &Environment, command: &WorktreeCommand) -> Result<Exit, Refusal> {
+    let root = dirs::worktrees_root(environment).map_err(|_| start::no_home())?;
+    let found = claim::all(&root);
+    match command {
+        WorktreeCommand::List => finish(list(&found)),
+        WorktreeCommand::Prune => prune(found),
+    }
+}
+
+/// Returns how many there are whose process is dead.
+pub(super) fn left_over(environment: &Environment) -> usize {
+    let Ok(root) = dirs::worktrees_root(environment) else { return 0 };
+    claim::all(&root).iter().filter(|found| found.claim.is_some()).count()
+}
+
+fn list(found: &[Found]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for found in found {
+        let state = match (&found.claim, &found.about) {
+            (None, _) => "in use".to_owned(),
+            (Some(_), None) => "came to nothing".to_owned(),
+            (Some(_), Some(_)) => match found.changed() {
+                Some(files) => {
+                    let files = u64::try_from(files).unwrap_or(u64::MAX);
+                    format!("left over, {}", counted(files, "changed file"))
+                }
+                None => "left over, and cannot be read".to_owned(),
+            },
+        };
+        let line = format!("{}  {state}  {}", whose(found), to_text(&found.place));
+        writeln!(out, "{}", sanitise::line(&line))?;
+    }
+    Ok(())
+}
+
+fn whose(found: &Found) -> String {
+    match &found.about {
+        Some(About { session, unit, .. }) => format!("{session} {unit}"),
+        None => "-".to_owned(),
+    }
+}
+
+fn prune(found: Vec<Found>) -> Result<Exit, Refusal> {
+    let mut exit = Exit::Done;
+    let mut out = io::stdout().lock();
+    for found in found.into_iter().filter(|found| found.claim.is_some()) {
+        let place = to_text(&found.place);
+        let line = match found.prune() {
+            Ok(Pruned::Removed) => format!("removed {place}, which held no changes"),
+            Ok(Pruned::Saved(patch)) => {
+                format!("removed {place}; its changes are in {}", to_text(&patch))
+            }
+            Err(error) => {
+                exit = Exit::Error;
+                say(&format!("error: {place} is left as it is: {error}"));
+                continue;
+            }
+        };
+        finish(writeln!(out, "{}", sanitise::line(&line)))?;
+    }
+    Ok(exit)
+}

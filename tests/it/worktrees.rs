@@ -1,0 +1,425 @@
+//! Agents in worktrees of their own: what they begin with, what comes back of
+//! their work, and what is left of them after a crash.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::support::repository::Repository;
+use crate::support::tine::{Finished, Tine};
+
+/// A repository whose one file has a numbered line for each slot, with a line
+/// in between.
+fn lines(count: usize) -> (Repository, String) {
+    let repository = Repository::new();
+    let text: String = (0..count).map(|number| format!("line {number}\n--\n")).collect();
+    repository.write("lines.txt", &text);
+    repository.commit("Begin");
+    (repository, text)
+}
+
+fn bash(command: &str) -> Value {
+    json!({"calls": [{"name": "Bash", "arguments": {"command": command}}]})
+}
+
+fn edit(old: &str, new: &str) -> Value {
+    let arguments = json!({"file_path": "lines.txt", "old_string": old, "new_string": new});
+    json!({"calls": [{"name": "Edit", "arguments": arguments}]})
+}
+
+/// A script in which main starts these slots, each in a worktree, and then
+/// says all is done once its request holds `texts`.
+fn batch(slots: &[(String, Vec<Value>)], texts: &[&str]) -> Value {
+    let tasks: Vec<Value> = slots
+        .iter()
+        .map(|(name, _)| {
+            json!({"description": name, "prompt": "Do it.", "subagent_type": "general-purpose",
+                "isolation": "worktree"})
+        })
+        .collect();
+    let mut units = serde_json::Map::new();
+    for (name, replies) in slots {
+        let mut replies = replies.clone();
+        replies.push(json!({"text": format!("answer of {name}")}));
+        units.insert(name.clone(), replies.into());
+    }
+    let call = json!({"name": "Agent", "arguments": {"tasks": tasks}});
+    let last = json!({"text": "all done", "expect": {"contains": texts}});
+    units.insert("main".to_owned(), json!([{"calls": [call]}, last]));
+    json!({"units": units})
+}
+
+fn playing(repository: &Repository, script: &Value, flags: &[&str]) -> Tine {
+    let model = repository.place.script("script.json", script);
+    let fixed = ["-p", "go", "-m", &model, "--permission-mode", "bypassPermissions"];
+    repository.place.tine(fixed.iter().chain(flags))
+}
+
+#[track_caller]
+fn play(repository: &Repository, script: &Value, flags: &[&str]) -> Finished {
+    let finished = playing(repository, script, flags).run();
+    assert!(finished.stdout.contains("all done"), "{}\n{}", finished.stdout, finished.stderr);
+    finished
+}
+
+fn worktrees_root(repository: &Repository) -> PathBuf {
+    repository.place.home().join(".local/state/tine/worktrees")
+}
+
+/// Everything of git's that is the user's.
+fn users(repository: &Repository) -> (Vec<u8>, [String; 4]) {
+    let index = fs::read(repository.place.work().join(".git/index")).unwrap_or_default();
+    let asked = [
+        &["symbolic-ref", "HEAD"][..],
+        &["for-each-ref"],
+        &["stash", "list"],
+        &["worktree", "list", "--porcelain"],
+    ];
+    (index, asked.map(|arguments| repository.git(arguments)))
+}
+
+/// Nothing is left of any worktree.
+#[track_caller]
+fn check_gone(repository: &Repository) {
+    let listed = repository.git(&["worktree", "list", "--porcelain"]);
+    assert_eq!(listed.matches("worktree ").count(), 1, "{listed}");
+    assert_eq!(repository.git(&["for-each-ref", "refs/tine"]), "");
+    let left: Vec<_> = fs::read_dir(worktrees_root(repository))
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.expect("the directory can be read").path())
+        .collect();
+    assert_eq!(left, [] as [PathBuf; 0]);
+}
+
+/// The events of one kind, oldest first.
+fn news(repository: &Repository, kind: &str) -> Vec<Value> {
+    let log = repository.place.log();
+    let lines = log.into_iter().filter(|line| line["kind"] == "worktree");
+    lines.filter_map(|mut line| line["body"].as_object_mut()?.remove(kind)).collect()
+}
+
+#[test]
+fn eight_slots_that_change_one_file_at_different_places_are_all_merged() {
+    let (repository, text) = lines(8);
+    let slots: Vec<_> = (0..8)
+        .map(|number| {
+            let replies = vec![edit(&format!("line {number}\n"), &format!("slot {number}\n"))];
+            (format!("slot {number}"), replies)
+        })
+        .collect();
+    let before = users(&repository);
+    let expected = ["1 changed file of it put into the workspace", "answer of slot 7"];
+    play(&repository, &batch(&slots, &expected), &[]);
+    assert_eq!(repository.place.read("lines.txt"), Some(text.replace("line", "slot")));
+    assert_eq!(users(&repository), before);
+    assert_eq!(news(&repository, "applied").len(), 8);
+    check_gone(&repository);
+}
+
+#[test]
+fn of_two_that_change_one_place_the_later_is_kept_and_both_sides_are_told() {
+    let (repository, text) = lines(3);
+    repository.write("other.txt", "other\n");
+    repository.commit("More");
+    let late = vec![
+        edit("line 1\n", "theirs\n"),
+        // Until the other one has been applied.
+        bash(&format!(
+            "echo changed > other.txt; while ! grep -q mine {}; do :; done",
+            repository.place.work().join("lines.txt").display()
+        )),
+    ];
+    let slots = [("early".to_owned(), vec![edit("line 1\n", "mine\n")]), ("late".to_owned(), late)];
+    let told = [
+        "None of it is in the workspace, because the workspace has other changes at the same \
+         places of 1 file.",
+        "lines.txt: both changed it\n\n<<<<<<< workspace\nmine\n=======\ntheirs\n>>>>>>> agent-2",
+        "answer of late",
+    ];
+    play(&repository, &batch(&slots, &told), &[]);
+    assert_eq!(repository.place.read("lines.txt"), Some(text.replace("line 1", "mine")));
+    assert_eq!(repository.place.read("other.txt").as_deref(), Some("other\n"));
+    let [kept] = &news(&repository, "kept")[..] else { panic!("one is kept") };
+    assert_eq!(kept["conflicts"], json!(["lines.txt"]));
+    let patch = fs::read_to_string(kept["patch"].as_str().unwrap()).unwrap();
+    assert!(patch.contains("+theirs\n") && patch.contains("+changed\n"), "{patch}");
+    let tree = Path::new(kept["path"].as_str().unwrap());
+    assert_eq!(fs::read_to_string(tree.join("other.txt")).unwrap(), "changed\n");
+
+    let listed = repository.place.tine(["worktree", "list"]).run().exits(0);
+    assert!(listed.stdout.contains("agent-2  left over, 2 changed files"), "{}", listed.stdout);
+    let doctor = repository.place.tine(["doctor"]).run();
+    assert!(doctor.stdout.contains("1 worktree of earlier runs is still"), "{}", doctor.stdout);
+    let pruned = repository.place.tine(["worktree", "prune"]).run().exits(0);
+    assert!(pruned.stdout.contains("; its changes are in "), "{}", pruned.stdout);
+    let saved = pruned.stdout.trim_end().rsplit_once("changes are in ").unwrap().1;
+    assert_eq!(fs::read_to_string(saved).unwrap(), patch);
+    check_gone(&repository);
+}
+
+#[test]
+fn a_slot_sees_what_is_not_committed_and_its_changes_come_back_into_that() {
+    let repository = Repository::new();
+    for name in ["tracked", "gone", "run", "deep/er/file"] {
+        repository.write(name, &format!("{name}\n"));
+    }
+    repository.write(".gitignore", "ignored\n");
+    repository.commit("Begin");
+    repository.write("stashed", "stashed\n");
+    repository.git(&["stash", "--include-untracked", "--quiet"]);
+    repository.write("tracked", "tracked\r\nnot staged\r\n");
+    repository.write("staged", "staged\n");
+    repository.git(&["add", "staged"]);
+    repository.write("untracked", "untracked\n");
+    repository.write("ignored", "ignored\n");
+    fs::remove_file(repository.place.work().join("gone")).unwrap();
+    let status = ["--no-optional-locks", "status", "--porcelain"];
+    let before = (users(&repository), repository.git(&status));
+    let look =
+        bash("ls -A | tr '\\n' ' '; cat tracked staged untracked; git status --short | wc -l");
+    let seen = ".git .gitignore deep run staged tracked untracked tracked\r\nnot staged\r\nstaged\nuntracked\n0\n";
+    let looking = json!({"text": "seen", "expect": {"contains": [seen]}});
+    let call = json!({"name": "Agent", "arguments": {"description": "look", "prompt": "Look.",
+        "subagent_type": "general-purpose", "isolation": "worktree"}});
+    let told = "[It worked in a worktree of its own and changed no file there.]\n\nseen";
+    let last = json!({"text": "all done", "expect": {"contains": [told]}});
+    let units = json!({"main": [{"calls": [call]}, last], "look": [look, looking]});
+    play(&repository, &json!({"units": units}), &[]);
+    assert_eq!((users(&repository), repository.git(&status)), before);
+    assert_eq!(news(&repository, "dropped").len(), 1);
+
+    let work = "printf 'more\\r\\n' >> tracked; mv untracked moved; chmod +x run; ln -s run link; \
+                rm deep/er/file staged; printf '\\0\\377' > binary; echo x > ignored";
+    let slots = [("work".to_owned(), vec![bash(work)])];
+    play(
+        &repository,
+        &batch(&slots, &["8 changed files of it put"]),
+        &["--no-session-persistence"],
+    );
+    let read = |name: &str| fs::read(repository.place.work().join(name)).ok();
+    assert_eq!(read("tracked").unwrap(), b"tracked\r\nnot staged\r\nmore\r\n");
+    assert_eq!((read("untracked"), read("staged"), read("gone")), (None, None, None));
+    assert_eq!(read("moved").unwrap(), b"untracked\n");
+    assert_eq!(read("binary").unwrap(), [0, 255]);
+    assert_eq!(read("ignored").unwrap(), b"ignored\n");
+    assert_eq!(repository.place.work().join("link").read_link().unwrap(), Path::new("run"));
+    let mode = repository.place.work().join("run").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o111, 0o111);
+    assert!(!repository.place.work().join("deep").exists());
+    assert_eq!(users(&repository), before.0);
+    check_gone(&repository);
+}
+
+#[test]
+fn a_slot_that_ends_badly_is_never_applied_and_is_kept_if_it_changed_anything() {
+    let (repository, text) = lines(1);
+    let failing = |name: &str, replies: Vec<Value>| {
+        let mut replies = replies;
+        replies.push(json!({"fault": {"error": {"status": 400, "message": "no more"}}}));
+        (name.to_owned(), replies)
+    };
+    let slots = [failing("busy", vec![edit("line 0", "changed")]), failing("idle", vec![])];
+    let told = [
+        "because it did not come to its end",
+        "[It worked in a worktree of its own and changed no file there.]",
+    ];
+    play(&repository, &batch(&slots, &told), &[]);
+    assert_eq!(repository.place.read("lines.txt"), Some(text));
+    assert_eq!((news(&repository, "kept").len(), news(&repository, "dropped").len()), (1, 1));
+}
+
+#[test]
+fn where_it_is_to_be_kept_the_workspace_is_left_alone() {
+    let (repository, text) = lines(1);
+    let slots = [("a".to_owned(), vec![edit("line 0", "changed")])];
+    let told = ["1 changed file, none of it in the workspace. Patch: "];
+    play(&repository, &batch(&slots, &told), &["--config", "agents.worktree=keep"]);
+    assert_eq!(repository.place.read("lines.txt"), Some(text));
+    assert_eq!(news(&repository, "kept").len(), 1);
+}
+
+#[test]
+fn a_definition_asks_for_a_worktree_and_what_it_starts_works_in_the_same_one() {
+    let (repository, text) = lines(2);
+    let definition = "---\nname: apart\ndescription: d\nisolation: worktree\n---\nBe apart.\n";
+    repository.write(".claude/agents/apart.md", definition);
+    let agent = |kind: &str, name: &str| {
+        json!({"calls": [{"name": "Agent", "arguments": {"description": name, "prompt": "Do it.",
+            "subagent_type": kind}}]})
+    };
+    let work = repository.place.work().join("lines.txt");
+    // What the child changes is there for its parent, and not in the workspace.
+    let look = bash(&format!("cat lines.txt {}", work.display()));
+    let both = format!("{}{text}", text.replace("line 1", "inner"));
+    let script = json!({"units": {
+        "main": [agent("apart", "outer"), {"text": "all done"}],
+        "outer": [agent("general-purpose", "inner"), look,
+            {"text": "ok", "expect": {"contains": [both, "You work in "]}}],
+        "inner": [edit("line 1", "inner"), {"text": "ok"}],
+    }});
+    play(&repository, &script, &[]);
+    assert_eq!(repository.place.read("lines.txt"), Some(text.replace("line 1", "inner")));
+    assert_eq!(news(&repository, "made").len(), 1);
+    check_gone(&repository);
+}
+
+#[test]
+fn a_fork_and_a_nested_worktree_go_back_to_where_they_came_from() {
+    let (repository, text) = lines(3);
+    let agent = |kind: &str, name: &str| {
+        json!({"calls": [{"name": "Agent", "arguments": {"tasks": [{"description": name,
+            "prompt": "Do it.", "subagent_type": kind, "isolation": "worktree"}]}}]})
+    };
+    let script = json!({"units": {
+        "main": [agent("general-purpose", "outer"), agent("fork", "forked"), {"text": "all done"}],
+        "outer": [edit("line 0", "outer"), agent("general-purpose", "inner"),
+            bash("cat lines.txt"),
+            {"text": "ok", "expect": {"contains": ["outer\n--\ninner\n--\nline 2\n"]}}],
+        "inner": [edit("line 1", "inner"), {"text": "ok"}],
+        "forked": [edit("line 2", "forked"),
+            {"text": "ok", "expect": {"contains": ["You work in "]}}],
+    }});
+    play(&repository, &script, &[]);
+    let expected = text.replace("line 0", "outer").replace("line 1", "inner");
+    assert_eq!(repository.place.read("lines.txt"), Some(expected.replace("line 2", "forked")));
+    check_gone(&repository);
+}
+
+#[test]
+fn the_workspace_itself_is_outside_of_a_worktree_and_the_worktree_is_inside() {
+    let (repository, text) = lines(1);
+    let outside = repository.place.work().join("lines.txt").display().to_string();
+    let write = |path: &str| {
+        let arguments = json!({"file_path": path, "old_string": "line 0", "new_string": "changed"});
+        json!({"calls": [{"name": "Edit", "arguments": arguments}]})
+    };
+    let refused = json!({"text": "ok", "expect": {"contains": ["is outside the workspace"]}});
+    let call = json!({"name": "Agent", "arguments": {"description": "a", "prompt": "Do it.",
+        "subagent_type": "general-purpose", "isolation": "worktree"}});
+    let units = json!({"main": [{"calls": [call]}, {"text": "all done"}],
+        "a": [write(&outside), write("lines.txt"), refused]});
+    let model = repository.place.script("script.json", &json!({"units": units}));
+    let flags = ["-p", "go", "-m", &model, "--permission-mode", "acceptEdits"];
+    // One home for all, so that the worktrees are beside the configuration.
+    let home = repository.place.home().join("all");
+    let tine = repository.place.tine(flags).env("TINE_HOME", &home.display().to_string());
+    let finished = tine.run().exits(0);
+    assert!(finished.stdout.contains("all done"), "{}", finished.stderr);
+    assert_eq!(repository.place.read("lines.txt"), Some(text.replace("line 0", "changed")));
+}
+
+#[test]
+fn what_a_rule_denies_by_its_whole_path_is_not_put_there_either() {
+    let (repository, text) = lines(1);
+    let slots = [("a".to_owned(), vec![edit("line 0", "changed")])];
+    let rule = format!("Edit(/{})", repository.place.work().join("lines.txt").display());
+    let told = ["lines.txt: denied by the rule"];
+    play(&repository, &batch(&slots, &told), &["--disallowed-tools", &rule]);
+    assert_eq!(repository.place.read("lines.txt"), Some(text));
+}
+
+#[test]
+fn a_subdirectory_is_worked_in_as_a_subdirectory_and_nothing_outside_of_it_comes_back() {
+    let repository = Repository::new();
+    repository.write("sub/a", "a\n");
+    repository.write("top", "top\n");
+    repository.commit("Begin");
+    let link = repository.place.root().join("link");
+    symlink(repository.place.work().join("sub"), &link).unwrap();
+    let inside = [("in".to_owned(), vec![bash("echo b > a; basename $(pwd) > name")])];
+    playing(&repository, &batch(&inside, &["2 changed files of it put"]), &[]).at(&link).run();
+    assert_eq!(repository.place.read("sub/a").as_deref(), Some("b\n"));
+    assert_eq!(repository.place.read("sub/name").as_deref(), Some("sub\n"));
+    let out = [("out".to_owned(), vec![bash("echo c > a; echo c > ../top")])];
+    let told = ["top: it is outside the workspace"];
+    let finished = playing(&repository, &batch(&out, &told), &[]).at(&link).run().exits(0);
+    assert!(finished.stdout.contains("all done"), "{}", finished.stderr);
+    assert_eq!(repository.place.read("sub/a").as_deref(), Some("b\n"));
+    assert_eq!(repository.place.read("top").as_deref(), Some("top\n"));
+}
+
+#[test]
+fn where_there_can_be_no_worktree_the_slot_fails_in_words() {
+    let repository = Repository::new();
+    fs::remove_dir_all(repository.place.work().join(".git")).unwrap();
+    let slots = [("a".to_owned(), vec![])];
+    let told = format!(
+        "[failed: cannot make a worktree: {} is not in a git repository]",
+        repository.place.work().display()
+    );
+    play(&repository, &batch(&slots, &[&told]), &[]);
+    repository.git(&["init", "--quiet", "--bare"]);
+    let told = "is in no working tree of its git repository]";
+    play(&repository, &batch(&slots, &[told]), &["--no-session-persistence"]);
+}
+
+#[test]
+fn sixteen_are_made_at_once_while_somebody_else_uses_the_index() {
+    let (repository, text) = lines(16);
+    let slots: Vec<_> = (0..16)
+        .map(|number| {
+            let replies = vec![edit(&format!("line {number}\n"), &format!("slot {number}\n"))];
+            (format!("slot {number}"), replies)
+        })
+        .collect();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let using = scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                repository.git(&["status"]);
+                repository.git(&["add", "--all"]);
+            }
+        });
+        let script = batch(&slots, &["put into the workspace"]);
+        play(&repository, &script, &["--config", "agents.max_concurrent=16"]);
+        over.store(true, Ordering::Relaxed);
+        using.join().unwrap();
+    });
+    assert_eq!(repository.place.read("lines.txt"), Some(text.replace("line", "slot")));
+    check_gone(&repository);
+}
+
+#[test]
+fn after_a_kill_prune_saves_what_was_changed_and_leaves_nothing() {
+    let (repository, text) = lines(1);
+    let before = users(&repository);
+    // Each waits for the other two to have come as far, and then for ever.
+    let flag = |name: &str| repository.place.root().join(name);
+    let hang = |name: &str, command: &str| {
+        let come = flag(name).display().to_string();
+        (
+            name.to_owned(),
+            vec![bash(&format!("{command}; touch '{come}'; tail --pid=$PPID -f /dev/null"))],
+        )
+    };
+    let slots = [hang("busy", "echo changed > lines.txt; echo new > new"), hang("idle", ":")];
+    let running = playing(&repository, &batch(&slots, &[]), &[]).start();
+    while !["busy", "idle"].iter().all(|name| flag(name).exists()) {
+        std::thread::yield_now();
+    }
+    let listed = repository.place.tine(["worktree", "list"]).run().exits(0);
+    assert_eq!(listed.stdout.matches("in use").count(), 2, "{}", listed.stdout);
+    let pruned = repository.place.tine(["worktree", "prune"]).run().exits(0);
+    assert_eq!(pruned.stdout, "");
+    running.signal(Signal::SIGKILL);
+    drop(running.wait());
+    let pruned = repository.place.tine(["worktree", "prune"]).run().exits(0);
+    let lines: Vec<&str> = pruned.stdout.lines().collect();
+    let [busy, idle] = lines[..] else { panic!("{}", pruned.stdout) };
+    assert!(idle.ends_with("agent-2, which held no changes"), "{idle}");
+    let patch = busy.rsplit_once("; its changes are in ").unwrap().1;
+    assert!(Path::new(patch).starts_with(&repository.place.sessions()[0]), "{patch}");
+    assert_eq!(repository.place.read("lines.txt"), Some(text));
+    check_gone(&repository);
+    assert_eq!(users(&repository), before);
+    repository.git(&["apply", patch]);
+    assert_eq!(repository.place.read("lines.txt").as_deref(), Some("changed\n"));
+    assert_eq!(repository.place.read("new").as_deref(), Some("new\n"));
+    let again = repository.place.tine(["worktree", "prune"]).run().exits(0);
+    assert_eq!(again.stdout, "");
+}
