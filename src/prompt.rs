@@ -292,6 +292,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn facts_that_move_name_the_new_directory_and_stay_the_same_otherwise() {
+        let at = |cwd: &str| {
+            environment(&Environment {
+                cwd: Path::new(cwd),
+                is_repository: true,
+                date: "2026-01-31",
+            })
+        };
+        assert_eq!(
+            moved(&at("/work"), Path::new("/work"), Path::new("/copy/work")),
+            at("/copy/work")
+        );
+        assert_eq!(moved("", Path::new("/work"), Path::new("/copy")), "");
+    }
+
+    #[test]
     fn a_summary_is_asked_for_with_the_hint_and_framed_as_it_is() {
         assert!(compact(None).ends_with("Do not thank, greet or ask."));
         assert_eq!(compact(Some(" \n")), compact(None));

@@ -311,3 +311,22 @@ fn given_up(claim: Claim, linked: Option<&Linked>, error: &GitError) -> NotMade 
 async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.expect("nothing panics beside the runtime")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_configuration_stays_guarded_where_the_worktrees_are_beside_it() {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path();
+        for name in ["worktrees/p/one", "sessions"] {
+            std::fs::create_dir_all(home.join(name)).unwrap();
+        }
+        let root = home.join("worktrees/p/one/work");
+        let elsewhere = Path::new("/nowhere/at/all");
+        assert_eq!(narrowed(elsewhere, &root), [elsewhere]);
+        let parts = ["AGENTS.md", "agents", "config.toml", "sessions", "skills"];
+        assert_eq!(narrowed(home, &root), parts.map(|name| home.join(name)));
+    }
+}
