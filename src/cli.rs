@@ -40,7 +40,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::config::Environment;
-use args::{Arguments, Command, Format, InputFormat};
+use args::{Arguments, Command, Format, InputFormat, RunFlags};
 use exit::{Exit, Refusal};
 
 /// Runs the command that the process was started with.
@@ -96,27 +96,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         return Err(Refusal::new(Exit::Usage, format!("`{typed}` is a prompt beside a command"))
             .hint("give a prompt or a command, not both"));
     }
-    let runs_a_model = match &command {
-        None | Some(Command::Review(_) | Command::Demo) => true,
-        Some(
-            Command::Doctor
-            | Command::Sandbox(_)
-            | Command::Models { .. }
-            | Command::Permissions { .. }
-            | Command::Trust(_)
-            | Command::Sessions { .. }
-            | Command::Session { .. }
-            | Command::Worktree { .. },
-        ) => false,
-    };
-    if !runs_a_model && run.output_format() != Format::Text {
-        return Err(Refusal::new(Exit::Usage, "this command prints text only")
-            .hint("leave `--output-format` out"));
-    }
-    if !runs_a_model && (resume::is_wanted(&run) || run.fork_session) {
-        return Err(Refusal::new(Exit::Usage, "this command goes on with no session")
-            .hint("leave `--continue`, `--resume` and `--fork-session` out"));
-    }
+    check_flags(command.as_ref(), &run)?;
     match command {
         Some(Command::Review(flags)) => review::run(&environment, run, &flags),
         Some(Command::Demo) => demo::run(&environment, run),
@@ -137,6 +117,32 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
             InputFormat::StreamJson => control::run(&environment, run, typed.as_deref()),
         },
     }
+}
+
+/// Refuses flags that mean nothing to a command.
+fn check_flags(command: Option<&Command>, run: &RunFlags) -> Result<(), Refusal> {
+    let runs_a_model = match command {
+        None | Some(Command::Review(_) | Command::Demo) => true,
+        Some(
+            Command::Doctor
+            | Command::Sandbox(_)
+            | Command::Models { .. }
+            | Command::Permissions { .. }
+            | Command::Trust(_)
+            | Command::Sessions { .. }
+            | Command::Session { .. }
+            | Command::Worktree { .. },
+        ) => false,
+    };
+    if !runs_a_model && run.output_format() != Format::Text {
+        return Err(Refusal::new(Exit::Usage, "this command prints text only")
+            .hint("leave `--output-format` out"));
+    }
+    if !runs_a_model && (resume::is_wanted(run) || run.fork_session) {
+        return Err(Refusal::new(Exit::Usage, "this command goes on with no session")
+            .hint("leave `--continue`, `--resume` and `--fork-session` out"));
+    }
+    Ok(())
 }
 
 /// Keys are in this process's environment and memory. What a model runs may be

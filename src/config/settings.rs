@@ -168,7 +168,7 @@ mod tests {
 
     #[track_caller]
     fn check(before: &str, after: Result<Option<&str>, &str>) {
-        let written = with_rule(before, "Bash(make)").map_err(|why| why.to_string());
+        let written = with_rule(before, "Bash(make)");
         assert_eq!(written, after.map(|text| text.map(str::to_owned)).map_err(str::to_owned));
     }
 

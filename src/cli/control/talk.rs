@@ -183,7 +183,7 @@ mod tests {
         let interrupt = request(&json!({"subtype": "interrupt"}));
         let plan = request(&json!({"subtype": "set_permission_mode", "mode": "plan"}));
         let introduced = replied(Reply::Initialized(Box::new(introduction())));
-        assert_eq!(hear(&mut talk, &initialize), [introduced.clone()]);
+        assert_eq!(hear(&mut talk, &initialize), std::slice::from_ref(&introduced));
         assert_eq!(hear(&mut talk, &interrupt), [replied(Reply::Interrupted)]);
         let mode = [Step::SetMode(Mode::Plan), replied(Reply::ModeIs("plan"))];
         assert_eq!(hear(&mut talk, &plan), mode);
