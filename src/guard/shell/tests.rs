@@ -176,6 +176,8 @@ const MORE_THAN_PLAIN: &str = r#"
     > x
     ls 2>&3
     ls > /dev/nullx
+    [ a ]2>/dev/null
+    ls {PATH}>/dev/null
 "#;
 
 const MORE_THAN_READING: &str = r#"
@@ -245,6 +247,8 @@ fn a_question_says_what_is_more_than_a_plain_command() {
     > x: asks: it names no program
     ls 2>&3: asks: `2>&3` redirects to a file
     ls > /dev/nullx: asks: `> /dev/nullx` redirects to a file
+    [ a ]2>/dev/null: asks: it is not plain where a word ends
+    ls {PATH}>/dev/null: asks: it is not plain where a word ends
     ");
     let strange = ["", "cat <<E\nE", "ls \u{200b}", "r\\\nm x"];
     assert_snapshot!(strange.map(shown).join("\n"), @r##"

@@ -48,10 +48,15 @@ fn is_well_spaced(source: &str, simple: &Simple) -> bool {
         && items.windows(2).all(|pair| {
             let [(before, _), (behind, is_word)] = pair else { return true };
             let Some(gap) = source.get(before.end..behind.start) else { return false };
-            // `ls>file` needs no space; `2>file` is one only by itself, which
-            // is the grammar's reading and bash's alike.
-            (gap.is_empty() && !is_word) || is_blank(gap)
+            is_blank(gap) || gap.is_empty() && !is_word && begins_by_itself(source, behind.start)
         })
+}
+
+/// Tells whether a redirection without a space before it belongs to no word:
+/// to bash `a2>file` redirects the output of `a2`, and `{a}>file` sets `a`.
+fn begins_by_itself(source: &str, at: usize) -> bool {
+    source[at..].starts_with(['<', '>', '&'])
+        && !source[..at].ends_with(|c: char| c == '}' || c.is_ascii_digit())
 }
 
 /// Tells whether a text parts two words and nothing more.
