@@ -4,6 +4,7 @@
 //! asked, and every answer carries its reason. A decision runs nothing and
 //! writes nothing; it only follows the links of the paths a call names.
 
+mod explained;
 mod launch;
 mod mode;
 mod paths;
@@ -25,8 +26,9 @@ use std::sync::Arc;
 use crate::event::Access;
 use shell::Machine;
 
+pub use explained::Explained;
 pub use mode::Mode;
-pub use policy::{Explained, Policy};
+pub use policy::Policy;
 pub use rules::{Rule, RuleError};
 pub use searches::{LeftOut, Searches};
 pub use sensitive::Secrets;
@@ -115,7 +117,7 @@ impl Ask {
     pub fn refusal(&self) -> String {
         let Self { reason, rules: _, allowed: _, remedy } = self;
         let remedy = remedy.as_deref().map(|remedy| format!("; {remedy}"));
-        format!("{reason}, and nobody can be asked{}", remedy.unwrap_or_default())
+        format!("{reason}; nobody can be asked{}", remedy.unwrap_or_default())
     }
 }
 

@@ -3,6 +3,7 @@
 //! Flags that other harnesses have go by the same names here, so that a script
 //! written for them runs; aliases are listed beside each.
 
+mod guarding;
 mod sessions;
 
 use std::ffi::OsString;
@@ -18,6 +19,7 @@ use crate::config::Effort;
 use crate::event::{Access, Backend};
 use crate::message::Usd;
 
+pub use guarding::{PermissionsCommand, TrustFlags};
 pub use sessions::{ListFlags, SessionCommand, SessionsCommand, ShowFormat, UndoFlags};
 
 /// A coding agent that runs many agents at once.
@@ -413,35 +415,6 @@ pub enum WorktreeCommand {
     /// Remove those whose run is over; what was changed there is saved as a
     /// patch
     Prune,
-}
-
-/// What to say of the repository.
-#[derive(Debug, Args)]
-pub struct TrustFlags {
-    /// Trust it without a question
-    #[arg(long)]
-    pub yes: bool,
-
-    /// Trust it no more
-    #[arg(long, conflicts_with = "yes")]
-    pub revoke: bool,
-}
-
-/// What to do with the rules.
-#[derive(Debug, Subcommand)]
-pub enum PermissionsCommand {
-    /// Say what would become of a call, without making it
-    Check {
-        /// The call, such as `Bash(git status)` or `Edit(src/lib.rs)`
-        #[arg(value_name = "CALL", allow_hyphen_values = true)]
-        call: String,
-        /// In this mode
-        #[arg(long, value_name = "MODE", value_parser = parse_mode)]
-        mode: Option<crate::guard::Mode>,
-        /// One JSON object
-        #[arg(long)]
-        json: bool,
-    },
 }
 
 /// What to run, and what it may do.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::explained::Explained;
 use super::mode::Reach;
 use super::paths::{self, Ground};
 use super::rules::{self, Rule, Subjects};
@@ -34,34 +35,6 @@ pub struct Policy {
     secrets: Arc<Secrets>,
     /// `None` where no command is taken for one that only reads.
     gate: Option<Gate>,
-}
-
-/// A decision, and why it is so.
-#[derive(Debug, Clone)]
-pub struct Explained {
-    /// What is to be done.
-    pub decision: Decision,
-    /// The rule that it went by, if it was one.
-    pub rule: Option<Sourced>,
-    /// Why, in words.
-    pub reason: String,
-}
-
-impl Explained {
-    fn allow(allowed: Allowed, rule: Option<&Sourced>, reason: impl Into<String>) -> Self {
-        Self { decision: Decision::Allow(allowed), rule: rule.cloned(), reason: reason.into() }
-    }
-
-    fn deny(rule: Option<&Sourced>, reason: impl Into<String>) -> Self {
-        let reason = reason.into();
-        let decision = Decision::Deny { reason: reason.clone() };
-        Self { decision, rule: rule.cloned(), reason }
-    }
-
-    fn ask(ask: Ask, rule: Option<&Sourced>) -> Self {
-        let reason = ask.reason.clone();
-        Self { decision: Decision::Ask(ask), rule: rule.cloned(), reason }
-    }
 }
 
 /// A call, as rules see it.
@@ -231,8 +204,7 @@ impl Policy {
             return explained;
         }
         let remedy = ask.remedy.as_deref().map(|remedy| format!("; {remedy}"));
-        let reason =
-            format!("{}, and `dontAsk` asks nobody{}", ask.reason, remedy.unwrap_or_default());
+        let reason = format!("{}; `dontAsk` asks nobody{}", ask.reason, remedy.unwrap_or_default());
         Explained::deny(explained.rule.as_ref(), reason)
     }
 

@@ -11,3 +11,5 @@ mod shell;
 mod shell_fuzz;
 /// Text that a terminal obeys, hides or turns round.
 mod terminal;
+/// Repositories that would decide over a run.
+mod trust;

@@ -134,6 +134,9 @@ fn the_readme_names_every_flag_and_no_other() {
         "session show ",
         "session export ",
         "session usage ",
+        "permissions ",
+        "permissions check ",
+        "trust ",
         "session revert ",
     ];
     let help = commands

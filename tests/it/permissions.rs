@@ -32,19 +32,19 @@ fn write(path: &str) -> (&'static str, Value) {
 
 #[test]
 fn commands_are_denied_unless_allowed_and_the_result_lists_them() {
-    let verdicts = run(&Place::new(), &[bash("echo hi")], &[]);
-    let expected = "Permission to use Bash denied: no rule allows this command, and nobody can be \
-                    asked; the rule `Bash(echo hi)` would allow it";
+    let verdicts = run(&Place::new(), &[bash("make all")], &[]);
+    let expected = "Permission to use Bash denied: no rule allows this command, and `make` may do \
+                    more than read; nobody can be asked; the rule `Bash(make all)` would allow it";
     assert_eq!(verdicts.outputs, [expected]);
     let denial = json!({ "tool_name": "Bash", "tool_use_id": "call_a",
-        "tool_input": { "command": "echo hi" } });
+        "tool_input": { "command": "make all" } });
     assert_eq!(verdicts.denied, [denial]);
     assert_eq!(verdicts.stderr, "");
 }
 
 #[test]
 fn a_denial_is_told_to_people_and_to_programs_as_it_happens() {
-    let server = serve_calls(&[bash("echo hi")], |_| Reaction::Close);
+    let server = serve_calls(&[bash("make all")], |_| Reaction::Close);
     let finished = Place::new().ask(&server, &[]).exits(0);
     assert!(
         finished.stderr.contains("denied Bash: no rule allows this command"),
@@ -98,7 +98,7 @@ fn a_denying_rule_goes_before_all_that_allows() {
 fn edits_are_denied_unless_accepted() {
     let place = Place::new();
     let verdicts = run(&place, &[write("new.txt")], &[]);
-    let expected = "Permission to use Write denied: no rule allows this edit, and nobody can be \
+    let expected = "Permission to use Write denied: no rule allows this edit; nobody can be \
                     asked; the rule `Write(new.txt)` would allow it, and so would \
                     `--permission-mode acceptEdits`";
     assert_eq!(verdicts.outputs, [expected]);
@@ -196,4 +196,135 @@ fn only_the_tools_that_were_asked_for_are_offered() {
     let requests = server.finish();
     assert_eq!(crate::support::talk::Talk::of(&requests[0]).tools(), ["Read", "Grep"]);
     assert_eq!(shown(&requests), ["Tool \"Bash\" not found. Available tools: Read, Grep"]);
+}
+
+/// Asks what would become of a call.
+fn decision(place: &Place, flags: &[&str], call: &str) -> Value {
+    let check = ["permissions", "check", "--json"];
+    let finished = place.tine(check.iter().chain(flags).chain(&[call])).run().exits(0);
+    assert_eq!(finished.stdout.lines().count(), 1, "{}", finished.stdout);
+    serde_json::from_str(&finished.stdout).expect("it is JSON")
+}
+
+#[test]
+fn a_decision_is_explained_for_every_mode_without_running_anything() {
+    let place = Place::new();
+    place.configure(
+        "[permissions]\nallow = [\"Bash(make *)\"]\nask = [\"Bash(git push *)\"]\n\
+         deny = [\"Bash(rm *)\", \"Read(secret/**)\"]\n",
+    );
+    let modes = ["plan", "default", "acceptEdits", "dontAsk", "bypassPermissions"];
+    for (call, expected) in [
+        ("Read(src/x.rs)", ["allow"; 5]),
+        ("Grep(secret/x)", ["deny"; 5]),
+        ("Edit(src/x.rs)", ["deny", "ask", "allow", "deny", "allow"]),
+        ("Write(secret/x)", ["deny"; 5]),
+        ("ApplyPatch(.git/x)", ["deny", "ask", "ask", "deny", "allow"]),
+        ("Bash(make all)", ["deny", "allow", "allow", "allow", "allow"]),
+        ("Bash(touch x)", ["deny", "ask", "ask", "deny", "allow"]),
+        ("Bash(echo a; rm x)", ["deny"; 5]),
+        ("bash(git push '(x)'\n)", ["deny", "ask", "ask", "deny", "ask"]),
+        ("Agent(explore)", ["allow"; 5]),
+        ("Skill(review)", ["allow"; 5]),
+        ("WebFetch(domain:x.invalid)", ["deny", "ask", "ask", "deny", "allow"]),
+        ("mcp__x__y", ["deny", "ask", "ask", "deny", "allow"]),
+        ("Bash", ["deny"; 5]),
+    ] {
+        let got = modes.map(|mode| decision(&place, &["--mode", mode], call)["decision"].clone());
+        assert_eq!(got.map(|it| it.as_str().unwrap().to_owned()), expected, "{call}");
+    }
+    assert_eq!(place.read("x"), None);
+    let record = decision(&place, &[], "Bash(rm -rf /)");
+    let expected = json!({ "decision": "deny", "rule": "Bash(rm *)", "source": "user",
+        "reason": "denied by the rule `Bash(rm *)`", "sandbox": null });
+    assert_eq!(record, expected);
+}
+
+#[test]
+fn a_command_that_only_reads_is_explained_with_its_sandbox() {
+    let place = Place::new();
+    let record = decision(&place, &[], "Bash(ls -la)");
+    let has_sandbox = record["decision"] == "allow";
+    assert!(has_sandbox || std::env::var("REQUIRE_SANDBOX").is_err(), "{record}");
+    let expected = match has_sandbox {
+        true => json!({ "decision": "allow", "rule": null, "source": null,
+            "reason": "it only reads, and a sandbox holds it to that", "sandbox": "read-only" }),
+        false => json!({ "decision": "ask", "rule": null, "source": null,
+            "reason": "it only reads, but there is no sandbox to hold it to that",
+            "sandbox": "off" }),
+    };
+    assert_eq!(record, expected);
+    let off = decision(&place, &["--config", "sandbox.mode=off"], "Bash(ls -la)");
+    assert_eq!(off["decision"], "ask");
+}
+
+#[test]
+fn what_is_no_call_is_refused() {
+    for call in ["", "Bash(ls", "Shell(ls)", "(ls)", "TodoWrite(x)", "two words"] {
+        let finished = Place::new().tine(["permissions", "check", call]).run().exits(2);
+        assert!(finished.stderr.starts_with("error: "), "{call}: {finished:?}");
+    }
+}
+
+#[test]
+fn the_rules_in_force_are_listed_with_where_they_are_from() {
+    let place = Place::new();
+    let file = place.configure("[permissions]\nallow = [\"Read\"]\ndeny = [\"Bash(rm *)\"]\n");
+    let flags = ["permissions", "--allowed-tools", "Bash(make)", "--permission-mode", "plan"];
+    let listed = place.tine(flags).run().exits(0).stdout;
+    let file = file.display();
+    assert_eq!(
+        listed,
+        format!(
+            "mode   plan\ndeny   Bash(rm *)  (user, {file})\nallow  Read  (user, {file})\n\
+             allow  Bash(make)  (flag)\n"
+        )
+    );
+    let listed = place.tine(flags.iter().chain(&["--json"])).run().exits(0).stdout;
+    let rule = |decision: &str, rule: &str, source: &str, file: Option<String>| json!({ "decision": decision, "rule": rule, "source": source, "file": file });
+    let file = Some(file.to_string());
+    assert_eq!(
+        serde_json::from_str::<Value>(&listed).unwrap(),
+        json!({ "mode": "plan", "rules": [
+            rule("deny", "Bash(rm *)", "user", file.clone()),
+            rule("allow", "Read", "user", file),
+            rule("allow", "Bash(make)", "flag", None),
+        ] })
+    );
+}
+
+#[test]
+fn the_examples_of_the_permissions_page_are_what_is_decided() {
+    let page = include_str!("../../docs/permissions.md");
+    let place = Place::new();
+    std::fs::create_dir(place.work().join(".git")).unwrap();
+    let rows: Vec<Vec<&str>> = page
+        .lines()
+        .map(|line| {
+            line.trim_matches('|').split(" | ").map(|cell| cell.trim_matches([' ', '`'])).collect()
+        })
+        .filter(|row: &Vec<&str>| row.len() == 3 && ["allow", "ask", "deny"].contains(&row[2]))
+        .collect();
+    assert!(rows.len() > 10, "{rows:?}");
+    for row in rows {
+        assert_eq!(decision(&place, &["--mode", row[1]], row[0])["decision"], row[2], "{row:?}");
+    }
+}
+
+#[test]
+fn denials_are_records_and_listed_whoever_cannot_be_asked() {
+    let place = Place::new();
+    let calls = [write("new.txt"), bash("make"), ("Read", json!({ "file_path": ".env" }))];
+    place.write(".env", "KEY=1\n");
+    let server = serve_calls(&calls, |_| Reaction::Close);
+    let finished = place.ask(&server, &["-o", "stream-json"]).exits(0);
+    let records = finished.records();
+    let denied = records.system("permission_denied");
+    let tools: Vec<&Value> = denied.iter().map(|record| &record["tool_name"]).collect();
+    assert_eq!(tools, ["Write", "Bash", "Read"]);
+    let last: Value = serde_json::from_str(finished.stdout.lines().last().unwrap()).unwrap();
+    let listed = last["permission_denials"].as_array().unwrap();
+    let listed: Vec<&Value> = listed.iter().map(|denial| &denial["tool_name"]).collect();
+    assert_eq!(listed, tools);
+    assert_eq!(place.read("new.txt"), None);
 }

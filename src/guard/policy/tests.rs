@@ -257,7 +257,7 @@ fn commands_and_edits_that_nothing_allows_are_asked_about_with_the_rule_for_alwa
     );
     assert_eq!(
         asked.refusal(),
-        "no rule allows this command, and nobody can be asked; the rule `Bash(cargo test *)` \
+        "no rule allows this command; nobody can be asked; the rule `Bash(cargo test *)` \
          would allow it"
     );
     let asked = question(&policy, bash("rm -rf x")).unwrap();
@@ -276,7 +276,7 @@ fn dont_ask_denies_what_would_be_asked_and_names_what_would_allow_it() {
     assert_eq!(
         policy.decide(tool, effect, &arguments),
         Decision::Deny {
-            reason: "no rule allows this command, and `dontAsk` asks nobody; the rule \
+            reason: "no rule allows this command; `dontAsk` asks nobody; the rule \
                      `Bash(make)` would allow it"
                 .to_owned()
         }

@@ -1,0 +1,35 @@
+//! A decision together with what it went by, for whoever wants to know.
+
+use super::{Allowed, Ask, Decision, Sourced};
+
+/// A decision, and why it is so.
+#[derive(Debug, Clone)]
+pub struct Explained {
+    /// What is to be done.
+    pub decision: Decision,
+    /// The rule that it went by, if it was one.
+    pub rule: Option<Sourced>,
+    /// Why, in words.
+    pub reason: String,
+}
+
+impl Explained {
+    pub(super) fn allow(
+        allowed: Allowed,
+        rule: Option<&Sourced>,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self { decision: Decision::Allow(allowed), rule: rule.cloned(), reason: reason.into() }
+    }
+
+    pub(super) fn deny(rule: Option<&Sourced>, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        let decision = Decision::Deny { reason: reason.clone() };
+        Self { decision, rule: rule.cloned(), reason }
+    }
+
+    pub(super) fn ask(ask: Ask, rule: Option<&Sourced>) -> Self {
+        let reason = ask.reason.clone();
+        Self { decision: Decision::Ask(ask), rule: rule.cloned(), reason }
+    }
+}
