@@ -21,7 +21,7 @@ use super::args::{Format, RunFlags};
 use super::exit::{Exit, Refusal};
 use super::model::DefaultModel;
 use super::start::{Client, Outside, Start};
-use super::{print, signals, slash, undo};
+use super::{print, resume, signals, slash, undo};
 use crate::config::Environment;
 use crate::definition::AgentDefinition;
 use crate::event::CancelReason;
@@ -87,7 +87,8 @@ struct Conversation {
     /// Whether the session is kept, so that a second message can go on with it.
     is_kept: bool,
     session: String,
-    begun: u32,
+    /// Whether anything was run.
+    has_begun: bool,
     scratch: Vec<TempDir>,
 }
 
@@ -103,7 +104,7 @@ impl Conversation {
             is_kept: start.is_kept(),
             session: start.session.to_string(),
             ready: Some(start),
-            begun: 0,
+            has_begun: false,
             scratch: Vec::new(),
         }
     }
@@ -154,18 +155,18 @@ impl Conversation {
         let (said, hearing) = mpsc::channel(SAID_CAP);
         let answers = (!nobody_answers).then_some(hearing);
         (self.signals, self.said) = (Some(signals), answers.is_some().then_some(said));
-        self.begun += 1;
-        let client = Client { answers, is_first: self.begun == 1 };
+        let client = Client { answers, is_first: !self.has_begun };
         let outside = Outside { signals: arriving, client: Some(client) };
-        let start = self.next_start();
+        let message = message.map_err(|why| Refusal::new(Exit::BadInput, why));
+        let ready = message.and_then(|prompt| Ok((self.next_start()?, prompt)));
         Box::pin(async move {
-            let prompt = message.map_err(|why| Refusal::new(Exit::BadInput, why))?;
+            let (start, prompt) = ready?;
             if slash::asks_for_usage(&prompt) || undo::asked(&prompt).is_some() {
                 let message = "`/usage` and `/undo` are for the command line";
                 return Err(Refusal::new(Exit::Usage, message)
                     .hint("there are `tine session usage` and `tine session revert`, too"));
             }
-            print::go(start?, prompt, outside).await
+            print::go(start, prompt, outside).await
         })
     }
 
@@ -174,6 +175,13 @@ impl Conversation {
     fn next_start(&mut self) -> Result<Start, Refusal> {
         if let Some(start) = self.ready.take() {
             return Ok(start);
+        }
+        if !self.has_begun {
+            // The session is there only once something was run in it.
+            let is_there = resume::is_wanted(&self.flags) && !self.flags.fork_session;
+            let session_id = if is_there { None } else { self.session.parse().ok() };
+            let flags = RunFlags { session_id, ..self.flags.clone() };
+            return Start::new(&self.environment, flags, DefaultModel::None);
         }
         if !self.is_kept {
             let message = "a session that is not kept takes one message only";
@@ -201,6 +209,7 @@ impl Conversation {
             Ok(ended) => ended,
             Err(refusal) => return self.refuse(&refusal),
         };
+        self.has_begun = true;
         self.scratch.extend(scratch);
         let last_message = self.flags.output_last_message.as_deref().map(print::create);
         let last_message = last_message.transpose().unwrap_or_else(|refusal| {

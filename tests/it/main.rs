@@ -11,6 +11,8 @@ mod agents;
 mod anthropic;
 /// Three APIs, one behaviour.
 mod apis;
+/// Calls that only a person may allow: who asks, what an answer holds for.
+mod approvals;
 /// The layers and the sizes of the source.
 mod architecture;
 /// Prompts from every side, models by every way, and the tool loop on the wire.
@@ -25,6 +27,8 @@ mod budgets;
 mod cancel;
 /// Summaries that take the place of a conversation.
 mod compact;
+/// A program that speaks for a person, over standard input.
+mod control;
 /// Processes that die: the session opens again, and nothing is lost or run
 /// twice.
 mod crash;

@@ -20,7 +20,7 @@ use tine::event::{
 use tine::fanout::{Caller, Fanout, Limits, Parking, Pool, Surroundings, Worktrees};
 use tine::flow::{self, Step};
 use tine::guard::sandbox::{Insistence, Sandbox, Settings, Variables};
-use tine::guard::{Mode, Policy};
+use tine::guard::{Mode, Policy, Rules, Source, Sourced};
 use tine::line::{Budget, FromUnit, LINE_CAP, Line, RequestLeave, Told, UnitEvent};
 use tine::model::Model;
 use tine::model::retry::{self, Jitter};
@@ -33,23 +33,29 @@ use tine::skill::Skills;
 use tine::tool::files::{Files, Seen};
 use tine::tool::roots::Roots;
 use tine::tool::{ForkPoint, Registry, ToolContext, Workspace};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// What a user answers to a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a user answers to every question.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Says {
     Yes,
     No,
-    ForBatch,
-    ForSession,
+    /// Whatever it is.
+    This(Verdict),
+    /// That, after some time.
+    Later(Duration, Verdict),
     /// The user is away.
     Nothing,
 }
 
-/// A user who answers every question as soon as it is shown.
+/// A user who answers every question.
 struct User {
     verdict: Verdict,
+    /// How long it takes; not at all without a pause.
+    after: Duration,
+    runtime: Handle,
     answers: mpsc::Sender<FromUser>,
 }
 
@@ -57,8 +63,16 @@ impl Reporter for User {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         if let EventKind::Asked { id, .. } = event.kind {
             // The run may be over by now.
-            let verdict = self.verdict.clone();
-            let _ = self.answers.try_send(FromUser::Answered { id, verdict });
+            let answer = FromUser::Answered { id, verdict: self.verdict.clone() };
+            if self.after.is_zero() {
+                let _ = self.answers.try_send(answer);
+                return Ok(());
+            }
+            let (after, answers) = (self.after, self.answers.clone());
+            self.runtime.spawn(async move {
+                tokio::time::sleep(after).await;
+                let _ = answers.send(answer).await;
+            });
         }
         Ok(())
     }
@@ -104,6 +118,9 @@ pub(crate) struct Setup {
     pub(crate) max_turns: Option<u32>,
     /// Who answers questions; `None` if nobody does.
     pub(crate) user_says: Option<Says>,
+    /// Rules about calls that are asked about whatever else allows them, and
+    /// about calls that are denied.
+    pub(crate) rules: [&'static [&'static str]; 2],
     /// How many slots a batch may have unasked; 0 for any number.
     pub(crate) confirm_above: usize,
     /// Models that tasks can name.
@@ -129,6 +146,7 @@ impl Setup {
             budget: Budget::default(),
             max_turns: None,
             user_says: None,
+            rules: [&[]; 2],
             confirm_above: 0,
             models: HashMap::new(),
         }
@@ -323,20 +341,23 @@ impl Setup {
 
     /// Whoever answers questions, and where the answers arrive.
     fn user(&self) -> (Vec<Box<dyn Reporter>>, Option<mpsc::Receiver<FromUser>>) {
-        let Some(says) = self.user_says else { return (Vec::new(), None) };
-        let (answers, arriving) = mpsc::channel(8);
-        let verdict = match says {
-            Says::Yes => Verdict::Yes,
-            Says::No => Verdict::No,
-            Says::ForBatch => Verdict::ForBatch,
-            Says::ForSession => Verdict::ForSession,
+        let Some(says) = &self.user_says else { return (Vec::new(), None) };
+        let (answers, arriving) = mpsc::channel(64);
+        let (verdict, after) = match says {
+            Says::Yes => (Verdict::Yes, Duration::ZERO),
+            Says::No => (Verdict::No, Duration::ZERO),
+            Says::This(verdict) => (verdict.clone(), Duration::ZERO),
+            Says::Later(after, verdict) => (verdict.clone(), *after),
             Says::Nothing => {
                 // As long as the run may listen.
                 tokio::spawn(async move { answers.closed().await });
                 return (Vec::new(), Some(arriving));
             }
         };
-        (vec![Box::new(User { verdict, answers })], Some(arriving))
+        (
+            vec![Box::new(User { verdict, after, runtime: Handle::current(), answers })],
+            Some(arriving),
+        )
     }
 
     fn model(&self) -> Arc<dyn Model> {
@@ -425,7 +446,9 @@ impl Setup {
             .map(|definition| (definition.name.as_str(), definition.description.as_str()))
             .collect();
         let tools = Registry::all(offered);
-        let policy = Policy::new(self.mode, [root.to_owned()]);
+        let [ask, deny] = self.rules.map(|rules| rules.iter().map(|rule| sourced(rule)).collect());
+        let rules = Rules { ask, deny, ..Rules::default() };
+        let policy = Policy::new(self.mode, [root.to_owned()]).with_rules(rules);
         let workspace = Workspace {
             root: root.to_owned(),
             added: Vec::new(),
@@ -473,6 +496,13 @@ fn find_model(
     move |name| models.get(name).cloned().ok_or_else(|| format!("model `{name}` is not configured"))
 }
 
+fn sourced(rule: &str) -> Sourced {
+    Sourced {
+        rule: rule.parse().expect("the test knows how rules are written"),
+        source: Source::Flag,
+    }
+}
+
 /// What main is made of, and all its units share.
 struct Parts {
     fanout: Arc<Fanout>,
@@ -504,6 +534,11 @@ pub(crate) struct Story {
 }
 
 impl Story {
+    /// Reads a file of the working directory; `None` if there is none.
+    pub(crate) fn read(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.directory.path().join(name)).ok()
+    }
+
     /// The ends of units, in the order in which they came.
     pub(crate) fn ends(&self) -> Vec<(UnitId, UnitState)> {
         let end = |event: &Event| match &event.kind {

@@ -262,15 +262,28 @@ impl Running {
         kill(Pid::from_raw(id), signal).expect("the process was not waited for");
     }
 
-    /// Reads stream-json records up to and including the first that fits.
+    /// Reads stream-json records up to and including the first that fits, and
+    /// returns that.
     #[track_caller]
-    pub(crate) fn read_until(&mut self, mut fits: impl FnMut(&Value) -> bool) {
+    pub(crate) fn read_until(&mut self, mut fits: impl FnMut(&Value) -> bool) -> Value {
         loop {
             let line = self.line().unwrap_or_else(|| panic!("no such record:\n{}", self.stdout));
-            if fits(&serde_json::from_str(&line).expect("a record is JSON")) {
-                return;
+            let record = serde_json::from_str(&line).expect("a record is JSON");
+            if fits(&record) {
+                return record;
             }
         }
+    }
+
+    /// Writes a line to a silent standard input.
+    pub(crate) fn say(&mut self, line: &str) {
+        let stdin = self.child.stdin.as_mut().expect("it is piped and open");
+        stdin.write_all(format!("{line}\n").as_bytes()).expect("the process reads it");
+    }
+
+    /// Ends a silent standard input.
+    pub(crate) fn hang_up(&mut self) {
+        self.child.stdin = None;
     }
 
     /// Waits for the end.

@@ -1,0 +1,317 @@
+//! A program that speaks for a person, over standard input.
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::support::tine::{Place, Running};
+
+const FLAGS: [&str; 4] = ["--input-format", "stream-json", "-o", "stream-json"];
+
+/// A client and the process that it speaks to.
+struct Client {
+    running: Running,
+    place: Place,
+}
+
+impl Client {
+    fn new(script: &Value) -> Self {
+        let place = Place::new();
+        let model = place.script("script.json", script);
+        let running = place.tine(FLAGS.iter().chain(&["-m", &model])).silent_stdin().start();
+        Self { running, place }
+    }
+
+    fn say(&mut self, line: &Value) {
+        self.running.say(&line.to_string());
+    }
+
+    fn ask(&mut self, text: &str) {
+        self.say(&json!({"type": "user", "message": {"role": "user", "content": text}}));
+    }
+
+    /// Sends a request and returns what became of it.
+    fn request(&mut self, request: &Value) -> Value {
+        self.say(&json!({"type": "control_request", "request_id": "r-1", "request": request}));
+        let reply = self.running.read_until(|record| record["type"] == "control_response");
+        assert_eq!(reply["response"]["request_id"], "r-1");
+        reply["response"].clone()
+    }
+
+    /// Waits until it is asked something.
+    fn is_asked(&mut self) -> Value {
+        self.running.read_until(|record| record["type"] == "control_request")
+    }
+
+    /// Answers a question.
+    fn answer(&mut self, question: &Value, response: &Value) {
+        let response = json!({"subtype": "success", "request_id": question["request_id"],
+            "response": response});
+        self.say(&json!({"type": "control_response", "response": response}));
+    }
+
+    fn result(&mut self) -> Value {
+        self.running.read_until(|record| record["type"] == "result")
+    }
+
+    /// Ends the input and waits for the end of the process.
+    fn ends(mut self, code: i32) -> Place {
+        self.running.hang_up();
+        self.running.wait().exits(code);
+        self.place
+    }
+}
+
+fn write(path: &str) -> Value {
+    json!({"name": "Write", "arguments": {"file_path": path, "content": "new\n"}})
+}
+
+/// Main writes a file in each of its turns, and then says so.
+fn writes(paths: &[&str]) -> Value {
+    let turns = paths.iter().flat_map(|path| {
+        [json!({"calls": [write(path)]}), json!({"text": format!("wrote {path}")})]
+    });
+    json!({"units": {"main": turns.collect::<Vec<_>>()}})
+}
+
+/// A slot writes a file.
+fn slot_writes(path: &str) -> Value {
+    let task = |name: &str| json!({"description": name, "prompt": "go", "subagent_type": "general-purpose"});
+    let tasks = [task("fixer"), task("other")];
+    json!({"units": {
+        "main": [{"calls": [{"name": "Agent", "arguments": {"tasks": tasks}}]}, {"text": "done"}],
+        "fixer": [{"calls": [write(path)]}, {"text": "fixed"}],
+        "other": [{"text": "nothing"}],
+    }})
+}
+
+#[test]
+fn initialize_is_answered_before_any_message_and_needs_none() {
+    let mut client = Client::new(&writes(&[]));
+    let reply = client.request(&json!({"subtype": "initialize", "hooks": null}));
+    assert_eq!(reply["subtype"], "success");
+    let response = &reply["response"];
+    assert_eq!(response["subtype"], "initialize");
+    assert_eq!(response["capabilities"]["can_handle_can_use_tool"], true);
+    let names = |list: &str| -> Vec<Value> {
+        let named = response[list].as_array().unwrap();
+        named.iter().map(|named| named["name"].clone()).collect()
+    };
+    assert!(names("commands").contains(&json!("review")), "{response}");
+    assert!(names("agents").contains(&json!("explore")), "{response}");
+    client.ends(0);
+}
+
+#[test]
+fn a_slots_question_reaches_the_client_with_its_agent_and_a_yes_lets_it_write() {
+    let mut client = Client::new(&slot_writes("a.txt"));
+    client.ask("go");
+    let question = client.is_asked();
+    let request = &question["request"];
+    assert_eq!(request["subtype"], "can_use_tool");
+    assert_eq!((&request["tool_name"], &request["agent_id"]), (&json!("Write"), &json!("agent-1")));
+    assert_eq!(request["input"], json!({"file_path": "a.txt", "content": "new\n"}));
+    assert_eq!(request["blocked_path"], "a.txt");
+    assert_eq!(request["permission_suggestions"][0]["type"], "addRules");
+    client.answer(&question, &json!({"behavior": "allow", "updatedInput": request["input"]}));
+    assert_eq!(client.result()["subtype"], "success");
+    assert_eq!(client.ends(0).read("a.txt").as_deref(), Some("new\n"));
+}
+
+#[test]
+fn a_client_may_change_what_it_allows() {
+    let mut client = Client::new(&writes(&["a.txt"]));
+    client.ask("go");
+    let question = client.is_asked();
+    let changed = json!({"file_path": "b.txt", "content": "changed\n"});
+    client.answer(&question, &json!({"behavior": "allow", "updatedInput": changed}));
+    client.result();
+    let place = client.ends(0);
+    assert_eq!((place.read("a.txt"), place.read("b.txt").as_deref()), (None, Some("changed\n")));
+}
+
+#[test]
+fn a_no_and_a_callback_that_throws_are_denials_and_the_turn_goes_on() {
+    let mut client = Client::new(&writes(&["a.txt", "b.txt"]));
+    client.ask("go");
+    let question = client.is_asked();
+    client.answer(&question, &json!({"behavior": "deny", "message": "not there"}));
+    let result = client.result();
+    assert_eq!((&result["subtype"], &result["result"]), (&json!("success"), &json!("wrote a.txt")));
+    assert_eq!(result["permission_denials"][0]["tool_name"], "Write");
+    client.ask("again");
+    let question = client.is_asked();
+    let error =
+        json!({"subtype": "error", "request_id": question["request_id"], "error": "it broke"});
+    client.say(&json!({"type": "control_response", "response": error}));
+    let output = client.running.read_until(|record| record["type"] == "user");
+    let text = &output["message"]["content"][0]["content"];
+    assert_eq!(*text, "Permission to use Write denied: the user said no: it broke");
+    client.result();
+    let place = client.ends(0);
+    assert_eq!((place.read("a.txt"), place.read("b.txt")), (None, None));
+}
+
+#[test]
+fn rules_for_the_session_hold_for_the_next_message_too() {
+    // The script begins again with each message.
+    let mut client = Client::new(&writes(&["a.txt"]));
+    client.ask("go");
+    let question = client.is_asked();
+    let suggested = &question["request"]["permission_suggestions"];
+    client.answer(&question, &json!({"behavior": "allow", "updatedPermissions": suggested}));
+    client.result();
+    client.ask("again");
+    let mut asked = false;
+    client.running.read_until(|record| {
+        asked |= record["type"] == "control_request";
+        record["type"] == "result"
+    });
+    assert!(!asked, "it was allowed for the session");
+    client.ends(0);
+}
+
+#[test]
+fn a_no_that_interrupts_ends_the_turn_and_the_next_message_starts_another() {
+    let mut client = Client::new(&writes(&["a.txt", "b.txt"]));
+    client.ask("go");
+    let question = client.is_asked();
+    client.answer(&question, &json!({"behavior": "deny", "message": "stop", "interrupt": true}));
+    let result = client.result();
+    assert_eq!(result["subtype"], "error_during_execution");
+    client.ask("again");
+    let question = client.is_asked();
+    client.answer(&question, &json!({"behavior": "allow"}));
+    assert_eq!(client.result()["subtype"], "success");
+    client.ends(0);
+}
+
+#[test]
+fn an_interrupt_withdraws_the_question_and_a_late_answer_answers_no_other() {
+    let mut client = Client::new(&writes(&["a.txt", "b.txt"]));
+    client.ask("go");
+    let late = client.is_asked();
+    client.say(&json!({"type": "control_request", "request_id": "r-2", "request": {"subtype": "interrupt"}}));
+    let taken_back = client.running.read_until(|record| record["type"] == "control_cancel_request");
+    assert_eq!(taken_back["request_id"], late["request_id"]);
+    assert_eq!(client.result()["subtype"], "error_during_execution");
+    client.ask("again");
+    let question = client.is_asked();
+    assert_ne!(question["request_id"], late["request_id"]);
+    client.answer(&late, &json!({"behavior": "allow"}));
+    client.answer(&question, &json!({"behavior": "deny", "message": "no"}));
+    client.result();
+    let place = client.ends(0);
+    assert_eq!((place.read("a.txt"), place.read("b.txt")), (None, None));
+}
+
+#[test]
+fn the_end_of_the_input_answers_no_to_what_is_open_and_the_work_is_finished() {
+    let mut client = Client::new(&slot_writes("a.txt"));
+    client.ask("go");
+    client.is_asked();
+    client.running.hang_up();
+    let result = client.result();
+    assert_eq!((&result["subtype"], &result["result"]), (&json!("success"), &json!("done")));
+    assert_eq!(result["permission_denials"][0]["agent_id"], "agent-1");
+    client.running.wait().exits(0);
+    assert_eq!(client.place.read("a.txt"), None);
+}
+
+#[test]
+fn what_is_piped_in_at_once_is_answered_message_by_message() {
+    let user = |text: &str| json!({"type": "user", "message": {"role": "user", "content": text}});
+    let (place, script) = (Place::new(), json!({"units": {"main": [{"text": "one"}]}}));
+    let model = place.script("script.json", &script);
+    let tine = place.tine(FLAGS.iter().chain(&["-m", &model]));
+    let lines = format!("{}\n{}", user("a"), user("b"));
+    let finished = tine.stdin(lines).run().exits(0);
+    let results = finished.stdout.matches(r#"{"type":"result","subtype":"success""#).count();
+    assert_eq!(results, 2, "{}", finished.stdout);
+    assert!(finished.stdout.lines().last().unwrap().contains(r#""type":"result""#));
+}
+
+#[test]
+fn bad_lines_are_told_and_end_nothing() {
+    let mut client = Client::new(&json!({"units": {"main": [{"text": "fine"}]}}));
+    for line in ["{", "[]", "{\"type\":\"dance\"}", "", "{\"type\":\"control_response\"}"] {
+        client.running.say(line);
+    }
+    client.say(&json!({"type": "keep_alive"}));
+    let unknown = client.request(&json!({"subtype": "dance"}));
+    assert_eq!(
+        (&unknown["subtype"], &unknown["error"]),
+        (&json!("error"), &json!("`dance` is not supported"))
+    );
+    let empty = client.request(&json!({}));
+    assert_eq!(empty["subtype"], "error");
+    client
+        .say(&json!({"type": "user", "message": {"role": "user", "content": [{"type": "image"}]}}));
+    let result = client.result();
+    assert_eq!(result["is_error"], true);
+    client.ask("/nonsense");
+    assert_eq!(client.result()["is_error"], true);
+    client.ask("go");
+    assert_eq!(client.result()["result"], "fine");
+    client.running.hang_up();
+    let finished = client.running.wait().exits(0);
+    assert_eq!(
+        finished.stderr.matches("warning: a line is left out: ").count(),
+        4,
+        "{}",
+        finished.stderr
+    );
+}
+
+#[test]
+fn the_permission_mode_is_set_between_messages() {
+    let mut client = Client::new(&writes(&["a.txt"]));
+    let reply = client.request(&json!({"subtype": "set_permission_mode", "mode": "acceptEdits"}));
+    assert_eq!(reply["response"], json!({"status": "updated", "mode": "acceptEdits"}));
+    client.ask("go");
+    let init = client.running.read_until(|record| record["subtype"] == "init");
+    assert_eq!(init["permissionMode"], "acceptEdits");
+    client.result();
+    assert_eq!(client.ends(0).read("a.txt").as_deref(), Some("new\n"));
+}
+
+#[test]
+fn a_signal_ends_a_process_that_waits_for_a_message() {
+    let mut client = Client::new(&writes(&[]));
+    client.request(&json!({"subtype": "initialize"}));
+    client.running.signal(Signal::SIGTERM);
+    client.running.wait().exits(143);
+}
+
+#[test]
+fn a_signal_ends_a_run_that_asks_with_its_result() {
+    let mut client = Client::new(&writes(&["a.txt"]));
+    client.ask("go");
+    client.is_asked();
+    client.running.signal(Signal::SIGTERM);
+    let result = client.result();
+    assert_eq!(result["terminal_reason"], "terminate");
+    client.running.wait().exits(143);
+}
+
+#[test]
+fn a_session_that_is_not_kept_takes_one_message() {
+    let place = Place::new();
+    let model = place.script("script.json", &json!({"units": {"main": [{"text": "one"}]}}));
+    let flags = ["-m", &model, "--no-session-persistence"];
+    let running = place.tine(FLAGS.iter().chain(&flags)).silent_stdin().start();
+    let mut client = Client { running, place };
+    client.ask("a");
+    assert_eq!(client.result()["result"], "one");
+    client.ask("b");
+    let refused = "a session that is not kept takes one message only";
+    assert_eq!(client.result()["errors"], json!([refused]));
+    client.ends(42);
+}
+
+#[test]
+fn messages_need_records_and_no_prompt_beside_them() {
+    let refusal = "error: `--input-format stream-json` needs `--output-format stream-json`\n";
+    Place::new().tine(["--input-format", "stream-json"]).run().refuses(2, refusal);
+    let finished = Place::new().tine(FLAGS.iter().chain(&["-p", "hi"])).run().exits(2);
+    assert!(finished.stderr.starts_with("error: with `--input-format stream-json` there is no"));
+}
