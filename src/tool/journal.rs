@@ -34,34 +34,42 @@ pub(super) async fn record(
     changes: Vec<Planned>,
 ) -> Result<Vec<Planned>, ToolError> {
     let (blobs, by) = (context.workspace.before.clone(), ChangedBy::Call(call.clone()));
-    // The files move along, so that they stay locked whoever stops waiting.
-    let (changes, told, lost) = to_the_end(move || {
-        let told: Vec<FileChange> =
-            changes.iter().filter_map(|planned| told(planned, &by)).collect();
-        let lost = changes.iter().filter_map(|planned| keep(&blobs, planned).err()).next();
-        (changes, told, lost)
+    // Hashing takes its time, too.
+    let (changes, told) = to_the_end(move || {
+        let told = changes.iter().filter_map(|planned| told(planned, &by)).collect::<Vec<_>>();
+        (changes, told)
     })
     .await;
     let line = &context.line;
+    let asked = told.into_iter().map(|change| {
+        line.ask(|synced| UnitEvent::FileChanged { change: Arc::new(change), synced })
+    });
+    // Side by side, since each waits for the disk. Both are there before a file
+    // changes, and until then neither is worth anything.
+    let ((changes, lost), answers) = tokio::join!(keep(blobs, changes), join_all(asked));
     if let Some(error) = lost
         && context.workspace.before.is_first_warning()
     {
         let text = format!("some changes of files cannot be undone: {error}").into();
         line.tell(Told::Notice { level: NoticeLevel::Warning, text }).await;
     }
-    let asked = told.into_iter().map(|change| {
-        line.ask(|synced| UnitEvent::FileChanged { change: Arc::new(change), synced })
-    });
-    // All of them at once: one trip to the disk serves them all.
-    match join_all(asked).await.iter().all(Option::is_some) {
+    match answers.iter().all(Option::is_some) {
         true => Ok(changes),
         false => Err(cancelled(Duration::ZERO)),
     }
 }
 
-fn keep(blobs: &Blobs, planned: &Planned) -> Result<(), NotKept> {
-    let Some(before) = &planned.before else { return Ok(()) };
-    blobs.keep(Digest(before.hash().into()), &before.bytes)
+/// Keeps what the files hold. They move along, so that they stay locked whoever
+/// stops waiting.
+async fn keep(blobs: Blobs, changes: Vec<Planned>) -> (Vec<Planned>, Option<NotKept>) {
+    to_the_end(move || {
+        let held = changes.iter().filter_map(|planned| planned.before.as_ref());
+        let kept = held.map(|before| blobs.keep(Digest(before.hash().into()), &before.bytes));
+        // All of them are tried.
+        let lost = kept.fold(None, |lost, kept| kept.err().or(lost));
+        (changes, lost)
+    })
+    .await
 }
 
 /// Returns what is told of a change; `None` if it changes nothing.

@@ -287,7 +287,7 @@ fn a_copy_of_a_session_can_be_undone_without_its_original() {
     place.tine(["session", "revert", COPY, "--to", "0"]).run().exits(0);
     assert_eq!(place.files(), ["old: one\n"]);
     place.tine(["sessions", "delete", COPY]).run().exits(0);
-    assert_eq!(place.sessions(), Vec::<PathBuf>::new());
+    assert!(place.sessions().is_empty());
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn a_session_that_is_not_kept_leaves_nothing_behind_and_changes_files_all_the_sa
     let run = place.tine(fixed.iter().chain(&["--no-session-persistence"]));
     run.env("TMPDIR", temporary.to_str().expect("its name is plain")).run().exits(0);
     assert_eq!(place.files(), ["new: n\n", "old: two\n"]);
-    assert_eq!(place.sessions(), Vec::<PathBuf>::new());
+    assert!(place.sessions().is_empty());
     assert_eq!(fs::read_dir(&temporary).expect("it is there").count(), 0);
 }
 
