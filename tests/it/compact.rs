@@ -447,7 +447,10 @@ fn compact_without_a_conversation_says_that_there_is_nothing() {
     let records = place.tine(flags).server(&server).run().exits(0).records();
     let kinds: Vec<_> = records.0.iter().map(|record| record["subtype"].as_str()).collect();
     assert_eq!(kinds, [Some("init"), Some("success")]);
-    assert_eq!(records.0[0]["slash_commands"], json!(["compact", "fork", "usage", "review"]));
+    assert_eq!(
+        records.0[0]["slash_commands"],
+        json!(["compact", "fork", "undo", "usage", "review"])
+    );
     assert_eq!(records.result()["num_turns"], 0);
     assert_eq!(server.count(), 0);
 }
@@ -464,7 +467,10 @@ fn a_skill_cannot_take_the_place_of_a_command() {
     );
     let flags = ["-p", "/compact", "-m", "offline", "-o", "stream-json"];
     let records = place.tine(flags).run().exits(0).records();
-    assert_eq!(records.0[0]["slash_commands"], json!(["compact", "fork", "usage", "review"]));
+    assert_eq!(
+        records.0[0]["slash_commands"],
+        json!(["compact", "fork", "undo", "usage", "review"])
+    );
     assert_eq!(records.0[0]["skills"], json!(["compact", "review"]));
 }
 

@@ -125,7 +125,7 @@ fn an_unknown_skill_is_refused_with_those_there_are() {
     place.write(".tine/skills/tidy/SKILL.md", "---\ndescription: d\n---\nx");
     place.tine(["-p", "/tidi now", "-m", "offline"]).run().refuses(
         42,
-        "error: there is no skill `/tidi`\nhint: there are: /compact, /fork, /usage, /tidy, /review\n",
+        "error: there is no skill `/tidi`\nhint: there are: /compact, /fork, /undo, /usage, /tidy, /review\n",
     );
 }
 

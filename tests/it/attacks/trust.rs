@@ -68,25 +68,25 @@ type Guise = (&'static str, fn(&Place));
 const GUISES: [Guise; 7] = [
     ("the directory is a link", |place| {
         let elsewhere = place.root().join("elsewhere");
-        fs::create_dir(&elsewhere).unwrap();
-        fs::write(elsewhere.join("config.toml"), EVIL).unwrap();
-        symlink(elsewhere, place.work().join(".tine")).unwrap();
+        fs::create_dir(&elsewhere).expect("the place is ours");
+        fs::write(elsewhere.join("config.toml"), EVIL).expect("the place is ours");
+        symlink(elsewhere, place.work().join(".tine")).expect("the place is ours");
     }),
     ("the file is a link", |place| {
         place.write("notes.toml", EVIL);
-        fs::create_dir(place.work().join(".tine")).unwrap();
-        symlink("../notes.toml", place.work().join(SETTINGS)).unwrap();
+        fs::create_dir(place.work().join(".tine")).expect("the place is ours");
+        symlink("../notes.toml", place.work().join(SETTINGS)).expect("the place is ours");
     }),
     ("the file is a link to itself", |place| {
-        fs::create_dir(place.work().join(".tine")).unwrap();
-        symlink("config.toml", place.work().join(SETTINGS)).unwrap();
+        fs::create_dir(place.work().join(".tine")).expect("the place is ours");
+        symlink("config.toml", place.work().join(SETTINGS)).expect("the place is ours");
     }),
     ("the file is a pipe that nobody writes to", |place| {
-        fs::create_dir(place.work().join(".tine")).unwrap();
-        mkfifo(&place.work().join(SETTINGS), Mode::S_IRWXU).unwrap();
+        fs::create_dir(place.work().join(".tine")).expect("the place is ours");
+        mkfifo(&place.work().join(SETTINGS), Mode::S_IRWXU).expect("the place is ours");
     }),
     ("the file is a directory", |place| {
-        fs::create_dir_all(place.work().join(SETTINGS)).unwrap();
+        fs::create_dir_all(place.work().join(SETTINGS)).expect("the place is ours");
     }),
     ("the file is huge", |place| {
         place.write(SETTINGS, format!("{EVIL}{}", "#\n".repeat(1024 * 1024)));
@@ -129,7 +129,7 @@ const ELSEWHERE: [(&str, &str, &str); 5] = [
 fn settings_anywhere_else_are_none() {
     for (name, file, directory) in ELSEWHERE {
         let place = Place::new();
-        fs::create_dir_all(place.work().join("repo/.git")).unwrap();
+        fs::create_dir_all(place.work().join("repo/.git")).expect("the place is ours");
         let text = if file.ends_with(".env") { "TINE_HOME=evil\n" } else { EVIL };
         place.write(file, text);
         let directory = place.work().join(directory);
@@ -143,11 +143,11 @@ fn settings_anywhere_else_are_none() {
 #[test]
 fn trust_of_a_repository_is_not_trust_of_one_in_it_or_beside_it() {
     let place = Place::new();
-    fs::create_dir(place.work().join(".git")).unwrap();
+    fs::create_dir(place.work().join(".git")).expect("the place is ours");
     place.write(SETTINGS, EVIL);
     trust(&place);
     assert!(takes_effect(&place, &place.work(), &[]));
-    fs::create_dir_all(place.work().join("nested/.git")).unwrap();
+    fs::create_dir_all(place.work().join("nested/.git")).expect("the place is ours");
     // As a submodule and a linked worktree have it.
     place.write("linked/.git", "gitdir: ../.git/worktrees/linked\n");
     for inner in ["nested", "linked"] {
@@ -155,10 +155,10 @@ fn trust_of_a_repository_is_not_trust_of_one_in_it_or_beside_it() {
         assert!(!takes_effect(&place, &place.work().join(inner), &[]), "{inner}");
     }
     let moved = place.root().join("moved");
-    fs::rename(place.work(), &moved).unwrap();
+    fs::rename(place.work(), &moved).expect("the place is ours");
     assert!(!takes_effect(&place, &moved, &[]), "another place is another repository");
     // And what takes its place has to be looked at again.
-    fs::create_dir(place.work()).unwrap();
+    fs::create_dir(place.work()).expect("the place is ours");
     place.write(SETTINGS, format!("{EVIL}# other\n"));
     assert!(!takes_effect(&place, &place.work(), &[]));
 }
@@ -201,8 +201,8 @@ fn what_is_swapped_while_it_is_read_is_not_what_was_trusted() {
             let (good, evil) = (place.root().join("good"), place.root().join("evil"));
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 for (file, text) in [(&evil, EVIL), (&good, "[permissions]\nallow = []\n")] {
-                    fs::write(file, text).unwrap();
-                    fs::rename(file, &settings).unwrap();
+                    fs::write(file, text).expect("the place is ours");
+                    fs::rename(file, &settings).expect("the place is ours");
                 }
             }
         });
@@ -216,10 +216,10 @@ fn what_is_swapped_while_it_is_read_is_not_what_was_trusted() {
 fn store_of(place: &Place) -> Vec<u8> {
     trust(place);
     let store = place.home().join(".local/state/tine/trust.json");
-    let mode = fs::metadata(&store).unwrap().permissions().mode();
+    let mode = fs::metadata(&store).expect("the place is ours").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let bytes = fs::read(&store).unwrap();
-    fs::remove_file(store).unwrap();
+    let bytes = fs::read(&store).expect("the place is ours");
+    fs::remove_file(store).expect("the place is ours");
     bytes
 }
 
@@ -229,8 +229,8 @@ fn nobody_else_says_what_is_trusted() {
     place.write(SETTINGS, EVIL);
     let bytes = store_of(&place);
     let store = place.home().join(".local/state/tine/trust.json");
-    fs::write(&store, &bytes).unwrap();
-    fs::set_permissions(&store, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&store, &bytes).expect("the place is ours");
+    fs::set_permissions(&store, fs::Permissions::from_mode(0o600)).expect("the place is ours");
     assert!(takes_effect(&place, &place.work(), &[]), "the attack is alive");
 
     let doubts = |why: &str| {
@@ -241,19 +241,19 @@ fn nobody_else_says_what_is_trusted() {
             "{finished:?}"
         );
     };
-    fs::set_permissions(&store, fs::Permissions::from_mode(0o666)).unwrap();
+    fs::set_permissions(&store, fs::Permissions::from_mode(0o666)).expect("the place is ours");
     doubts("others may have written it");
-    fs::remove_file(&store).unwrap();
+    fs::remove_file(&store).expect("the place is ours");
     let brought = place.write("trust.json", &bytes);
-    fs::set_permissions(&brought, fs::Permissions::from_mode(0o600)).unwrap();
-    symlink(&brought, &store).unwrap();
+    fs::set_permissions(&brought, fs::Permissions::from_mode(0o600)).expect("the place is ours");
+    symlink(&brought, &store).expect("the place is ours");
     doubts("lies in the repository");
-    fs::remove_file(&store).unwrap();
-    fs::rename(&brought, place.home().join("trust.json")).unwrap();
-    symlink(place.home().join("trust.json"), &store).unwrap();
+    fs::remove_file(&store).expect("the place is ours");
+    fs::rename(&brought, place.home().join("trust.json")).expect("the place is ours");
+    symlink(place.home().join("trust.json"), &store).expect("the place is ours");
     doubts("it is a link");
-    fs::remove_file(&store).unwrap();
-    fs::write(&store, "{\"version\":1,\"projects\":[]}").unwrap();
+    fs::remove_file(&store).expect("the place is ours");
+    fs::write(&store, "{\"version\":1,\"projects\":[]}").expect("the place is ours");
     doubts("it is damaged");
 
     // A home directory that the repository holds: its own word is not taken.
@@ -261,8 +261,9 @@ fn nobody_else_says_what_is_trusted() {
     let inside = place.tine(["permissions", "check", "--json", "mcp__evil__tool"]);
     place.write("home/trust.json", &bytes);
     let file = home.join("trust.json");
-    fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
-    let finished = inside.env("TINE_HOME", home.to_str().unwrap()).run().exits(0);
+    fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("the place is ours");
+    let finished =
+        inside.env("TINE_HOME", home.to_str().expect("the place is ours")).run().exits(0);
     assert!(finished.stdout.contains("\"decision\":\"ask\""), "{finished:?}");
     assert!(finished.stderr.contains("lies in the repository"), "{finished:?}");
 }
@@ -275,7 +276,8 @@ fn trusted_settings_take_back_neither_a_flag_nor_what_the_user_denies() {
     let decision = |flags: &[&str], call: &str| {
         let check = ["permissions", "check", "--json", call, "--trust"];
         let finished = place.tine(check.iter().chain(flags)).run().exits(0);
-        serde_json::from_str::<Value>(&finished.stdout).unwrap()["decision"].clone()
+        serde_json::from_str::<Value>(&finished.stdout).expect("the place is ours")["decision"]
+            .clone()
     };
     assert_eq!(decision(&[], "mcp__evil__tool"), "deny");
     assert_eq!(decision(&[], "Edit(a)"), "ask");
