@@ -31,10 +31,9 @@ pub(crate) fn sandbox() -> Vec<Figure> {
         variables: Variables::new(std::env::vars_os()),
         ..Settings::default()
     });
-    let found = sandbox.found();
     let has = |backend| match backend {
-        Backend::Bwrap => found.bwrap.is_ok(),
-        Backend::Landlock => found.landlock.is_ok(),
+        Backend::Bwrap => sandbox.bwrap().is_ok(),
+        Backend::Landlock => sandbox.landlock().is_ok(),
         Backend::None => true,
     };
     let figures = [

@@ -234,7 +234,6 @@ fn sandboxes(
     insisted: Option<Insistence>,
 ) -> [Finding; 2] {
     let sandbox = sandbox::of(environment, config);
-    let found = sandbox.found();
     let is_off = "; but `sandbox.mode` is `off`";
     let [bwrap, landlock] = match insisted.unwrap_or(config.sandbox.mode) {
         Insistence::Off => [is_off; 2],
@@ -243,13 +242,13 @@ fn sandboxes(
         }
     };
     let is_needed = insisted.unwrap_or(config.sandbox.mode) == Insistence::Required
-        && found.bwrap.is_err()
-        && found.landlock.is_err();
+        && sandbox.bwrap().is_err()
+        && sandbox.landlock().is_err();
     let missing = |why: String, to_do: &str| match is_needed {
         true => Verdict::Bad(why, to_do.to_owned()),
         false => Verdict::Note(format!("{why}; {to_do}")),
     };
-    let bwrap = match &found.bwrap {
+    let bwrap = match sandbox.bwrap() {
         Ok(()) => Verdict::Good(format!("bubblewrap and seccomp hold{bwrap}")),
         Err(why @ NoBwrap::NotInstalled) => {
             missing(why.to_string(), "install the package `bubblewrap`")
@@ -262,7 +261,7 @@ fn sandboxes(
             missing(why.to_string(), "install the package `bubblewrap` of your distribution anew")
         }
     };
-    let landlock = match &found.landlock {
+    let landlock = match sandbox.landlock() {
         Ok(version) => {
             Verdict::Good(format!("Landlock (version {version}) and seccomp hold{landlock}"))
         }

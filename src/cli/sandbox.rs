@@ -87,13 +87,8 @@ fn confinement(sandbox: &Sandbox, wanted: &SandboxFlags) -> Confinement {
     if *access == Access::Off {
         return Confinement::NONE;
     }
-    let found = sandbox.found();
-    let best = match (&found.bwrap, &found.landlock) {
-        (Ok(()), _) => Backend::Bwrap,
-        (Err(_), Ok(_)) => Backend::Landlock,
-        (Err(_), Err(_)) => Backend::None,
-    };
-    Confinement { backend: backend.unwrap_or(best), access: *access, network: *network }
+    let backend = backend.unwrap_or_else(|| sandbox.best());
+    Confinement { backend, access: *access, network: *network }
 }
 
 fn not_prepared(error: &NotPrepared) -> Refusal {

@@ -29,7 +29,7 @@ use thiserror::Error;
 
 use crate::event::{Access, Backend, Confinement};
 
-pub use detect::{Found, NoBwrap, NoLandlock};
+pub use detect::{NoBwrap, NoLandlock};
 pub use namespace::Namespace;
 pub use variables::Variables;
 pub use watch::{Tampered, What};
@@ -107,7 +107,8 @@ pub struct Place<'a> {
 #[derive(Debug, Default)]
 pub struct Sandbox {
     settings: Settings,
-    found: OnceLock<Found>,
+    bwrap: OnceLock<Result<(), NoBwrap>>,
+    landlock: OnceLock<Result<i64, NoLandlock>>,
 }
 
 /// Why a command cannot be run.
@@ -173,7 +174,7 @@ impl Sandbox {
     /// A sandbox that is looked for when it is first needed.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self { settings, found: OnceLock::new() }
+        Self { settings, ..Self::default() }
     }
 
     /// Removes what the commands of killed processes have left in workspaces.
@@ -191,13 +192,45 @@ impl Sandbox {
     pub fn backend(&self) -> Backend {
         match self.settings.insistence {
             Insistence::Off => Backend::None,
-            Insistence::Required | Insistence::Best => self.found().backend(),
+            Insistence::Required | Insistence::Best => self.best(),
         }
     }
 
-    /// Returns what there is, and why not what there is not.
-    pub fn found(&self) -> &Found {
-        self.found.get_or_init(|| detect::find(&self.settings))
+    /// Tells whether bubblewrap can be used, and why not. The first time this
+    /// tries it out.
+    pub fn bwrap(&self) -> &Result<(), NoBwrap> {
+        self.bwrap.get_or_init(|| detect::try_bwrap(&self.settings))
+    }
+
+    /// Returns the version of Landlock that can be used, and why none. The
+    /// first time this tries it out.
+    pub fn landlock(&self) -> &Result<i64, NoLandlock> {
+        self.landlock.get_or_init(|| detect::try_landlock(&self.settings))
+    }
+
+    /// Returns the best that there is here, wanted or not.
+    #[must_use]
+    pub fn best(&self) -> Backend {
+        // What is not needed is not tried.
+        if self.bwrap().is_ok() {
+            Backend::Bwrap
+        } else if self.landlock().is_ok() {
+            Backend::Landlock
+        } else {
+            Backend::None
+        }
+    }
+
+    fn no_sandbox(&self) -> NotPrepared {
+        match (self.bwrap(), self.landlock()) {
+            (Err(bwrap), Err(landlock)) => {
+                NotPrepared::NoSandbox { bwrap: bwrap.clone(), landlock: landlock.clone() }
+            }
+            (Ok(()), _) | (_, Ok(_)) => {
+                let changed = "what was decided about the command holds no longer";
+                NotPrepared::Failed(io::Error::other(changed))
+            }
+        }
     }
 
     /// Returns what holds a command that may write this much.
@@ -252,7 +285,7 @@ impl Sandbox {
             (Backend::Landlock, _) => self.landlocked(confinement, place, program)?,
             (Backend::None, Access::Off) => self.unconfined(program),
             (Backend::None, Access::ReadOnly | Access::WorkspaceWrite) => {
-                return Err(self.found().no_sandbox());
+                return Err(self.no_sandbox());
             }
         };
         if backend != Backend::None {

@@ -13,22 +13,13 @@ use thiserror::Error;
 
 use crate::event::{Access, Backend, Confinement};
 
-use super::{NotPrepared, Place, Prepared, Sandbox, Settings, bubblewrap, child, ruleset};
+use super::{Place, Prepared, Sandbox, Settings, bubblewrap, child, ruleset};
 
 /// How long a trial may take. It takes milliseconds, or hangs.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Most bytes of a trial's output.
 const OUTPUT_CAP: u64 = 64 * 1024;
-
-/// What there is, and why not what there is not.
-#[derive(Debug)]
-pub struct Found {
-    /// bubblewrap.
-    pub bwrap: Result<(), NoBwrap>,
-    /// Landlock and seccomp; the version of Landlock.
-    pub landlock: Result<i64, NoLandlock>,
-}
 
 /// Why bubblewrap cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -58,60 +49,25 @@ pub enum NoLandlock {
     Fails(String),
 }
 
-impl Found {
-    pub(super) fn backend(&self) -> Backend {
-        match (&self.bwrap, &self.landlock) {
-            (Ok(()), _) => Backend::Bwrap,
-            (Err(_), Ok(_)) => Backend::Landlock,
-            (Err(_), Err(_)) => Backend::None,
-        }
-    }
-
-    pub(super) fn no_sandbox(&self) -> NotPrepared {
-        match (&self.bwrap, &self.landlock) {
-            (Err(bwrap), Err(landlock)) => {
-                NotPrepared::NoSandbox { bwrap: bwrap.clone(), landlock: landlock.clone() }
-            }
-            (Ok(()), _) | (_, Ok(_)) => {
-                let changed = "what was decided about the command holds no longer";
-                NotPrepared::Failed(io::Error::other(changed))
-            }
-        }
-    }
-}
-
-pub(super) fn find(settings: &Settings) -> Found {
-    let settings = Settings {
-        home: settings.home.clone(),
-        own_files: settings.own_files.clone(),
-        stubs: settings.stubs.clone(),
-        scratch: settings.scratch.clone(),
-        variables: settings.variables.clone(),
-        ..Settings::default()
-    };
-    let sandbox = Sandbox::new(settings);
-    Found { bwrap: try_bwrap(&sandbox), landlock: try_landlock(&sandbox) }
-}
-
-fn try_bwrap(sandbox: &Sandbox) -> Result<(), NoBwrap> {
+pub(super) fn try_bwrap(settings: &Settings) -> Result<(), NoBwrap> {
     if bubblewrap::program().is_none() {
         return Err(NoBwrap::NotInstalled);
     }
     let (is_done, said) =
-        run(sandbox, Backend::Bwrap).map_err(|error| NoBwrap::Fails(error.to_string()))?;
+        run(settings, Backend::Bwrap).map_err(|error| NoBwrap::Fails(error.to_string()))?;
     if !is_done {
         return Err(NoBwrap::Fails(one_line(&said)));
     }
     held(&said, true).map_err(NoBwrap::DoesNotHold)
 }
 
-fn try_landlock(sandbox: &Sandbox) -> Result<i64, NoLandlock> {
+pub(super) fn try_landlock(settings: &Settings) -> Result<i64, NoLandlock> {
     let version = child::landlock_version().map_err(|_| NoLandlock::NotThere)?;
     if version < ruleset::LEAST_VERSION {
         return Err(NoLandlock::TooOld(version));
     }
     let (is_done, said) =
-        run(sandbox, Backend::Landlock).map_err(|error| NoLandlock::Fails(error.to_string()))?;
+        run(settings, Backend::Landlock).map_err(|error| NoLandlock::Fails(error.to_string()))?;
     if !is_done {
         return Err(NoLandlock::Fails(one_line(&said)));
     }
@@ -119,11 +75,15 @@ fn try_landlock(sandbox: &Sandbox) -> Result<i64, NoLandlock> {
     Ok(version)
 }
 
-/// A command that says how it is kept, without any program but a shell.
-const TRIAL: [&str; 3] =
-    ["/bin/sh", "-c", "while read -r line; do echo \"$line\"; done </proc/self/status"];
+/// A command that says how it is kept.
+const TRIAL: [&str; 3] = ["/bin/sh", "-c", "exec cat /proc/self/status"];
 
-fn run(sandbox: &Sandbox, backend: Backend) -> io::Result<(bool, String)> {
+fn run(settings: &Settings, backend: Backend) -> io::Result<(bool, String)> {
+    let sandbox = Sandbox::new(Settings {
+        scratch: settings.scratch.clone(),
+        variables: settings.variables.clone(),
+        ..Settings::default()
+    });
     let confinement = Confinement { backend, access: Access::ReadOnly, network: false };
     let place = Place { directory: "/".as_ref(), roots: &[] };
     let trial = TRIAL.map(Into::into);

@@ -121,6 +121,10 @@ impl Layout {
     fn hide(&mut self, path: &Path) {
         // Where the link leads is what has to go; what is not there cannot be
         // made either, since its directory is not writable.
+        // Most are not there, which is soonest known so.
+        if path.symlink_metadata().is_err() {
+            return;
+        }
         let Ok(path) = path.canonicalize() else { return };
         let view = if path.is_dir() { View::HiddenDirectory } else { View::HiddenFile };
         self.views.insert(path, view);

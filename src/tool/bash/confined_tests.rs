@@ -19,11 +19,12 @@ use crate::tool::testing::{Place, granted};
 
 /// The backends that are here.
 fn backends(place: &Place) -> Vec<Backend> {
-    let found = place.workspace.sandbox.found();
+    let sandbox = &place.workspace.sandbox;
+    let (bwrap, landlock) = (sandbox.bwrap(), sandbox.landlock());
     let required = std::env::var("REQUIRE_SANDBOX").is_ok_and(|value| value == "1");
-    assert!(!required || found.bwrap.is_ok() && found.landlock.is_ok(), "{found:?}");
-    let bwrap = found.bwrap.as_ref().map(|()| Backend::Bwrap).ok();
-    let landlock = found.landlock.as_ref().map(|_| Backend::Landlock).ok();
+    assert!(!required || bwrap.is_ok() && landlock.is_ok(), "{bwrap:?}, {landlock:?}");
+    let bwrap = bwrap.as_ref().map(|()| Backend::Bwrap).ok();
+    let landlock = landlock.as_ref().map(|_| Backend::Landlock).ok();
     bwrap.into_iter().chain(landlock).collect()
 }
 
