@@ -119,6 +119,11 @@ fn eight_slots_that_change_one_file_at_different_places_are_all_merged() {
     assert_eq!(users(&repository), before);
     assert_eq!(news(&repository, "applied").len(), 8);
     check_gone(&repository);
+    // It is a change like any other, so it can be taken back.
+    let session = repository.place.sessions()[0].file_name().expect("it has one").to_owned();
+    let revert = ["session".into(), "revert".into(), session];
+    repository.place.tine(revert).run().exits(0);
+    assert_eq!(repository.place.read("lines.txt"), Some(text));
 }
 
 #[test]
