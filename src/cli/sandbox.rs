@@ -15,7 +15,7 @@ use super::exit::{Exit, Refusal};
 use super::project::{self, Manner};
 use super::{signals, start};
 use crate::config::{Config, Environment, dirs};
-use crate::event::{Access, Backend, Confinement};
+use crate::event::{Access, Confinement};
 use crate::guard::sandbox::{NotPrepared, Place, Prepared, Sandbox, Settings, What};
 
 /// Where temporary files are if nobody says otherwise.

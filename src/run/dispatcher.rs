@@ -453,13 +453,6 @@ impl Dispatcher {
         out.effects.push(Effect::Record(event));
     }
 
-    /// Returns what a unit's branch lets it see of others.
-    fn visible(&mut self, unit: UnitId) -> Option<Vec<Arc<Said>>> {
-        let ledger = self.ledger(unit);
-        let (invocation, tokens) = (ledger.invocation, ledger.branch.tokens.clone());
-        Some(self.context.as_ref()?.seen_by(unit, invocation, &tokens))
-    }
-
     fn ledger(&mut self, unit: UnitId) -> &mut Ledger {
         self.units.get_mut(&unit).expect("only units with a ledger are asked for")
     }

@@ -11,6 +11,7 @@ use crate::branch::{Branch, Token};
 use crate::event::{EventKind, Failure, FailureKind, Outcome, UnitEnd, UnitHead, UnitId};
 use crate::line::{Child, Seat, Strand};
 use crate::message::{CallId, Output, counted};
+use crate::prompt::Said;
 
 impl Dispatcher {
     /// Gives each child a name, a token and a place in the log, all in
@@ -237,5 +238,12 @@ impl Dispatcher {
         let ledger = self.ledger(parent);
         ledger.branch = ledger.branch.join(branches.iter().map(|branch| &branch.tokens));
         self.record(out, parent, EventKind::Joined { children });
+    }
+
+    /// Returns what a unit's branch lets it see of others.
+    pub(super) fn visible(&mut self, unit: UnitId) -> Option<Vec<Arc<Said>>> {
+        let ledger = self.ledger(unit);
+        let (invocation, tokens) = (ledger.invocation, ledger.branch.tokens.clone());
+        Some(self.context.as_ref()?.seen_by(unit, invocation, &tokens))
     }
 }
