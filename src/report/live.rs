@@ -254,19 +254,10 @@ impl Live {
                 NoticeLevel::Warning => true,
             },
             EventKind::UnitQueued(head) => head.parent == UnitId::MAIN,
-            EventKind::Answered { question, answer, .. } => match answer {
-                Verdict::NobodyToAsk => words::is_told_alone(question, answer),
-                // It stands where the question stood, or nobody was asked.
-                Verdict::Yes
-                | Verdict::YesWith(_)
-                | Verdict::Covered(_)
-                | Verdict::ForBatch
-                | Verdict::ForSession
-                | Verdict::Always
-                | Verdict::No
-                | Verdict::NoBecause(_)
-                | Verdict::Withdrawn => false,
-            },
+            // Any other answer stands where the question stood, or nobody was asked.
+            EventKind::Answered { question, answer, .. } => {
+                *answer == Verdict::NobodyToAsk && words::is_told_alone(question, answer)
+            }
             EventKind::UnitEnded(end) => {
                 let is_wanted = is_end_wanted(ended, end);
                 is_wanted && self.has_room()
