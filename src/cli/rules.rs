@@ -6,11 +6,13 @@ use std::sync::Arc;
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use crate::config::dirs::{config_directory, config_file, trust_file};
+use crate::config::settings;
 use crate::config::{Config, Environment, Permissions, WrittenRule};
 use crate::event::Backend;
 use crate::guard::sandbox::Sandbox;
 use crate::guard::shell::Machine;
 use crate::guard::{Gate, Mode, Policy, Rule, Rules, SandboxIsThere, Secrets, Source, Sourced};
+use crate::run::KeepRule;
 
 /// Splits at commas and white space outside parentheses, so that one flag can
 /// hold `Bash(git status), Edit(src/**)`.
@@ -85,6 +87,16 @@ fn gate(environment: &Environment, roots: &[PathBuf], sandbox: Arc<Sandbox>) -> 
         machine: Arc::new(Machine::new(path, environment.home.as_deref(), roots)),
         sandbox: SandboxIsThere::new(move || sandbox.backend() != Backend::None),
     }
+}
+
+/// Returns what writes a rule to the user's settings.
+pub(super) fn keep(environment: &Environment) -> KeepRule {
+    let environment = environment.clone();
+    Arc::new(move |text| {
+        let rule = Rule::parse(text, environment.home.as_deref()).map_err(|it| it.to_string())?;
+        let kept = settings::allow(&environment, &rule);
+        kept.map(drop).map_err(|error| Refusal::because(Exit::Error, &error).message)
+    })
 }
 
 fn sourced(environment: &Environment, text: &str, source: Source) -> Result<Sourced, Refusal> {

@@ -212,6 +212,7 @@ impl Start {
         let model = Arc::clone(&self.model);
         let policy = Arc::new(self.policy.clone());
         let scratch = self.scratch.take();
+        let keep_rule = rules::keep(&self.environment);
         let run = Run {
             main: Main::Conversation(opening),
             fanout: Arc::new(self.fanout()?),
@@ -228,7 +229,7 @@ impl Start {
             reporters,
             signals,
             answers,
-            keep_rule: Arc::new(|_| Err("not written".to_owned())),
+            keep_rule,
         };
         Ok((run, scratch))
     }

@@ -310,6 +310,40 @@ fn a_slot_of_a_review_that_wants_to_write_asks_once_by_name() {
 }
 
 #[test]
+fn always_writes_the_rule_to_the_users_settings_and_the_next_run_does_not_ask() {
+    let repository = project();
+    let place = &repository.place;
+    place.configure("# mine\n[agents]\nmax_concurrent = 2\n");
+    let mut terminal = review(&repository, &EIGHT);
+    terminal.wait_until(|screen| screen.text().ends_with("n TEXT no and why:"));
+    terminal.types("a\n");
+    assert_eq!(terminal.wait(), (Some(0), "done\n".to_owned()));
+    let settings = std::fs::read_to_string(place.home().join(".config/tine/config.toml")).unwrap();
+    assert!(settings.starts_with("# mine\n[agents]\n"), "{settings}");
+    assert!(settings.contains("/work/note.txt)"), "{settings}");
+    std::fs::remove_file(place.work().join("note.txt")).unwrap();
+    let mut again = review(&repository, &EIGHT);
+    assert_eq!(again.wait(), (Some(0), "done\n".to_owned()));
+    assert!(!again.screen.text().contains(" asks to "), "{}", again.screen.text());
+    assert_eq!(place.read("note.txt").as_deref(), Some("new\n"));
+}
+
+#[test]
+fn where_settings_cannot_be_written_the_answer_holds_and_that_is_told() {
+    let repository = project();
+    repository.place.configure("[permissions]\nallow = []\n");
+    let settings = repository.place.home().join(".config/tine/config.toml");
+    let mut terminal = review(&repository, &EIGHT);
+    terminal.wait_until(|screen| screen.text().ends_with("n TEXT no and why:"));
+    std::fs::write(&settings, "[permissions\n").unwrap();
+    terminal.types("a\n");
+    assert_eq!(terminal.wait().0, Some(0));
+    let text = terminal.screen.text();
+    assert!(text.contains("warning: a rule holds for this session, but is not in the"), "{text}");
+    assert_eq!(repository.place.read("note.txt").as_deref(), Some("new\n"));
+}
+
+#[test]
 fn where_nobody_can_be_asked_the_call_is_denied_and_what_would_allow_it_is_said() {
     let slots = [("a", Some("a.txt")), ("b", Some("b.txt"))];
     let finished = Place::new().play(&script(&slots), &[]).exits(0);

@@ -110,6 +110,40 @@ fn the_example_of_a_listing_is_what_a_listing_prints() {
     assert_eq!(keys(&listed), keys(example));
 }
 
+#[test]
+fn the_conversation_of_a_program_is_as_the_json_page_shows_it() {
+    let (_, section) = JSON_PAGE.split_once("# A program that answers\n").expect("it is there");
+    let blocks: Vec<&str> = section.split("```jsonl\n").skip(1).take(2).collect();
+    let [said, heard] = blocks[..] else { panic!("there are both sides") };
+    let lines = |block: &'static str| block.split("```").next().unwrap_or_default().lines();
+    let place = Place::new();
+    let call = serde_json::json!({"name": "Bash", "arguments": {"command": "cargo test"}});
+    let script = serde_json::json!({"units": {"main": [{"calls": [call]}, {"text": "done"}]}});
+    let model = place.script("tests.json", &script);
+    let flags = ["--input-format", "stream-json", "-o", "stream-json", "-m", &model];
+    let mut running = place.tine(flags).silent_stdin().start();
+    let mut real = BTreeSet::new();
+    let mut until = |running: &mut crate::support::tine::Running, kind: &str| {
+        running.read_until(|record| {
+            if record["type"].as_str().is_some_and(|kind| kind.starts_with("control_")) {
+                real.insert(shape(record));
+            }
+            record["type"] == kind
+        })
+    };
+    // What each of them is followed by.
+    let then = ["control_response", "control_request", "result", "control_response"];
+    let then = then.into_iter().chain(std::iter::repeat("control_response"));
+    for (line, then) in lines(said).zip(then) {
+        running.say(line);
+        until(&mut running, then);
+    }
+    running.hang_up();
+    running.wait().exits(0);
+    assert!(place.read("tests.txt").is_some(), "the changed call has run");
+    assert_eq!(shapes(&lines(heard).collect::<Vec<_>>().join("\n")), real);
+}
+
 /// Returns the words of a text that look like long flags.
 fn flags(text: &str) -> BTreeSet<&str> {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));

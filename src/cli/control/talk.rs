@@ -182,14 +182,14 @@ mod tests {
         let initialize = request(&json!({"subtype": "initialize"}));
         let interrupt = request(&json!({"subtype": "interrupt"}));
         let plan = request(&json!({"subtype": "set_permission_mode", "mode": "plan"}));
-        let introduced = replied(Reply::Initialized(Box::new(introduction())));
-        assert_eq!(hear(&mut talk, &initialize), std::slice::from_ref(&introduced));
+        let introduced = [replied(Reply::Initialized(Box::new(introduction())))];
+        assert_eq!(hear(&mut talk, &initialize), introduced);
         assert_eq!(hear(&mut talk, &interrupt), [replied(Reply::Interrupted)]);
         let mode = [Step::SetMode(Mode::Plan), replied(Reply::ModeIs("plan"))];
         assert_eq!(hear(&mut talk, &plan), mode);
         hear(&mut talk, &user("a"));
         assert!(talk.next_message().is_some());
-        assert_eq!(hear(&mut talk, &initialize), [introduced]);
+        assert_eq!(hear(&mut talk, &initialize), introduced);
         let ends = [Step::Tell(FromUser::EndTurn), replied(Reply::Interrupted)];
         assert_eq!(hear(&mut talk, &interrupt), ends);
         let [Step::Reply { reply: Reply::Refused(_), .. }] = &hear(&mut talk, &plan)[..] else {
