@@ -101,9 +101,6 @@ impl Talk {
                 let reply = Step::Reply { id, reply: Reply::Interrupted };
                 return ends.into_iter().chain([reply]).collect();
             }
-            Wanted::SetMode(Ok(_)) if self.is_running => Reply::Refused(
-                "a message is being answered; set the permission mode between two".to_owned(),
-            ),
             Wanted::SetMode(Ok(mode)) => {
                 let reply = Step::Reply { id, reply: Reply::ModeIs(mode.as_str()) };
                 return vec![Step::SetMode(mode), reply];
@@ -192,9 +189,9 @@ mod tests {
         assert_eq!(hear(&mut talk, &initialize), introduced);
         let ends = [Step::Tell(FromUser::EndTurn), replied(Reply::Interrupted)];
         assert_eq!(hear(&mut talk, &interrupt), ends);
-        let [Step::Reply { reply: Reply::Refused(_), .. }] = &hear(&mut talk, &plan)[..] else {
-            panic!("a mode cannot change while a message is answered")
-        };
+        // It holds from the next message on.
+        let mode = [Step::SetMode(Mode::Plan), replied(Reply::ModeIs("plan"))];
+        assert_eq!(hear(&mut talk, &plan), mode);
         let other = request(&json!({"subtype": "dance"}));
         let refused = replied(Reply::Refused("`dance` is not supported".to_owned()));
         assert_eq!(hear(&mut talk, &other), [refused]);

@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::claim::Claim;
 use super::plan::{Conflict, Target, plan, refused};
@@ -22,6 +23,12 @@ use crate::tool::ToolContext;
 
 /// Most characters of all conflicts that a parent reads of one unit.
 const CONFLICTS_CAP: usize = 4_000;
+
+/// How often a worktree is removed before it is left over, and listed as such.
+const REMOVALS: u32 = 5;
+
+/// How long to wait for somebody else's git between two of them.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Most files with conflicts that are named.
 const NAMED_CAP: usize = 50;
@@ -160,16 +167,30 @@ impl Worktrees {
         format!("[{text}]")
     }
 
+    /// Removes a worktree, one at a time: git looks at all that it knows of to
+    /// remove one, and trips over another that goes meanwhile.
     async fn remove(&self, own: OwnTree, line: &Line) {
         let OwnTree { linked, claim, .. } = own;
-        let removing = beside(move || {
-            let removed = linked.remove();
-            // The project's own goes with its last one.
+        let linked = Arc::new(linked);
+        let turn = self.linking.lock().await;
+        let mut removed = Ok(());
+        for attempt in 1..=REMOVALS {
+            let taken = Arc::clone(&linked);
+            removed = beside(move || taken.remove()).await;
+            if removed.is_ok() || attempt == REMOVALS {
+                break;
+            }
+            // Somebody else's git may have been in the way.
+            tokio::time::sleep(PAUSE).await;
+        }
+        drop(turn);
+        // The project's own directory goes with its last one.
+        let ending = beside(move || {
             let _ = linked.place.parent().map(std::fs::remove_dir);
             drop::<Claim>(claim);
-            removed
         });
-        if let Err(error) = removing.await {
+        ending.await;
+        if let Err(error) = removed {
             let text = format!("its worktree cannot be removed: {error}");
             let level = NoticeLevel::Warning;
             line.tell(Told::Notice { level, text: text.into() }).await;
