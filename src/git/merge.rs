@@ -40,7 +40,7 @@ pub enum Merged {
 ///
 /// # Errors
 ///
-/// It is not there, or larger than [`FILE_CAP`].
+/// It is not there, or larger than `FILE_CAP` bytes.
 pub fn contents(git: &Git, object: &str, path: &Path) -> Result<Vec<u8>, GitError> {
     let mut at = OsStr::new("--path=").to_owned();
     at.push(path);

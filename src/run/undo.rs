@@ -2,7 +2,7 @@
 //!
 //! All files are looked at before the first is touched, and what goes back is
 //! journalled as any change is, so an undo can be undone. Which files go back
-//! is said by [`crate::session::undo`]; how one is put back, by [`file`].
+//! is said by [`crate::session::undo`]; how one is put back, by `file`.
 
 mod file;
 
