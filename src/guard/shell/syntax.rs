@@ -7,6 +7,7 @@
 
 mod check;
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use tree_sitter::{Node, Parser};
@@ -68,14 +69,22 @@ pub(super) enum Joint {
     Background,
 }
 
+thread_local! {
+    /// Kept, since making one costs as much as parsing a line.
+    static PARSER: RefCell<Parser> = RefCell::new({
+        let mut parser = Parser::new();
+        parser
+            .set_language(&tree_sitter_bash::LANGUAGE.into())
+            .expect("the grammar is of a version the parser knows");
+        parser
+    });
+}
+
 /// Parses a command line.
 pub(super) fn parse(source: &str) -> Script {
-    let mut parser = Parser::new();
-    let tree = parser
-        .set_language(&tree_sitter_bash::LANGUAGE.into())
-        .ok()
-        .and_then(|()| parser.parse(source, None))
-        .expect("the grammar is of a version the parser knows, and nothing cancels it");
+    let tree = PARSER
+        .with_borrow_mut(|parser| parser.parse(source, None))
+        .expect("it has a language, and nothing cancels it");
     let mut walk = Walk {
         source,
         script: Script::default(),
