@@ -1,8 +1,10 @@
 //! What a sandbox costs a command: library code and the processes it starts,
 //! timed from this one.
 
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use tine::event::{Access, Backend, Confinement};
 use tine::guard::sandbox::{Place, Prepared, Sandbox, Settings, Variables};
@@ -46,7 +48,24 @@ pub(crate) fn sandbox() -> Vec<Figure> {
         let name = format!("a command that does nothing, {name}");
         Figure::new(name, time_of_command(&sandbox, backend, &work), limit, Unit::Millis)
     });
-    figures.collect()
+    figures.chain(bubblewrap_alone(&sandbox, &work)).collect()
+}
+
+/// What bubblewrap takes by itself, told as little as makes a sandbox: what is
+/// left to us of the limit.
+fn bubblewrap_alone(sandbox: &Sandbox, work: &Path) -> Option<Figure> {
+    let arguments = "--ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --tmpfs /run --unshare-all \
+                     --die-with-parent --new-session --cap-drop ALL --bind";
+    sandbox.bwrap().as_ref().ok()?;
+    let took = median_of(ROUNDS, |_| {
+        let started = clock::now();
+        let mut command = Command::new("bwrap");
+        command.args(arguments.split_whitespace()).args([work, work]).arg("/bin/true");
+        let status = command.stdin(Stdio::null()).status().expect("it was tried");
+        assert!(status.success());
+        (clock::now() - started).as_secs_f64() * 1e3
+    });
+    Some(Figure::new("the same, bubblewrap and nothing of ours", took, 8.0, Unit::Millis))
 }
 
 /// Returns the milliseconds that a command takes.
@@ -58,11 +77,14 @@ fn time_of_command(sandbox: &Sandbox, backend: Backend, work: &PathBuf) -> f64 {
         }
     };
     let place = Place { directory: work, roots: std::slice::from_ref(work) };
+    let null =
+        File::options().read(true).write(true).open("/dev/null").expect("it is always there");
     median_of(ROUNDS, |_| {
         let started = clock::now();
         let prepared = sandbox.prepare(confinement, &place, &["/bin/true".into()]);
-        let Prepared { mut command, held } = prepared.expect("it was found");
-        let status = command.stdin(Stdio::null()).status().expect("it can be started");
+        let Prepared { ready, held } = prepared.expect("it was found");
+        let mut running = ready.start([null.as_fd(); 3]).expect("it can be started");
+        let status = running.wait().expect("it is ours");
         assert!(status.success());
         assert_eq!(held.finish(), []);
         let took = clock::now() - started;

@@ -3,12 +3,13 @@
 //! For people who want to see what a command can still do there, and for tests.
 //! Also where the settings of a run's own sandbox come from.
 
+use std::io;
+use std::os::fd::AsFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
 use super::args::{RunFlags, SandboxFlags};
 use super::exit::{Exit, Refusal};
@@ -16,7 +17,9 @@ use super::project::{self, Manner};
 use super::{signals, start};
 use crate::config::{Config, Environment, dirs};
 use crate::event::{Access, Confinement};
-use crate::guard::sandbox::{NotPrepared, Place, Prepared, Sandbox, Settings, What};
+use crate::guard::sandbox::{
+    Awaited, NotPrepared, Place, Prepared, Ready, Sandbox, Settings, What,
+};
 
 /// Where temporary files are if nobody says otherwise.
 const TEMPORARY: &str = "/tmp";
@@ -62,13 +65,13 @@ pub(super) fn run(
     let prepared = sandbox
         .prepare(confinement(&sandbox, wanted), &place, &wanted.command)
         .map_err(|error| not_prepared(&error))?;
-    let cannot = |error: std::io::Error| {
+    let cannot = |error: io::Error| {
         let name = wanted.command[0].display();
         Refusal::new(Exit::Error, format!("cannot run `{name}`: {error}"))
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let Prepared { command, held } = prepared;
-    let status = runtime.and_then(|runtime| runtime.block_on(to_the_end(command)));
+    let Prepared { ready, held } = prepared;
+    let status = runtime.and_then(|runtime| runtime.block_on(to_the_end(ready)));
     for tampered in held.finish() {
         let did = match tampered.what {
             What::Made => "made",
@@ -104,18 +107,17 @@ fn not_prepared(error: &NotPrepared) -> Refusal {
 
 /// Runs a command to its end. It is asked to end when we are, and told to when
 /// we are asked again.
-async fn to_the_end(command: std::process::Command) -> std::io::Result<ExitStatus> {
+async fn to_the_end(ready: Ready) -> io::Result<ExitStatus> {
     let mut asked = signals::listen()?;
-    let mut child = tokio::process::Command::from(command).spawn()?;
+    let (input, output, error) = (io::stdin(), io::stdout(), io::stderr());
+    let running = ready.start([input.as_fd(), output.as_fd(), error.as_fd()])?;
+    let mut command = Awaited::new(running)?;
     let mut signal = Signal::SIGTERM;
     loop {
         tokio::select! {
-            status = child.wait() => return status,
+            status = command.wait() => return status,
             Some(_) = asked.recv() => {
-                if let Some(id) = child.id().and_then(|id| i32::try_from(id).ok()) {
-                    // It may have just ended.
-                    let _ = kill(Pid::from_raw(id), signal);
-                }
+                command.get_mut().signal(signal);
                 signal = Signal::SIGKILL;
             }
         }

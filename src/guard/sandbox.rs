@@ -14,6 +14,7 @@ mod layout;
 mod namespace;
 mod ruleset;
 pub(super) mod secrets;
+mod start;
 mod stubs;
 mod variables;
 mod watch;
@@ -22,7 +23,6 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
 use thiserror::Error;
@@ -31,6 +31,7 @@ use crate::event::{Access, Backend, Confinement};
 
 pub use detect::{NoBwrap, NoLandlock};
 pub use namespace::Namespace;
+pub use start::{Awaited, Ready, Running, Streams};
 pub use variables::Variables;
 pub use watch::{Tampered, What};
 
@@ -133,8 +134,8 @@ pub enum NotPrepared {
 /// A command that is ready to be started.
 #[derive(Debug)]
 pub struct Prepared {
-    /// What to start. It must be dropped once it is started.
-    pub command: Command,
+    /// What to start.
+    pub ready: Ready,
     /// What it needs as long as it runs.
     pub held: Held,
 }
@@ -283,7 +284,7 @@ impl Sandbox {
         let mut prepared = match (backend, access) {
             (Backend::Bwrap, _) => self.bubblewrapped(confinement, place, program)?,
             (Backend::Landlock, _) => self.landlocked(confinement, place, program)?,
-            (Backend::None, Access::Off) => self.unconfined(program),
+            (Backend::None, Access::Off) => self.unconfined(place, program),
             (Backend::None, Access::ReadOnly | Access::WorkspaceWrite) => {
                 return Err(self.no_sandbox());
             }
@@ -291,14 +292,14 @@ impl Sandbox {
         if backend != Backend::None {
             self.set_variables(&mut prepared, access, network, place);
         }
-        prepared.command.current_dir(place.directory);
         Ok(prepared)
     }
 
-    fn unconfined(&self, program: &[OsString]) -> Prepared {
-        let mut command = plain(program);
-        command.env_clear().envs(self.settings.variables.all());
-        Prepared { command, held: Held::default() }
+    fn unconfined(&self, place: &Place<'_>, program: &[OsString]) -> Prepared {
+        let mut ready = Ready::new(program, place.directory, Duties::default());
+        let all = self.settings.variables.all();
+        ready.set_variables(all.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        Prepared { ready, held: Held::default() }
     }
 
     fn bubblewrapped(
@@ -311,7 +312,8 @@ impl Sandbox {
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, NoBwrap::NotInstalled))?;
         let mut layout = Layout::new(access, place, &self.settings);
         let stubs = Stubs::hold(&self.settings.stubs, &layout.protected)?;
-        // Now that they are there, they are mounted like everything else.
+        layout.mask(stubs.iter().flat_map(Stubs::directories));
+        // Now that they are there, the others are mounted like everything else.
         layout.close_protected();
         let watch = Watch::unmountable(&layout);
         let (filter_end, mut filter) = io::pipe()?;
@@ -321,13 +323,13 @@ impl Sandbox {
         let (news, news_end) = io::pipe()?;
         let handed =
             bubblewrap::Handed { filter: filter_end.as_raw_fd(), news: news_end.as_raw_fd() };
-        let mut command = Command::new(bwrap);
-        command.args(bubblewrap::arguments(&layout, place.directory, network, handed));
-        command.args(program);
+        let mut words = vec![OsString::from(bwrap)];
+        words.extend(bubblewrap::arguments(&layout, place.directory, network, handed));
+        words.extend(program.iter().cloned());
         let handed_on = vec![OwnedFd::from(filter_end), OwnedFd::from(news_end)];
-        child::before_exec(&mut command, Duties { handed_on, ..Duties::default() });
+        let duties = Duties { handed_on, ..Duties::default() };
         let held = Held { news: Some(news), stubs, scratch: None, watch: Some(watch) };
-        Ok(Prepared { command, held })
+        Ok(Prepared { ready: Ready::new(&words, place.directory, duties), held })
     }
 
     fn landlocked(
@@ -350,11 +352,9 @@ impl Sandbox {
             }
         };
         let filter = filter::program(Leave { network, metadata });
-        let mut command = plain(program);
         let duties = Duties { handed_on: Vec::new(), ruleset: Some(ruleset), filter };
-        child::before_exec(&mut command, duties);
         let held = Held { news: None, stubs: Vec::new(), scratch: Some(scratch), watch };
-        Ok(Prepared { command, held })
+        Ok(Prepared { ready: Ready::new(program, place.directory, duties), held })
     }
 
     fn set_variables(
@@ -364,25 +364,23 @@ impl Sandbox {
         network: bool,
         place: &Place<'_>,
     ) {
-        let Prepared { command, held } = prepared;
-        command.env_clear().envs(self.settings.variables.passed(network));
+        let Prepared { ready, held } = prepared;
+        let passed = self.settings.variables.passed(network);
+        let mut variables: Vec<(OsString, OsString)> =
+            passed.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let scratch = held.scratch.as_ref().map(tempfile::TempDir::path);
-        command.env("TMPDIR", scratch.unwrap_or(Path::new(bubblewrap::SCRATCH)));
+        let scratch = scratch.unwrap_or(Path::new(bubblewrap::SCRATCH));
+        variables.retain(|(name, _)| name != "TMPDIR");
+        variables.push(("TMPDIR".into(), scratch.into()));
         // What runs unasked was judged by its name, so that name must not be
         // one of the workspace's own programs.
         if access == Access::ReadOnly
-            && let Some(path) = self.settings.variables.path()
+            && let Some((_, path)) = variables.iter_mut().find(|(name, _)| name == "PATH")
         {
-            command.env("PATH", outside(path, place.roots));
+            *path = outside(path, place.roots);
         }
+        ready.set_variables(variables);
     }
-}
-
-fn plain(program: &[OsString]) -> Command {
-    let (name, arguments) = program.split_first().expect("a command has a name");
-    let mut command = Command::new(name);
-    command.args(arguments);
-    command
 }
 
 /// Returns what of a search path is outside the workspace.

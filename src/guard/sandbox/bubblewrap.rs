@@ -1,5 +1,6 @@
 //! The command line of bubblewrap.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
@@ -39,14 +40,21 @@ pub(super) fn arguments(
     // Root owns what is in there, and what is written to it, such as the
     // program that takes a core dump, holds for the whole machine.
     arguments.add(["--proc", "/proc", "--remount-ro", "/proc"]);
-    arguments.add(["--tmpfs", SCRATCH, "--tmpfs", "/run"]);
+    arguments.add(["--tmpfs", SCRATCH, "--perms", "0755", "--tmpfs", "/run"]);
     if network && let Some(path) = resolver() {
         arguments.mount("--ro-bind-try", &path);
     }
     for (path, view) in &layout.views {
         match view {
             View::Writable => arguments.mount("--bind", path),
+            View::ReadOnly if is_read_only_already(path, &layout.views) => {}
             View::ReadOnly => arguments.mount("--ro-bind", path),
+            // Not bound, since a mount of its own costs a quarter as much. What
+            // is written there in spite of its mode is gone with the command.
+            View::Stub => {
+                arguments.add(["--perms", "0555", "--tmpfs"]);
+                arguments.add([path]);
+            }
             View::HiddenDirectory => {
                 for how in ["--tmpfs", "--remount-ro"] {
                     arguments.add([OsStr::new(how), path.as_os_str()]);
@@ -66,6 +74,17 @@ pub(super) fn arguments(
     arguments.add(["--seccomp", &filter.to_string(), "--info-fd", &news.to_string(), "--"]);
     arguments.0
 }
+
+/// Tells whether nothing is mounted above a path but the whole file system,
+/// which is read-only.
+fn is_read_only_already(path: &Path, views: &BTreeMap<PathBuf, View>) -> bool {
+    let mut above = path.ancestors().skip(1);
+    above
+        .all(|above| !views.contains_key(above) && !MOUNTED.iter().any(|it| above == Path::new(it)))
+}
+
+/// Where something else than the file system itself is mounted.
+const MOUNTED: [&str; 4] = ["/dev", "/proc", SCRATCH, "/run"];
 
 /// Returns where names are resolved by, if that is in a directory which a
 /// command does not see.

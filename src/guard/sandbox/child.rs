@@ -1,17 +1,39 @@
-//! What a command does to itself between the fork and its program.
+//! What a command does to itself between its start and its program.
 //!
 //! The one file with unsafe code: the calls that no library offers in a form
 //! that may run in the child of a process with threads, where nothing may take
-//! memory or a lock. All they need is made before the fork.
+//! memory or a lock. All they need is made before. The child borrows our memory
+//! until its program starts, as `vfork` has it: copying the tables of a large
+//! process costs more than all the rest.
 
 #![expect(unsafe_code, reason = "a child confines itself by system calls alone")]
 
+use std::ffi::{CString, c_char, c_void};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd, RawFd};
+use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use nix::libc::{self, c_int, c_long, c_ulong, sock_filter, sock_fprog};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// All that a child is told.
+pub(super) struct Order {
+    /// The path of its program.
+    pub(super) program: CString,
+    /// Its words, with the first.
+    pub(super) arguments: Vec<CString>,
+    /// `NAME=VALUE` each.
+    pub(super) variables: Vec<CString>,
+    pub(super) directory: CString,
+    /// What becomes its standard input, output and error.
+    pub(super) streams: [RawFd; 3],
+    /// Whether it leads a process group of its own.
+    pub(super) leads_group: bool,
+    pub(super) duties: Duties,
+}
 
 /// What the child does to itself.
 #[derive(Debug, Default)]
@@ -37,13 +59,155 @@ const ASK_VERSION: u32 = 1;
 /// No set of capabilities has as many.
 const MOST_CAPABILITIES: c_ulong = 64;
 
-/// Has the child do all this before its program starts.
-pub(super) fn before_exec(command: &mut Command, duties: Duties) {
-    // SAFETY: between fork and exec the closure only makes system calls, on
-    // memory and descriptors that `duties` has held since before the fork.
-    unsafe {
-        command.pre_exec(move || fulfil(&duties));
+/// Bytes of the stack that a child has until its program starts. It needs some
+/// hundreds.
+const STACK: usize = 64 * 1024;
+
+/// The status of a child that has told why its program did not start.
+const NOT_STARTED: c_int = 127;
+
+/// What a child reads, in our memory.
+struct Shared<'a> {
+    order: &'a Order,
+    arguments: &'a [*const c_char],
+    variables: &'a [*const c_char],
+    /// Why its program did not start; 0 if it did.
+    failure: AtomicI32,
+}
+
+/// Starts a child, and returns it with its descriptor once its program runs.
+/// Until then the calling thread stands still.
+pub(super) fn start(order: &Order) -> io::Result<(i32, OwnedFd)> {
+    let arguments = pointers(&order.arguments);
+    let variables = pointers(&order.variables);
+    let shared =
+        Shared { order, arguments: &arguments, variables: &variables, failure: AtomicI32::new(0) };
+    let mut stack: Vec<MaybeUninit<u128>> = Vec::with_capacity(STACK / size_of::<u128>());
+    let mut descriptor: RawFd = -1;
+    let mut masked = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the child has a stack of its own, which is as large as said and
+    // aligned; what it reads outlives it, since this thread goes on only when
+    // the child has given our memory back. No handler of ours runs in it: all
+    // signals are blocked until it has no handlers left.
+    let (child, error) = unsafe {
+        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), masked.as_mut_ptr());
+        let child = libc::clone(
+            run,
+            stack.as_mut_ptr().add(stack.capacity()).cast(),
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD,
+            (&raw const shared).cast_mut().cast(),
+            &raw mut descriptor,
+        );
+        let error = io::Error::last_os_error();
+        libc::pthread_sigmask(libc::SIG_SETMASK, masked.as_ptr(), ptr::null_mut());
+        (child, error)
+    };
+    if child < 0 {
+        return Err(error);
     }
+    // SAFETY: the kernel made it for us, and nobody else knows of it.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    match shared.failure.load(Ordering::Acquire) {
+        0 => Ok((child, descriptor)),
+        failure => {
+            // SAFETY: the call takes numbers only; the child is ours and gone.
+            unsafe { libc::waitpid(child, ptr::null_mut(), 0) };
+            Err(io::Error::from_raw_os_error(failure))
+        }
+    }
+}
+
+/// What the kernel takes for a list of texts: their addresses, and none.
+fn pointers(texts: &[CString]) -> Vec<*const c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+}
+
+/// The child's life until its program starts.
+extern "C" fn run(shared: *mut c_void) -> c_int {
+    // SAFETY: `start` has passed a pointer to this, and waits.
+    let shared = unsafe { &*shared.cast::<Shared<'_>>() };
+    let error = become_program(shared);
+    let failure = error.raw_os_error().unwrap_or(libc::EINVAL);
+    shared.failure.store(failure, Ordering::Release);
+    // SAFETY: ends this process and runs nothing of ours.
+    unsafe { libc::_exit(NOT_STARTED) }
+}
+
+/// Returns only if the program does not start.
+fn become_program(shared: &Shared<'_>) -> io::Error {
+    let Order { program, directory, streams, leads_group, duties, .. } = shared.order;
+    let ready = || {
+        take_streams(*streams)?;
+        // SAFETY: a text that ends with its zero; numbers.
+        unsafe {
+            checked(libc::chdir(directory.as_ptr()))?;
+            if *leads_group {
+                checked(libc::setpgid(0, 0))?;
+            }
+        }
+        let_signals_through()?;
+        fulfil(duties)
+    };
+    if let Err(error) = ready() {
+        return error;
+    }
+    // SAFETY: texts that end with their zeros, in lists that end with null, and
+    // all of it outlives the call.
+    unsafe {
+        libc::execve(program.as_ptr(), shared.arguments.as_ptr(), shared.variables.as_ptr());
+    }
+    io::Error::last_os_error()
+}
+
+/// Makes these standard input, output and error.
+fn take_streams(streams: [RawFd; 3]) -> io::Result<()> {
+    let mut moved = streams;
+    // SAFETY: the calls take numbers only.
+    unsafe {
+        for stream in &mut moved {
+            // Out of the way of the three, of which each may be another's.
+            *stream = checked(libc::fcntl(*stream, libc::F_DUPFD_CLOEXEC, FIRST_OTHER))?;
+        }
+        for (stream, standard) in moved.into_iter().zip(0..) {
+            checked(libc::dup2(stream, standard))?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes our handlers from all signals, and then lets them come. What is
+/// ignored stays so, as it does under `nohup`, but for the one that Rust's own
+/// start ignores.
+fn let_signals_through() -> io::Result<()> {
+    // SAFETY: the structures live until the calls return, and all zero is what
+    // they are without a handler.
+    unsafe {
+        let usual: libc::sigaction = std::mem::zeroed();
+        let mut now: libc::sigaction = std::mem::zeroed();
+        for signal in 1..=libc::SIGRTMAX() {
+            let is_known = libc::sigaction(signal, ptr::null(), &raw mut now) == 0;
+            let is_plain = matches!(now.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);
+            if signal == libc::SIGPIPE || is_known && !is_plain {
+                checked(libc::sigaction(signal, &raw const usual, ptr::null_mut()))?;
+            }
+        }
+        let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(none.as_mut_ptr());
+        match libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut()) {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+/// Has the runtime say when a descriptor becomes readable.
+pub(super) fn readable(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: the descriptor is open, stays so as long as it is owned, and is
+    // the same every time it is asked for.
+    let registered = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
+    Ok(registered?)
 }
 
 /// Returns the version of Landlock that the kernel speaks.
@@ -63,7 +227,6 @@ pub(super) fn landlock_version() -> io::Result<c_long> {
 /// Returns a descriptor that becomes readable when the process ends. The
 /// process must be one that nobody but its parent waits for.
 pub(super) fn process_descriptor(process: i32) -> io::Result<OwnedFd> {
-    use std::os::fd::FromRawFd as _;
     // SAFETY: the call takes two numbers; what it returns is a new descriptor
     // that nobody else owns.
     unsafe {
@@ -163,6 +326,6 @@ fn install(filter: &[sock_filter]) -> io::Result<()> {
     Ok(())
 }
 
-fn checked(returned: c_int) -> io::Result<()> {
-    if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+fn checked(returned: c_int) -> io::Result<c_int> {
+    if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(returned) }
 }

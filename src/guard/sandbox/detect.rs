@@ -4,16 +4,19 @@
 //! forbid namespaces, and one run by root may hold on to its privileges. So a
 //! command is run, and it says itself how it is kept.
 
-use std::io::{self, Read as _};
-use std::process::{Command, Stdio};
+use std::fs::File;
+use std::io::{self, PipeReader, Read as _};
+use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
 use thiserror::Error;
 
 use crate::event::{Access, Backend, Confinement};
 
-use super::{Place, Prepared, Sandbox, Settings, bubblewrap, child, ruleset};
+use super::{Place, Prepared, Ready, Sandbox, Settings, bubblewrap, child, ruleset};
 
 /// How long a trial may take. It takes milliseconds, or hangs.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -88,38 +91,48 @@ fn run(settings: &Settings, backend: Backend) -> io::Result<(bool, String)> {
     let place = Place { directory: "/".as_ref(), roots: &[] };
     let trial = TRIAL.map(Into::into);
     let prepared = sandbox.prepare(confinement, &place, &trial).map_err(io::Error::other)?;
-    let Prepared { command, held } = prepared;
-    let finished = run_to_end(command);
+    let Prepared { ready, held } = prepared;
+    let finished = run_to_end(ready);
     // It can write nothing.
     let _ = held.finish();
     finished
 }
 
 /// Returns whether it succeeded, and what it said.
-fn run_to_end(mut command: Command) -> io::Result<(bool, String)> {
+fn run_to_end(command: Ready) -> io::Result<(bool, String)> {
     let (mut reader, writer) = io::pipe()?;
-    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    let mut child = command.spawn()?;
-    // Its copies of the pipe's other end would keep it open.
-    drop(command);
+    let null = File::open("/dev/null")?;
+    let mut running = command.start([null.as_fd(), writer.as_fd(), writer.as_fd()])?;
+    // This copy of the pipe's other end would keep it open.
+    drop(writer);
     let started = Instant::now();
     let mut said = Vec::new();
     loop {
-        let left = LIMIT.saturating_sub(started.elapsed());
-        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
-        use std::os::fd::AsFd as _;
-        let mut pipes = [PollFd::new(reader.as_fd(), PollFlags::POLLIN)];
-        let is_ready = poll(&mut pipes, timeout).is_ok_and(|ready| ready > 0);
+        let is_ready = is_readable_within(&reader, LIMIT.saturating_sub(started.elapsed()))?;
         let mut buffer = [0; 4096];
         let length = if is_ready { reader.read(&mut buffer)? } else { 0 };
         said.extend_from_slice(&buffer[..length]);
         if length == 0 || said.len() as u64 > OUTPUT_CAP {
             // Has no effect on one that has ended by itself.
             if !is_ready {
-                child.kill()?;
+                running.signal(Signal::SIGKILL);
             }
-            let status = child.wait()?;
+            let status = running.wait()?;
             return Ok((status.success(), String::from_utf8_lossy(&said).into_owned()));
+        }
+    }
+}
+
+/// Waits for something to read, or for the end of it.
+fn is_readable_within(reader: &PipeReader, limit: Duration) -> io::Result<bool> {
+    let until = Instant::now() + limit;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
+        match poll(&mut [PollFd::new(reader.as_fd(), PollFlags::POLLIN)], timeout) {
+            // A signal says nothing about the trial.
+            Err(Errno::EINTR) => {}
+            ready => return Ok(ready? > 0),
         }
     }
 }

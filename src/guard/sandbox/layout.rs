@@ -20,6 +20,8 @@ pub(super) enum View {
     ReadOnly,
     HiddenDirectory,
     HiddenFile,
+    /// An empty directory, which stands in for what is not there.
+    Stub,
 }
 
 /// What must stand in the place of something that is not there, so that the
@@ -59,17 +61,19 @@ pub(super) struct Layout {
 const OF_TOOLS: [&str; 4] = [".tine", ".claude", ".agents", ".mcp.json"];
 
 /// What must stay as it is in a repository's own directory.
-const OF_GIT: [(&str, Stub); 6] = [
+const OF_GIT: [(&str, Stub); 5] = [
     ("hooks", Stub::Directory),
     // Names programs: pagers, filters, monitors.
     ("config", Stub::File),
-    ("config.worktree", Stub::File),
     // Other repositories' own directories, with hooks and configuration.
     ("modules", Stub::Directory),
     ("worktrees", Stub::Directory),
     // Names another directory to take all of the above from.
     ("commondir", Stub::None),
 ];
+
+/// The setting that has git read `config.worktree`.
+const OF_WORKTREES: &[u8] = b"worktreeConfig";
 
 impl Layout {
     pub(super) fn new(access: Access, place: &Place<'_>, settings: &Settings) -> Self {
@@ -161,6 +165,19 @@ impl Layout {
         for (name, stub) in OF_GIT {
             self.protect(root, git.join(name), stub);
         }
+        self.protect_more_configuration(root, git, git);
+    }
+
+    /// Protects what a repository's configuration may say more is read from. If
+    /// it does not, git never looks, and what stands in for it may be a
+    /// directory, which costs less to mount.
+    fn protect_more_configuration(&mut self, root: &Path, own: &Path, common: &Path) {
+        let configuration = fs::read(common.join("config")).unwrap_or_default();
+        let is_read = configuration
+            .windows(OF_WORKTREES.len())
+            .any(|part| part.eq_ignore_ascii_case(OF_WORKTREES));
+        let stub = if is_read { Stub::File } else { Stub::Directory };
+        self.protect(root, own.join("config.worktree"), stub);
     }
 
     /// Opens of a linked worktree's repository what a commit needs: the
@@ -174,11 +191,10 @@ impl Layout {
                 self.views.insert(path, View::Writable);
             }
         }
-        for (name, stub) in
-            [("commondir", Stub::None), ("gitdir", Stub::None), ("config.worktree", Stub::File)]
-        {
-            self.protect(root, own.join(name), stub);
+        for name in ["commondir", "gitdir"] {
+            self.protect(root, own.join(name), Stub::None);
         }
+        self.protect_more_configuration(root, &own, &common);
         self.views.insert(own, View::Writable);
     }
 
@@ -186,11 +202,24 @@ impl Layout {
         self.protected.push(Protected { root: root.to_owned(), path, stub });
     }
 
+    /// Has stubs stand in for what is not there.
+    pub(super) fn mask<'a>(&mut self, stubs: impl Iterator<Item = &'a Path>) {
+        self.views.extend(stubs.map(|path| (path.to_owned(), View::Stub)));
+    }
+
     /// Makes what is protected read-only. A link cannot be: what it leads to
     /// is, and the link itself is looked at afterwards.
     pub(super) fn close_protected(&mut self) {
         for Protected { path, .. } in &self.protected {
-            let Ok(target) = path.canonicalize() else { continue };
+            // The directory that it is in was resolved.
+            let Ok(found) = path.symlink_metadata() else { continue };
+            let target = match found.is_symlink() {
+                false => path.clone(),
+                true => match path.canonicalize() {
+                    Ok(target) => target,
+                    Err(_) => continue,
+                },
+            };
             let is_inside = |(root, view): (&PathBuf, &View)| {
                 *view == View::Writable && target.starts_with(root) && target != *root
             };

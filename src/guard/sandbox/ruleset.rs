@@ -14,6 +14,8 @@ use landlock::{
     PathFd, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, Scope,
 };
 
+use nix::sys::stat::{SFlag, fstat};
+
 use super::layout::{Layout, View};
 
 /// The first version that can keep a file from being cut to nothing.
@@ -72,7 +74,7 @@ pub(super) fn make(layout: &Layout, scratch: &Path, network: bool) -> io::Result
                 View::Writable => open(path, all),
                 // It may be inside something that is hidden.
                 View::ReadOnly => open(path, read),
-                View::HiddenDirectory | View::HiddenFile => {}
+                View::HiddenDirectory | View::HiddenFile | View::Stub => {}
             }
         }
         rules.extend(DEVICES.map(|path| (path.into(), all)));
@@ -90,7 +92,9 @@ pub(super) fn make(layout: &Layout, scratch: &Path, network: bool) -> io::Result
 /// `None` for a path that has gone, or that we may not open ourselves.
 fn rule(path: &Path, access: BitFlags<AccessFs>) -> Option<PathBeneath<PathFd>> {
     let opened = PathFd::new(path).ok()?;
-    let access = if path.is_dir() { access } else { access & AccessFs::from_file(CAN) };
+    let is_directory =
+        SFlag::from_bits_truncate(fstat(&opened).ok()?.st_mode) & SFlag::S_IFMT == SFlag::S_IFDIR;
+    let access = if is_directory { access } else { access & AccessFs::from_file(CAN) };
     Some(PathBeneath::new(opened, access))
 }
 

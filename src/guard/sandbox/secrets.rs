@@ -1,5 +1,7 @@
 //! What of a home directory no confined command gets to see.
 
+use std::collections::HashSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Paths below home whose content gives power elsewhere, each with what it is.
@@ -50,7 +52,17 @@ pub(in crate::guard) const IN_HOME: &[(&str, &str)] = &[
     (".config/anthropic", "tokens of a model provider"),
 ];
 
-/// Returns what is hidden of `home`, there or not.
+/// Returns what is hidden of `home`: what may be there, going by the names in
+/// it. Most are not, and one list is read sooner than as many names are asked
+/// for.
 pub(super) fn below(home: &Path) -> impl Iterator<Item = PathBuf> {
-    IN_HOME.iter().map(|(path, _)| home.join(path))
+    let names: HashSet<OsString> = home
+        .read_dir()
+        .map(|entries| entries.flatten().map(|entry| entry.file_name()).collect())
+        .unwrap_or_default();
+    let may_be_there = move |path: &Path| {
+        path.iter().next().is_some_and(|first| names.is_empty() || names.contains(first))
+    };
+    let paths = IN_HOME.iter().map(|(path, _)| Path::new(path));
+    paths.filter(move |path| may_be_there(path)).map(|path| home.join(path))
 }

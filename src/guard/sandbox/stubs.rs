@@ -25,6 +25,8 @@ const LIST_CAP: u64 = 1024 * 1024;
 pub(super) struct Stubs {
     list: File,
     path: PathBuf,
+    /// The directories among them that were made for this command.
+    directories: Vec<PathBuf>,
 }
 
 impl Stubs {
@@ -40,13 +42,23 @@ impl Stubs {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let name = blake3::hash(root.as_os_str().as_bytes()).to_hex();
         let mut stubs = Self::open(directory.join(name.as_str()))?;
-        for Protected { root: _, path, stub } in protected {
-            let is_absent = path.symlink_metadata().is_err_and(is_not_found);
-            if is_absent && *stub != Stub::None {
-                stubs.make(path, *stub)?;
-            }
+        let is_absent = |Protected { root: _, path, stub }: &&Protected| {
+            *stub != Stub::None && path.symlink_metadata().is_err_and(is_not_found)
+        };
+        let absent: Vec<&Protected> = protected.iter().filter(is_absent).collect();
+        let lines: String =
+            absent.iter().map(|absent| path_text::to_text(&absent.path) + "\n").collect();
+        stubs.list.write_all(lines.as_bytes())?;
+        for Protected { root: _, path, stub } in absent {
+            stubs.make(path, *stub)?;
         }
         Ok(stubs)
+    }
+
+    /// Returns the empty directories that were made for this command. Those of
+    /// others are as good, but no longer known to be empty.
+    pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
+        self.directories.iter().map(PathBuf::as_path)
     }
 
     /// Removes the stubs, if nobody else needs them.
@@ -69,14 +81,12 @@ impl Stubs {
             list.lock_shared()?;
             // Whoever let go last has removed the file that was opened.
             if list.metadata()?.nlink() > 0 {
-                return Ok(Self { list, path });
+                return Ok(Self { list, path, directories: Vec::new() });
             }
         }
     }
 
     fn make(&mut self, path: &Path, stub: Stub) -> io::Result<()> {
-        let line = format!("{}\n", path_text::to_text(path));
-        self.list.write_all(line.as_bytes())?;
         let made = match stub {
             Stub::Directory => DirBuilder::new().mode(0o755).create(path),
             Stub::File => {
@@ -85,6 +95,10 @@ impl Stubs {
             Stub::None => Ok(()),
         };
         match made {
+            Ok(()) if stub == Stub::Directory => {
+                self.directories.push(path.to_owned());
+                Ok(())
+            }
             // Somebody else was faster; or nobody can make anything there, the
             // command included.
             Err(error)

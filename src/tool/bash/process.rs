@@ -6,11 +6,12 @@
 //! confined: nobody would know of it any more. What keeps it in bounds is the
 //! sandbox's.
 
-use std::ffi::{OsStr, OsString};
-use std::io::{self, PipeReader, PipeWriter};
-use std::os::fd::OwnedFd;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, PipeReader};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,13 +20,15 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use thiserror::Error;
 use tokio::io::AsyncReadExt;
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::ChildStdout;
 use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::event::Backend;
 use crate::guard::Script;
-use crate::guard::sandbox::{Held, Namespace, NotPrepared, Place, Prepared, Tampered};
+use crate::guard::sandbox::{
+    Awaited, Held, Namespace, NotPrepared, Place, Prepared, Ready, Tampered,
+};
 use crate::guard::shell::Machine;
 use crate::tool::blocking::to_the_end;
 use crate::tool::{Granted, Workspace};
@@ -96,7 +99,7 @@ pub(super) enum NotStarted {
 /// A command that runs.
 #[derive(Debug)]
 pub(super) struct Process {
-    child: Child,
+    child: Awaited,
     group: Group,
     /// What is around it, if it is confined.
     bounds: Option<Bounds>,
@@ -130,14 +133,18 @@ impl Process {
         let place = Place { directory: &workspace.root, roots: &roots };
         // The dashes end the shell's own options: a command may begin with one.
         let program = [workspace.sandbox.shell(), "-c", "--", script].map(OsString::from);
-        let Prepared { mut command, mut held } =
+        let Prepared { mut ready, mut held } =
             workspace.sandbox.prepare(confinement, &place, &program)?;
         if let Some(Script { text: _, machine }) = &call.script {
-            narrow(&mut command, machine);
+            narrow(&mut ready, machine);
         }
         let (reader, writer) = io::pipe()?;
-        let child = spawn(command, writer)?;
-        let group = Group::led_by(&child);
+        let null = File::open("/dev/null")?;
+        // One pipe for both, so that they arrive in the order of writing.
+        let streams = [null.as_fd(), writer.as_fd(), writer.as_fd()];
+        let running = ready.leading_a_group().start(streams)?;
+        let group = Group { id: running.id(), released: false };
+        let child = Awaited::new(running)?;
         let bounds = match confinement.backend {
             Backend::None => None,
             backend @ (Backend::Bwrap | Backend::Landlock) => {
@@ -260,7 +267,7 @@ impl Process {
                 _ = look.tick() => {
                     // The shell belongs to the group until it is waited for;
                     // how it ended no longer matters.
-                    let _ = self.child.try_wait();
+                    let _ = self.child.get_mut().try_wait();
                     let is_gone =
                         |namespace: &Arc<Namespace>| namespace.is_gone_within(Duration::ZERO);
                     if self.group.is_gone() && namespace.as_ref().is_none_or(is_gone) {
@@ -301,24 +308,10 @@ impl Bounds {
 
 /// Leaves a command what the gate knows to be harmless of its environment, and
 /// where its temporary files are.
-fn narrow(command: &mut std::process::Command, machine: &Machine) {
-    let owned =
-        |(name, value): (&OsStr, Option<&OsStr>)| Some((name.to_owned(), value?.to_owned()));
-    let given: Vec<(OsString, OsString)> = command.get_envs().filter_map(owned).collect();
+fn narrow(ready: &mut Ready, machine: &Machine) {
+    let given = ready.variables().to_vec();
     let temporary = given.iter().find(|(name, _)| name == "TMPDIR").cloned();
-    command.env_clear().envs(temporary).envs(machine.environment(given));
-}
-
-fn spawn(command: std::process::Command, output: PipeWriter) -> io::Result<Child> {
-    let mut builder = Command::from(command);
-    builder
-        .stdin(Stdio::null())
-        // One pipe for both, so that they arrive in the order of writing.
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
+    ready.set_variables(temporary.into_iter().chain(machine.environment(given)));
 }
 
 /// Makes the pipe readable without a thread; tokio does that for a child's
@@ -343,12 +336,6 @@ struct Group {
 }
 
 impl Group {
-    fn led_by(child: &Child) -> Self {
-        let id = child.id().expect("a child that was not waited for has an id");
-        let id = i32::try_from(id).expect("a process id fits its own type");
-        Self { id: Pid::from_raw(id), released: false }
-    }
-
     fn signal(&self, signal: Signal) {
         // The only error is that nobody is left.
         let _ = killpg(self.id, signal);

@@ -87,8 +87,19 @@ fn a_repository_is_writable_but_for_what_others_obey() {
         layout.protected.iter().find(|protected| protected.path == path).map(|found| found.stub)
     };
     assert_eq!(stub(".tine"), Some(Stub::Directory));
-    assert_eq!(stub(".git/config.worktree"), Some(Stub::File));
+    assert_eq!(stub(".git/config.worktree"), Some(Stub::Directory));
     assert_eq!(stub(".git/commondir"), Some(Stub::None));
+}
+
+#[test]
+fn more_configuration_is_kept_out_by_a_file_where_git_would_read_it() {
+    let home = Home::new().with_directories(&["work/.git"]);
+    let on = "[extensions]\n\tworktreeconfig = true\n";
+    let home = home.with_files(&[("work/.git/config", on)]);
+    let layout = home.layout(Access::WorkspaceWrite, &["work"], &[]);
+    let path = home.root.join("work/.git/config.worktree");
+    let found = layout.protected.iter().find(|protected| protected.path == path);
+    assert_eq!(found.map(|found| found.stub), Some(Stub::File));
 }
 
 #[test]
