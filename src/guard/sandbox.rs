@@ -10,6 +10,7 @@ mod bubblewrap;
 mod child;
 mod detect;
 mod filter;
+mod kept;
 mod layout;
 mod namespace;
 mod ruleset;
@@ -37,8 +38,8 @@ pub use watch::{Tampered, What};
 
 use child::Duties;
 use filter::{Leave, Metadata};
+use kept::{Hold, Kept};
 use layout::Layout;
-use stubs::Stubs;
 use watch::Watch;
 
 /// How much a sandbox is insisted on.
@@ -110,6 +111,7 @@ pub struct Sandbox {
     settings: Settings,
     bwrap: OnceLock<Result<(), NoBwrap>>,
     landlock: OnceLock<Result<i64, NoLandlock>>,
+    stubs: Kept,
 }
 
 /// Why a command cannot be run.
@@ -145,7 +147,7 @@ pub struct Prepared {
 #[must_use = "what is dropped unfinished leaves empty directories behind, and hides what a command did"]
 pub struct Held {
     news: Option<PipeReader>,
-    stubs: Vec<Stubs>,
+    stubs: Vec<Hold>,
     scratch: Option<tempfile::TempDir>,
     watch: Option<Watch>,
 }
@@ -162,10 +164,7 @@ impl Held {
     pub fn finish(self) -> Vec<Tampered> {
         let Self { news: _, stubs, scratch, watch } = self;
         let tampered = watch.map(Watch::finish).unwrap_or_default();
-        for stubs in stubs {
-            // Whoever comes next removes what could not be.
-            let _ = stubs.release();
-        }
+        stubs.into_iter().for_each(Hold::finish);
         drop(scratch);
         tampered
     }
@@ -311,8 +310,8 @@ impl Sandbox {
         let bwrap = bubblewrap::program()
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, NoBwrap::NotInstalled))?;
         let mut layout = Layout::new(access, place, &self.settings);
-        let stubs = Stubs::hold(&self.settings.stubs, &layout.protected)?;
-        layout.mask(stubs.iter().flat_map(Stubs::directories));
+        let stubs = self.stubs.hold(&self.settings.stubs, &layout.protected)?;
+        layout.mask(stubs.iter().flat_map(Hold::directories));
         // Now that they are there, the others are mounted like everything else.
         layout.close_protected();
         let watch = Watch::unmountable(&layout);

@@ -67,12 +67,17 @@ pub(crate) struct Place {
     pub(crate) context: ToolContext,
     sender: mpsc::Sender<FromUnit>,
     changes: Arc<Mutex<Vec<FileChange>>>,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Place {
     pub(crate) fn new() -> Self {
         Self::with_deny_rules(&[])
+    }
+
+    /// Ends the run, and returns what is left of it.
+    pub(crate) fn end(self) -> TempDir {
+        self.directory
     }
 
     /// A workspace where `rules` deny calls.
@@ -107,7 +112,7 @@ impl Place {
         let context = context(&workspace, &sender, UnitId::MAIN);
         let changes = Arc::default();
         hear(receiver, Arc::clone(&changes));
-        Self { workspace, context, sender, changes, _directory: directory }
+        Self { workspace, context, sender, changes, directory }
     }
 
     /// The changes of files that were told of, in order.

@@ -25,40 +25,42 @@ const LIST_CAP: u64 = 1024 * 1024;
 pub(super) struct Stubs {
     list: File,
     path: PathBuf,
-    /// The directories among them that were made for this command.
+    /// The directories among them that were made here.
     directories: Vec<PathBuf>,
 }
 
 impl Stubs {
-    /// Makes the stubs that are missing, for each root by itself, since others
-    /// may share some of them. The lists are in `directory`.
-    pub(super) fn hold(directory: &Path, protected: &[Protected]) -> io::Result<Vec<Self>> {
-        let by_root = protected.chunk_by(|one, next| one.root == next.root);
-        by_root.map(|protected| Self::hold_one(directory, protected)).collect()
-    }
-
-    fn hold_one(directory: &Path, protected: &[Protected]) -> io::Result<Self> {
-        let root = &protected.first().expect("a chunk is not empty").root;
+    /// Has nothing made yet. The list of what is to be is in `directory`.
+    pub(super) fn of(directory: &Path, root: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let name = blake3::hash(root.as_os_str().as_bytes()).to_hex();
-        let mut stubs = Self::open(directory.join(name.as_str()))?;
+        Self::open(directory.join(name.as_str()))
+    }
+
+    /// Makes the stubs that are missing.
+    pub(super) fn complete(&mut self, protected: &[Protected]) -> io::Result<()> {
         let is_absent = |Protected { root: _, path, stub }: &&Protected| {
             *stub != Stub::None && path.symlink_metadata().is_err_and(is_not_found)
         };
         let absent: Vec<&Protected> = protected.iter().filter(is_absent).collect();
         let lines: String =
             absent.iter().map(|absent| path_text::to_text(&absent.path) + "\n").collect();
-        stubs.list.write_all(lines.as_bytes())?;
-        for Protected { root: _, path, stub } in absent {
-            stubs.make(path, *stub)?;
+        if !absent.is_empty() {
+            self.list.write_all(lines.as_bytes())?;
         }
-        Ok(stubs)
+        for Protected { root: _, path, stub } in absent {
+            self.make(path, *stub)?;
+        }
+        let is_empty =
+            |path: &PathBuf| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+        self.directories.retain(is_empty);
+        Ok(())
     }
 
-    /// Returns the empty directories that were made for this command. Those of
-    /// others are as good, but no longer known to be empty.
-    pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
-        self.directories.iter().map(PathBuf::as_path)
+    /// Returns the directories that were made here and that nobody has put
+    /// anything into.
+    pub(super) fn directories(&self) -> &[PathBuf] {
+        &self.directories
     }
 
     /// Removes the stubs, if nobody else needs them.
@@ -181,9 +183,9 @@ mod tests {
 
         fn hold(&self) -> Stubs {
             let lists = self.place.path().join("lists");
-            let mut held = Stubs::hold(&lists, &self.protected).unwrap();
-            assert_eq!(held.len(), 1);
-            held.pop().unwrap()
+            let mut stubs = Stubs::of(&lists, &self.place.path().join("root")).unwrap();
+            stubs.complete(&self.protected).unwrap();
+            stubs
         }
 
         #[track_caller]
@@ -226,10 +228,13 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_has_filled_meanwhile_stays() {
+    fn what_somebody_has_filled_meanwhile_stays_and_is_no_longer_taken_for_empty() {
         let made = Made::new();
-        let stubs = made.hold();
+        let mut stubs = made.hold();
+        assert_eq!(stubs.directories(), [made.place.path().join("root/directory")]);
         fs::write(made.place.path().join("root/directory/x"), "").unwrap();
+        stubs.complete(&made.protected).unwrap();
+        assert_eq!(stubs.directories(), [] as [PathBuf; 0]);
         fs::write(made.place.path().join("root/file"), "x").unwrap();
         stubs.release().unwrap();
         made.check(0, &["directory", "file", "there"]);

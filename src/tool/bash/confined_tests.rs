@@ -191,19 +191,21 @@ async fn what_a_command_left_in_the_background_ends_with_it() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_in_the_workspace_or_beside_it() {
-    let place = Place::new();
-    place.put("file", "");
-    for backend in backends(&place) {
+async fn nothing_is_left_in_the_workspace_or_beside_it_after_a_run() {
+    for backend in backends(&Place::new()) {
+        let place = Place::new();
+        place.put("file", "");
         assert_eq!(call(&place, backend, json!({"command": "true"})).await.unwrap(), "(no output)");
+        let root = place.root().to_owned();
+        let _directory = place.end();
         let names = |directory: &std::path::Path| {
             let entries = std::fs::read_dir(directory).unwrap();
             let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
             names.sort();
             names
         };
-        assert_eq!(names(place.root()), ["file"]);
-        let beside = names(place.root().parent().unwrap());
+        assert_eq!(names(&root), ["file"]);
+        let beside = names(root.parent().unwrap());
         assert!(beside == ["work"] || beside == ["stubs", "work"], "{beside:?}");
     }
 }
