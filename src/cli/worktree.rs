@@ -18,7 +18,11 @@ pub(super) fn run(environment: &Environment, command: &WorktreeCommand) -> Resul
     let found = claim::all(&root);
     match command {
         WorktreeCommand::List => finish(list(&found)),
-        WorktreeCommand::Prune => prune(found),
+        WorktreeCommand::Prune => {
+            let exit = prune(found);
+            claim::tidy(&root);
+            exit
+        }
     }
 }
 
@@ -31,21 +35,26 @@ pub(super) fn left_over(environment: &Environment) -> usize {
 fn list(found: &[Found]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for found in found {
-        let state = match (&found.claim, &found.about) {
-            (None, _) => "in use".to_owned(),
-            (Some(_), None) => "came to nothing".to_owned(),
-            (Some(_), Some(_)) => match found.changed() {
-                Some(files) => {
-                    let files = u64::try_from(files).unwrap_or(u64::MAX);
-                    format!("left over, {}", counted(files, "changed file"))
-                }
-                None => "left over, and cannot be read".to_owned(),
-            },
+        let state = match &found.claim {
+            None => "in use".to_owned(),
+            Some(_) => left(found),
         };
         let line = format!("{}  {state}  {}", whose(found), to_text(&found.place));
         writeln!(out, "{}", sanitise::line(&line))?;
     }
     Ok(())
+}
+
+/// Says what is left of a worktree whose process is dead.
+fn left(found: &Found) -> String {
+    match (found.changed(), &found.about) {
+        (Ok(_), None) => "came to nothing".to_owned(),
+        (Ok(files), Some(_)) => {
+            let files = u64::try_from(files).unwrap_or(u64::MAX);
+            format!("left over, {}", counted(files, "changed file"))
+        }
+        (Err(error), _) => format!("left over, and cannot be read: {error}"),
+    }
 }
 
 fn whose(found: &Found) -> String {
@@ -67,7 +76,8 @@ fn prune(found: Vec<Found>) -> Result<Exit, Refusal> {
             }
             Err(error) => {
                 exit = Exit::Error;
-                say(&format!("error: {place} is left as it is: {error}"));
+                let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+                say(&format!("error: {place} is left as it is: {error}{hint}"));
                 continue;
             }
         };

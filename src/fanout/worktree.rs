@@ -141,6 +141,7 @@ impl Worktrees {
             patches: wanted.place.workspace.spill.directory.clone(),
             repository: snapshot.repository.clone(),
             base: snapshot.base.clone(),
+            tree: worktree::tree_name(&snapshot.top).into(),
         };
         let (claim, snapshot, linked) = self.link(claim, snapshot, about, &wanted).await?;
         let below = snapshot.below.clone();

@@ -134,11 +134,7 @@ pub fn snapshot(workspace: &Path, place: &Path) -> Result<Snapshot, GitError> {
 ///
 /// [`is_contended`] tells of an error whether another process was in the way.
 pub fn link(snapshot: &Snapshot, place: &Path, reason: &str) -> Result<Linked, GitError> {
-    // The tree has the name of the original: some tools take it for the
-    // project's.
-    let name = snapshot.top.file_name().unwrap_or(OsStr::new("tree"));
-    let name = if name == INDEX { OsStr::new("tree") } else { name };
-    let tree = place.join(name);
+    let tree = place.join(tree_name(&snapshot.top));
     let add = ["worktree", "add", "--quiet", "--detach", "--no-checkout", "--lock", "--reason"];
     let add = add.into_iter().chain([reason]).map(OsStr::new);
     let add: Vec<&OsStr> = add.chain([tree.as_os_str(), OsStr::new(&snapshot.base)]).collect();
@@ -151,6 +147,15 @@ pub fn link(snapshot: &Snapshot, place: &Path, reason: &str) -> Result<Linked, G
         base: snapshot.base.clone(),
         place: place.to_owned(),
     })
+}
+
+/// Returns what a worktree of the tree at `top` is called within its place: as
+/// the original, because some tools take that for the project's name.
+#[must_use]
+pub fn tree_name(top: &Path) -> &OsStr {
+    let ours = [INDEX, SCRATCH_INDEX, "lock", "about.json"];
+    let name = top.file_name().unwrap_or(OsStr::new("tree"));
+    if ours.iter().any(|ours| name == *ours) { OsStr::new("tree") } else { name }
 }
 
 /// Tells whether a call failed because another process holds a lock of git's.
@@ -188,7 +193,7 @@ impl Linked {
     /// The state cannot be read, or the patch not be written.
     pub fn changes(&self, patch: &Path) -> Result<Vec<Change>, GitError> {
         let began_with = self.place.join(INDEX);
-        if !began_with.exists() {
+        if !began_with.try_exists().map_err(|error| failed(&began_with, &error))? {
             // It was never filled, so nobody worked in it.
             return Ok(Vec::new());
         }

@@ -429,3 +429,117 @@ fn after_a_kill_prune_saves_what_was_changed_and_leaves_nothing() {
     let again = repository.place.tine(["worktree", "prune"]).run().exits(0);
     assert_eq!(again.stdout, "");
 }
+
+/// Leaves a worktree over in which a line of `lines.txt` was changed.
+fn leave(repository: &Repository, edit_as: impl FnOnce(Tine) -> Tine) {
+    let slots = [("a".to_owned(), vec![edit("line 0", "changed")])];
+    let script = batch(&slots, &["none of it in the workspace"]);
+    let tine = playing(repository, &script, &["--config", "agents.worktree=keep"]);
+    let finished = edit_as(tine).run();
+    assert!(finished.stdout.contains("all done"), "{}\n{}", finished.stdout, finished.stderr);
+}
+
+/// The one place there is.
+#[track_caller]
+fn place(repository: &Repository) -> PathBuf {
+    let list = |directory: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(directory).expect("it is there");
+        entries.map(|entry| entry.expect("it can be read").path()).collect()
+    };
+    let projects = list(&worktrees_root(repository));
+    let places: Vec<_> = projects.iter().flat_map(|project| list(project)).collect();
+    let [place] = &places[..] else { panic!("{places:?}") };
+    place.clone()
+}
+
+/// Prunes, and returns the patch that the changes are in.
+#[track_caller]
+fn prune(repository: &Repository, run_as: impl FnOnce(Tine) -> Tine) -> String {
+    let pruned = run_as(repository.place.tine(["worktree", "prune"])).run().exits(0);
+    let patch = pruned.stdout.trim_end().rsplit_once("; its changes are in ");
+    let (_, patch) = patch.unwrap_or_else(|| panic!("{}", pruned.stdout));
+    fs::read_to_string(patch).expect("the patch is there")
+}
+
+#[test]
+fn a_link_in_the_way_to_the_worktrees_hides_no_changes_from_prune() {
+    let (repository, _) = lines(1);
+    let link = repository.place.root().join("state");
+    symlink(repository.place.home().join(".local/state"), &link).unwrap();
+    fs::create_dir_all(repository.place.home().join(".local/state")).unwrap();
+    let through = |tine: Tine| tine.env("XDG_STATE_HOME", &link.display().to_string());
+    leave(&repository, through);
+    let listed = through(repository.place.tine(["worktree", "list"])).run().exits(0);
+    assert!(listed.stdout.contains("left over, 1 changed file"), "{}", listed.stdout);
+    assert!(prune(&repository, through).contains("+changed\n"));
+    check_gone(&repository);
+}
+
+#[test]
+fn what_a_merge_left_in_the_place_is_not_taken_for_the_tree() {
+    let (repository, _) = lines(1);
+    leave(&repository, |tine| tine);
+    for name in [".tmpAAAA", "zzz"] {
+        let scratch = place(&repository).join(name);
+        fs::create_dir(&scratch).unwrap();
+        fs::write(scratch.join("ours"), "ours\n").unwrap();
+    }
+    assert!(prune(&repository, |tine| tine).contains("+changed\n"));
+    check_gone(&repository);
+}
+
+#[test]
+fn prune_leaves_what_belongs_to_no_repository_and_says_what_to_do() {
+    let (repository, _) = lines(1);
+    leave(&repository, |tine| tine);
+    let place = place(&repository);
+    let tree = place.join("work");
+    let (record, away) = (place.join("about.json"), repository.place.root().join("away"));
+    let check_stays = |why: &str| {
+        let at = |tine: Tine| tine.at(&repository.place.root());
+        let pruned = at(repository.place.tine(["worktree", "prune"])).run().exits(1);
+        assert_eq!(pruned.stdout, "");
+        let left = format!("error: {} is left as it is: {why}\nhint: ", place.display());
+        assert!(pruned.stderr.starts_with(&left), "{}", pruned.stderr);
+        assert_eq!(fs::read_to_string(tree.join("lines.txt")).unwrap(), "changed\n--\n");
+        let listed = at(repository.place.tine(["worktree", "list"])).run().exits(0);
+        assert!(listed.stdout.contains("cannot be read"), "{}", listed.stdout);
+    };
+    let git = repository.place.work().join(".git");
+    fs::rename(repository.place.work(), &away).unwrap();
+    check_stays(&format!("`{}` knows of no worktree `{}`", git.display(), tree.display()));
+    fs::rename(&away, repository.place.work()).unwrap();
+    let written = fs::read(&record).unwrap();
+    fs::write(&record, &written[..written.len() / 2]).unwrap();
+    check_stays(&format!("its record `{}` cannot be read", record.display()));
+    fs::remove_file(&record).unwrap();
+    check_stays(&format!("its record `{}` cannot be read", record.display()));
+    fs::write(&record, written).unwrap();
+    assert!(prune(&repository, |tine| tine).contains("+changed\n"));
+    check_gone(&repository);
+}
+
+#[test]
+fn what_was_removed_half_way_is_removed_and_its_patch_stays() {
+    let (repository, _) = lines(1);
+    leave(&repository, |tine| tine);
+    fs::remove_dir_all(place(&repository).join("work")).unwrap();
+    let pruned = repository.place.tine(["worktree", "prune"]).run().exits(0);
+    assert!(pruned.stdout.ends_with(", which held no changes\n"), "{}", pruned.stdout);
+    check_gone(&repository);
+    let [kept] = &news(&repository, "kept")[..] else { panic!("one is kept") };
+    assert!(fs::read_to_string(kept["patch"].as_str().unwrap()).unwrap().contains("+changed\n"));
+}
+
+#[test]
+fn a_place_that_is_about_to_be_made_is_left_alone_by_all_who_only_look() {
+    let (repository, _) = lines(1);
+    let place = worktrees_root(&repository).join("project/session-agent-2");
+    fs::create_dir_all(&place).unwrap();
+    let listed = repository.place.tine(["worktree", "list"]).run().exits(0);
+    assert_eq!(listed.stdout, "");
+    repository.place.tine(["doctor"]).run();
+    assert!(place.is_dir());
+    repository.place.tine(["worktree", "prune"]).run().exits(0);
+    check_gone(&repository);
+}
