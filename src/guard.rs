@@ -4,6 +4,7 @@
 //! asked, and every answer carries its reason. A decision runs nothing and
 //! writes nothing; it only follows the links of the paths a call names.
 
+mod copies;
 mod explained;
 mod launch;
 mod mode;

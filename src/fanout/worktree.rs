@@ -249,7 +249,7 @@ impl OwnTree {
         let guarded = wanted.policy.guarded().iter();
         let guarded: Vec<PathBuf> = guarded.flat_map(|path| narrowed(path, &root)).collect();
         let opened = Roots::open(roots.iter().map(PathBuf::as_path));
-        let policy = wanted.policy.at(roots).guarding(guarded);
+        let policy = wanted.policy.at(&roots, (&snapshot.top, &linked.tree)).guarding(guarded);
         let workspace = Workspace {
             added,
             roots: opened?,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::copies::Copies;
 use super::explained::Explained;
 use super::mode::Reach;
 use super::paths::{self, Ground};
@@ -32,6 +33,7 @@ pub struct Policy {
     /// More files and directories that edits need a rule for, wherever they
     /// are: our own configuration.
     guarded: Arc<[PathBuf]>,
+    copies: Copies,
     secrets: Arc<Secrets>,
     /// `None` where no command is taken for one that only reads.
     gate: Option<Gate>,
@@ -61,6 +63,7 @@ impl Policy {
             denied: [].into(),
             roots: roots.into(),
             guarded: [].into(),
+            copies: Copies::default(),
             secrets: Arc::default(),
             gate: None,
         }
@@ -90,15 +93,16 @@ impl Policy {
         Self { gate: Some(gate), ..self }
     }
 
-    /// Returns the same policy for a unit that works in other directories.
+    /// Returns the same policy for a unit that works in a `copy` of a directory.
+    /// What denies or asks about a file of the original means the copy's, too.
     #[must_use]
-    pub fn at(&self, roots: impl Into<Arc<[PathBuf]>>) -> Self {
-        let roots = roots.into();
+    pub fn at(&self, roots: &[PathBuf], (original, copy): (&Path, &Path)) -> Self {
+        let (roots, copies) = (Arc::from(roots), self.copies.and(original, copy));
         let gate = self.gate.as_ref().map(|gate| Gate {
             machine: Arc::new(gate.machine.with_roots(&roots)),
             sandbox: gate.sandbox.clone(),
         });
-        Self { roots, gate, ..self.clone() }
+        Self { roots, gate, copies, ..self.clone() }
     }
 
     /// Returns what is left of the policy for a unit whose definition names a
@@ -166,6 +170,7 @@ impl Policy {
             shown: rules(&self.rules.allow),
             secrets,
             root: self.root().to_owned(),
+            copies: self.copies.clone(),
         }
     }
 
@@ -183,9 +188,9 @@ impl Policy {
             // and has leave to touch no file: nobody need be asked.
             return Explained::allow(Allowed::default(), None, "no file is named");
         }
-        let subjects = rules::subjects(tool, arguments).located(self.root());
+        let subjects = rules::subjects(tool, arguments).located(self.root()).among(&self.copies);
         let reading = match (&self.gate, tool, &subjects.words[..]) {
-            (Some(gate), "Bash", [command]) => Some(gate.judge(command, self.root())),
+            (Some(gate), "Bash", [command]) => Some(gate.judge(command, self.root(), &self.copies)),
             _ => None,
         };
         let call = Call { tool, effect, subjects, reading };

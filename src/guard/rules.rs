@@ -15,6 +15,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use serde_json::Value;
 use thiserror::Error;
 
+use super::copies::Copies;
 use super::paths::{Ground, Guard};
 use super::pattern::Pattern;
 use super::{paths, shell};
@@ -59,6 +60,8 @@ pub(super) struct Subjects {
     pub(super) words: Vec<String>,
     /// Its path, in every way the tool may read it.
     pub(super) paths: Vec<PathBuf>,
+    /// What those are copies of: whoever denies these means the copies, too.
+    originals: Vec<PathBuf>,
     /// Whether something in the place of a subject cannot be read.
     unreadable: bool,
 }
@@ -182,7 +185,7 @@ impl Rule {
     /// command, and the options listed in `launch`. An edit of what programs
     /// execute or obey is allowed only where the rule names that by its name.
     pub(super) fn allows(&self, tool: &str, subjects: &Subjects, ground: Ground<'_>) -> bool {
-        let Subjects { words, paths, unreadable } = subjects;
+        let Subjects { words, paths, originals: _, unreadable } = subjects;
         let all_words = |holds: &dyn Fn(&str) -> bool| {
             !unreadable && !words.is_empty() && words.iter().all(|word| holds(word))
         };
@@ -229,7 +232,8 @@ impl Rule {
     /// Tells whether the rule denies a call: one part that matches is enough,
     /// and so is one that cannot be read.
     pub(super) fn denies(&self, tool: &str, subjects: &Subjects, root: &Path) -> bool {
-        let Subjects { words, paths, unreadable } = subjects;
+        let Subjects { words, paths, originals, unreadable } = subjects;
+        let mut paths = paths.iter().chain(originals);
         (self.names(tool) || self.hides_from(tool))
             && match &self.specifier {
                 Specifier::Any => true,
@@ -242,7 +246,7 @@ impl Rule {
                     .iter()
                     .any(|command| shell::forms(command).iter().any(|form| pattern.denies(form))),
                 Specifier::Name(pattern) => words.iter().any(|name| pattern.denies(name)),
-                Specifier::Path { itself, below, pattern: _ } => paths.iter().any(|path| {
+                Specifier::Path { itself, below, pattern: _ } => paths.any(|path| {
                     let path = paths::resolved(root, path);
                     matches_path(itself, &path, root) || matches_path(below, &path, root)
                 }),
@@ -345,6 +349,12 @@ impl Subjects {
         }
         self
     }
+
+    /// Adds what the paths are copies of; they have been located.
+    pub(super) fn among(mut self, copies: &Copies) -> Self {
+        self.originals = self.paths.iter().flat_map(|path| copies.originals(path)).collect();
+        self
+    }
 }
 
 /// Returns what the rules of `tool` speak about in a call.
@@ -352,12 +362,12 @@ pub(super) fn subjects(tool: &str, arguments: &Value) -> Subjects {
     let words = |words: Vec<Option<&str>>| Subjects {
         unreadable: words.contains(&None),
         words: words.into_iter().flatten().map(|word| word.trim().to_owned()).collect(),
-        paths: Vec::new(),
+        ..Subjects::default()
     };
     let paths = |path: Option<&str>| Subjects {
-        words: Vec::new(),
         unreadable: path.is_none(),
         paths: path.map(path_text::readings).unwrap_or_default(),
+        ..Subjects::default()
     };
     let given = |name: &str| arguments.get(name).filter(|value| !value.is_null());
     match tool {

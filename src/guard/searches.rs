@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use globset::GlobMatcher;
 
+use super::copies::Copies;
 use super::paths;
 use super::rules::Rule;
 use super::sensitive::Secrets;
@@ -26,6 +27,7 @@ pub struct Searches {
     /// `None` if nothing is one.
     pub(super) secrets: Option<Arc<Secrets>>,
     pub(super) root: PathBuf,
+    pub(super) copies: Copies,
 }
 
 impl Searches {
@@ -43,11 +45,12 @@ impl Searches {
             shown: of(&self.shown),
             secrets: self.secrets.as_deref(),
             root,
+            copies: &self.copies,
             base,
             real_base,
         };
         for rule in of(&self.asked).chunks(2) {
-            if !left_out.matches(rule, &left_out.real_base) {
+            if !left_out.matches_any(rule, &left_out.real_base) {
                 left_out.hidden.extend(rule);
             }
         }
@@ -67,6 +70,7 @@ pub struct LeftOut<'a> {
     shown: Vec<&'a GlobMatcher>,
     secrets: Option<&'a Secrets>,
     root: PathBuf,
+    copies: &'a Copies,
     base: &'a Path,
     /// Where `base` really leads.
     real_base: PathBuf,
@@ -87,12 +91,18 @@ impl LeftOut<'_> {
         } else {
             self.real_base.join(below)
         };
-        self.matches(&self.hidden, &real) || self.is_secret(&real)
+        self.matches_any(&self.hidden, &real) || self.is_secret(&real)
     }
 
     fn is_secret(&self, real: &Path) -> bool {
         self.secrets.is_some_and(|secrets| secrets.within(real).is_some())
             && !self.matches(&self.shown, real)
+    }
+
+    /// Tells whether a path matches, or what it is a copy of.
+    fn matches_any(&self, matchers: &[&GlobMatcher], real: &Path) -> bool {
+        let mut originals = self.copies.originals(real).into_iter();
+        self.matches(matchers, real) || originals.any(|path| self.matches(matchers, &path))
     }
 
     fn matches(&self, matchers: &[&GlobMatcher], real: &Path) -> bool {

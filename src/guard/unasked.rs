@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::copies::Copies;
 use super::paths::{self, Ground};
 use super::rules::Subjects;
 use super::sensitive::Secrets;
@@ -50,6 +51,8 @@ impl fmt::Debug for SandboxIsThere {
 pub(super) struct OnlyReads {
     pub(super) script: Script,
     touched: Vec<Touched>,
+    /// What those are copies of.
+    originals: Vec<Touched>,
 }
 
 /// How sure it is that a rule is about something that a command reads.
@@ -67,14 +70,27 @@ impl Gate {
     /// # Errors
     ///
     /// Why it may do more than read, about the command as `it`.
-    pub(super) fn judge(&self, command: &str, root: &Path) -> Result<OnlyReads, String> {
-        match shell::judge(command, World { directory: root, look: &*self.machine }) {
-            Judged::Reads(Reading { script, parts }) => Ok(OnlyReads {
-                script: Script { text: script.into(), machine: Arc::clone(&self.machine) },
-                touched: parts.into_iter().flat_map(|part| part.touched).collect(),
-            }),
-            Judged::Ask { reason } => Err(reason),
-        }
+    pub(super) fn judge(
+        &self,
+        command: &str,
+        root: &Path,
+        copies: &Copies,
+    ) -> Result<OnlyReads, String> {
+        let Reading { script, parts } =
+            match shell::judge(command, World { directory: root, look: &*self.machine }) {
+                Judged::Reads(reading) => reading,
+                Judged::Ask { reason } => return Err(reason),
+            };
+        let touched: Vec<Touched> = parts.into_iter().flat_map(|part| part.touched).collect();
+        let of = |Touched { path, reach }: &Touched| {
+            let (paths, reach) = (copies.originals(&paths::resolved(root, path)), *reach);
+            paths.into_iter().map(move |path| Touched { path, reach })
+        };
+        Ok(OnlyReads {
+            script: Script { text: script.into(), machine: Arc::clone(&self.machine) },
+            originals: touched.iter().flat_map(of).collect(),
+            touched,
+        })
     }
 }
 
@@ -83,7 +99,7 @@ impl OnlyReads {
     pub(super) fn touches(&self, sourced: &Sourced, ground: Ground<'_>) -> Option<Touch> {
         let root = ground.root();
         let mut touch = None;
-        for Touched { path, reach } in &self.touched {
+        for Touched { path, reach } in self.touched.iter().chain(&self.originals) {
             if sourced.rule.denies("Read", &Subjects::of_path(path), root) {
                 return Some(Touch::Surely);
             }

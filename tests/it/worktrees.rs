@@ -1,16 +1,18 @@
 //! Agents in worktrees of their own: what they begin with, what comes back of
 //! their work, and what is left of them after a crash.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 
 use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
 use serde_json::{Value, json};
 
 use crate::support::repository::Repository;
-use crate::support::tine::{Finished, Tine};
+use crate::support::tine::{Finished, HANG_LIMIT, Tine, lines as lines_of};
 
 /// A repository whose one file has a numbered line for each slot, with a line
 /// in between.
@@ -321,11 +323,44 @@ fn the_workspace_itself_is_outside_of_a_worktree_and_the_worktree_is_inside() {
 #[test]
 fn what_a_rule_denies_by_its_whole_path_is_not_put_there_either() {
     let (repository, text) = lines(1);
-    let slots = [("a".to_owned(), vec![edit("line 0", "changed")])];
     let rule = format!("Edit(/{})", repository.place.work().join("lines.txt").display());
-    let told = ["lines.txt: denied by the rule"];
-    play(&repository, &batch(&slots, &told), &["--disallowed-tools", &rule]);
+    let denied = json!({"text": "answer of a", "expect": {"contains": ["denied by the rule"]}});
+    let edited = [("a".to_owned(), vec![edit("line 0", "changed"), denied])];
+    let told = "worked in a worktree of its own and changed no file there";
+    play(&repository, &batch(&edited, &[told]), &["--disallowed-tools", &rule]);
+    let written = [("a".to_owned(), vec![bash("echo changed > lines.txt")])];
+    let told =
+        ["because 1 file may not be changed there like this.", "lines.txt: denied by the rule"];
+    play(&repository, &batch(&written, &told), &["--disallowed-tools", &rule]);
     assert_eq!(repository.place.read("lines.txt"), Some(text));
+}
+
+#[test]
+fn what_a_rule_has_asked_about_is_not_put_there_unasked() {
+    let (repository, text) = lines(1);
+    let whole = repository.place.work().join("lines.txt");
+    for rule in ["Edit(lines.txt)", &format!("Edit(/{})", whole.display())] {
+        repository.place.configure(&format!("[permissions]\nask = [\"{rule}\"]\n"));
+        let asked = json!({"text": "answer of a", "expect": {"contains": ["has it asked"]}});
+        let edited = [("a".to_owned(), vec![edit("line 0", "changed"), asked])];
+        let told = "worked in a worktree of its own and changed no file there";
+        play(&repository, &batch(&edited, &[told]), &[]);
+        let written = [("a".to_owned(), vec![bash("echo changed > lines.txt")])];
+        let told = format!("lines.txt: the rule `{rule}` has it asked, which a merge does not");
+        play(&repository, &batch(&written, &[&told, "Patch: "]), &[]);
+        assert_eq!(repository.place.read("lines.txt").as_deref(), Some(&*text));
+    }
+    let kept: Vec<Value> = repository
+        .place
+        .sessions()
+        .iter()
+        .flat_map(|session| {
+            let log = fs::read_to_string(session.join("log.jsonl")).unwrap();
+            let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+            lines.filter(|line| line["body"]["kept"].is_object()).collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(kept.len(), 2);
 }
 
 #[test]
@@ -390,24 +425,48 @@ fn sixteen_are_made_at_once_while_somebody_else_uses_the_index() {
     check_gone(&repository);
 }
 
+/// A named pipe through which commands say how far they have come.
+struct Come {
+    path: PathBuf,
+    lines: Receiver<String>,
+}
+
+impl Come {
+    fn new(repository: &Repository) -> Self {
+        let path = repository.place.root().join("come");
+        nix::unistd::mkfifo(&path, Mode::S_IRWXU).expect("the place is new");
+        let pipe = path.clone();
+        // Opened for writing, too: it does not end with the first who writes.
+        let open = move || File::options().read(true).write(true).open(pipe).expect("it is there");
+        Self { path, lines: lines_of(open) }
+    }
+
+    /// Waits until all these have come, in any order.
+    #[track_caller]
+    fn wait_for(&self, names: &[&str]) {
+        let mut missing: Vec<&str> = names.to_vec();
+        while !missing.is_empty() {
+            let line = self.lines.recv_timeout(HANG_LIMIT);
+            let line = line.unwrap_or_else(|_| panic!("{missing:?} did not come"));
+            missing.retain(|name| *name != line.trim_end());
+        }
+    }
+}
+
 #[test]
 fn after_a_kill_prune_saves_what_was_changed_and_leaves_nothing() {
     let (repository, text) = lines(1);
     let before = users(&repository);
-    // Each waits for the other two to have come as far, and then for ever.
-    let flag = |name: &str| repository.place.root().join(name);
+    // Each says that it has come as far, and then waits for ever.
+    let come = Come::new(&repository);
     let hang = |name: &str, command: &str| {
-        let come = flag(name).display().to_string();
-        (
-            name.to_owned(),
-            vec![bash(&format!("{command}; touch '{come}'; tail --pid=$PPID -f /dev/null"))],
-        )
+        let come = come.path.display();
+        let command = format!("{command}; echo {name} > '{come}'; tail --pid=$PPID -f /dev/null");
+        (name.to_owned(), vec![bash(&command)])
     };
     let slots = [hang("busy", "echo changed > lines.txt; echo new > new"), hang("idle", ":")];
     let running = playing(&repository, &batch(&slots, &[]), &[]).start();
-    while !["busy", "idle"].iter().all(|name| flag(name).exists()) {
-        std::thread::yield_now();
-    }
+    come.wait_for(&["busy", "idle"]);
     let listed = repository.place.tine(["worktree", "list"]).run().exits(0);
     assert_eq!(listed.stdout.matches("in use").count(), 2, "{}", listed.stdout);
     let pruned = repository.place.tine(["worktree", "prune"]).run().exits(0);
@@ -428,6 +487,49 @@ fn after_a_kill_prune_saves_what_was_changed_and_leaves_nothing() {
     assert_eq!(repository.place.read("new").as_deref(), Some("new\n"));
     let again = repository.place.tine(["worktree", "prune"]).run().exits(0);
     assert_eq!(again.stdout, "");
+}
+
+#[test]
+fn after_a_kill_in_the_middle_of_a_merge_prune_loses_nothing() {
+    let (repository, text) = lines(2);
+    let come = Come::new(&repository);
+    // Git, which says that it merges and comes to no end of that.
+    let programs = repository.place.root().join("programs");
+    fs::create_dir(&programs).unwrap();
+    let real = which("git");
+    let program = format!(
+        "#!/bin/sh\ncase \" $* \" in *' merge-file '*) echo merging > '{}'; \
+         exec tail --pid=$PPID -f /dev/null;; esac\nexec '{}' \"$@\"\n",
+        come.path.display(),
+        real.display()
+    );
+    fs::write(programs.join("git"), program).unwrap();
+    fs::set_permissions(programs.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    // The first to end is put there; the other one has to be merged with it.
+    let slots = [0, 1].map(|number| {
+        let command = format!("sed -i 's/line {number}/slot {number}/' lines.txt");
+        (format!("slot {number}"), vec![bash(&command)])
+    });
+    let running = playing(&repository, &batch(&slots, &[]), &[]).env("PATH", &path).start();
+    come.wait_for(&["merging"]);
+    running.signal(Signal::SIGKILL);
+    drop(running.wait());
+    let put = repository.place.read("lines.txt").unwrap();
+    let number = if put.contains("slot 0") { 1 } else { 0 };
+    let other = 1 - number;
+    assert_eq!(put, text.replace(&format!("line {other}"), &format!("slot {other}")));
+    let patch = prune(&repository, |tine| tine);
+    assert!(patch.contains(&format!("+slot {number}\n")), "{patch}");
+    check_gone(&repository);
+    assert_eq!(repository.place.read("lines.txt").unwrap(), put);
+}
+
+/// Returns where a program is.
+fn which(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").expect("the tests have a PATH");
+    let mut programs = std::env::split_paths(&path).map(|directory| directory.join(name));
+    programs.find(|program| program.is_file()).expect("git is there")
 }
 
 /// Leaves a worktree over in which a line of `lines.txt` was changed.

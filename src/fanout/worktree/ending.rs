@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::claim::Claim;
-use super::plan::{Conflict, Target, plan, refused};
+use super::plan::{Conflict, NotPut, Target, plan, refused};
 use super::put::Hold;
 use super::{OwnTree, Worktrees, beside};
 use crate::config::WorktreeEnd;
@@ -105,7 +105,15 @@ impl Worktrees {
                 let note = include_str!("../../../prompts/worktree_applied.md").trim_end();
                 fill(note, &[("files", &files), ("patch", &patch)])
             }
-            Err(NotPut::Conflicts(conflicts)) => self.conflicts(work, line, &conflicts).await,
+            Err(NotPut::Refused(refused)) => {
+                let why = format!("{} may not be changed there like this", files(&refused));
+                self.conflicts(work, line, &refused, &why).await
+            }
+            Err(NotPut::Conflicts(conflicts)) => {
+                let why = "the workspace has other changes at the same places of";
+                let why = format!("{why} {}", files(&conflicts));
+                self.conflicts(work, line, &conflicts, &why).await
+            }
             Err(NotPut::Failed(error)) => self.kept(work, line, &format!(": {error}")).await,
         }
     }
@@ -118,7 +126,13 @@ impl Worktrees {
         fill(include_str!("../../../prompts/worktree_kept.md").trim_end(), &values)
     }
 
-    async fn conflicts(&self, work: Work, line: &Line, conflicts: &[Conflict]) -> String {
+    async fn conflicts(
+        &self,
+        work: Work,
+        line: &Line,
+        conflicts: &[Conflict],
+        why: &str,
+    ) -> String {
         let named: Vec<String> = conflicts.iter().map(|conflict| to_text(&conflict.path)).collect();
         let paths = named.iter().take(NAMED_CAP).map(|path| path.as_str().into()).collect();
         let (path, patch) = self.keep_work(&work, line, paths).await;
@@ -131,12 +145,11 @@ impl Worktrees {
             .map(|(path, conflict)| format!("{path}: {}", conflict.text))
             .collect();
         let sides = crate::prompt::cut(&sections.join("\n\n"), CONFLICTS_CAP, None);
-        let count = counted(u64::try_from(conflicts.len()).unwrap_or(u64::MAX), "file");
         let note = include_str!("../../../prompts/worktree_conflicts.md").trim_end();
         let values = [
             ("path", &*path),
             ("files", &files),
-            ("conflicts", &count),
+            ("why", why),
             ("patch", &patch),
             ("sides", &sides),
         ];
@@ -198,10 +211,8 @@ impl Worktrees {
     }
 }
 
-/// Why nothing was put into the workspace.
-enum NotPut {
-    Conflicts(Vec<Conflict>),
-    Failed(String),
+fn files(conflicts: &[Conflict]) -> String {
+    counted(u64::try_from(conflicts.len()).unwrap_or(u64::MAX), "file")
 }
 
 impl Work {
@@ -221,7 +232,7 @@ impl Work {
     async fn put(self, context: &ToolContext) -> (Self, Result<(), NotPut>) {
         let refused = refused(&self.target(), &self.changes);
         if !refused.is_empty() {
-            return (self, Err(NotPut::Conflicts(refused)));
+            return (self, Err(NotPut::Refused(refused)));
         }
         let hold = match Hold::wait(context, &self.paths()).await {
             Ok(hold) => hold,
@@ -229,17 +240,17 @@ impl Work {
         };
         let (work, steps) = beside(move || {
             let git = self.own.linked.git();
+            let git = git.map_err(|error| NotPut::Failed(error.to_string()));
             let steps = git.and_then(|git| plan(&git, &self.target(), &self.changes));
             (self, steps)
         })
         .await;
         let put = match steps {
-            Ok(Ok(steps)) => hold
+            Ok(steps) => hold
                 .put(context, work.top(), steps)
                 .await
                 .map_err(|error| NotPut::Failed(error.to_string())),
-            Ok(Err(conflicts)) => Err(NotPut::Conflicts(conflicts)),
-            Err(error) => Err(NotPut::Failed(error.to_string())),
+            Err(error) => Err(error),
         };
         (work, put)
     }

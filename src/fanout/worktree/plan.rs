@@ -60,6 +60,17 @@ pub(super) struct Conflict {
     pub(super) text: String,
 }
 
+/// Why nothing was put into the workspace.
+#[derive(Debug)]
+pub(super) enum NotPut {
+    /// These may not be changed at all.
+    Refused(Vec<Conflict>),
+    /// These do not fit.
+    Conflicts(Vec<Conflict>),
+    /// Something else, in words.
+    Failed(String),
+}
+
 /// Where changes are to go.
 pub(super) struct Target<'a> {
     /// The top of the working tree.
@@ -86,10 +97,11 @@ pub(super) fn plan(
     git: &Git,
     target: &Target<'_>,
     changes: &[Change],
-) -> Result<Result<Vec<Step>, Vec<Conflict>>, GitError> {
+) -> Result<Vec<Step>, NotPut> {
     let (mut steps, mut conflicts) = (Vec::new(), Vec::new());
     for change in changes {
-        match step(git, target, change)? {
+        let step = step(git, target, change);
+        match step.map_err(|error| NotPut::Failed(error.to_string()))? {
             Ok(step) if step.from == step.to => {}
             Ok(step) => steps.push(step),
             Err(text) => conflicts.push(Conflict { path: change.path.clone(), text }),
@@ -97,7 +109,7 @@ pub(super) fn plan(
     }
     // What goes makes room for what comes.
     steps.sort_by_key(|step| step.to != Thing::Nothing);
-    Ok(if conflicts.is_empty() { Ok(steps) } else { Err(conflicts) })
+    if conflicts.is_empty() { Ok(steps) } else { Err(NotPut::Conflicts(conflicts)) }
 }
 
 impl Target<'_> {
@@ -121,12 +133,15 @@ impl Target<'_> {
                 return Some("a link leads to its directory".to_owned());
             }
         }
-        // What a mode would ask about was asked in the worktree; rules about
-        // this very path were not known there.
+        // What a mode would ask about was asked in the worktree. What a rule is
+        // about may have come to be there in any way: by a command, for one.
         let call = json!({"file_path": path_text::to_text(path)});
         let explained = self.policy.explain("Edit", Effect::Edits, &call);
         match (explained.decision, explained.rule) {
             (Decision::Deny { reason }, Some(_)) => Some(reason),
+            (Decision::Ask(ask), Some(_)) => {
+                Some(format!("{}, which a merge does not", ask.reason))
+            }
             (Decision::Deny { .. } | Decision::Allow(_) | Decision::Ask(_), _) => None,
         }
     }

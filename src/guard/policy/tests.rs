@@ -104,7 +104,9 @@ fn a_link_to_nothing_is_judged_by_where_its_target_would_be() {
     std::os::unix::fs::symlink(&target, inside.path().join("link")).unwrap();
     let rule = format!("Edit(/{}/**)", outside.path().canonicalize().unwrap().display());
     let write = ("Write", Effect::Edits, json!({"file_path": "link"}));
-    let at = |policy: Policy| policy.at([inside.path().to_owned()]);
+    let at = |policy: Policy| {
+        policy.at(&[inside.path().to_owned()], (Path::new("/original"), inside.path()))
+    };
     let accept = at(policy(Mode::AcceptEdits, &[], &[]));
     check(&accept, write.clone(), false);
     check_denied(&at(policy(Mode::BypassPermissions, &[], &[&rule])), write.clone());
@@ -361,6 +363,43 @@ fn what_was_granted_answers_questions_like_it() {
     assert!(covers("Edit(src/**)", edit("src/guard/x.rs")));
     assert!(!covers("Edit(src/**)", edit("tests/x.rs")));
     assert!(!covers("Edit", edit(".git/config")));
+}
+
+#[test]
+fn a_rule_that_bars_a_file_by_its_whole_path_bars_copies_of_it_and_allows_none() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let roots = ["work", "one/work", "two/work"].map(|name| place.join(name));
+    for root in &roots {
+        std::fs::create_dir_all(root.join("src")).unwrap();
+    }
+    let [work, one, two] = &roots;
+    let rule = |tool: &str, name: &str| format!("{tool}(/{}/src/{name})", work.display());
+    let deny = [rule("Edit", "deny"), rule("Read", "secret")];
+    let given = Rules {
+        deny: deny.iter().flat_map(|rule| rules(&[rule])).collect(),
+        ask: rules(&[&rule("Edit", "ask")]),
+        allow: rules(&[&rule("Edit", "allow")]),
+    };
+    let main = Policy::new(Mode::AcceptEdits, [work.clone()]).with_rules(given);
+    let copy = main.at(&roots[1..2], (work, one));
+    let nested = copy.at(&roots[2..], (one, two));
+    for policy in [&main, &copy, &nested] {
+        let whole = |name: &str| policy.roots()[0].join(name).display().to_string();
+        for name in ["src/deny", "src/secret", &whole("src/deny")] {
+            check_denied(policy, edit(name));
+        }
+        check_denied(policy, ("Read", Effect::Reads, json!({"file_path": "src/secret"})));
+        assert!(question(policy, edit("src/ask")).is_some());
+        check(policy, edit("src/other"), true);
+        let searches = policy.searches();
+        let left_out = searches.left_out("Grep", &policy.roots()[0]);
+        assert!(left_out.covers(&policy.roots()[0].join("src/secret")));
+        assert!(!left_out.covers(&policy.roots()[0].join("src/other")));
+    }
+    let default = |policy: &Policy| policy.narrowed(Some(Mode::Default), &[]);
+    check(&default(&main), edit("src/allow"), true);
+    assert!(question(&default(&copy), edit("src/allow")).is_some());
 }
 
 #[test]
