@@ -364,6 +364,17 @@ fn what_a_rule_has_asked_about_is_not_put_there_unasked() {
 }
 
 #[test]
+fn more_than_can_be_held_in_memory_is_kept_and_its_reason_told() {
+    let (repository, _) = lines(1);
+    let slots = [("a".to_owned(), vec![bash("truncate -s 30M one two three four five")])];
+    let told =
+        [", none of it in the workspace: its files have more than 128 MiB, before and after"];
+    play(&repository, &batch(&slots, &told), &[]);
+    assert_eq!(repository.place.read("one"), None);
+    assert_eq!(news(&repository, "kept").len(), 1);
+}
+
+#[test]
 fn a_subdirectory_is_worked_in_as_a_subdirectory_and_nothing_outside_of_it_comes_back() {
     let repository = Repository::new();
     repository.write("sub/a", "a\n");

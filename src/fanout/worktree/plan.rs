@@ -23,6 +23,10 @@ use crate::prompt::cut;
 /// Most characters of one file's conflicts that a parent reads.
 const SIDES_CAP: usize = 1_200;
 
+/// Most bytes of all files of one worktree that are changed, as they are and as
+/// they will be. They are in memory at once, and so is what is made of them.
+const CHANGES_CAP: usize = 128 * 1024 * 1024;
+
 /// What stands under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Thing {
@@ -98,18 +102,35 @@ pub(super) fn plan(
     target: &Target<'_>,
     changes: &[Change],
 ) -> Result<Vec<Step>, NotPut> {
-    let (mut steps, mut conflicts) = (Vec::new(), Vec::new());
+    let (mut steps, mut conflicts, mut bytes) = (Vec::new(), Vec::new(), 0);
     for change in changes {
         let step = step(git, target, change);
         match step.map_err(|error| NotPut::Failed(error.to_string()))? {
             Ok(step) if step.from == step.to => {}
-            Ok(step) => steps.push(step),
+            Ok(step) => {
+                bytes += step.from.bytes() + step.to.bytes();
+                if bytes > CHANGES_CAP {
+                    let most = CHANGES_CAP / 1024 / 1024;
+                    let why = format!("its files have more than {most} MiB, before and after");
+                    return Err(NotPut::Failed(why));
+                }
+                steps.push(step);
+            }
             Err(text) => conflicts.push(Conflict { path: change.path.clone(), text }),
         }
     }
     // What goes makes room for what comes.
     steps.sort_by_key(|step| step.to != Thing::Nothing);
     if conflicts.is_empty() { Ok(steps) } else { Err(NotPut::Conflicts(conflicts)) }
+}
+
+impl Thing {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::File(file) => file.bytes.len(),
+            Self::Nothing | Self::Link(_) | Self::Other(_) => 0,
+        }
+    }
 }
 
 impl Target<'_> {
