@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::{Winsize, openpty};
 
 use super::tine::{HANG_LIMIT, Tine};
@@ -44,6 +45,10 @@ impl OnTerminal {
     pub(crate) fn start(tine: Tine, stdout: StandardOutput) -> Self {
         let size = Winsize { ws_row: LINES, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(&size, None).expect("the system has a pseudo-terminal to spare");
+        // A process that held it would never see its own terminal end.
+        for side in [&pty.master, &pty.slave] {
+            fcntl(side, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("a descriptor has flags");
+        }
         let mut command = tine.into_command();
         connect(&mut command, pty.slave, stdout);
         let child = command.spawn().expect("cargo has built the binary");
