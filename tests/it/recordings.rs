@@ -20,7 +20,7 @@ use tine::model::{Answer, Asker, Chunk, Model as _, ModelError, Purpose, Request
 
 use crate::support::server::{End, Gate, Piece, Reaction, Server, events};
 use crate::support::talk::serve;
-use crate::support::tine::{Finished, KEY, Place};
+use crate::support::tine::{Finished, HANG_LIMIT, KEY, Place};
 use crate::support::{anthropic, responses};
 
 const PAGE: &str = include_str!("../../docs/recordings.md");
@@ -377,11 +377,10 @@ fn every_api_is_recorded_and_replayed_with_all_that_shapes_its_requests() {
     }
 }
 
-/// A model behind a server, with limits that a test can wait for.
+/// A model behind a server. Its limits pass only where no time does.
 fn settings(base_url: &str, exchanges: Exchanges) -> ServedSettings {
-    let short = Duration::from_millis(30);
     let settings = ServedSettings::new("m", "m", base_url);
-    ServedSettings { first_byte: short, idle: short, exchanges, ..settings }
+    ServedSettings { first_byte: HANG_LIMIT, idle: HANG_LIMIT, exchanges, ..settings }
 }
 
 fn request() -> Request {
@@ -400,16 +399,47 @@ fn request() -> Request {
     Request { prefix, asker }
 }
 
-/// Everything that a model says to one request.
-async fn ask(settings: ServedSettings) -> (String, Result<Answer, ModelError>) {
+/// Everything that a model says to one request. Once it has said what it is
+/// `silent_after`, every limit has passed.
+async fn ask(
+    settings: ServedSettings,
+    silent_after: Option<&str>,
+) -> (String, Result<Answer, ModelError>) {
     let model = Served::new(settings).expect("the settings can be used");
     let mut stream = model.respond(request());
     let mut text = String::new();
     loop {
+        if silent_after == Some(&text) {
+            tokio::time::pause();
+        }
         match stream.next().await.expect("a stream ends in an answer or an error") {
             Ok(Chunk::Text(piece) | Chunk::Thinking(piece)) => text.push_str(&piece),
             Ok(Chunk::Finished(answer)) => return (text, Ok(*answer)),
             Err(error) => return (text, Err(error)),
+        }
+    }
+}
+
+/// The same of a server, which is silent for ever in the rows that say so: there
+/// every limit passes once nothing more comes. Afterwards the clock stands.
+async fn ask_server(
+    server: &Server,
+    row: &str,
+    settings: ServedSettings,
+) -> (String, Result<Answer, ModelError>) {
+    match row {
+        "an answer that stalls" => ask(settings, Some("Grüße an alle")).await,
+        "silence" => {
+            let ask_in_vain = async {
+                server.came(1).await;
+                tokio::time::pause();
+            };
+            tokio::join!(ask(settings, None), ask_in_vain).0
+        }
+        _ => {
+            let live = ask(settings, None).await;
+            tokio::time::pause();
+            live
         }
     }
 }
@@ -459,15 +489,18 @@ async fn whatever_a_server_does_its_recording_does_too() {
         let recorder = Recorder::create(directory.path(), Volatile::default()).unwrap();
         add_model(&recorder, &server.base_url());
         let base_url = server.base_url();
-        let live = ask(settings(&base_url, Exchanges::Record(Arc::clone(&recorder)))).await;
+        let asking = settings(&base_url, Exchanges::Record(Arc::clone(&recorder)));
+        let live = ask_server(&server, name, asking).await;
         drop(server);
         assert_eq!(recorder.trouble(), None, "{name}");
         for pace in [Pace::AtOnce, Pace::Recorded] {
             let player = Player::open(directory.path(), Volatile::default(), pace).unwrap();
-            let replayed = ask(settings(&base_url, Exchanges::Replay(Arc::clone(&player)))).await;
+            let replayed =
+                ask(settings(&base_url, Exchanges::Replay(Arc::clone(&player))), None).await;
             assert_eq!(replayed, live, "{name}");
             assert_eq!(player.remarks(), [""; 0], "{name}");
         }
+        tokio::time::resume();
     }
 }
 
