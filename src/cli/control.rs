@@ -11,11 +11,14 @@ mod talk;
 mod wire;
 
 use std::future::Future;
+use std::io::Write as _;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use tempfile::TempDir;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::args::{Format, RunFlags};
 use super::exit::{Exit, Refusal};
@@ -79,6 +82,12 @@ struct Conversation {
     ready: Option<Start>,
     talk: Talk,
     replies: Replies,
+    /// Whether the last reply was left out, because too many are not read.
+    is_unread: bool,
+    /// Whether people know that messages are not taken.
+    has_refused: bool,
+    /// Ends the wait for a client to read, once a signal has asked for the end.
+    is_told: CancellationToken,
     /// Where the run hears the client; `None` while there is no run, or once
     /// the input has ended.
     said: Option<mpsc::Sender<FromUser>>,
@@ -99,6 +108,9 @@ impl Conversation {
             flags,
             talk: Talk::new(introduction(&start)),
             replies: Replies::new(),
+            is_unread: false,
+            has_refused: false,
+            is_told: CancellationToken::new(),
             said: None,
             signals: None,
             is_kept: start.is_kept(),
@@ -130,6 +142,7 @@ impl Conversation {
                 biased;
                 Some(signal) = arriving.recv() => {
                     told = Some(signal);
+                    self.is_told.cancel();
                     // A run that has so many of them is about to end.
                     let _ = self.signals.as_ref().map(|run| run.try_send(signal));
                 }
@@ -159,14 +172,29 @@ impl Conversation {
         let outside = Outside { signals: arriving, client: Some(client) };
         let message = message.map_err(|why| Refusal::new(Exit::BadInput, why));
         let ready = message.and_then(|prompt| Ok((self.next_start()?, prompt)));
+        let (session, is_told) = (self.session.parse().ok(), self.is_told.clone());
         Box::pin(async move {
-            let (start, prompt) = ready?;
-            if slash::asks_for_usage(&prompt) || undo::asked(&prompt).is_some() {
-                let message = "`/usage` and `/undo` are for the command line";
-                return Err(Refusal::new(Exit::Usage, message)
-                    .hint("there are `tine session usage` and `tine session revert`, too"));
+            let answering = async {
+                let (start, prompt) = ready?;
+                if slash::asks_for_usage(&prompt) || undo::asked(&prompt).is_some() {
+                    let message = "`/usage` and `/undo` are for the command line";
+                    return Err(Refusal::new(Exit::Usage, message)
+                        .hint("there are `tine session usage` and `tine session revert`, too"));
+                }
+                print::go(start, prompt, outside).await
+            };
+            let answered = answering.await;
+            if let Err(refusal) = &answered {
+                // Before the next message is begun, whose records come after.
+                let result = refused(refusal, session);
+                let written = tokio::task::spawn_blocking(move || WholeLines.write_all(&result));
+                tokio::select! {
+                    // Nobody reads: the refusal is on standard error, too.
+                    _ = written => {}
+                    () = is_told.cancelled() => {}
+                }
             }
-            print::go(start, prompt, outside).await
+            answered
         })
     }
 
@@ -207,7 +235,10 @@ impl Conversation {
         (self.said, self.signals) = (None, None);
         let (finished, scratch) = match ended {
             Ok(ended) => ended,
-            Err(refusal) => return self.refuse(&refusal),
+            Err(refusal) => {
+                super::say(&refusal);
+                return refusal.exit;
+            }
         };
         self.has_begun = true;
         self.scratch.extend(scratch);
@@ -224,22 +255,28 @@ impl Conversation {
         }
     }
 
-    /// Tells that a message was not answered: its result says so.
-    fn refuse(&self, refusal: &Refusal) -> Exit {
-        let session = self.session.parse().ok();
-        print::show_refusal(refusal, session, vec![Box::new(WholeLines)]);
-        super::say(refusal);
-        refusal.exit
+    /// Tells that a message is not taken: its result says so. Whoever sends many
+    /// of them may not read meanwhile, so people are told once.
+    fn refuse(&mut self, refusal: &Refusal) {
+        if !std::mem::replace(&mut self.has_refused, true) {
+            super::say(refusal);
+        }
+        self.send(refused(refusal, self.session.parse().ok()));
+    }
+
+    /// Sends a line, and tells people if the client has begun to miss some.
+    fn send(&mut self, line: Vec<u8>) {
+        let is_unread = !self.replies.send(line);
+        if is_unread && !self.is_unread {
+            super::say(&"warning: the client reads no replies; some are left out");
+        }
+        self.is_unread = is_unread;
     }
 
     fn hear(&mut self, heard: &Heard) {
         for step in self.talk.hear(heard) {
             match step {
-                Step::Reply { id, reply } => {
-                    if !self.replies.send(reply.line(&id)) {
-                        super::say(&"warning: the client reads no replies; one is left out");
-                    }
-                }
+                Step::Reply { id, reply } => self.send(reply.line(&id)),
                 Step::Tell(said) => {
                     let full = self.said.as_ref().is_some_and(|run| {
                         matches!(run.try_send(said), Err(mpsc::error::TrySendError::Full(_)))
@@ -249,7 +286,7 @@ impl Conversation {
                     }
                 }
                 Step::SetMode(mode) => self.set_mode(mode),
-                Step::Refuse(why) => drop(self.refuse(&Refusal::new(Exit::BadInput, why))),
+                Step::Refuse(why) => self.refuse(&Refusal::new(Exit::BadInput, why)),
                 Step::Say(text) => super::say(&format!("warning: {text}")),
             }
         }
@@ -272,6 +309,11 @@ async fn ended(running: &mut Option<Running>) -> <Running as Future>::Output {
         Some(running) => running.await,
         None => std::future::pending().await,
     }
+}
+
+/// Returns the result of a message that was not answered.
+fn refused(refusal: &Refusal, session: Option<Uuid>) -> Vec<u8> {
+    wire::written_by(|output| print::show_refusal(refusal, session, vec![output]))
 }
 
 fn introduction(start: &Start) -> Introduction {

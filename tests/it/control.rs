@@ -1,9 +1,13 @@
 //! A program that speaks for a person, over standard input.
 
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Stdio};
+use std::sync::mpsc;
+
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::support::tine::{Place, Running};
+use crate::support::tine::{HANG_LIMIT, Place, Running};
 
 const FLAGS: [&str; 4] = ["--input-format", "stream-json", "-o", "stream-json"];
 
@@ -228,6 +232,47 @@ fn what_is_piped_in_at_once_is_answered_message_by_message() {
     let results = finished.stdout.matches(r#"{"type":"result","subtype":"success""#).count();
     assert_eq!(results, 2, "{}", finished.stdout);
     assert!(finished.stdout.lines().last().unwrap().contains(r#""type":"result""#));
+}
+
+#[test]
+fn a_client_that_writes_all_it_has_to_say_before_it_reads_gets_every_result() {
+    let place = Place::new();
+    let model = place.script("script.json", &writes(&["a.txt"]));
+    let mut command = place.tine(FLAGS.iter().chain(&["-m", &model])).into_command();
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = Killed(pipes.spawn().unwrap());
+    // The first one asks something, and is answered by the end of the input. The
+    // others can be answered at once: no model takes them.
+    let user =
+        |content: Value| json!({"type": "user", "message": {"role": "user", "content": content}});
+    let mut text = format!("{}\n", user(json!("go")));
+    for _ in 1..2_000 {
+        text.push_str(&format!("{}\n", user(json!([{"type": "image"}]))));
+    }
+    let (mut stdin, mut stdout) = (child.0.stdin.take().unwrap(), child.0.stdout.take().unwrap());
+    let (say_over, over) = mpsc::channel();
+    std::thread::spawn(move || {
+        stdin.write_all(text.as_bytes()).unwrap();
+        drop(stdin);
+        say_over.send(String::new()).unwrap();
+        let mut records = String::new();
+        stdout.read_to_string(&mut records).unwrap();
+        say_over.send(records).unwrap();
+    });
+    over.recv_timeout(HANG_LIMIT).expect("the process reads while nobody reads of it");
+    let records = over.recv_timeout(HANG_LIMIT).expect("the process ends with its input");
+    assert_eq!(records.matches(r#"{"type":"result""#).count(), 2_000);
+}
+
+/// A process that ends with its test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It has ended, unless the test failed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]

@@ -16,8 +16,9 @@ const LINE_CAP: usize = 16 * 1024 * 1024;
 /// Most lines that were read and not looked at.
 const HEARD_CAP: usize = 4;
 
-/// Most replies that wait for a client to read them.
-const REPLIES_CAP: usize = 1_024;
+/// Most replies that wait for a client to read them. One that writes all it has
+/// to say before it reads anything may have as many; each is about a kilobyte.
+const REPLIES_CAP: usize = 4_096;
 
 /// How long a process that is about to end waits for its replies to be read.
 const READER_GRACE: Duration = Duration::from_secs(2);
@@ -121,6 +122,28 @@ impl Write for WholeLines {
         let mut stdout = io::stdout().lock();
         stdout.write_all(bytes)?;
         stdout.flush()?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns what `write` writes to the output that it is given.
+pub(super) fn written_by(write: impl FnOnce(Box<dyn Write + Send>)) -> Vec<u8> {
+    let (sender, parts) = sync_mpsc::channel();
+    write(Box::new(Parts(sender)));
+    parts.try_iter().flatten().collect()
+}
+
+/// Where parts of a text go.
+struct Parts(sync_mpsc::Sender<Vec<u8>>);
+
+impl Write for Parts {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Whoever put it here keeps the other end until all is written.
+        let _ = self.0.send(bytes.to_owned());
         Ok(bytes.len())
     }
 
