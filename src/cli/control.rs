@@ -29,6 +29,7 @@ use crate::config::Environment;
 use crate::definition::AgentDefinition;
 use crate::event::CancelReason;
 use crate::guard::Mode;
+use crate::model::Models;
 use crate::report::control::{Introduction, Named};
 use crate::run::{FromUser, RunEnd, Signal};
 use talk::{Step, Talk};
@@ -62,7 +63,8 @@ pub(super) fn run(
     let runtime = print::runtime()?;
     let mut conversation = Conversation::new(environment.clone(), flags, start);
     let exit = runtime.block_on(conversation.go());
-    let Conversation { replies, scratch, .. } = conversation;
+    let Conversation { replies, scratch, models, .. } = conversation;
+    print::say_remarks(&models);
     replies.close();
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);
     // Only now: until here some unit may still have been writing there.
@@ -80,6 +82,8 @@ struct Conversation {
     flags: RunFlags,
     /// What the next run is made of, if that is there already.
     ready: Option<Start>,
+    /// Those that were asked so far, for all messages.
+    models: Arc<Models>,
     talk: Talk,
     replies: Replies,
     /// Whether the last reply was left out, because too many are not read.
@@ -106,6 +110,7 @@ impl Conversation {
         Self {
             environment,
             flags,
+            models: Arc::clone(&start.models),
             talk: Talk::new(introduction(&start)),
             replies: Replies::new(),
             is_unread: false,
@@ -209,7 +214,7 @@ impl Conversation {
             let is_there = resume::is_wanted(&self.flags) && !self.flags.fork_session;
             let session_id = if is_there { None } else { self.session.parse().ok() };
             let flags = RunFlags { session_id, ..self.flags.clone() };
-            return Start::new(&self.environment, flags, DefaultModel::None);
+            return Start::again(&self.environment, flags, Arc::clone(&self.models));
         }
         if !self.is_kept {
             let message = "a session that is not kept takes one message only";
@@ -225,7 +230,7 @@ impl Conversation {
             name: None,
             ..self.flags.clone()
         };
-        Start::new(&self.environment, flags, DefaultModel::None)
+        Start::again(&self.environment, flags, Arc::clone(&self.models))
     }
 
     /// Tells how a message was answered, and returns what that means for the

@@ -22,7 +22,7 @@ use crate::config::Environment;
 use crate::event::{
     Event, EventKind, FailureKind, Invocation, InvocationEnd, Outcome, Seq, SessionId, UnitId,
 };
-use crate::model::offline;
+use crate::model::{Models, offline};
 use crate::report::Json;
 use crate::run::{self, Reporter as _, RunEnd};
 use crate::skill::{SkillError, Skills};
@@ -69,6 +69,7 @@ pub(super) fn run_prompt(
     let start = Start::new(environment, flags, default_model)?;
     let runtime = runtime()?;
     let last_message = start.flags.output_last_message.as_deref().map(create).transpose()?;
+    let models = Arc::clone(&start.models);
     let quiet = start.is_live().then(QuietControls::new).flatten();
     let finished = runtime.block_on(async {
         let signals = signals::listen().map_err(|error| {
@@ -79,6 +80,7 @@ pub(super) fn run_prompt(
     drop(quiet);
     runtime.shutdown_timeout(SHUTDOWN_GRACE);
     let (finished, scratch) = finished?;
+    say_remarks(&models);
     // Only now: until here some unit may still have been writing there.
     drop(scratch);
     Ok(wind_up(&finished, last_message))
@@ -129,13 +131,15 @@ pub(super) async fn go(
         Meant::Skill { name: _, text } => Opening::Prompt(text.into()),
         Meant::Command(opening) => opening,
     };
-    let models = Arc::clone(&start.models);
     let (run, scratch) = start.run(prompt, opening, outside)?;
-    let end = run.go().await;
+    Ok((run.go().await, scratch))
+}
+
+/// Says what is odd about a recording that was made or played.
+pub(super) fn say_remarks(models: &Models) {
     for remark in models.exchanges().remarks() {
         super::say(&format!("warning: {remark}"));
     }
-    Ok((end, scratch))
 }
 
 /// Says what went wrong at the end, and returns how the process ends.

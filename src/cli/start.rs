@@ -90,6 +90,25 @@ impl Start {
         flags: RunFlags,
         default_model: DefaultModel,
     ) -> Result<Self, Refusal> {
+        Self::with(environment, flags, default_model, None)
+    }
+
+    /// The same in a process that has asked these models before: what their
+    /// providers have said of their limits still holds, and a recording goes on.
+    pub(super) fn again(
+        environment: &Environment,
+        flags: RunFlags,
+        models: Arc<Models>,
+    ) -> Result<Self, Refusal> {
+        Self::with(environment, flags, DefaultModel::None, Some(models))
+    }
+
+    fn with(
+        environment: &Environment,
+        flags: RunFlags,
+        default_model: DefaultModel,
+        models: Option<Arc<Models>>,
+    ) -> Result<Self, Refusal> {
         let name = flags.name.as_deref().map(parse_name).transpose()?;
         let root = working_directory()?;
         let (config, trusted) = project::config(environment, &flags, Manner::MayAsk)?;
@@ -98,21 +117,21 @@ impl Start {
         let repository = repository_root(&root);
         let top = repository.as_deref();
         let facts = facts(&root, top);
-        let exchanges = recordings::exchanges(
-            &flags,
-            &recordings::Surroundings {
-                environment,
-                secret_variables: &config.secret_variables(),
-                facts: &facts,
-                root: &root,
-                repository: top,
-                session: &directory,
-            },
-        )?;
+        let surroundings = recordings::Surroundings {
+            environment,
+            secret_variables: &config.secret_variables(),
+            facts: &facts,
+            root: &root,
+            repository: top,
+            session: &directory,
+        };
+        let models = match models {
+            Some(models) => models,
+            None => Arc::new(Models::new(recordings::exchanges(&flags, &surroundings)?)),
+        };
         let before = resume.as_ref().and_then(|resume| resume.past.model());
         let (flag, effort) = (flags.model.as_deref(), flags.effort.as_ref());
         let wanted = Wanted { flag, before, default_model, effort };
-        let models = Models::new(exchanges);
         let Chosen { choice, model, note } = choose(environment, &config, &wanted, &models)?;
         let fallbacks = fallbacks(environment, &config, &flags, &models)?;
         for model in std::iter::once(&model).chain(&fallbacks) {
@@ -138,7 +157,7 @@ impl Start {
             note,
             model,
             fallbacks,
-            models: Arc::new(models),
+            models,
             definitions,
             policy,
             sandbox,

@@ -1,5 +1,6 @@
 //! A program that speaks for a person, over standard input.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Stdio};
 use std::sync::mpsc;
@@ -7,6 +8,7 @@ use std::sync::mpsc;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
+use crate::support::server::{Reaction, Server};
 use crate::support::tine::{HANG_LIMIT, Place, Running};
 
 const FLAGS: [&str; 4] = ["--input-format", "stream-json", "-o", "stream-json"];
@@ -359,4 +361,64 @@ fn messages_need_records_and_no_prompt_beside_them() {
     Place::new().tine(["--input-format", "stream-json"]).run().refuses(2, refusal);
     let finished = Place::new().tine(FLAGS.iter().chain(&["-p", "hi"])).run().exits(2);
     assert!(finished.stderr.starts_with("error: with `--input-format stream-json` there is no"));
+}
+
+/// Asks a server a message for each of `texts`, one after the other, and
+/// returns their results and what was said to people.
+fn ask_all(
+    place: &Place,
+    server: Option<&Server>,
+    flags: &[&str],
+    texts: &[&str],
+) -> (Vec<Value>, String) {
+    let tine = place.tine(FLAGS.iter().chain(&["--config", "retry.most=0"]).chain(flags));
+    let tine = match server {
+        Some(server) => tine.server(server),
+        None => tine,
+    };
+    let mut running = tine.silent_stdin().start();
+    let mut results = Vec::new();
+    for text in texts {
+        let message = json!({"role": "user", "content": text});
+        running.say(&json!({"type": "user", "message": message}).to_string());
+        results.push(running.read_until(|record| record["type"] == "result"));
+    }
+    running.hang_up();
+    (results, running.wait().stderr)
+}
+
+#[test]
+fn what_a_provider_says_of_its_limits_holds_for_the_next_message() {
+    let server = Server::start(|_| {
+        let headers = [("content-type", "application/json"), ("retry-after", "3600")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let body = json!({"error": {"message": "slow down"}}).to_string();
+        Reaction::Status { code: 429, headers: headers.into(), body: body.into() }
+    });
+    let (results, _) = ask_all(&Place::new(), Some(&server), &["-m", "m"], &["a", "b"]);
+    assert_eq!(results.iter().filter(|result| result["is_error"] == true).count(), 2);
+    assert_eq!(server.finish().len(), 1, "within the hour nobody asks again");
+}
+
+#[test]
+fn all_messages_of_a_client_are_one_recording() {
+    let (here, there) = (Place::new(), Place::new());
+    let server = Server::start(|request| {
+        let last = request.json()["messages"].as_array().unwrap().last().unwrap().to_string();
+        Reaction::text_reply(if last.contains("first") { "one" } else { "two" })
+    });
+    let texts = ["first", "second"];
+    let answers = |results: Vec<Value>| results.into_iter().map(|result| result["result"].clone());
+    let recording = here.root().join("recording").display().to_string();
+    let flags = ["-m", "m", "--record", &recording];
+    let (results, stderr) = ask_all(&here, Some(&server), &flags, &texts);
+    assert_eq!(answers(results).collect::<Vec<_>>(), ["one", "two"], "{stderr}");
+    assert_eq!(server.finish().len(), 2);
+    let mut files: Vec<_> =
+        fs::read_dir(&recording).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    files.sort();
+    assert_eq!(files, ["0001.json", "0002.json", "recording.json"]);
+    let (results, stderr) = ask_all(&there, None, &["--replay", &recording], &texts);
+    assert_eq!(answers(results).collect::<Vec<_>>(), ["one", "two"]);
+    assert_eq!(stderr, "");
 }
