@@ -6,15 +6,15 @@
 //! back. What a tool may change is the guard's business; how bytes get to disk
 //! that of `replace`.
 
+pub mod commit;
+
 use std::fs::Metadata;
 use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nix::fcntl::OFlag;
-use nix::unistd::{UnlinkatFlags, unlinkat};
 use tokio_util::sync::CancellationToken;
 
 use crate::event::UnitId;
@@ -23,8 +23,10 @@ use crate::path_text;
 
 use super::blocking::{StoppableFile, cancelled, to_the_end};
 use super::files::{FileLock, Known, LockError, Seen};
-use super::replace::{Made, Rights, remove, write};
+use super::replace::{Made, Rights, Stamp};
 use super::{Granted, ToolContext, ToolError, Workspace, journal, regular};
+
+use commit::{Piece, Undone};
 
 /// Largest file that is changed. It is held in memory twice; what is larger is
 /// not source text.
@@ -56,15 +58,6 @@ pub struct Before {
     /// Whose it was, and who might do what with it.
     pub rights: Rights,
     stamp: Stamp,
-}
-
-/// What tells that a file is as it was looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    node: (u64, u64),
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
 }
 
 /// What shall become of a file.
@@ -211,7 +204,7 @@ impl Held {
         if bytes.len() as u64 > FILE_CAP {
             return Err(self.too_large());
         }
-        Ok(Some(Before { bytes, rights: Rights::of(&metadata), stamp: Stamp::of(&metadata) }))
+        Ok(Some(Before::of(bytes, &metadata)))
     }
 
     /// Returns the other unit that left the file as it was found.
@@ -262,6 +255,10 @@ impl Held {
 }
 
 impl Before {
+    fn of(bytes: Vec<u8>, metadata: &Metadata) -> Self {
+        Self { bytes, rights: Rights::of(metadata), stamp: Stamp::of(metadata) }
+    }
+
     /// Returns the hash of the bytes.
     #[must_use]
     pub fn hash(&self) -> blake3::Hash {
@@ -269,108 +266,54 @@ impl Before {
     }
 }
 
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            node: (metadata.dev(), metadata.ino()),
-            size: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-}
-
 fn commit(changes: Vec<Planned>) -> Result<Vec<Done>, ToolError> {
-    let mut steps: Vec<(Step, Made)> = Vec::with_capacity(changes.len());
-    for planned in changes {
-        let mut step = Step { planned, directories: 0 };
-        match step.make() {
-            Ok(made) => steps.push((step, made)),
-            Err(error) => return Err(undone(step, steps, &error)),
-        }
-    }
-    let done = steps.into_iter().map(|(Step { planned, directories: _ }, made)| {
+    let pieces: Vec<Piece<'_>> = changes.iter().map(Planned::piece).collect();
+    let all = match commit::all_or_none(&pieces) {
+        Ok(all) => all,
+        Err(undone) => return Err(told(&changes, &undone)),
+    };
+    let done = changes.into_iter().zip(all).map(|(planned, made)| {
         planned.note();
         Done { planned, made }
     });
     Ok(done.collect())
 }
 
-/// A change that is being made.
-struct Step {
-    planned: Planned,
-    /// How many directories were made for it.
-    directories: usize,
-}
-
-impl Step {
-    fn make(&mut self) -> io::Result<Made> {
-        let Planned { held, before, change } = &mut self.planned;
-        if held.metadata()?.as_ref().map(Stamp::of) != before.as_ref().map(|before| before.stamp) {
-            return Err(io::Error::other("it was changed while this call was at work"));
-        }
-        let lock = &mut held.lock;
-        if lock.spot.is_none() {
-            let (spot, made) = held.workspace.roots.make_spot(&lock.target)?;
-            lock.spot = Some(spot);
-            self.directories = made;
-        }
-        let spot = lock.spot.as_ref().expect("the directory was just made");
-        match change {
-            Change::Write { bytes, rights } => write(spot, bytes, *rights),
-            Change::Delete => remove(spot),
-        }
-    }
-
-    /// Makes the file what it was before.
-    fn put_back(&self) -> io::Result<()> {
-        let Planned { held, before, change: _ } = &self.planned;
-        let Some(spot) = &held.lock.spot else { return Ok(()) };
-        match (before, spot.metadata()?.as_ref().map(Stamp::of)) {
-            (None, None) => {}
-            (None, Some(_)) => {
-                remove(spot)?;
-            }
-            (Some(before), now) if now == Some(before.stamp) => {}
-            (Some(before), _) => {
-                write(spot, &before.bytes, Some(before.rights))?;
-            }
-        }
-        for directory in held.lock.target.ancestors().skip(1).take(self.directories) {
-            let above = held.workspace.roots.spot(directory)?;
-            // Somebody else may have put something in there.
-            let _ = unlinkat(above.directory(), above.name(), UnlinkatFlags::RemoveDir);
-        }
-        Ok(())
-    }
-}
-
-/// Puts back what was done before a step failed, and says so.
-fn undone(failed: Step, done: Vec<(Step, Made)>, error: &io::Error) -> ToolError {
-    let Planned { held, before: _, change } = &failed.planned;
+/// Says which change failed, and what became of those before it.
+fn told(changes: &[Planned], undone: &Undone) -> ToolError {
+    let Undone { at, error, lost } = undone;
+    let Planned { held, before: _, change } = &changes[*at];
     let verb = match change {
         Change::Write { .. } => "write",
         Change::Delete => "delete",
     };
     let mut text = regular::failed(&held.workspace, &held.path, verb, error).to_string();
-    let several = !done.is_empty();
-    let steps = done.into_iter().map(|(step, _)| step).chain([failed]).rev();
-    let lost: Vec<String> = steps
-        .filter_map(|step| {
-            let error = step.put_back().err()?;
-            Some(format!("{}: {error}", step.planned.held.shown()))
-        })
-        .collect();
     if !lost.is_empty() {
-        let lost = lost.join("; ");
+        let named = |(at, error): &(usize, io::Error)| {
+            let shown = changes[*at].held.shown();
+            format!("{shown}: {error}")
+        };
+        let lost = lost.iter().map(named).collect::<Vec<_>>().join("; ");
         text.push_str(&format!(" What had been changed could not all be put back: {lost}."));
-    } else if several {
+    } else if *at > 0 {
         text.push_str(" What had been changed was put back; nothing is changed.");
     }
     ToolError::tell(text)
 }
 
 impl Planned {
+    fn piece(&self) -> Piece<'_> {
+        let Self { held, before, change } = self;
+        let Held { workspace, lock, .. } = held;
+        Piece {
+            roots: &workspace.roots,
+            target: &lock.target,
+            spot: lock.spot.as_ref(),
+            before: before.as_ref(),
+            change,
+        }
+    }
+
     /// Notes who left the file as it now is, and that this unit knows its own
     /// change.
     fn note(&self) {
@@ -402,3 +345,6 @@ pub fn in_place_note(made: Made) -> &'static str {
         Made::InPlaceForOwner => " The file was written in place to keep its owner.",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, renameat};
-use nix::sys::stat::Mode;
-use nix::unistd::{UnlinkatFlags, fsync, linkat, unlinkat};
+use nix::sys::stat::{Mode, fstatat};
+use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
 use super::roots::Spot;
 
@@ -69,14 +69,73 @@ impl Rights {
     }
 }
 
-/// Makes `bytes` the contents of a file, on disk before this returns. Without
-/// `rights` an old file keeps its own.
+/// What tells that a file is as it was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    node: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    /// That of no file: of one that cannot be looked at.
+    const NONE: Self = Self { node: (0, 0), size: 0, modified: (0, 0), changed: (0, 0) };
+
+    /// That of an open file.
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> Self {
+        Self {
+            node: (metadata.dev(), metadata.ino()),
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// That of what has a name, be it a link; `None` if nothing has.
+    ///
+    /// # Errors
+    ///
+    /// The file system refused.
+    pub fn at(spot: &Spot) -> io::Result<Option<Self>> {
+        let found = match fstatat(spot.directory(), spot.name(), AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Err(Errno::ENOENT) => return Ok(None),
+            found => found?,
+        };
+        Ok(Some(Self {
+            node: (found.st_dev, found.st_ino),
+            size: found.st_size.cast_unsigned(),
+            modified: (found.st_mtime, found.st_mtime_nsec),
+            changed: (found.st_ctime, found.st_ctime_nsec),
+        }))
+    }
+}
+
+/// Why a file was not written.
+#[derive(Debug)]
+pub struct Failed {
+    /// Why.
+    pub error: io::Error,
+    /// What is left of a file that was being written in place; `None` if it
+    /// still has its old bytes.
+    pub half: Option<Stamp>,
+}
+
+impl<E: Into<io::Error>> From<E> for Failed {
+    fn from(error: E) -> Self {
+        Self { error: error.into(), half: None }
+    }
+}
+
+/// Makes `bytes` the contents of a file, on disk before this returns; a new
+/// name is there once the directory is synced. Without `rights` an old file
+/// keeps its own.
 ///
 /// # Errors
 ///
-/// The file system refused. Unless it was written in place, the file still has
-/// its old bytes.
-pub fn write(spot: &Spot, bytes: &[u8], rights: Option<Rights>) -> io::Result<Made> {
+/// The file system refused.
+pub fn write(spot: &Spot, bytes: &[u8], rights: Option<Rights>) -> Result<(Made, Stamp), Failed> {
     let Some(old) = writable(spot)? else {
         let new = Temporary::written(spot, bytes, rights.map_or(NEW_FILE_MODE, |like| like.mode))?;
         if let Some(rights) = rights {
@@ -85,41 +144,60 @@ pub fn write(spot: &Spot, bytes: &[u8], rights: Option<Rights>) -> io::Result<Ma
             // The mask does not hold for a mode that is asked for.
             new.file.set_permissions(Permissions::from_mode(rights.mode))?;
         }
-        new.become_first()?;
-        fsync(spot.directory())?;
-        return Ok(Made::Created);
+        return Ok((Made::Created, new.become_first()?));
     };
     let metadata = old.metadata()?;
     let own = Rights::of(&metadata);
     let mode = rights.map_or(own.mode, |rights| rights.mode);
     if metadata.nlink() > 1 {
-        write_in_place(old, bytes, mode)?;
-        return Ok(Made::InPlaceForLinks);
+        return Ok((Made::InPlaceForLinks, write_in_place(old, bytes, mode)?));
     }
-    let new = Temporary::written(spot, bytes, mode)?;
-    if !has_owner(&new.file, own)? {
-        write_in_place(old, bytes, mode)?;
-        return Ok(Made::InPlaceForOwner);
+    match replaced(spot, bytes, Rights { mode, ..own })? {
+        Some(stamp) => Ok((Made::Renamed, stamp)),
+        None => Ok((Made::InPlaceForOwner, write_in_place(old, bytes, mode)?)),
     }
-    // Last, because a change of owner clears some bits.
-    new.file.set_permissions(Permissions::from_mode(mode))?;
-    new.replace()?;
-    fsync(spot.directory())?;
-    Ok(Made::Renamed)
 }
 
-/// Takes a file's name away.
+/// Makes a file again what it was, whatever protects it from being written: it
+/// is there because of us, or gone because of us.
+///
+/// # Errors
+///
+/// The file system refused.
+pub fn restore(spot: &Spot, bytes: &[u8], rights: Rights) -> io::Result<()> {
+    let restored = match spot.metadata()? {
+        Some(metadata) if metadata.nlink() <= 1 => match replaced(spot, bytes, rights) {
+            Ok(Some(_)) => return Ok(()),
+            Ok(None) => write(spot, bytes, Some(rights)),
+            Err(error) => Err(error.into()),
+        },
+        Some(_) | None => write(spot, bytes, Some(rights)),
+    };
+    restored.map(drop).map_err(|failed| failed.error)
+}
+
+/// Takes a file's name away; it is gone once the directory is synced.
 ///
 /// # Errors
 ///
 /// There is no file, or the file system refused.
-pub fn remove(spot: &Spot) -> io::Result<Made> {
+pub fn remove(spot: &Spot) -> io::Result<()> {
     if writable(spot)?.is_none() {
         return Err(io::ErrorKind::NotFound.into());
     }
-    unlinkat(spot.directory(), spot.name(), UnlinkatFlags::NoRemoveDir)?;
-    fsync(spot.directory())?;
-    Ok(Made::Deleted)
+    Ok(unlinkat(spot.directory(), spot.name(), UnlinkatFlags::NoRemoveDir)?)
+}
+
+/// Puts a new file in an old one's place; `None` if it cannot be given to the
+/// same owner.
+fn replaced(spot: &Spot, bytes: &[u8], rights: Rights) -> io::Result<Option<Stamp>> {
+    let new = Temporary::written(spot, bytes, rights.mode)?;
+    if !has_owner(&new.file, rights)? {
+        return Ok(None);
+    }
+    // Last, because a change of owner clears some bits.
+    new.file.set_permissions(Permissions::from_mode(rights.mode))?;
+    new.replace().map(Some)
 }
 
 /// Opens a file for writing: a rename would get past a file's own protection.
@@ -166,25 +244,31 @@ impl<'a> Temporary<'a> {
     }
 
     /// Takes the name that is free; fails if it is not.
-    fn become_first(mut self) -> io::Result<()> {
+    fn become_first(mut self) -> io::Result<Stamp> {
         let (directory, own) = (self.spot.directory(), Path::new(&self.name));
         let linked = linkat(directory, own, directory, self.spot.name(), AtFlags::empty());
         match linked {
-            // The name is taken away from the temporary file by the drop.
-            Ok(()) => Ok(()),
+            // Before it is looked at: a name that goes is a change of the file.
+            Ok(()) => self.unname(),
             // A file system without hard links: whoever makes the file has it.
             Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EMLINK) => {
                 let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
                 openat(directory, self.spot.name(), flags, Mode::empty())?;
-                self.rename()
+                if let Err(error) = self.rename() {
+                    // The empty file is ours.
+                    let _ = unlinkat(directory, self.spot.name(), UnlinkatFlags::NoRemoveDir);
+                    return Err(error);
+                }
             }
-            Err(error) => Err(error.into()),
+            Err(error) => return Err(error.into()),
         }
+        Ok(stamp(&self.file))
     }
 
     /// Takes the place of the old file.
-    fn replace(mut self) -> io::Result<()> {
-        self.rename()
+    fn replace(mut self) -> io::Result<Stamp> {
+        self.rename()?;
+        Ok(stamp(&self.file))
     }
 
     fn rename(&mut self) -> io::Result<()> {
@@ -193,14 +277,18 @@ impl<'a> Temporary<'a> {
         self.named = false;
         Ok(())
     }
+
+    fn unname(&mut self) {
+        self.named = false;
+        // What cannot be deleted stays; an error that led here is said.
+        let _ = unlinkat(self.spot.directory(), Path::new(&self.name), UnlinkatFlags::NoRemoveDir);
+    }
 }
 
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
         if self.named {
-            // What cannot be deleted stays; the error that led here is said.
-            let _ =
-                unlinkat(self.spot.directory(), Path::new(&self.name), UnlinkatFlags::NoRemoveDir);
+            self.unname();
         }
     }
 }
@@ -213,7 +301,18 @@ fn has_owner(new: &File, rights: Rights) -> io::Result<bool> {
     Ok(same || fchown(new, Some(owner), Some(group)).is_ok())
 }
 
-fn write_in_place(mut file: File, bytes: &[u8], mode: u32) -> io::Result<()> {
+/// That of the file itself, whatever has its name by now.
+fn stamp(file: &File) -> Stamp {
+    file.metadata().map_or(Stamp::NONE, |metadata| Stamp::of(&metadata))
+}
+
+fn write_in_place(mut file: File, bytes: &[u8], mode: u32) -> Result<Stamp, Failed> {
+    let written = fill(&mut file, bytes, mode);
+    let left = stamp(&file);
+    written.map(|()| left).map_err(|error| Failed { error, half: Some(left) })
+}
+
+fn fill(file: &mut File, bytes: &[u8], mode: u32) -> io::Result<()> {
     file.write_all(bytes)?;
     // After the write: cutting first would leave nothing if the disk is full.
     file.set_len(u64::try_from(bytes.len()).expect("a length fits 64 bits"))?;
@@ -252,7 +351,7 @@ mod tests {
             std::os::unix::fs::chown(&path, Some(12345), Some(54321)).unwrap();
         }
         let before = path.metadata().unwrap();
-        assert_eq!(write(&spot(&path), b"new", None).unwrap(), Made::Renamed);
+        assert_eq!(write(&spot(&path), b"new", None).unwrap().0, Made::Renamed);
         let after = path.metadata().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
         assert_eq!(
@@ -268,8 +367,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
         let rights = Rights { mode: 0o707, ..Rights::of(&place.path().metadata().unwrap()) };
-        assert_eq!(write(&spot(&path("a")), b"new", None).unwrap(), Made::Created);
-        assert_eq!(write(&spot(&path("c")), b"new", Some(rights)).unwrap(), Made::Created);
+        assert_eq!(write(&spot(&path("a")), b"new", None).unwrap().0, Made::Created);
+        assert_eq!(write(&spot(&path("c")), b"new", Some(rights)).unwrap().0, Made::Created);
         std::fs::write(path("b"), "").unwrap();
         let mode = |name: &str| path(name).metadata().unwrap().mode();
         assert_eq!((mode("a"), mode("c") & 0o777), (mode("b"), 0o707));
@@ -285,7 +384,7 @@ mod tests {
         let (path, other) = (place.path().join("a"), place.path().join("b"));
         std::fs::write(&path, "old and longer").unwrap();
         std::fs::hard_link(&path, &other).unwrap();
-        assert_eq!(write(&spot(&path), b"new", None).unwrap(), Made::InPlaceForLinks);
+        assert_eq!(write(&spot(&path), b"new", None).unwrap().0, Made::InPlaceForLinks);
         assert_eq!(std::fs::read(&other).unwrap(), b"new");
     }
 
@@ -294,7 +393,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("a");
         std::fs::write(&path, "x").unwrap();
-        assert_eq!(remove(&spot(&path)).unwrap(), Made::Deleted);
+        remove(&spot(&path)).unwrap();
         assert_eq!(names(place.path()), [""; 0]);
         assert!(remove(&spot(&path)).is_err());
     }

@@ -92,14 +92,14 @@ impl Step {
         }
         match &self.to {
             Some((bytes, mode)) => self.put(roots, bytes, *mode),
-            None => remove(&roots.spot(&self.target)?).map(drop),
+            None => remove(&roots.spot(&self.target)?),
         }
     }
 
     fn put_back(&self, roots: &Roots) -> io::Result<()> {
         match &self.found {
             Some(Found { bytes, rights }) => self.put(roots, bytes, rights.mode),
-            None => remove(&roots.spot(&self.target)?).map(drop),
+            None => remove(&roots.spot(&self.target)?),
         }
     }
 
@@ -110,7 +110,7 @@ impl Step {
             Some(_) => None,
             None => Some(Rights { mode, owner: geteuid().as_raw(), group: getegid().as_raw() }),
         };
-        write(&spot, bytes, rights).map(drop)
+        write(&spot, bytes, rights).map(drop).map_err(|failed| failed.error)
     }
 }
 

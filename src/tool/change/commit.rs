@@ -1,0 +1,295 @@
+//! Changes of files, one after the other, all of them or none.
+//!
+//! What a file is changed to is known here, and what it was; who may, and who
+//! is told, is the business of the callers. A file is touched only while it is
+//! what it was looked at as, and put back only while it is what was made of
+//! it: what somebody else wrote in between stays.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use nix::fcntl::OFlag;
+use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
+
+use super::{Before, Change, FILE_CAP};
+use crate::tool::replace::{self, Failed, Made, Stamp};
+use crate::tool::roots::{Roots, Spot};
+
+/// One file, and what shall become of it.
+#[derive(Debug)]
+pub struct Piece<'a> {
+    /// Where files are opened.
+    pub roots: &'a Roots,
+    /// The file, with every link followed.
+    pub target: &'a Path,
+    /// Its directory, if it is held already. Else it is opened when the piece's
+    /// turn comes, and made if it is missing.
+    pub spot: Option<&'a Spot>,
+    /// What it held when the change was worked out.
+    pub before: Option<&'a Before>,
+    /// What it shall become.
+    pub change: &'a Change,
+}
+
+/// Why nothing is changed.
+#[derive(Debug)]
+pub struct Undone {
+    /// The index of the piece that could not be made.
+    pub at: usize,
+    /// Why.
+    pub error: io::Error,
+    /// The pieces that are not what they were, and why.
+    pub lost: Vec<(usize, io::Error)>,
+}
+
+/// Makes every change, in order, on disk before this returns; if one fails,
+/// what was done is put back.
+///
+/// # Errors
+///
+/// Which one failed, and what could not be put back.
+pub fn all_or_none(pieces: &[Piece<'_>]) -> Result<Vec<Made>, Undone> {
+    let mut steps: Vec<Step<'_>> = Vec::with_capacity(pieces.len());
+    let mut all = Vec::with_capacity(pieces.len());
+    for (at, piece) in pieces.iter().enumerate() {
+        let mut step = Step { piece, left: Left::Untouched, directories: 0 };
+        let made = step.make();
+        steps.push(step);
+        match made {
+            Ok(made) => all.push(made),
+            Err(error) => {
+                let put_back = |(at, step): (usize, &Step<'_>)| Some((at, step.put_back().err()?));
+                let lost = steps.iter().enumerate().rev().filter_map(put_back).collect();
+                return Err(Undone { at, error, lost });
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Reads the file of a spot; `None` if there is none.
+///
+/// # Errors
+///
+/// It is no regular file, or a large one, or cannot be read.
+pub fn look(spot: &Spot) -> io::Result<Option<Before>> {
+    let Some(metadata) = spot.metadata()? else { return Ok(None) };
+    if !metadata.is_file() {
+        // Opening a pipe waits for its other end.
+        return Err(io::Error::other("it is no regular file any more"));
+    }
+    let file = spot.open(OFlag::O_RDONLY | OFlag::O_NONBLOCK)?;
+    let metadata = file.metadata()?;
+    let too_large = || io::Error::other(format!("it is larger than {} MiB", FILE_CAP >> 20));
+    if metadata.len() > FILE_CAP {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+    file.take(FILE_CAP + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > FILE_CAP {
+        true => Err(too_large()),
+        false => Ok(Some(Before::of(bytes, &metadata))),
+    }
+}
+
+/// A change that is being made.
+struct Step<'a> {
+    piece: &'a Piece<'a>,
+    left: Left,
+    /// How many directories were made for it.
+    directories: usize,
+}
+
+/// What a step has left of its file.
+enum Left {
+    /// What it was.
+    Untouched,
+    /// This; `None` if the name is gone.
+    Changed(Option<Stamp>),
+}
+
+impl Step<'_> {
+    fn make(&mut self) -> io::Result<Made> {
+        let Piece { roots, target, spot, before, change } = *self.piece;
+        let opened;
+        let spot = match (spot, change) {
+            (Some(spot), _) => spot,
+            (None, Change::Write { .. }) => {
+                let (spot, made) = roots.make_spot(target)?;
+                self.directories = made;
+                opened = spot;
+                &opened
+            }
+            (None, Change::Delete) => {
+                opened = roots.spot(target)?;
+                &opened
+            }
+        };
+        if Stamp::at(spot)? != before.map(|before| before.stamp) {
+            return Err(io::Error::other("it was changed while this call was at work"));
+        }
+        let made = match change {
+            Change::Write { bytes, rights } => match replace::write(spot, bytes, *rights) {
+                Ok((made, stamp)) => {
+                    self.left = Left::Changed(Some(stamp));
+                    made
+                }
+                Err(Failed { error, half }) => {
+                    if let Some(stamp) = half {
+                        self.left = Left::Changed(Some(stamp));
+                    }
+                    return Err(error);
+                }
+            },
+            Change::Delete => {
+                replace::remove(spot)?;
+                self.left = Left::Changed(None);
+                Made::Deleted
+            }
+        };
+        fsync(spot.directory())?;
+        Ok(made)
+    }
+
+    /// Makes the file what it was before.
+    fn put_back(&self) -> io::Result<()> {
+        let Piece { roots, target, spot, before, change: _ } = *self.piece;
+        if let Left::Changed(left) = &self.left {
+            let opened;
+            let spot = match spot {
+                Some(spot) => spot,
+                None => {
+                    opened = roots.spot(target)?;
+                    &opened
+                }
+            };
+            if Stamp::at(spot)? != *left {
+                return Err(io::Error::other("somebody else has changed it since, so it stays"));
+            }
+            match before {
+                Some(before) => replace::restore(spot, &before.bytes, before.rights)?,
+                None => unlinkat(spot.directory(), spot.name(), UnlinkatFlags::NoRemoveDir)?,
+            }
+            fsync(spot.directory())?;
+        }
+        for directory in target.ancestors().skip(1).take(self.directories) {
+            let above = roots.spot(directory)?;
+            // Somebody else may have put something in there.
+            let _ = unlinkat(above.directory(), above.name(), UnlinkatFlags::RemoveDir);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::tool::replace::Rights;
+
+    /// A directory with files in it, and the pieces of a call.
+    struct Place {
+        _directory: tempfile::TempDir,
+        root: PathBuf,
+        roots: Roots,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let root = directory.path().canonicalize().unwrap();
+            let roots = Roots::open([root.as_path()]).unwrap();
+            Self { _directory: directory, root, roots }
+        }
+
+        fn look(&self, name: &str) -> Option<Before> {
+            look(&self.roots.spot(&self.root.join(name)).unwrap()).unwrap()
+        }
+
+        fn piece<'a>(
+            &'a self,
+            target: &'a Path,
+            before: Option<&'a Before>,
+            change: &'a Change,
+        ) -> Piece<'a> {
+            Piece { roots: &self.roots, target, spot: None, before, change }
+        }
+    }
+
+    fn write(text: &str) -> Change {
+        Change::Write { bytes: text.into(), rights: None }
+    }
+
+    #[test]
+    fn what_somebody_changed_after_a_step_was_made_is_named_and_stays() {
+        let place = Place::new();
+        let paths = ["a", "b", "new"].map(|name| place.root.join(name));
+        for path in &paths[..2] {
+            std::fs::write(path, "old").unwrap();
+        }
+        let (a, change) = (place.look("a").unwrap(), write("new"));
+        for (path, before) in [(&paths[0], Some(&a)), (&paths[2], None)] {
+            let piece = place.piece(path, before, &change);
+            let mut step = Step { piece: &piece, left: Left::Untouched, directories: 0 };
+            step.make().unwrap();
+            std::fs::write(path, "the user's own").unwrap();
+            let refused = step.put_back().unwrap_err().to_string();
+            assert_eq!(refused, "somebody else has changed it since, so it stays");
+            assert_eq!(std::fs::read(path).unwrap(), b"the user's own");
+        }
+        let b = place.look("b").unwrap();
+        let piece = place.piece(&paths[1], Some(&b), &Change::Delete);
+        let mut step = Step { piece: &piece, left: Left::Untouched, directories: 0 };
+        step.make().unwrap();
+        std::fs::write(&paths[1], "the user's own").unwrap();
+        step.put_back().unwrap_err();
+        assert_eq!(std::fs::read(&paths[1]).unwrap(), b"the user's own");
+    }
+
+    #[test]
+    fn what_was_left_half_written_is_put_back_and_so_are_modes_that_forbid_writing() {
+        let place = Place::new();
+        let path = place.root.join("a");
+        std::fs::write(&path, "old and longer").unwrap();
+        std::fs::hard_link(&path, place.root.join("b")).unwrap();
+        let (a, change) = (place.look("a").unwrap(), write("new"));
+        let piece = place.piece(&path, Some(&a), &change);
+        // As a full disk leaves it.
+        std::fs::write(&path, "new and").unwrap();
+        let left = Stamp::at(&place.roots.spot(&path).unwrap()).unwrap();
+        Step { piece: &piece, left: Left::Changed(left), directories: 0 }.put_back().unwrap();
+        assert_eq!(std::fs::read(place.root.join("b")).unwrap(), b"old and longer");
+        // What was made without the right to write goes away again.
+        let new = place.root.join("d/new");
+        let rights = Rights { mode: 0o444, ..a.rights };
+        let change = Change::Write { bytes: b"x".to_vec(), rights: Some(rights) };
+        let last = place.root.join("a/below");
+        let pieces = [place.piece(&new, None, &change), place.piece(&last, None, &change)];
+        let Undone { at, error: _, lost } = all_or_none(&pieces).unwrap_err();
+        assert_eq!((at, lost.len(), place.root.join("d").exists()), (1, 0, false));
+    }
+
+    #[test]
+    fn a_file_gets_back_its_bytes_and_its_rights() {
+        let place = Place::new();
+        let path = place.root.join("a");
+        std::fs::write(&path, "old").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o604)).unwrap();
+        if nix::unistd::Uid::effective().is_root() {
+            std::os::unix::fs::chown(&path, Some(12345), Some(54321)).unwrap();
+        }
+        let a = place.look("a").unwrap();
+        for change in [Change::Delete, write("new")] {
+            let a = place.look("a").unwrap();
+            let piece = place.piece(&path, Some(&a), &change);
+            let mut step = Step { piece: &piece, left: Left::Untouched, directories: 0 };
+            step.make().unwrap();
+            step.put_back().unwrap();
+            let again = place.look("a").unwrap();
+            assert_eq!((again.bytes, again.rights), (b"old".to_vec(), a.rights));
+        }
+        assert_eq!(a.rights.mode, 0o604);
+    }
+}
