@@ -60,8 +60,8 @@ pub enum UndoError {
     File {
         /// The file.
         path: String,
-        /// The files that were put back before it, and could not be made what
-        /// they had been.
+        /// The files, itself among them, that could not be made what they had
+        /// been, and why.
         lost: Vec<String>,
         /// Why it refused.
         #[source]
@@ -145,7 +145,7 @@ impl Undo {
         past: &mut Past,
     ) -> Result<(), UndoError> {
         let going = plan.files.iter().filter(|file| file.fate == Fate::GoesBack);
-        let mut steps = going.map(|file| self.step(file)).collect::<Result<Vec<_>, _>>()?;
+        let steps = going.map(|file| self.step(file)).collect::<Result<Vec<_>, _>>()?;
         if steps.is_empty() {
             return Ok(());
         }
@@ -154,7 +154,7 @@ impl Undo {
         for (file, step) in &steps {
             book.changes(Arc::new(step.change(file)))?;
         }
-        let made = file::all_or_none(&self.roots, &mut steps);
+        let made = file::all_or_none(&self.roots, &steps);
         let outcome = match &made {
             Ok(()) => {
                 let files = steps.iter().map(|(file, _)| &*file.path).collect::<Vec<_>>();
@@ -170,13 +170,13 @@ impl Undo {
     fn step<'a>(&self, file: &'a PlannedFile) -> Result<(&'a PlannedFile, Step), UndoError> {
         let refused =
             |source| UndoError::File { path: file.path.to_string(), lost: Vec::new(), source };
-        let now = &self.now[&file.path];
-        let step = Step::prepare(&self.roots, located(&file.path), now).map_err(refused)?;
         let bytes = file.to.map(|to| self.blobs.read(to.digest)).transpose();
         let bytes = bytes.map_err(|lost| refused(io::Error::other(lost)))?;
+        let (target, now) = (located(&file.path), &self.now[&file.path]);
+        let step = Step::prepare(&self.roots, target, now, (file, bytes)).map_err(refused)?;
         // What cannot be kept goes all the same: it is what is not wanted.
         let _ = step.keep(&self.blobs);
-        Ok((file, step.to(bytes, file)))
+        Ok((file, step))
     }
 }
 

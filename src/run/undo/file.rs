@@ -1,18 +1,18 @@
-//! Putting files back: each is looked at once more, and what fails half-way is
-//! made what it had been.
+//! Putting files back: each is looked at once more, and all of them go through
+//! the door of the file tools or none.
 
-use std::fs::Metadata;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::OFlag;
 use nix::unistd::{UnlinkatFlags, getegid, geteuid, unlinkat};
 
 use super::UndoError;
 use crate::event::{Digest, FileState};
 use crate::session::undo::{Now, PlannedFile};
-use crate::session::{BLOB_CAP, Blobs, NotKept};
-use crate::tool::replace::{Rights, remove, write};
+use crate::session::{Blobs, NotKept};
+use crate::tool::change::commit::{self, Piece, Undone};
+use crate::tool::change::{Before, Change};
+use crate::tool::replace::Rights;
 use crate::tool::roots::{Roots, Spot};
 
 /// Returns what a file holds.
@@ -28,35 +28,39 @@ pub(super) fn look(roots: &Roots, target: &Path) -> Now {
 #[derive(Debug)]
 pub(super) struct Step {
     target: PathBuf,
-    found: Option<Found>,
-    /// What it shall hold; `None` if it shall be gone.
-    to: Option<(Vec<u8>, u32)>,
+    found: Option<Before>,
+    change: Change,
     /// How many of the directories above it go with it.
     directories: u32,
 }
 
-/// What a file holds.
-#[derive(Debug)]
-struct Found {
-    bytes: Vec<u8>,
-    rights: Rights,
-}
-
 impl Step {
-    /// Looks at a file once more.
+    /// Looks at a file once more. It is to hold `bytes`; `None` if it is to be
+    /// gone.
     ///
     /// # Errors
     ///
     /// It is not what it was `before`, or cannot be read.
-    pub(super) fn prepare(roots: &Roots, target: PathBuf, before: &Now) -> io::Result<Self> {
+    pub(super) fn prepare(
+        roots: &Roots,
+        target: PathBuf,
+        before: &Now,
+        (file, bytes): (&PlannedFile, Option<Vec<u8>>),
+    ) -> io::Result<Self> {
         let found = found(roots, &target)?;
-        let step = Self { target, found, to: None, directories: 0 };
-        if step.now() == *before { Ok(step) } else { Err(changed_just_now()) }
-    }
-
-    fn now(&self) -> Now {
-        let found = self.found.as_ref();
-        found.map_or(Now::Missing, |found| Now::Holds(Digest::of(&found.bytes)))
+        let now = found.as_ref().map_or(Now::Missing, |found| Now::Holds(Digest::of(&found.bytes)));
+        if now != *before {
+            return Err(io::Error::other("it was changed just now"));
+        }
+        let change = match bytes {
+            Some(bytes) => {
+                // A file that is there keeps its rights.
+                let rights = found.is_none().then(|| own(file.to.map_or(0, |to| to.mode)));
+                Change::Write { bytes, rights }
+            }
+            None => Change::Delete,
+        };
+        Ok(Self { target, found, change, directories: file.directories })
     }
 
     /// Keeps what it holds, so that this can be undone.
@@ -65,16 +69,11 @@ impl Step {
         found.map_or(Ok(()), |found| blobs.keep(Digest::of(&found.bytes), &found.bytes))
     }
 
-    /// The file is to hold `bytes`; `None` if it is to be gone.
-    pub(super) fn to(self, bytes: Option<Vec<u8>>, file: &PlannedFile) -> Self {
-        let mode = file.to.map_or(0, |to| to.mode);
-        let to = bytes.map(|bytes| (bytes, mode));
-        Self { to, directories: file.directories, ..self }
-    }
-
     pub(super) fn before(&self) -> Option<FileState> {
-        let state =
-            |found: &Found| FileState { digest: Digest::of(&found.bytes), mode: found.rights.mode };
+        let state = |found: &Before| FileState {
+            digest: Digest::of(&found.bytes),
+            mode: found.rights.mode,
+        };
         self.found.as_ref().map(state)
     }
 
@@ -85,49 +84,23 @@ impl Step {
         }
     }
 
-    fn make(&self, roots: &Roots) -> io::Result<()> {
-        // The log was put on disk since, which takes its time.
-        if look(roots, &self.target) != self.now() {
-            return Err(changed_just_now());
-        }
-        match &self.to {
-            Some((bytes, mode)) => self.put(roots, bytes, *mode),
-            None => remove(&roots.spot(&self.target)?),
-        }
-    }
-
-    fn put_back(&self, roots: &Roots) -> io::Result<()> {
-        match &self.found {
-            Some(Found { bytes, rights }) => self.put(roots, bytes, rights.mode),
-            None => remove(&roots.spot(&self.target)?),
-        }
-    }
-
-    /// Writes the file; one that has to be made gets this mode.
-    fn put(&self, roots: &Roots, bytes: &[u8], mode: u32) -> io::Result<()> {
-        let (spot, _) = roots.make_spot(&self.target)?;
-        let rights = match spot.metadata()? {
-            Some(_) => None,
-            None => Some(Rights { mode, owner: geteuid().as_raw(), group: getegid().as_raw() }),
-        };
-        write(&spot, bytes, rights).map(drop).map_err(|failed| failed.error)
+    fn piece<'a>(&'a self, roots: &'a Roots) -> Piece<'a> {
+        let Self { target, found, change, directories: _ } = self;
+        // No directory is held: there may be more files than a process may
+        // have open.
+        Piece { roots, target, spot: None, before: found.as_ref(), change }
     }
 }
 
 /// Puts every file back; if one cannot be, those before it are made what they
 /// had been.
-pub(super) fn all_or_none(
-    roots: &Roots,
-    steps: &mut [(&PlannedFile, Step)],
-) -> Result<(), UndoError> {
-    for at in 0..steps.len() {
-        if let Err(source) = steps[at].1.make(roots) {
-            let done = steps[..at].iter().rev();
-            let lost = done.filter(|(_, step)| step.put_back(roots).is_err());
-            let lost = lost.map(|(file, _)| file.path.to_string()).collect();
-            return Err(UndoError::File { path: steps[at].0.path.to_string(), lost, source });
-        }
-    }
+pub(super) fn all_or_none(roots: &Roots, steps: &[(&PlannedFile, Step)]) -> Result<(), UndoError> {
+    let pieces: Vec<Piece<'_>> = steps.iter().map(|(_, step)| step.piece(roots)).collect();
+    commit::all_or_none(&pieces).map_err(|Undone { at, error: source, lost }| {
+        let path = |at: usize| steps[at].0.path.to_string();
+        let lost = lost.into_iter().map(|(at, error)| format!("{} ({error})", path(at)));
+        UndoError::File { path: path(at), lost: lost.collect(), source }
+    })?;
     remove_directories(roots, steps);
     Ok(())
 }
@@ -135,7 +108,7 @@ pub(super) fn all_or_none(
 /// Removes the directories that were made for files that are gone now. One
 /// that holds something stays.
 fn remove_directories(roots: &Roots, steps: &[(&PlannedFile, Step)]) {
-    let gone = steps.iter().filter(|(_, step)| step.to.is_none());
+    let gone = steps.iter().filter(|(_, step)| matches!(step.change, Change::Delete));
     let mut directories: Vec<&Path> = gone
         .flat_map(|(_, step)| step.target.ancestors().skip(1).take(step.directories as usize))
         .collect();
@@ -151,40 +124,15 @@ fn remove_directory(spot: &Spot) -> nix::Result<()> {
     unlinkat(spot.directory(), spot.name(), UnlinkatFlags::RemoveDir)
 }
 
+/// Those of a file that is made anew.
+fn own(mode: u32) -> Rights {
+    Rights { mode, owner: geteuid().as_raw(), group: getegid().as_raw() }
+}
+
 /// Reads a file; `None` if there is none.
-fn found(roots: &Roots, target: &Path) -> io::Result<Option<Found>> {
-    let spot = match roots.spot(target) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        spot => spot?,
-    };
-    let Some(metadata) = spot.metadata()? else { return Ok(None) };
-    refuse(&metadata)?;
-    let file = spot.open(OFlag::O_RDONLY | OFlag::O_NONBLOCK)?;
-    let metadata = file.metadata()?;
-    refuse(&metadata)?;
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
-    file.take(BLOB_CAP + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > BLOB_CAP {
-        true => Err(too_large()),
-        false => Ok(Some(Found { bytes, rights: Rights::of(&metadata) })),
+fn found(roots: &Roots, target: &Path) -> io::Result<Option<Before>> {
+    match roots.spot(target) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        spot => commit::look(&spot?),
     }
-}
-
-/// Refuses what no tool ever wrote.
-fn refuse(metadata: &Metadata) -> io::Result<()> {
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file any more"));
-    }
-    if metadata.len() > BLOB_CAP {
-        return Err(too_large());
-    }
-    Ok(())
-}
-
-fn changed_just_now() -> io::Error {
-    io::Error::other("it was changed just now")
-}
-
-fn too_large() -> io::Error {
-    io::Error::other(format!("it is larger than {} MiB now", BLOB_CAP / 1024 / 1024))
 }

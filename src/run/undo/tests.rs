@@ -178,12 +178,37 @@ fn a_file_that_cannot_go_back_leaves_all_others_as_they_are() {
     std::fs::write(place.path("c"), "new").unwrap();
     let roots = Roots::open([]).unwrap();
     let steps = plan.files.iter().map(|file| undo.step(file)).collect::<Result<Vec<_>, _>>();
-    let mut steps = steps.unwrap();
+    let steps = steps.unwrap();
     std::fs::remove_file(place.path("c")).unwrap();
     std::fs::create_dir(place.path("c")).unwrap();
-    assert!(file::all_or_none(&roots, &mut steps).is_err());
+    assert!(file::all_or_none(&roots, &steps).is_err());
     let left = ["a", "b"].map(|name| place.read(name));
     assert_eq!(left, [Some("new".to_owned()), Some("new".to_owned())]);
+}
+
+#[test]
+fn an_undo_that_fails_gives_back_rights_and_owners_and_leaves_a_newcomers_file() {
+    let mut place = Place::new();
+    place.change("a", None, Some("made"));
+    place.change("b", Some("old"), Some("new"));
+    let rights = |place: &Place| {
+        let metadata = place.path("a").metadata().unwrap();
+        crate::tool::replace::Rights::of(&metadata)
+    };
+    std::fs::set_permissions(place.path("a"), std::fs::Permissions::from_mode(0o604)).unwrap();
+    if nix::unistd::Uid::effective().is_root() {
+        std::os::unix::fs::chown(place.path("a"), Some(12345), Some(54321)).unwrap();
+    }
+    let before = rights(&place);
+    let (undo, plan) = place.look();
+    let steps = plan.files.iter().map(|file| undo.step(file)).collect::<Result<Vec<_>, _>>();
+    let steps = steps.unwrap();
+    std::fs::write(place.path("b"), "the user's own").unwrap();
+    let refused = file::all_or_none(&Roots::open([]).unwrap(), &steps).unwrap_err();
+    let path = path_text::to_text(&place.path("b"));
+    assert_eq!(refused.to_string(), format!("cannot put {path} back"));
+    assert_eq!((place.read("a").as_deref(), rights(&place)), (Some("made"), before));
+    assert_eq!(place.read("b").as_deref(), Some("the user's own"));
 }
 
 #[test]
