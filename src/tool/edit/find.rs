@@ -14,7 +14,10 @@ pub(super) fn all(bytes: &[u8], needle: &[u8]) -> Vec<usize> {
 
 /// Returns where `needle` begins in `lines`; places may overlap. `needle` is
 /// not empty. Knuth, Morris and Pratt's search.
-pub(in crate::tool) fn overlapping(lines: &[&[u8]], needle: &[&[u8]]) -> Vec<usize> {
+pub(in crate::tool) fn overlapping<'a>(
+    lines: impl Iterator<Item = &'a [u8]>,
+    needle: &[&[u8]],
+) -> Vec<usize> {
     // For each length of a match so far: how much of it is also a beginning.
     let mut shorter = vec![0; needle.len()];
     let mut matched = 0;
@@ -27,11 +30,11 @@ pub(in crate::tool) fn overlapping(lines: &[&[u8]], needle: &[&[u8]]) -> Vec<usi
     }
     let mut places = Vec::new();
     matched = 0;
-    for (at, line) in lines.iter().enumerate() {
-        while matched > 0 && *line != needle[matched] {
+    for (at, line) in lines.enumerate() {
+        while matched > 0 && line != needle[matched] {
             matched = shorter[matched - 1];
         }
-        matched += usize::from(*line == needle[matched]);
+        matched += usize::from(line == needle[matched]);
         if matched == needle.len() {
             places.push(at + 1 - matched);
             matched = shorter[matched - 1];
@@ -81,7 +84,7 @@ mod tests {
             let (text, needle): (&str, &str) = (text.leak(), needle.leak());
             let expected: Vec<usize> =
                 (0..text.len()).filter(|&at| text[at..].starts_with(needle)).collect();
-            prop_assert_eq!(&overlapping(&lines(text), &lines(needle)), &expected);
+            prop_assert_eq!(&overlapping(lines(text).into_iter(), &lines(needle)), &expected);
             let found = all(text.as_bytes(), needle.as_bytes());
             let second = found.first().and_then(|&at| super::second(text.as_bytes(), needle.as_bytes(), at));
             prop_assert_eq!((found.first(), second), (expected.first(), expected.get(1).copied()));

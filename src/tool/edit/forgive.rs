@@ -54,13 +54,9 @@ pub(super) fn find(bytes: &[u8], old: &[u8], new: &[u8]) -> Found {
     let mark =
         if bytes.starts_with(find::BYTE_ORDER_MARK) { find::BYTE_ORDER_MARK.len() } else { 0 };
     let lines: Vec<&[u8]> = bytes[mark..].split_inclusive(|&byte| byte == b'\n').collect();
-    let trimmed =
-        |lines: &[&'_ [u8]]| lines.iter().map(|line| line.trim_ascii().to_vec()).collect();
-    let (all, wanted): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (trimmed(&lines), trimmed(&old.lines));
-    let all: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
-    let wanted: Vec<&[u8]> = wanted.iter().map(Vec::as_slice).collect();
+    let wanted: Vec<&[u8]> = old.lines.iter().map(|line| line.trim_ascii()).collect();
     let start_of = |line: usize| mark + lines[..line].iter().map(|line| line.len()).sum::<usize>();
-    match find::overlapping(&all, &wanted)[..] {
+    match find::overlapping(lines.iter().map(|line| line.trim_ascii()), &wanted)[..] {
         [] => Found::Nowhere,
         [first] => {
             let found = &lines[first..first + wanted.len()];

@@ -110,8 +110,12 @@ impl<'a> File<'a> {
         Self { lines: lines.collect() }
     }
 
-    fn seen(&self, view: View) -> Vec<&'a [u8]> {
-        self.lines.iter().map(|(text, _)| view(text)).collect()
+    /// Returns where lines stand, from the line `next` on.
+    fn places(&self, view: View, wanted: &[&[u8]], next: usize) -> Vec<usize> {
+        let seen = self.lines[next..].iter().map(|(text, _)| view(text));
+        let mut places = overlapping(seen, wanted);
+        places.iter_mut().for_each(|line| *line += next);
+        places
     }
 
     /// Finds the only place of a hunk from the line `next` on.
@@ -129,17 +133,14 @@ impl<'a> File<'a> {
         }
         for (level, view) in VIEWS.into_iter().enumerate() {
             let wanted: Vec<&[u8]> = old.iter().map(|line| view(line.as_bytes())).collect();
-            let seen = self.seen(view);
-            let found = overlapping(&seen[next..], &wanted).into_iter().map(|line| line + next);
-            let mut found: Vec<usize> = found.collect();
-            if hunk.at_end && found.last().is_some_and(|last| last + old.len() == seen.len()) {
+            let mut found = self.places(view, &wanted, next);
+            let end = self.lines.len();
+            if hunk.at_end && found.last().is_some_and(|last| last + old.len() == end) {
                 found = found.split_off(found.len() - 1);
             }
             if !hunk.anchors.is_empty() {
                 // The first one behind each line that it may follow.
-                let behind = |start: &usize| found.iter().find(|line| *line >= start).copied();
-                found = starts.iter().filter_map(behind).collect();
-                found.dedup();
+                found = firsts_behind(&starts, &found);
             }
             match found[..] {
                 [] => {}
@@ -156,19 +157,14 @@ impl<'a> File<'a> {
         for (depth, anchor) in hunk.anchors.iter().enumerate() {
             let behind = VIEWS.into_iter().find_map(|view| {
                 let wanted = view(anchor.as_bytes());
-                let is_anchor = |(line, _): &(usize, &(&[u8], &[u8]))| *line >= starts[0];
-                let lines = self.lines.iter().enumerate().filter(is_anchor);
+                let from = starts[0];
+                let lines = self.lines[from..].iter().enumerate();
                 let lines = lines.filter(|(_, (text, _))| view(text) == wanted);
-                let lines: Vec<usize> = lines.map(|(line, _)| line).collect();
-                let mut behind: Vec<usize> = match depth {
-                    0 => lines.iter().map(|line| line + 1).collect(),
-                    _ => starts
-                        .iter()
-                        .filter_map(|start| lines.iter().find(|line| *line >= start))
-                        .map(|line| line + 1)
-                        .collect(),
-                };
-                behind.dedup();
+                let mut behind: Vec<usize> = lines.map(|(line, _)| line + from).collect();
+                if depth > 0 {
+                    behind = firsts_behind(&starts, &behind);
+                }
+                behind.iter_mut().for_each(|line| *line += 1);
                 (!behind.is_empty()).then_some(behind)
             });
             let gone = || Misfit::Anchor { hunk: number, anchor: anchor.clone() };
@@ -179,11 +175,10 @@ impl<'a> File<'a> {
 
     /// Says how much of a hunk there is.
     fn missing(&self, number: usize, old: &[&str], next: usize) -> Misfit {
-        let seen = self.seen(<[u8]>::trim_ascii);
+        let wanted: Vec<&[u8]> = old.iter().map(|line| line.trim().as_bytes()).collect();
         let first = |count: usize| {
-            let wanted: Vec<&[u8]> =
-                old[..count].iter().map(|line| line.trim().as_bytes()).collect();
-            overlapping(&seen[next..], &wanted).first().map(|line| line + next + 1)
+            let places = self.places(<[u8]>::trim_ascii, &wanted[..count], next);
+            places.first().map(|line| line + 1)
         };
         // A beginning of what fits also fits, so halving finds the longest.
         let (mut fits, mut fails) = (0, old.len());
@@ -233,6 +228,15 @@ impl<'a> File<'a> {
             }
         }
     }
+}
+
+/// Returns the first of `lines` that stands at or behind each start, each once.
+/// Both are in rising order.
+fn firsts_behind(starts: &[usize], lines: &[usize]) -> Vec<usize> {
+    let behind = |start: &usize| lines.get(lines.partition_point(|line| line < start)).copied();
+    let mut firsts: Vec<usize> = starts.iter().filter_map(behind).collect();
+    firsts.dedup();
+    firsts
 }
 
 impl Misfit {
@@ -285,6 +289,17 @@ mod tests {
         check_misfit(before, "@@ fn c() {\n-  x", Misfit::Anchor { hunk: 0, anchor });
         let several = Misfit::Several { hunk: 0, lines: vec![3, 6] };
         check_misfit(nested, "@@ fn a\n-    x", several);
+    }
+
+    #[test]
+    fn anchors_that_stand_everywhere_are_followed_in_no_time() {
+        // Each with each, these would be 10^10 comparisons.
+        let before = "a\nb\n".repeat(100_000);
+        let lines = (0..100_000).map(|pair| 2 * pair + 2).collect();
+        check_misfit(&before, "@@ a\n-b", Misfit::Several { hunk: 0, lines });
+        let lines = (1..100_000).map(|pair| 2 * pair + 1).collect();
+        check_misfit(&before, "@@ a\n@@ b\n-a", Misfit::Several { hunk: 0, lines });
+        assert_eq!(firsts_behind(&[0, 1, 2, 5, 9], &[1, 4, 5, 6]), [1, 4, 5]);
     }
 
     #[test]
