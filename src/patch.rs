@@ -219,14 +219,16 @@ impl<'a> Reader<'a> {
 
     fn content(&mut self) -> Result<String, PatchError> {
         let mut content = String::new();
+        // Empty lines at the end are more likely space between two files.
+        let mut bare = 0;
         while let Some(line) = self.peek().filter(|line| !is_marker(line)) {
             match line.strip_prefix('+') {
                 Some(text) => {
+                    content.extend(std::iter::repeat_n('\n', std::mem::take(&mut bare)));
                     content.push_str(text);
                     content.push('\n');
                 }
-                // Space between two files.
-                None if line.trim().is_empty() => {}
+                None if line.trim().is_empty() => bare += 1,
                 None => return Err(self.wrong("`+` and a line of the new file")),
             }
             self.at += 1;
@@ -396,6 +398,18 @@ mod tests {
         check(
             &wrapped("*** Update File: a.rs\n*** Move to: b.rs\n"),
             Ok(&[update(Some("b.rs"), &[])]),
+        );
+    }
+
+    #[test]
+    fn empty_lines_of_a_new_file_stay_but_for_those_behind_it() {
+        let add = |path: &str, content: &str| FilePatch::Add {
+            path: path.to_owned(),
+            content: content.to_owned(),
+        };
+        check(
+            &wrapped("*** Add File: a\n+x\n\n \n+y\n\n\n*** Add File: b\n\n+z\n\n"),
+            Ok(&[add("a", "x\n\n\ny\n"), add("b", "\nz\n")]),
         );
     }
 
