@@ -109,7 +109,10 @@ impl Files {
         // who waits for it. So one call at a time does that: all others that
         // hold locks hold all that they need, and will give them back.
         let gathering = Arc::clone(&self.registered().gathering);
-        let _one_at_a_time = gathering.lock().await;
+        let _one_at_a_time = match paths {
+            [] | [_] => None,
+            [_, _, ..] => Some(gathering.lock().await),
+        };
         let mut order: Vec<usize> = (0..paths.len()).collect();
         order.sort_by_key(|&index| &paths[index]);
         let mut locks: Vec<FileLock> = Vec::with_capacity(paths.len());
@@ -403,6 +406,25 @@ mod tests {
         };
         let calls = (0..100).map(|at| gather(if at % 2 == 0 { ["a", "b"] } else { ["b", "a"] }));
         futures_util::future::join_all(calls).await;
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_one_lock_holds_up_nobody_else() {
+        let (_place, root, roots) = place();
+        let files = Files::default();
+        let [a, b, c] = ["a", "b", "c"].map(|name| root.join(name));
+        let held = files.lock(&roots, &a).await.unwrap();
+        let mut waiting = Box::pin(files.lock_all(&roots, std::slice::from_ref(&a)));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert!(files.lock_all(&roots, std::slice::from_ref(&b)).now_or_never().is_some());
+        assert!(files.lock_all(&roots, &[b.clone(), c]).now_or_never().is_some());
+        // Nor does who waits for several hold up who needs only one.
+        let several = [a.clone(), root.join("d")];
+        let mut gathering = Box::pin(files.lock_all(&roots, &several));
+        assert!(gathering.as_mut().now_or_never().is_none());
+        assert!(files.lock_all(&roots, &[b]).now_or_never().is_some());
+        drop(held);
+        drop((waiting.await.unwrap(), gathering));
     }
 
     #[test]
