@@ -1,16 +1,17 @@
 //! What files held before they were changed, named by its hash.
 //!
-//! The bytes lie in a directory of the session, each kept once. They are on
-//! disk under their name whole or not at all, and whoever reads them checks the
-//! hash: commands of a run may have written here. What they are kept for is
-//! the business of [`super::undo`].
+//! The bytes lie in a directory of the session, each kept once. Whoever reads
+//! them checks the hash, since a crash may have left half of them and commands
+//! of a run may have written here. So they need no second name while they are
+//! written. What they are kept for is the business of [`super::undo`].
 
+use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use nix::fcntl::OFlag;
 use thiserror::Error;
@@ -41,6 +42,9 @@ pub struct Blobs {
 struct Counted {
     /// How many bytes are kept, once somebody has looked.
     kept: OnceLock<AtomicU64>,
+    /// What is known to be on disk. A mutex, because every unit keeps bytes;
+    /// it is held for a look-up.
+    synced: Mutex<HashSet<Digest>>,
     /// Whether anybody was told that something was not kept.
     is_told: AtomicBool,
 }
@@ -89,13 +93,47 @@ impl Blobs {
     ///
     /// # Errors
     ///
-    /// Why they are not kept. Nothing else is lost by that.
+    /// As for [`Blobs::keep_all`].
     pub fn keep(&self, digest: Digest, bytes: &[u8]) -> Result<(), NotKept> {
+        self.keep_all([(digest, bytes)])
+    }
+
+    /// Keeps the bytes of several files, on disk before this returns. All of
+    /// them are tried.
+    ///
+    /// # Errors
+    ///
+    /// Why some are not kept. Nothing else is lost by that.
+    pub fn keep_all<'a>(
+        &self,
+        all: impl IntoIterator<Item = (Digest, &'a [u8])>,
+    ) -> Result<(), NotKept> {
+        let mut lost = None;
+        let mut written = Vec::new();
+        for (digest, bytes) in all {
+            if self.synced().contains(&digest) {
+                continue;
+            }
+            match self.put(digest, bytes) {
+                Ok(()) => written.push(digest),
+                Err(error) => lost = Some(error),
+            }
+        }
+        if !written.is_empty() {
+            // Once for all names.
+            File::open(&self.directory)?.sync_all()?;
+            self.synced().extend(written);
+        }
+        lost.map_or(Ok(()), Err)
+    }
+
+    /// Puts bytes on disk; the name is there once the directory is synced.
+    fn put(&self, digest: Digest, bytes: &[u8]) -> Result<(), NotKept> {
         let path = self.path(digest);
-        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        if path.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() == length) {
+        if is_there(&path, digest)? {
             return Ok(());
         }
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         let kept = self.counted.kept.get_or_init(|| AtomicU64::new(size(&self.directory)));
         let before = kept.fetch_add(length, Ordering::Relaxed);
         let written = match before.saturating_add(length) > self.most {
@@ -106,6 +144,10 @@ impl Blobs {
             kept.fetch_sub(length, Ordering::Relaxed);
         }
         written
+    }
+
+    fn synced(&self) -> MutexGuard<'_, HashSet<Digest>> {
+        self.counted.synced.lock().expect("nothing panics while it holds what is synced")
     }
 
     /// Tells whether this is the first time that somebody asks: one warning is
@@ -137,17 +179,47 @@ impl Blobs {
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let draft = self.directory.join(format!("new-{}-{count}", std::process::id()));
-        let written = write_new(&draft, bytes).and_then(|()| fs::rename(&draft, path));
-        if written.is_err() {
-            // The error that led here is the one to tell.
-            let _ = fs::remove_file(&draft);
+        match write_new(path, bytes) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+                if let Some(above) = self.directory.parent() {
+                    File::open(above)?.sync_all()?;
+                }
+                write_new(path, bytes)
+            }
+            // Something else: half of it, or another unit is just writing it,
+            // which goes on without a name.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let count = COUNT.fetch_add(1, Ordering::Relaxed);
+                let draft = self.directory.join(format!("new-{}-{count}", std::process::id()));
+                let written = write_new(&draft, bytes).and_then(|()| fs::rename(&draft, path));
+                if written.is_err() {
+                    // The error that led here is the one to tell.
+                    let _ = fs::remove_file(&draft);
+                }
+                written
+            }
+            written => written,
         }
-        written?;
-        File::open(&self.directory)?.sync_all()
     }
+}
+
+/// Tells whether bytes are kept already, and puts them on disk.
+fn is_there(path: &Path, digest: Digest) -> io::Result<bool> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
+    // What cannot be opened is replaced, or refuses that.
+    let Ok(file) = options.open(path) else { return Ok(false) };
+    if !file.metadata()?.is_file() {
+        return Ok(false);
+    }
+    let mut bytes = Vec::new();
+    let read = (&file).take(BLOB_CAP + 1).read_to_end(&mut bytes);
+    if read.is_err() || Digest::of(&bytes) != digest {
+        return Ok(false);
+    }
+    file.sync_data()?;
+    Ok(true)
 }
 
 /// Gives the session in `to` what is kept for the one in `from`.
@@ -178,8 +250,12 @@ pub(super) fn share(from: &Path, to: &Path) -> io::Result<()> {
 
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+    let written = file.write_all(bytes).and_then(|()| file.sync_data());
+    if written.is_err() {
+        // Not its name: somebody else may have put the whole there by now.
+        let _ = file.set_len(0);
+    }
+    written
 }
 
 /// How many bytes lie in a directory; what cannot be looked at is none.
@@ -253,6 +329,29 @@ mod tests {
         fs::write(place.path().join("two"), "two").unwrap();
         symlink(place.path().join("two"), path(b"two")).unwrap();
         assert!(matches!(blobs.read(Digest::of(b"two")), Err(Lost::Io(_))));
+    }
+
+    #[test]
+    fn what_a_crash_left_half_written_is_kept_anew() {
+        let place = tempfile::tempdir().unwrap();
+        let digest = Digest::of(b"whole");
+        Blobs::of(place.path()).keep(digest, b"whole").unwrap();
+        for half in [&b"wh"[..], b"wh\0\0\0", b""] {
+            fs::write(place.path().join(BLOBS).join(digest.to_string()), half).unwrap();
+            Blobs::of(place.path()).keep(digest, b"whole").unwrap();
+            assert_eq!(Blobs::of(place.path()).read(digest).unwrap(), b"whole");
+        }
+        assert_eq!(names(&place.path().join(BLOBS)), [digest.to_string()]);
+    }
+
+    #[test]
+    fn one_that_cannot_be_kept_does_not_keep_others_from_it() {
+        let place = tempfile::tempdir().unwrap();
+        let blobs = Blobs::bounded(place.path(), 4);
+        let all = [&b"one"[..], b"seven", b"1"].map(|bytes| (Digest::of(bytes), bytes));
+        assert!(matches!(blobs.keep_all(all), Err(NotKept::Full { most: 4 })));
+        let read = all.map(|(digest, _)| blobs.read(digest).is_ok());
+        assert_eq!(read, [true, false, true]);
     }
 
     #[test]
