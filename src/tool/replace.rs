@@ -137,13 +137,13 @@ impl<E: Into<io::Error>> From<E> for Failed {
 /// The file system refused.
 pub fn write(spot: &Spot, bytes: &[u8], rights: Option<Rights>) -> Result<(Made, Stamp), Failed> {
     let Some(old) = writable(spot)? else {
-        let new = Temporary::written(spot, bytes, rights.map_or(NEW_FILE_MODE, |like| like.mode))?;
+        let mode = rights.map_or(NEW_FILE_MODE, |like| like.mode);
+        let new = Temporary::written(spot, bytes, mode)?;
         if let Some(rights) = rights {
             // Only root may give files away; anybody's own new file is theirs.
-            let _ = has_owner(&new.file, rights)?;
-            // The mask does not hold for a mode that is asked for.
-            new.file.set_permissions(Permissions::from_mode(rights.mode))?;
+            let _ = new.take(rights)?;
         }
+        new.file.sync_data()?;
         return Ok((Made::Created, new.become_first()?));
     };
     let metadata = old.metadata()?;
@@ -192,11 +192,12 @@ pub fn remove(spot: &Spot) -> io::Result<()> {
 /// same owner.
 fn replaced(spot: &Spot, bytes: &[u8], rights: Rights) -> io::Result<Option<Stamp>> {
     let new = Temporary::written(spot, bytes, rights.mode)?;
-    if !has_owner(&new.file, rights)? {
+    if !new.take(rights)? {
         return Ok(None);
     }
-    // Last, because a change of owner clears some bits.
-    new.file.set_permissions(Permissions::from_mode(rights.mode))?;
+    // With its size and its rights: they come with what tells where the bytes
+    // of a new file are.
+    new.file.sync_data()?;
     new.replace().map(Some)
 }
 
@@ -220,17 +221,16 @@ struct Temporary<'a> {
 }
 
 impl<'a> Temporary<'a> {
-    /// Makes a temporary file with the bytes on disk.
     fn written(spot: &'a Spot, bytes: &[u8], mode: u32) -> io::Result<Self> {
-        let mut new = Self::create(spot, mode & 0o777)?;
+        let mut new = Self::create(spot, mode)?;
         new.file.write_all(bytes)?;
-        new.file.sync_all()?;
         Ok(new)
     }
 
+    /// Makes an empty one; the process's own mask takes bits of the mode away.
     fn create(spot: &'a Spot, mode: u32) -> io::Result<Self> {
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
-        let mode = Mode::from_bits_truncate(mode);
+        let mode = Mode::from_bits_truncate(mode & 0o777);
         for _ in 0..NAMES_CAP {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
             let name = OsString::from(format!(".tine-{}-{count}", std::process::id()));
@@ -241,6 +241,21 @@ impl<'a> Temporary<'a> {
             }
         }
         Err(io::Error::other("there is no free name for a temporary file"))
+    }
+
+    /// Gives it an owner and a mode. `false` if the owner could not be.
+    fn take(&self, rights: Rights) -> io::Result<bool> {
+        let Rights { mode, owner, group } = rights;
+        let own = Rights::of(&self.file.metadata()?);
+        if own == rights {
+            return Ok(true);
+        }
+        let same = (own.owner, own.group) == (owner, group);
+        let has_owner = same || fchown(&self.file, Some(owner), Some(group)).is_ok();
+        // Last, because a change of owner and a write clear some bits. The mask
+        // does not hold for a mode that is asked for.
+        self.file.set_permissions(Permissions::from_mode(mode))?;
+        Ok(has_owner)
     }
 
     /// Takes the name that is free; fails if it is not.
@@ -291,14 +306,6 @@ impl Drop for Temporary<'_> {
             self.unname();
         }
     }
-}
-
-/// Gives a file to its owner; `false` if it could not be.
-fn has_owner(new: &File, rights: Rights) -> io::Result<bool> {
-    let Rights { mode: _, owner, group } = rights;
-    let own = new.metadata()?;
-    let same = (own.uid(), own.gid()) == (owner, group);
-    Ok(same || fchown(new, Some(owner), Some(group)).is_ok())
 }
 
 /// That of the file itself, whatever has its name by now.
