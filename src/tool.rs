@@ -11,6 +11,7 @@ pub mod bash;
 pub mod blocking;
 pub mod bound;
 pub mod change;
+pub mod contents;
 pub mod edit;
 pub mod files;
 pub mod fork_point;

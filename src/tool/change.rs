@@ -22,6 +22,7 @@ use crate::event::UnitId;
 use crate::path_text;
 
 use super::blocking::{StoppableFile, cancelled, to_the_end};
+use super::contents::Contents;
 use super::files::{FileLock, Known, LockError, Seen};
 use super::replace::{Made, Rights, Stamp};
 use super::{Granted, ToolContext, ToolError, Workspace, journal, regular};
@@ -54,7 +55,7 @@ pub struct Held {
 #[derive(Debug)]
 pub struct Before {
     /// Its bytes.
-    pub bytes: Vec<u8>,
+    pub bytes: Contents,
     /// Whose it was, and who might do what with it.
     pub rights: Rights,
     stamp: Stamp,
@@ -66,7 +67,7 @@ pub enum Change {
     /// It holds these bytes, whether or not it exists.
     Write {
         /// All of them.
-        bytes: Vec<u8>,
+        bytes: Contents,
         /// The rights it gets; `None` leaves those of an old file, and gives
         /// a new one what the process's mask allows.
         rights: Option<Rights>,
@@ -223,13 +224,13 @@ impl Held {
     /// Says who changed the file since the unit read it; `None` if nobody did,
     /// or the unit never read it.
     #[must_use]
-    pub fn changed_since(&self, bytes: &[u8]) -> Option<String> {
+    pub fn changed_since(&self, bytes: &Contents) -> Option<String> {
         let known = self.seen.of(&self.lock.target);
         if known == Known::default() || known.is_current(bytes) {
             return None;
         }
         let shown = self.shown();
-        Some(match self.sibling(blake3::hash(bytes)) {
+        Some(match self.sibling(bytes.hash()) {
             Some(sibling) => format!("{sibling} changed {shown} since you read it"),
             None => format!("{shown} has changed since you read it"),
         })
@@ -256,13 +257,14 @@ impl Held {
 
 impl Before {
     fn of(bytes: Vec<u8>, metadata: &Metadata) -> Self {
+        let bytes = bytes.into();
         Self { bytes, rights: Rights::of(metadata), stamp: Stamp::of(metadata) }
     }
 
     /// Returns the hash of the bytes.
     #[must_use]
     pub fn hash(&self) -> blake3::Hash {
-        blake3::hash(&self.bytes)
+        self.bytes.hash()
     }
 }
 
@@ -321,7 +323,7 @@ impl Planned {
         let (files, target) = (&held.workspace.files, &held.lock.target);
         match change {
             Change::Write { bytes, rights: _ } => {
-                files.note_change(target, held.unit, blake3::hash(bytes));
+                files.note_change(target, held.unit, bytes.hash());
                 if let Some(before) = before {
                     held.seen.note_part(target, &before.bytes, bytes);
                 }

@@ -19,6 +19,7 @@ use crate::path_text;
 use super::arguments;
 use super::blocking::to_the_end;
 use super::change::{Change, Done, FILE_CAP, Held, Planned, in_place_note, make};
+use super::contents::Contents;
 use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
 use excerpt::excerpt;
@@ -149,12 +150,12 @@ fn plan(held: Held, wanted: &Wanted) -> Result<(Planned, Told), ToolError> {
             (after, Told { what, excerpt })
         }
     };
-    let change = Change::Write { bytes: after, rights: None };
+    let change = Change::Write { bytes: after.into(), rights: None };
     Ok((Planned { held, before: Some(before), change }, told))
 }
 
 /// Makes the change where only white space at the ends of lines differs.
-fn forgiven(held: &Held, bytes: &[u8], wanted: &Wanted) -> Result<(Vec<u8>, Told), ToolError> {
+fn forgiven(held: &Held, bytes: &Contents, wanted: &Wanted) -> Result<(Vec<u8>, Told), ToolError> {
     let found = forgive::find(bytes, wanted.old.as_bytes(), wanted.new.as_bytes());
     let Fitted { place, new, moved } = match found {
         Found::Once(fitted) if !wanted.everywhere => fitted,
@@ -194,7 +195,7 @@ impl Told {
     }
 }
 
-fn no_match(held: &Held, bytes: &[u8], found: &Found) -> ToolError {
+fn no_match(held: &Held, bytes: &Contents, found: &Found) -> ToolError {
     let mut message = match held.changed_since(bytes) {
         Some(changed) => format!("{changed}, and \"old_string\" is not there; read it again."),
         None => format!("\"old_string\" does not stand in {}.", held.shown()),

@@ -17,6 +17,7 @@ use tokio::sync::OwnedMutexGuard;
 use crate::event::UnitId;
 use crate::real_path::locate;
 
+use super::contents::Contents;
 use super::roots::{Roots, Spot, is_swapped};
 
 /// Most looks at where a path leads. One that leads elsewhere each time is
@@ -224,22 +225,22 @@ pub struct Start {
 impl Known {
     /// Tells whether it is still so.
     #[must_use]
-    pub fn is_current(self, bytes: &[u8]) -> bool {
+    pub fn is_current(self, bytes: &Contents) -> bool {
         let start = self.start.is_some_and(|start| {
             let length = usize::try_from(start.bytes).unwrap_or(usize::MAX);
             bytes.get(..length).is_some_and(|first| blake3::hash(first) == start.hash)
         });
-        start || self.whole.is_some_and(|whole| whole == blake3::hash(bytes))
+        start || self.whole.is_some_and(|whole| whole == bytes.hash())
     }
 }
 
 impl Seen {
     /// Notes that a unit changed a part of a file: it knows its own change and
     /// need not read the file again for that.
-    pub fn note_part(&self, target: &Path, before: &[u8], after: &[u8]) {
+    pub fn note_part(&self, target: &Path, before: &Contents, after: &Contents) {
         let known = self.of(target);
-        if known.whole.is_some_and(|whole| whole == blake3::hash(before)) {
-            self.note_whole(target, blake3::hash(after));
+        if known.whole.is_some_and(|whole| whole == before.hash()) {
+            self.note_whole(target, after.hash());
         } else if known.is_current(before) {
             // It had read a part: the hash of that is worth nothing now.
             self.forget(target);

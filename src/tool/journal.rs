@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::sync::oneshot;
 
-use crate::event::{ChangedBy, Digest, FileChange, FileState, NoticeLevel};
+use crate::event::{ChangedBy, FileChange, FileState, NoticeLevel};
 use crate::line::{Told, UnitEvent};
 use crate::message::CallId;
 use crate::path_text;
@@ -34,19 +35,26 @@ pub(super) async fn record(
     changes: Vec<Planned>,
 ) -> Result<Vec<Planned>, ToolError> {
     let (blobs, by) = (context.workspace.before.clone(), ChangedBy::Call(call.clone()));
-    // Hashing takes its time, too.
-    let (changes, told) = to_the_end(move || {
+    let (tell, is_told) = oneshot::channel();
+    // They move along, so that they stay locked whoever stops waiting.
+    let keeping = to_the_end(move || {
+        // Hashing takes its time, too.
         let told = changes.iter().filter_map(|planned| told(planned, &by)).collect::<Vec<_>>();
-        (changes, told)
-    })
-    .await;
-    let line = &context.line;
-    let asked = told.into_iter().map(|change| {
-        line.ask(|synced| UnitEvent::FileChanged { change: Arc::new(change), synced })
+        // Who listens has stopped waiting for the call.
+        let _ = tell.send(told);
+        let lost = keep(&blobs, &changes).err();
+        (changes, lost)
     });
+    let line = &context.line;
+    let asking = async {
+        let asked = is_told.await.unwrap_or_default().into_iter().map(|change| {
+            line.ask(|synced| UnitEvent::FileChanged { change: Arc::new(change), synced })
+        });
+        join_all(asked).await
+    };
     // Side by side, since each waits for the disk. Both are there before a file
     // changes, and until then neither is worth anything.
-    let ((changes, lost), answers) = tokio::join!(keep(blobs, changes), join_all(asked));
+    let ((changes, lost), answers) = tokio::join!(keeping, asking);
     if let Some(error) = lost
         && context.workspace.before.is_first_warning()
     {
@@ -59,17 +67,10 @@ pub(super) async fn record(
     }
 }
 
-/// Keeps what the files hold. They move along, so that they stay locked whoever
-/// stops waiting.
-async fn keep(blobs: Blobs, changes: Vec<Planned>) -> (Vec<Planned>, Option<NotKept>) {
-    to_the_end(move || {
-        let held = changes.iter().filter_map(|planned| planned.before.as_ref());
-        let kept = held.map(|before| blobs.keep(Digest(before.hash().into()), &before.bytes));
-        // All of them are tried.
-        let lost = kept.fold(None, |lost, kept| kept.err().or(lost));
-        (changes, lost)
-    })
-    .await
+/// Keeps what the files hold.
+fn keep(blobs: &Blobs, changes: &[Planned]) -> Result<(), NotKept> {
+    let held = changes.iter().filter_map(|planned| planned.before.as_ref());
+    blobs.keep_all(held.map(|before| (before.bytes.digest(), &*before.bytes)))
 }
 
 /// Returns what is told of a change; `None` if it changes nothing.
@@ -78,12 +79,12 @@ fn told(planned: &Planned, by: &ChangedBy) -> Option<FileChange> {
     let target = &held.lock.target;
     let before = before
         .as_ref()
-        .map(|before| FileState { digest: Digest(before.hash().into()), mode: before.rights.mode });
+        .map(|before| FileState { digest: before.bytes.digest(), mode: before.rights.mode });
     let after = match change {
         Change::Write { bytes, rights } => {
             let asked_for = rights.map(|rights| rights.mode);
             let mode = asked_for.or(before.map(|before| before.mode)).unwrap_or(NEW_FILE_MODE);
-            Some(FileState { digest: Digest::of(bytes), mode })
+            Some(FileState { digest: bytes.digest(), mode })
         }
         Change::Delete => None,
     };
@@ -107,6 +108,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::event::Digest;
     use crate::session::dirs::BLOBS;
     use crate::tool::edit::Edit;
     use crate::tool::read::Read;

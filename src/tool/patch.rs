@@ -16,6 +16,7 @@ use crate::path_text;
 use super::blocking::to_the_end;
 use super::bound::first_characters;
 use super::change::{Before, Change, Done, FILE_CAP, Held, Planned, in_place_note, make};
+use super::contents::Contents;
 use super::edit::excerpt::numbered;
 use super::write::refuse_unseen;
 use super::{Effect, Granted, Tool, ToolContext, ToolError, arguments};
@@ -128,7 +129,7 @@ fn add(held: Held, content: &str) -> Result<Vec<Step>, ToolError> {
     if let Some(before) = &before {
         refuse_unseen(&held, before, "Read it first, or use `*** Update File:`.")?;
     }
-    let change = Change::Write { bytes: content.as_bytes().to_vec(), rights: None };
+    let change = Change::Write { bytes: content.as_bytes().to_vec().into(), rights: None };
     let told = Told::Added { lines: content.lines().count() };
     Ok(vec![(Planned { held, before, change }, told)])
 }
@@ -142,11 +143,11 @@ fn delete(held: Held) -> Result<Vec<Step>, ToolError> {
 fn update(held: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
     let before = held.before()?.ok_or_else(|| held.missing())?;
     let Fitted { bytes, places } = fitted(&held, &before, hunks)?;
-    if bytes == before.bytes {
+    if bytes == *before.bytes {
         let shown = held.shown();
         return Err(ToolError::tell(format!("{shown} already is as the patch would leave it.")));
     }
-    let change = Change::Write { bytes, rights: None };
+    let change = Change::Write { bytes: bytes.into(), rights: None };
     let told = Told::Updated { from: None, places };
     Ok(vec![(Planned { held, before: Some(before), change }, told)])
 }
@@ -158,7 +159,7 @@ fn moved(from: Held, to: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
         refuse_unseen(&to, there, "Read it before you move another file there.")?;
     }
     let Fitted { bytes, places } = fitted(&from, &before, hunks)?;
-    let change = Change::Write { bytes, rights: Some(before.rights) };
+    let change = Change::Write { bytes: bytes.into(), rights: Some(before.rights) };
     let known = from.seen.of(&from.lock.target).whole == Some(before.hash());
     let told = Told::Updated { from: Some(From { shown: from.shown(), known }), places };
     let written = (Planned { held: to, before: there, change }, told);
@@ -240,13 +241,14 @@ impl Told {
     fn of(&self, done: &Done) -> String {
         let Done { planned: Planned { held, before, change }, made } = done;
         let (shown, note) = (held.shown(), in_place_note(*made));
+        let note_whole = |bytes: &Contents| held.seen.note_whole(&held.lock.target, bytes.hash());
         let bytes = match change {
-            Change::Write { bytes, rights: _ } => bytes.as_slice(),
-            Change::Delete => &[],
+            Change::Write { bytes, rights: _ } => Some(bytes),
+            Change::Delete => None,
         };
         match self {
             Self::Added { lines } => {
-                held.seen.note_whole(&held.lock.target, blake3::hash(bytes));
+                bytes.map(note_whole);
                 let verb = if before.is_none() { "Created" } else { "Replaced" };
                 format!("{verb} {shown}: {lines} lines.{note}\n")
             }
@@ -264,7 +266,7 @@ impl Told {
                 let what = match from {
                     Some(From { shown: from, known }) => {
                         if *known {
-                            held.seen.note_whole(&held.lock.target, blake3::hash(bytes));
+                            bytes.map(note_whole);
                         }
                         format!("Moved {from} to {shown}")
                     }
@@ -277,7 +279,7 @@ impl Told {
                     text.push_str("White space around lines was forgiven; check the result:\n");
                 }
                 for Place { line, count, forgiven: _ } in forgiven {
-                    text.push_str(&numbered(bytes, *line, line + count));
+                    text.push_str(&numbered(bytes.map_or(&[], |bytes| bytes), *line, line + count));
                 }
                 text
             }

@@ -73,33 +73,33 @@ fn plan(held: Held, bytes: Vec<u8>) -> Result<Planned, ToolError> {
     if let Some(before) = &before {
         refuse_unseen(&held, before, "Read it first, or use Edit.")?;
     }
-    Ok(Planned { held, before, change: Change::Write { bytes, rights: None } })
+    Ok(Planned { held, before, change: Change::Write { bytes: bytes.into(), rights: None } })
 }
 
 /// What is said of a file's new contents.
 struct Written {
     lines: usize,
     bytes: usize,
-    hash: blake3::Hash,
 }
 
 impl Written {
     fn of(content: &str) -> Self {
-        let hash = blake3::hash(content.as_bytes());
-        Self { lines: content.lines().count(), bytes: content.len(), hash }
+        Self { lines: content.lines().count(), bytes: content.len() }
     }
 
     /// Notes that the unit knows the file, and says what became of it.
     fn note(&self, done: &Done) -> String {
-        let Done { planned: Planned { held, .. }, made } = done;
-        held.seen.note_whole(&held.lock.target, self.hash);
+        let Done { planned: Planned { held, before: _, change }, made } = done;
+        if let Change::Write { bytes, rights: _ } = change {
+            held.seen.note_whole(&held.lock.target, bytes.hash());
+        }
         let verb = match made {
             Made::Created => "Created",
             Made::Renamed | Made::InPlaceForLinks | Made::InPlaceForOwner | Made::Deleted => {
                 "Replaced"
             }
         };
-        let Self { lines, bytes, hash: _ } = self;
+        let Self { lines, bytes } = self;
         let (shown, note) = (held.shown(), in_place_note(*made));
         format!("{verb} {shown}: {lines} lines, {bytes} bytes.{note}")
     }

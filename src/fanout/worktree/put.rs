@@ -83,7 +83,7 @@ impl Step {
 /// it since it was looked at.
 fn plan(held: Held, step: &Step) -> Result<Planned, ToolError> {
     let before = held.before()?;
-    let was = before.as_ref().map(|before| before.bytes.as_slice());
+    let was = before.as_ref().map(|before| &*before.bytes);
     let looked_at = match &step.from {
         Thing::File(Regular { bytes, .. }) => Some(bytes.as_slice()),
         Thing::Nothing | Thing::Link(_) | Thing::Other(_) => None,
@@ -94,7 +94,7 @@ fn plan(held: Held, step: &Step) -> Result<Planned, ToolError> {
     let change = match &step.to {
         Thing::File(Regular { bytes, is_executable }) => {
             let rights = before.as_ref().and_then(|before| rights(before, *is_executable));
-            Change::Write { bytes: bytes.clone(), rights }
+            Change::Write { bytes: bytes.clone().into(), rights }
         }
         Thing::Nothing | Thing::Link(_) | Thing::Other(_) => Change::Delete,
     };

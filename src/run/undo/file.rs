@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{UnlinkatFlags, getegid, geteuid, unlinkat};
 
 use super::UndoError;
-use crate::event::{Digest, FileState};
+use crate::event::FileState;
 use crate::session::undo::{Now, PlannedFile};
 use crate::session::{Blobs, NotKept};
 use crate::tool::change::commit::{self, Piece, Undone};
@@ -19,7 +19,7 @@ use crate::tool::roots::{Roots, Spot};
 pub(super) fn look(roots: &Roots, target: &Path) -> Now {
     match found(roots, target) {
         Ok(None) => Now::Missing,
-        Ok(Some(found)) => Now::Holds(Digest::of(&found.bytes)),
+        Ok(Some(found)) => Now::Holds(found.bytes.digest()),
         Err(error) => Now::Unknown(error.to_string()),
     }
 }
@@ -48,7 +48,7 @@ impl Step {
         (file, bytes): (&PlannedFile, Option<Vec<u8>>),
     ) -> io::Result<Self> {
         let found = found(roots, &target)?;
-        let now = found.as_ref().map_or(Now::Missing, |found| Now::Holds(Digest::of(&found.bytes)));
+        let now = found.as_ref().map_or(Now::Missing, |found| Now::Holds(found.bytes.digest()));
         if now != *before {
             return Err(io::Error::other("it was changed just now"));
         }
@@ -56,7 +56,7 @@ impl Step {
             Some(bytes) => {
                 // A file that is there keeps its rights.
                 let rights = found.is_none().then(|| own(file.to.map_or(0, |to| to.mode)));
-                Change::Write { bytes, rights }
+                Change::Write { bytes: bytes.into(), rights }
             }
             None => Change::Delete,
         };
@@ -66,14 +66,12 @@ impl Step {
     /// Keeps what it holds, so that this can be undone.
     pub(super) fn keep(&self, blobs: &Blobs) -> Result<(), NotKept> {
         let found = self.found.as_ref();
-        found.map_or(Ok(()), |found| blobs.keep(Digest::of(&found.bytes), &found.bytes))
+        found.map_or(Ok(()), |found| blobs.keep(found.bytes.digest(), &found.bytes))
     }
 
     pub(super) fn before(&self) -> Option<FileState> {
-        let state = |found: &Before| FileState {
-            digest: Digest::of(&found.bytes),
-            mode: found.rights.mode,
-        };
+        let state =
+            |found: &Before| FileState { digest: found.bytes.digest(), mode: found.rights.mode };
         self.found.as_ref().map(state)
     }
 

@@ -219,7 +219,7 @@ mod tests {
     }
 
     fn write(text: &str) -> Change {
-        Change::Write { bytes: text.into(), rights: None }
+        Change::Write { bytes: text.as_bytes().to_vec().into(), rights: None }
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
         // What was made without the right to write goes away again.
         let new = place.root.join("d/new");
         let rights = Rights { mode: 0o444, ..a.rights };
-        let change = Change::Write { bytes: b"x".to_vec(), rights: Some(rights) };
+        let change = Change::Write { bytes: b"x".to_vec().into(), rights: Some(rights) };
         let last = place.root.join("a/below");
         let pieces = [place.piece(&new, None, &change), place.piece(&last, None, &change)];
         let Undone { at, error: _, lost } = all_or_none(&pieces).unwrap_err();
@@ -288,7 +288,7 @@ mod tests {
             step.make().unwrap();
             step.put_back().unwrap();
             let again = place.look("a").unwrap();
-            assert_eq!((again.bytes, again.rights), (b"old".to_vec(), a.rights));
+            assert_eq!((&*again.bytes, again.rights), (&b"old"[..], a.rights));
         }
         assert_eq!(a.rights.mode, 0o604);
     }

@@ -21,14 +21,16 @@ pub(in crate::tool) fn excerpt(bytes: &[u8], place: usize, length: usize) -> Str
 
 /// Returns the lines from one number to another, both from 1, bounded.
 pub(in crate::tool) fn numbered(bytes: &[u8], from: usize, to: usize) -> String {
-    let lines = bytes.split(|&byte| byte == b'\n').enumerate().skip(from - 1);
-    let ended = find::line_number(bytes, bytes.len()) - 1;
+    let start = match from {
+        1 => Some(0),
+        later => memchr::memchr_iter(b'\n', bytes).nth(later - 2).map(|feed| feed + 1),
+    };
+    // What follows the last line feed is a line only if it is something.
+    let lines =
+        start.map_or(&[][..], |start| &bytes[start..]).split_inclusive(|&byte| byte == b'\n');
     let mut text = String::new();
-    for (at, line) in lines.take((to + 1 - from).min(EXCERPT_LINES)) {
-        // What follows the last line feed is a line only if it is something.
-        if at == ended && line.is_empty() {
-            break;
-        }
+    for (at, line) in (from - 1..).zip(lines).take((to + 1 - from).min(EXCERPT_LINES)) {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = String::from_utf8_lossy(line);
         let (start, dropped) = first_characters(line.trim_end_matches('\r'), EXCERPT_LINE);
         let dots = if dropped > 0 { "…" } else { "" };

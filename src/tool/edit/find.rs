@@ -57,7 +57,7 @@ pub(in crate::tool) fn only_crlf(bytes: &[u8]) -> bool {
 
 /// Returns the number of the line, from 1, that holds the byte at `place`.
 pub(super) fn line_number(bytes: &[u8], place: usize) -> usize {
-    1 + bytes[..place].iter().filter(|byte| **byte == b'\n').count()
+    1 + memchr::memchr_iter(b'\n', &bytes[..place]).count()
 }
 
 /// Returns the lines' numbers of places in rising order.
