@@ -10,7 +10,7 @@ pub mod commit;
 
 use std::fs::Metadata;
 use std::io::{self, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,10 +24,10 @@ use crate::path_text;
 use super::blocking::{StoppableFile, cancelled, to_the_end};
 use super::contents::Contents;
 use super::files::{FileLock, Known, LockError, Seen};
-use super::replace::{Made, Rights, Stamp};
+use super::replace::{Access, Made, Rights, Stamp};
 use super::{Granted, ToolContext, ToolError, Workspace, journal, regular};
 
-use commit::{Piece, Undone};
+use commit::{Link, Piece, Undone, Was};
 
 /// Largest file that is changed. It is held in memory twice; what is larger is
 /// not source text.
@@ -68,12 +68,13 @@ pub enum Change {
     Write {
         /// All of them.
         bytes: Contents,
-        /// The rights it gets; `None` leaves those of an old file, and gives
-        /// a new one what the process's mask allows.
-        rights: Option<Rights>,
+        /// Who may do what with it.
+        access: Access,
     },
     /// It is gone. Of a file with other names this name is gone.
     Delete,
+    /// It is a link that leads there.
+    Link(PathBuf),
 }
 
 /// A change that is worked out and not yet made.
@@ -83,6 +84,18 @@ pub struct Planned {
     pub held: Held,
     /// What it holds; `None` if there is no file.
     pub before: Option<Before>,
+    /// What shall become of it.
+    pub change: Change,
+}
+
+/// What shall become of a link itself. It is not locked: tools follow links,
+/// so none of them changes one.
+#[derive(Debug)]
+pub struct Relink {
+    /// Its name, with every link above it followed.
+    pub path: PathBuf,
+    /// What it was when the change was worked out.
+    pub was: Link,
     /// What shall become of it.
     pub change: Change,
 }
@@ -110,11 +123,27 @@ pub async fn make(
     call: &Granted,
     changes: Vec<Planned>,
 ) -> Result<Vec<Done>, ToolError> {
+    make_with_links(context, call, changes, Vec::new()).await
+}
+
+/// Makes changes as [`make`] does, and before them those of links. No log can
+/// tell of these, so nobody can undo them: who makes them has to say so.
+///
+/// # Errors
+///
+/// As for [`make`].
+pub async fn make_with_links(
+    context: &ToolContext,
+    call: &Granted,
+    changes: Vec<Planned>,
+    links: Vec<Relink>,
+) -> Result<Vec<Done>, ToolError> {
     if context.cancel.is_cancelled() {
         return Err(cancelled(Duration::ZERO));
     }
     let changes = journal::record(context, &call.id, changes).await?;
-    to_the_end(move || commit(changes)).await
+    let workspace = Arc::clone(&context.workspace);
+    to_the_end(move || commit(&workspace, changes, &links)).await
 }
 
 impl Held {
@@ -268,13 +297,26 @@ impl Before {
     }
 }
 
-fn commit(changes: Vec<Planned>) -> Result<Vec<Done>, ToolError> {
-    let pieces: Vec<Piece<'_>> = changes.iter().map(Planned::piece).collect();
-    let all = match commit::all_or_none(&pieces) {
-        Ok(all) => all,
-        Err(undone) => return Err(told(&changes, &undone)),
+fn commit(
+    workspace: &Workspace,
+    changes: Vec<Planned>,
+    links: &[Relink],
+) -> Result<Vec<Done>, ToolError> {
+    let relinked = links.iter().map(|link| link.piece(workspace));
+    let pieces: Vec<Piece<'_>> = relinked.chain(changes.iter().map(Planned::piece)).collect();
+    let made = match commit::all_or_none(&pieces) {
+        Ok(made) => made,
+        Err(undone) => {
+            let paths: Vec<&Path> = links
+                .iter()
+                .map(|link| &*link.path)
+                .chain(changes.iter().map(|planned| &*planned.held.path))
+                .collect();
+            return Err(told(workspace, &paths, &pieces, &undone));
+        }
     };
-    let done = changes.into_iter().zip(all).map(|(planned, made)| {
+    let done = changes.into_iter().zip(made.into_iter().skip(links.len()));
+    let done = done.map(|(planned, made)| {
         planned.note();
         Done { planned, made }
     });
@@ -282,17 +324,21 @@ fn commit(changes: Vec<Planned>) -> Result<Vec<Done>, ToolError> {
 }
 
 /// Says which change failed, and what became of those before it.
-fn told(changes: &[Planned], undone: &Undone) -> ToolError {
+fn told(
+    workspace: &Workspace,
+    paths: &[&Path],
+    pieces: &[Piece<'_>],
+    undone: &Undone,
+) -> ToolError {
     let Undone { at, error, lost } = undone;
-    let Planned { held, before: _, change } = &changes[*at];
-    let verb = match change {
-        Change::Write { .. } => "write",
+    let verb = match pieces[*at].change {
+        Change::Write { .. } | Change::Link(_) => "write",
         Change::Delete => "delete",
     };
-    let mut text = regular::failed(&held.workspace, &held.path, verb, error).to_string();
+    let mut text = regular::failed(workspace, paths[*at], verb, error).to_string();
     if !lost.is_empty() {
         let named = |(at, error): &(usize, io::Error)| {
-            let shown = changes[*at].held.shown();
+            let shown = path_text::shown(&workspace.root, paths[*at]);
             format!("{shown}: {error}")
         };
         let lost = lost.iter().map(named).collect::<Vec<_>>().join("; ");
@@ -303,6 +349,14 @@ fn told(changes: &[Planned], undone: &Undone) -> ToolError {
     ToolError::tell(text)
 }
 
+impl Relink {
+    fn piece<'a>(&'a self, workspace: &'a Workspace) -> Piece<'a> {
+        let Self { path, was, change } = self;
+        let was = Was::Link(was);
+        Piece { roots: &workspace.roots, target: path, spot: None, was, change }
+    }
+}
+
 impl Planned {
     fn piece(&self) -> Piece<'_> {
         let Self { held, before, change } = self;
@@ -311,7 +365,7 @@ impl Planned {
             roots: &workspace.roots,
             target: &lock.target,
             spot: lock.spot.as_ref(),
-            before: before.as_ref(),
+            was: Was::file(before.as_ref()),
             change,
         }
     }
@@ -322,13 +376,13 @@ impl Planned {
         let Self { held, before, change } = self;
         let (files, target) = (&held.workspace.files, &held.lock.target);
         match change {
-            Change::Write { bytes, rights: _ } => {
+            Change::Write { bytes, access: _ } => {
                 files.note_change(target, held.unit, bytes.hash());
                 if let Some(before) = before {
                     held.seen.note_part(target, &before.bytes, bytes);
                 }
             }
-            Change::Delete => {
+            Change::Delete | Change::Link(_) => {
                 files.note_deleted(target);
                 held.seen.forget(target);
             }

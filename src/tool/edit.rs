@@ -20,6 +20,7 @@ use super::arguments;
 use super::blocking::to_the_end;
 use super::change::{Change, Done, FILE_CAP, Held, Planned, in_place_note, make};
 use super::contents::Contents;
+use super::replace::Access;
 use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
 use excerpt::excerpt;
@@ -150,7 +151,7 @@ fn plan(held: Held, wanted: &Wanted) -> Result<(Planned, Told), ToolError> {
             (after, Told { what, excerpt })
         }
     };
-    let change = Change::Write { bytes: after.into(), rights: None };
+    let change = Change::Write { bytes: after.into(), access: Access::Usual };
     Ok((Planned { held, before: Some(before), change }, told))
 }
 

@@ -20,7 +20,6 @@ use crate::session::{Blobs, NotKept};
 
 use super::blocking::{cancelled, to_the_end};
 use super::change::{Change, Planned};
-use super::replace::NEW_FILE_MODE;
 use super::{ToolContext, ToolError};
 
 /// Keeps what the files hold, and returns the changes once the log has them on
@@ -81,12 +80,12 @@ fn told(planned: &Planned, by: &ChangedBy) -> Option<FileChange> {
         .as_ref()
         .map(|before| FileState { digest: before.bytes.digest(), mode: before.rights.mode });
     let after = match change {
-        Change::Write { bytes, rights } => {
-            let asked_for = rights.map(|rights| rights.mode);
-            let mode = asked_for.or(before.map(|before| before.mode)).unwrap_or(NEW_FILE_MODE);
+        Change::Write { bytes, access } => {
+            let mode = access.mode(before.map(|before| before.mode));
             Some(FileState { digest: bytes.digest(), mode })
         }
-        Change::Delete => None,
+        // What a link leads to is not among what a log can say: the file is gone.
+        Change::Delete | Change::Link(_) => None,
     };
     (before != after).then(|| FileChange {
         by: by.clone(),
@@ -112,6 +111,7 @@ mod tests {
     use crate::session::dirs::BLOBS;
     use crate::tool::edit::Edit;
     use crate::tool::read::Read;
+    use crate::tool::replace::NEW_FILE_MODE;
     use crate::tool::testing::Place;
     use crate::tool::write::Write;
 

@@ -18,6 +18,7 @@ use super::bound::first_characters;
 use super::change::{Before, Change, Done, FILE_CAP, Held, Planned, in_place_note, make};
 use super::contents::Contents;
 use super::edit::excerpt::numbered;
+use super::replace::Access;
 use super::write::refuse_unseen;
 use super::{Effect, Granted, Tool, ToolContext, ToolError, arguments};
 
@@ -129,7 +130,7 @@ fn add(held: Held, content: &str) -> Result<Vec<Step>, ToolError> {
     if let Some(before) = &before {
         refuse_unseen(&held, before, "Read it first, or use `*** Update File:`.")?;
     }
-    let change = Change::Write { bytes: content.as_bytes().to_vec().into(), rights: None };
+    let change = Change::Write { bytes: content.as_bytes().to_vec().into(), access: Access::Usual };
     let told = Told::Added { lines: content.lines().count() };
     Ok(vec![(Planned { held, before, change }, told)])
 }
@@ -147,7 +148,7 @@ fn update(held: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
         let shown = held.shown();
         return Err(ToolError::tell(format!("{shown} already is as the patch would leave it.")));
     }
-    let change = Change::Write { bytes: bytes.into(), rights: None };
+    let change = Change::Write { bytes: bytes.into(), access: Access::Usual };
     let told = Told::Updated { from: None, places };
     Ok(vec![(Planned { held, before: Some(before), change }, told)])
 }
@@ -159,7 +160,7 @@ fn moved(from: Held, to: Held, hunks: &[Hunk]) -> Result<Vec<Step>, ToolError> {
         refuse_unseen(&to, there, "Read it before you move another file there.")?;
     }
     let Fitted { bytes, places } = fitted(&from, &before, hunks)?;
-    let change = Change::Write { bytes: bytes.into(), rights: Some(before.rights) };
+    let change = Change::Write { bytes: bytes.into(), access: Access::Exactly(before.rights) };
     let known = from.seen.of(&from.lock.target).whole == Some(before.hash());
     let told = Told::Updated { from: Some(From { shown: from.shown(), known }), places };
     let written = (Planned { held: to, before: there, change }, told);
@@ -243,8 +244,8 @@ impl Told {
         let (shown, note) = (held.shown(), in_place_note(*made));
         let note_whole = |bytes: &Contents| held.seen.note_whole(&held.lock.target, bytes.hash());
         let bytes = match change {
-            Change::Write { bytes, rights: _ } => Some(bytes),
-            Change::Delete => None,
+            Change::Write { bytes, access: _ } => Some(bytes),
+            Change::Delete | Change::Link(_) => None,
         };
         match self {
             Self::Added { lines } => {

@@ -16,12 +16,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{Mode, fstatat};
-use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
+use nix::unistd::{UnlinkatFlags, linkat, symlinkat, unlinkat};
 
 use super::roots::Spot;
 
 /// The mode of a new file; the process's own mask takes bits away.
 pub const NEW_FILE_MODE: u32 = 0o666;
+
+/// The bits that let a file be run.
+const RUNNABLE_BITS: u32 = 0o111;
 
 /// The bits of a mode that can be given to a file.
 const MODE_BITS: u32 = 0o7777;
@@ -128,18 +131,48 @@ impl<E: Into<io::Error>> From<E> for Failed {
     }
 }
 
+/// Who may do what with a file that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// An old file keeps its rights; a new one gets what the process's own mask
+    /// allows.
+    Usual,
+    /// The same, but a new one can be run.
+    Runnable,
+    /// These.
+    Exactly(Rights),
+}
+
+impl Access {
+    /// Returns the mode of a file that had the mode `before`; of a new one the
+    /// process's own mask takes bits away, if the mode is not asked for.
+    #[must_use]
+    pub fn mode(self, before: Option<u32>) -> u32 {
+        match self {
+            Self::Usual => before.unwrap_or(NEW_FILE_MODE),
+            Self::Runnable => before.unwrap_or(NEW_FILE_MODE | RUNNABLE_BITS),
+            Self::Exactly(rights) => rights.mode,
+        }
+    }
+
+    fn rights(self) -> Option<Rights> {
+        match self {
+            Self::Usual | Self::Runnable => None,
+            Self::Exactly(rights) => Some(rights),
+        }
+    }
+}
+
 /// Makes `bytes` the contents of a file, on disk before this returns; a new
-/// name is there once the directory is synced. Without `rights` an old file
-/// keeps its own.
+/// name is there once the directory is synced.
 ///
 /// # Errors
 ///
 /// The file system refused.
-pub fn write(spot: &Spot, bytes: &[u8], rights: Option<Rights>) -> Result<(Made, Stamp), Failed> {
+pub fn write(spot: &Spot, bytes: &[u8], access: Access) -> Result<(Made, Stamp), Failed> {
     let Some(old) = writable(spot)? else {
-        let mode = rights.map_or(NEW_FILE_MODE, |like| like.mode);
-        let new = Temporary::written(spot, bytes, mode)?;
-        if let Some(rights) = rights {
+        let new = Temporary::written(spot, bytes, access.mode(None))?;
+        if let Some(rights) = access.rights() {
             // Only root may give files away; anybody's own new file is theirs.
             let _ = new.take(rights)?;
         }
@@ -148,7 +181,7 @@ pub fn write(spot: &Spot, bytes: &[u8], rights: Option<Rights>) -> Result<(Made,
     };
     let metadata = old.metadata()?;
     let own = Rights::of(&metadata);
-    let mode = rights.map_or(own.mode, |rights| rights.mode);
+    let mode = access.mode(Some(own.mode));
     if metadata.nlink() > 1 {
         return Ok((Made::InPlaceForLinks, write_in_place(old, bytes, mode)?));
     }
@@ -158,34 +191,79 @@ pub fn write(spot: &Spot, bytes: &[u8], rights: Option<Rights>) -> Result<(Made,
     }
 }
 
+/// Puts a file in the place of a link.
+///
+/// # Errors
+///
+/// The file system refused.
+pub fn write_over_link(spot: &Spot, bytes: &[u8], access: Access) -> io::Result<Stamp> {
+    let new = Temporary::written(spot, bytes, access.mode(None))?;
+    if let Some(rights) = access.rights() {
+        // As for a file that is new.
+        let _ = new.take(rights)?;
+    }
+    new.file.sync_data()?;
+    new.replace()
+}
+
+/// Makes a link where nothing is.
+///
+/// # Errors
+///
+/// Something is there, or the file system refused.
+pub fn link(spot: &Spot, to: &Path) -> io::Result<Stamp> {
+    symlinkat(to, spot.directory(), spot.name())?;
+    Ok(Stamp::at(spot)?.unwrap_or(Stamp::NONE))
+}
+
+/// Puts a link in the place of whatever has the name.
+///
+/// # Errors
+///
+/// It is a directory, or the file system refused.
+pub fn link_over(spot: &Spot, to: &Path) -> io::Result<Stamp> {
+    let directory = spot.directory();
+    let (name, ()) = fresh(|name| symlinkat(to, directory, name))?;
+    let name = Path::new(&name);
+    if let Err(error) = renameat(directory, name, directory, spot.name()) {
+        // The error that led here is said.
+        let _ = unlinkat(directory, name, UnlinkatFlags::NoRemoveDir);
+        return Err(error.into());
+    }
+    Ok(Stamp::at(spot)?.unwrap_or(Stamp::NONE))
+}
+
 /// Makes a file again what it was, whatever protects it from being written: it
-/// is there because of us, or gone because of us.
+/// is as it is because of us.
 ///
 /// # Errors
 ///
 /// The file system refused.
 pub fn restore(spot: &Spot, bytes: &[u8], rights: Rights) -> io::Result<()> {
-    let restored = match spot.metadata()? {
-        Some(metadata) if metadata.nlink() <= 1 => match replaced(spot, bytes, rights) {
-            Ok(Some(_)) => return Ok(()),
-            Ok(None) => write(spot, bytes, Some(rights)),
-            Err(error) => Err(error.into()),
-        },
-        Some(_) | None => write(spot, bytes, Some(rights)),
-    };
-    restored.map(drop).map_err(|failed| failed.error)
+    let found = fstatat(spot.directory(), spot.name(), AtFlags::AT_SYMLINK_NOFOLLOW);
+    let has_other_names = found.is_ok_and(|found| found.st_nlink > 1);
+    if found.is_ok() && !has_other_names && replaced(spot, bytes, rights)?.is_some() {
+        return Ok(());
+    }
+    write(spot, bytes, Access::Exactly(rights)).map(drop).map_err(|failed| failed.error)
 }
 
-/// Takes a file's name away; it is gone once the directory is synced.
+/// Takes a name away; it is gone once the directory is synced.
 ///
 /// # Errors
 ///
-/// There is no file, or the file system refused.
-pub fn remove(spot: &Spot) -> io::Result<()> {
-    if writable(spot)?.is_none() {
-        return Err(io::ErrorKind::NotFound.into());
-    }
+/// There is nothing, or the file system refused.
+pub fn unlink(spot: &Spot) -> io::Result<()> {
     Ok(unlinkat(spot.directory(), spot.name(), UnlinkatFlags::NoRemoveDir)?)
+}
+
+/// Refuses a file that may not be written, or is none.
+///
+/// # Errors
+///
+/// Why not.
+pub fn refuse_protected(spot: &Spot) -> io::Result<()> {
+    writable(spot)?.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// Puts a new file in an old one's place; `None` if it cannot be given to the
@@ -231,16 +309,9 @@ impl<'a> Temporary<'a> {
     fn create(spot: &'a Spot, mode: u32) -> io::Result<Self> {
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
         let mode = Mode::from_bits_truncate(mode & 0o777);
-        for _ in 0..NAMES_CAP {
-            let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            let name = OsString::from(format!(".tine-{}-{count}", std::process::id()));
-            match openat(spot.directory(), Path::new(&name), flags | OFlag::O_CLOEXEC, mode) {
-                Ok(file) => return Ok(Self { spot, name, file: file.into(), named: true }),
-                Err(Errno::EEXIST) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(io::Error::other("there is no free name for a temporary file"))
+        let flags = flags | OFlag::O_CLOEXEC;
+        let (name, file) = fresh(|name| openat(spot.directory(), name, flags, mode))?;
+        Ok(Self { spot, name, file: file.into(), named: true })
     }
 
     /// Gives it an owner and a mode. `false` if the owner could not be.
@@ -308,6 +379,20 @@ impl Drop for Temporary<'_> {
     }
 }
 
+/// Makes something under a name that nothing has.
+fn fresh<T>(make: impl Fn(&Path) -> nix::Result<T>) -> io::Result<(OsString, T)> {
+    for _ in 0..NAMES_CAP {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = OsString::from(format!(".tine-{}-{count}", std::process::id()));
+        match make(Path::new(&name)) {
+            Ok(made) => return Ok((name, made)),
+            Err(Errno::EEXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(io::Error::other("there is no free name for a temporary file"))
+}
+
 /// That of the file itself, whatever has its name by now.
 fn stamp(file: &File) -> Stamp {
     file.metadata().map_or(Stamp::NONE, |metadata| Stamp::of(&metadata))
@@ -358,7 +443,7 @@ mod tests {
             std::os::unix::fs::chown(&path, Some(12345), Some(54321)).unwrap();
         }
         let before = path.metadata().unwrap();
-        assert_eq!(write(&spot(&path), b"new", None).unwrap().0, Made::Renamed);
+        assert_eq!(write(&spot(&path), b"new", Access::Usual).unwrap().0, Made::Renamed);
         let after = path.metadata().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
         assert_eq!(
@@ -374,8 +459,11 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
         let rights = Rights { mode: 0o707, ..Rights::of(&place.path().metadata().unwrap()) };
-        assert_eq!(write(&spot(&path("a")), b"new", None).unwrap().0, Made::Created);
-        assert_eq!(write(&spot(&path("c")), b"new", Some(rights)).unwrap().0, Made::Created);
+        assert_eq!(write(&spot(&path("a")), b"new", Access::Usual).unwrap().0, Made::Created);
+        assert_eq!(
+            write(&spot(&path("c")), b"new", Access::Exactly(rights)).unwrap().0,
+            Made::Created
+        );
         std::fs::write(path("b"), "").unwrap();
         let mode = |name: &str| path(name).metadata().unwrap().mode();
         assert_eq!((mode("a"), mode("c") & 0o777), (mode("b"), 0o707));
@@ -391,7 +479,7 @@ mod tests {
         let (path, other) = (place.path().join("a"), place.path().join("b"));
         std::fs::write(&path, "old and longer").unwrap();
         std::fs::hard_link(&path, &other).unwrap();
-        assert_eq!(write(&spot(&path), b"new", None).unwrap().0, Made::InPlaceForLinks);
+        assert_eq!(write(&spot(&path), b"new", Access::Usual).unwrap().0, Made::InPlaceForLinks);
         assert_eq!(std::fs::read(&other).unwrap(), b"new");
     }
 
@@ -400,9 +488,10 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("a");
         std::fs::write(&path, "x").unwrap();
-        remove(&spot(&path)).unwrap();
+        refuse_protected(&spot(&path)).unwrap();
+        unlink(&spot(&path)).unwrap();
         assert_eq!(names(place.path()), [""; 0]);
-        assert!(remove(&spot(&path)).is_err());
+        assert!(refuse_protected(&spot(&path)).is_err() && unlink(&spot(&path)).is_err());
     }
 
     #[test]
@@ -411,8 +500,8 @@ mod tests {
         let spot = spot(&place.path().join("a"));
         std::fs::write(place.path().join("b"), "x").unwrap();
         std::os::unix::fs::symlink("b", place.path().join("a")).unwrap();
-        assert!(write(&spot, b"new", None).is_err());
-        assert!(remove(&spot).is_err());
+        assert!(write(&spot, b"new", Access::Usual).is_err());
+        assert!(refuse_protected(&spot).is_err());
         assert_eq!(std::fs::read(place.path().join("b")).unwrap(), b"x");
         assert_eq!(names(place.path()), ["a", "b"]);
     }

@@ -14,7 +14,7 @@ use crate::path_text;
 use super::arguments;
 use super::blocking::to_the_end;
 use super::change::{Before, Change, Done, Held, Planned, in_place_note, make};
-use super::replace::Made;
+use super::replace::{Access, Made};
 use super::{Effect, Granted, Tool, ToolContext, ToolError};
 
 /// Writes whole files.
@@ -73,7 +73,8 @@ fn plan(held: Held, bytes: Vec<u8>) -> Result<Planned, ToolError> {
     if let Some(before) = &before {
         refuse_unseen(&held, before, "Read it first, or use Edit.")?;
     }
-    Ok(Planned { held, before, change: Change::Write { bytes: bytes.into(), rights: None } })
+    let change = Change::Write { bytes: bytes.into(), access: Access::Usual };
+    Ok(Planned { held, before, change })
 }
 
 /// What is said of a file's new contents.
@@ -90,7 +91,7 @@ impl Written {
     /// Notes that the unit knows the file, and says what became of it.
     fn note(&self, done: &Done) -> String {
         let Done { planned: Planned { held, before: _, change }, made } = done;
-        if let Change::Write { bytes, rights: _ } = change {
+        if let Change::Write { bytes, access: _ } = change {
             held.seen.note_whole(&held.lock.target, bytes.hash());
         }
         let verb = match made {

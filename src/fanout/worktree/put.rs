@@ -1,22 +1,31 @@
 //! The one way through which a worktree's changes get into the workspace: all
 //! of them, or none.
 //!
-//! Files go through the door of the file tools, so they are locked and noted
-//! like any edit. Links, which no tool makes, are made here.
+//! They go through the door of the file tools, so files are locked, journalled
+//! and noted like any edit, and no link leads them elsewhere. Links, which no
+//! tool makes, go through it as well, but no log can tell of them.
 
-use std::fs::{self, Permissions};
-use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::plan::{Regular, Step, Thing};
-use crate::event::Confinement;
-use crate::tool::change::{self, Before, Change, Held, Planned};
-use crate::tool::replace::Rights;
-use crate::tool::{Granted, ToolContext, ToolError};
+use crate::event::{Confinement, NoticeLevel};
+use crate::line::Told;
+use crate::path_text;
+use crate::tool::blocking::to_the_end;
+use crate::tool::change::commit::Link;
+use crate::tool::change::{Before, Change, Held, Planned, Relink, make_with_links};
+use crate::tool::replace::{Access, Rights};
+use crate::tool::roots::Roots;
+use crate::tool::{Granted, ToolContext, ToolError, Workspace};
 
 /// What the changes of a worktree are called where each belongs to a call.
 const CALL: &str = "worktree";
+
+/// Most links that people are told of by name.
+const NAMED_CAP: usize = 20;
 
 /// Files of a working tree that no unit changes meanwhile.
 pub(super) struct Hold {
@@ -47,41 +56,59 @@ impl Hold {
         top: &Path,
         steps: Vec<Step>,
     ) -> Result<(), ToolError> {
-        let Self { call, mut held } = self;
-        let (links, files): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(Step::has_link);
-        let mut planned = Vec::new();
-        for step in &files {
-            let Some(at) = held.iter().position(|held| held.path == step.path) else {
-                return Err(ToolError::tell(format!("{} was a link", step.path.display())));
-            };
-            planned.push(plan(held.swap_remove(at), step)?);
-        }
-        for (done, step) in links.iter().enumerate() {
-            if let Err(error) = link(&step.path, &step.to) {
-                undo(&links[..=done]);
-                return Err(ToolError::tell(format!("{}: {error}", step.path.display())));
-            }
-        }
-        if let Err(error) = change::make(context, &call, planned).await {
-            undo(&links);
-            return Err(error);
-        }
-        for step in links.iter().chain(&files) {
-            finish(top, step);
+        let Self { call, held } = self;
+        let links = links_of(&steps);
+        let gone: Vec<PathBuf> = steps
+            .iter()
+            .filter(|step| step.to == Thing::Nothing)
+            .map(|step| step.path.clone())
+            .collect();
+        let workspace = Arc::clone(&context.workspace);
+        let (planned, relinked) = to_the_end(move || work_out(&workspace, held, steps)).await?;
+        make_with_links(context, &call, planned, relinked).await?;
+        let (workspace, top) = (Arc::clone(&context.workspace), top.to_owned());
+        to_the_end(move || remove_empty(&workspace.roots, &top, &gone)).await;
+        if let Some(links) = links {
+            let text = format!("what was done to these links cannot be undone: {links}");
+            let level = NoticeLevel::Warning;
+            context.line.tell(Told::Notice { level, text: text.into() }).await;
         }
         Ok(())
     }
 }
 
-impl Step {
-    fn has_link(&self) -> bool {
-        [&self.from, &self.to].into_iter().any(|thing| matches!(thing, Thing::Link(_)))
+/// Names the links that come, go or lead elsewhere; `None` if there are none.
+fn links_of(steps: &[Step]) -> Option<String> {
+    let is_link = |thing: &Thing| matches!(thing, Thing::Link(_));
+    let links = steps.iter().filter(|step| is_link(&step.from) || is_link(&step.to));
+    let mut names: Vec<String> = links.map(|step| path_text::to_text(&step.path)).collect();
+    let more = names.len().saturating_sub(NAMED_CAP);
+    names.truncate(NAMED_CAP);
+    if more > 0 {
+        names.push(format!("and {more} more"));
     }
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// Works out the change of a file. Nobody but another program can have changed
-/// it since it was looked at.
-fn plan(held: Held, step: &Step) -> Result<Planned, ToolError> {
+/// Works out every change. Nobody but another program can have changed
+/// anything since it was looked at.
+fn work_out(
+    workspace: &Workspace,
+    mut held: Vec<Held>,
+    steps: Vec<Step>,
+) -> Result<(Vec<Planned>, Vec<Relink>), ToolError> {
+    let (mut planned, mut relinked) = (Vec::new(), Vec::new());
+    for step in steps {
+        match held.iter().position(|held| held.path == step.path) {
+            Some(at) => planned.push(plan(held.swap_remove(at), step)?),
+            None => relinked.push(relink(workspace, step)?),
+        }
+    }
+    Ok((planned, relinked))
+}
+
+/// Works out the change of a file, or of a name that nothing has.
+fn plan(held: Held, step: Step) -> Result<Planned, ToolError> {
     let before = held.before()?;
     let was = before.as_ref().map(|before| &*before.bytes);
     let looked_at = match &step.from {
@@ -91,20 +118,49 @@ fn plan(held: Held, step: &Step) -> Result<Planned, ToolError> {
     if was != looked_at {
         return Err(ToolError::tell(format!("{} changed meanwhile", held.shown())));
     }
-    let change = match &step.to {
-        Thing::File(Regular { bytes, is_executable }) => {
-            let rights = before.as_ref().and_then(|before| rights(before, *is_executable));
-            Change::Write { bytes: bytes.clone().into(), rights }
-        }
-        Thing::Nothing | Thing::Link(_) | Thing::Other(_) => Change::Delete,
-    };
+    let change = change(step.to, before.as_ref())
+        .ok_or_else(|| ToolError::tell(format!("{} is no file", held.shown())))?;
     Ok(Planned { held, before, change })
 }
 
-/// Returns the rights that a file gets, if they are other ones.
-fn rights(before: &Before, is_executable: bool) -> Option<Rights> {
+/// Works out the change of a link.
+fn relink(workspace: &Workspace, step: Step) -> Result<Relink, ToolError> {
+    let Step { path, from, to } = step;
+    let shown = path_text::shown(&workspace.root, &path);
+    let found = workspace.roots.spot(&path).and_then(|spot| Link::at(&spot));
+    match (found, from) {
+        (Ok(Some(was)), Thing::Link(from)) if was.to == from => {
+            let change = change(to, None);
+            let change = change.ok_or_else(|| ToolError::tell(format!("{shown} is no file")))?;
+            Ok(Relink { path, was, change })
+        }
+        (Ok(_), _) => Err(ToolError::tell(format!("{shown} changed meanwhile"))),
+        (Err(error), _) => Err(ToolError::tell(format!("{shown}: {error}"))),
+    }
+}
+
+fn change(to: Thing, before: Option<&Before>) -> Option<Change> {
+    Some(match to {
+        Thing::File(Regular { bytes, is_executable }) => {
+            let access = access(before, is_executable);
+            Change::Write { bytes: bytes.into(), access }
+        }
+        Thing::Link(to) => Change::Link(to),
+        Thing::Nothing => Change::Delete,
+        Thing::Other(_) => return None,
+    })
+}
+
+fn access(before: Option<&Before>, is_executable: bool) -> Access {
+    let Some(before) = before else {
+        return if is_executable { Access::Runnable } else { Access::Usual };
+    };
     let mode = with_bit(before.rights.mode, is_executable);
-    (mode != before.rights.mode).then_some(Rights { mode, ..before.rights })
+    if mode == before.rights.mode {
+        Access::Usual
+    } else {
+        Access::Exactly(Rights { mode, ..before.rights })
+    }
 }
 
 /// For whom it can be read, it can be run.
@@ -116,60 +172,118 @@ fn with_bit(mode: u32, is_executable: bool) -> u32 {
     }
 }
 
-/// Puts a thing in the place of a link, or a link in the place of a thing.
-fn link(path: &Path, to: &Thing) -> io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("/"));
-    let mut temporary = tempfile::Builder::new();
-    temporary.prefix(".tine-");
-    match to {
-        Thing::Nothing => match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
-        },
-        Thing::Link(target) => {
-            fs::create_dir_all(directory)?;
-            let made = temporary.make_in(directory, |at| symlink(target, at))?;
-            made.into_temp_path().persist(path).map_err(|error| error.error)
+/// Removes the directories that deleted files leave empty: git has none.
+fn remove_empty(roots: &Roots, top: &Path, gone: &[PathBuf]) {
+    for path in gone {
+        for directory in path.ancestors().skip(1).take_while(|above| *above != top) {
+            let Ok(spot) = roots.spot(directory) else { break };
+            // It is not empty, which is no harm.
+            if unlinkat(spot.directory(), spot.name(), UnlinkatFlags::RemoveDir).is_err() {
+                break;
+            }
         }
-        Thing::File(Regular { bytes, is_executable }) => {
-            // With what the process's own mask allows.
-            temporary.permissions(Permissions::from_mode(with_bit(0o666, *is_executable)));
-            let mut file = temporary.tempfile_in(directory)?;
-            io::Write::write_all(&mut file, bytes)?;
-            file.as_file().sync_all()?;
-            file.persist(path).map(drop).map_err(|error| error.error)
-        }
-        Thing::Other(_) => Err(io::Error::other("it is no file")),
     }
 }
 
-fn undo(links: &[Step]) {
-    for step in links.iter().rev() {
-        // What it was stands in the patch, and the error is told.
-        let _ = link(&step.path, &step.from);
-    }
-}
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-/// Makes a new file one that can be run, and removes the directories that a
-/// deleted one leaves empty: git has none.
-fn finish(top: &Path, step: &Step) {
-    match &step.to {
-        Thing::File(Regular { is_executable: true, .. }) => {
-            if let Ok(found) = step.path.metadata() {
-                let mode = with_bit(found.mode(), true);
-                // The file is there; that it cannot be run is seen soon enough.
-                let _ = fs::set_permissions(&step.path, Permissions::from_mode(mode));
+    use super::*;
+    use crate::tool::testing::Place;
+
+    fn file(text: &str, is_executable: bool) -> Thing {
+        Thing::File(Regular { bytes: text.into(), is_executable })
+    }
+
+    async fn put(place: &Place, steps: Vec<Step>, then: impl FnOnce()) -> Result<(), String> {
+        let paths: Vec<PathBuf> = steps.iter().map(|step| step.path.clone()).collect();
+        let hold = Hold::wait(&place.context, &paths).await.unwrap();
+        then();
+        let put = hold.put(&place.context, place.root(), steps).await;
+        put.map_err(|error| error.to_string())
+    }
+
+    fn step(place: &Place, name: &str, from: Thing, to: Thing) -> Step {
+        Step { path: place.path(name), from, to }
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_is_swapped_for_a_link_leads_nothing_outside() {
+        let link = || Thing::Link("before".into());
+        for (from, to) in [
+            (link(), Thing::Link("after".into())),
+            (link(), file("new", true)),
+            (link(), Thing::Nothing),
+            (Thing::Nothing, Thing::Link("after".into())),
+            (Thing::Nothing, file("new", true)),
+        ] {
+            let place = Place::new();
+            place.put("d/other", "");
+            let outside = place.root().with_file_name("outside");
+            std::fs::create_dir(&outside).unwrap();
+            if from == link() {
+                symlink("before", place.path("d/name")).unwrap();
+                symlink("before", outside.join("name")).unwrap();
             }
+            let stands = || outside.join("name").read_link().ok();
+            let before = stands();
+            let said = format!("{from:?} {to:?}");
+            let steps = vec![step(&place, "d/name", from, to)];
+            let swap = || {
+                std::fs::rename(place.path("d"), place.path("was")).unwrap();
+                symlink(&outside, place.path("d")).unwrap();
+            };
+            let done = put(&place, steps, swap).await;
+            assert_eq!(
+                (stands(), outside.join("name").exists()),
+                (before, false),
+                "{said}: {done:?}"
+            );
         }
-        Thing::Nothing => {
-            let above = step.path.ancestors().skip(1).take_while(|above| *above != top);
-            for directory in above {
-                // It is not empty, which is no harm.
-                if fs::remove_dir(directory).is_err() {
-                    break;
-                }
-            }
-        }
-        Thing::File(_) | Thing::Link(_) | Thing::Other(_) => {}
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_leaves_files_their_rights_and_links_where_they_led() {
+        let place = Place::new();
+        let path = place.put("file", "old");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        symlink("before", place.path("link")).unwrap();
+        let steps = vec![
+            step(&place, "link", Thing::Link("before".into()), file("x", false)),
+            step(&place, "file", file("old", false), Thing::Link("after".into())),
+            step(&place, "new/link", Thing::Nothing, Thing::Link("after".into())),
+            step(&place, "new/link/below", Thing::Nothing, file("x", false)),
+        ];
+        let refused = put(&place, steps, || ()).await.unwrap_err();
+        assert!(refused.ends_with("was put back; nothing is changed."), "{refused}");
+        assert_eq!(place.path("link").read_link().unwrap(), Path::new("before"));
+        assert_eq!((place.bytes("file"), place.path("new").exists()), (b"old".to_vec(), false));
+        assert_eq!(path.symlink_metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn links_and_files_take_each_others_places_and_what_a_file_held_is_kept() {
+        let place = Place::new();
+        place.put("file", "old");
+        place.put("d/e/gone", "x");
+        symlink("before", place.path("link")).unwrap();
+        let steps = vec![
+            step(&place, "d/e/gone", file("x", false), Thing::Nothing),
+            step(&place, "file", file("old", false), Thing::Link("after".into())),
+            step(&place, "link", Thing::Link("before".into()), file("new", true)),
+            step(&place, "run", Thing::Nothing, file("new", true)),
+        ];
+        put(&place, steps, || ()).await.unwrap();
+        assert_eq!(place.path("file").read_link().unwrap(), Path::new("after"));
+        let mode = |name: &str| place.path(name).symlink_metadata().unwrap().permissions().mode();
+        assert_eq!((mode("link"), place.bytes("link")), (mode("run"), b"new".to_vec()));
+        assert_eq!((mode("run") & 0o100, place.path("d").exists()), (0o100, false));
+        let told: Vec<_> = place.changes().iter().map(|change| change.before).collect();
+        let digest = told[1].unwrap().digest;
+        assert_eq!(
+            (told.len(), place.workspace.before.read(digest).unwrap()),
+            (3, b"old".to_vec())
+        );
     }
 }

@@ -10,9 +10,9 @@ use super::UndoError;
 use crate::event::FileState;
 use crate::session::undo::{Now, PlannedFile};
 use crate::session::{Blobs, NotKept};
-use crate::tool::change::commit::{self, Piece, Undone};
+use crate::tool::change::commit::{self, Piece, Undone, Was};
 use crate::tool::change::{Before, Change};
-use crate::tool::replace::Rights;
+use crate::tool::replace::{Access, Rights};
 use crate::tool::roots::{Roots, Spot};
 
 /// Returns what a file holds.
@@ -55,8 +55,11 @@ impl Step {
         let change = match bytes {
             Some(bytes) => {
                 // A file that is there keeps its rights.
-                let rights = found.is_none().then(|| own(file.to.map_or(0, |to| to.mode)));
-                Change::Write { bytes: bytes.into(), rights }
+                let access = match found {
+                    Some(_) => Access::Usual,
+                    None => Access::Exactly(own(file.to.map_or(0, |to| to.mode))),
+                };
+                Change::Write { bytes: bytes.into(), access }
             }
             None => Change::Delete,
         };
@@ -86,7 +89,7 @@ impl Step {
         let Self { target, found, change, directories: _ } = self;
         // No directory is held: there may be more files than a process may
         // have open.
-        Piece { roots, target, spot: None, before: found.as_ref(), change }
+        Piece { roots, target, spot: None, was: Was::file(found.as_ref()), change }
     }
 }
 

@@ -6,9 +6,9 @@
 //! it: what somebody else wrote in between stays.
 
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use nix::fcntl::OFlag;
+use nix::fcntl::{OFlag, readlinkat};
 use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 
 use super::{Before, Change, FILE_CAP};
@@ -25,10 +25,29 @@ pub struct Piece<'a> {
     /// Its directory, if it is held already. Else it is opened when the piece's
     /// turn comes, and made if it is missing.
     pub spot: Option<&'a Spot>,
-    /// What it held when the change was worked out.
-    pub before: Option<&'a Before>,
+    /// What it was when the change was worked out.
+    pub was: Was<'a>,
     /// What it shall become.
     pub change: &'a Change,
+}
+
+/// What a name stood for when a change was worked out.
+#[derive(Debug, Clone, Copy)]
+pub enum Was<'a> {
+    /// Nothing.
+    Nothing,
+    /// A file.
+    File(&'a Before),
+    /// A link.
+    Link(&'a Link),
+}
+
+/// A symbolic link.
+#[derive(Debug)]
+pub struct Link {
+    /// Where it leads.
+    pub to: PathBuf,
+    stamp: Stamp,
 }
 
 /// Why nothing is changed.
@@ -65,6 +84,35 @@ pub fn all_or_none(pieces: &[Piece<'_>]) -> Result<Vec<Made>, Undone> {
         }
     }
     Ok(all)
+}
+
+impl<'a> Was<'a> {
+    /// A file, or nothing.
+    #[must_use]
+    pub fn file(before: Option<&'a Before>) -> Self {
+        before.map_or(Self::Nothing, Self::File)
+    }
+
+    fn stamp(self) -> Option<Stamp> {
+        match self {
+            Self::Nothing => None,
+            Self::File(before) => Some(before.stamp),
+            Self::Link(link) => Some(link.stamp),
+        }
+    }
+}
+
+impl Link {
+    /// Reads the link of a spot; `None` if there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// It is no link, or cannot be read.
+    pub fn at(spot: &Spot) -> io::Result<Option<Self>> {
+        let Some(stamp) = Stamp::at(spot)? else { return Ok(None) };
+        let to = readlinkat(spot.directory(), spot.name())?.into();
+        Ok(Some(Self { to, stamp }))
+    }
 }
 
 /// Reads the file of a spot; `None` if there is none.
@@ -110,11 +158,11 @@ enum Left {
 
 impl Step<'_> {
     fn make(&mut self) -> io::Result<Made> {
-        let Piece { roots, target, spot, before, change } = *self.piece;
+        let Piece { roots, target, spot, was, change } = *self.piece;
         let opened;
         let spot = match (spot, change) {
             (Some(spot), _) => spot,
-            (None, Change::Write { .. }) => {
+            (None, Change::Write { .. } | Change::Link(_)) => {
                 let (spot, made) = roots.make_spot(target)?;
                 self.directories = made;
                 opened = spot;
@@ -125,35 +173,26 @@ impl Step<'_> {
                 &opened
             }
         };
-        if Stamp::at(spot)? != before.map(|before| before.stamp) {
+        if Stamp::at(spot)? != was.stamp() {
             return Err(io::Error::other("it was changed while this call was at work"));
         }
-        let made = match change {
-            Change::Write { bytes, rights } => match replace::write(spot, bytes, *rights) {
-                Ok((made, stamp)) => {
+        let (made, left) = match change_of(spot, was, change) {
+            Ok(changed) => changed,
+            Err(Failed { error, half }) => {
+                if let Some(stamp) = half {
                     self.left = Left::Changed(Some(stamp));
-                    made
                 }
-                Err(Failed { error, half }) => {
-                    if let Some(stamp) = half {
-                        self.left = Left::Changed(Some(stamp));
-                    }
-                    return Err(error);
-                }
-            },
-            Change::Delete => {
-                replace::remove(spot)?;
-                self.left = Left::Changed(None);
-                Made::Deleted
+                return Err(error);
             }
         };
+        self.left = Left::Changed(left);
         fsync(spot.directory())?;
         Ok(made)
     }
 
     /// Makes the file what it was before.
     fn put_back(&self) -> io::Result<()> {
-        let Piece { roots, target, spot, before, change: _ } = *self.piece;
+        let Piece { roots, target, spot, was, change: _ } = *self.piece;
         if let Left::Changed(left) = &self.left {
             let opened;
             let spot = match spot {
@@ -166,9 +205,11 @@ impl Step<'_> {
             if Stamp::at(spot)? != *left {
                 return Err(io::Error::other("somebody else has changed it since, so it stays"));
             }
-            match before {
-                Some(before) => replace::restore(spot, &before.bytes, before.rights)?,
-                None => unlinkat(spot.directory(), spot.name(), UnlinkatFlags::NoRemoveDir)?,
+            match (was, left) {
+                (Was::File(before), _) => replace::restore(spot, &before.bytes, before.rights)?,
+                (Was::Link(link), Some(_)) => drop(replace::link_over(spot, &link.to)?),
+                (Was::Link(link), None) => drop(replace::link(spot, &link.to)?),
+                (Was::Nothing, _) => replace::unlink(spot)?,
             }
             fsync(spot.directory())?;
         }
@@ -181,13 +222,40 @@ impl Step<'_> {
     }
 }
 
+/// Makes one change. Returns what it left; `None` if the name is gone.
+fn change_of(spot: &Spot, was: Was<'_>, change: &Change) -> Result<(Made, Option<Stamp>), Failed> {
+    let (made, left) = match (change, was) {
+        (Change::Write { bytes, access }, Was::Link(_)) => {
+            (Made::Renamed, replace::write_over_link(spot, bytes, *access)?)
+        }
+        (Change::Write { bytes, access }, Was::Nothing | Was::File(_)) => {
+            replace::write(spot, bytes, *access)?
+        }
+        (Change::Link(to), Was::Nothing) => (Made::Created, replace::link(spot, to)?),
+        (Change::Link(to), Was::Link(_)) => (Made::Renamed, replace::link_over(spot, to)?),
+        (Change::Link(to), Was::File(_)) => {
+            replace::refuse_protected(spot)?;
+            (Made::Renamed, replace::link_over(spot, to)?)
+        }
+        (Change::Delete, Was::Link(_)) => {
+            replace::unlink(spot)?;
+            return Ok((Made::Deleted, None));
+        }
+        (Change::Delete, Was::Nothing | Was::File(_)) => {
+            replace::refuse_protected(spot)?;
+            replace::unlink(spot)?;
+            return Ok((Made::Deleted, None));
+        }
+    };
+    Ok((made, Some(left)))
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
-    use std::path::PathBuf;
 
     use super::*;
-    use crate::tool::replace::Rights;
+    use crate::tool::replace::{Access, Rights};
 
     /// A directory with files in it, and the pieces of a call.
     struct Place {
@@ -214,12 +282,12 @@ mod tests {
             before: Option<&'a Before>,
             change: &'a Change,
         ) -> Piece<'a> {
-            Piece { roots: &self.roots, target, spot: None, before, change }
+            Piece { roots: &self.roots, target, spot: None, was: Was::file(before), change }
         }
     }
 
     fn write(text: &str) -> Change {
-        Change::Write { bytes: text.as_bytes().to_vec().into(), rights: None }
+        Change::Write { bytes: text.as_bytes().to_vec().into(), access: Access::Usual }
     }
 
     #[test]
@@ -264,11 +332,62 @@ mod tests {
         // What was made without the right to write goes away again.
         let new = place.root.join("d/new");
         let rights = Rights { mode: 0o444, ..a.rights };
-        let change = Change::Write { bytes: b"x".to_vec().into(), rights: Some(rights) };
+        let change = Change::Write { bytes: b"x".to_vec().into(), access: Access::Exactly(rights) };
         let last = place.root.join("a/below");
         let pieces = [place.piece(&new, None, &change), place.piece(&last, None, &change)];
         let Undone { at, error: _, lost } = all_or_none(&pieces).unwrap_err();
         assert_eq!((at, lost.len(), place.root.join("d").exists()), (1, 0, false));
+    }
+
+    #[test]
+    fn links_come_and_go_with_the_files_or_not_at_all() {
+        let place = Place::new();
+        let path = |name: &str| place.root.join(name);
+        std::fs::write(path("file"), "old").unwrap();
+        std::fs::set_permissions(path("file"), std::fs::Permissions::from_mode(0o600)).unwrap();
+        for name in ["link", "gone", "real"] {
+            std::os::unix::fs::symlink("before", path(name)).unwrap();
+        }
+        let spot = |name: &str| place.roots.spot(&path(name)).unwrap();
+        let file = place.look("file").unwrap();
+        let was = ["link", "gone", "real"].map(|name| Link::at(&spot(name)).unwrap().unwrap());
+        let changes = [
+            ("file", Was::File(&file), Change::Link("after".into())),
+            ("link", Was::Link(&was[0]), Change::Link("after".into())),
+            ("gone", Was::Link(&was[1]), Change::Delete),
+            ("real", Was::Link(&was[2]), write("new")),
+            ("d/made", Was::Nothing, Change::Link("after".into())),
+            ("file/below", Was::Nothing, write("new")),
+        ];
+        let targets: Vec<PathBuf> = changes.iter().map(|(name, ..)| path(name)).collect();
+        let pieces: Vec<Piece<'_>> = targets
+            .iter()
+            .zip(&changes)
+            .map(|(target, (_, was, change))| Piece {
+                was: *was,
+                ..place.piece(target, None, change)
+            })
+            .collect();
+        let stands = |name: &str| match path(name).read_link() {
+            Ok(to) => to.into_os_string().into_string().ok(),
+            Err(_) => std::fs::read_to_string(path(name)).ok(),
+        };
+        let stand = || ["file", "link", "gone", "real", "d/made"].map(stands);
+        let undone = all_or_none(&pieces).unwrap_err();
+        assert_eq!((undone.at, undone.lost.len()), (5, 0), "{undone:?}");
+        let text = |text: &str| Some(text.to_owned());
+        let before = [text("old"), text("before"), text("before"), text("before"), None];
+        assert_eq!((stand(), path("d").exists()), (before, false));
+        assert_eq!(place.look("file").unwrap().rights, file.rights);
+        // All of them, once nothing is in the way.
+        let file = place.look("file").unwrap();
+        let was = ["link", "gone", "real"].map(|name| Link::at(&spot(name)).unwrap().unwrap());
+        let was = [Was::File(&file), Was::Link(&was[0]), Was::Link(&was[1]), Was::Link(&was[2])];
+        let again = was.into_iter().chain([Was::Nothing]);
+        let pieces: Vec<Piece<'_>> =
+            pieces.into_iter().zip(again).map(|(piece, was)| Piece { was, ..piece }).collect();
+        all_or_none(&pieces).unwrap();
+        assert_eq!(stand(), [text("after"), text("after"), None, text("new"), text("after")]);
     }
 
     #[test]
