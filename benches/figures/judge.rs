@@ -36,6 +36,14 @@ impl Look for Equipped {
         self.0.is_there(path)
     }
 
+    fn real(&self, path: &Path) -> PathBuf {
+        self.0.real(path)
+    }
+
+    fn is_elusive(&self, directory: &Path, path: &Path) -> bool {
+        self.0.is_elusive(directory, path)
+    }
+
     fn git_filters(&self, directory: &Path) -> Option<Vec<String>> {
         self.0.git_filters(directory)
     }

@@ -1,6 +1,8 @@
 //! Where a path really leads, for rules and for the workspace's edge.
 
+use std::ffi::OsString;
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use crate::path_text;
@@ -83,6 +85,62 @@ fn spelt_out(path: &Path) -> PathBuf {
     walked
 }
 
+/// What everybody may know of a process, by the names of the files.
+const OF_PROCESS: [&str; 8] =
+    ["cgroup", "comm", "limits", "mountinfo", "mounts", "stat", "statm", "status"];
+
+/// Most links that are followed; the kernel follows as many.
+const LINK_CAP: usize = 40;
+
+/// Tells whether a path may lead elsewhere for another process: it goes through
+/// what the kernel shows of a process (its root, its working directory, its open
+/// files), or it cannot be followed though it is there. `directory` has no links.
+pub(super) fn is_elusive(directory: &Path, path: &Path) -> bool {
+    let parts = |path: &Path| -> Vec<OsString> {
+        path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
+    };
+    let (mut walked, mut rest, mut links) = (directory.to_owned(), parts(path), 0);
+    while let Some(part) = rest.pop() {
+        match part.to_str() {
+            Some(".") => continue,
+            Some("..") => {
+                walked.pop();
+                continue;
+            }
+            Some(_) | None => walked.push(&part),
+        }
+        if is_process(&walked) {
+            let is_known = matches!(&rest[..], [name] if OF_PROCESS.iter().any(|it| name == it));
+            return !is_known;
+        }
+        match walked.symlink_metadata() {
+            Ok(metadata) if metadata.is_symlink() => {
+                let Ok(target) = walked.read_link() else { return true };
+                links += 1;
+                if links > LINK_CAP {
+                    return true;
+                }
+                walked.pop();
+                rest.extend(parts(&target));
+            }
+            Ok(_) => {}
+            // What is not there may be, where the command runs.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+            Err(_) => return true,
+        }
+    }
+    false
+}
+
+fn is_process(path: &Path) -> bool {
+    let Ok(below) = path.strip_prefix("/proc") else { return false };
+    below.to_str().is_some_and(|name| {
+        matches!(name, "self" | "thread-self")
+            || !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
 /// Returns the part of `path` below the root that holds it, or `None` if it is
 /// in none of them or cannot be followed.
 pub(super) fn place(root: &Path, path: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
@@ -126,6 +184,49 @@ mod tests {
         assert_eq!(place_of("link/file"), None);
         assert_eq!(place_of("link/../file"), None);
         assert_eq!(place_of("../file"), None);
+    }
+
+    #[test]
+    fn what_is_shown_of_a_process_leads_elsewhere_for_each() {
+        let place = tempfile::tempdir().unwrap();
+        let link = |target: &str, name: &str| {
+            std::os::unix::fs::symlink(target, place.path().join(name)).unwrap();
+            place.path().join(name).display().to_string()
+        };
+        let (proc, fd) = (link("/proc", "proc"), link("/dev/fd", "fd"));
+        let (round, file) = (link("round", "round"), link("/proc/meminfo", "memory"));
+        for path in [
+            "/proc/1/root/etc/shadow",
+            "/proc/1/cwd/../x",
+            "/proc/self",
+            "/proc/self/root",
+            "/proc/thread-self/fd/3",
+            "/proc/self/task/1/root",
+            "/proc/self/status/../root",
+            "//proc/./sys/../999999999/root",
+            "/dev/fd/..",
+            "/dev/stdin",
+            "/proc/net/tcp",
+            &format!("{proc}/self/root/x"),
+            &format!("{fd}/0"),
+            &round,
+            "proc/self/root",
+        ] {
+            assert!(is_elusive(place.path(), Path::new(path)), "{path}");
+        }
+        for path in [
+            "/proc",
+            "/proc/cpuinfo",
+            "/proc/sys/kernel/osrelease",
+            "/proc/self/status",
+            "/proc/mounts",
+            "/dev/null",
+            "/nothing/there/../here",
+            "/etc/passwd/below",
+            &file,
+        ] {
+            assert!(!is_elusive(place.path(), Path::new(path)), "{path}");
+        }
     }
 
     #[test]

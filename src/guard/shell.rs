@@ -95,7 +95,7 @@ pub fn judge(command: &str, world: World<'_>) -> Judged {
 }
 
 fn reading(plain: &Plain<'_>, world: World<'_>) -> Result<Reading, String> {
-    let mut directories = vec![world.directory.to_owned()];
+    let mut directories = vec![world.look.real(world.directory)];
     let mut parts = Vec::with_capacity(plain.parts.len());
     let mut script = String::with_capacity(2 * LENGTH_CAP.min(plain.source.len()));
     for (index, part) in plain.parts.iter().enumerate() {

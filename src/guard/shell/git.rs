@@ -8,12 +8,13 @@ use crate::git::PROGRAMS;
 use super::world::World;
 
 /// Settings that only matter for what the gate lets through.
-const MORE: [(&str, &str); 4] = [
+const MORE: [(&str, &str); 5] = [
     // A directory of the workspace may be made to look like a repository.
     ("safe.bareRepository", "explicit"),
     // These look into submodules with a git of their own.
     ("diff.submodule", "short"),
     ("diff.autoRefreshIndex", "false"),
+    ("status.submoduleSummary", "false"),
     // Signatures: a configured format may ask for them.
     ("gpg.openpgp.program", "false"),
 ];

@@ -77,6 +77,8 @@ pub(super) struct Program {
     pub(super) style: Style,
     pub(super) is_builtin: bool,
     pub(super) has_numbers: bool,
+    /// Whether no operand may be left out.
+    pub(super) takes_all: bool,
     pub(super) only: Vec<String>,
     pub(super) skipped: Vec<String>,
     pub(super) needs: Vec<String>,
@@ -100,6 +102,7 @@ struct Entry {
     style: Style,
     builtin: bool,
     numbers: bool,
+    takes_all: bool,
     only: String,
     skipped: String,
     needs: String,
@@ -154,12 +157,15 @@ fn programs(
 
 impl Program {
     fn of(entry: &Entry, sets: &BTreeMap<String, Entry>) -> Self {
-        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+        let words =
+            |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
         let shared = entry.share.split_whitespace().map(|name| &sets[name]);
         let mut options = HashMap::new();
         let mut has_numbers = false;
+        let mut tree_with: Vec<String> = Vec::new();
         for entry in shared.chain([entry]) {
             has_numbers |= entry.numbers;
+            tree_with.extend(words(&entry.tree_with));
             options.extend(
                 entry.flags.split_whitespace().map(|flag| (flag.to_owned(), Takes::Nothing)),
             );
@@ -179,12 +185,13 @@ impl Program {
             style: entry.style,
             is_builtin: entry.builtin,
             has_numbers,
+            takes_all: entry.takes_all,
             only: words(&entry.only),
             skipped: words(&entry.skipped),
             needs: words(&entry.needs),
             operands_with: words(&entry.operands_with),
             first_unless: words(&entry.first_unless),
-            tree_with: words(&entry.tree_with),
+            tree_with,
             reads_here: entry.reads_here,
             reads_all: entry.reads_all,
             inserted: words(&entry.insert),
@@ -221,6 +228,18 @@ mod tests {
                 assert_eq!(clash, None, "{entry:?}");
                 assert!(flag.starts_with('-') && !flag.ends_with('?'), "{flag}");
             }
+        }
+    }
+
+    #[test]
+    fn git_converts_no_text_where_it_may_show_a_patch() {
+        let table: Table = toml::from_str(include_str!("programs.toml")).unwrap();
+        for (name, entry) in &table.program["git"].sub {
+            let shows = entry.share.split_whitespace().any(|set| set != "cargo");
+            let insert: Vec<&str> = entry.insert.split_whitespace().collect();
+            let converts_nothing =
+                insert.contains(&"--no-ext-diff") && insert.contains(&"--no-textconv");
+            assert_eq!(shows, converts_nothing, "git {name}");
         }
     }
 

@@ -70,6 +70,9 @@ fn subcommand(
         checked.words.extend(arguments.iter().cloned());
         return needs(name, program, &given);
     };
+    if given.options.contains(&"--help") {
+        return Err(format!("`{name} --help {first}` may show a manual page"));
+    }
     let second = rest.first().map(|second| format!("{first} {second}"));
     let (title, sub, rest) = match second.and_then(|both| program.subcommands.get_key_value(&both))
     {
@@ -137,6 +140,9 @@ fn settle(
     {
         return Err(format!("`{name} {other}` may do more than read"));
     }
+    if program.takes_all && operands.len() < program.operands.len() {
+        return Err(format!("`{name}` does not say where"));
+    }
     let from = usize::from(has_any(&program.first_unless)).min(program.operands.len());
     let mut kinds = program.operands[from..].iter().copied();
     let is_deep = has_any(&program.tree_with);
@@ -147,6 +153,9 @@ fn settle(
             kind.ok_or_else(|| format!("`{operand}` is one operand too many for `{name}`"))?;
         has_path |= matches!(kind, Kind::File | Kind::Regular | Kind::Tree);
         let kind = if is_deep && kind == Kind::File { Kind::Tree } else { kind };
+        if kind == Kind::Rev && (program.reads_all || is_deep) {
+            refuse_outside(operand, site)?;
+        }
         touch(kind, operand, site, checked)?;
     }
     for &(kind, value) in &given.values {
@@ -194,22 +203,59 @@ fn touch(kind: Kind, word: &str, site: Site<'_>, checked: &mut Checked) -> Resul
     if kind == Kind::Regular && word.starts_with('@') {
         return Err(format!("`{word}` may hold more options"));
     }
-    // A path in a commit, or behind the lines of a file.
-    let in_commit = word.split_once(':').map(|(_, path)| path).filter(|_| kind == Kind::Rev);
-    for word in [Some(word), in_commit]
-        .into_iter()
-        .flatten()
-        .filter(|word| !word.is_empty() && *word != "-")
-    {
+    let in_commit = if kind == Kind::Rev { in_commit(word) } else { Vec::new() };
+    for &named in [word].iter().chain(&in_commit) {
+        if named.is_empty() || named == "-" {
+            continue;
+        }
         for directory in site.directories {
-            let path = directory.join(word);
-            if kind == Kind::Regular && site.world.look.is_there(&path.join(".")) {
-                return Err(format!("`{word}` is a directory"));
+            // In a commit, paths begin at the top.
+            let top = top(directory, site).filter(|top| named != word && *top != directory);
+            for directory in [Some(directory.as_path()), top].into_iter().flatten() {
+                let path = directory.join(named);
+                if kind == Kind::Regular && site.world.look.is_there(&path.join(".")) {
+                    return Err(format!("`{named}` is a directory"));
+                }
+                if site.world.look.is_elusive(directory, Path::new(named)) {
+                    return Err(format!("where `{named}` leads is another place for each process"));
+                }
+                checked.touched.push(Touched { path, reach });
             }
-            checked.touched.push(Touched { path, reach });
         }
     }
     Ok(())
+}
+
+/// Returns the paths that a word of git may hold: in a commit, in the index,
+/// behind the lines of a file or some magic. A colon may stand anywhere in the
+/// name of a commit, so each is taken for the last one of it.
+fn in_commit(word: &str) -> Vec<&str> {
+    let behind = word.match_indices(':').map(|(at, _)| &word[at + 1..]);
+    let bare = behind.map(|path| match path.strip_prefix('(').and_then(|it| it.split_once(')')) {
+        Some((_, path)) => path,
+        None => path.trim_start_matches(['/', '!', '^']),
+    });
+    bare.collect()
+}
+
+/// Refuses a path that is not in the repository: git compares such two with
+/// each other, and all that is below them.
+fn refuse_outside(word: &str, site: Site<'_>) -> Result<(), String> {
+    let look = site.world.look;
+    let is_outside = |directory: &PathBuf| {
+        let path = directory.join(word);
+        let holds = |top: &Path| look.real(&path).starts_with(look.real(top));
+        look.is_there(&path) && !top(directory, site).is_some_and(holds)
+    };
+    if site.directories.iter().any(is_outside) {
+        return Err(format!("`{word}` is outside the repository"));
+    }
+    Ok(())
+}
+
+/// Returns the top of the repository that holds a directory.
+fn top<'a>(directory: &'a Path, site: Site<'_>) -> Option<&'a Path> {
+    directory.ancestors().find(|part| site.world.look.is_there(&part.join(".git")))
 }
 
 /// Notes the repository that holds the directories: git shows all of it from
@@ -219,23 +265,25 @@ fn touch_repository(name: &str, site: Site<'_>, checked: &mut Checked) {
         return;
     }
     for directory in site.directories {
-        let top = directory.ancestors().find(|part| site.world.look.is_there(&part.join(".git")));
-        if let Some(top) = top.filter(|top| top != directory) {
+        if let Some(top) = top(directory, site).filter(|top| top != directory) {
             checked.touched.push(Touched { path: top.to_owned(), reach: Reach::Below });
         }
     }
 }
 
-/// Returns the directory that a change to `path` leads to. It stays inside the
-/// workspace, and it never goes up: a shell and the kernel may not agree on
-/// what is above a link.
+/// Returns the directory that a change to `path` leads to, which is where
+/// programs look for what is above them. It stays inside the workspace, and it
+/// never goes up: a shell and the kernel may not agree on what is above a link.
 fn enter(world: World<'_>, directory: &Path, path: &str) -> Result<PathBuf, String> {
     let goes_up = Path::new(path).components().any(|part| part == Component::ParentDir);
     let entered = directory.join(path);
     if goes_up || path.is_empty() || path.starts_with('-') || !world.look.is_inside(&entered) {
         return Err(format!("`{path}` may lead out of the workspace"));
     }
-    Ok(entered)
+    if world.look.is_elusive(directory, Path::new(path)) {
+        return Err(format!("where `{path}` leads is another place for each process"));
+    }
+    Ok(world.look.real(&entered))
 }
 
 /// Refuses to go on where a file is that says what a program runs.

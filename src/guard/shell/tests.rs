@@ -26,6 +26,14 @@ impl Look for Fake<'_> {
         self.there.iter().any(|there| Path::new(there) == path)
     }
 
+    fn real(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
+
+    fn is_elusive(&self, _: &Path, path: &Path) -> bool {
+        path.starts_with("/proc/self")
+    }
+
     fn git_filters(&self, _: &Path) -> Option<Vec<String>> {
         Some(self.filters.iter().map(|&name| name.to_owned()).collect())
     }
@@ -100,6 +108,7 @@ fn git_is_told_to_run_nothing() {
     'safe.bareRepository=explicit'
     'diff.submodule=short'
     'diff.autoRefreshIndex=false'
+    'status.submoduleSummary=false'
     'gpg.openpgp.program=false'
     'filter.lfs.clean='
     'filter.lfs.smudge='
@@ -121,7 +130,16 @@ fn a_part_tells_what_it_reads() {
         ("find src -name x", &["/work/src/**"]),
         ("head -n 3 a", &["/work/a"]),
         ("head -n3 -- -a", &["/work/-a"]),
-        ("git show HEAD:secret", &["/work/HEAD:secret", "/work/secret", "/work/./**", "//**"]),
+        (
+            "git show HEAD:secret",
+            &["/work/HEAD:secret", "/work/secret", "/secret", "/work/./**", "//**"],
+        ),
+        (
+            "git ls-tree ':0:(top)a'",
+            &["/work/:0:(top)a", "/work/0:(top)a", "/0:(top)a", "/work/a", "/a"],
+        ),
+        ("git stash list --cc", &["/work/./**", "//**"]),
+        ("git reflog -c", &["/work/./**", "//**"]),
         ("git status", &[]),
         ("git log -p", &["/work/./**", "//**"]),
         ("echo secret", &[]),
@@ -140,6 +158,17 @@ fn a_file_that_names_a_compiler_stands_in_the_way_of_cargo() {
         let reason = format!("`{file}` may say what `cargo` runs");
         assert_eq!(judged("cargo metadata --no-deps", &look), Judged::Ask { reason });
     }
+}
+
+#[test]
+fn git_compares_nothing_that_is_outside_the_repository() {
+    let judged = |there: &[&str]| {
+        let look = Fake { there, filters: &[] };
+        matches!(judged("git diff a /etc/b", &look), Judged::Reads(_))
+    };
+    assert!(judged(&["/work/.git", "/work/a"]));
+    assert!(!judged(&["/work/.git", "/work/a", "/etc/b"]));
+    assert!(!judged(&["/work/a"]));
 }
 
 #[test]
@@ -200,7 +229,13 @@ const MORE_THAN_READING: &str = r#"
     date 0101
     cd ..
     cd /etc
+    cd
+    cd -
+    cd --
     cd a | ls
+    git --help branch
+    git describe --dirty
+    cat /proc/self/fd/3
     hostname x
     command ls
     env ls
@@ -281,7 +316,13 @@ fn a_question_says_what_may_do_more_than_read() {
     date 0101: asks: `date 0101` may set the clock
     cd ..: asks: `..` may lead out of the workspace
     cd /etc: asks: `/etc` may lead out of the workspace
+    cd: asks: `cd` does not say where
+    cd -: asks: `-` may lead out of the workspace
+    cd --: asks: `--` may lead out of the workspace
     cd a | ls: asks: it changes the directory inside a pipe
+    git --help branch: asks: `git --help branch` may show a manual page
+    git describe --dirty: asks: `git describe --dirty` may do more than read
+    cat /proc/self/fd/3: asks: where `/proc/self/fd/3` leads is another place for each process
     hostname x: asks: `x` is one operand too many for `hostname`
     command ls: asks: `command` may do more than read
     env ls: asks: `ls` is one operand too many for `env`

@@ -87,6 +87,13 @@ pub trait Look {
     /// Tells whether there is anything at a path.
     fn is_there(&self, path: &Path) -> bool;
 
+    /// Returns where a path leads, every link followed.
+    fn real(&self, path: &Path) -> PathBuf;
+
+    /// Tells whether a path, from a directory without links, may lead elsewhere
+    /// for a command than for us.
+    fn is_elusive(&self, directory: &Path, path: &Path) -> bool;
+
     /// Returns the filter drivers that git's configuration in a directory
     /// names; `None` if that cannot be told.
     fn git_filters(&self, directory: &Path) -> Option<Vec<String>>;
@@ -172,6 +179,14 @@ impl Look for Machine {
 
     fn is_there(&self, path: &Path) -> bool {
         path.symlink_metadata().is_ok()
+    }
+
+    fn real(&self, path: &Path) -> PathBuf {
+        paths::resolved(Path::new("/"), path)
+    }
+
+    fn is_elusive(&self, directory: &Path, path: &Path) -> bool {
+        paths::is_elusive(directory, path)
     }
 
     fn git_filters(&self, directory: &Path) -> Option<Vec<String>> {

@@ -5,13 +5,15 @@ use std::ffi::OsString;
 use std::process::Output;
 
 use serde::Deserialize;
+use tine::guard::Decision;
 use tine::guard::shell::Judged;
 
-use crate::support::throwaway::{Throwaway, for_each};
+use crate::support::throwaway::{Throwaway, for_each, shows_denied};
 
 #[derive(Deserialize)]
 struct Corpus {
     class: Vec<Class>,
+    reading: Vec<Reading>,
     environment: Vec<Environment>,
 }
 
@@ -32,6 +34,15 @@ enum Stopped {
     Asked,
     /// It asks, or what it makes of the command is harmless.
     Rewritten,
+}
+
+/// Attacks that print what a rule denies.
+#[derive(Deserialize)]
+struct Reading {
+    name: String,
+    #[serde(default)]
+    setup: String,
+    commands: Vec<String>,
 }
 
 /// An attack by what is there before the command.
@@ -89,6 +100,41 @@ fn no_attack_passes_the_gate() {
         .collect();
     assert!(attacks.len() >= 250, "{}", attacks.len());
     let wrong = for_each(&attacks, |(class, command)| check(class, command));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn check_reading(class: &Reading, command: &str) -> Result<(), String> {
+    let throwaway = prepared(&class.setup);
+    let command = throwaway.spelt(command);
+    let title = format!("{}: {command}", class.name);
+    let output = throwaway.run(&command, &throwaway.variables());
+    if !shows_denied(&output) {
+        return Err(format!("{title} is not alive: {output:?}"));
+    }
+    match throwaway.decide(&command) {
+        Decision::Ask(ask) if ask.reason.contains("is not found") => {
+            Err(format!("{title} is asked about for another reason: {}", ask.reason))
+        }
+        Decision::Ask(_) | Decision::Deny { reason: _ } => Ok(()),
+        Decision::Allow(allowed) => {
+            let script = allowed.script.expect("what runs unasked is a script");
+            let output = throwaway.run_reading(&script.text, throwaway.variables());
+            let lives = || format!("{title} passed: {} {output:?}", script.text);
+            if shows_denied(&output) { Err(lives()) } else { Ok(()) }
+        }
+    }
+}
+
+#[test]
+fn nothing_that_a_rule_denies_is_printed_unasked() {
+    let corpus = corpus();
+    let attacks: Vec<(&Reading, &String)> = corpus
+        .reading
+        .iter()
+        .flat_map(|class| class.commands.iter().map(move |command| (class, command)))
+        .collect();
+    assert!(attacks.len() >= 90, "{}", attacks.len());
+    let wrong = for_each(&attacks, |(class, command)| check_reading(class, command));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -1,4 +1,7 @@
 //! A directory to run anything in, and bash to run it.
+//!
+//! What runs is meant to do harm, so bubblewrap keeps the rest of the machine
+//! read-only where it is there; with `REQUIRE_SANDBOX=1` it has to be.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -6,9 +9,15 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, LazyLock};
 
+use serde_json::json;
 use tempfile::TempDir;
 use tine::guard::shell::{Judged, Look, Machine, World, judge};
+use tine::guard::{Decision, Effect, Gate, Mode, Policy, Rules, SandboxIsThere, Source, Sourced};
+
+/// What is in the files that are denied.
+const DENIED: &str = "DENIED";
 
 /// How long one command may run, in seconds.
 const PATIENCE: &str = "20";
@@ -36,6 +45,14 @@ impl Look for Equipped<'_> {
         self.0.is_there(path)
     }
 
+    fn real(&self, path: &Path) -> PathBuf {
+        self.0.real(path)
+    }
+
+    fn is_elusive(&self, directory: &Path, path: &Path) -> bool {
+        self.0.is_elusive(directory, path)
+    }
+
     fn git_filters(&self, directory: &Path) -> Option<Vec<String>> {
         self.0.git_filters(directory)
     }
@@ -54,6 +71,9 @@ impl Throwaway {
         fs::write(&evil, format!("#!/bin/sh\n: > {}/CANARY\n", work.display()))
             .expect("it is empty");
         fs::set_permissions(&evil, Permissions::from_mode(0o755)).expect("it is ours");
+        let denied = root.path().join("denied");
+        fs::create_dir(&denied).expect("it is empty");
+        fs::write(denied.join("text"), DENIED).expect("it is empty");
         Self { root, machine }
     }
 
@@ -82,8 +102,10 @@ impl Throwaway {
 
     /// Runs a command by bash with these variables and no others.
     pub(crate) fn run(&self, command: &str, variables: &BTreeMap<OsString, OsString>) -> Output {
-        Command::new("timeout")
-            .args([PATIENCE, "bash", "-c", "--", command])
+        let mut words = if *HAS_BUBBLEWRAP { bubblewrap(self.root.path()) } else { Vec::new() };
+        words.extend(["timeout", PATIENCE, "bash", "-c", "--", command].map(OsString::from));
+        Command::new(&words[0])
+            .args(&words[1..])
             .current_dir(self.work())
             .env_clear()
             .envs(variables)
@@ -94,6 +116,26 @@ impl Throwaway {
 
     pub(crate) fn judge(&self, command: &str) -> Judged {
         judge(command, World { directory: &self.work(), look: &Equipped(&self.machine) })
+    }
+
+    /// Decides about a command under rules that deny two files.
+    pub(crate) fn decide(&self, command: &str) -> Decision {
+        let rule = |text: &str| Sourced {
+            rule: self.spelt(text).parse().expect("it is a rule"),
+            source: Source::User,
+        };
+        let deny = vec![rule("Read(secret.txt)"), rule("Read(/ROOT/denied/**)")];
+        let gate =
+            Gate { machine: Arc::new(self.machine.clone()), sandbox: SandboxIsThere::new(|| true) };
+        let policy = Policy::new(Mode::Default, [self.work()]);
+        let policy = policy.with_rules(Rules { deny, ..Rules::default() }).with_gate(gate);
+        policy.decide("Bash", Effect::Executes, &json!({ "command": command }))
+    }
+
+    /// Returns a text in which `ROOT` stands for the directory above the one
+    /// that commands run in.
+    pub(crate) fn spelt(&self, text: &str) -> String {
+        text.replace("ROOT", self.root.path().to_str().expect("it was made with plain letters"))
     }
 
     /// Runs a script of the gate, as it must be run.
@@ -125,6 +167,32 @@ impl Throwaway {
         }
         false
     }
+}
+
+static HAS_BUBBLEWRAP: LazyLock<bool> = LazyLock::new(|| {
+    let words = bubblewrap(Path::new("/tmp"));
+    let output = Command::new(&words[0]).args(&words[1..]).arg("true").output();
+    let is_there = output.as_ref().is_ok_and(|output| output.status.success());
+    let is_required = std::env::var("REQUIRE_SANDBOX").is_ok_and(|value| value == "1");
+    assert!(is_there || !is_required, "{output:?}");
+    is_there
+});
+
+/// What stands in front of a command that may write in one directory only, sees
+/// no process but its own and reaches nothing.
+fn bubblewrap(writable: &Path) -> Vec<OsString> {
+    let words =
+        ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-all"];
+    let more = ["--tmpfs", "/tmp", "--die-with-parent", "--bind"].map(OsString::from);
+    let more = more.into_iter().chain([writable.into(), writable.into()]);
+    words.map(OsString::from).into_iter().chain(more).collect()
+}
+
+/// Tells whether the text that is denied was printed.
+pub(crate) fn shows_denied(output: &Output) -> bool {
+    [&output.stdout, &output.stderr]
+        .into_iter()
+        .any(|printed| printed.windows(DENIED.len()).any(|part| part == DENIED.as_bytes()))
 }
 
 /// Where programs are; cargo is where the one is that runs the tests.
