@@ -5,6 +5,7 @@
 //! writes nothing; it only follows the links of the paths a call names.
 
 mod copies;
+mod decided;
 mod explained;
 mod launch;
 mod mode;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use crate::event::Access;
 use shell::Machine;
 
+pub use decided::Decided;
 pub use explained::Explained;
 pub use mode::Mode;
 pub use policy::Policy;
@@ -109,6 +111,9 @@ pub struct Ask {
     pub allowed: Allowed,
     /// What would have let it run unasked, in words; `None` if nothing would.
     pub remedy: Option<String>,
+    /// What rules that are granted while it waits, or were before, are compared
+    /// with. Where `rules` is empty none of them answers it.
+    pub decided: Decided,
 }
 
 impl Ask {
@@ -116,7 +121,7 @@ impl Ask {
     /// for the model and for people.
     #[must_use]
     pub fn refusal(&self) -> String {
-        let Self { reason, rules: _, allowed: _, remedy } = self;
+        let Self { reason, rules: _, allowed: _, remedy, decided: _ } = self;
         let remedy = remedy.as_deref().map(|remedy| format!("; {remedy}"));
         format!("{reason}; nobody can be asked{}", remedy.unwrap_or_default())
     }

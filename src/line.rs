@@ -17,6 +17,7 @@ use crate::event::{
     Compaction, Confinement, Failure, FileChange, NoticeLevel, Origin, Outcome, Piece, PrefixShare,
     Question, Replied, RequestFailed, SlotPosition, Throttled, UnitEnd, UnitId, Verdict, Worktree,
 };
+use crate::guard::Decided;
 use crate::message::{CallId, Output};
 use crate::prompt::Said;
 
@@ -116,6 +117,9 @@ pub enum UnitEvent {
     Ask {
         /// What it asks.
         question: Question,
+        /// The call that it asks about, as it was decided about there: what
+        /// people have allowed is compared with that and with nothing else.
+        decided: Decided,
         /// Where the answer goes.
         reply: oneshot::Sender<Verdict>,
     },
@@ -302,9 +306,10 @@ impl Line {
         self.ask(|reply| UnitEvent::MayCall { count, reply }).await
     }
 
-    /// Asks the user; `None` once a cancel has begun.
-    pub async fn ask_user(&self, question: Question) -> Option<Verdict> {
-        self.ask(|reply| UnitEvent::Ask { question, reply }).await
+    /// Asks the user, about a call as it was decided about; `None` once a cancel
+    /// has begun.
+    pub async fn ask_user(&self, question: Question, decided: Decided) -> Option<Verdict> {
+        self.ask(|reply| UnitEvent::Ask { question, decided, reply }).await
     }
 
     /// Declares children; `None` once a cancel has begun.

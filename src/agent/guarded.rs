@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Unit;
 use super::calls::Ready;
 use crate::event::{Access, CallQuestion, Confinement, Question, Verdict};
-use crate::guard::{Allowed, Ask, Decision};
+use crate::guard::{Allowed, Ask, Decided, Decision};
 use crate::line::Told;
 use crate::tool::Granted;
 
@@ -45,7 +45,7 @@ impl Unit {
 
     async fn ask_user(&self, ready: &mut Ready<'_>, ask: Ask) -> Result<Allowed, Stopped> {
         let unasked = ask.refusal();
-        let Ask { reason, rules, allowed, remedy: _ } = ask;
+        let Ask { reason, rules, allowed, remedy: _, decided } = ask;
         let question = Question::Call(Arc::new(CallQuestion {
             call: ready.call.id.clone(),
             tool: Arc::clone(&ready.tool),
@@ -55,7 +55,7 @@ impl Unit {
             rules,
             confinement: self.confinement(&allowed),
         }));
-        let refusal = match self.answer_to(question).await {
+        let refusal = match self.answer_to(question, decided).await {
             Some(Verdict::Yes | Verdict::ForBatch | Verdict::ForSession | Verdict::Always) => {
                 return Ok(allowed);
             }
@@ -96,14 +96,14 @@ impl Unit {
         }
     }
 
-    async fn answer_to(&self, question: Question) -> Option<Verdict> {
+    async fn answer_to(&self, question: Question, decided: Decided) -> Option<Verdict> {
         let (line, cancel) = (self.context.line.clone(), self.context.cancel.clone());
         let mut answer = None;
         let asking = async {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {}
-                verdict = line.ask_user(question) => answer = verdict,
+                verdict = line.ask_user(question, decided) => answer = verdict,
             }
         };
         self.context.delegate.lend(Box::pin(asking)).await;

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::Caller;
 use crate::event::{Question, Verdict};
+use crate::guard::Decided;
 use crate::tool::ToolError;
 
 /// Has the user confirm a batch of so many slots, if those are more than may
@@ -26,7 +27,7 @@ pub(super) async fn confirm(caller: &Caller, slots: usize) -> Result<(), ToolErr
         tokio::select! {
             biased;
             () = caller.cancel.cancelled() => None,
-            verdict = caller.line.ask_user(question) => verdict,
+            verdict = caller.line.ask_user(question, Decided::default()) => verdict,
         }
     };
     // A question keeps nobody else out of the pool, and takes no time.

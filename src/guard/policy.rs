@@ -16,9 +16,10 @@ use super::paths::{self, Ground};
 use super::rules::{self, Rule, Subjects};
 use super::unasked::{Gate, OnlyReads, Touch};
 use super::{
-    Allowed, Ask, Decision, Effect, Mode, Rules, Script, Searches, Secrets, Sourced, shell, suggest,
+    Allowed, Ask, Decided, Decision, Effect, Mode, Rules, Script, Searches, Secrets, Sourced,
+    shell, suggest,
 };
-use crate::event::{Access, CallQuestion};
+use crate::event::Access;
 use crate::path_text;
 
 /// What the units of a run may do.
@@ -145,18 +146,6 @@ impl Policy {
     #[must_use]
     pub fn guarded(&self) -> &[PathBuf] {
         &self.guarded
-    }
-
-    /// Tells whether rules that a person has granted answer a question too.
-    ///
-    /// What an ask rule puts, or what a unit's own mode keeps from it, is never
-    /// answered by them: the first offers no rules, the second asks nothing.
-    #[must_use]
-    pub fn covers(&self, granted: &[Rule], question: &CallQuestion) -> bool {
-        let CallQuestion { tool, arguments, rules, .. } = question;
-        let Ok(arguments) = serde_json::from_str(arguments) else { return false };
-        let subjects = rules::subjects(tool, &arguments).located(self.root());
-        !rules.is_empty() && allowing(granted.iter(), tool, &subjects, self.ground()).is_some()
     }
 
     /// Returns what searches leave out of their results.
@@ -385,11 +374,15 @@ impl Policy {
             [rule] => Some(format!("the rule {rule} would allow it")),
             rules => Some(format!("the rules {} would allow it", rules.join(", "))),
         });
+        // What has no rule to offer is asked each time: what an ask rule puts,
+        // and what would have to be named.
+        let decided = if rules.is_empty() { Decided::default() } else { self.decided(call) };
         Ask {
             reason: reason.into(),
             rules: rules.iter().map(|rule| rule.to_string().into()).collect(),
             allowed: self.running(call, Access::Off),
             remedy,
+            decided,
         }
     }
 
@@ -398,8 +391,12 @@ impl Policy {
     fn suggestion(&self, call: &Call<'_>) -> Vec<Rule> {
         let Call { tool, effect: _, subjects, reading: _ } = call;
         let rules = suggest::rules(tool, subjects, self.ground());
-        let suffice = allowing(rules.iter(), tool, subjects, self.ground()).is_some();
+        let suffice = self.decided(call).covered_by(rules.iter().map(|rule| (rule, ()))).is_some();
         if suffice { rules } else { Vec::new() }
+    }
+
+    fn decided(&self, call: &Call<'_>) -> Decided {
+        Decided::of(call.tool, &call.subjects, self.root())
     }
 
     /// Returns the first path that holds something which is better asked about,

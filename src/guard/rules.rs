@@ -16,6 +16,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::copies::Copies;
+use super::decided::{About, Place};
 use super::paths::{Ground, Guard};
 use super::pattern::Pattern;
 use super::{paths, shell};
@@ -214,6 +215,28 @@ impl Rule {
                 }))
     }
 
+    /// Tells whether the rule allows what a call is about, as it was decided
+    /// about. It says nothing of places that need to be named.
+    pub(super) fn covers(&self, tool: &str, about: &About) -> bool {
+        let matches = |matcher: &GlobMatcher, Place { path, relative }: &Place| {
+            matcher.is_match(path) || relative.as_ref().is_some_and(|path| matcher.is_match(path))
+        };
+        self.names(tool)
+            && match (&self.specifier, about) {
+                (Specifier::Any, _) => true,
+                (Specifier::Command(pattern), About::Command { text, only_exactly }) => {
+                    (pattern.is_exact() || !only_exactly) && pattern.allows(text)
+                }
+                (Specifier::Name(pattern), About::Names(names)) => {
+                    !names.is_empty() && names.iter().all(|name| pattern.allows(name))
+                }
+                (Specifier::Path { itself, .. }, About::Places(places)) => {
+                    places.iter().all(|place| matches(itself, place))
+                }
+                (Specifier::Command(_) | Specifier::Name(_) | Specifier::Path { .. }, _) => false,
+            }
+    }
+
     /// Tells whether the rule's pattern holds the name of a guarded place, and
     /// no wildcard in its stead.
     fn names_guard(&self, guard: Guard<'_>, ground: Ground<'_>) -> bool {
@@ -337,6 +360,11 @@ impl Subjects {
     /// What is spoken of in a call that is one command.
     pub(super) fn of_command(command: &str) -> Self {
         Self { words: vec![command.trim().to_owned()], ..Self::default() }
+    }
+
+    /// Tells whether something in the place of a subject cannot be read.
+    pub(super) fn is_unreadable(&self) -> bool {
+        self.unreadable
     }
 
     /// Follows the paths, once: what is judged from here on is what the tool

@@ -203,12 +203,18 @@ impl Plain<'_> {
         self.parts.iter().map(|part| part.text)
     }
 
+    /// Returns every part as [`Plain::texts`] does, each with whether an option
+    /// in it runs another program.
+    pub(super) fn judged_texts(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.parts.iter().map(|part| {
+            let words: Vec<&str> = part.words.iter().map(String::as_str).collect();
+            (part.text, launch::option_of(&words).is_some())
+        })
+    }
+
     /// Tells whether every part passes, given as it is written.
     pub(super) fn all(&self, mut passes: impl FnMut(&str) -> bool) -> bool {
-        self.parts.iter().all(|part| {
-            let words: Vec<&str> = part.words.iter().map(String::as_str).collect();
-            passes(part.text) && launch::option_of(&words).is_none()
-        })
+        self.judged_texts().all(|(text, launches)| passes(text) && !launches)
     }
 }
 

@@ -345,7 +345,9 @@ impl Dispatcher {
             UnitEvent::MayStart { reply } => self.may_start(out, unit, reply),
             UnitEvent::MayRequest { turn, reply } => self.may_request(out, unit, turn, reply),
             UnitEvent::MayCall { count, reply } => self.may_call(out, unit, count, reply),
-            UnitEvent::Ask { question, reply } => self.ask(out, unit, question, reply),
+            UnitEvent::Ask { question, decided, reply } => {
+                self.ask(out, questions::Open { unit, question, decided, reply });
+            }
             UnitEvent::Ended { outcome, output_file, reply } => {
                 let leaving = Leaving { outcome, output_file, reply };
                 if unit == UnitId::MAIN && self.ledger(unit).open_children > 0 {

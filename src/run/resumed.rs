@@ -49,7 +49,6 @@ impl Run {
             None => Dispatcher::new(),
         };
         dispatcher.limit(self.budget);
-        dispatcher.read_rules_by(Arc::clone(&self.policy));
         if self.answers.is_some() {
             dispatcher.ask_people();
         }

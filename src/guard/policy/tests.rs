@@ -255,6 +255,7 @@ fn commands_and_edits_that_nothing_allows_are_asked_about_with_the_rule_for_alwa
             rules: vec!["Bash(cargo test *)".into()],
             allowed: off.clone(),
             remedy: Some("the rule `Bash(cargo test *)` would allow it".to_owned()),
+            decided: asked.decided.clone(),
         }
     );
     assert_eq!(
@@ -345,17 +346,9 @@ fn secrets_are_asked_about_unless_a_rule_or_the_mode_lets_them_be_read() {
 fn what_was_granted_answers_questions_like_it() {
     let policy = policy(Mode::Default, &[], &[]);
     let covers = |rule: &str, call: (&str, Effect, Value)| {
-        let asked = question(&policy, call.clone()).unwrap();
-        let question = CallQuestion {
-            call: crate::message::CallId::from("c"),
-            tool: call.0.into(),
-            subject: "".into(),
-            arguments: call.2.to_string().into(),
-            reason: asked.reason.into(),
-            rules: asked.rules,
-            confinement: None,
-        };
-        policy.covers(&["Read".parse().unwrap(), rule.parse().unwrap()], &question)
+        let asked = question(&policy, call).unwrap();
+        let granted: [Rule; 2] = ["Read".parse().unwrap(), rule.parse().unwrap()];
+        asked.decided.covered_by(granted.iter().map(|rule| (rule, ()))).is_some()
     };
     assert!(covers("Bash(cargo test *)", bash("cargo test -p y")));
     assert!(!covers("Bash(cargo test *)", bash("cargo run")));
@@ -363,6 +356,51 @@ fn what_was_granted_answers_questions_like_it() {
     assert!(covers("Edit(src/**)", edit("src/guard/x.rs")));
     assert!(!covers("Edit(src/**)", edit("tests/x.rs")));
     assert!(!covers("Edit", edit(".git/config")));
+    let two = "cargo test && cargo clippy";
+    assert!(!covers("Bash(cargo test *)", bash(two)));
+    assert!(covers("Bash(cargo *)", bash(two)));
+    assert!(!covers("Bash(git *)", bash("cargo test && git -c a=b status")));
+    let patch = |body: &str| {
+        let input = format!("*** Begin Patch\n{body}\n*** End Patch");
+        ("ApplyPatch", Effect::Edits, json!({ "input": input }))
+    };
+    assert!(covers("Edit(src/**)", patch("*** Delete File: src/a\n*** Delete File: src/b")));
+    assert!(!covers("Edit(src/**)", patch("*** Delete File: src/a\n*** Delete File: b")));
+    let site = ("WebFetch", Effect::Executes, json!({"url": "https://example.com/x"}));
+    assert!(covers("WebFetch(domain:example.com)", site.clone()));
+    assert!(!covers("WebFetch(domain:example.org)", site));
+}
+
+#[test]
+fn a_granted_rule_answers_for_the_file_that_was_decided_about_and_for_no_other() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let [work, copy, outside] = ["work", "copy", "home"].map(|name| place.join(name));
+    for directory in [work.join("src"), copy.join("src"), outside.clone()] {
+        std::fs::create_dir_all(directory).unwrap();
+    }
+    let granted: Rule = format!("Edit(/{}/src/**)", work.display()).parse().unwrap();
+    let covers = |asked: &Ask| asked.decided.covered_by([(&granted, ())].into_iter()).is_some();
+    let write = || ("Write", Effect::Edits, json!({"file_path": "src/x"}));
+    let at = |root: &PathBuf| Policy::new(Mode::Default, [root.clone()]);
+    // From a unit that works elsewhere the same words mean another file.
+    let link = |root: &Path| {
+        std::os::unix::fs::symlink(outside.join(".bashrc"), root.join("src/x")).unwrap();
+    };
+    link(&copy);
+    let elsewhere = question(&at(&copy), write()).unwrap();
+    assert_eq!(elsewhere.allowed.places, [outside.join(".bashrc")]);
+    assert!(!covers(&elsewhere));
+    // And a link that is gone by the time of the answer is none the less where
+    // the call goes.
+    link(&work);
+    let linked = question(&at(&work), write()).unwrap();
+    std::fs::remove_file(work.join("src/x")).unwrap();
+    assert!(!covers(&linked));
+    let inside = question(&at(&work), write()).unwrap();
+    link(&work);
+    assert_eq!(inside.allowed.places, [work.join("src/x")]);
+    assert!(covers(&inside));
 }
 
 #[test]

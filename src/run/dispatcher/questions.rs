@@ -17,17 +17,20 @@ use super::{Answer, Dispatcher, Effect, Out};
 use crate::event::{
     CallQuestion, EventKind, Lasting, Question, QuestionId, Seq, Terms, UnitId, Verdict,
 };
-
-use crate::guard::Policy;
+use crate::guard::Decided;
 
 pub(super) use grants::Grants;
+#[cfg(test)]
+pub(super) use grants::RULES_CAP;
 
 /// A question that has no answer yet.
 #[derive(Debug)]
 pub(super) struct Open {
-    unit: UnitId,
-    question: Question,
-    reply: oneshot::Sender<Verdict>,
+    pub(super) unit: UnitId,
+    pub(super) question: Question,
+    /// The call, as the unit decided about it.
+    pub(super) decided: Decided,
+    pub(super) reply: oneshot::Sender<Verdict>,
 }
 
 impl Dispatcher {
@@ -36,25 +39,14 @@ impl Dispatcher {
         self.is_answered = true;
     }
 
-    /// From now on reads the rules that people allow as `policy` does.
-    pub fn read_rules_by(&mut self, policy: Arc<Policy>) {
-        self.grants.read_by(policy);
-    }
-
     /// Takes note of a question. Where it has its answer already, or nobody
     /// gives one, it is not asked; after a cancel has begun it is dropped.
-    pub(super) fn ask(
-        &mut self,
-        out: &mut Out,
-        unit: UnitId,
-        question: Question,
-        reply: oneshot::Sender<Verdict>,
-    ) {
+    pub(super) fn ask(&mut self, out: &mut Out, open: Open) {
+        let unit = open.unit;
         if self.ledger(unit).cancel.is_cancelled() {
             return;
         }
         let id = QuestionId(Seq(self.seq + 1));
-        let open = Open { unit, question, reply };
         if let Some(earlier) = self.covering(&open) {
             self.close(out, id, open, Verdict::Covered(earlier));
             return;
@@ -124,7 +116,9 @@ impl Dispatcher {
     /// Returns the question whose answer holds for this one, too.
     fn covering(&self, open: &Open) -> Option<QuestionId> {
         match &open.question {
-            Question::Call(asked) => self.grants.covering(asked, self.batches_of(open.unit)),
+            Question::Call(asked) => {
+                self.grants.covering((asked, &open.decided), self.batches_of(open.unit))
+            }
             Question::Batch { slots: _ } => None,
         }
     }
@@ -144,7 +138,7 @@ impl Dispatcher {
     }
 
     fn close(&mut self, out: &mut Out, id: QuestionId, open: Open, answer: Verdict) {
-        let Open { unit, question, reply } = open;
+        let Open { unit, question, decided: _, reply } = open;
         let answered = EventKind::Answered { id, question, answer: answer.clone() };
         self.record(out, unit, answered);
         out.effects.push(Effect::Answer(Answer::Verdict(reply, answer)));

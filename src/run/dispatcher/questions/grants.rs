@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::event::{CallQuestion, QuestionId, UnitId};
-use crate::guard::{Policy, Rule};
+use crate::guard::{Decided, Rule};
 
-/// Most rules that are held for a session, and for each of its batches. A
-/// person gives a few; past this an answer holds for its own call only.
-const RULES_CAP: usize = 1_000;
+/// Most rules that are held for a session, and for each of its batches. Each is
+/// compared with every open question of up to a thousand slots, which must not
+/// hold the others up; a person gives a few. Past this an answer holds for its
+/// own call only.
+pub(in crate::run::dispatcher) const RULES_CAP: usize = 100;
 
 /// What holds for a session and for the batches in it.
 #[derive(Debug, Default)]
@@ -16,8 +18,6 @@ pub(in crate::run::dispatcher) struct Grants {
     session: Held,
     /// By the first slot of the batch.
     batches: BTreeMap<UnitId, Held>,
-    /// How rules are read; without it they allow what offers the very same.
-    policy: Option<Arc<Policy>>,
 }
 
 /// Rules, each with the question whose answer allowed it.
@@ -40,11 +40,6 @@ impl Grants {
         grants
     }
 
-    /// From now on reads rules as `policy` does.
-    pub(in crate::run::dispatcher) fn read_by(&mut self, policy: Arc<Policy>) {
-        self.policy = Some(policy);
-    }
-
     /// Holds rules for every unit; `false` if they were held before.
     pub(super) fn hold_for_session(&mut self, rules: &[Arc<str>], by: QuestionId) -> bool {
         hold(&mut self.session, rules, by)
@@ -64,7 +59,7 @@ impl Grants {
     /// call of a unit in `batches`; `None` if they do not.
     pub(super) fn covering(
         &self,
-        asked: &CallQuestion,
+        (asked, decided): (&CallQuestion, &Decided),
         batches: impl Iterator<Item = UnitId> + Clone,
     ) -> Option<QuestionId> {
         let of_batches = batches.filter_map(|batch| self.batches.get(&batch));
@@ -72,27 +67,11 @@ impl Grants {
         let by = |rule: &Arc<str>| held.clone().find_map(|held| held.get(rule)).map(|it| it.by);
         let by: Option<Vec<QuestionId>> = asked.rules.iter().map(by).collect();
         let same = by.and_then(|by| by.into_iter().max());
-        same.or_else(|| self.matching(asked, held.flat_map(BTreeMap::values)))
-    }
-
-    /// As [`Grants::covering`], by what the rules mean.
-    fn matching<'a>(
-        &self,
-        asked: &CallQuestion,
-        held: impl Iterator<Item = &'a Grant>,
-    ) -> Option<QuestionId> {
-        let policy = self.policy.as_ref()?;
-        let grants: Vec<(QuestionId, Rule)> =
-            held.filter_map(|grant| Some((grant.by, grant.rule.clone()?))).collect();
-        let allows = |grants: &[(QuestionId, Rule)]| {
-            let rules: Vec<Rule> = grants.iter().map(|(_, rule)| rule.clone()).collect();
-            policy.covers(&rules, asked)
-        };
-        if grants.is_empty() || !allows(&grants) {
-            return None;
-        }
-        let alone = grants.iter().find(|grant| allows(std::slice::from_ref(grant)));
-        alone.map(|(by, _)| *by).or_else(|| grants.iter().map(|(by, _)| *by).max())
+        same.or_else(|| {
+            let grants = held.flat_map(BTreeMap::values);
+            let rules = grants.filter_map(|grant| Some((grant.rule.as_ref()?, grant.by)));
+            decided.covered_by(rules)?.into_iter().max()
+        })
     }
 }
 

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::event::{CallQuestion, Lasting, Question, Seq, Terms};
+use crate::guard::{Decided, Decision, Mode, Policy};
+use crate::run::dispatcher::questions::RULES_CAP;
 
 const BATCH: Question = Question::Batch { slots: 40 };
 
@@ -14,7 +16,7 @@ fn answered() -> Bench {
 
 fn ask(bench: &mut Bench, unit: UnitId) -> oneshot::Receiver<Verdict> {
     let (reply, answer) = oneshot::channel();
-    bench.say(unit, UnitEvent::Ask { question: BATCH, reply });
+    bench.say(unit, UnitEvent::Ask { question: BATCH, decided: Decided::default(), reply });
     answer
 }
 
@@ -160,8 +162,18 @@ fn ask_about(
     unit: UnitId,
     rules: &[&str],
 ) -> (QuestionId, oneshot::Receiver<Verdict>) {
+    ask_decided(bench, unit, rules, Decided::default())
+}
+
+/// The same about a command that was decided about.
+fn ask_decided(
+    bench: &mut Bench,
+    unit: UnitId,
+    rules: &[&str],
+    decided: Decided,
+) -> (QuestionId, oneshot::Receiver<Verdict>) {
     let (reply, answer) = oneshot::channel();
-    bench.say(unit, UnitEvent::Ask { question: command("c", rules), reply });
+    bench.say(unit, UnitEvent::Ask { question: command("c", rules), decided, reply });
     let (EventKind::Asked { id, .. } | EventKind::Answered { id, .. }) = bench.last().kind else {
         panic!("a question leaves an event: {:?}", bench.last())
     };
@@ -269,6 +281,47 @@ fn every_part_of_a_call_must_be_allowed() {
     bench.give(Input::Answer(rm, Verdict::ForSession));
     assert_eq!(open.try_recv(), Ok(Verdict::Covered(rm)));
     assert_ne!(both, rm);
+}
+
+/// What a guard without rules decides about a command.
+fn decided(command: &str) -> Decided {
+    let policy = Policy::new(Mode::Default, [std::path::PathBuf::from("/")]);
+    let arguments = serde_json::json!({ "command": command });
+    match policy.decide("Bash", crate::guard::Effect::Executes, &arguments) {
+        Decision::Ask(ask) => ask.decided,
+        decision @ (Decision::Allow(_) | Decision::Deny { .. }) => panic!("{decision:?}"),
+    }
+}
+
+#[test]
+fn a_granted_rule_answers_what_it_allows_of_what_was_decided_about() {
+    let mut bench = answered();
+    let (id, _a) = ask_about(&mut bench, UnitId::MAIN, &["Bash(make *)"]);
+    let (_, mut open) = ask_decided(&mut bench, UnitId::MAIN, &["Bash(make x)"], decided("make x"));
+    bench.give(Input::Answer(id, Verdict::ForSession));
+    assert_eq!(open.try_recv(), Ok(Verdict::Covered(id)));
+    for (command, expected) in [
+        ("make y", Ok(Verdict::Covered(id))),
+        ("make y && make z", Ok(Verdict::Covered(id))),
+        ("make y && ./z", Err(TryRecvError::Empty)),
+    ] {
+        // The question's own arguments, `make`, are for people.
+        let asked = ask_decided(&mut bench, UnitId::MAIN, &["Bash(x)"], decided(command));
+        assert_eq!({ asked }.1.try_recv(), expected, "{command}");
+    }
+}
+
+#[test]
+fn past_the_most_rules_an_answer_holds_for_its_own_call() {
+    let mut bench = answered();
+    for number in 0..=RULES_CAP {
+        let rule = format!("Bash(make {number})");
+        let (id, mut answer) = ask_about(&mut bench, UnitId::MAIN, &[&rule]);
+        bench.give(Input::Answer(id, Verdict::ForSession));
+        assert_eq!(answer.try_recv(), Ok(Verdict::ForSession));
+        let (_, mut again) = ask_about(&mut bench, UnitId::MAIN, &[&rule]);
+        assert_eq!(again.try_recv().is_ok(), number < RULES_CAP, "{number}");
+    }
 }
 
 #[test]
