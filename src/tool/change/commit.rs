@@ -174,7 +174,7 @@ impl Step<'_> {
             }
         };
         if Stamp::at(spot)? != was.stamp() {
-            return Err(io::Error::other("it was changed while this call was at work"));
+            return Err(io::Error::other("somebody else changed it meanwhile"));
         }
         let (made, left) = match change_of(spot, was, change) {
             Ok(changed) => changed,

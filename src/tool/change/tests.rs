@@ -45,7 +45,7 @@ async fn what_a_user_saves_while_an_edit_is_journalled_stays() {
     let edit = json!({"file_path": "a", "old_string": "old", "new_string": "new"});
     let refused = place.call(&Edit, edit).await.unwrap_err();
     saved.recv().unwrap();
-    assert_eq!(refused, "Cannot write a: it was changed while this call was at work.");
+    assert_eq!(refused, "Cannot write a: somebody else changed it meanwhile.");
     assert_eq!(place.bytes("a"), b"the user's own\n");
 }
 
@@ -57,7 +57,7 @@ async fn a_file_that_a_user_makes_while_a_call_would_make_it_stays() {
     let write = json!({"file_path": "a", "content": "new"});
     let refused = place.call(&Write, write).await.unwrap_err();
     saved.recv().unwrap();
-    assert_eq!(refused, "Cannot write a: it was changed while this call was at work.");
+    assert_eq!(refused, "Cannot write a: somebody else changed it meanwhile.");
     assert_eq!(place.bytes("a"), b"the user's own\n");
     // Also where the directory was still to be made.
     let directory = place.path("d");
@@ -68,7 +68,7 @@ async fn a_file_that_a_user_makes_while_a_call_would_make_it_stays() {
     let write = json!({"file_path": "d/b", "content": "new"});
     let refused = place.call(&Write, write).await.unwrap_err();
     saved.recv().unwrap();
-    assert_eq!(refused, "Cannot write d/b: it was changed while this call was at work.");
+    assert_eq!(refused, "Cannot write d/b: somebody else changed it meanwhile.");
     assert_eq!(place.bytes("d/b"), b"the user's own\n");
 }
 
@@ -83,7 +83,7 @@ async fn the_one_file_that_a_user_changed_stays_and_the_others_are_put_back() {
         "*** Update File: a\n-old\n+new\n*** Add File: c/d\n+x\n*** Update File: b\n-old\n+new";
     let refused = place.call(&ApplyPatch, patch(body)).await.unwrap_err();
     saved.recv().unwrap();
-    let expected = "Cannot write b: it was changed while this call was at work. What had been \
+    let expected = "Cannot write b: somebody else changed it meanwhile. What had been \
                     changed was put back; nothing is changed.";
     assert_eq!(refused, expected);
     assert_eq!(
