@@ -3,27 +3,45 @@
 //!
 //! Landlock gives a whole directory or nothing of it, and no mount covers a
 //! link. So what is there is noted before, compared afterwards, and put back
-//! where it is known. That is late for a program that looked meanwhile; whoever
-//! reads of it has to know.
+//! where it is known; what is new is removed. That is late for a program that
+//! looked meanwhile; whoever reads of it has to know. Whatever a command makes
+//! of a place, looking at it costs no more than what was there before.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink,
+};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nix::fcntl::OFlag;
 
 use super::layout::{Layout, Protected};
 
-/// Most entries of one place. Hooks and settings are a few dozen; a place with
-/// more is not looked at below its own name, since that would cost more than
-/// the command.
-const ENTRY_CAP: usize = 1_000;
+/// Most entries of one place of which files are kept. Hooks and settings are a
+/// few dozen; of more than these only the stamps are compared.
+const KEPT_CAP: usize = 1_000;
+
+/// Most entries of one place that are looked at. A stamp takes some
+/// microseconds: more would cost more than the command.
+const ENTRY_CAP: usize = 10_000;
 
 /// Most bytes of a file that are kept to put it back.
 const FILE_CAP: u64 = 1024 * 1024;
 
 /// Most bytes of all files that are kept.
 const TOTAL_CAP: u64 = 16 * 1024 * 1024;
+
+/// Most changes that are told of. All are undone.
+const TOLD_CAP: usize = 1_000;
+
+/// How long before it was noted a file must have been changed last so that its
+/// stamp alone tells whether it was changed again: some file systems count in
+/// seconds.
+const SETTLED: Duration = Duration::from_secs(2);
 
 /// A protected place that is not as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,32 +74,50 @@ pub(super) struct Watch {
     open: Vec<PathBuf>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
-    Directory,
+    Directory {
+        mode: u32,
+    },
     Link(PathBuf),
     File {
         mode: u32,
-        digest: blake3::Hash,
-        /// `None` for one that is too large to be kept.
+        stamp: Stamp,
+        /// `None` for one that cannot be kept.
         bytes: Option<Vec<u8>>,
     },
-    /// A device or a socket.
-    Other,
+    /// A device, a pipe or a socket.
+    Other(Stamp),
+    /// Nobody can tell what is in it: never the same as what can be read.
+    Unreadable,
+    /// A directory with more below it than is looked at.
+    TooMany,
 }
 
-impl PartialEq for State {
-    /// Whether the bytes of a file were kept makes no difference.
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Directory, Self::Directory) | (Self::Other, Self::Other) => true,
-            (Self::Link(one), Self::Link(other)) => one == other,
-            (
-                Self::File { mode, digest, bytes: _ },
-                Self::File { mode: other_mode, digest: other_digest, bytes: _ },
-            ) => mode == other_mode && digest == other_digest,
-            (Self::Directory | Self::Other | Self::Link(_) | Self::File { .. }, _) => false,
-        }
+/// What changes whenever a file does. No program can set the time back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+    /// Whether that was long enough ago for the next change to show.
+    is_settled: bool,
+}
+
+impl Stamp {
+    fn of(found: &Metadata) -> Self {
+        let changed = (found.ctime(), found.ctime_nsec());
+        let seconds = Duration::from_secs(u64::try_from(changed.0).unwrap_or_default());
+        let age = SystemTime::now().duration_since(UNIX_EPOCH + seconds);
+        let is_settled = age.is_ok_and(|age| age > SETTLED);
+        Self { device: found.dev(), inode: found.ino(), size: found.size(), changed, is_settled }
+    }
+
+    fn is_of(&self, found: &Metadata) -> bool {
+        let Self { device, inode, size, changed, is_settled: _ } = *self;
+        (device, inode, size) == (found.dev(), found.ino(), found.size())
+            && changed == (found.ctime(), found.ctime_nsec())
     }
 }
 
@@ -108,28 +144,47 @@ impl Watch {
 
     /// Returns what is not as it was, after putting it back where it can be.
     pub(super) fn finish(self) -> Vec<Tampered> {
-        let after = look(&self.places, &self.open);
-        let paths: BTreeSet<&PathBuf> = self.before.keys().chain(after.keys()).collect();
+        let Self { before, places, open } = self;
         let mut tampered = Vec::new();
-        let mut gone: Option<&Path> = None;
-        for path in paths {
-            let (was, is) = (self.before.get(path), after.get(path));
-            if was == is || gone.is_some_and(|gone| path.starts_with(gone) && was.is_none()) {
+        let mut tell = |path: &Path, what, undone: io::Result<()>| {
+            if tampered.len() < TOLD_CAP {
+                tampered.push(Tampered { path: path.to_owned(), what, is_undone: undone.is_ok() });
+            }
+        };
+        let mut lost: BTreeSet<&Path> = BTreeSet::new();
+        // Parents come first: by now they are what they were, so nothing here
+        // follows a link that the command has put there.
+        for (path, was) in &before {
+            if path.ancestors().any(|above| lost.contains(above)) {
                 continue;
             }
-            let what = match (was, is) {
-                (None, _) => What::Made,
-                (Some(_), None) => What::Removed,
-                (Some(_), Some(_)) => What::Changed,
-            };
-            // Parents come first: by now they are what they were, so nothing
-            // here follows a link that the command has put there.
-            let undone = undo(path, was, is);
-            if undone.is_ok() && was.is_none() {
-                gone = Some(path);
+            if !is_still(path, was) {
+                let what = if is_there(path) { What::Changed } else { What::Removed };
+                let undone = undo(path, was);
+                if undone.is_err() {
+                    lost.insert(path);
+                }
+                tell(path, what, undone);
             }
-            tampered.push(Tampered { path: path.clone(), what, is_undone: undone.is_ok() });
+            if matches!(was, State::Directory { .. }) && !lost.contains(path.as_path()) {
+                let Ok(entries) = fs::read_dir(path) else {
+                    lost.insert(path);
+                    tell(path, What::Changed, Err(io::ErrorKind::PermissionDenied.into()));
+                    continue;
+                };
+                for new in entries.flatten().map(|entry| entry.path()) {
+                    if !before.contains_key(&new) && !open.contains(&new) {
+                        tell(&new, What::Made, remove(&new));
+                    }
+                }
+            }
         }
+        let is_new = |place: &&PathBuf| !before.contains_key(*place) && is_there(place);
+        for place in places.iter().filter(is_new) {
+            tell(place, What::Made, remove(place));
+        }
+        tampered.sort_by(|one, other| one.path.cmp(&other.path));
+        tampered.dedup();
         tampered
     }
 }
@@ -139,81 +194,188 @@ fn look(places: &[PathBuf], open: &[PathBuf]) -> BTreeMap<PathBuf, State> {
     let mut found = BTreeMap::new();
     let mut room = TOTAL_CAP;
     for place in places {
-        let below = paths(place, open);
-        found.extend(below.into_iter().filter_map(|path| {
-            let state = state(&path, &mut room).ok()?;
-            Some((path, state))
-        }));
+        let below = look_at(place, open, &mut room);
+        if below.len() > ENTRY_CAP {
+            found.insert(place.clone(), State::TooMany);
+        } else {
+            found.extend(below);
+        }
     }
     found
 }
 
-/// Returns a place and everything below it, or only the place if that is too
-/// much.
-fn paths(place: &Path, open: &[PathBuf]) -> Vec<PathBuf> {
-    let mut paths = vec![place.to_owned()];
-    let mut next = 0;
-    while let Some(path) = paths.get(next) {
-        next += 1;
-        if path.symlink_metadata().is_ok_and(|found| found.is_dir())
-            && let Ok(entries) = fs::read_dir(path)
-        {
-            let below = entries.flatten().map(|entry| entry.path());
-            paths.extend(below.filter(|path| !open.contains(path)));
+/// Returns a place and what is below it: everything, or too much.
+fn look_at(place: &Path, open: &[PathBuf], room: &mut u64) -> Vec<(PathBuf, State)> {
+    let mut found = Vec::new();
+    let mut left = vec![place.to_owned()];
+    while let Some(path) = left.pop() {
+        let mut nothing = 0;
+        let room = if found.len() < KEPT_CAP { &mut *room } else { &mut nothing };
+        let Some(mut state) = note(&path, room) else { continue };
+        if let State::Directory { .. } = state {
+            match fs::read_dir(&path) {
+                Ok(entries) => {
+                    let below = entries.flatten().map(|entry| entry.path());
+                    let below = below.filter(|path| !open.contains(path));
+                    left.extend(below.take(ENTRY_CAP + 1));
+                }
+                Err(_) => state = State::Unreadable,
+            }
         }
-        if paths.len() > ENTRY_CAP {
-            return vec![place.to_owned()];
+        found.push((path, state));
+        if found.len() + left.len() > ENTRY_CAP {
+            found.resize(ENTRY_CAP + 1, (PathBuf::new(), State::TooMany));
+            break;
         }
     }
-    paths
+    found
 }
 
-fn state(path: &Path, room: &mut u64) -> io::Result<State> {
-    let found = path.symlink_metadata()?;
+/// Returns what is there; `None` if nothing is.
+fn note(path: &Path, room: &mut u64) -> Option<State> {
+    let found = match path.symlink_metadata() {
+        Ok(found) => found,
+        Err(error) if is_absence(&error) => return None,
+        Err(_) => return Some(State::Unreadable),
+    };
+    let mode = found.mode() & 0o7777;
     if found.is_dir() {
-        return Ok(State::Directory);
+        return Some(State::Directory { mode });
     }
     if found.is_symlink() {
-        return Ok(State::Link(path.read_link()?));
+        return Some(path.read_link().map_or(State::Unreadable, State::Link));
     }
+    let stamp = Stamp::of(&found);
     if !found.is_file() {
-        return Ok(State::Other);
+        return Some(State::Other(stamp));
     }
-    let mut hasher = blake3::Hasher::new();
-    let bytes = if found.len() <= FILE_CAP.min(*room) {
-        let bytes = fs::read(path)?;
-        hasher.update(&bytes);
-        *room = room.saturating_sub(found.len());
-        Some(bytes)
-    } else {
-        io::copy(&mut fs::File::open(path)?, &mut hasher)?;
-        None
-    };
-    Ok(State::File { mode: found.mode() & 0o7777, digest: hasher.finalize(), bytes })
+    let fits = found.len() <= FILE_CAP.min(*room);
+    let bytes = if fits { read(path, found.len()).ok().flatten() } else { None };
+    *room -= bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
+    Some(State::File { mode, stamp, bytes })
 }
 
-fn undo(path: &Path, was: Option<&State>, is: Option<&State>) -> io::Result<()> {
-    match (was, is) {
-        (Some(State::File { bytes: None, .. } | State::Other), _) => {
-            // Better what the command has left than nothing.
-            return Err(io::ErrorKind::Unsupported.into());
-        }
-        (_, Some(State::Directory)) => fs::remove_dir_all(path)?,
-        (_, Some(State::Link(_) | State::File { .. } | State::Other)) => fs::remove_file(path)?,
-        (_, None) => {}
+/// Reads a regular file; `None` if it holds more than that by now.
+fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Ok(None);
     }
+    let mut bytes = Vec::with_capacity(usize::try_from(most + 1).unwrap_or_default());
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= most).then_some(bytes))
+}
+
+/// Tells whether a path is as it was. What is in a directory is no part of that.
+fn is_still(path: &Path, was: &State) -> bool {
+    let Ok(found) = path.symlink_metadata() else {
+        return *was == State::Unreadable && is_there(path);
+    };
+    let mode_now = found.mode() & 0o7777;
     match was {
-        None => Ok(()),
-        Some(State::Directory) => fs::create_dir(path),
-        Some(State::Link(target)) => symlink(target, path),
-        Some(State::File { mode, digest: _, bytes }) => {
+        State::Directory { mode } => found.is_dir() && *mode == mode_now,
+        State::Link(target) => path.read_link().is_ok_and(|now| now == *target),
+        State::File { mode, stamp, bytes } => {
+            let is_untouched = || stamp.is_of(&found);
+            let is_file = found.is_file() && *mode == mode_now;
+            is_file
+                && match bytes {
+                    Some(_) if stamp.is_settled && is_untouched() => true,
+                    Some(bytes) => {
+                        let most = bytes.len() as u64;
+                        found.len() == most
+                            && read(path, most)
+                                .is_ok_and(|now| now.is_some_and(|now| now == *bytes))
+                    }
+                    None => is_untouched(),
+                }
+        }
+        State::Other(stamp) => {
+            let is_other = !found.is_dir() && !found.is_symlink() && !found.is_file();
+            is_other && (stamp.device, stamp.inode) == (found.dev(), found.ino())
+        }
+        State::Unreadable => {
+            if found.is_dir() {
+                fs::read_dir(path).is_err()
+            } else {
+                path.read_link().is_err()
+            }
+        }
+        State::TooMany => found.is_dir(),
+    }
+}
+
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().map_or_else(|error| !is_absence(&error), |_| true)
+}
+
+fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn undo(path: &Path, was: &State) -> io::Result<()> {
+    match was {
+        State::Directory { mode } => {
+            if !path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+                remove(path)?;
+                DirBuilder::new().mode(0o700).create(path)?;
+            }
+            set_mode(path, *mode)
+        }
+        State::Link(target) => {
+            remove(path)?;
+            symlink(target, path)
+        }
+        State::File { mode, stamp: _, bytes: Some(bytes) } => {
+            remove(path)?;
             let mut options = OpenOptions::new();
             let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
-            file.write_all(bytes.as_deref().unwrap_or_default())?;
+            file.write_all(bytes)?;
             file.set_permissions(Permissions::from_mode(*mode))
         }
-        Some(State::Other) => Err(io::ErrorKind::Unsupported.into()),
+        // Better what the command has left than nothing.
+        State::File { bytes: None, .. } | State::Other(_) | State::Unreadable | State::TooMany => {
+            Err(io::ErrorKind::Unsupported.into())
+        }
     }
+}
+
+/// Sets the mode of a directory, and of nothing that has come in its place.
+fn set_mode(directory: &Path, mode: u32) -> io::Result<()> {
+    // One that may not be read cannot be opened in any other way.
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY;
+    let held: File = OpenOptions::new().read(true).custom_flags(flags.bits()).open(directory)?;
+    let held = format!("/proc/self/fd/{}", held.as_raw_fd());
+    fs::set_permissions(held, Permissions::from_mode(mode))
+}
+
+/// Removes whatever is there.
+fn remove(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Err(error) if is_absence(&error) => Ok(()),
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path).or_else(|_| {
+            open_up(path)?;
+            fs::remove_dir_all(path)
+        }),
+        Ok(_) | Err(_) => fs::remove_file(path),
+    }
+}
+
+/// Makes every directory below, and the directory itself, one that can be
+/// emptied.
+fn open_up(directory: &Path) -> io::Result<()> {
+    let mut left = vec![directory.to_owned()];
+    while let Some(directory) = left.pop() {
+        set_mode(&directory, 0o700)?;
+        for entry in fs::read_dir(&directory)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                left.push(entry.path());
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -232,7 +394,7 @@ mod tests {
         fs::write(root.join("config"), "a").unwrap();
         symlink("hooks", root.join("link")).unwrap();
         let places = ["hooks", "config", "link", "absent"].map(|name| root.join(name));
-        let before = look(&places, &[]);
+        let before = contents(&places);
         let watch = Watch::of(places.to_vec(), Vec::new());
         change(root);
         let tampered = watch.finish();
@@ -241,7 +403,23 @@ mod tests {
             .map(|(name, what)| Tampered { path: root.join(name), what: *what, is_undone: true })
             .collect();
         assert_eq!(tampered, expected);
-        assert_eq!(look(&places, &[]), before);
+        assert_eq!(contents(&places), before);
+    }
+
+    /// What is there, without what differs each time it is written.
+    fn contents(places: &[PathBuf]) -> Vec<(PathBuf, State)> {
+        let same = Stamp { device: 0, inode: 0, size: 0, changed: (0, 0), is_settled: false };
+        let plain = |(path, state)| match state {
+            State::File { mode, stamp: _, bytes } => {
+                (path, State::File { mode, stamp: same, bytes })
+            }
+            other => (path, other),
+        };
+        look(places, &[]).into_iter().map(plain).collect()
+    }
+
+    fn set(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
     #[test]
@@ -293,5 +471,107 @@ mod tests {
         let expected = Tampered { path: path.clone(), what: What::Changed, is_undone: false };
         assert_eq!(watch.finish(), [expected]);
         assert_eq!(fs::read(&path).unwrap(), b"b");
+    }
+
+    #[test]
+    fn a_directory_that_was_closed_is_opened_again_and_looked_into() {
+        let close = |root: &Path| {
+            fs::write(root.join("hooks/two"), "2").unwrap();
+            fs::write(root.join("hooks/one"), "x").unwrap();
+            set(&root.join("hooks"), 0o000);
+        };
+        let expected =
+            [("hooks", What::Changed), ("hooks/one", What::Changed), ("hooks/two", What::Made)];
+        check(close, &expected);
+        let hide = |root: &Path| {
+            fs::create_dir_all(root.join("absent/deep/er")).unwrap();
+            fs::write(root.join("absent/deep/er/x"), "x").unwrap();
+            for closed in ["absent/deep/er", "absent/deep", "absent"] {
+                set(&root.join(closed), 0o000);
+            }
+        };
+        check(hide, &[("absent", What::Made)]);
+        let unread = |root: &Path| {
+            fs::write(root.join("config"), "b").unwrap();
+            set(&root.join("config"), 0o000);
+        };
+        check(unread, &[("config", What::Changed)]);
+    }
+
+    #[test]
+    fn a_change_among_more_entries_than_are_kept_is_seen_and_what_is_new_is_removed() {
+        let fill = |root: &Path, count: usize| {
+            for number in 0..count {
+                fs::write(root.join(format!("hooks/{number:05}")), "x").unwrap();
+            }
+        };
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("hooks")).unwrap();
+        fill(place.path(), KEPT_CAP + 10);
+        let hooks = place.path().join("hooks");
+        let watch = Watch::of(vec![hooks.clone()], Vec::new());
+        let kept =
+            |path: &PathBuf| matches!(watch.before[path], State::File { bytes: Some(_), .. });
+        let unkept = watch.before.keys().find(|path| **path != hooks && !kept(path)).unwrap();
+        let unkept = unkept.clone();
+        fs::write(&unkept, "yy").unwrap();
+        fs::write(hooks.join("new"), "x").unwrap();
+        let mut expected = [
+            Tampered { path: unkept, what: What::Changed, is_undone: false },
+            Tampered { path: hooks.join("new"), what: What::Made, is_undone: true },
+        ];
+        expected.sort_by(|one, other| one.path.cmp(&other.path));
+        assert_eq!(watch.finish(), expected);
+        // Nor does a flood hide what is in it.
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("hooks")).unwrap();
+        let watch = Watch::of(vec![place.path().join("hooks")], Vec::new());
+        fill(place.path(), TOLD_CAP + 10);
+        assert_eq!(watch.finish().len(), TOLD_CAP);
+        assert_eq!(fs::read_dir(place.path().join("hooks")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn nothing_is_read_of_a_file_that_has_become_huge() {
+        let grow = |name: &str, root: &Path| {
+            let file = OpenOptions::new().create(true).append(true).open(root.join(name)).unwrap();
+            file.set_len(1 << 40).unwrap();
+        };
+        check(|root| grow("absent", root), &[("absent", What::Made)]);
+        check(|root| grow("config", root), &[("config", What::Changed)]);
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_the_same_as_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let states = || {
+            let mut room = TOTAL_CAP;
+            let here = note(place.path(), &mut room).unwrap();
+            [here, State::Link("a".into()), State::Unreadable, State::TooMany]
+        };
+        for (one, state) in states().iter().enumerate() {
+            for (other, another) in states().iter().enumerate() {
+                assert_eq!(state == another, one == other);
+            }
+        }
+        assert!(!is_still(place.path(), &State::Unreadable));
+    }
+
+    #[test]
+    fn nothing_is_put_back_below_what_cannot_be() {
+        let (place, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let hooks = place.path().join("hooks");
+        let watch = Watch {
+            before: BTreeMap::from([
+                (hooks.clone(), State::TooMany),
+                (hooks.join("one"), State::Link("x".into())),
+            ]),
+            places: vec![hooks.clone()],
+            open: Vec::new(),
+        };
+        symlink(elsewhere.path(), &hooks).unwrap();
+        let lost = Tampered { path: hooks, what: What::Changed, is_undone: false };
+        assert_eq!(watch.finish(), [lost]);
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     }
 }
