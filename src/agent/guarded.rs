@@ -26,7 +26,7 @@ impl Unit {
     /// Decides about a call, and tells of a refusal. The arguments may be others
     /// afterwards, if a person has changed them.
     pub(super) async fn grant(&self, ready: &mut Ready<'_>) -> Result<Granted, Stopped> {
-        let allowed = match self.decide(ready, &ready.arguments) {
+        let allowed = match self.decide(ready, &ready.arguments).await? {
             Decision::Allow(allowed) => allowed,
             Decision::Ask(ask) => self.ask_user(ready, ask).await?,
             Decision::Deny { reason } => return Err(self.denied(ready, &reason).await),
@@ -39,8 +39,25 @@ impl Unit {
         })
     }
 
-    fn decide(&self, ready: &Ready<'_>, arguments: &Value) -> Decision {
-        self.policy.decide(&ready.tool, ready.runner.effect(), arguments)
+    /// Decides about a call with these arguments.
+    async fn decide(&self, ready: &Ready<'_>, arguments: &Value) -> Result<Decision, Stopped> {
+        let (policy, tool) = (Arc::clone(&self.policy), Arc::clone(&ready.tool));
+        let effect = ready.runner.effect();
+        if effect.is_parallel_safe() {
+            // A look at a path or two; calls that run side by side begin in the
+            // order in which they were asked for.
+            return Ok(policy.decide(&tool, effect, arguments));
+        }
+        // A command may have git asked what its repository sets.
+        let arguments = arguments.clone();
+        let judging = tokio::task::spawn_blocking(move || policy.decide(&tool, effect, &arguments));
+        tokio::select! {
+            biased;
+            () = self.context.cancel.cancelled() => Err(Stopped::Cancelled),
+            decided = judging => {
+                Ok(decided.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())))
+            }
+        }
     }
 
     async fn ask_user(&self, ready: &mut Ready<'_>, ask: Ask) -> Result<Allowed, Stopped> {
@@ -67,7 +84,7 @@ impl Unit {
             }
             Some(Verdict::YesWith(terms)) => match &terms.arguments {
                 None => return Ok(allowed),
-                Some(arguments) => match self.allow_changed(ready, arguments) {
+                Some(arguments) => match self.allow_changed(ready, arguments).await? {
                     Ok(allowed) => return Ok(allowed),
                     Err(refusal) => refusal,
                 },
@@ -81,19 +98,24 @@ impl Unit {
     }
 
     /// Gives a call the arguments that a person has chosen instead. Nobody is
-    /// asked about those again, but what is denied stays denied; the error says
-    /// why.
-    fn allow_changed(&self, ready: &mut Ready<'_>, arguments: &str) -> Result<Allowed, String> {
+    /// asked about those again, but what is denied stays denied; the inner error
+    /// says why.
+    async fn allow_changed(
+        &self,
+        ready: &mut Ready<'_>,
+        arguments: &str,
+    ) -> Result<Result<Allowed, String>, Stopped> {
         let arguments = serde_json::from_str(arguments).ok().filter(Value::is_object);
-        let arguments =
-            arguments.ok_or("the user's own arguments for it are no JSON object".to_owned())?;
-        match self.decide(ready, &arguments) {
+        let Some(arguments) = arguments else {
+            return Ok(Err("the user's own arguments for it are no JSON object".to_owned()));
+        };
+        Ok(match self.decide(ready, &arguments).await? {
             Decision::Allow(allowed) | Decision::Ask(Ask { allowed, .. }) => {
                 ready.arguments = arguments;
                 Ok(allowed)
             }
             Decision::Deny { reason } => Err(format!("with the user's own arguments: {reason}")),
-        }
+        })
     }
 
     async fn answer_to(&self, question: Question, decided: Decided) -> Option<Verdict> {

@@ -180,9 +180,10 @@ pub fn git(root: &Path, arguments: &[impl AsRef<OsStr>]) -> Result<Vec<u8>, GitE
 ///
 /// # Errors
 ///
-/// As for [`git`]; and a name that is not UTF-8.
-pub(crate) fn filter_drivers(root: &Path) -> Result<Vec<String>, GitError> {
-    let listed = Git::bare(root, Vec::new()).listed()?;
+/// As for [`git`], if it takes longer than `limit`, and for a name that is not
+/// UTF-8.
+pub(crate) fn filter_drivers(root: &Path, limit: Duration) -> Result<Vec<String>, GitError> {
+    let listed = Git { limit, ..Git::bare(root, Vec::new()) }.listed()?;
     let names = hardened::names(&listed, "filter.");
     let names = names.into_iter().map(|name| String::from_utf8(name.to_owned()));
     names.collect::<Result<_, _>>().or_else(|error| failed(error.to_string()))

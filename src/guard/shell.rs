@@ -23,6 +23,7 @@ pub(super) use seen::{forms, obscurity};
 
 use super::launch;
 use syntax::{Joint, Script, Simple};
+use world::Remembered;
 
 /// Longest command that is looked at, in bytes. Nobody reads 10 kB of shell
 /// before saying yes; what is longer is a script, and a script belongs in a
@@ -32,6 +33,14 @@ pub const LENGTH_CAP: usize = 10_000;
 /// Most directories that the parts of one command may run in. Each `cd` may
 /// fail, so each doubles them.
 const DIRECTORY_CAP: usize = 8;
+
+/// Most programs of one command. Each is looked at in each directory that it
+/// may run in; nobody strings so many together to look around.
+const PARTS_CAP: usize = 100;
+
+/// Longest script that a command is written out again as, in bytes. It is one
+/// argument of a shell, and those have a limit not far above this.
+const SCRIPT_CAP: usize = 100_000;
 
 /// What the gate says of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +97,8 @@ pub enum Reach {
 /// Decides whether a command only reads.
 #[must_use]
 pub fn judge(command: &str, world: World<'_>) -> Judged {
+    let look = Remembered::new(world.look);
+    let world = World { look: &look, ..world };
     match plain(command).and_then(|plain| reading(&plain, world)) {
         Ok(reading) => Judged::Reads(reading),
         Err(reason) => Judged::Ask { reason },
@@ -95,6 +106,9 @@ pub fn judge(command: &str, world: World<'_>) -> Judged {
 }
 
 fn reading(plain: &Plain<'_>, world: World<'_>) -> Result<Reading, String> {
+    if plain.parts.len() > PARTS_CAP {
+        return Err(format!("it is made of more than {PARTS_CAP} commands"));
+    }
     let mut directories = vec![world.look.real(world.directory)];
     let mut parts = Vec::with_capacity(plain.parts.len());
     let mut script = String::with_capacity(2 * LENGTH_CAP.min(plain.source.len()));
@@ -114,6 +128,9 @@ fn reading(plain: &Plain<'_>, world: World<'_>) -> Result<Reading, String> {
             }
         }
         part.write(index, &checked.words, &mut script);
+        if script.len() > SCRIPT_CAP {
+            return Err("it comes to too long a script".to_owned());
+        }
         parts.push(Part { words: part.words.clone(), touched: checked.touched });
     }
     Ok(Reading { script, parts })

@@ -172,6 +172,53 @@ fn git_compares_nothing_that_is_outside_the_repository() {
 }
 
 #[test]
+fn git_is_asked_about_a_directory_once_however_many_commands_run_there() {
+    struct Counted(std::cell::RefCell<Vec<String>>);
+    impl Look for Counted {
+        fn has_program(&self, _: &str) -> bool {
+            true
+        }
+
+        fn is_inside(&self, _: &Path) -> bool {
+            true
+        }
+
+        fn is_there(&self, _: &Path) -> bool {
+            false
+        }
+
+        fn real(&self, path: &Path) -> PathBuf {
+            path.to_owned()
+        }
+
+        fn is_elusive(&self, _: &Path, _: &Path) -> bool {
+            false
+        }
+
+        fn git_filters(&self, directory: &Path) -> Option<Vec<String>> {
+            self.0.borrow_mut().push(directory.display().to_string());
+            Some(Vec::new())
+        }
+    }
+    let look = Counted(std::cell::RefCell::default());
+    let command = format!("cd a;{}", "git log;".repeat(40));
+    let judged = judge(&command, World { directory: Path::new("/work"), look: &look });
+    assert!(matches!(judged, Judged::Reads(_)), "{judged:?}");
+    assert_eq!(*look.0.borrow(), ["/work", "/work/a"]);
+}
+
+#[test]
+fn a_command_of_very_many_is_asked_about() {
+    let of = |count: usize| shown(&"pwd;".repeat(count));
+    assert!(!of(PARTS_CAP).starts_with("asks"));
+    assert_eq!(of(PARTS_CAP + 1), "asks: it is made of more than 100 commands");
+    let filters: Vec<String> = (0..1_000).map(|number| format!("filter-{number}")).collect();
+    let filters: Vec<&str> = filters.iter().map(String::as_str).collect();
+    let reason = "it comes to too long a script".to_owned();
+    assert_eq!(judged("git log", &Fake { there: &[], filters: &filters }), Judged::Ask { reason });
+}
+
+#[test]
 fn a_filter_that_cannot_be_named_stands_in_the_way_of_git() {
     let look = Fake { there: &[], filters: &["a=b"] };
     let reason = "the filter `a=b` cannot be turned off".to_owned();
@@ -339,7 +386,7 @@ fn a_question_says_what_may_do_more_than_read() {
 fn a_long_command_is_asked_about() {
     let command = format!("echo {}", "x".repeat(LENGTH_CAP));
     assert_eq!(shown(&command), "asks: it is longer than 10000 bytes");
-    let many = vec!["ls"; 3_000].join(";");
+    let many = vec!["ls"; PARTS_CAP].join(";");
     assert!(shown(&many).starts_with("'ls'; 'ls'"));
 }
 

@@ -4,12 +4,19 @@
 //! A program is the one that the user's own `PATH` finds first, and only if it
 //! stands where neither the workspace nor a stranger can put one.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::git;
 use crate::guard::paths;
+
+/// How long git may take to list its settings. It takes some milliseconds; a
+/// configuration that has it wait for something is none to go by.
+const FILTERS_LIMIT: Duration = Duration::from_secs(2);
 
 /// Directories of programs that a system or its owner installs.
 const DIRECTORIES: [&str; 10] = [
@@ -97,6 +104,51 @@ pub trait Look {
     /// Returns the filter drivers that git's configuration in a directory
     /// names; `None` if that cannot be told.
     fn git_filters(&self, directory: &Path) -> Option<Vec<String>>;
+}
+
+/// The world as it was when one judgement first asked. What is asked again, once
+/// for each part of a command, may start a process.
+pub(super) struct Remembered<'a> {
+    look: &'a dyn Look,
+    filters: RefCell<BTreeMap<PathBuf, Option<Vec<String>>>>,
+}
+
+impl<'a> Remembered<'a> {
+    pub(super) fn new(look: &'a dyn Look) -> Self {
+        Self { look, filters: RefCell::default() }
+    }
+}
+
+impl Look for Remembered<'_> {
+    fn has_program(&self, name: &str) -> bool {
+        self.look.has_program(name)
+    }
+
+    fn is_inside(&self, path: &Path) -> bool {
+        self.look.is_inside(path)
+    }
+
+    fn is_there(&self, path: &Path) -> bool {
+        self.look.is_there(path)
+    }
+
+    fn real(&self, path: &Path) -> PathBuf {
+        self.look.real(path)
+    }
+
+    fn is_elusive(&self, directory: &Path, path: &Path) -> bool {
+        self.look.is_elusive(directory, path)
+    }
+
+    fn git_filters(&self, directory: &Path) -> Option<Vec<String>> {
+        let mut filters = self.filters.borrow_mut();
+        if let Some(known) = filters.get(directory) {
+            return known.clone();
+        }
+        let asked = self.look.git_filters(directory);
+        filters.insert(directory.to_owned(), asked.clone());
+        asked
+    }
 }
 
 /// This machine.
@@ -190,7 +242,7 @@ impl Look for Machine {
     }
 
     fn git_filters(&self, directory: &Path) -> Option<Vec<String>> {
-        git::filter_drivers(directory).ok()
+        git::filter_drivers(directory, FILTERS_LIMIT).ok()
     }
 }
 
@@ -207,4 +259,26 @@ fn is_closed(directory: &Path, roots: &[PathBuf]) -> bool {
                 mode & 0o002 == 0 || mode & 0o1000 != 0 && part != real
             })
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_that_has_git_wait_is_not_waited_for() {
+        let place = tempfile::tempdir().unwrap();
+        let git = place.path().join(".git");
+        for directory in ["objects", "refs"] {
+            std::fs::create_dir_all(git.join(directory)).unwrap();
+        }
+        std::fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        std::fs::write(git.join("config"), "[filter \"x\"]\nclean = y\n").unwrap();
+        let listed = git::filter_drivers(place.path(), FILTERS_LIMIT);
+        assert_eq!(listed, Ok(vec!["x".to_owned()]));
+        let mode = nix::sys::stat::Mode::from_bits_truncate(0o600);
+        nix::unistd::mkfifo(&git.join("pipe"), mode).unwrap();
+        std::fs::write(git.join("config"), "[include]\npath = pipe\n").unwrap();
+        assert!(git::filter_drivers(place.path(), Duration::from_millis(50)).is_err());
+    }
 }
