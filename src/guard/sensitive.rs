@@ -13,15 +13,56 @@ use super::sandbox::secrets::IN_HOME;
 const HARMLESS: [&str; 3] = ["known_hosts", "known_hosts.old", "config"];
 
 /// Places of the system.
-const IN_SYSTEM: [(&str, &str); 4] = [
-    ("/etc/shadow", "hashes of passwords"),
-    ("/etc/gshadow", "hashes of passwords"),
-    ("/etc/ssl/private", "keys of certificates"),
-    ("/root/.ssh", "keys that open other machines"),
+const IN_SYSTEM: [(&str, &str); 34] = [
+    ("/etc/shadow", HASHES),
+    ("/etc/shadow-", HASHES),
+    ("/etc/gshadow", HASHES),
+    ("/etc/gshadow-", HASHES),
+    ("/etc/master.passwd", HASHES),
+    ("/etc/security/opasswd", HASHES),
+    ("/etc/tcb", HASHES),
+    ("/var/lib/sss", HASHES),
+    ("/var/backups/shadow.bak", HASHES),
+    ("/var/backups/gshadow.bak", HASHES),
+    ("/var/db/dslocal", HASHES),
+    ("/etc/sudoers", WHO),
+    ("/etc/sudoers.d", WHO),
+    ("/etc/ssl/private", CERTIFICATES),
+    ("/etc/pki/tls/private", CERTIFICATES),
+    ("/etc/letsencrypt", CERTIFICATES),
+    ("/etc/ssh/ssh_host_rsa_key", MACHINE),
+    ("/etc/ssh/ssh_host_dsa_key", MACHINE),
+    ("/etc/ssh/ssh_host_ecdsa_key", MACHINE),
+    ("/etc/ssh/ssh_host_ed25519_key", MACHINE),
+    ("/etc/krb5.keytab", MACHINE),
+    ("/var/lib/samba/private", MACHINE),
+    ("/etc/wireguard", NETWORKS),
+    ("/etc/openvpn", NETWORKS),
+    ("/etc/ipsec.secrets", NETWORKS),
+    ("/etc/ppp/chap-secrets", NETWORKS),
+    ("/etc/ppp/pap-secrets", NETWORKS),
+    ("/etc/wpa_supplicant", NETWORKS),
+    ("/etc/NetworkManager/system-connections", NETWORKS),
+    ("/etc/mysql/debian.cnf", "passwords of databases"),
+    ("/etc/kubernetes", "keys of clusters"),
+    ("/etc/rancher", "keys of clusters"),
+    ("/run/secrets", "keys of whatever runs in this container"),
+    ("/var/run/secrets", "keys of whatever runs in this container"),
 ];
 
+const HASHES: &str = "hashes of passwords";
+const WHO: &str = "who may do what on this machine";
+const CERTIFICATES: &str = "keys of certificates";
+const MACHINE: &str = "keys by which others know this machine";
+const NETWORKS: &str = "keys of networks";
+
+/// Names of keys and of stores of them. Files that end in `.pem` or `.key` are
+/// not among them: most are certificates, or are there to be tested with.
+const KEYS: [&str; 4] = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"];
+const ENDS_OF_KEYS: [&str; 4] = [".kdbx", ".p12", ".pfx", ".ppk"];
+
 /// What the kernel shows of a process that is nobody else's business.
-const IN_PROC: [&str; 3] = ["environ", "mem", "auxv"];
+const IN_PROC: [&str; 4] = ["environ", "mem", "auxv", "kcore"];
 
 /// Ends of the names of files that hold no secret, though `.env` is in them.
 const EXAMPLES: [&str; 4] = ["example", "sample", "template", "dist"];
@@ -44,7 +85,9 @@ impl Secrets {
                 path.map(|path| vec![path.to_owned(), paths::resolved(Path::new("/"), path)]);
             path.unwrap_or_default()
         };
-        Self { home: both(home), settings: both(settings) }
+        // Whoever calls us, root has a home.
+        let home = both(home).into_iter().chain([PathBuf::from("/root")]).collect();
+        Self { home, settings: both(settings) }
     }
 
     /// Tells what is in a file that is better asked about; `path` has no links
@@ -104,6 +147,9 @@ fn in_system(path: &Path) -> Option<&'static str> {
 /// `.env` and its kin hold the keys of whatever the project talks to.
 fn in_any_directory(path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+    if KEYS.contains(&name.as_str()) || ENDS_OF_KEYS.iter().any(|end| name.ends_with(end)) {
+        return Some("a key");
+    }
     let rest = name.strip_prefix(".env")?;
     let is_it = rest.is_empty()
         || rest.strip_prefix('.').is_some_and(|kind| {
@@ -134,6 +180,12 @@ mod tests {
             "/srv/.env.production",
             "/srv/.ENV",
             "/etc/shadow",
+            "/etc/shadow-",
+            "/etc/security/opasswd",
+            "/etc/letsencrypt/live/a/privkey.pem",
+            "/root/.aws/credentials",
+            "/srv/keys/id_ed25519",
+            "/srv/keys/All.KDBX",
             "/proc/123/environ",
             "/proc/123/task/124/environ",
         ] {
@@ -152,6 +204,9 @@ mod tests {
             "/srv/.env.example",
             "/srv/.envrc",
             "/etc/passwd",
+            "/etc/ssh/ssh_host_rsa_key.pub",
+            "/srv/keys/id_ed25519.pub",
+            "/srv/tests/server.pem",
             "/proc/cpuinfo",
         ] {
             assert_eq!(secrets().within(Path::new(path)), None, "{path}");
