@@ -7,6 +7,16 @@ pub(super) struct Pattern {
     allowed: Vec<String>,
     /// What it denies: the same in lower case, and a little more.
     denied: Vec<String>,
+    /// What it denies behind other words, which may be what runs it.
+    denied_behind: Vec<String>,
+}
+
+/// Words, in lower case, and where in them a command may begin that the words
+/// in front run.
+#[derive(Debug, Default)]
+pub(super) struct Behind {
+    pub(super) text: String,
+    pub(super) starts: Vec<usize>,
 }
 
 impl Pattern {
@@ -34,11 +44,17 @@ impl Pattern {
     }
 
     fn of(allowed: Vec<String>, more_denied: Vec<String>) -> Self {
-        let mut denied: Vec<String> =
-            allowed.iter().cloned().chain(more_denied).map(|text| text.to_lowercase()).collect();
-        let short: Vec<String> = denied.iter().map(|text| without_directory(text)).collect();
-        denied.extend(short);
-        Self { allowed, denied }
+        let in_all_ways = |texts: &[String]| -> Vec<String> {
+            let lower: Vec<String> = texts.iter().map(|text| text.to_lowercase()).collect();
+            let short = lower.iter().map(|text| without_directory(text));
+            short.chain(lower.iter().cloned()).collect()
+        };
+        let mut denied_behind = in_all_ways(&allowed);
+        let mut denied = in_all_ways(&more_denied);
+        denied.extend(denied_behind.iter().cloned());
+        // The whole text has been compared with what begins with a star.
+        denied_behind.retain(|pattern| !pattern.starts_with('*'));
+        Self { allowed, denied, denied_behind }
     }
 
     /// Tells whether the pattern is one text and nothing else.
@@ -53,6 +69,14 @@ impl Pattern {
         }
         let text = single_spaces(text);
         self.allowed.iter().any(|pattern| matches(pattern, &text))
+    }
+
+    /// Tells whether something that begins behind other words is what the
+    /// pattern says, in any case.
+    pub(super) fn denies_behind(&self, behind: &Behind) -> bool {
+        let Behind { text, starts } = behind;
+        let is_denied = |text: &str| self.denied_behind.iter().any(|it| matches(it, text));
+        starts.iter().any(|&start| is_denied(&text[start..]))
     }
 
     /// Tells whether a text is what the pattern says, in any case.
@@ -121,5 +145,17 @@ mod tests {
         assert!(Pattern::command("rm*").denies("rmdir x"));
         assert!(!Pattern::command("rm *").denies("rmdir x"));
         assert!(Pattern::command("/bin/rm *").denies("rm x"));
+    }
+
+    #[test]
+    fn behind_other_words_a_star_stands_for_whole_words() {
+        let behind = |pattern: &str, text: &str| {
+            Pattern::command(pattern)
+                .denies_behind(&Behind { text: text.to_owned(), starts: vec![2] })
+        };
+        for pattern in ["rm *", "rm*", "RM:*", "/bin/rm *"] {
+            assert!(behind(pattern, "a rm x") && behind(pattern, "a rm"), "{pattern}");
+            assert!(!behind(pattern, "a rmdir x") && !behind(pattern, "a b rm x"), "{pattern}");
+        }
     }
 }

@@ -265,9 +265,10 @@ impl Rule {
                 {
                     true
                 }
-                Specifier::Command(pattern) => words
-                    .iter()
-                    .any(|command| shell::forms(command).iter().any(|form| pattern.denies(form))),
+                Specifier::Command(pattern) => words.iter().any(|command| {
+                    shell::forms(command).iter().any(|form| pattern.denies(form))
+                        || shell::behind(command).iter().any(|it| pattern.denies_behind(it))
+                }),
                 Specifier::Name(pattern) => words.iter().any(|name| pattern.denies(name)),
                 Specifier::Path { itself, below, pattern: _ } => paths.any(|path| {
                     let path = paths::resolved(root, path);

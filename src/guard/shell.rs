@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 pub use world::{Look, Machine, World};
 
-pub(super) use seen::{forms, obscurity};
+pub(super) use seen::{behind, forms, obscurity};
 
 use super::launch;
 use syntax::{Joint, Script, Simple};

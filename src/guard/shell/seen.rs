@@ -8,7 +8,7 @@
 use super::syntax::{self, Script, Simple};
 use super::word;
 use crate::guard::launch;
-use crate::guard::pattern::{single_spaces, without_directory};
+use crate::guard::pattern::{Behind, single_spaces, without_directory};
 
 /// Words that make another word the command, or run one they are given.
 /// Keywords are among them: as the name of a command one is a sign of a line
@@ -39,6 +39,54 @@ pub(in crate::guard) fn forms(command: &str) -> Vec<String> {
     }
     forms.retain(|form| !form.is_empty());
     forms
+}
+
+/// How deep commands are looked for in the quotes of others.
+const DEPTH_CAP: usize = 3;
+
+/// Returns where in a command another one may begin: at each word, at what is
+/// behind a directory or an equals sign in it, and in the text of quotes.
+///
+/// Which words a program runs is not known here, so each may be one.
+pub(in crate::guard) fn behind(command: &str) -> Vec<Behind> {
+    let mut found = Vec::new();
+    look_behind(command, DEPTH_CAP, &mut found);
+    found
+}
+
+fn look_behind(command: &str, depth: usize, found: &mut Vec<Behind>) {
+    for simple in &syntax::parse(command).commands {
+        let meant = meant(command, simple);
+        let written = simple.words.iter().map(|word| &command[word.range.clone()]);
+        found.push(Behind::of(written));
+        found.push(Behind::of(meant.iter().copied()));
+        let texts = meant.iter().map(|word| {
+            let bare = word.strip_prefix('"').and_then(|word| word.strip_suffix('"'));
+            bare.unwrap_or(word)
+        });
+        let is_text =
+            |word: &&str| word.contains(|c: char| c.is_whitespace() || ";&|(`".contains(c));
+        if depth > 0 {
+            texts.filter(is_text).for_each(|text| look_behind(text, depth - 1, found));
+        }
+    }
+}
+
+impl Behind {
+    fn of<'a>(words: impl Iterator<Item = &'a str>) -> Self {
+        let mut behind = Self::default();
+        for word in words {
+            if !behind.text.is_empty() {
+                behind.text.push(' ');
+            }
+            let start = behind.text.len();
+            let word = single_spaces(word).to_lowercase();
+            let within = ['/', '='].into_iter().filter_map(|c| word.rfind(c)).map(|at| at + 1);
+            behind.starts.extend([0].into_iter().chain(within).map(|at| start + at));
+            behind.text.push_str(&word);
+        }
+        behind
+    }
 }
 
 /// Tells why a pattern cannot be compared with a command, if it cannot.
@@ -83,11 +131,14 @@ fn meant<'a>(command: &'a str, simple: &'a Simple) -> Vec<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::pattern::Pattern;
 
     #[track_caller]
     fn check_hidden(commands: &[&str]) {
         for command in commands {
-            let seen = forms(command).iter().any(|form| form == "rm x");
+            let pattern = Pattern::command("rm *");
+            let seen = forms(command).iter().any(|form| form == "rm x")
+                || behind(command).iter().any(|behind| pattern.denies_behind(behind));
             assert!(seen || obscurity(command).is_some(), "{command}");
         }
     }
@@ -148,6 +199,20 @@ mod tests {
             "{rm,x}",
             "~/rm x",
             "# it's\nrm x",
+            "taskset 1 rm x",
+            "chrt -i 0 /bin/rm x",
+            "prlimit --nproc=9 rm x",
+            "setarch -R rm x",
+            "fd -x rm x",
+            "setpriv --reuid=0 'rm' x",
+            "unbuffer rm x",
+            "git submodule foreach 'rm x'",
+            "git submodule foreach \"cd $y; rm x\"",
+            "git bisect run ../bin/rm x",
+            "rsync --rsh='sh -c \"rm x\"' a b",
+            "tool --run=rm x",
+            "tool 'a; tool \"tool rm x\"'",
+            "setarch x\\\n86 rm x",
             "cat <<'E'\n'\nE\nrm x",
         ]);
     }
