@@ -9,6 +9,7 @@
 mod call;
 mod hardened;
 mod merge;
+mod program;
 mod snapshot;
 mod untracked;
 pub mod worktree;
@@ -22,6 +23,7 @@ use crate::diff::{self, FileChange};
 pub(crate) use call::filter_drivers;
 pub use call::{Git, OUTPUT_CAP, git};
 pub(crate) use hardened::PROGRAMS;
+pub use program::Program;
 
 /// Most characters of a title: a commit's subject can be of any length.
 pub const TITLE_CAP: usize = 200;
@@ -87,6 +89,12 @@ pub enum GitError {
     /// There is no git.
     #[error("git was not found; install it or put it on the PATH")]
     GitMissing,
+    /// The only git is one that the workspace holds.
+    #[error("{} is not run, because it is in the workspace; put another git on the PATH", .path.display())]
+    GitOfWorkspace {
+        /// The program.
+        path: PathBuf,
+    },
     /// Git did not do what it was asked.
     #[error("git failed: {message}")]
     Failed {
@@ -103,8 +111,8 @@ pub enum GitError {
 /// # Errors
 ///
 /// A change without a file is [`GitError::EmptyChange`].
-pub fn change(root: &Path, what: &What) -> Result<Change, GitError> {
-    let repository = Repository::open(root)?;
+pub fn change(program: &Program, root: &Path, what: &What) -> Result<Change, GitError> {
+    let repository = Repository::open(program, root)?;
     match what {
         What::Uncommitted => repository.uncommitted(),
         What::Base(name) => repository.since(name),
@@ -117,7 +125,8 @@ pub fn change(root: &Path, what: &What) -> Result<Change, GitError> {
     }
 }
 
-struct Repository {
+struct Repository<'a> {
+    program: &'a Program,
     top: PathBuf,
 }
 
@@ -127,15 +136,15 @@ struct Diff {
     is_whole: bool,
 }
 
-impl Repository {
-    fn open(root: &Path) -> Result<Self, GitError> {
-        let top = match git(root, &["rev-parse", "--show-toplevel"]) {
+impl<'a> Repository<'a> {
+    fn open(program: &'a Program, root: &Path) -> Result<Self, GitError> {
+        let top = match git(program, root, &["rev-parse", "--show-toplevel"]) {
             Err(GitError::Failed { message }) if message.contains("not a git repository") => {
                 return Err(GitError::NotARepository { path: root.to_owned() });
             }
             other => other?,
         };
-        Ok(Self { top: call::path(top.strip_suffix(b"\n").unwrap_or(&top)) })
+        Ok(Self { program, top: call::path(top.strip_suffix(b"\n").unwrap_or(&top)) })
     }
 
     fn uncommitted(&self) -> Result<Change, GitError> {
@@ -156,7 +165,7 @@ impl Repository {
     fn since(&self, name: &str) -> Result<Change, GitError> {
         let base = self.commit_id(name)?;
         let Ok(head) = self.commit_id("HEAD") else { return Err(GitError::NoCommits) };
-        let fork = git(&self.top, &["merge-base", &base, &head]).map_err(|_| GitError::Failed {
+        let fork = self.git(&["merge-base", &base, &head]).map_err(|_| GitError::Failed {
             message: format!("`{name}` and HEAD have no commit in common"),
         })?;
         let title = format!("{} against {name}, with what is not committed yet", self.name());
@@ -173,7 +182,7 @@ impl Repository {
         let is_root = matches!(parent, Err(GitError::UnknownRevision { .. }));
         let parent = if is_root { self.empty_tree()? } else { parent? };
         let head = ["log", "-1", "--no-show-signature", "--encoding=UTF-8", "--format=%h: %s"];
-        let title = git(&self.top, &[&head[..], &[&commit, "--"]].concat())?;
+        let title = self.git(&[&head[..], &[&commit, "--"]].concat())?;
         let diff = self.diff(&[&parent, &commit])?;
         self.finish(format!("commit {}", text_line(&title)), &diff)
     }
@@ -182,7 +191,7 @@ impl Repository {
     fn working_tree(&self, title: String, from: &str) -> Result<Change, GitError> {
         let mut diff = self.diff(&[from])?;
         let arguments = ["ls-files", "--others", "--exclude-standard", "-z"];
-        let names = git(&self.top, &arguments)?;
+        let names = self.git(&arguments)?;
         untracked::append(&self.top, &names, &mut diff.text)?;
         self.finish(title, &diff)
     }
@@ -217,7 +226,7 @@ impl Repository {
             "--submodule=short",
             "-O/dev/null",
         ];
-        git(&self.top, &[options, &fixed[..], revisions, &["--"]].concat())
+        self.git(&[options, &fixed[..], revisions, &["--"]].concat())
     }
 
     fn finish(&self, title: String, diff: &Diff) -> Result<Change, GitError> {
@@ -241,7 +250,7 @@ impl Repository {
         if name.is_empty() || name.starts_with('-') || name.contains('\0') {
             return Err(unknown());
         }
-        match git(&self.top, &["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]) {
+        match self.git(&["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]) {
             Ok(id) => Ok(text_line(&id)),
             Err(GitError::Failed { .. }) => Err(unknown()),
             Err(error) => Err(error),
@@ -250,7 +259,11 @@ impl Repository {
 
     /// The tree without files. Its name depends on the repository's hash.
     fn empty_tree(&self) -> Result<String, GitError> {
-        git(&self.top, &["hash-object", "-t", "tree", "--stdin"]).map(|id| text_line(&id))
+        self.git(&["hash-object", "-t", "tree", "--stdin"]).map(|id| text_line(&id))
+    }
+
+    fn git(&self, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
+        git(self.program, &self.top, arguments)
     }
 
     fn name(&self) -> String {

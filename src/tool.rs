@@ -40,6 +40,7 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use crate::event::{Access, Confinement, UnitId};
+use crate::git;
 use crate::guard::sandbox::Sandbox;
 use crate::guard::{Script, Searches};
 use crate::line::Line;
@@ -143,6 +144,8 @@ pub struct Workspace {
     pub searches: Searches,
     /// Keeps commands in bounds.
     pub sandbox: Arc<Sandbox>,
+    /// What our own calls of git run.
+    pub git: git::Program,
 }
 
 impl Workspace {

@@ -1,9 +1,11 @@
 //! What the shell gate costs a command: library code, timed in this process.
 
 use std::env;
+use std::ffi::OsStr;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
+use tine::git::Program;
 use tine::guard::shell::{Judged, Look, Machine, World, judge};
 
 use crate::clock;
@@ -61,7 +63,9 @@ pub(crate) fn judgement() -> Vec<Figure> {
 }
 
 fn machine() -> Machine {
-    Machine::new(&env::var_os("PATH").unwrap_or_default(), None, &[PathBuf::from("/nowhere")])
+    let path = env::var_os("PATH").unwrap_or_default();
+    let git = Program::find([(OsStr::new("PATH"), &*path)], &[]);
+    Machine::new(&path, None, &[PathBuf::from("/nowhere")], git)
 }
 
 /// Returns the microseconds of one judgement.

@@ -1,12 +1,13 @@
 //! `tine demo`: a review of a small change made for the purpose.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use super::args::{ReviewFlags, RunFlags};
 use super::exit::{Exit, Refusal};
-use super::review;
+use super::{review, start};
 use crate::config::Environment;
+use crate::git::Program;
 
 /// The files of the example as they are committed, and as they are changed.
 const FILES: [(&str, &str, &str); 3] = [
@@ -21,7 +22,9 @@ pub(super) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Re
         Refusal::new(Exit::Error, format!("cannot make a temporary directory: {error}"))
     })?;
     let root = directory.path();
-    make(root).map_err(|message| {
+    let here = start::working_directory().ok();
+    let program = start::git(environment, here.as_slice());
+    make(&program, root).map_err(|message| {
         Refusal::new(Exit::Error, format!("cannot make the example: {message}"))
     })?;
     super::say(&format!("note: the example is in {}; it is removed at the end", root.display()));
@@ -29,20 +32,24 @@ pub(super) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Re
         .map_err(|error| Refusal::new(Exit::Error, format!("cannot enter the example: {error}")))?;
     let uncommitted =
         ReviewFlags { uncommitted: true, base: None, commit: None, words: Vec::new() };
-    review::run(environment, flags, &uncommitted)
+    // What is left behind must not have brought its own programs along.
+    let inherited = environment.inherited.with_path(program.path());
+    let mut environment = environment.clone();
+    environment.inherited = inherited;
+    review::run(&environment, flags, &uncommitted)
 }
 
-fn make(root: &Path) -> Result<(), String> {
+fn make(program: &Program, root: &Path) -> Result<(), String> {
     std::fs::create_dir_all(root.join("src")).map_err(|error| error.to_string())?;
     let write = |name: &str, text: &str| {
         std::fs::write(root.join(name), text).map_err(|error| error.to_string())
     };
-    git(root, &["init", "--quiet"])?;
+    git(program, root, &["init", "--quiet"])?;
     for (name, before, _) in FILES {
         write(name, before)?;
     }
-    git(root, &["add", "."])?;
-    git(root, &["commit", "--quiet", "--no-verify", "--message", "Begin the example"])?;
+    git(program, root, &["add", "."])?;
+    git(program, root, &["commit", "--quiet", "--no-verify", "--message", "Begin the example"])?;
     for (name, _, after) in FILES {
         write(name, after)?;
     }
@@ -50,8 +57,9 @@ fn make(root: &Path) -> Result<(), String> {
 }
 
 /// Runs git with an identity of its own and nothing of the user's settings.
-fn git(root: &Path, arguments: &[&str]) -> Result<(), String> {
-    let output = Command::new("git")
+fn git(program: &Program, root: &Path, arguments: &[&str]) -> Result<(), String> {
+    let mut command = program.command().map_err(|error| error.to_string())?;
+    let output = command
         .args(["-c", "user.name=tine", "-c", "user.email=tine@localhost"])
         .args(["-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null"])
         .args(["-c", "init.templateDir="])
@@ -59,9 +67,6 @@ fn git(root: &Path, arguments: &[&str]) -> Result<(), String> {
         .current_dir(root)
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env_remove("GIT_DIR")
-        .env_remove("GIT_WORK_TREE")
-        .env_remove("GIT_INDEX_FILE")
         .stdin(Stdio::null())
         .output()
         .map_err(|error| format!("git: {error}"))?;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -90,7 +90,7 @@ pub(super) fn run(environment: &Environment, flags: &RunFlags) -> Result<Exit, R
         .block_on(async { tokio::join!(model(environment, &config, flags), local_servers()) });
     findings.push(Finding { subject: "model", verdict: model });
     findings.extend(local);
-    findings.push(Finding { subject: "git", verdict: git() });
+    findings.push(Finding { subject: "git", verdict: git(environment) });
     findings.extend(sandboxes(environment, &config, insisted));
     findings.extend(worktrees(environment));
     findings.push(Finding { subject: "terminal", verdict: terminal(environment) });
@@ -210,12 +210,20 @@ fn named(models: &[String]) -> String {
     names
 }
 
-fn git() -> Verdict {
-    let output = Command::new("git").arg("--version").stdin(Stdio::null()).output();
-    match output {
+fn git(environment: &Environment) -> Verdict {
+    let here = start::working_directory().ok();
+    let program = start::git(environment, here.as_slice());
+    let mut command = match program.command() {
+        Ok(command) => command,
+        Err(error) => {
+            let to_do = "install git; `tine review` needs it".to_owned();
+            return Verdict::Bad(error.to_string(), to_do);
+        }
+    };
+    match command.arg("--version").stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => {
             let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            match start::working_directory().ok().and_then(|cwd| start::repository_root(&cwd)) {
+            match here.and_then(|here| start::repository_root(&here)) {
                 Some(root) => Verdict::Good(format!("{version}, repository {}", root.display())),
                 None => Verdict::Note(format!("{version}, but this directory is in no repository")),
             }

@@ -22,6 +22,7 @@ use crate::config::Environment;
 use crate::event::{
     Event, EventKind, FailureKind, Invocation, InvocationEnd, Outcome, Seq, SessionId, UnitId,
 };
+use crate::git;
 use crate::model::{Models, offline};
 use crate::report::Json;
 use crate::run::{self, Reporter as _, RunEnd};
@@ -106,8 +107,9 @@ pub(super) async fn go(
 ) -> Result<(RunEnd, Option<TempDir>), Refusal> {
     // A skill that is given a change runs git, which may take its time.
     let (typed, skills) = (prompt.clone(), Arc::clone(&start.skills));
-    let (spill, root) = (start.spill().to_owned(), start.root.clone());
-    let expanding = tokio::task::spawn_blocking(move || expand(&typed, &skills, &spill, &root));
+    let (spill, root, git) = (start.spill().to_owned(), start.root.clone(), start.git());
+    let expanding =
+        tokio::task::spawn_blocking(move || expand(&typed, &skills, &spill, (&git, &root)));
     let meant = tokio::select! {
         meant = expanding => meant.expect("a skill's text is put together without panics")?,
         signal = outside.signals.recv() => {
@@ -221,7 +223,12 @@ enum Meant {
 }
 
 /// Finds out what `/name arguments` means, or that it is a plain prompt.
-fn expand(prompt: &str, skills: &Skills, spill: &Path, root: &Path) -> Result<Meant, Refusal> {
+fn expand(
+    prompt: &str,
+    skills: &Skills,
+    spill: &Path,
+    repository: (&git::Program, &Path),
+) -> Result<Meant, Refusal> {
     let Some(line) = prompt.strip_prefix('/') else {
         return Ok(Meant::Typed);
     };
@@ -252,7 +259,7 @@ fn expand(prompt: &str, skills: &Skills, spill: &Path, root: &Path) -> Result<Me
         return Err(Refusal::new(Exit::BadInput, format!("there is no skill `/{name}`"))
             .hint(format!("there are: {}", names.join(", "))));
     };
-    let text = skill.expand(arguments, spill, root).map_err(|error| refusal(&error))?;
+    let text = skill.expand(arguments, spill, repository).map_err(|error| refusal(&error))?;
     Ok(Meant::Skill { name: skill.name.clone(), text })
 }
 

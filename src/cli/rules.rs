@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
+use super::start;
 use crate::config::dirs::{config_directory, config_file, trust_file};
 use crate::config::settings;
 use crate::config::{Config, Environment, Permissions, WrittenRule};
@@ -83,8 +84,9 @@ pub(super) fn policy(
 
 fn gate(environment: &Environment, roots: &[PathBuf], sandbox: Arc<Sandbox>) -> Gate {
     let path = environment.inherited.path().unwrap_or_default();
+    let git = start::git(environment, roots);
     Gate {
-        machine: Arc::new(Machine::new(path, environment.home.as_deref(), roots)),
+        machine: Arc::new(Machine::new(path, environment.home.as_deref(), roots, git)),
         sandbox: SandboxIsThere::new(move || sandbox.backend() != Backend::None),
     }
 }

@@ -24,6 +24,7 @@ use crate::config::{self, Config, Environment, ModelChoice, dirs};
 use crate::definition::Definitions;
 use crate::event::{SessionHead, SessionId};
 use crate::fanout::{Fanout, Limits, Parking, Pool, Surroundings, Worktrees};
+use crate::git;
 use crate::guard::sandbox::Sandbox;
 use crate::guard::{Mode, Policy};
 use crate::line::Budget;
@@ -84,6 +85,11 @@ pub(super) struct Client {
 }
 
 impl Start {
+    /// Returns what our own calls of git run.
+    pub(super) fn git(&self) -> git::Program {
+        git(&self.environment, self.policy.roots())
+    }
+
     /// Reads everything that can be wrong, so that nothing fails later.
     pub(super) fn new(
         environment: &Environment,
@@ -371,6 +377,7 @@ impl Start {
                     format!("cannot open the working directories: {error}"),
                 )
             })?;
+        let git = self.git();
         let worktrees_root = dirs::worktrees_root(&self.environment).ok();
         let worktrees =
             Worktrees::new(worktrees_root.as_deref(), &self.root, &self.session.0, agents.worktree);
@@ -382,6 +389,7 @@ impl Start {
             files: Files::default(),
             searches: self.policy.searches(),
             sandbox: Arc::clone(&self.sandbox),
+            git,
             root: self.root,
         };
         let surroundings =
@@ -442,6 +450,14 @@ pub(super) fn working_directory() -> Result<PathBuf, Refusal> {
 /// only: starting git would cost more than the rest of the start.
 pub(super) fn repository_root(root: &Path) -> Option<PathBuf> {
     root.ancestors().find(|directory| directory.join(".git").exists()).map(Path::to_owned)
+}
+
+/// Returns the git that our own calls run: one that neither these directories
+/// nor the repository around the first of them have brought along.
+pub(super) fn git(environment: &Environment, roots: &[PathBuf]) -> git::Program {
+    let top = roots.first().and_then(|root| repository_root(root));
+    let workspace: Vec<PathBuf> = roots.iter().cloned().chain(top).collect();
+    git::Program::find(environment.inherited.all(), &workspace)
 }
 
 /// Says that there is no place for sessions.

@@ -129,7 +129,7 @@ impl Worktrees {
             let claim = Claim::new(&directory).map_err(|error| {
                 NotMade::Failed(format!("cannot make {}: {error}", directory.display()))
             })?;
-            match worktree::snapshot(&from.root, claim.place()) {
+            match worktree::snapshot(&from.git, &from.root, claim.place()) {
                 Ok(snapshot) => Ok((claim, snapshot)),
                 Err(error) => Err(given_up(claim, None, &error)),
             }
@@ -258,6 +258,7 @@ impl OwnTree {
             files: from.files.clone(),
             searches: policy.searches(),
             sandbox: Arc::clone(&from.sandbox),
+            git: from.git.clone(),
             root,
         };
         let notice = notice(&workspace.root, at_end);

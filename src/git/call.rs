@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 
 use super::GitError;
 use super::hardened::{self, Setting};
+use super::program::Program;
 
 /// Most bytes one call may print. A change of 8 MiB is far beyond what can be
 /// reviewed, and the whole of it is held in memory.
@@ -43,6 +44,7 @@ const MESSAGE_CAP: u64 = 4_000;
 /// network.
 #[derive(Debug, Clone)]
 pub struct Git {
+    program: Program,
     directory: PathBuf,
     variables: Vec<(&'static str, OsString)>,
     drivers: Vec<Setting>,
@@ -63,26 +65,34 @@ impl Git {
     ///
     /// # Errors
     ///
-    /// [`GitError::GitMissing`] without git, and whatever git says of a
-    /// configuration that it cannot read.
-    pub fn at(directory: &Path) -> Result<Self, GitError> {
-        Self::with(directory, Vec::new())
+    /// As for [`Program::command`], and whatever git says of a configuration
+    /// that it cannot read.
+    pub fn at(program: &Program, directory: &Path) -> Result<Self, GitError> {
+        Self::with(program, directory, Vec::new())
     }
 
     /// Git with these files for a working tree and its repository, whatever
     /// stands in the tree: that may have been changed since.
-    pub(super) fn of_tree(tree: &Path, git_directory: &Path) -> Result<Self, GitError> {
+    pub(super) fn of_tree(
+        program: &Program,
+        tree: &Path,
+        git_directory: &Path,
+    ) -> Result<Self, GitError> {
         let variables = vec![("GIT_DIR", git_directory.into()), ("GIT_WORK_TREE", tree.into())];
-        Self::with(tree, variables)
+        Self::with(program, tree, variables)
     }
 
     /// Git in a repository, without a working tree.
-    pub(super) fn of_repository(git_directory: &Path) -> Result<Self, GitError> {
-        Self::with(git_directory, vec![("GIT_DIR", git_directory.into())])
+    pub(super) fn of_repository(program: &Program, git_directory: &Path) -> Result<Self, GitError> {
+        Self::with(program, git_directory, vec![("GIT_DIR", git_directory.into())])
     }
 
-    fn with(directory: &Path, variables: Vec<(&'static str, OsString)>) -> Result<Self, GitError> {
-        let git = Self::bare(directory, variables);
+    fn with(
+        program: &Program,
+        directory: &Path,
+        variables: Vec<(&'static str, OsString)>,
+    ) -> Result<Self, GitError> {
+        let git = Self::bare(program, directory, variables);
         // Listed anew for every value: a slot may have changed it meanwhile.
         let drivers =
             hardened::drivers(&git.listed()?).map_err(|message| GitError::Failed { message })?;
@@ -90,9 +100,9 @@ impl Git {
     }
 
     /// Git that may still run drivers: only for what touches no file.
-    fn bare(directory: &Path, variables: Vec<(&'static str, OsString)>) -> Self {
-        let (directory, drivers) = (directory.to_owned(), Vec::new());
-        Self { directory, variables, drivers, limit: TIME_LIMIT }
+    fn bare(program: &Program, directory: &Path, variables: Vec<(&'static str, OsString)>) -> Self {
+        let (program, directory, drivers) = (program.clone(), directory.to_owned(), Vec::new());
+        Self { program, directory, variables, drivers, limit: TIME_LIMIT }
     }
 
     /// Returns the names of all settings.
@@ -139,7 +149,7 @@ impl Git {
         input: &[u8],
         cap: usize,
     ) -> Result<Ran, GitError> {
-        let mut command = Command::new("git");
+        let mut command = self.program.command()?;
         command.arg("--no-pager").args(arguments).current_dir(&self.directory);
         hardened::harden(&mut command, &self.drivers);
         for (name, value) in &self.variables {
@@ -171,8 +181,12 @@ impl Ran {
 /// # Errors
 ///
 /// As for [`Git::at`] and [`Git::run`].
-pub fn git(root: &Path, arguments: &[impl AsRef<OsStr>]) -> Result<Vec<u8>, GitError> {
-    Git::at(root)?.run(arguments)
+pub fn git(
+    program: &Program,
+    root: &Path,
+    arguments: &[impl AsRef<OsStr>],
+) -> Result<Vec<u8>, GitError> {
+    Git::at(program, root)?.run(arguments)
 }
 
 /// Returns the names of the filter drivers that the configuration in `root`
@@ -182,8 +196,12 @@ pub fn git(root: &Path, arguments: &[impl AsRef<OsStr>]) -> Result<Vec<u8>, GitE
 ///
 /// As for [`git`], if it takes longer than `limit`, and for a name that is not
 /// UTF-8.
-pub(crate) fn filter_drivers(root: &Path, limit: Duration) -> Result<Vec<String>, GitError> {
-    let listed = Git { limit, ..Git::bare(root, Vec::new()) }.listed()?;
+pub(crate) fn filter_drivers(
+    program: &Program,
+    root: &Path,
+    limit: Duration,
+) -> Result<Vec<String>, GitError> {
+    let listed = Git { limit, ..Git::bare(program, root, Vec::new()) }.listed()?;
     let names = hardened::names(&listed, "filter.");
     let names = names.into_iter().map(|name| String::from_utf8(name.to_owned()));
     names.collect::<Result<_, _>>().or_else(|error| failed(error.to_string()))

@@ -1,5 +1,6 @@
-//! What our own git calls turn off: every setting and every variable that
-//! makes git run a program, ask somebody, reach a network or look elsewhere.
+//! What our own git calls turn off: every setting that makes git run a program,
+//! ask somebody, reach a network or look elsewhere. Variables that would do so
+//! are not inherited: see `program`.
 //!
 //! One list for all calls. Flags that only some commands know (`--no-ext-diff`,
 //! `--no-textconv`) stand with those.
@@ -51,52 +52,8 @@ const OWN: [(&str, &str); 6] = [
     ("core.safecrlf", "false"),
 ];
 
-/// Variables that point git elsewhere or name programs. Whoever called us may
-/// be a hook of another repository.
-const REMOVED: [&str; 36] = [
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_IMPLICIT_WORK_TREE",
-    "GIT_COMMON_DIR",
-    "GIT_PREFIX",
-    "GIT_INDEX_FILE",
-    "GIT_INDEX_VERSION",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_SHALLOW_FILE",
-    "GIT_GRAFT_FILE",
-    "GIT_NO_REPLACE_OBJECTS",
-    "GIT_REPLACE_REF_BASE",
-    "GIT_NAMESPACE",
-    "GIT_ATTR_SOURCE",
-    "GIT_CONFIG",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_EXTERNAL_DIFF",
-    "GIT_DIFF_OPTS",
-    "GIT_EDITOR",
-    "GIT_SEQUENCE_EDITOR",
-    "GIT_PAGER",
-    "GIT_ASKPASS",
-    "SSH_ASKPASS",
-    "GIT_SSH",
-    "GIT_SSH_COMMAND",
-    "GIT_PROXY_COMMAND",
-    "GIT_LITERAL_PATHSPECS",
-    "GIT_GLOB_PATHSPECS",
-    "GIT_NOGLOB_PATHSPECS",
-    "GIT_ICASE_PATHSPECS",
-    "GIT_TEMPLATE_DIR",
-    "GIT_AUTHOR_DATE",
-    "GIT_COMMITTER_DATE",
-    "GIT_MERGE_VERBOSITY",
-    "GIT_REFLOG_ACTION",
-];
-
 /// Turns everything off for one call.
 pub(super) fn harden(command: &mut Command, drivers: &[Setting]) {
-    for name in REMOVED {
-        command.env_remove(name);
-    }
     command
         .env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_TERMINAL_PROMPT", "0")

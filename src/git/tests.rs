@@ -9,6 +9,12 @@ use std::process::Command;
 use super::*;
 use crate::diff::ChangeKind;
 
+/// The git of whoever runs the tests.
+pub(crate) fn program() -> Program {
+    let variables: Vec<_> = std::env::vars_os().collect();
+    Program::find(variables.iter().map(|(name, value)| (&**name, &**value)), &[])
+}
+
 /// A repository of its own, made without anybody's configuration.
 pub(crate) struct Repo(tempfile::TempDir);
 
@@ -64,7 +70,7 @@ impl Repo {
     }
 
     fn change(&self, what: What) -> Result<Change, GitError> {
-        change(&self.root(), &what)
+        change(&program(), &self.root(), &what)
     }
 }
 
@@ -212,7 +218,7 @@ fn names_that_are_not_utf_8_do_no_harm() {
 fn a_change_below_the_top_is_the_whole_repositorys() {
     let repo = Repo::with_commit();
     repo.write("sub/b.txt", "b\n");
-    let from_below = change(&repo.root().join("sub"), &What::Uncommitted);
+    let from_below = change(&program(), &repo.root().join("sub"), &What::Uncommitted);
     assert_eq!(from_below, repo.change(What::Uncommitted));
     assert_eq!(from_below.unwrap().root, repo.root().canonicalize().unwrap());
 }
@@ -221,7 +227,7 @@ fn a_change_below_the_top_is_the_whole_repositorys() {
 fn every_reason_for_no_change_is_told() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_owned();
-    assert_eq!(change(&path, &What::Auto), Err(GitError::NotARepository { path }));
+    assert_eq!(change(&program(), &path, &What::Auto), Err(GitError::NotARepository { path }));
     let empty = Repo::new();
     assert_eq!(empty.change(What::Auto), Err(GitError::NoCommits));
     assert_eq!(empty.change(What::Commit("HEAD".to_owned())), Err(GitError::NoCommits));
@@ -233,7 +239,7 @@ fn every_reason_for_no_change_is_told() {
         assert_eq!(repo.change(What::Commit(name.to_owned())), unknown, "{name:?}");
         assert_eq!(repo.change(What::Base(name.to_owned())), unknown, "{name:?}");
     }
-    let gone = change(Path::new("/nowhere/at/all"), &What::Auto);
+    let gone = change(&program(), Path::new("/nowhere/at/all"), &What::Auto);
     assert!(matches!(gone, Err(GitError::Failed { .. })), "{gone:?}");
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::call::{self, Git};
 use super::snapshot::{copy_index, stage};
-use super::{GitError, text_line};
+use super::{GitError, Program, text_line};
 
 pub(crate) use super::merge::FILE_CAP;
 pub use super::merge::{Merged, Side, contents, link_target, merge};
@@ -35,6 +35,8 @@ pub struct Snapshot {
     pub repository: PathBuf,
     /// The commit that holds the state.
     pub base: String,
+    /// What reads and writes it.
+    pub program: Program,
 }
 
 /// A linked worktree.
@@ -50,6 +52,8 @@ pub struct Linked {
     pub base: String,
     /// The directory that it and its index are in.
     pub place: PathBuf,
+    /// What reads and writes it.
+    pub program: Program,
 }
 
 /// A file that is not as it was.
@@ -93,9 +97,9 @@ pub enum NodeKind {
 ///
 /// [`GitError::NotARepository`] or [`GitError::NoWorkingTree`] where there is
 /// none.
-pub fn snapshot(workspace: &Path, place: &Path) -> Result<Snapshot, GitError> {
+pub fn snapshot(program: &Program, workspace: &Path, place: &Path) -> Result<Snapshot, GitError> {
     let workspace = &workspace.canonicalize().map_err(|error| failed(workspace, &error))?;
-    let git = Git::at(workspace).map_err(|error| no_tree(workspace, error))?;
+    let git = Git::at(program, workspace).map_err(|error| no_tree(workspace, error))?;
     let arguments = ["rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir"];
     let found = git.run(&[&arguments[..], &["--git-path", "index"]].concat());
     let found = found.map_err(|error| no_tree(workspace, error))?;
@@ -113,7 +117,7 @@ pub fn snapshot(workspace: &Path, place: &Path) -> Result<Snapshot, GitError> {
         let message = format!("{} is inside the working tree", place.display());
         return Err(GitError::Failed { message });
     }
-    let git = Git::at(&top)?.patient();
+    let git = Git::at(program, &top)?.patient();
     let scratch = place.join(SCRATCH_INDEX);
     copy_index(&call::path(index), &scratch).map_err(|error| failed(&scratch, &error))?;
     let tree = stage(&git.clone().index(&scratch), &top)?;
@@ -124,7 +128,8 @@ pub fn snapshot(workspace: &Path, place: &Path) -> Result<Snapshot, GitError> {
     let commit = ["commit-tree", &tree, "-m", "State of the workspace, for a worktree of tine"];
     let commit: Vec<&str> = commit.into_iter().chain(parent).collect();
     let base = text_line(&git.run(&commit)?);
-    Ok(Snapshot { below: below.to_owned(), repository: call::path(repository), base, top })
+    let (below, repository) = (below.to_owned(), call::path(repository));
+    Ok(Snapshot { below, repository, base, top, program: program.clone() })
 }
 
 /// Links a worktree of that state at `place`, which nobody else may use. It
@@ -138,14 +143,19 @@ pub fn link(snapshot: &Snapshot, place: &Path, reason: &str) -> Result<Linked, G
     let add = ["worktree", "add", "--quiet", "--detach", "--no-checkout", "--lock", "--reason"];
     let add = add.into_iter().chain([reason]).map(OsStr::new);
     let add: Vec<&OsStr> = add.chain([tree.as_os_str(), OsStr::new(&snapshot.base)]).collect();
-    Git::at(&snapshot.top)?.run(&add)?;
-    let found = Git::at(&tree)?.run(&["rev-parse", "--path-format=absolute", "--git-dir"])?;
+    Git::at(&snapshot.program, &snapshot.top)?.run(&add)?;
+    let found = Git::at(&snapshot.program, &tree)?.run(&[
+        "rev-parse",
+        "--path-format=absolute",
+        "--git-dir",
+    ])?;
     Ok(Linked {
         git_directory: call::path(found.strip_suffix(b"\n").unwrap_or(&found)),
         tree,
         repository: snapshot.repository.clone(),
         base: snapshot.base.clone(),
         place: place.to_owned(),
+        program: snapshot.program.clone(),
     })
 }
 
@@ -237,7 +247,7 @@ impl Linked {
         let arguments = ["worktree", "remove", "--force", "--force"].map(OsStr::new);
         let known = self.git_directory.exists();
         if known {
-            let git = Git::of_repository(&self.repository)?;
+            let git = Git::of_repository(&self.program, &self.repository)?;
             git.run(&[&arguments[..], &[tree]].concat())?;
         }
         remove_directory(&self.place).map_err(|error| failed(&self.place, &error))
@@ -249,7 +259,7 @@ impl Linked {
     ///
     /// As for [`Git::at`].
     pub fn git(&self) -> Result<Git, GitError> {
-        Ok(Git::of_tree(&self.tree, &self.git_directory)?.patient())
+        Ok(Git::of_tree(&self.program, &self.tree, &self.git_directory)?.patient())
     }
 }
 

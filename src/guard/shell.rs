@@ -18,6 +18,7 @@ mod world;
 use std::path::PathBuf;
 
 pub use world::{Look, Machine, World};
+pub(crate) use world::{is_closed, is_executable};
 
 pub(super) use seen::{behind, forms, obscurity};
 

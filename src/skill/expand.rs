@@ -69,12 +69,17 @@ impl Skill {
     /// # Errors
     ///
     /// Only for a skill with `change`: see [`SkillError`].
-    pub fn expand(&self, arguments: &str, spill: &Path, root: &Path) -> Result<String, SkillError> {
+    pub fn expand(
+        &self,
+        arguments: &str,
+        spill: &Path,
+        (git, root): (&git::Program, &Path),
+    ) -> Result<String, SkillError> {
         if !self.change {
             return Ok(self.fill(arguments.trim(), None));
         }
         let (what, rest) = parse_what(arguments)?;
-        let change = git::change(root, &what)?;
+        let change = git::change(git, root, &what)?;
         let file = write_change(&change, spill, root)?;
         Ok(self.fill(rest, Some((&change, &file))))
     }
@@ -288,7 +293,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::git::tests::Repo;
+    use crate::git::tests::{Repo, program};
 
     fn skill(body: &str, change: bool) -> Skill {
         Skill {
@@ -306,7 +311,8 @@ mod tests {
 
     #[track_caller]
     fn check(body: &str, arguments: &str, expected: &str) {
-        let expanded = skill(body, false).expand(arguments, Path::new(""), Path::new(""));
+        let expanded =
+            skill(body, false).expand(arguments, Path::new(""), (&program(), Path::new("")));
         assert_eq!(expanded.unwrap(), expected);
     }
 
@@ -361,14 +367,16 @@ mod tests {
         repo.write("new.txt", "$ARGUMENTS\n");
         let spill = repo.root().join("../spill/s");
         let body = "$CHANGE_TITLE|@$CHANGE_FILE|$CHANGE_STAT|$ARGUMENTS";
-        let expanded = skill(body, true).expand("--uncommitted x", &spill, &repo.root()).unwrap();
+        let expanded = skill(body, true)
+            .expand("--uncommitted x", &spill, (&program(), &repo.root()))
+            .unwrap();
         let file = spill.join("change.diff");
         let title = "uncommitted change of work";
         let stat = "- a.txt (+1 -1)\n- new.txt (+1 -0, added)";
         assert_eq!(expanded, format!("{title}|@{}|{stat}|x", file.display()));
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::metadata(&spill).unwrap().permissions().mode() & 0o777, 0o700);
-        let change = git::change(&repo.root(), &What::Uncommitted).unwrap();
+        let change = git::change(&program(), &repo.root(), &What::Uncommitted).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), format!("# {title}\n{}", change.diff));
     }
 
@@ -377,8 +385,8 @@ mod tests {
         let repo = Repo::with_commit();
         let spill = repo.root().join("../spill");
         let skill = skill("$CHANGE_FILE", true);
-        let first = skill.expand("", &spill, &repo.root()).unwrap();
-        let second = skill.expand("", &spill, &repo.root()).unwrap();
+        let first = skill.expand("", &spill, (&program(), &repo.root())).unwrap();
+        let second = skill.expand("", &spill, (&program(), &repo.root())).unwrap();
         assert!(first.ends_with("/change.diff"), "{first}");
         assert!(second.ends_with("/change-2.diff"), "{second}");
     }
@@ -389,7 +397,7 @@ mod tests {
         repo.write("sub/b.txt", "b\n");
         let spill = repo.root().join("../spill");
         let skill = skill("$CHANGE_FILE", true);
-        let file = skill.expand("", &spill, &repo.root().join("sub")).unwrap();
+        let file = skill.expand("", &spill, (&program(), &repo.root().join("sub"))).unwrap();
         let second = fs::read_to_string(file).unwrap().lines().nth(1).unwrap().to_owned();
         let top = repo.root().canonicalize().unwrap();
         assert_eq!(second, format!("# File names are relative to {}", top.display()));
@@ -399,7 +407,7 @@ mod tests {
     fn without_a_change_there_is_no_prompt() {
         let repo = Repo::new();
         let spill = repo.root().join("../spill");
-        let error = skill("x", true).expand("", &spill, &repo.root()).unwrap_err();
+        let error = skill("x", true).expand("", &spill, (&program(), &repo.root())).unwrap_err();
         assert!(matches!(error, SkillError::Git(GitError::NoCommits)), "{error}");
         assert!(!spill.exists());
     }

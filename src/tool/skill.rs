@@ -49,7 +49,8 @@ impl Tool for Skill {
             let workspace = Arc::clone(&context.workspace);
             // A skill that is given a change runs git.
             let expanded = tokio::task::spawn_blocking(move || {
-                skill.expand(&wanted, &workspace.spill.directory, &workspace.root)
+                let repository = (&workspace.git, &*workspace.root);
+                skill.expand(&wanted, &workspace.spill.directory, repository)
             });
             match expanded.await {
                 Ok(Ok(text)) => Ok(Output::ok(text)),

@@ -106,6 +106,7 @@ impl Place {
             root,
             added: Vec::new(),
             files: Files::default(),
+            git: crate::git::tests::program(),
             searches: policy.searches(),
         });
         let (sender, receiver) = mpsc::channel(LINE_CAP);

@@ -1,6 +1,8 @@
 //! Attacks: each is shown to work where nothing stands in its way, and then
 //! to be stopped.
 
+/// Our own calls of git: which git is run, and what it is given.
+mod git;
 /// Paths, links, swaps and patches.
 mod paths;
 /// Keys, wherever one could be left.

@@ -16,8 +16,8 @@ use nix::fcntl::{Flock, FlockArg, OFlag};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::git::GitError;
 use crate::git::worktree::{Linked, make_place};
+use crate::git::{GitError, Program};
 use crate::path_text::{from_text, to_text};
 
 const LOCK: &str = "lock";
@@ -61,6 +61,7 @@ pub struct Found {
     pub claim: Option<Claim>,
     /// `None` if it came to nothing.
     pub about: Option<About>,
+    program: Program,
 }
 
 /// What became of a place whose process is dead.
@@ -259,8 +260,8 @@ impl Found {
         let tree = self.place.join(tree);
         match known(&repository, &tree) {
             Some(git_directory) if !tree.is_symlink() => {
-                let place = self.place.clone();
-                Ok(Some((about, Linked { tree, git_directory, repository, base, place })))
+                let (place, program) = (self.place.clone(), self.program.clone());
+                Ok(Some((about, Linked { tree, git_directory, repository, base, place, program })))
             }
             Some(_) | None if self.has_files()? => {
                 let (repository, tree) = (to_text(&repository), to_text(&tree));
@@ -298,10 +299,11 @@ fn known(repository: &Path, tree: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Returns every place below `root`, those of other processes too.
+/// Returns every place below `root`, those of other processes too. `program`
+/// is what will look into them.
 #[must_use]
-pub fn all(root: &Path) -> Vec<Found> {
-    places(root).into_iter().filter_map(found).collect()
+pub fn all(root: &Path, program: &Program) -> Vec<Found> {
+    places(root).into_iter().filter_map(|place| found(place, program)).collect()
 }
 
 /// Removes what is empty below `root`: places whose processes died before they
@@ -324,7 +326,7 @@ fn places(root: &Path) -> Vec<PathBuf> {
     entries(root).into_iter().flat_map(|project| entries(&project)).collect()
 }
 
-fn found(place: PathBuf) -> Option<Found> {
+fn found(place: PathBuf, program: &Program) -> Option<Found> {
     let claim = match Claim::take(&place) {
         Ok(claim) => claim,
         // Somebody is about to make it, or died at that: then it is empty.
@@ -332,7 +334,7 @@ fn found(place: PathBuf) -> Option<Found> {
         Err(_) => None,
     };
     let about = fs::read(place.join(RECORD)).ok().and_then(|record| read(&record));
-    Some(Found { place, claim, about })
+    Some(Found { place, claim, about, program: program.clone() })
 }
 
 fn read(record: &[u8]) -> Option<About> {

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use super::*;
-use crate::git::tests::Repo;
+use crate::git::tests::{Repo, program};
 
 /// A repository with a worktree at its state.
 struct Worked {
@@ -20,7 +20,7 @@ impl Worked {
         let state = tempfile::tempdir().unwrap();
         let place = state.path().canonicalize().unwrap().join("p/one");
         make_place(&place).unwrap();
-        let snapshot = snapshot(workspace, &place)?;
+        let snapshot = snapshot(&program(), workspace, &place)?;
         let linked = link(&snapshot, &place, "a test")?;
         linked.fill(&snapshot.below)?;
         Ok(Self { linked, snapshot, state })
@@ -412,7 +412,7 @@ fn what_a_repository_has_git_run_is_alive_and_is_not_run_for_a_worktree() {
         fs::write(worked.tree().join("a.txt"), "work\n").unwrap();
         fs::write(worked.tree().join("new"), "new\n").unwrap();
         let changes = worked.changes();
-        let git = Git::at(worked.tree()).unwrap();
+        let git = Git::at(&program(), worked.tree()).unwrap();
         let after = changes[0].after.as_ref().unwrap();
         assert_eq!(contents(&git, &after.object, &changes[0].path).unwrap(), b"work\n");
         let side = |bytes| Side { name: "x", bytes };
@@ -442,7 +442,7 @@ fn a_tree_whose_link_to_its_repository_was_bent_is_read_by_what_was_known_before
 #[test]
 fn three_texts_are_merged_or_their_conflicts_are_shown() {
     let repo = Repo::with_commit();
-    let git = Git::at(&repo.root()).unwrap();
+    let git = Git::at(&program(), &repo.root()).unwrap();
     let scratch = tempfile::tempdir().unwrap();
     let merged = |ours: &[u8], base: &[u8], theirs: &[u8]| {
         let sides = [("ours", ours), ("base", base), ("theirs", theirs)];

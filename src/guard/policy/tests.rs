@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::super::Source;
 use super::*;
+use crate::git::tests::program;
 
 fn policy(mode: Mode, allow: &[&str], deny: &[&str]) -> Policy {
     let root = std::env::current_dir().unwrap();
@@ -478,7 +479,7 @@ mod unasked {
 
         fn policy(&self, mode: Mode, given: Rules, has_sandbox: bool) -> Policy {
             let roots = [self.root()];
-            let machine = Arc::new(Machine::new("/usr/bin:/bin".as_ref(), None, &roots));
+            let machine = Arc::new(Machine::new("/usr/bin:/bin".as_ref(), None, &roots, program()));
             let sandbox = SandboxIsThere::new(move || has_sandbox);
             let secrets = Secrets::new(Some(&self.root().join("home")), None);
             let policy = Policy::new(mode, roots).with_rules(given).keeping(secrets);

@@ -171,6 +171,13 @@ impl Variables {
         Self { all: all.cloned().collect() }
     }
 
+    /// Has programs looked for elsewhere.
+    #[must_use]
+    pub fn with_path(&self, path: &OsStr) -> Self {
+        let others = self.all.iter().filter(|(name, _)| name != OsStr::new("PATH")).cloned();
+        Self { all: others.chain([("PATH".into(), path.to_owned())]).collect() }
+    }
+
     /// Where programs are looked for.
     #[must_use]
     pub fn path(&self) -> Option<&OsStr> {
@@ -178,7 +185,7 @@ impl Variables {
     }
 
     /// What an unconfined command gets.
-    pub(super) fn all(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+    pub fn all(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.all.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 

@@ -157,12 +157,14 @@ pub struct Machine {
     /// The user's `PATH`, each directory with whether it is trusted.
     path: Vec<(PathBuf, bool)>,
     roots: Vec<PathBuf>,
+    git: git::Program,
 }
 
 impl Machine {
-    /// Looks at the directories of `path`, the user's `PATH`.
+    /// Looks at the directories of `path`, the user's `PATH`. `git` tells what
+    /// a repository's configuration names.
     #[must_use]
-    pub fn new(path: &OsStr, home: Option<&Path>, roots: &[PathBuf]) -> Self {
+    pub fn new(path: &OsStr, home: Option<&Path>, roots: &[PathBuf], git: git::Program) -> Self {
         let fixed = DIRECTORIES.iter().map(PathBuf::from);
         let own = home.into_iter().flat_map(|home| HOME_DIRECTORIES.map(|name| home.join(name)));
         let known: Vec<PathBuf> = fixed.chain(own).collect();
@@ -174,7 +176,7 @@ impl Machine {
                 (directory, is_trusted)
             })
             .collect();
-        Self { path, roots }
+        Self { path, roots, git }
     }
 
     /// Returns the same machine, seen from another workspace.
@@ -185,7 +187,7 @@ impl Machine {
         let path = self.path.iter().map(|(directory, is_trusted)| {
             (directory.clone(), *is_trusted && is_closed(directory, &roots))
         });
-        Self { path: path.collect(), roots }
+        Self { path: path.collect(), roots, git: self.git.clone() }
     }
 
     /// Returns the environment in which a script of the gate must run, and
@@ -213,9 +215,7 @@ impl Look for Machine {
         // The first one counts: a name must mean what it means to the user.
         let found = self.path.iter().find_map(|(directory, is_trusted)| {
             let file = directory.join(name);
-            let metadata = file.metadata().ok()?;
-            let runs = metadata.is_file() && metadata.permissions().mode() & 0o111 != 0;
-            runs.then_some((file, *is_trusted))
+            is_executable(&file).then_some((file, *is_trusted))
         });
         found.is_some_and(|(file, is_trusted)| {
             is_trusted
@@ -242,13 +242,19 @@ impl Look for Machine {
     }
 
     fn git_filters(&self, directory: &Path) -> Option<Vec<String>> {
-        git::filter_drivers(directory, FILTERS_LIMIT).ok()
+        git::filter_drivers(&self.git, directory, FILTERS_LIMIT).ok()
     }
+}
+
+/// Tells whether there is a file that can be run.
+pub(crate) fn is_executable(file: &Path) -> bool {
+    let metadata = file.metadata();
+    metadata.is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
 /// Tells whether nobody but its owner and root can put a program into a
 /// directory, and the workspace does not hold it.
-fn is_closed(directory: &Path, roots: &[PathBuf]) -> bool {
+pub(crate) fn is_closed(directory: &Path, roots: &[PathBuf]) -> bool {
     let Ok(real) = directory.canonicalize() else { return false };
     let is_outside = !roots.iter().any(|root| real.starts_with(root));
     is_outside
@@ -264,6 +270,7 @@ fn is_closed(directory: &Path, roots: &[PathBuf]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::git::tests::program;
 
     #[test]
     fn a_configuration_that_has_git_wait_is_not_waited_for() {
@@ -274,11 +281,11 @@ mod tests {
         }
         std::fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
         std::fs::write(git.join("config"), "[filter \"x\"]\nclean = y\n").unwrap();
-        let listed = git::filter_drivers(place.path(), FILTERS_LIMIT);
+        let listed = git::filter_drivers(&program(), place.path(), FILTERS_LIMIT);
         assert_eq!(listed, Ok(vec!["x".to_owned()]));
         let mode = nix::sys::stat::Mode::from_bits_truncate(0o600);
         nix::unistd::mkfifo(&git.join("pipe"), mode).unwrap();
         std::fs::write(git.join("config"), "[include]\npath = pipe\n").unwrap();
-        assert!(git::filter_drivers(place.path(), Duration::from_millis(50)).is_err());
+        assert!(git::filter_drivers(&program(), place.path(), Duration::from_millis(50)).is_err());
     }
 }

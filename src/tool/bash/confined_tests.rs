@@ -12,6 +12,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::*;
 use crate::event::{Access, Backend, Confinement};
+use crate::git::tests::program;
 use crate::guard::Script;
 use crate::guard::shell::Machine;
 use crate::tool::Granted;
@@ -65,7 +66,7 @@ async fn what_the_guard_has_written_out_anew_is_what_runs() {
     let place = Place::new();
     let arguments = json!({"command": "echo written"});
     let call = granted(&Bash, &place.context, &arguments);
-    let machine = Machine::new("/usr/bin:/bin".as_ref(), None, &[]);
+    let machine = Machine::new("/usr/bin:/bin".as_ref(), None, &[], program());
     let script = Script {
         text: "echo judged; echo \"$CARGO_MANIFEST_DIR $PATH\"".into(),
         machine: Arc::new(machine),

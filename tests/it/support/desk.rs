@@ -23,6 +23,8 @@ use tine::tool::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::repository::program;
+
 /// A directory with a workspace `work`, an added directory `added` and, beside
 /// them, `outside`.
 pub(crate) struct Desk {
@@ -53,6 +55,7 @@ impl Desk {
             before: Blobs::of(&top.join("spill")),
             spill: Spill { directory: top.join("spill") },
             files: Files::default(),
+            git: program(),
             searches: policy.searches(),
             sandbox: Arc::new(Sandbox::new(settings)),
         });

@@ -37,6 +37,8 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::repository::program;
+
 /// What a user answers to every question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Says {
@@ -456,6 +458,7 @@ impl Setup {
             spill: Spill { directory: root.join("spill") },
             before: Blobs::of(&root.join("spill")),
             files: Files::default(),
+            git: program(),
             searches: policy.searches(),
             sandbox: Arc::new(Sandbox::new(Settings {
                 insistence: Insistence::Off,

@@ -3,7 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use tine::git::Program;
+
 use super::tine::Place;
+
+/// The git of whoever runs the tests.
+pub(crate) fn program() -> Program {
+    let variables: Vec<_> = std::env::vars_os().collect();
+    Program::find(variables.iter().map(|(name, value)| (&**name, &**value)), &[])
+}
 
 /// A place whose working directory is a repository with the branch `main`.
 pub(crate) struct Repository {

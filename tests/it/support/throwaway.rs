@@ -19,6 +19,8 @@ use tine::guard::{Decision, Effect, Gate, Mode, Policy, Rules, SandboxIsThere, S
 /// What is in the files that are denied.
 const DENIED: &str = "DENIED";
 
+use super::repository::program;
+
 /// How long one command may run, in seconds.
 const PATIENCE: &str = "20";
 
@@ -63,7 +65,7 @@ impl Throwaway {
         let root = tempfile::tempdir().expect("there is a temporary directory");
         let work = root.path().join("work");
         fs::create_dir(&work).expect("it is empty");
-        let machine = Machine::new(path().as_ref(), None, std::slice::from_ref(&work));
+        let machine = Machine::new(path().as_ref(), None, std::slice::from_ref(&work), program());
         let home = root.path().join("home");
         fs::create_dir(&home).expect("it is empty");
         fs::write(home.join(".gitconfig"), "[init]\ndefaultBranch = main\n").expect("it is empty");
