@@ -15,7 +15,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use thiserror::Error;
-use toml_edit::{Array, DocumentMut, Item, TableLike, Value};
+use toml_edit::{Array, DocumentMut, Item, RawString, TableLike, Value};
 
 use super::{Environment, dirs, read_file};
 use crate::guard::Rule;
@@ -26,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How often it is looked whether the other one is done.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// Stands before a rule on a line of its own where no other shows how.
+const INDENT: &str = "    ";
 
 /// What became of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,13 +140,43 @@ fn rules_in(permissions: &mut dyn TableLike) -> Result<&mut Array, &'static str>
 }
 
 /// Adds a rule as the others stand: each on a line of its own, or in a row.
+///
+/// What stands behind the last one, up to the end of its line, stays there: it
+/// may be a comment.
 fn push(allow: &mut Array, rule: &str) {
-    let before = allow.iter().last().and_then(|last| last.decor().prefix()?.as_str());
-    let line = before.and_then(|before| before.rsplit_once('\n'));
-    match line.map(|(_, indent)| format!("\n{indent}")) {
-        Some(prefix) => allow.push_formatted(Value::from(rule).decorated(prefix, "")),
-        None => allow.push(rule),
-    }
+    let text = |raw: Option<&RawString>| raw.and_then(RawString::as_str).unwrap_or("").to_owned();
+    let end = text(Some(allow.trailing()));
+    let new = Value::from(rule);
+    let Some(last) = allow.len().checked_sub(1).and_then(|index| allow.get_mut(index)) else {
+        let indent = indent_of(&end).unwrap_or(INDENT).to_owned();
+        let Some((before, _)) = end.rsplit_once('\n') else {
+            allow.push_formatted(new.decorated(&end, ""));
+            return;
+        };
+        allow.push_formatted(new.decorated(format!("{before}\n{indent}"), ""));
+        allow.set_trailing("\n");
+        allow.set_trailing_comma(true);
+        return;
+    };
+    let before = text(last.decor().prefix());
+    // Without a comma behind it, what follows is its own.
+    let end = text(last.decor().suffix()) + &end;
+    last.decor_mut().set_suffix("");
+    let (own, rest) = end.find(['\r', '\n']).map_or(("", &*end), |at| end.split_at(at));
+    let prefix = match (before.rsplit_once('\n'), own.contains('#')) {
+        (Some((_, indent)), _) => format!("{own}\n{indent}"),
+        // No comma can stand behind a comment.
+        (None, true) => format!("{own}\n{INDENT}"),
+        (None, false) => " ".to_owned(),
+    };
+    allow.push_formatted(new.decorated(prefix, ""));
+    allow.set_trailing(rest);
+}
+
+/// Returns what stands before the first comment of some lines.
+fn indent_of(lines: &str) -> Option<&str> {
+    let line = lines.lines().skip(1).find(|line| line.contains('#'))?;
+    line.split('#').next()
 }
 
 fn replace(file: &Path, directory: &Path, text: &str) -> io::Result<()> {
@@ -178,7 +211,7 @@ mod tests {
         check(
             "# mine\nmodel = 'a' # best\n\n[permissions]\n# rules\nallow = [ \"Read\" ] # few\n\n[agents]\n",
             Ok(Some(
-                "# mine\nmodel = 'a' # best\n\n[permissions]\n# rules\nallow = [ \"Read\" , \"Bash(make)\"] # few\n\n[agents]\n",
+                "# mine\nmodel = 'a' # best\n\n[permissions]\n# rules\nallow = [ \"Read\", \"Bash(make)\" ] # few\n\n[agents]\n",
             )),
         );
         check(
@@ -193,6 +226,43 @@ mod tests {
             Ok(Some("permissions = { mode = \"plan\" , allow = [\"Bash(make)\"] }\n")),
         );
         check("permissions.allow = ['Bash(make)']", Ok(None));
+    }
+
+    #[track_caller]
+    fn check_array(before: &str, after: &str) {
+        let within = |array: &str| format!("[permissions]\nallow = {array} # mine\n");
+        check(&within(before), Ok(Some(&within(after))));
+        let again: DocumentMut = within(after).parse().unwrap();
+        let rules = again["permissions"]["allow"].as_array().unwrap();
+        assert_eq!(rules.iter().last().unwrap().as_str(), Some("Bash(make)"));
+    }
+
+    #[test]
+    fn a_comment_stays_with_its_rule() {
+        check_array("[\n  \"a\", # why\n]", "[\n  \"a\", # why\n  \"Bash(make)\",\n]");
+        check_array(
+            "[\n  \"a\", # why\n  \"b\", # or\n  # end\n]",
+            "[\n  \"a\", # why\n  \"b\", # or\n  \"Bash(make)\",\n  # end\n]",
+        );
+        check_array(
+            "[\n  \"a\",\n  \"b\" # why\n  # end\n]",
+            "[\n  \"a\",\n  \"b\", # why\n  \"Bash(make)\"\n  # end\n]",
+        );
+        check_array("[\n  # why\n  \"a\"\n]", "[\n  # why\n  \"a\",\n  \"Bash(make)\"\n]");
+        check_array("[\"a\", \"b\", # why\n]", "[\"a\", \"b\", # why\n    \"Bash(make)\",\n]");
+        check_array("[\"a\", # why\n \"b\"]", "[\"a\", # why\n \"b\",\n \"Bash(make)\"]");
+    }
+
+    #[test]
+    fn a_row_stays_a_row_and_an_empty_list_keeps_its_comment() {
+        check_array("[\"a\"]", "[\"a\", \"Bash(make)\"]");
+        check_array("[\"a\", ]", "[\"a\", \"Bash(make)\", ]");
+        check_array("[ \"a\", \"b\" ]", "[ \"a\", \"b\", \"Bash(make)\" ]");
+        check_array("[\n  \"a\", \"b\"\n]", "[\n  \"a\", \"b\", \"Bash(make)\"\n]");
+        check_array("[ ]", "[ \"Bash(make)\" ]");
+        check_array("[\n]", "[\n    \"Bash(make)\",\n]");
+        check_array("[\n  # none\n]", "[\n  # none\n  \"Bash(make)\",\n]");
+        check_array("[ # none\n]", "[ # none\n    \"Bash(make)\",\n]");
     }
 
     #[test]
