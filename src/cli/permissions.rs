@@ -3,9 +3,10 @@
 //! Nothing runs and nobody is asked: a decision is explained as a run with the
 //! same flags would take it.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -18,6 +19,7 @@ use crate::config::{Environment, dirs};
 use crate::event::Confinement;
 use crate::guard::sandbox::Sandbox;
 use crate::guard::{Allowed, Decision, Effect, Explained, Policy, Rules, Source, Sourced};
+use crate::path_text::to_text;
 use crate::report::sanitise;
 use crate::tool::Registry;
 use crate::tool_name;
@@ -33,7 +35,7 @@ pub(super) fn run(
         None => None,
         Some(PermissionsCommand::Check { call, mode, json: own }) => {
             flags.permission_mode = mode.or(flags.permission_mode);
-            Some((Call::parse(&call)?, own || json))
+            Some((Call::parse(&call, environment.home.as_deref())?, own || json))
         }
     };
     let root = start::working_directory()?;
@@ -107,7 +109,7 @@ struct Call {
 impl Call {
     /// Reads `Tool(subject)`. Whatever stands between the first parenthesis and
     /// the last is the subject.
-    fn parse(text: &str) -> Result<Self, Refusal> {
+    fn parse(text: &str, home: Option<&Path>) -> Result<Self, Refusal> {
         let refuse = |what: &str| {
             Err(Refusal::new(Exit::Usage, format!("`{}` {what}", sanitise::line(text)))
                 .hint("write a tool and what it is called for, as in `Bash(git status)`"))
@@ -124,9 +126,14 @@ impl Call {
         if !tool_name::is_ruled(tool) {
             return refuse("names no tool");
         }
-        let Some(arguments) = arguments(tool, subject) else {
-            return refuse("is no call: that tool is called for nothing by name");
+        // As rules read it.
+        let subject = match (subject.and_then(|subject| subject.strip_prefix("~/")), home) {
+            (Some(rest), Some(home)) if tool != "Bash" => {
+                Some(Cow::Owned(to_text(&home.join(rest))))
+            }
+            (Some(_) | None, _) => subject.map(Cow::Borrowed),
         };
+        let arguments = arguments(tool, subject.as_deref());
         // What is not here would run somewhere else.
         let effect = Registry::all([]).find(tool).map_or(Effect::Executes, |(_, it)| it.effect());
         Ok(Self { tool: tool.to_owned(), effect, arguments })
@@ -137,11 +144,11 @@ impl Call {
     }
 }
 
-/// Returns the arguments with which a tool is called for a subject; `None` if
-/// it has none.
-fn arguments(tool: &str, subject: Option<&str>) -> Option<Value> {
-    let Some(subject) = subject else { return Some(json!({})) };
-    Some(match tool {
+/// Returns the arguments with which a tool is called for a subject. No rule
+/// looks at those of the tools that are not named here.
+fn arguments(tool: &str, subject: Option<&str>) -> Value {
+    let Some(subject) = subject else { return json!({}) };
+    match tool {
         "Bash" => json!({ "command": subject }),
         "Read" | "Write" | "Edit" => json!({ "file_path": subject }),
         "ApplyPatch" => {
@@ -155,8 +162,8 @@ fn arguments(tool: &str, subject: Option<&str>) -> Option<Value> {
             Some(site) => json!({ "url": format!("https://{}/", site.trim()) }),
             None => json!({ "url": subject }),
         },
-        _ => return None,
-    })
+        _ => json!({}),
+    }
 }
 
 /// A decision, in the words of the wire.

@@ -228,6 +228,11 @@ fn a_decision_is_explained_for_every_mode_without_running_anything() {
         ("Skill(review)", ["allow"; 5]),
         ("WebFetch(domain:x.invalid)", ["deny", "ask", "ask", "deny", "allow"]),
         ("mcp__x__y", ["deny", "ask", "ask", "deny", "allow"]),
+        ("mcp__x__y(what ever)", ["deny", "ask", "ask", "deny", "allow"]),
+        ("TodoWrite(x)", ["allow"; 5]),
+        ("TaskList(x)", ["allow"; 5]),
+        ("Read(~/.ssh/id_rsa)", ["ask", "ask", "ask", "deny", "allow"]),
+        ("Edit(~/notes)", ["deny", "ask", "ask", "deny", "allow"]),
         ("Bash", ["deny"; 5]),
     ] {
         let got = modes.map(|mode| decision(&place, &["--mode", mode], call)["decision"].clone());
@@ -260,7 +265,7 @@ fn a_command_that_only_reads_is_explained_with_its_sandbox() {
 
 #[test]
 fn what_is_no_call_is_refused() {
-    for call in ["", "Bash(ls", "Shell(ls)", "(ls)", "TodoWrite(x)", "two words"] {
+    for call in ["", "Bash(ls", "Shell(ls)", "(ls)", "two words"] {
         let finished = Place::new().tine(["permissions", "check", call]).run().exits(2);
         assert!(finished.stderr.starts_with("error: "), "{call}: {finished:?}");
     }
