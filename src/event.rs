@@ -21,7 +21,7 @@ use crate::branch::Branch;
 use crate::message::{CallId, Output, Reply, StopReason, Usage};
 
 pub use change::{ChangedBy, Digest, FileChange, FileState, Worktree};
-pub use confinement::{Access, Backend, Confinement};
+pub use confinement::{Access, Backend, Confinement, Insistence, SandboxHead};
 pub use question::{CallQuestion, Lasting, Question, QuestionId, Terms, Verdict};
 pub use request::{AfterFailure, RequestFailed, ThrottleCause, Throttled};
 pub use turn::snap_to_turn_start;
@@ -218,6 +218,8 @@ pub struct SessionHead {
     pub mode: Arc<str>,
     /// The session that this one began as a copy of.
     pub forked_from: Option<SessionId>,
+    /// What commands were to be kept in; `None` in older logs.
+    pub sandbox: Option<SandboxHead>,
 }
 
 /// How a conversation was replaced by a summary.

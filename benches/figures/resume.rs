@@ -80,6 +80,7 @@ fn write_session(place: &Place) -> PathBuf {
         model: "bench".into(),
         mode: "default".into(),
         forked_from: None,
+        sandbox: None,
     };
     writer.main(EventKind::SessionOpened(head));
     for prompt in 1..=PROMPTS {

@@ -8,7 +8,7 @@ use super::exit::{Exit, Refusal};
 use super::place::{Place, name_session};
 use super::project::{self, Manner};
 use super::sessions::parse_name;
-use super::{input, session, start};
+use super::{input, sandbox, session, start};
 use crate::branch::Branch;
 use crate::config::Environment;
 use crate::event::{Event, EventKind, Invocation, Seq, SessionHead, SessionId, UnitId, UnixMillis};
@@ -182,6 +182,7 @@ pub(super) fn look(environment: &Environment, flags: &RunFlags) -> Result<Exit, 
         model: resume.past.model().unwrap_or_default().into(),
         mode: before.map_or_else(|| "default".into(), |head| head.mode.clone()),
         forked_from: Some(resume.id()),
+        sandbox: Some(sandbox::of(environment, &config).head()),
     };
     let (past, _log) = resume.begin(&head, &directory)?;
     name_session(name.as_ref(), &directory, scratch.is_none());

@@ -268,6 +268,7 @@ impl Start {
             model: Arc::clone(self.model.name()),
             mode: self.policy.mode().as_str().into(),
             forked_from: self.resume.as_ref().map(Resume::id),
+            sandbox: Some(self.sandbox.head()),
         }
     }
 

@@ -16,6 +16,51 @@ impl Confinement {
     pub const NONE: Self = Self { backend: Backend::None, access: Access::Off, network: true };
 }
 
+/// What was wanted of sandboxes when a session began, and what there was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SandboxHead {
+    /// Whether there must be one.
+    pub mode: Insistence,
+    /// Whether commands in one may reach the network.
+    pub network: bool,
+    /// The best that is installed. Whether it holds is tried out for the first
+    /// command; what held each command is told with that.
+    pub installed: Backend,
+}
+
+/// How much there must be a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Insistence {
+    /// No command runs without one, not even one that a person has approved.
+    Required,
+    /// The best there is, or none.
+    #[default]
+    Best,
+    /// None.
+    Off,
+}
+
+impl Insistence {
+    /// Every one, the strictest first.
+    pub const ALL: [Self; 3] = [Self::Required, Self::Best, Self::Off];
+
+    /// Returns the name in the configuration and in records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Required => "required",
+            Self::Best => "best",
+            Self::Off => "off",
+        }
+    }
+
+    /// Reads the name in the configuration.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|insistence| insistence.as_str() == name)
+    }
+}
+
 /// What holds a command in its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {

@@ -28,12 +28,14 @@ use std::sync::OnceLock;
 
 use thiserror::Error;
 
-use crate::event::{Access, Backend, Confinement};
+use crate::event::{Access, Backend, Confinement, SandboxHead};
 
 pub use detect::{NoBwrap, NoLandlock};
 pub use namespace::Namespace;
 pub use start::{Awaited, Ready, Running, Streams};
 pub use variables::Variables;
+
+pub use crate::event::Insistence;
 pub use watch::{Tampered, What};
 
 use child::Duties;
@@ -41,39 +43,6 @@ use filter::{Leave, Metadata};
 use kept::{Hold, Kept};
 use layout::Layout;
 use watch::Watch;
-
-/// How much a sandbox is insisted on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Insistence {
-    /// No command runs without one, not even one that a person has approved.
-    Required,
-    /// The best there is, or none.
-    #[default]
-    Best,
-    /// None.
-    Off,
-}
-
-impl Insistence {
-    /// Every one, the strictest first.
-    pub const ALL: [Self; 3] = [Self::Required, Self::Best, Self::Off];
-
-    /// Returns the name in the configuration.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Required => "required",
-            Self::Best => "best",
-            Self::Off => "off",
-        }
-    }
-
-    /// Reads the name in the configuration.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|insistence| insistence.as_str() == name)
-    }
-}
 
 /// What a run's commands are kept in bounds by.
 #[derive(Debug, Default)]
@@ -219,6 +188,15 @@ impl Sandbox {
         } else {
             Backend::None
         }
+    }
+
+    /// Returns what is wanted and what is installed, for the first record.
+    ///
+    /// Nothing is tried out: that would take longer than the rest of a start.
+    #[must_use]
+    pub fn head(&self) -> SandboxHead {
+        let Settings { insistence: mode, network, .. } = self.settings;
+        SandboxHead { mode, network, installed: detect::installed() }
     }
 
     fn no_sandbox(&self) -> NotPrepared {

@@ -221,7 +221,7 @@ impl Page<'_> {
         let title = self.document.name.or(prompt).unwrap_or("A session");
         writeln!(self.out, "# {}\n", text::escape(&words::short_line(title, TITLE_CAP)))?;
         let Some((at, head)) = self.head.take() else { return Ok(()) };
-        let SessionHead { session, version, cwd, model, mode, forked_from } = &head;
+        let SessionHead { session, version, cwd, model, mode, forked_from, sandbox: _ } = &head;
         let begun = words::utc_time(at);
         let facts = [("session", &*session.0), ("directory", cwd), ("model", model)];
         let origin = forked_from.as_ref().map(|origin| ("forked from", &*origin.0));

@@ -7,6 +7,7 @@
 
 mod control;
 mod request;
+mod sandbox;
 mod task;
 mod usage;
 
@@ -27,6 +28,7 @@ pub(super) use control::{
     AgentRecord, Answer, Capabilities, CommandRecord, Control, Given, Initialized, ModelRecord,
 };
 pub(super) use request::{ApiRetry, Status, Wait};
+pub(super) use sandbox::SandboxRecord;
 pub(super) use task::{
     BackgroundTask, BackgroundTasksChanged, NotificationStatus, Patch, PrefixShareRecord,
     TaskNotification, TaskProgress, TaskStarted, TaskStatus, TaskUpdated, TaskUsage,
@@ -87,6 +89,7 @@ pub(super) struct Init<'a> {
     pub(super) api_key_source: &'a str,
     pub(super) output_style: &'static str,
     pub(super) tine_version: &'a str,
+    pub(super) sandbox: SandboxRecord,
     pub(super) capabilities: [&'static str; 3],
 }
 
@@ -494,7 +497,7 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::*;
-    use crate::event::{ForkShare, PrefixShare};
+    use crate::event::{Backend, ForkShare, Insistence, PrefixShare, SandboxHead};
     use crate::event::{Seq, SessionId};
     use crate::message::{Cost, ImageKind, Usd};
     use crate::report::lines::{Origin, write};
@@ -566,9 +569,15 @@ mod tests {
             api_key_source: "OPENAI_API_KEY",
             output_style: "default",
             tine_version: "0.1.0",
+            sandbox: SandboxHead {
+                mode: Insistence::Required,
+                network: true,
+                installed: Backend::Landlock,
+            }
+            .into(),
             capabilities: ["x_v1", "y_v1", "z_v1"],
         };
-        assert_snapshot!(written(Record::System(System::Init(Box::new(init)))), @r#"{"type":"system","subtype":"init","cwd":"/repo","tools":["a","b"],"mcp_servers":[],"model":"m","permissionMode":"default","permission_mode":"default","slash_commands":[],"agents":["a"],"skills":["b"],"apiKeySource":"OPENAI_API_KEY","output_style":"default","tine_version":"0.1.0","capabilities":["x_v1","y_v1","z_v1"],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+        assert_snapshot!(written(Record::System(System::Init(Box::new(init)))), @r#"{"type":"system","subtype":"init","cwd":"/repo","tools":["a","b"],"mcp_servers":[],"model":"m","permissionMode":"default","permission_mode":"default","slash_commands":[],"agents":["a"],"skills":["b"],"apiKeySource":"OPENAI_API_KEY","output_style":"default","tine_version":"0.1.0","sandbox":{"mode":"required","network":true,"installed":"landlock"},"capabilities":["x_v1","y_v1","z_v1"],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
     #[test]

@@ -170,7 +170,7 @@ fn name(unit: UnitId, units: &Units, ended: Option<&Unit>) -> String {
 }
 
 fn session(head: &SessionHead) -> String {
-    let SessionHead { session, version, cwd, model, mode, forked_from } = head;
+    let SessionHead { session, version, cwd, model, mode, forked_from, sandbox: _ } = head;
     let origin = forked_from.as_ref().map(|origin| format!(", forked from {origin}"));
     let origin = origin.unwrap_or_default();
     let line =
@@ -261,6 +261,7 @@ mod tests {
             model: "m".into(),
             mode: "default".into(),
             forked_from: None,
+            sandbox: None,
         };
         story.push(0, EventKind::SessionOpened(head)).invocation("review");
         story.push(0, EventKind::Prompted { text: "review\nall of it\n".into() });

@@ -401,6 +401,7 @@ mod tests {
             model: "m".into(),
             mode: "default".into(),
             forked_from: forked_from.map(|id| SessionId(id.into())),
+            sandbox: None,
         })
     }
 

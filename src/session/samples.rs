@@ -6,11 +6,12 @@ use proptest::prelude::*;
 
 use crate::branch::{Branch, BranchPath, Token, TokenSet};
 use crate::event::{
-    AfterFailure, CallQuestion, CancelReason, ChangedBy, Compaction, CompactionTrigger,
+    AfterFailure, Backend, CallQuestion, CancelReason, ChangedBy, Compaction, CompactionTrigger,
     Confinement, Digest, Event, EventKind, FailureKind, FileChange, FileState, ForkShare,
-    Invocation, InvocationEnd, Lasting, NoticeLevel, Origin, Outcome, PrefixShare, Question,
-    QuestionId, Replied, RequestFailed, Seq, SessionHead, SessionId, SlotPosition, Terms,
-    ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId, UnixMillis, Verdict, Worktree,
+    Insistence, Invocation, InvocationEnd, Lasting, NoticeLevel, Origin, Outcome, PrefixShare,
+    Question, QuestionId, Replied, RequestFailed, SandboxHead, Seq, SessionHead, SessionId,
+    SlotPosition, Terms, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId, UnixMillis, Verdict,
+    Worktree,
 };
 use crate::message::{
     Call, CallId, Cost, Image, ImageKind, Output, Reply, Sealed, StopReason, Usage, Usd,
@@ -36,6 +37,11 @@ pub(super) fn opened() -> EventKind {
         model: "offline".into(),
         mode: "default".into(),
         forked_from: Some(SessionId("0197-b".into())),
+        sandbox: Some(SandboxHead {
+            mode: Insistence::Best,
+            network: false,
+            installed: Backend::Bwrap,
+        }),
     })
 }
 
@@ -354,14 +360,25 @@ fn any_compaction() -> impl Strategy<Value = Compaction> {
     )
 }
 
+fn any_sandbox() -> impl Strategy<Value = SandboxHead> {
+    let modes = prop::sample::select(&Insistence::ALL[..]);
+    let backends = prop::sample::select(&Backend::ALL[..]);
+    (modes, any::<bool>(), backends).prop_map(|(mode, network, installed)| SandboxHead {
+        mode,
+        network,
+        installed,
+    })
+}
+
 fn any_head() -> impl Strategy<Value = EventKind> {
     let slot = prop::option::of(any::<(u32, u32)>());
     prop_oneof![
         (
             [any_text(), any_text(), any_text(), any_text(), any_text()],
-            prop::option::of(any_text())
+            prop::option::of(any_text()),
+            prop::option::of(any_sandbox())
         )
-            .prop_map(|([session, version, cwd, model, mode], forked_from)| {
+            .prop_map(|([session, version, cwd, model, mode], forked_from, sandbox)| {
                 EventKind::SessionOpened(SessionHead {
                     session: SessionId(session),
                     version,
@@ -369,6 +386,7 @@ fn any_head() -> impl Strategy<Value = EventKind> {
                     model,
                     mode,
                     forked_from: forked_from.map(SessionId),
+                    sandbox,
                 })
             }),
         (

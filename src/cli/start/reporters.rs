@@ -123,6 +123,7 @@ impl Start {
             permission_mode: self.policy.mode().as_str().to_owned(),
             api_key_source: self.key_source().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            sandbox: self.sandbox.head(),
             models: self.known_models(),
         }
     }

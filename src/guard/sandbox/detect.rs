@@ -52,6 +52,18 @@ pub enum NoLandlock {
     Fails(String),
 }
 
+/// Returns the best that is there, whether it holds or not.
+pub(super) fn installed() -> Backend {
+    let is_new = |version| version >= ruleset::LEAST_VERSION;
+    if bubblewrap::program().is_some() {
+        Backend::Bwrap
+    } else if child::landlock_version().is_ok_and(is_new) {
+        Backend::Landlock
+    } else {
+        Backend::None
+    }
+}
+
 pub(super) fn try_bwrap(settings: &Settings) -> Result<(), NoBwrap> {
     if bubblewrap::program().is_none() {
         return Err(NoBwrap::NotInstalled);

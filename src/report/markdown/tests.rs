@@ -16,6 +16,7 @@ fn opened() -> EventKind {
         model: "m".into(),
         mode: "default".into(),
         forked_from: Some(SessionId("0180-1".into())),
+        sandbox: None,
     })
 }
 

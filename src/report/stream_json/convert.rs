@@ -28,6 +28,7 @@ pub(super) fn init(facts: &Facts) -> Record<'_> {
         api_key_source: &facts.api_key_source,
         output_style: "default",
         tine_version: &facts.version,
+        sandbox: facts.sandbox.into(),
         capabilities: CAPABILITIES,
     })))
 }

@@ -38,6 +38,7 @@ impl Bench {
             model: "m".into(),
             mode: "default".into(),
             forked_from: None,
+            sandbox: None,
         };
         let response = bench.dispatcher.open(head, "do it".into(), UnixMillis(bench.now));
         bench.carry_out(response);

@@ -30,6 +30,7 @@ impl Place {
             model: "m".into(),
             mode: "default".into(),
             forked_from: None,
+            sandbox: None,
         }));
         place.say(EventKind::InvocationStarted { prompt: "go".into() });
         place

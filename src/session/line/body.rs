@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::calls::{Denied, ToolFinished, ToolStarted};
+use super::calls::{Denied, SandboxBody, ToolFinished, ToolStarted};
 use super::changes::{FileChangedBody, WorktreeBody};
 use super::ends::{InvocationEnded, ShareBody, UnitEnded};
 use super::questions::{Answered, Asked};
@@ -128,7 +128,7 @@ impl<'a> Body<'a> {
 /// Reads the body of a kind; `None` if the kind is not known.
 pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String> {
     let kind = match kind {
-        "session_opened" => parse::<SessionOpened<'_>>(body)?.into_kind(),
+        "session_opened" => parse::<SessionOpened<'_>>(body)?.into_kind()?,
         "invocation_started" => {
             let prompt = parse::<InvocationStarted<'_>>(body)?.prompt.into();
             EventKind::InvocationStarted { prompt }
@@ -204,6 +204,8 @@ pub(super) struct SessionOpened<'a> {
     mode: Text<'a>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     forked_from: Option<Text<'a>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sandbox: Option<SandboxBody<'a>>,
 }
 
 impl<'a> SessionOpened<'a> {
@@ -215,18 +217,20 @@ impl<'a> SessionOpened<'a> {
             model: text(&head.model),
             mode: text(&head.mode),
             forked_from: head.forked_from.as_ref().map(|session| text(&session.0)),
+            sandbox: head.sandbox.map(SandboxBody::of),
         }
     }
 
-    fn into_kind(self) -> EventKind {
-        EventKind::SessionOpened(SessionHead {
+    fn into_kind(self) -> Result<EventKind, String> {
+        Ok(EventKind::SessionOpened(SessionHead {
             session: SessionId(self.session.into()),
             version: self.version.into(),
             cwd: self.cwd.into(),
             model: self.model.into(),
             mode: self.mode.into(),
             forked_from: self.forked_from.map(|session| SessionId(session.into())),
-        })
+            sandbox: self.sandbox.map(SandboxBody::into_head).transpose()?,
+        }))
     }
 }
 

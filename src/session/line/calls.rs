@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Text;
 use super::body::{named, text};
-use crate::event::{Access, Backend, Confinement, EventKind};
+use crate::event::{Access, Backend, Confinement, EventKind, Insistence, SandboxHead};
 use crate::message::{CallId, Image, ImageKind, Output};
 
 #[derive(Serialize, Deserialize)]
@@ -122,6 +122,28 @@ impl<'a> ImageBody<'a> {
     fn into_image(self) -> Result<Image, String> {
         let kind = named(&ImageKind::ALL, ImageKind::media_type, &self.media_type)?;
         Ok(Image { kind, base64: self.base64.into() })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct SandboxBody<'a> {
+    mode: Text<'a>,
+    network: bool,
+    installed: Text<'a>,
+}
+
+impl SandboxBody<'_> {
+    pub(super) fn of(head: SandboxHead) -> Self {
+        let SandboxHead { mode, network, installed } = head;
+        Self { mode: mode.as_str().into(), network, installed: installed.as_str().into() }
+    }
+
+    pub(super) fn into_head(self) -> Result<SandboxHead, String> {
+        Ok(SandboxHead {
+            mode: named(&Insistence::ALL, Insistence::as_str, &self.mode)?,
+            network: self.network,
+            installed: named(&Backend::ALL, Backend::as_str, &self.installed)?,
+        })
     }
 }
 

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::event::SessionHead;
 use crate::session::samples::{any_event, one_of_each};
 
 fn encoded(event: &Event) -> String {
@@ -51,7 +52,7 @@ proptest! {
 fn the_format_of_every_kind_is_version_1() {
     let lines: String = one_of_each().iter().map(encoded).collect();
     insta::assert_snapshot!(lines, @r#"
-    {"v":1,"seq":1,"at":1700000000001,"inv":1,"unit":"main","branch":"","path":"main","kind":"session_opened","body":{"session":"0198-a","version":"0.1.0","cwd":"/home/ada/work/api","model":"offline","mode":"default","forked_from":"0197-b"}}
+    {"v":1,"seq":1,"at":1700000000001,"inv":1,"unit":"main","branch":"","path":"main","kind":"session_opened","body":{"session":"0198-a","version":"0.1.0","cwd":"/home/ada/work/api","model":"offline","mode":"default","forked_from":"0197-b","sandbox":{"mode":"best","network":false,"installed":"bwrap"}}}
     {"seq":2,"at":1700000000002,"inv":1,"unit":"main","branch":"","path":"main","kind":"invocation_started","body":{"prompt":"say \"hi\"\nand\u001b[1m stop"}}
     {"seq":3,"at":1700000000003,"inv":1,"unit":"main","branch":"","path":"main","kind":"prompted","body":{"text":"hi"}}
     {"seq":4,"at":1700000000004,"inv":1,"unit":"main","branch":"","path":"main","kind":"notified","body":{"children":["agent-4"],"text":"news"}}
@@ -92,6 +93,15 @@ fn an_unknown_kind_is_kept_and_an_unknown_field_is_skipped() {
         &changed("unit_started", r#""body":{}"#, r#""mood":1,"body":{"new":2}"#),
         Ok(Decoded::Event(started)),
     );
+}
+
+#[test]
+fn a_session_that_says_nothing_of_its_sandbox_opens() {
+    let sandbox = r#","sandbox":{"mode":"best","network":false,"installed":"bwrap"}"#;
+    let EventKind::SessionOpened(head) = sample("session_opened").kind else { unreachable!() };
+    let older = EventKind::SessionOpened(SessionHead { sandbox: None, ..head });
+    let older = Event { kind: older, ..sample("session_opened") };
+    check(&changed("session_opened", sandbox, ""), Ok(Decoded::Event(older)));
 }
 
 #[test]

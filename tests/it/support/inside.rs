@@ -325,6 +325,7 @@ impl Setup {
                 model: Arc::clone(model.name()),
                 mode: "default".into(),
                 forked_from: None,
+                sandbox: None,
             },
             typed: "go".into(),
             system: "be good".to_owned(),

@@ -48,6 +48,7 @@ impl Session {
             model: "m".into(),
             mode: "default".into(),
             forked_from: None,
+            sandbox: None,
         };
         let opened = dispatcher.open(head, "go".into(), UnixMillis(0));
         Self::begun(dispatcher, opened)
