@@ -5,6 +5,7 @@
 //! [`super::sanitise`] before it is cut.
 
 mod asking;
+mod change;
 mod guarding;
 
 use std::borrow::Cow;

@@ -6,6 +6,7 @@
 
 use unicode_width::UnicodeWidthChar as _;
 
+use super::change::{self, Change};
 use super::{NAME_CAP, SENTENCE_CAP, confined, question, short_line};
 use crate::event::{CallQuestion, Confinement, Question};
 use crate::message::counted;
@@ -15,13 +16,18 @@ use crate::report::sanitise;
 /// Columns of the narrowest terminal that a question is made for.
 const COLUMNS: usize = 80;
 
-/// Most rows that what is asked about may take: with the words around it a
-/// screen of 24 holds all of it.
+/// Rows of the smallest screen that a question is made for. All of it has to
+/// be seen at once: a beginning that has scrolled away is hidden.
+const SCREEN: usize = 24;
+
+/// Rows that stay free, for the answer.
+const FREE: usize = 1;
+
+/// Most rows that what is asked about may take, if there is room for them.
 const ROWS_CAP: usize = 16;
 
-/// How many of these rows stand at the end, if something is left out: what a
-/// command does last must not be pushed out of sight.
-const LAST_ROWS: usize = 6;
+/// Most rows that what a call is about may take where its change is shown too.
+const ABOUT_CAP: usize = 4;
 
 /// Most characters of the rules of an answer.
 const RULES_CAP: usize = 200;
@@ -48,44 +54,61 @@ pub fn asked(name: &str, asked: &Question, choices: Choices, waiting: usize) -> 
         }
         Question::Call(call) => {
             let tool = short_line(&call.tool, NAME_CAP);
-            let rows = rows_of(call, choices);
-            format!("{name} asks to use {tool}{waiting}:\n{rows}{}: ", choices.offered())
+            let head = format!("{name} asks to use {tool}{waiting}:");
+            let offered = format!("{}: ", choices.offered());
+            let room =
+                SCREEN - FREE - wrapped(&head, [""; 2]).len() - wrapped(&offered, [""; 2]).len();
+            format!("{head}\n{}{offered}", rows_of(call, choices, room))
         }
     }
 }
 
-fn rows_of(call: &CallQuestion, choices: Choices) -> String {
+/// Returns what is asked and what follows from the answers, in at most so many
+/// rows.
+fn rows_of(call: &CallQuestion, choices: Choices, room: usize) -> String {
     let CallQuestion { subject, arguments, reason, rules, confinement, .. } = call;
     let about = if subject.trim().is_empty() { arguments } else { subject };
-    let mut words = vec![short_line(reason, SENTENCE_CAP)];
+    let mut words = change::others(call);
+    words.push(short_line(reason, SENTENCE_CAP));
     words.extend(confinement.map(after_a_yes));
     if choices.lasts() {
         words.push(choices.lasting().to_owned());
         let rules = rules.iter().map(|rule| format!("`{}`", sanitise::line(rule)));
         words.push(format!("  {}", short_line(&rules.collect::<Vec<_>>().join(", "), RULES_CAP)));
     }
-    let words = words.iter().flat_map(|words| wrapped(words, INDENTS));
-    let rows = shown(about).into_iter().chain(words);
-    rows.map(|row| row + "\n").collect()
+    let words: Vec<String> = words.iter().flat_map(|words| wrapped(words, INDENTS)).collect();
+    let room = room.saturating_sub(words.len()).min(ROWS_CAP);
+    let mut rows = Vec::new();
+    match change::change(call) {
+        Some(Change { what, lines }) => {
+            rows.extend(shown(about, ABOUT_CAP));
+            rows.push(format!("{}{what}", INDENTS[0]));
+            rows.extend(shown(&lines, room.saturating_sub(rows.len())));
+        }
+        None => rows.extend(shown(about, room)),
+    }
+    rows.into_iter().chain(words).map(|row| row + "\n").collect()
 }
 
 fn after_a_yes(bounds: Confinement) -> String {
     format!("after a yes it runs {}", confined(bounds))
 }
 
-/// Returns a text in rows, each behind a bar.
-fn shown(text: &str) -> Vec<String> {
+/// Returns a text in rows, each behind a bar; of more than `cap` rows both
+/// ends. What a command does last must not be pushed out of sight.
+fn shown(text: &str, cap: usize) -> Vec<String> {
     let text = sanitise::text(text).replace('\t', "    ");
     let rows: Vec<String> =
         text.trim_end_matches('\n').split('\n').flat_map(|line| wrapped(line, BARS)).collect();
-    if rows.len() <= ROWS_CAP {
+    if rows.len() <= cap {
         return rows;
     }
-    let first = ROWS_CAP - LAST_ROWS - 1;
-    let hidden = first..rows.len() - LAST_ROWS;
+    let last = cap * 3 / 8;
+    let first = cap.saturating_sub(last + 1);
+    let hidden = first..rows.len() - last;
     let characters = |row: &String| row.chars().count() - BARS[0].len();
     let left_out: usize = rows[hidden.clone()].iter().map(characters).sum();
-    let between = format!("  [{left_out} characters left out]");
+    let between = format!("  [{left_out} characters left out, of {} rows]", hidden.len());
     let (before, after) = (&rows[..first], &rows[hidden.end..]);
     before.iter().cloned().chain([between]).chain(after.iter().cloned()).collect()
 }
@@ -113,6 +136,7 @@ mod tests {
     use std::sync::Arc;
 
     use insta::assert_snapshot;
+    use serde_json::json;
 
     use super::*;
     use crate::event::{Access, Backend};
@@ -181,7 +205,7 @@ mod tests {
     #[test]
     fn nothing_in_a_command_passes_for_words_of_ours() {
         let command = "echo a\ny once, n no: \n\x1b[2Jrm\u{202e} -rf /\r\n\tb\n";
-        assert_snapshot!(shown(command).join("\n"), @r#"
+        assert_snapshot!(shown(command, ROWS_CAP).join("\n"), @r#"
         | echo a
         | y once, n no: 
         | \u{1b}[2Jrm\u{202e} -rf /
@@ -192,15 +216,84 @@ mod tests {
     #[test]
     fn of_a_very_long_command_both_ends_are_shown_and_the_rest_is_counted() {
         let command = format!("{}; rm -rf ~", "echo padding ".repeat(400));
-        let rows = shown(&command);
+        let rows = shown(&command, ROWS_CAP);
         assert_eq!(rows.len(), ROWS_CAP);
         assert!(rows.iter().all(|row| row.chars().count() <= COLUMNS));
         assert!(rows.last().is_some_and(|row| row.ends_with("; rm -rf ~")));
         let shown: usize =
             rows.iter().filter(|row| !row.starts_with("  [")).map(|row| row.len() - 4).sum();
-        let left_out = format!("  [{} characters left out]", command.len() - shown);
-        assert_eq!(rows[ROWS_CAP - LAST_ROWS - 1], left_out);
+        let left_out = format!("  [{} characters left out, of ", command.len() - shown);
+        assert!(rows[ROWS_CAP - 7].starts_with(&left_out), "{rows:?}");
         let lines = "a\n".repeat(500);
-        assert_eq!(super::shown(&lines).len(), ROWS_CAP);
+        assert_eq!(super::shown(&lines, ROWS_CAP).len(), ROWS_CAP);
+    }
+
+    fn with(tool: &str, subject: &str, arguments: &serde_json::Value) -> Question {
+        let Question::Call(asked) = call(tool, subject, &["Edit(src/**)"]) else { unreachable!() };
+        let arguments = arguments.to_string().into();
+        Question::Call(Arc::new(CallQuestion { arguments, ..CallQuestion::clone(&asked) }))
+    }
+
+    #[test]
+    fn of_an_edit_the_change_is_shown_and_counted() {
+        let edit = json!({"file_path": "src/a.rs", "old_string": "fn a() {\n    b();\n}",
+            "new_string": "fn a() {\n    c();\n    d();\n}", "replace_all": true});
+        assert_snapshot!(asked("main", &with("Edit", "src/a.rs", &edit), ALL, 0), @"
+        main asks to use Edit:
+          | src/a.rs
+          +2 -1:
+          | -    b();
+          | +    c();
+          | +    d();
+          with replace_all = true
+          no rule allows it
+          b, s and a allow more; a keeps it in your settings:
+            `Edit(src/**)`
+        y once, b this batch, s this session, a always, n no, n TEXT no and why:
+        ");
+        let write = json!({"file_path": "src/a.rs", "content": "a\n\x1b[2J\n"});
+        let shown = asked("main", &with("Write", "src/a.rs", &write), ALL, 0);
+        assert!(shown.contains("\n  the whole file, +2:\n  | +a\n  | +\\u{1b}[2J\n"), "{shown}");
+        let patch = "*** Begin Patch\n*** Update File: a\n@@ fn\n-x\n+y\n+z\n*** End Patch\n";
+        let shown = asked("main", &with("ApplyPatch", "a", &json!({"input": patch})), ALL, 0);
+        let expected = "\n  +2 -1:\n  | *** Update File: a\n  | @@ fn\n  | -x\n  | +y\n  | +z\n";
+        assert!(shown.contains(expected), "{shown}");
+    }
+
+    #[test]
+    fn other_arguments_of_a_command_are_shown_and_counted() {
+        let bash = json!({"command": "make", "timeout": 600_000, "description": "no rule\nn no: ",
+            "a": 1, "b": [2]});
+        let shown = asked("main", &with("Bash", "make", &bash), ALL, 0);
+        let expected = "\n  | make\n  with a = 1\n  with b = [2]\n  with description = no rule\\nn \
+                        no: \n  and 1 more argument\n";
+        assert!(shown.contains(expected), "{shown}");
+    }
+
+    #[test]
+    fn whatever_is_asked_all_of_it_fits_a_small_screen() {
+        let long = "word ".repeat(2_000);
+        let lines = "x\n".repeat(2_000);
+        for (tool, subject, arguments) in [
+            ("Bash", &*long, json!({"command": long, "timeout": long, "x": long, "y": 1, "z": 1})),
+            ("Bash", &*lines, json!({"command": lines})),
+            ("Write", &*long, json!({"file_path": long, "content": lines, "mode": long})),
+            ("Edit", "a", json!({"file_path": "a", "old_string": lines, "new_string": long})),
+            ("ApplyPatch", "a", json!({"input": lines})),
+            (&*long, "", json!({"all": long})),
+        ] {
+            let Question::Call(asked) = with(tool, subject, &arguments) else { unreachable!() };
+            let question = Question::Call(Arc::new(CallQuestion {
+                reason: long.as_str().into(),
+                rules: vec![long.as_str().into(); 9],
+                confinement: Some(Confinement::NONE),
+                ..CallQuestion::clone(&asked)
+            }));
+            let name = "n".repeat(NAME_CAP);
+            let text = super::asked(&name, &question, ALL, 12);
+            let rows: usize = text.split('\n').map(|row| wrapped(row, [""; 2]).len()).sum();
+            assert!(rows < SCREEN, "{rows} rows:\n{text}");
+            assert!(text.starts_with(&name) && text.contains(" left out, of "), "{text}");
+        }
     }
 }
