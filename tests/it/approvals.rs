@@ -273,9 +273,38 @@ fn project() -> Repository {
     repository
 }
 
-/// Starts `/review` on a terminal, with eight slots.
+/// What reviewers do all day, so that the gate and the sandbox take part.
+const EVERYDAY: [&str; 7] = [
+    "git diff",
+    "git log --oneline -3 && git status --short",
+    "git show HEAD:src/lib.rs | head -5",
+    "grep -rn 'fn ' src",
+    "cat src/lib.rs | wc -l",
+    "ls -la src; pwd",
+    "find . -name '*.rs' -not -path './.git/*'",
+];
+
+/// Tells whether commands that only read run unasked here.
+fn has_sandbox(repository: &Repository) -> bool {
+    let check = ["permissions", "check", "--json", "Bash(ls)"];
+    let has = repository.place.tine(check).run().exits(0).stdout.contains("\"allow\"");
+    assert!(has || std::env::var("REQUIRE_SANDBOX").is_err(), "there must be a sandbox");
+    has
+}
+
+/// Starts `/review` on a terminal, with eight slots that look at the change as
+/// reviewers do.
 fn review(repository: &Repository, slots: &[(&str, Option<&str>)]) -> OnTerminal {
-    let model = repository.place.script("script.json", &script(slots));
+    let mut script = script(slots);
+    if has_sandbox(repository) {
+        let bash = |command: &str| json!({"name": "Bash", "arguments": {"command": command}});
+        let looks = json!({"calls": EVERYDAY.map(bash)});
+        for (name, _) in slots {
+            let turns = script["units"][*name].as_array_mut().expect("a slot has turns");
+            turns.insert(0, looks.clone());
+        }
+    }
+    let model = repository.place.script("script.json", &script);
     let tine = repository.place.tine(["-p", "/review", "-m", &model]);
     OnTerminal::own(tine, StandardOutput::Pipe)
 }
@@ -286,6 +315,18 @@ fn a_review_with_eight_slots_asks_nothing() {
     let mut terminal = review(&repository, &EIGHT.map(|(name, _)| (name, None)));
     assert_eq!(terminal.wait(), (Some(0), "done\n".to_owned()));
     assert!(!terminal.screen.text().contains(" asks to "), "{}", terminal.screen.text());
+    let log = repository.place.log();
+    let of = |kind: &str| log.iter().filter(|line| line["kind"] == kind).collect::<Vec<_>>();
+    assert_eq!((of("asked").len(), of("denied").len()), (0, 0));
+    let commands = of("tool_started").into_iter().filter(|line| line["body"]["tool"] == "Bash");
+    let access: Vec<&Value> = commands.map(|it| &it["body"]["confinement"]["access"]).collect();
+    let count = if has_sandbox(&repository) { 8 * EVERYDAY.len() } else { 0 };
+    assert_eq!(access, vec!["read-only"; count]);
+    let outputs = of("tool_finished");
+    let shown = outputs.iter().filter(|line| {
+        line["body"]["text"].as_str().is_some_and(|text| text.contains("+fn a() { b() }"))
+    });
+    assert_eq!(shown.count() * EVERYDAY.len(), count, "each saw the change");
 }
 
 #[test]
@@ -296,8 +337,9 @@ fn a_slot_of_a_review_that_wants_to_write_asks_once_by_name() {
     terminal.wait_until(|screen| screen.row(keys).is_some());
     let shown = terminal.screen.text();
     let question: Vec<_> = shown.lines().skip_while(|row| !row.contains(" asks to ")).collect();
-    let [first, path, .., last] = question[..] else { panic!("{shown}") };
+    let [first, path, what, line, .., last] = question[..] else { panic!("{shown}") };
     assert_eq!((first, path, last), ("fixer asks to use Write:", "  | note.txt", keys));
+    assert_eq!((what, line), ("  the whole file, +1:", "  | +new"));
     assert!(question.iter().all(|row| row.chars().count() <= 80), "{shown}");
     terminal.types("maybe\n");
     let again = "that is no answer; type y once, b this batch, s this session, a always, n no";
