@@ -237,6 +237,7 @@ impl Slot {
         let caller = self.caller(&tools, &model, stop);
         let point = first_point(&history, &model);
         let takes_images = model.facts().takes_images;
+        self.place.workspace.files.note_name(self.seat.unit, self.job.description());
         Ok(Unit {
             persistence: self.fanout.persistence(self.seat.unit, &*model),
             agent: self.job.agent(),

@@ -237,11 +237,12 @@ impl Held {
         Ok(Some(Before::of(bytes, &metadata)))
     }
 
-    /// Returns the other unit that left the file as it was found.
+    /// Returns the other unit that left the file as it was found, by name.
     #[must_use]
-    pub fn sibling(&self, found: blake3::Hash) -> Option<UnitId> {
-        let unit = self.workspace.files.changed_by(&self.lock.target, found);
-        unit.filter(|&unit| unit != self.unit)
+    pub fn sibling(&self, found: blake3::Hash) -> Option<String> {
+        let files = &self.workspace.files;
+        let unit = files.changed_by(&self.lock.target, found);
+        unit.filter(|&unit| unit != self.unit).map(|unit| files.called(unit))
     }
 
     /// Says that there is no such file, and what is near.

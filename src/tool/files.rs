@@ -24,6 +24,9 @@ use super::roots::{Roots, Spot, is_swapped};
 /// changed by somebody who does nothing else.
 const LOOKS_CAP: usize = 1_000;
 
+/// Most characters of what a unit is called.
+const NAME_CAP: usize = 40;
+
 /// One lock and the last change for each file; one value for the process. A
 /// clone shares everything.
 ///
@@ -38,6 +41,8 @@ struct Registered {
     locks: HashMap<FileKey, Arc<tokio::sync::Mutex<()>>>,
     /// One entry for each file a unit changed: as many as there were edits.
     changes: HashMap<PathBuf, Change>,
+    /// What the units that work here are called by those who started them.
+    names: HashMap<UnitId, String>,
     /// Held by the one that gathers several locks.
     gathering: Arc<tokio::sync::Mutex<()>>,
 }
@@ -157,6 +162,22 @@ impl Files {
             }
         }
         Err(io::Error::other("its path leads elsewhere at every look"))
+    }
+
+    /// Notes what a unit is called. The text comes from a model.
+    pub fn note_name(&self, unit: UnitId, name: &str) {
+        let words: Vec<&str> = name.split_whitespace().collect();
+        let name = words.join(" ").chars().take(NAME_CAP).collect();
+        self.registered().names.insert(unit, name);
+    }
+
+    /// Returns a unit with what it is called, as other units read it.
+    #[must_use]
+    pub fn called(&self, unit: UnitId) -> String {
+        match self.registered().names.get(&unit) {
+            Some(name) if !name.is_empty() => format!("{unit} ({name})"),
+            Some(_) | None => unit.to_string(),
+        }
     }
 
     /// Notes that `unit` left a file with these bytes.

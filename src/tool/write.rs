@@ -135,6 +135,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::event::UnitId;
     use crate::tool::read::Read;
     use crate::tool::testing::{Place, call};
 
@@ -196,11 +197,12 @@ mod tests {
         let refused = place.call(&Write, arguments("a", "mine")).await.unwrap_err();
         assert_eq!(refused, "agent-3 changed a since you read it; read it again.");
 
+        place.workspace.files.note_name(UnitId(3), "south\n wing");
         call(&Write, &sibling, arguments("b", "theirs")).await.unwrap();
         let refused = place.call(&Write, arguments("b", "mine")).await.unwrap_err();
         assert_eq!(
             refused,
-            "b exists: agent-3 wrote it, and you have not read it to its end. Read it first, or use Edit."
+            "b exists: agent-3 (south wing) wrote it, and you have not read it to its end. Read it first, or use Edit."
         );
         assert_eq!(place.bytes("a"), b"theirs");
     }
