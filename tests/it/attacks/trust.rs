@@ -2,7 +2,7 @@
 //! blindly does not work before, nor in another guise.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
 use nix::sys::stat::Mode;
@@ -96,11 +96,31 @@ const GUISES: [Guise; 7] = [
     }),
 ];
 
+/// Shows what a guise does to a loader that just opens the file: its settings
+/// are taken, or it fails or waits where it should have gone on.
+#[track_caller]
+fn is_alive(name: &str, place: &Place) {
+    let file = place.work().join(SETTINGS);
+    if file.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo()) {
+        // Opening it would never end.
+        return;
+    }
+    let Ok(bytes) = fs::read(&file) else {
+        let fails = ["the file is a link to itself", "the file is a directory"];
+        assert!(fails.contains(&name), "{name} cannot be read");
+        return;
+    };
+    let settings: toml::Table = String::from_utf8_lossy(&bytes).parse().expect("it is taken");
+    let rule = settings["permissions"]["allow"][0].as_str();
+    assert_eq!(rule, Some("mcp__evil__tool"), "{name}");
+}
+
 #[test]
 fn settings_that_cannot_be_read_as_they_stand_are_never_trusted() {
     for (name, plant) in GUISES {
         let place = Place::new();
         plant(&place);
+        is_alive(name, &place);
         assert!(!takes_effect(&place, &place.work(), &[]), "{name}");
         for refused in [
             check(&place, &place.work(), &["--trust"]).exits(52),
@@ -125,14 +145,31 @@ const ELSEWHERE: [(&str, &str, &str); 5] = [
     ("in the environment's file", "repo/.env", "repo"),
 ];
 
+/// Shows what a file would do where it is taken for what it says it is.
+#[track_caller]
+fn is_alive_elsewhere(name: &str, place: &Place, file: &Path, directory: &Path) {
+    let text = fs::read_to_string(file).expect("the place is ours");
+    if let Some((variable, value)) = text.trim_end().split_once('=').filter(|_| text != EVIL) {
+        place.write("repo/evil/config.toml", EVIL);
+        let asking = ["permissions", "check", "--json", "mcp__evil__tool"];
+        let finished = place.tine(asking).at(directory).env(variable, value).run().exits(0);
+        assert!(finished.stdout.contains("\"decision\":\"allow\""), "{name}: {finished:?}");
+        return;
+    }
+    let where_it_counts = Place::new();
+    where_it_counts.write(SETTINGS, text);
+    assert!(takes_effect(&where_it_counts, &where_it_counts.work(), &["--trust"]), "{name}");
+}
+
 #[test]
 fn settings_anywhere_else_are_none() {
     for (name, file, directory) in ELSEWHERE {
         let place = Place::new();
         fs::create_dir_all(place.work().join("repo/.git")).expect("the place is ours");
         let text = if file.ends_with(".env") { "TINE_HOME=evil\n" } else { EVIL };
-        place.write(file, text);
+        let file = place.write(file, text);
         let directory = place.work().join(directory);
+        is_alive_elsewhere(name, &place, &file, &directory);
         for flags in [&[][..], &["--trust"]] {
             assert!(!takes_effect(&place, &directory, flags), "{name}");
             assert_eq!(check(&place, &directory, flags).stderr, "", "{name}");
