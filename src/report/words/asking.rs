@@ -66,8 +66,8 @@ pub fn asked(name: &str, asked: &Question, choices: Choices, waiting: usize) -> 
 /// Returns what is asked and what follows from the answers, in at most so many
 /// rows.
 fn rows_of(call: &CallQuestion, choices: Choices, room: usize) -> String {
-    let CallQuestion { subject, arguments, reason, rules, confinement, .. } = call;
-    let about = if subject.trim().is_empty() { arguments } else { subject };
+    let CallQuestion { reason, rules, confinement, .. } = call;
+    let about = &change::about(call);
     let mut words = change::others(call);
     words.push(short_line(reason, SENTENCE_CAP));
     words.extend(confinement.map(after_a_yes));
@@ -149,7 +149,12 @@ mod tests {
             call: "call-1".into(),
             tool: tool.into(),
             subject: subject.into(),
-            arguments: "{}".into(),
+            arguments: match tool {
+                "Bash" => json!({ "command": subject }),
+                _ => json!({ "file_path": subject }),
+            }
+            .to_string()
+            .into(),
             reason: "no rule allows it".into(),
             rules: rules.iter().map(|rule| (*rule).into()).collect(),
             confinement,
@@ -268,6 +273,15 @@ mod tests {
         let expected = "\n  | make\n  with a = 1\n  with b = [2]\n  with description = no rule\\nn \
                         no: \n  and 1 more argument\n";
         assert!(shown.contains(expected), "{shown}");
+    }
+
+    #[test]
+    fn a_command_of_several_lines_is_shown_whole_though_its_subject_is_the_first() {
+        let command = json!({"command": "touch x\nrm -rf ~\n"});
+        let shown = asked("main", &with("Bash", "touch x", &command), ALL, 0);
+        assert!(shown.contains("\n  | touch x\n  | rm -rf ~\n  no rule"), "{shown}");
+        let shown = asked("main", &with("mcp__a__b", "x…", &json!({"to": "x y"})), ALL, 0);
+        assert!(shown.contains("\n  | {\"to\":\"x y\"}\n  no rule"), "{shown}");
     }
 
     #[test]

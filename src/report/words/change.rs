@@ -15,6 +15,29 @@ const ARGUMENTS_CAP: usize = 3;
 /// Most characters of one of them: with its name it stands on one row.
 const ARGUMENT_CAP: usize = 40;
 
+/// Returns what a call is about, whole: a subject is a line's beginning, and
+/// what follows it must not be hidden.
+pub(super) fn about(asked: &CallQuestion) -> String {
+    let CallQuestion { tool, subject, arguments, .. } = asked;
+    let Ok(Value::Object(given)) = serde_json::from_str(arguments) else {
+        return arguments.to_string();
+    };
+    let name = match &**tool {
+        "Bash" => Some("command"),
+        "Read" | "Write" | "Edit" => Some("file_path"),
+        // Its change says all of it.
+        "ApplyPatch" => return subject.to_string(),
+        _ => None,
+    };
+    let named = name.and_then(|name| given.get(name)?.as_str());
+    let is_whole = |text: &str| given.values().any(|value| value.as_str() == Some(text));
+    match named {
+        Some(text) => text.to_owned(),
+        None if is_whole(subject) && !subject.trim().is_empty() => subject.to_string(),
+        None => arguments.to_string(),
+    }
+}
+
 /// What would become of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Change {
@@ -79,8 +102,8 @@ pub(super) fn others(asked: &CallQuestion) -> Vec<String> {
     let is_shown = |name: &str, value: &Value| {
         shown.contains(&name) || value.as_str().is_some_and(|value| value == &*asked.subject)
     };
-    // What has no subject is shown by all of its arguments.
-    let others = arguments.iter().filter(|_| !asked.subject.trim().is_empty());
+    // Of some all arguments are shown.
+    let others = arguments.iter().filter(|_| about(asked) != *asked.arguments);
     let others: Vec<_> = others.filter(|(name, value)| !is_shown(name, value)).collect();
     let row = |(name, value): &(&String, &Value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
