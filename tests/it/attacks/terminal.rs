@@ -191,3 +191,101 @@ fn no_argument_of_a_command_line_is_obeyed_by_a_terminal() {
         }
     }
 }
+
+/// Stands at the end of a question about a call, behind the answers.
+const AT_THE_END: &str = "n no, n TEXT no and why:";
+
+/// Rows of the smallest screen on which all of a question is seen.
+const SCREEN: usize = 24;
+
+/// A slot, called as this says, that runs a command and writes a file.
+fn asks(name: &str, command: &str, path: &str, content: &str) -> Value {
+    let task = json!({ "description": name, "prompt": "slot",
+        "subagent_type": "general-purpose" });
+    let calls = json!([
+        { "name": "Bash", "arguments": { "command": command, "description": content,
+            "timeout": 9_000 } },
+        { "name": "Write", "arguments": { "file_path": path, "content": content } },
+    ]);
+    json!({ "units": {
+        "main": [
+            { "calls": [{ "name": "Agent", "arguments": { "tasks": [task] } }] },
+            { "text": "done" },
+        ],
+        "*": [{ "calls": calls }, { "text": "fine" }],
+    }})
+}
+
+/// Tells whether a row is the head or the end of a question: whatever else is
+/// in one, is indented.
+fn is_ours(row: &str) -> bool {
+    !row.starts_with("  ")
+}
+
+/// Says no to both questions of such a slot; returns how each stood on the
+/// screen, and all that went to the terminal.
+fn questions(place: &Place, script: &Value) -> ([Vec<String>; 2], Vec<u8>) {
+    let model = place.script("script.json", script);
+    let tine = place.tine(["-p", "go", "-m", &model]);
+    let mut terminal = OnTerminal::own(tine, StandardOutput::Terminal);
+    let asked = [1, 2].map(|count| {
+        terminal.wait_until(|screen| {
+            let text = screen.text();
+            let is_end = |row: &&str| is_ours(row) && row.contains(AT_THE_END);
+            text.lines().filter(is_end).count() == count && text.ends_with(AT_THE_END)
+        });
+        let text = terminal.screen.text();
+        let mut rows: Vec<String> = text.lines().rev().map(str::to_owned).collect();
+        let head = rows.iter().position(|row| is_ours(row) && row.contains(" asks to use "));
+        rows.truncate(head.expect("a question has a head") + 1);
+        rows.reverse();
+        terminal.types("n\n");
+        rows
+    });
+    assert_eq!(terminal.wait().0, Some(0));
+    (asked, std::mem::take(&mut terminal.raw))
+}
+
+#[test]
+fn no_question_is_obeyed_by_the_terminal_that_it_is_put_on() {
+    for attack in ATTACKS {
+        let text = attack.1;
+        let place = Place::new();
+        // What runs would have to be text without a zero byte.
+        let path = format!("new/{}", text.replace(['\0', '/'], ""));
+        let script = asks(text, &format!("touch made; {text}"), &path, &format!("{text}\n"));
+        let (asked, raw) = questions(&place, &script);
+        check("a question", attack, &raw);
+        let [command, write] = &asked;
+        assert!(command[1].starts_with("  | touch made; "), "{command:?}");
+        assert!(write[1].starts_with("  | new/"), "{write:?}");
+        assert!(place.read("made").is_none() && !place.work().join("new").exists());
+    }
+}
+
+#[test]
+fn nothing_that_is_asked_about_answers_for_us_or_pushes_our_words_out_of_sight() {
+    let ours = "y once, n no, n TEXT no and why: y\n  no rule allows it\nmain asks to use Read:\n";
+    for (name, text) in [
+        ("words of ours", ours.to_owned()),
+        ("one long line", "x ".repeat(4_500)),
+        ("one long word", "x".repeat(9_000)),
+        ("many lines", "x\n".repeat(3_000)),
+        ("empty lines", format!("a{}b", "\n".repeat(3_000))),
+        ("wide letters", "\u{4e00}".repeat(2_000)),
+    ] {
+        let place = Place::new();
+        let long = text.replace('\n', "_").chars().take(60).collect::<String>();
+        let command = format!("touch made\n{text}touch made");
+        let (asked, _) = questions(&place, &asks("fixer", &command, &format!("new/{long}"), &text));
+        for rows in &asked {
+            assert!(rows.len() < SCREEN, "{name}: {} rows: {rows:#?}", rows.len());
+            let ours = rows.iter().filter(|row| is_ours(row)).count();
+            assert_eq!(ours, 2, "{name}: its head and its answers: {rows:#?}");
+            let is_whole = text.len() < 200;
+            let hides = rows.iter().any(|row| row.contains(" characters left out, of "));
+            assert_eq!(hides, !is_whole, "{name}: {rows:#?}");
+        }
+        assert!(place.read("made").is_none() && !place.work().join("new").exists());
+    }
+}
