@@ -223,6 +223,12 @@ impl Plain<'_> {
 
     /// Returns every part as [`Plain::texts`] does, each with whether an option
     /// in it runs another program.
+    /// Returns every part as [`Plain::texts`] does, each with its words as a
+    /// shell reads them.
+    pub(super) fn commands(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.parts.iter().map(|part| (part.text, &part.words[..]))
+    }
+
     pub(super) fn judged_texts(&self) -> impl Iterator<Item = (&str, bool)> {
         self.parts.iter().map(|part| {
             let words: Vec<&str> = part.words.iter().map(String::as_str).collect();

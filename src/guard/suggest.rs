@@ -156,26 +156,28 @@ pub(super) fn rules(tool: &str, subjects: &Subjects, ground: Ground<'_>) -> Vec<
 /// holds more than words, has none.
 fn of_commands(line: &str) -> Option<Vec<String>> {
     let plain = shell::plain(line).ok()?;
-    plain.texts().map(of_command).collect()
+    plain.commands().map(|(text, words)| of_command(text, words)).collect()
 }
 
-/// Returns the rule for one command; `None` if there is no sensible one.
-fn of_command(command: &str) -> Option<String> {
+/// Returns the rule for one command, as it is written and as a shell reads its
+/// words; `None` if there is no sensible one.
+fn of_command(command: &str, words: &[String]) -> Option<String> {
     // A star in a rule stands for anything, and other signs for what they are
     // expanded to, which may be different every time.
     let is_plain = !command.contains(['*', '$', '`', '\n', '\r', '~', '<', '>', '(', ')', '\\']);
     if !is_plain || command.chars().count() > COMMAND_CAP {
         return None;
     }
-    let words: Vec<&str> = command.split_whitespace().collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (program, rest) = words.split_first()?;
     let name = program.rsplit('/').next().unwrap_or(program);
+    let is_set_up = command.split_whitespace().next().is_some_and(|word| word.contains('='));
     let is_forced = rest.iter().any(|word| matches!(*word, "--force" | "-f" | "--hard"));
     let destroys =
         |(of, words): &(&str, &[&str])| *of == name && rest.iter().any(|word| words.contains(word));
     if NEVER.contains(&name)
         || name.starts_with("mkfs.")
-        || program.contains('=')
+        || is_set_up
         || is_forced
         || DESTROYING.iter().any(destroys)
         || INTERPRETERS.contains(&name) && runs_text(rest)
@@ -183,9 +185,11 @@ fn of_command(command: &str) -> Option<String> {
         return None;
     }
     let exact = || format!("Bash({command})");
-    let Some((_, family)) = FAMILIES.iter().find(|(of, _)| of == program) else {
-        return Some(exact());
-    };
+    // Rules of families compare what is written, and see no quotes.
+    let is_as_written =
+        command.split_whitespace().zip(&words).take(2).all(|(one, two)| one == *two);
+    let family = FAMILIES.iter().find(|(of, _)| of == program && is_as_written);
+    let Some((_, family)) = family else { return Some(exact()) };
     Some(match rest {
         _ if family.is_empty() => format!("Bash({program} *)"),
         [subcommand, ..] if family.contains(subcommand) => {
@@ -234,7 +238,9 @@ mod tests {
 
     #[track_caller]
     fn check(command: &str, expected: Option<&str>) {
-        assert_eq!(of_command(command).as_deref(), expected, "{command}");
+        let rules = of_commands(command);
+        let expected = expected.map(|rule| vec![rule.to_owned()]);
+        assert_eq!(rules, expected, "{command}");
     }
 
     #[test]
@@ -249,6 +255,8 @@ mod tests {
         check("python3 tools/gen.py", Some("Bash(python3 tools/gen.py)"));
         check("python3 -m build", Some("Bash(python3 -m build)"));
         check("/opt/cargo test", Some("Bash(/opt/cargo test)"));
+        check("cargo 'test' -p x", Some("Bash(cargo 'test' -p x)"));
+        check("cargo \"run\"", Some("Bash(cargo \"run\")"));
     }
 
     #[test]
@@ -275,6 +283,15 @@ mod tests {
             "echo $HOME",
             "make > log",
             "xargs touch",
+            "'rm' -rf x",
+            "\"rm\" x",
+            "r''m x",
+            "/bin/'rm' x",
+            "'sudo' ls",
+            "git 'push'",
+            "git push \"--force\"",
+            "python3 '-c' pass",
+            "'X=1' make",
             "",
         ] {
             check(command, None);
