@@ -5,11 +5,14 @@
 //! stands where neither the workspace nor a stranger can put one.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use nix::unistd::geteuid;
 
 use crate::git;
 use crate::guard::paths;
@@ -158,6 +161,32 @@ pub struct Machine {
     path: Vec<(PathBuf, bool)>,
     roots: Vec<PathBuf>,
     git: git::Program,
+    found: Found,
+}
+
+/// The programs that were found where they may be.
+///
+/// Looking a name up costs as much as parsing the command. Forgetting that one
+/// was there is no danger: what runs is found on the trusted part of the `PATH`
+/// only, whatever has come before it since. A name that was not found is looked
+/// up again each time. Only names of the table are asked for, so they are few.
+#[derive(Debug, Clone, Default)]
+struct Found(Arc<Mutex<HashSet<String>>>);
+
+/// What was looked up is no part of what a machine is.
+impl PartialEq for Found {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Found {}
+
+impl Found {
+    fn names(&self) -> MutexGuard<'_, HashSet<String>> {
+        // Each name is put in whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Machine {
@@ -176,7 +205,7 @@ impl Machine {
                 (directory, is_trusted)
             })
             .collect();
-        Self { path, roots, git }
+        Self { path, roots, git, found: Found::default() }
     }
 
     /// Returns the same machine, seen from another workspace.
@@ -187,7 +216,9 @@ impl Machine {
         let path = self.path.iter().map(|(directory, is_trusted)| {
             (directory.clone(), *is_trusted && is_closed(directory, &roots))
         });
-        Self { path: path.collect(), roots, git: self.git.clone() }
+        // What was found may stand in this workspace.
+        let git = self.git.clone();
+        Self { path: path.collect(), roots, git, found: Found::default() }
     }
 
     /// Returns the environment in which a script of the gate must run, and
@@ -210,19 +241,35 @@ impl Machine {
     }
 }
 
-impl Look for Machine {
-    fn has_program(&self, name: &str) -> bool {
+impl Machine {
+    fn finds(&self, name: &str) -> bool {
         // The first one counts: a name must mean what it means to the user.
         let found = self.path.iter().find_map(|(directory, is_trusted)| {
             let file = directory.join(name);
-            is_executable(&file).then_some((file, *is_trusted))
+            let itself = file.symlink_metadata().ok()?;
+            let metadata = if itself.is_symlink() { file.metadata().ok()? } else { itself.clone() };
+            let runs = metadata.is_file() && metadata.permissions().mode() & 0o111 != 0;
+            runs.then_some((file, itself.is_symlink(), *is_trusted))
         });
-        found.is_some_and(|(file, is_trusted)| {
-            is_trusted
-                && file
-                    .canonicalize()
-                    .is_ok_and(|file| !self.roots.iter().any(|root| file.starts_with(root)))
+        let is_outside = |file: PathBuf| !self.roots.iter().any(|root| file.starts_with(root));
+        // A directory that is trusted is outside the workspace, and so is what is
+        // in it, unless it is a link.
+        found.is_some_and(|(file, is_link, is_trusted)| {
+            is_trusted && (!is_link || file.canonicalize().is_ok_and(is_outside))
         })
+    }
+}
+
+impl Look for Machine {
+    fn has_program(&self, name: &str) -> bool {
+        if self.found.names().contains(name) {
+            return true;
+        }
+        let is_there = self.finds(name);
+        if is_there {
+            self.found.names().insert(name.to_owned());
+        }
+        is_there
     }
 
     fn is_inside(&self, path: &Path) -> bool {
@@ -252,25 +299,116 @@ pub(crate) fn is_executable(file: &Path) -> bool {
     metadata.is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
-/// Tells whether nobody but its owner and root can put a program into a
-/// directory, and the workspace does not hold it.
+/// Tells whether nobody but the user, root, and whom root lets can put a program
+/// into a directory, and the workspace does not hold it.
 pub(crate) fn is_closed(directory: &Path, roots: &[PathBuf]) -> bool {
     let Ok(real) = directory.canonicalize() else { return false };
     let is_outside = !roots.iter().any(|root| real.starts_with(root));
+    let own = geteuid().as_raw();
     is_outside
         && real.ancestors().all(|part| {
             part.metadata().is_ok_and(|metadata| {
-                // A sticky directory lets only owners replace what is in it.
-                let mode = metadata.mode();
-                mode & 0o002 == 0 || mode & 0o1000 != 0 && part != real
+                let access =
+                    Access { mode: metadata.mode(), owner: metadata.uid(), group: metadata.gid() };
+                access.keeps_strangers_out(own, part == real)
             })
         })
+}
+
+/// Who may change a directory.
+#[derive(Debug, Clone, Copy)]
+struct Access {
+    mode: u32,
+    owner: u32,
+    group: u32,
+}
+
+impl Access {
+    /// Tells whether that is nobody but `own`, root, and whom root lets. A program
+    /// is put into the last directory of a path; the others can have theirs
+    /// replaced.
+    fn keeps_strangers_out(self, own: u32, is_last: bool) -> bool {
+        let Self { mode, owner, group } = self;
+        // A sticky directory lets only owners replace what is in it.
+        let is_sticky = mode & 0o1000 != 0 && !is_last;
+        // By custom a user's private group has the user's number. A group that
+        // root lets write into a directory of root's, as Debian lets `staff` write
+        // into /usr/local, may install programs for root as well: whoever is in it
+        // need not come through here.
+        let is_private = owner == 0 || group == 0 || group == owner;
+        (owner == 0 || owner == own)
+            && (mode & 0o002 == 0 || is_sticky)
+            && (mode & 0o020 == 0 || is_sticky || is_private)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::git::tests::program;
+
+    #[track_caller]
+    fn check(mode: u32, (owner, group): (u32, u32), is_last: bool, expected: bool) {
+        let access = Access { mode, owner, group };
+        assert_eq!(access.keeps_strangers_out(1000, is_last), expected, "{mode:o} {owner}:{group}");
+    }
+
+    #[test]
+    fn a_directory_that_a_stranger_may_write_is_not_trusted() {
+        for (mode, owners, is_trusted) in [
+            (0o755, (0, 0), true),
+            (0o755, (1000, 1000), true),
+            // Somebody else's, whatever its mode.
+            (0o755, (1001, 1001), false),
+            // Debian's /usr/local/bin.
+            (0o2775, (0, 50), true),
+            (0o775, (1000, 0), true),
+            // The user's private group, and one with others in it.
+            (0o775, (1000, 1000), true),
+            (0o775, (1000, 100), false),
+            (0o757, (0, 0), false),
+            (0o1777, (0, 0), false),
+        ] {
+            check(mode, owners, true, is_trusted);
+        }
+        check(0o1777, (0, 0), false, true);
+        check(0o1775, (1000, 100), false, true);
+        check(0o1777, (1001, 0), false, false);
+    }
+
+    #[test]
+    fn a_program_is_looked_for_until_it_is_found_and_then_remembered() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        let bin = place.join(".cargo/bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        let work = [place.join("work")];
+        // The temporary directory may be anybody's, so it is not asked about.
+        let path = vec![(bin.clone(), true)];
+        let machine =
+            Machine { path, roots: work.to_vec(), git: program(), found: Found::default() };
+        assert!(!machine.has_program("rg"));
+        let put = |file: &Path| {
+            std::fs::write(file, "").unwrap();
+            std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        put(&bin.join("rg"));
+        let same = machine.clone();
+        assert!(machine.has_program("rg"));
+        std::fs::remove_file(bin.join("rg")).unwrap();
+        assert!(same.has_program("rg") && machine == same);
+        let elsewhere = Machine { found: Found::default(), ..machine.clone() };
+        assert!(!elsewhere.has_program("rg") && elsewhere == machine);
+        // A link into the workspace is as good as being there.
+        std::fs::create_dir_all(&work[0]).unwrap();
+        put(&work[0].join("fd"));
+        std::os::unix::fs::symlink(work[0].join("fd"), bin.join("fd")).unwrap();
+        assert!(!machine.has_program("fd"));
+        std::fs::remove_file(bin.join("fd")).unwrap();
+        put(&place.join("fd"));
+        std::os::unix::fs::symlink(place.join("fd"), bin.join("fd")).unwrap();
+        assert!(machine.has_program("fd"));
+    }
 
     #[test]
     fn a_configuration_that_has_git_wait_is_not_waited_for() {
