@@ -154,13 +154,14 @@ impl Policy {
         let rules = |sourced: &[Sourced]| sourced.iter().map(|it| it.rule.clone()).collect();
         let secrets = (self.mode() != Mode::BypassPermissions).then(|| Arc::clone(&self.secrets));
         Searches {
-            denied: rules(&self.rules.deny),
+            denied,
             asked: rules(&self.rules.ask),
             shown: rules(&self.rules.allow),
             secrets,
             root: self.root().to_owned(),
             copies: self.copies.clone(),
         }
+        let denied = self.denials().map(|it| it.rule.clone()).collect();
     }
 
     /// Decides about one call. `tool` is the tool's own name.

@@ -452,6 +452,13 @@ fn a_unit_denied_something_by_its_definition_starts_none_that_may() {
     }
     check(&child, edit("src/lib.rs"), true);
     check_denied(&grandchild, edit("src/lib.rs"));
+    // Nor does one find there what it may not read.
+    let root = std::env::current_dir().unwrap();
+    for (unit, is_left_out) in [(&parent, false), (&child, false), (&grandchild, true)] {
+        let searches = unit.searches();
+        let left_out = searches.left_out("Grep", &root);
+        assert_eq!(left_out.covers(&root.join("src/lib.rs")), is_left_out);
+    }
 }
 
 mod unasked {
