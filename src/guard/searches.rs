@@ -32,6 +32,8 @@ pub struct Searches {
 
 impl Searches {
     /// Returns what a search of `tool` that starts at `base` leaves out.
+    /// [`LeftOut::place`] of the base is what was judged now: it may be another
+    /// than when the call was.
     #[must_use]
     pub fn left_out<'a>(&'a self, tool: &str, base: &'a Path) -> LeftOut<'a> {
         let of = |rules: &'a [Rule]| -> Vec<&'a GlobMatcher> {
@@ -84,14 +86,20 @@ impl LeftOut<'_> {
         if self.hidden.is_empty() && self.secrets.is_none() {
             return false;
         }
+        let real = self.place(path);
+        self.matches_any(&self.hidden, &real) || self.is_secret(&real)
+    }
+
+    /// Returns the file that [`LeftOut::covers`] judges: whoever opens it, and
+    /// follows no link there, reads no other one.
+    #[must_use]
+    pub fn place(&self, path: &Path) -> PathBuf {
         let below = path.strip_prefix(self.base).unwrap_or(path);
         // Joining nothing would add a slash to the base.
-        let real = if below.as_os_str().is_empty() {
-            self.real_base.clone()
-        } else {
-            self.real_base.join(below)
-        };
-        self.matches_any(&self.hidden, &real) || self.is_secret(&real)
+        if below.as_os_str().is_empty() {
+            return self.real_base.clone();
+        }
+        self.real_base.join(below)
     }
 
     fn is_secret(&self, real: &Path) -> bool {

@@ -18,7 +18,7 @@ use crate::path_text;
 use super::arguments;
 use super::blocking::{cancelled, stoppable};
 use super::walk::{Missing, glob, names_hidden, refuse_missing, walk};
-use super::{Effect, Granted, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace};
+use super::{Effect, Granted, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace, regular};
 
 /// Most files of one listing: more is not read, it is scrolled past.
 pub const RESULT_CAP: usize = 200;
@@ -51,13 +51,13 @@ impl Tool for Glob {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        _call: &'a Granted,
+        call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let workspace = Arc::clone(&context.workspace);
+            let (workspace, places) = (Arc::clone(&context.workspace), call.places.clone());
             let wanted = Wanted::parse(&workspace.root, arguments)?;
-            stoppable(&context.cancel, move |token| find(&workspace, &wanted, token)).await
+            stoppable(&context.cancel, move |token| find(&workspace, &wanted, &places, token)).await
         })
     }
 }
@@ -107,6 +107,7 @@ fn relative_to<'a>(base: &Path, pattern: &'a str) -> Result<&'a str, ToolError> 
 fn find(
     workspace: &Workspace,
     wanted: &Wanted,
+    places: &[PathBuf],
     token: &CancellationToken,
 ) -> Result<Output, ToolError> {
     let shown = path_text::shown(&workspace.root, &wanted.base);
@@ -115,6 +116,7 @@ fn find(
     }
     let mut newest = Newest::default();
     let left_out = workspace.searches.left_out("Glob", &wanted.base);
+    regular::refuse_elsewhere(workspace, &wanted.base, &left_out.place(&wanted.base), places)?;
     let mut missing = Missing::default();
     for entry in walk(&wanted.base, names_hidden(&wanted.pattern), None) {
         if token.is_cancelled() {
@@ -295,7 +297,7 @@ mod tests {
         let wanted = Wanted::parse(place.root(), json!({"pattern": "*"})).unwrap();
         let token = CancellationToken::new();
         token.cancel();
-        let stopped = find(&place.workspace, &wanted, &token);
+        let stopped = find(&place.workspace, &wanted, &[place.root().to_owned()], &token);
         assert!(matches!(stopped, Err(ToolError::Cancelled { .. })));
     }
 }

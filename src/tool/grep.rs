@@ -22,7 +22,7 @@ use crate::message::{Output, ToolSchema};
 use crate::path_text;
 
 use super::arguments;
-use super::blocking::{cancelled, stoppable};
+use super::blocking::{StoppableFile, cancelled, stoppable};
 use super::walk::{self, Missing, glob, is_file, names_hidden, refuse_missing};
 use super::{Effect, Granted, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace, regular};
 
@@ -67,13 +67,14 @@ impl Tool for Grep {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        _call: &'a Granted,
+        call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let workspace = Arc::clone(&context.workspace);
+            let (workspace, places) = (Arc::clone(&context.workspace), call.places.clone());
             let wanted = Wanted::parse(&workspace.root, arguments)?;
-            stoppable(&context.cancel, move |token| search(&workspace, &wanted, token)).await
+            stoppable(&context.cancel, move |token| search(&workspace, &wanted, &places, token))
+                .await
         })
     }
 }
@@ -240,6 +241,7 @@ fn types(kind: &str) -> Result<Types, ToolError> {
 fn search(
     workspace: &Workspace,
     wanted: &Wanted,
+    places: &[PathBuf],
     token: &CancellationToken,
 ) -> Result<Output, ToolError> {
     let metadata = refuse_missing(workspace, &wanted.base)?;
@@ -249,6 +251,7 @@ fn search(
     let mut listing =
         Listing { left: OUTPUT_CAP - NOTES_ROOM, rows: wanted.rows, ..Listing::default() };
     let left_out = workspace.searches.left_out("Grep", &wanted.base);
+    regular::refuse_elsewhere(workspace, &wanted.base, &left_out.place(&wanted.base), places)?;
     let mut missing = Missing::default();
     for entry in walk::walk(&wanted.base, wanted.hidden, wanted.types.clone()) {
         if token.is_cancelled() {
@@ -267,7 +270,13 @@ fn search(
             continue;
         }
         let shown = path_text::shown(&workspace.root, entry.path());
-        let Ok(rows) = hits::of_file(entry.path(), &shown, wanted, &listing, token) else {
+        // What was judged is what is read, whatever has come in its place.
+        let file = workspace.roots.file(&left_out.place(entry.path()));
+        let rows = file.and_then(|file| {
+            let reader = StoppableFile { file, token };
+            hits::of_file(reader, &shown, wanted, &listing)
+        });
+        let Ok(rows) = rows else {
             missing.unread += 1;
             continue;
         };
@@ -477,14 +486,31 @@ mod tests {
     }
 
     #[test]
+    fn a_search_begins_where_the_call_was_judged_or_nowhere() {
+        let place = place();
+        std::os::unix::fs::symlink("a", place.path("link")).unwrap();
+        let wanted = Wanted::parse(place.root(), json!({"pattern": "call", "path": "link"}));
+        let token = CancellationToken::new();
+        let judged = [place.path("a").canonicalize().unwrap()];
+        let search = || search(&place.workspace, wanted.as_ref().unwrap(), &judged, &token);
+        assert!(search().is_ok());
+        std::fs::remove_file(place.path("link")).unwrap();
+        std::os::unix::fs::symlink("/etc", place.path("link")).unwrap();
+        let Err(ToolError::TellModel { message }) = search() else { panic!("it is refused") };
+        assert!(message.starts_with("link now leads to /etc, not where it led"), "{message}");
+    }
+
+    #[test]
     fn a_search_stops_when_its_token_has_fired() {
         let place = place();
         let wanted = Wanted::parse(place.root(), json!({"pattern": "x"})).unwrap();
         let token = CancellationToken::new();
         token.cancel();
-        let stopped = search(&place.workspace, &wanted, &token);
+        let stopped = search(&place.workspace, &wanted, &[place.root().to_owned()], &token);
         assert!(matches!(stopped, Err(ToolError::Cancelled { .. })));
         let listing = Listing { left: 100, ..Listing::default() };
-        assert!(hits::of_file(&place.path("b.rs"), "b.rs", &wanted, &listing, &token).is_err());
+        let file = std::fs::File::open(place.path("b.rs")).unwrap();
+        let file = StoppableFile { file, token: &token };
+        assert!(hits::of_file(file, "b.rs", &wanted, &listing).is_err());
     }
 }

@@ -1,13 +1,10 @@
 //! The hits in one file, as rows of text.
 
-use std::fs::File;
 use std::io;
-use std::path::Path;
 
 use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch,
 };
-use tokio_util::sync::CancellationToken;
 
 use crate::tool::blocking::StoppableFile;
 use crate::tool::bound::first_characters;
@@ -28,11 +25,10 @@ const HEAP_CAP: usize = 16 * 1024 * 1024;
 ///
 /// The file could not be read, or its lines are too long to hold.
 pub(super) fn of_file(
-    path: &Path,
+    file: StoppableFile<'_>,
     shown: &str,
     wanted: &Wanted,
     listing: &Listing,
-    token: &CancellationToken,
 ) -> io::Result<Vec<String>> {
     let mut hits = Hits {
         shown,
@@ -44,8 +40,7 @@ pub(super) fn of_file(
         rows: Vec::new(),
         binary: false,
     };
-    let reader = StoppableFile { file: File::open(path)?, token };
-    searcher(wanted.style).search_reader(&wanted.matcher, reader, &mut hits)?;
+    searcher(wanted.style).search_reader(&wanted.matcher, file, &mut hits)?;
     Ok(hits.into_rows())
 }
 
