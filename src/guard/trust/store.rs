@@ -8,7 +8,10 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::unistd::geteuid;
 use serde_json::{Map, Value, json};
@@ -19,6 +22,13 @@ use crate::{path_text, real_path};
 
 /// Most bytes of the file: some thousand repositories.
 const FILE_CAP: u64 = 4 * 1024 * 1024;
+
+/// How long another process may hold the file. One that changes it takes some
+/// milliseconds.
+const LOCK_LIMIT: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether it is free by now.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// The version of what is written.
 const VERSION: u64 = 1;
@@ -50,6 +60,12 @@ pub enum StoreError {
         path: PathBuf,
         /// Why not.
         why: &'static str,
+    },
+    /// Another process does not let go of it.
+    #[error("{} is held by another process; end that one, and try again", .path.display())]
+    Held {
+        /// The file.
+        path: PathBuf,
     },
     /// It cannot be read or written.
     #[error("cannot use {}: {source}", .path.display())]
@@ -136,13 +152,26 @@ impl Store {
         let directory = self.path.parent().unwrap_or(Path::new("/"));
         let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
         made.map_err(|error| self.io(error))?;
-        let held = File::open(directory).map_err(|error| self.io(error))?;
-        // Held for some milliseconds by whoever has it.
-        let _lock = Flock::lock(held, FlockArg::LockExclusive)
-            .map_err(|(_, error)| self.io(error.into()))?;
+        let _lock = self.lock(directory, LOCK_LIMIT)?;
         let mut entries = self.read()?;
         change(&mut entries);
         self.write(directory, &entries).map_err(|error| self.io(error))
+    }
+
+    fn lock(&self, directory: &Path, limit: Duration) -> Result<Flock<File>, StoreError> {
+        let mut held = File::open(directory).map_err(|error| self.io(error))?;
+        let started = Instant::now();
+        loop {
+            held = match Flock::lock(held, FlockArg::LockExclusiveNonblock) {
+                Ok(lock) => return Ok(lock),
+                Err((held, Errno::EWOULDBLOCK | Errno::EINTR)) if started.elapsed() < limit => held,
+                Err((_, Errno::EWOULDBLOCK | Errno::EINTR)) => {
+                    return Err(StoreError::Held { path: self.path.clone() });
+                }
+                Err((_, error)) => return Err(self.io(error.into())),
+            };
+            thread::sleep(LOCK_PAUSE);
+        }
     }
 
     fn read(&self) -> Result<BTreeMap<String, Entry>, StoreError> {
@@ -210,4 +239,23 @@ fn current(project: &Project) -> BTreeMap<String, String> {
 
 fn key(path: &Path) -> String {
     path_text::to_text(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_somebody_holds_is_not_waited_for_without_end() {
+        let place = tempfile::tempdir().unwrap();
+        let store = Store::new(place.path().join("trust.json"));
+        let lock = || store.lock(place.path(), Duration::from_millis(30));
+        let held = lock().unwrap();
+        let refused = lock().unwrap_err().to_string();
+        assert!(
+            refused.ends_with("trust.json is held by another process; end that one, and try again")
+        );
+        drop(held);
+        assert!(lock().is_ok());
+    }
 }
