@@ -110,20 +110,26 @@ impl Secrets {
             IN_HOME.iter().filter(|(place, _)| holds(&home.join(place))).map(|(_, what)| *what)
         });
         let in_system = || IN_SYSTEM.iter().find(|(place, _)| holds(Path::new(place)));
-        let here = [directory, root].into_iter().filter(|place| holds(place)).find_map(|place| {
-            let env = place.join(".env");
-            env.symlink_metadata().ok().and_then(|_| in_any_directory(&env))
-        });
         self.within(directory)
             .or_else(|| in_home.next())
             .or_else(|| self.settings.iter().any(|settings| holds(settings)).then_some(SETTINGS))
             .or_else(|| in_system().map(|(_, what)| *what))
             .or_else(|| holds(Path::new("/proc")).then_some(PROCESS))
-            .or(here)
     }
 }
 
 /// What is to be said of our settings.
+        let holds_env = |place: &Path| {
+            let env = place.join(".env");
+            env.symlink_metadata().ok().and_then(|_| in_any_directory(&env))
+        };
+        let mut places = [directory, root].into_iter().filter(|place| place.starts_with(directory));
+        self.below_without_env(directory).or_else(|| places.find_map(holds_env))
+    }
+
+    /// The same, where files that may be anywhere are left out. `directory` may
+    /// be one of them.
+    pub(super) fn below_without_env(&self, directory: &Path) -> Option<&'static str> {
 const SETTINGS: &str = "keys, perhaps, among tine's settings";
 
 /// What is to be said of a process.
@@ -145,6 +151,9 @@ fn in_system(path: &Path) -> Option<&'static str> {
 }
 
 /// `.env` and its kin hold the keys of whatever the project talks to.
+/// What is to be said of `.env`.
+const OF_PROJECT: &str = "keys and passwords of the project";
+
 fn in_any_directory(path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();
     if KEYS.contains(&name.as_str()) || ENDS_OF_KEYS.iter().any(|end| name.ends_with(end)) {
@@ -155,7 +164,7 @@ fn in_any_directory(path: &Path) -> Option<&'static str> {
         || rest.strip_prefix('.').is_some_and(|kind| {
             !EXAMPLES.iter().any(|example| kind == *example || kind.ends_with(example))
         });
-    is_it.then_some("keys and passwords of the project")
+    is_it.then_some(OF_PROJECT)
 }
 
 #[cfg(test)]

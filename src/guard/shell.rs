@@ -93,6 +93,8 @@ pub enum Reach {
     Itself,
     /// All that is below it, too; without following links.
     Below,
+    /// The same without what `.env` and its kin hold, unless it is one.
+    BelowWithoutEnv,
 }
 
 /// Decides whether a command only reads.
@@ -221,14 +223,14 @@ impl Plain<'_> {
         self.parts.iter().map(|part| part.text)
     }
 
-    /// Returns every part as [`Plain::texts`] does, each with whether an option
-    /// in it runs another program.
     /// Returns every part as [`Plain::texts`] does, each with its words as a
     /// shell reads them.
     pub(super) fn commands(&self) -> impl Iterator<Item = (&str, &[String])> {
         self.parts.iter().map(|part| (part.text, &part.words[..]))
     }
 
+    /// Returns every part as [`Plain::texts`] does, each with whether an option
+    /// in it runs another program.
     pub(super) fn judged_texts(&self) -> impl Iterator<Item = (&str, bool)> {
         self.parts.iter().map(|part| {
             let words: Vec<&str> = part.words.iter().map(String::as_str).collect();

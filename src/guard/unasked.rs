@@ -103,7 +103,7 @@ impl OnlyReads {
             if sourced.rule.denies("Read", &Subjects::of_path(path), root) {
                 return Some(Touch::Surely);
             }
-            let below = *reach == Reach::Below;
+            let below = *reach != Reach::Itself;
             if below && sourced.rule.may_match_below(&paths::resolved(root, path), root) {
                 touch = Some(Touch::Perhaps);
             }
@@ -118,6 +118,7 @@ impl OnlyReads {
             let what = match reach {
                 Reach::Itself => secrets.within(&path),
                 Reach::Below => secrets.below(&path, root),
+                Reach::BelowWithoutEnv => secrets.below_without_env(&path),
             };
             Some(format!("`{}` holds {}", path_text::shown(root, &path), what?))
         })

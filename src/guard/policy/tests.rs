@@ -582,6 +582,38 @@ mod unasked {
     }
 
     #[test]
+    fn a_search_through_a_tree_shows_no_secret_of_the_project_however_deep() {
+        let project = Project::new();
+        for file in ["src/.env", "src/deep/.env", "src/deep/.ENV.local", "src/deep/a.env"] {
+            let file = project.root().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "KEY=1\n").unwrap();
+        }
+        let policy = project.policy(Mode::Default, Rules::default(), true);
+        for command in
+            ["grep -rh KEY src", "grep -r -e KEY --include=.env -- src", "find src -name x"]
+        {
+            assert_eq!(shown(&policy, command), "allow read-only anew", "{command}");
+        }
+        for command in ["cat src/deep/.env", "rg KEY src/deep/.env", "rg --iglob '.env' KEY"] {
+            assert!(shown(&policy, command).starts_with("ask"), "{command}");
+        }
+        let found = |command: &str| {
+            let (tool, effect, arguments) = bash(command);
+            let decision = policy.decide(tool, effect, &arguments);
+            let Decision::Allow(Allowed { script: Some(script), .. }) = decision else {
+                panic!("{decision:?}")
+            };
+            let mut shell = std::process::Command::new("sh");
+            let output = shell.args(["-c", &script.text]).current_dir(project.root()).output();
+            String::from_utf8(output.unwrap().stdout).unwrap()
+        };
+        assert_eq!(found("grep -rl KEY src"), "src/deep/a.env\n");
+        assert_eq!(found("grep -rl KEY src --include='*.env'"), "src/deep/a.env\n");
+        assert_eq!(found("grep -rl --include=.env -- KEY src"), "");
+    }
+
+    #[test]
     fn each_part_of_a_command_may_be_allowed_by_a_rule_of_its_own() {
         let project = Project::new();
         let allow = rules(&["Bash(make)", "Bash(touch *)"]);

@@ -88,6 +88,8 @@ pub(super) struct Program {
     pub(super) reads_here: Option<Kind>,
     pub(super) reads_all: bool,
     pub(super) inserted: Vec<String>,
+    pub(super) appended_to_tree: Vec<String>,
+    pub(super) spares_env: bool,
     pub(super) absent: Vec<String>,
     pub(super) subcommands: HashMap<String, Program>,
 }
@@ -113,6 +115,8 @@ struct Entry {
     reads_all: bool,
     share: String,
     insert: String,
+    append_to_tree: String,
+    spares_env: bool,
     absent: String,
     sub: BTreeMap<String, Entry>,
 }
@@ -195,6 +199,8 @@ impl Program {
             reads_here: entry.reads_here,
             reads_all: entry.reads_all,
             inserted: words(&entry.insert),
+            appended_to_tree: words(&entry.append_to_tree),
+            spares_env: entry.spares_env,
             absent: words(&entry.absent),
             subcommands: programs(&entry.sub, sets, true),
         }

@@ -43,7 +43,12 @@ pub(super) fn check(
     if program.subcommands.is_empty() {
         let given = told(name, program, program.style, arguments)?;
         checked.words.extend(program.inserted.iter().cloned());
-        checked.words.extend(arguments.iter().cloned());
+        let options = arguments.iter().position(|word| word == "--").unwrap_or(arguments.len());
+        checked.words.extend(arguments[..options].iter().cloned());
+        if given.has_any(&program.tree_with) {
+            checked.words.extend(program.appended_to_tree.iter().cloned());
+        }
+        checked.words.extend(arguments[options..].iter().cloned());
         settle(name, program, &given, Site { world, directories }, &mut checked)?;
         return Ok(checked);
     }
@@ -119,10 +124,27 @@ fn settle(
     site: Site<'_>,
     checked: &mut Checked,
 ) -> Result<(), String> {
+    let before = checked.touched.len();
+    settle_words(name, program, given, site, checked)?;
+    if program.spares_env {
+        for Touched { reach, .. } in &mut checked.touched[before..] {
+            if *reach == Reach::Below {
+                *reach = Reach::BelowWithoutEnv;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The same, whatever it spares.
+fn settle_words(
+    name: &str,
+    program: &Program,
+    given: &Given<'_>,
+    site: Site<'_>,
+    checked: &mut Checked,
+) -> Result<(), String> {
     needs(name, program, given)?;
-    let has_any = |options: &[String]| {
-        given.options.iter().any(|option| options.iter().any(|name| name == option))
-    };
     if program.style == Style::Test {
         let words: Vec<String> = given.operands.iter().map(|word| (*word).to_owned()).collect();
         let files = scripts::test(name, &words)?;
@@ -130,7 +152,9 @@ fn settle(
     }
     let is_operand = |word: &&&str| !program.skipped.iter().any(|skipped| skipped == **word);
     let operands: Vec<&str> = given.operands.iter().filter(is_operand).copied().collect();
-    if !operands.is_empty() && !program.operands_with.is_empty() && !has_any(&program.operands_with)
+    if !operands.is_empty()
+        && !program.operands_with.is_empty()
+        && !given.has_any(&program.operands_with)
     {
         return Err(format!("`{name} {}` may write", operands[0]));
     }
@@ -143,9 +167,9 @@ fn settle(
     if program.takes_all && operands.len() < program.operands.len() {
         return Err(format!("`{name}` does not say where"));
     }
-    let from = usize::from(has_any(&program.first_unless)).min(program.operands.len());
+    let from = usize::from(given.has_any(&program.first_unless)).min(program.operands.len());
     let mut kinds = program.operands[from..].iter().copied();
-    let is_deep = has_any(&program.tree_with);
+    let is_deep = given.has_any(&program.tree_with);
     let mut has_path = false;
     for operand in operands {
         let kind = kinds.next().or(program.rest);
@@ -330,6 +354,11 @@ fn told<'a>(
 }
 
 impl<'a> Given<'a> {
+    /// Tells whether one of these options is among them.
+    fn has_any(&self, options: &[String]) -> bool {
+        self.options.iter().any(|option| options.iter().any(|name| name == option))
+    }
+
     /// Reads one word of options. An error names what is not known.
     fn read(
         &mut self,

@@ -60,6 +60,7 @@ fn touched(command: &str) -> Vec<String> {
         .map(|Touched { path, reach }| match reach {
             Reach::Itself => path.display().to_string(),
             Reach::Below => format!("{}/**", path.display()),
+            Reach::BelowWithoutEnv => format!("{}/** but .env", path.display()),
         })
         .collect()
 }
@@ -77,6 +78,20 @@ fn a_command_is_written_out_again_in_quotes() {
         @"'ls' 'x' 2>/dev/null >/dev/null 2>&1 2>&1 | 'wc' '-l' 2>&1"
     );
     assert_snapshot!(shown("sed -n 1,5p x"), @"'sed' '--sandbox' '-n' '1,5p' 'x'");
+    assert_snapshot!(
+        shown("rg -n x src"),
+        @"'rg' '--no-config' '--iglob=!.env' '--iglob=!.env.*' '-n' 'x' 'src'"
+    );
+    assert_snapshot!(
+        shown("grep -rn -- -x src"),
+        @"'grep' '-rn' '--exclude=.[eE][nN][vV]' '--exclude=.[eE][nN][vV].*' '--' '-x' 'src'"
+    );
+    assert_snapshot!(
+        shown("grep -r x src"),
+        @"'grep' '-r' 'x' 'src' '--exclude=.[eE][nN][vV]' '--exclude=.[eE][nN][vV].*'"
+    );
+    assert_snapshot!(shown("grep x a"), @"'grep' 'x' 'a'");
+    assert_snapshot!(shown("rg --iglob=.env x"), @"asks: `rg --iglob=.env` may do more than read");
     assert_snapshot!(shown("cargo metadata --no-deps"), @"'cargo' 'metadata' '--frozen' '--no-deps'");
     assert_snapshot!(shown("[ -f a ] && test ! -d b"), @"'[' '-f' 'a' ']' && 'test' '!' '-d' 'b'");
 }
@@ -122,12 +137,12 @@ fn a_part_tells_what_it_reads() {
     for (command, expected) in [
         ("cat a ../b -", &["/work/a", "/work/../b"][..]),
         ("ls", &["/work/."]),
-        ("ls -R src", &["/work/src/**"]),
-        ("rg x", &["/work/./**"]),
-        ("rg -n x src /etc", &["/work/src/**", "/etc/**"]),
+        ("ls -R src", &["/work/src/** but .env"]),
+        ("rg x", &["/work/./** but .env"]),
+        ("rg -n x src /etc", &["/work/src/** but .env", "/etc/** but .env"]),
         ("grep -f list x", &["/work/x", "/work/list"]),
-        ("grep -rn x", &["/work/./**"]),
-        ("find src -name x", &["/work/src/**"]),
+        ("grep -rn x", &["/work/./** but .env"]),
+        ("find src -name x", &["/work/src/** but .env"]),
         ("head -n 3 a", &["/work/a"]),
         ("head -n3 -- -a", &["/work/-a"]),
         (
