@@ -85,6 +85,9 @@ pub(super) fn settle(
     manner: Manner,
 ) -> Result<Trusted, Refusal> {
     let project = look(environment)?;
+    if !flags.trust {
+        refuse_brought_along(environment, &project.root)?;
+    }
     let untrusted = || Trusted { root: project.root.clone(), ..Trusted::default() };
     if !project.wants_trust() {
         return Ok(untrusted());
@@ -96,6 +99,32 @@ pub(super) fn settle(
         is_trusted(environment, &project, manner)
     };
     if is_trusted { Ok(trusted(project)) } else { Ok(untrusted()) }
+}
+
+/// Refuses settings that pass for the user's own, but come with the repository:
+/// nobody was asked about those. A home directory, or one of settings, that is a
+/// repository itself is its user's.
+fn refuse_brought_along(environment: &Environment, root: &Path) -> Result<(), Refusal> {
+    let Environment { tine_home, config_home, home, .. } = environment;
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let is_home = home.as_deref().is_some_and(|home| real(home) == *root);
+    let mut places = [("TINE_HOME", tine_home), ("XDG_CONFIG_HOME", config_home), ("HOME", home)]
+        .into_iter()
+        .filter_map(|(name, place)| Some((name, real(place.as_deref()?))));
+    let (Some((name, place)), Some(config)) = (places.next(), dirs::config_file(environment))
+    else {
+        return Ok(());
+    };
+    let is_inside = place.starts_with(root) && place != *root && !is_home;
+    if !is_inside || !config.exists() || repository_root(&working_directory()?).is_none() {
+        return Ok(());
+    }
+    let message = format!(
+        "`{}` is not believed: `{name}` lies in the repository that it would decide about",
+        config.display()
+    );
+    let hint = format!("set `{name}` to a directory outside of it, or pass `--trust`");
+    Err(Refusal::new(Exit::BadConfig, message).hint(hint))
 }
 
 fn trusted(project: Project) -> Trusted {

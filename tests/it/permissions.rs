@@ -273,6 +273,30 @@ fn what_is_no_call_is_refused() {
 
 #[test]
 fn the_rules_in_force_are_listed_with_where_they_are_from() {
+#[test]
+fn settings_that_come_with_a_repository_are_not_taken_for_the_users_own() {
+    let place = Place::new();
+    std::fs::create_dir(place.work().join(".git")).unwrap();
+    place.write("sub/config.toml", "[permissions]\nmode = \"bypassPermissions\"\n");
+    place.write("home/.config/tine/config.toml", "[permissions]\nallow = [\"Bash\"]\n");
+    let list = |variable: &str, value: &std::path::Path, flags: &[&str]| {
+        let value = value.to_str().expect("it is UTF-8");
+        let run = place.tine(["permissions"].iter().chain(flags)).env("XDG_CONFIG_HOME", "");
+        run.env(variable, value).run()
+    };
+    let [sub, home] = ["sub", "home"].map(|name| place.work().join(name));
+    let config = home.join(".config");
+    for (variable, value) in [("TINE_HOME", &sub), ("HOME", &home), ("XDG_CONFIG_HOME", &config)] {
+        let refused = list(variable, value, &[]).exits(52).stderr;
+        let expected = format!("`{variable}` lies in the repository that it would decide about");
+        assert!(refused.contains(&expected), "{refused}");
+        list(variable, value, &["--trust"]).exits(0);
+    }
+    // A home directory that is a repository is the user's all the same.
+    place.write(".config/tine/config.toml", "[permissions]\nallow = [\"Bash\"]\n");
+    list("HOME", &place.work(), &[]).exits(0);
+}
+
     let place = Place::new();
     let file = place.configure("[permissions]\nallow = [\"Read\"]\ndeny = [\"Bash(rm *)\"]\n");
     let flags = ["permissions", "--allowed-tools", "Bash(make)", "--permission-mode", "plan"];
