@@ -85,7 +85,12 @@ fn list(policy: &Policy, files: &Files, json: bool) -> String {
                 json!({"decision": what, "rule": rule, "source": source.as_str(), "file": file})
             })
             .collect();
-        return format!("{}\n", json!({"mode": mode, "rules": rules}));
+        let secrets: Vec<Value> = policy
+            .secrets()
+            .into_iter()
+            .map(|(what, places)| json!({"what": what, "places": places}))
+            .collect();
+        return format!("{}\n", json!({"mode": mode, "rules": rules, "secrets": secrets}));
     }
     let mut text = format!("mode   {mode}\n");
     for (what, Sourced { rule, source }) in rules {
@@ -94,6 +99,11 @@ fn list(policy: &Policy, files: &Files, json: bool) -> String {
         let place = files.file(*source).map(|file| format!(", {file}")).unwrap_or_default();
         let place = sanitise::line(&place).into_owned();
         writeln!(text, "{what:<6} {rule}  ({}{place})", source.as_str())
+            .expect("a string takes every text");
+    }
+    for (what, places) in policy.secrets() {
+        let places = places.join(", ");
+        writeln!(text, "secret {}  ({what})", sanitise::line(&places))
             .expect("a string takes every text");
     }
     text
@@ -151,6 +161,8 @@ fn arguments(tool: &str, subject: Option<&str>) -> Value {
     match tool {
         "Bash" => json!({ "command": subject }),
         "Read" | "Write" | "Edit" => json!({ "file_path": subject }),
+        // More lines would be more of a patch.
+        "ApplyPatch" if subject.trim().is_empty() || subject.contains(['\n', '\r']) => return None,
         "ApplyPatch" => {
             let patch = format!("*** Begin Patch\n*** Delete File: {subject}\n*** End Patch");
             json!({ "input": patch })

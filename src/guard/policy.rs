@@ -148,10 +148,19 @@ impl Policy {
         &self.guarded
     }
 
+    /// Returns what is asked about before it is read, in words: what it is, and
+    /// where.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<(&'static str, Vec<String>)> {
+        let is_asked = self.mode() != Mode::BypassPermissions;
+        if is_asked { self.secrets.listed() } else { Vec::new() }
+    }
+
     /// Returns what searches leave out of their results.
     #[must_use]
     pub fn searches(&self) -> Searches {
         let rules = |sourced: &[Sourced]| sourced.iter().map(|it| it.rule.clone()).collect();
+        let denied = self.denials().map(|it| it.rule.clone()).collect();
         let secrets = (self.mode() != Mode::BypassPermissions).then(|| Arc::clone(&self.secrets));
         Searches {
             denied,
@@ -161,7 +170,6 @@ impl Policy {
             root: self.root().to_owned(),
             copies: self.copies.clone(),
         }
-        let denied = self.denials().map(|it| it.rule.clone()).collect();
     }
 
     /// Decides about one call. `tool` is the tool's own name.

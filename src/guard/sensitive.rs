@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::paths;
 use super::sandbox::secrets::IN_HOME;
+use crate::path_text;
 
 /// What in those places everybody may know.
 const HARMLESS: [&str; 3] = ["known_hosts", "known_hosts.old", "config"];
@@ -90,6 +91,24 @@ impl Secrets {
         Self { home, settings: both(settings) }
     }
 
+    /// Returns what is asked about, in words: what it is, and where.
+    pub(super) fn listed(&self) -> Vec<(&'static str, Vec<String>)> {
+        let in_home = IN_HOME.iter().map(|(place, what)| (*what, format!("~/{place}")));
+        let in_system = IN_SYSTEM.iter().map(|(place, what)| (*what, (*place).to_owned()));
+        let in_proc = IN_PROC.iter().map(|name| (PROCESS, format!("/proc/*/{name}")));
+        let anywhere = [".env", ".env.*"].map(|name| (OF_PROJECT, name.to_owned()));
+        let settings = self.settings.first().map(|path| (SETTINGS, path_text::to_text(path)));
+        let mut listed: Vec<(&'static str, Vec<String>)> = Vec::new();
+        for (what, place) in in_home.chain(in_system).chain(in_proc).chain(anywhere).chain(settings)
+        {
+            match listed.iter_mut().find(|(known, _)| *known == what) {
+                Some((_, places)) => places.push(place),
+                None => listed.push((what, vec![place])),
+            }
+        }
+        listed
+    }
+
     /// Tells what is in a file that is better asked about; `path` has no links
     /// in it.
     pub(super) fn within(&self, path: &Path) -> Option<&'static str> {
@@ -105,6 +124,17 @@ impl Secrets {
     /// Of files that may be anywhere, only those directly in it, or at the root
     /// of a project in it, are looked for: a decision does not walk the disk.
     pub(super) fn below(&self, directory: &Path, root: &Path) -> Option<&'static str> {
+        let holds_env = |place: &Path| {
+            let env = place.join(".env");
+            env.symlink_metadata().ok().and_then(|_| in_any_directory(&env))
+        };
+        let mut places = [directory, root].into_iter().filter(|place| place.starts_with(directory));
+        self.below_without_env(directory).or_else(|| places.find_map(holds_env))
+    }
+
+    /// The same, where files that may be anywhere are left out. `directory` may
+    /// be one of them.
+    pub(super) fn below_without_env(&self, directory: &Path) -> Option<&'static str> {
         let holds = |place: &Path| place.starts_with(directory);
         let mut in_home = self.home.iter().flat_map(|home| {
             IN_HOME.iter().filter(|(place, _)| holds(&home.join(place))).map(|(_, what)| *what)
@@ -119,18 +149,10 @@ impl Secrets {
 }
 
 /// What is to be said of our settings.
-        let holds_env = |place: &Path| {
-            let env = place.join(".env");
-            env.symlink_metadata().ok().and_then(|_| in_any_directory(&env))
-        };
-        let mut places = [directory, root].into_iter().filter(|place| place.starts_with(directory));
-        self.below_without_env(directory).or_else(|| places.find_map(holds_env))
-    }
-
-    /// The same, where files that may be anywhere are left out. `directory` may
-    /// be one of them.
-    pub(super) fn below_without_env(&self, directory: &Path) -> Option<&'static str> {
 const SETTINGS: &str = "keys, perhaps, among tine's settings";
+
+/// What is to be said of `.env`.
+const OF_PROJECT: &str = "keys and passwords of the project";
 
 /// What is to be said of a process.
 const PROCESS: &str = "the environment or the memory of a process, keys among it";
@@ -151,9 +173,6 @@ fn in_system(path: &Path) -> Option<&'static str> {
 }
 
 /// `.env` and its kin hold the keys of whatever the project talks to.
-/// What is to be said of `.env`.
-const OF_PROJECT: &str = "keys and passwords of the project";
-
 fn in_any_directory(path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();
     if KEYS.contains(&name.as_str()) || ENDS_OF_KEYS.iter().any(|end| name.ends_with(end)) {

@@ -265,14 +265,14 @@ fn a_command_that_only_reads_is_explained_with_its_sandbox() {
 
 #[test]
 fn what_is_no_call_is_refused() {
-    for call in ["", "Bash(ls", "Shell(ls)", "(ls)", "two words"] {
+    let not_a_path = ["ApplyPatch()", "ApplyPatch(a\n*** Delete File: b)"];
+    let no_calls = ["", "Bash(ls", "Shell(ls)", "(ls)", "two words"];
+    for call in no_calls.into_iter().chain(not_a_path) {
         let finished = Place::new().tine(["permissions", "check", call]).run().exits(2);
         assert!(finished.stderr.starts_with("error: "), "{call}: {finished:?}");
     }
 }
 
-#[test]
-fn the_rules_in_force_are_listed_with_where_they_are_from() {
 #[test]
 fn settings_that_come_with_a_repository_are_not_taken_for_the_users_own() {
     let place = Place::new();
@@ -297,23 +297,40 @@ fn settings_that_come_with_a_repository_are_not_taken_for_the_users_own() {
     list("HOME", &place.work(), &[]).exits(0);
 }
 
+#[test]
+fn the_rules_in_force_are_listed_with_where_they_are_from() {
     let place = Place::new();
     let file = place.configure("[permissions]\nallow = [\"Read\"]\ndeny = [\"Bash(rm *)\"]\n");
     let flags = ["permissions", "--allowed-tools", "Bash(make)", "--permission-mode", "plan"];
     let listed = place.tine(flags).run().exits(0).stdout;
     let file = file.display();
+    let (rules, secrets) = listed.split_at(listed.find("secret").expect("they are listed"));
     assert_eq!(
-        listed,
+        rules,
         format!(
             "mode   plan\ndeny   Bash(rm *)  (user, {file})\nallow  Read  (user, {file})\n\
              allow  Bash(make)  (flag)\n"
         )
     );
+    for line in [
+        "secret ~/.ssh, /root/.ssh  (keys that open other machines)",
+        "secret .env, .env.*  (keys and passwords of the project)",
+    ] {
+        assert!(secrets.lines().any(|listed| listed == line), "{secrets}");
+    }
+    assert!(secrets.contains(&format!("secret {file}  (keys, perhaps, among tine's settings)")));
+    let bypassing = place.tine(["permissions", "--permission-mode", "bypassPermissions"]).run();
+    assert!(!bypassing.exits(0).stdout.contains("\nsecret "), "nobody asks there");
     let listed = place.tine(flags.iter().chain(&["--json"])).run().exits(0).stdout;
     let rule = |decision: &str, rule: &str, source: &str, file: Option<String>| json!({ "decision": decision, "rule": rule, "source": source, "file": file });
     let file = Some(file.to_string());
+    let mut listed: Value = serde_json::from_str(&listed).unwrap();
+    let secrets = listed.as_object_mut().unwrap().remove("secrets").unwrap();
+    let keys = json!({ "what": "keys that open other machines",
+        "places": ["~/.ssh", "/root/.ssh"] });
+    assert_eq!(secrets[0], keys);
     assert_eq!(
-        serde_json::from_str::<Value>(&listed).unwrap(),
+        listed,
         json!({ "mode": "plan", "rules": [
             rule("deny", "Bash(rm *)", "user", file.clone()),
             rule("allow", "Read", "user", file),
