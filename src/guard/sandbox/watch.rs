@@ -413,7 +413,11 @@ mod tests {
             State::File { mode, stamp: _, bytes } => {
                 (path, State::File { mode, stamp: same, bytes })
             }
-            other => (path, other),
+            state @ (State::Directory { .. }
+            | State::Link(_)
+            | State::Other(_)
+            | State::Unreadable
+            | State::TooMany) => (path, state),
         };
         look(places, &[]).into_iter().map(plain).collect()
     }
