@@ -59,8 +59,8 @@ const NETWORKS: &str = "keys of networks";
 
 /// Names of keys and of stores of them. Files that end in `.pem` or `.key` are
 /// not among them: most are certificates, or are there to be tested with.
-const KEYS: [&str; 4] = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"];
-const ENDS_OF_KEYS: [&str; 4] = [".kdbx", ".p12", ".pfx", ".ppk"];
+pub(super) const KEYS: [&str; 4] = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"];
+pub(super) const ENDS_OF_KEYS: [&str; 4] = [".kdbx", ".p12", ".pfx", ".ppk"];
 
 /// What the kernel shows of a process that is nobody else's business.
 const IN_PROC: [&str; 4] = ["environ", "mem", "auxv", "kcore"];
@@ -96,10 +96,13 @@ impl Secrets {
         let in_home = IN_HOME.iter().map(|(place, what)| (*what, format!("~/{place}")));
         let in_system = IN_SYSTEM.iter().map(|(place, what)| (*what, (*place).to_owned()));
         let in_proc = IN_PROC.iter().map(|name| (PROCESS, format!("/proc/*/{name}")));
+        let keys = KEYS.iter().map(|name| (KEY, (*name).to_owned()));
+        let keys = keys.chain(ENDS_OF_KEYS.iter().map(|end| (KEY, format!("*{end}"))));
         let anywhere = [".env", ".env.*"].map(|name| (OF_PROJECT, name.to_owned()));
         let settings = self.settings.first().map(|path| (SETTINGS, path_text::to_text(path)));
         let mut listed: Vec<(&'static str, Vec<String>)> = Vec::new();
-        for (what, place) in in_home.chain(in_system).chain(in_proc).chain(anywhere).chain(settings)
+        for (what, place) in
+            in_home.chain(in_system).chain(in_proc).chain(keys).chain(anywhere).chain(settings)
         {
             match listed.iter_mut().find(|(known, _)| *known == what) {
                 Some((_, places)) => places.push(place),
@@ -129,12 +132,12 @@ impl Secrets {
             env.symlink_metadata().ok().and_then(|_| in_any_directory(&env))
         };
         let mut places = [directory, root].into_iter().filter(|place| place.starts_with(directory));
-        self.below_without_env(directory).or_else(|| places.find_map(holds_env))
+        self.below_sparing(directory).or_else(|| places.find_map(holds_env))
     }
 
     /// The same, where files that may be anywhere are left out. `directory` may
     /// be one of them.
-    pub(super) fn below_without_env(&self, directory: &Path) -> Option<&'static str> {
+    pub(super) fn below_sparing(&self, directory: &Path) -> Option<&'static str> {
         let holds = |place: &Path| place.starts_with(directory);
         let mut in_home = self.home.iter().flat_map(|home| {
             IN_HOME.iter().filter(|(place, _)| holds(&home.join(place))).map(|(_, what)| *what)
@@ -150,6 +153,9 @@ impl Secrets {
 
 /// What is to be said of our settings.
 const SETTINGS: &str = "keys, perhaps, among tine's settings";
+
+/// What is to be said of keys that may be anywhere.
+const KEY: &str = "a key";
 
 /// What is to be said of `.env`.
 const OF_PROJECT: &str = "keys and passwords of the project";
@@ -176,7 +182,7 @@ fn in_system(path: &Path) -> Option<&'static str> {
 fn in_any_directory(path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();
     if KEYS.contains(&name.as_str()) || ENDS_OF_KEYS.iter().any(|end| name.ends_with(end)) {
-        return Some("a key");
+        return Some(KEY);
     }
     let rest = name.strip_prefix(".env")?;
     let is_it = rest.is_empty()

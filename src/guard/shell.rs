@@ -93,8 +93,8 @@ pub enum Reach {
     Itself,
     /// All that is below it, too; without following links.
     Below,
-    /// The same without what `.env` and its kin hold, unless it is one.
-    BelowWithoutEnv,
+    /// The same, but nothing that is in files whose names tell of secrets.
+    BelowSparing,
 }
 
 /// Decides whether a command only reads.

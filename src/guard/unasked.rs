@@ -118,7 +118,7 @@ impl OnlyReads {
             let what = match reach {
                 Reach::Itself => secrets.within(&path),
                 Reach::Below => secrets.below(&path, root),
-                Reach::BelowWithoutEnv => secrets.below_without_env(&path),
+                Reach::BelowSparing => secrets.below_sparing(&path),
             };
             Some(format!("`{}` holds {}", path_text::shown(root, &path), what?))
         })

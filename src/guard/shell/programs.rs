@@ -89,7 +89,7 @@ pub(super) struct Program {
     pub(super) reads_all: bool,
     pub(super) inserted: Vec<String>,
     pub(super) appended_to_tree: Vec<String>,
-    pub(super) spares_env: bool,
+    pub(super) spares_secrets: bool,
     pub(super) absent: Vec<String>,
     pub(super) subcommands: HashMap<String, Program>,
 }
@@ -116,7 +116,7 @@ struct Entry {
     share: String,
     insert: String,
     append_to_tree: String,
-    spares_env: bool,
+    spares_secrets: bool,
     absent: String,
     sub: BTreeMap<String, Entry>,
 }
@@ -200,7 +200,7 @@ impl Program {
             reads_all: entry.reads_all,
             inserted: words(&entry.insert),
             appended_to_tree: words(&entry.append_to_tree),
-            spares_env: entry.spares_env,
+            spares_secrets: entry.spares_secrets,
             absent: words(&entry.absent),
             subcommands: programs(&entry.sub, sets, true),
         }

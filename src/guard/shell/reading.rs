@@ -126,10 +126,10 @@ fn settle(
 ) -> Result<(), String> {
     let before = checked.touched.len();
     settle_words(name, program, given, site, checked)?;
-    if program.spares_env {
+    if program.spares_secrets {
         for Touched { reach, .. } in &mut checked.touched[before..] {
             if *reach == Reach::Below {
-                *reach = Reach::BelowWithoutEnv;
+                *reach = Reach::BelowSparing;
             }
         }
     }

@@ -60,7 +60,7 @@ fn touched(command: &str) -> Vec<String> {
         .map(|Touched { path, reach }| match reach {
             Reach::Itself => path.display().to_string(),
             Reach::Below => format!("{}/**", path.display()),
-            Reach::BelowWithoutEnv => format!("{}/** but .env", path.display()),
+            Reach::BelowSparing => format!("{}/** but secrets", path.display()),
         })
         .collect()
 }
@@ -80,15 +80,15 @@ fn a_command_is_written_out_again_in_quotes() {
     assert_snapshot!(shown("sed -n 1,5p x"), @"'sed' '--sandbox' '-n' '1,5p' 'x'");
     assert_snapshot!(
         shown("rg -n x src"),
-        @"'rg' '--no-config' '--iglob=!.env' '--iglob=!.env.*' '-n' 'x' 'src'"
+        @"'rg' '--no-config' '--iglob=!{.env,.env.*,id_rsa,id_dsa,id_ecdsa,id_ed25519}' '--iglob=!*.{kdbx,p12,pfx,ppk}' '-n' 'x' 'src'"
     );
     assert_snapshot!(
         shown("grep -rn -- -x src"),
-        @"'grep' '-rn' '--exclude=.[eE][nN][vV]' '--exclude=.[eE][nN][vV].*' '--' '-x' 'src'"
+        @"'grep' '-rn' '--exclude=.[eE][nN][vV]' '--exclude=.[eE][nN][vV].*' '--exclude=id_rsa' '--exclude=id_dsa' '--exclude=id_ecdsa' '--exclude=id_ed25519' '--exclude=*.kdbx' '--exclude=*.p12' '--exclude=*.pfx' '--exclude=*.ppk' '--' '-x' 'src'"
     );
     assert_snapshot!(
         shown("grep -r x src"),
-        @"'grep' '-r' 'x' 'src' '--exclude=.[eE][nN][vV]' '--exclude=.[eE][nN][vV].*'"
+        @"'grep' '-r' 'x' 'src' '--exclude=.[eE][nN][vV]' '--exclude=.[eE][nN][vV].*' '--exclude=id_rsa' '--exclude=id_dsa' '--exclude=id_ecdsa' '--exclude=id_ed25519' '--exclude=*.kdbx' '--exclude=*.p12' '--exclude=*.pfx' '--exclude=*.ppk'"
     );
     assert_snapshot!(shown("grep x a"), @"'grep' 'x' 'a'");
     assert_snapshot!(shown("rg --iglob=.env x"), @"asks: `rg --iglob=.env` may do more than read");
@@ -137,12 +137,12 @@ fn a_part_tells_what_it_reads() {
     for (command, expected) in [
         ("cat a ../b -", &["/work/a", "/work/../b"][..]),
         ("ls", &["/work/."]),
-        ("ls -R src", &["/work/src/** but .env"]),
-        ("rg x", &["/work/./** but .env"]),
-        ("rg -n x src /etc", &["/work/src/** but .env", "/etc/** but .env"]),
+        ("ls -R src", &["/work/src/** but secrets"]),
+        ("rg x", &["/work/./** but secrets"]),
+        ("rg -n x src /etc", &["/work/src/** but secrets", "/etc/** but secrets"]),
         ("grep -f list x", &["/work/x", "/work/list"]),
-        ("grep -rn x", &["/work/./** but .env"]),
-        ("find src -name x", &["/work/src/** but .env"]),
+        ("grep -rn x", &["/work/./** but secrets"]),
+        ("find src -name x", &["/work/src/** but secrets"]),
         ("head -n 3 a", &["/work/a"]),
         ("head -n3 -- -a", &["/work/-a"]),
         (
