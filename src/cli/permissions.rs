@@ -143,6 +143,11 @@ impl Call {
             }
             (Some(_) | None, _) => subject.map(Cow::Borrowed),
         };
+        // More lines would be more of a patch.
+        let is_path = |subject: &str| !subject.trim().is_empty() && !subject.contains(['\n', '\r']);
+        if tool == "ApplyPatch" && !subject.as_deref().is_none_or(is_path) {
+            return refuse("names no file");
+        }
         let arguments = arguments(tool, subject.as_deref());
         // What is not here would run somewhere else.
         let effect = Registry::all([]).find(tool).map_or(Effect::Executes, |(_, it)| it.effect());
@@ -161,8 +166,6 @@ fn arguments(tool: &str, subject: Option<&str>) -> Value {
     match tool {
         "Bash" => json!({ "command": subject }),
         "Read" | "Write" | "Edit" => json!({ "file_path": subject }),
-        // More lines would be more of a patch.
-        "ApplyPatch" if subject.trim().is_empty() || subject.contains(['\n', '\r']) => return None,
         "ApplyPatch" => {
             let patch = format!("*** Begin Patch\n*** Delete File: {subject}\n*** End Patch");
             json!({ "input": patch })

@@ -189,19 +189,34 @@ pub fn git(
     Git::at(program, root)?.run(arguments)
 }
 
+/// Refuses a repository whose configuration says that its files are somewhere
+/// else than around it. That of a submodule says so, and means where it is.
+fn refuse_elsewhere(root: &Path, git: &Git) -> Result<(), GitError> {
+    let shown = git.run(&["rev-parse", "--show-toplevel"])?;
+    let top = path(shown.strip_suffix(b"\n").unwrap_or(&shown));
+    let real = root.canonicalize().or_else(|error| failed(error.to_string()))?;
+    let around = real.ancestors().find(|part| part.join(".git").symlink_metadata().is_ok());
+    let is_around = around.is_some_and(|around| top.canonicalize().is_ok_and(|top| top == around));
+    if is_around { Ok(()) } else { failed("its files are elsewhere".to_owned()) }
+}
+
 /// Returns the names of the filter drivers that the configuration in `root`
 /// knows of, for calls of git that are not made here.
 ///
 /// # Errors
 ///
-/// As for [`git`], if it takes longer than `limit`, and for a name that is not
-/// UTF-8.
+/// As for [`git`], if it takes longer than `limit`, for a name that is not
+/// UTF-8, and where the configuration has the files somewhere else.
 pub(crate) fn filter_drivers(
     program: &Program,
     root: &Path,
     limit: Duration,
 ) -> Result<Vec<String>, GitError> {
-    let listed = Git { limit, ..Git::bare(program, root, Vec::new()) }.listed()?;
+    let git = Git { limit, ..Git::bare(program, root, Vec::new()) };
+    let listed = git.listed()?;
+    if listed.split(|&byte| byte == 0).any(|name| name == b"core.worktree") {
+        refuse_elsewhere(root, &git)?;
+    }
     let names = hardened::names(&listed, "filter.");
     let names = names.into_iter().map(|name| String::from_utf8(name.to_owned()));
     names.collect::<Result<_, _>>().or_else(|error| failed(error.to_string()))

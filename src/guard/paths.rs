@@ -134,6 +134,10 @@ pub(super) fn is_elusive(directory: &Path, path: &Path) -> bool {
 }
 
 fn is_process(path: &Path) -> bool {
+    // Where it is no link, it leads to a process all the same.
+    if path == Path::new("/dev/fd") {
+        return true;
+    }
     let Ok(below) = path.strip_prefix("/proc") else { return false };
     below.to_str().is_some_and(|name| {
         matches!(name, "self" | "thread-self")

@@ -33,6 +33,8 @@ pub(super) enum Kind {
     Sed,
     /// A filter of `jq`.
     Jq,
+    /// Columns of `ps`.
+    Columns,
     /// A format of git, which may ask for a signature to be checked.
     Format,
 }
@@ -85,6 +87,7 @@ pub(super) struct Program {
     pub(super) operands_with: Vec<String>,
     pub(super) first_unless: Vec<String>,
     pub(super) tree_with: Vec<String>,
+    pub(super) never_deep: Vec<String>,
     pub(super) reads_here: Option<Kind>,
     pub(super) reads_all: bool,
     pub(super) inserted: Vec<String>,
@@ -111,6 +114,7 @@ struct Entry {
     operands_with: String,
     first_unless: String,
     tree_with: String,
+    never_deep: String,
     reads_here: Option<Kind>,
     reads_all: bool,
     share: String,
@@ -196,6 +200,7 @@ impl Program {
             operands_with: words(&entry.operands_with),
             first_unless: words(&entry.first_unless),
             tree_with,
+            never_deep: words(&entry.never_deep),
             reads_here: entry.reads_here,
             reads_all: entry.reads_all,
             inserted: words(&entry.insert),
@@ -254,9 +259,9 @@ mod tests {
         for program in
             PROGRAMS.values().flat_map(|program| program.subcommands.values().chain([program]))
         {
-            let named =
-                [&program.needs, &program.operands_with, &program.first_unless, &program.tree_with];
-            for name in named.into_iter().flatten() {
+            let named = [&program.needs, &program.operands_with, &program.first_unless];
+            let of_trees = [&program.tree_with, &program.never_deep];
+            for name in named.into_iter().chain(of_trees).flatten() {
                 assert!(program.options.contains_key(name), "{name} of {program:?}");
             }
         }

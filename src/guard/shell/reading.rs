@@ -170,6 +170,9 @@ fn settle_words(
     let from = usize::from(given.has_any(&program.first_unless)).min(program.operands.len());
     let mut kinds = program.operands[from..].iter().copied();
     let is_deep = given.has_any(&program.tree_with);
+    if is_deep && given.has_any(&program.never_deep) {
+        return Err(format!("`{name}` may follow links wherever they lead"));
+    }
     let mut has_path = false;
     for operand in operands {
         let kind = kinds.next().or(program.rest);
@@ -214,6 +217,7 @@ fn touch(kind: Kind, word: &str, site: Site<'_>, checked: &mut Checked) -> Resul
         Kind::Format => return scripts::git_format(word),
         Kind::Jq => return scripts::jq(word),
         Kind::Printf => return scripts::printf(word),
+        Kind::Columns => return scripts::columns(word),
         Kind::Sed => return scripts::sed(word),
         Kind::Directory => {
             for directory in site.directories {
@@ -229,10 +233,12 @@ fn touch(kind: Kind, word: &str, site: Site<'_>, checked: &mut Checked) -> Resul
     }
     let in_commit = if kind == Kind::Rev { in_commit(word) } else { Vec::new() };
     for &named in [word].iter().chain(&in_commit) {
-        if named.is_empty() || named == "-" {
-            continue;
-        }
         for directory in site.directories {
+            // Not every program takes `-` for its input if there is such a file.
+            let is_input = || named == "-" && !site.world.look.is_there(&directory.join("-"));
+            if named.is_empty() || is_input() {
+                continue;
+            }
             // In a commit, paths begin at the top.
             let top = top(directory, site).filter(|top| named != word && *top != directory);
             for directory in [Some(directory.as_path()), top].into_iter().flatten() {

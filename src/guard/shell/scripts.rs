@@ -136,6 +136,14 @@ pub(super) fn jq(filter: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks the columns that `ps` is to show: one is the environment.
+pub(super) fn columns(columns: &str) -> Result<(), String> {
+    if columns.to_ascii_lowercase().contains("env") {
+        return Err(format!("`{columns}` shows the environment of processes"));
+    }
+    Ok(())
+}
+
 /// Checks the operand of `date`: without a `+` it sets the clock.
 pub(super) fn date(format: &str) -> Result<(), String> {
     if format.starts_with('+') { Ok(()) } else { Err(format!("`date {format}` may set the clock")) }

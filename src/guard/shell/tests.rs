@@ -297,6 +297,8 @@ const MORE_THAN_READING: &str = r#"
     cd a | ls
     git --help branch
     git describe --dirty
+    ls -lRL x
+    ps -eo pid,environ
     cat /proc/self/fd/3
     hostname x
     command ls
@@ -384,6 +386,8 @@ fn a_question_says_what_may_do_more_than_read() {
     cd a | ls: asks: it changes the directory inside a pipe
     git --help branch: asks: `git --help branch` may show a manual page
     git describe --dirty: asks: `git describe --dirty` may do more than read
+    ls -lRL x: asks: `ls` may follow links wherever they lead
+    ps -eo pid,environ: asks: `pid,environ` shows the environment of processes
     cat /proc/self/fd/3: asks: where `/proc/self/fd/3` leads is another place for each process
     hostname x: asks: `x` is one operand too many for `hostname`
     command ls: asks: `command` may do more than read
