@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tempfile::TempDir;
 use tine::event::{Confinement, UnitId};
+use tine::git::Program;
 use tine::guard::sandbox::{Insistence, Sandbox, Settings};
 use tine::guard::{Allowed, Decision, Mode, Policy, Rules, Source, Sourced};
 use tine::line::{FromUnit, LINE_CAP, Line, UnitEvent};
@@ -22,8 +23,6 @@ use tine::tool::{
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-
-use super::repository::program;
 
 /// A directory with a workspace `work`, an added directory `added` and, beside
 /// them, `outside`.
@@ -55,7 +54,8 @@ impl Desk {
             before: Blobs::of(&top.join("spill")),
             spill: Spill { directory: top.join("spill") },
             files: Files::default(),
-            git: program(),
+            // None of the tools here calls it.
+            git: Program::find([], &[]),
             searches: policy.searches(),
             sandbox: Arc::new(Sandbox::new(settings)),
         });

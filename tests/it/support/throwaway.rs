@@ -21,8 +21,8 @@ const DENIED: &str = "DENIED";
 
 use super::repository::program;
 
-/// How long one command may run, in seconds.
-const PATIENCE: &str = "20";
+/// How long one command may run, in seconds: none hangs, but machines are busy.
+const PATIENCE: &str = "120";
 
 /// A workspace with a program in it, `evil`, that leaves a canary.
 pub(crate) struct Throwaway {
