@@ -306,12 +306,14 @@ fn secrets_of_a_home_and_our_own_configuration_are_not_seen() {
                           cat home/.config/tine/config.toml && echo 2; echo x >home/.ssh/new && \
                           echo 3; echo x >home/.config/tine/config.toml && echo 4";
             for policy in [READ_ONLY, WORKSPACE_WRITE] {
-                let mut command = ground.sandbox(&["--backend", backend, "--policy", policy]);
+                // A home inside the workspace is believed only if it is trusted.
+                let flags = ["--trust", "--backend", backend, "--policy", policy];
+                let mut command = ground.sandbox(&flags);
                 command.env("HOME", &home).args(["sh", "-c", script]);
                 assert_eq!(stdout(&command.output().unwrap()), "seen\n", "{backend}, {policy}");
             }
             // Not even where it was said that all of it may be written.
-            let write = ["--config", "sandbox.write=[\"~/.cargo\"]"];
+            let write = ["--trust", "--config", "sandbox.write=[\"~/.cargo\"]"];
             std::fs::create_dir_all(home.join(".cargo/registry")).unwrap();
             let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
             std::fs::set_permissions(home.join(".cargo/registry"), everybody).unwrap();

@@ -152,8 +152,11 @@ fn is_alive_elsewhere(name: &str, place: &Place, file: &Path, directory: &Path) 
     if let Some((variable, value)) = text.trim_end().split_once('=').filter(|_| text != EVIL) {
         place.write("repo/evil/config.toml", EVIL);
         let asking = ["permissions", "check", "--json", "mcp__evil__tool"];
-        let finished = place.tine(asking).at(directory).env(variable, value).run().exits(0);
+        let naive = [&["--trust"], &asking[..]].concat();
+        let finished = place.tine(naive).at(directory).env(variable, value).run().exits(0);
         assert!(finished.stdout.contains("\"decision\":\"allow\""), "{name}: {finished:?}");
+        // Even in the real environment it is not taken for the user's own.
+        place.tine(asking).at(directory).env(variable, value).run().exits(52);
         return;
     }
     let where_it_counts = Place::new();
