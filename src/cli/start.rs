@@ -378,7 +378,6 @@ impl Start {
                     format!("cannot open the working directories: {error}"),
                 )
             })?;
-        let git = self.git();
         let worktrees_root = dirs::worktrees_root(&self.environment).ok();
         let worktrees =
             Worktrees::new(worktrees_root.as_deref(), &self.root, &self.session.0, agents.worktree);
@@ -390,7 +389,7 @@ impl Start {
             files: Files::default(),
             searches: self.policy.searches(),
             sandbox: Arc::clone(&self.sandbox),
-            git,
+            git: git(&self.environment, self.policy.roots()),
             root: self.root,
         };
         let surroundings =

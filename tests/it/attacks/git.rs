@@ -29,15 +29,15 @@ fn own_git() -> PathBuf {
 /// Puts a git into a directory that writes its environment down and goes on as
 /// the other.
 fn plant(directory: &Path, seen: &Path) {
-    fs::create_dir_all(directory).unwrap();
+    fs::create_dir_all(directory).expect("the place is ours");
     let file = directory.join("git");
     let text = format!(
         "#!/bin/sh\n/usr/bin/env >> '{}'\nexec '{}' \"$@\"\n",
         seen.display(),
         own_git().display()
     );
-    fs::write(&file, text).unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(&file, text).expect("the place is ours");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("the place is ours");
 }
 
 fn path_with(first: &Path) -> String {
