@@ -199,6 +199,13 @@ mod tests {
             "{rm,x}",
             "~/rm x",
             "# it's\nrm x",
+            "cat <<'E'\n'\nE\nrm x",
+        ]);
+    }
+
+    #[test]
+    fn a_program_is_seen_behind_any_launcher() {
+        check_hidden(&[
             "taskset 1 rm x",
             "chrt -i 0 /bin/rm x",
             "prlimit --nproc=9 rm x",
@@ -213,7 +220,6 @@ mod tests {
             "tool --run=rm x",
             "tool 'a; tool \"tool rm x\"'",
             "setarch x\\\n86 rm x",
-            "cat <<'E'\n'\nE\nrm x",
         ]);
     }
 
