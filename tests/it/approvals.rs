@@ -260,8 +260,10 @@ async fn a_thousand_slots_may_ask_at_once_and_one_answer_serves_them_all() {
     let late = Says::Later(Duration::from_secs(9), Verdict::No);
     let story = Setup { user_says: Some(late), ..Setup::new(units) }.run().await;
     assert_eq!(verdicts(&story), vec![Verdict::No; 1_000]);
-    // All of them wait at once, though only eight may run.
-    assert!(story.took < Duration::from_secs(18), "{:?}", story.took);
+    // All of them wait at once, though only eight may run: eight at a time would
+    // take 125 answers, one behind the other. A disk that is slow in real time
+    // may let the paused clock run on before the last has asked.
+    assert!(story.took < Duration::from_secs(9 * 10), "{:?}", story.took);
 }
 
 /// A small project with a change in it.
