@@ -82,7 +82,7 @@ const HOSTILE: &[&str] = &[
     "git stash list --binary",
     "git stash show -p",
     "git blame secret.txt",
-    "git grep -n DENIED",
+    "git grep -n DENIE.",
     "git cat-file -p HEAD:secret.txt",
     "git describe --tags --dirty",
     "git describe --tags --broken",
@@ -227,6 +227,8 @@ fn command(seed: u64) -> String {
             if !is_harmless && dice.one_in(8) { dice.pick(WRAPS) } else { ("", "") };
         line.push_str(&[open, part, close, dice.pick(REDIRECTIONS)].concat());
     }
+    // What is denied must not be in an error about the command.
+    assert!(!line.contains("DENIED"), "{line}");
     if !is_harmless {
         for _ in 0..dice.below(4) {
             disturb(&mut line, &mut dice);
