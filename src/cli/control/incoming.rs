@@ -105,11 +105,19 @@ fn text_of(block: &Value) -> Result<&str, String> {
     }
 }
 
+/// Longest name of a request, in bytes. Each reply that waits to be read holds
+/// one; clients number theirs.
+const ID_CAP: usize = 1_000;
+
 fn request(fields: &Map<String, Value>) -> Result<Incoming, BadLine> {
     let id = fields.get("request_id").and_then(Value::as_str).map(str::to_owned);
     let Some(id) = id else {
         return Err(BadLine { why: "a request has no `request_id`".to_owned(), request: None });
     };
+    if id.len() > ID_CAP {
+        let why = format!("a `request_id` is longer than {ID_CAP} bytes");
+        return Err(BadLine { why, request: None });
+    }
     let request = fields.get("request");
     let field = |name: &str| request.and_then(|request| request.get(name)).and_then(Value::as_str);
     let Some(subtype) = field("subtype") else {
@@ -306,6 +314,8 @@ mod tests {
         check(&json!({}), Err("it has no `type`"));
         check(&json!({"type": "dance"}), Err("`dance` is not known"));
         check(&json!({"type": "control_request"}), Err("a request has no `request_id`"));
+        let endless = json!({"type": "control_request", "request_id": "r".repeat(ID_CAP + 1)});
+        check(&endless, Err("a `request_id` is longer than 1000 bytes"));
         check(&json!({"type": "control_response"}), Err("a response has no `response`"));
         check(&json!({"type": "keep_alive"}), Ok(Incoming::Nothing));
     }

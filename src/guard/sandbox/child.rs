@@ -261,8 +261,7 @@ fn fulfil(duties: &Duties) -> io::Result<()> {
 }
 
 /// Has every descriptor but the first three closed when the program starts:
-/// whoever started us may have left some open. Not now, since one of them tells
-/// the parent of a failure.
+/// whoever started us may have left some open.
 fn keep_back_descriptors() -> io::Result<()> {
     // SAFETY: the calls take numbers only.
     unsafe {

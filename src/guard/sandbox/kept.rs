@@ -38,8 +38,8 @@ struct Entry {
     uses: u64,
 }
 
-/// The stubs that a command needs. Dropping this unfinished has them stay until
-/// the run ends: the command may still be at work.
+/// The stubs that a command needs, until this is dropped. A command that is cut
+/// off then is gone long before its stubs are.
 #[derive(Debug)]
 pub(super) struct Hold {
     by_root: ByRoot,
@@ -82,13 +82,7 @@ impl ByRoot {
         let directories = entry.stubs.directories().to_vec();
         drop(by_root);
         let hold = Hold { by_root: self.clone(), root: root.clone(), directories };
-        match completed {
-            Ok(()) => Ok(hold),
-            Err(error) => {
-                hold.finish();
-                Err(error)
-            }
-        }
+        completed.map(|()| hold)
     }
 
     /// Removes the stubs of a root some time after they were last needed.
@@ -131,16 +125,16 @@ impl Hold {
     pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
         self.directories.iter().map(PathBuf::as_path)
     }
+}
 
-    /// Says that the command has ended.
-    pub(super) fn finish(self) {
-        let Self { by_root, root, directories: _ } = self;
-        let is_last = by_root.lock().get_mut(&root).is_some_and(|entry| {
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let is_last = self.by_root.lock().get_mut(&self.root).is_some_and(|entry| {
             entry.users -= 1;
             entry.users == 0
         });
         if is_last {
-            by_root.remove_later(root);
+            self.by_root.clone().remove_later(self.root.clone());
         }
     }
 }
@@ -162,19 +156,19 @@ mod tests {
         let hold = |kept: &Kept| kept.hold(&lists, &protected).unwrap().pop().unwrap();
         let (first, second) = (hold(&kept), hold(&kept));
         assert!(second.directories().eq([path.as_path()]));
-        first.finish();
+        drop(first);
         kept.by_root.remove_unless_used(&root, 2);
         assert_eq!((kept.by_root.uses(&root), path.exists()), (None, true));
-        second.finish();
+        drop(second);
         assert_eq!(kept.by_root.uses(&root), Some(2));
         kept.by_root.remove_unless_used(&root, 1);
         assert!(path.exists());
         kept.by_root.remove_unless_used(&root, 2);
         assert!(!path.exists());
-        // One whose command may still run stays as long as the run.
-        drop(hold(&kept));
-        assert!(path.exists());
+        // Whatever is held, the end of the run removes.
+        let third = hold(&kept);
         drop(kept);
         assert!(!path.exists());
+        drop(third);
     }
 }

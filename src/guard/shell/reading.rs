@@ -240,8 +240,8 @@ fn touch(kind: Kind, word: &str, site: Site<'_>, checked: &mut Checked) -> Resul
                 continue;
             }
             // In a commit, paths begin at the top.
-            let top = top(directory, site).filter(|top| named != word && *top != directory);
-            for directory in [Some(directory.as_path()), top].into_iter().flatten() {
+            let tops = tops(directory, site).filter(|top| named != word && *top != directory);
+            for directory in [directory.as_path()].into_iter().chain(tops) {
                 let path = directory.join(named);
                 if kind == Kind::Regular && site.world.look.is_there(&path.join(".")) {
                     return Err(format!("`{named}` is a directory"));
@@ -275,7 +275,7 @@ fn refuse_outside(word: &str, site: Site<'_>) -> Result<(), String> {
     let is_outside = |directory: &PathBuf| {
         let path = directory.join(word);
         let holds = |top: &Path| look.real(&path).starts_with(look.real(top));
-        look.is_there(&path) && !top(directory, site).is_some_and(holds)
+        look.is_there(&path) && !tops(directory, site).next().is_some_and(holds)
     };
     if site.directories.iter().any(is_outside) {
         return Err(format!("`{word}` is outside the repository"));
@@ -283,9 +283,10 @@ fn refuse_outside(word: &str, site: Site<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the top of the repository that holds a directory.
-fn top<'a>(directory: &'a Path, site: Site<'_>) -> Option<&'a Path> {
-    directory.ancestors().find(|part| site.world.look.is_there(&part.join(".git")))
+/// Returns what may be the top of the repository that holds a directory, the
+/// innermost first. git passes over a `.git` that is empty or broken.
+fn tops<'a>(directory: &'a Path, site: Site<'a>) -> impl Iterator<Item = &'a Path> {
+    directory.ancestors().filter(move |part| site.world.look.is_there(&part.join(".git")))
 }
 
 /// Notes the repository that holds the directories: git shows all of it from
@@ -295,7 +296,7 @@ fn touch_repository(name: &str, site: Site<'_>, checked: &mut Checked) {
         return;
     }
     for directory in site.directories {
-        if let Some(top) = top(directory, site).filter(|top| top != directory) {
+        for top in tops(directory, site).filter(|top| top != directory) {
             checked.touched.push(Touched { path: top.to_owned(), reach: Reach::Below });
         }
     }

@@ -45,7 +45,8 @@ pub(in crate::guard) fn forms(command: &str) -> Vec<String> {
 const DEPTH_CAP: usize = 3;
 
 /// Returns where in a command another one may begin: at each word, at what is
-/// behind a directory or an equals sign in it, and in the text of quotes.
+/// behind a directory, an option's letter or one of some signs in it, in the text
+/// of quotes, and in what a variable is set to.
 ///
 /// Which words a program runs is not known here, so each may be one.
 pub(in crate::guard) fn behind(command: &str) -> Vec<Behind> {
@@ -60,7 +61,14 @@ fn look_behind(command: &str, depth: usize, found: &mut Vec<Behind>) {
         let written = simple.words.iter().map(|word| &command[word.range.clone()]);
         found.push(Behind::of(written));
         found.push(Behind::of(meant.iter().copied()));
-        let texts = meant.iter().map(|word| {
+        let set = simple.assignments.iter().map(|assignment| {
+            let written = &command[assignment.clone()];
+            written.split_once('=').map_or(written, |(_, value)| value)
+        });
+        let set: Vec<String> =
+            set.map(|value| word::literal(value).unwrap_or_else(|| value.to_owned())).collect();
+        set.iter().for_each(|value| found.push(Behind::of([value.as_str()].into_iter())));
+        let texts = meant.iter().copied().chain(set.iter().map(String::as_str)).map(|word| {
             let bare = word.strip_prefix('"').and_then(|word| word.strip_suffix('"'));
             bare.unwrap_or(word)
         });
@@ -72,6 +80,9 @@ fn look_behind(command: &str, depth: usize, found: &mut Vec<Behind>) {
     }
 }
 
+/// Signs inside a word behind which programs have taken another one's name.
+const SIGNS: [char; 5] = ['/', '=', '!', ':', '|'];
+
 impl Behind {
     fn of<'a>(words: impl Iterator<Item = &'a str>) -> Self {
         let mut behind = Self::default();
@@ -81,8 +92,12 @@ impl Behind {
             }
             let start = behind.text.len();
             let word = single_spaces(word).to_lowercase();
-            let within = ['/', '='].into_iter().filter_map(|c| word.rfind(c)).map(|at| at + 1);
-            behind.starts.extend([0].into_iter().chain(within).map(|at| start + at));
+            let within = SIGNS.into_iter().filter_map(|c| word.rfind(c)).map(|at| at + 1);
+            // The value of a short option may stand right behind its letter.
+            let letter = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+            let value = letter.and_then(|rest| rest.char_indices().nth(1)).map(|(at, _)| at + 1);
+            let starts = [0].into_iter().chain(within).chain(value);
+            behind.starts.extend(starts.map(|at| start + at));
             behind.text.push_str(&word);
         }
         behind
@@ -220,6 +235,14 @@ mod tests {
             "tool --run=rm x",
             "tool 'a; tool \"tool rm x\"'",
             "setarch x\\\n86 rm x",
+            "GIT_EXTERNAL_DIFF='rm -f x' git diff",
+            "PAGER=rm man ls",
+            "CC=\"rm\" make",
+            "git rebase -xrm HEAD~1",
+            "git grep -Orm x",
+            "vim -c '!rm x'",
+            "less '+!rm x'",
+            "socat - EXEC:'rm x'",
         ]);
     }
 

@@ -84,11 +84,11 @@ fn a_command_is_written_out_again_in_quotes() {
     );
     assert_snapshot!(
         shown("grep -rn -- -x src"),
-        @"'grep' '-rn' '--exclude=.[eE][nN][vV]' '--exclude=.[eE][nN][vV].*' '--exclude=id_rsa' '--exclude=id_dsa' '--exclude=id_ecdsa' '--exclude=id_ed25519' '--exclude=*.kdbx' '--exclude=*.p12' '--exclude=*.pfx' '--exclude=*.ppk' '--' '-x' 'src'"
+        @"'grep' '-rn' '--exclude=.[eE][nN][vV]' '--exclude=.[eE][nN][vV].*' '--exclude=[iI][dD]_[rR][sS][aA]' '--exclude=[iI][dD]_[dD][sS][aA]' '--exclude=[iI][dD]_[eE][cC][dD][sS][aA]' '--exclude=[iI][dD]_[eE][dD]25519' '--exclude=*.[kK][dD][bB][xX]' '--exclude=*.[pP]12' '--exclude=*.[pP][fF][xX]' '--exclude=*.[pP][pP][kK]' '--' '-x' 'src'"
     );
     assert_snapshot!(
         shown("grep -r x src"),
-        @"'grep' '-r' 'x' 'src' '--exclude=.[eE][nN][vV]' '--exclude=.[eE][nN][vV].*' '--exclude=id_rsa' '--exclude=id_dsa' '--exclude=id_ecdsa' '--exclude=id_ed25519' '--exclude=*.kdbx' '--exclude=*.p12' '--exclude=*.pfx' '--exclude=*.ppk'"
+        @"'grep' '-r' 'x' 'src' '--exclude=.[eE][nN][vV]' '--exclude=.[eE][nN][vV].*' '--exclude=[iI][dD]_[rR][sS][aA]' '--exclude=[iI][dD]_[dD][sS][aA]' '--exclude=[iI][dD]_[eE][cC][dD][sS][aA]' '--exclude=[iI][dD]_[eE][dD]25519' '--exclude=*.[kK][dD][bB][xX]' '--exclude=*.[pP]12' '--exclude=*.[pP][fF][xX]' '--exclude=*.[pP][pP][kK]'"
     );
     assert_snapshot!(shown("grep x a"), @"'grep' 'x' 'a'");
     assert_snapshot!(shown("rg --iglob=.env x"), @"asks: `rg --iglob=.env` may do more than read");
@@ -173,6 +173,16 @@ fn a_file_that_names_a_compiler_stands_in_the_way_of_cargo() {
         let reason = format!("`{file}` may say what `cargo` runs");
         assert_eq!(judged("cargo metadata --no-deps", &look), Judged::Ask { reason });
     }
+}
+
+#[test]
+fn an_empty_repository_hides_none_around_it() {
+    let look = Fake { there: &["/work/.git", "/work/sub/.git"], filters: &[] };
+    let world = World { directory: Path::new("/work/sub"), look: &look };
+    let Judged::Reads(reading) = judge("git show HEAD:a/b", world) else { panic!("it reads") };
+    let touched: Vec<_> = reading.parts[0].touched.iter().map(|it| it.path.as_path()).collect();
+    assert!(touched.contains(&Path::new("/work/a/b")), "{touched:?}");
+    assert!(touched.contains(&Path::new("/work")), "{touched:?}");
 }
 
 #[test]
