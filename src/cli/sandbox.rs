@@ -79,7 +79,13 @@ pub(super) fn run(
             What::Removed => "removed",
         };
         let now = if tampered.is_undone { "it is as it was again" } else { "look at it" };
-        super::say(&format!("warning: the command {did} `{}`; {now}", tampered.path.display()));
+        let kept =
+            tampered.kept.map(|kept| format!("; what stood there is in `{}`", kept.display()));
+        super::say(&format!(
+            "warning: `{}` was {did} while the command ran; {now}{}",
+            tampered.path.display(),
+            kept.unwrap_or_default(),
+        ));
     }
     status.map(exit).map_err(cannot)
 }

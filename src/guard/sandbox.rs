@@ -292,7 +292,7 @@ impl Sandbox {
         layout.mask(stubs.iter().flat_map(Hold::directories));
         // Now that they are there, the others are mounted like everything else.
         layout.close_protected();
-        let watch = Watch::unmountable(&layout);
+        let watch = Watch::unmountable(&layout, self.aside());
         let (filter_end, mut filter) = io::pipe()?;
         let leave = Leave { network, metadata: Metadata::Any };
         // A pipe holds all of it.
@@ -324,7 +324,7 @@ impl Sandbox {
         let (metadata, watch) = match access {
             Access::ReadOnly | Access::Off => (Metadata::Nothing, None),
             Access::WorkspaceWrite => {
-                let watch = Watch::everything(&layout, &self.settings.own_files);
+                let watch = Watch::everything(&layout, &self.settings.own_files, self.aside());
                 (Metadata::ModesAndTimes, Some(watch))
             }
         };
@@ -332,6 +332,11 @@ impl Sandbox {
         let duties = Duties { handed_on: Vec::new(), ruleset: Some(ruleset), filter };
         let held = Held { news: None, stubs: Vec::new(), scratch: Some(scratch), watch };
         Ok(Prepared { ready: Ready::new(program, place.directory, duties), held })
+    }
+
+    /// Where that goes which no command may leave in a protected place.
+    fn aside(&self) -> PathBuf {
+        self.settings.stubs.with_file_name("set-aside")
     }
 
     fn set_variables(

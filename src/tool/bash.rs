@@ -167,15 +167,18 @@ fn output(ended: &Ended, timeout: Duration, capture: Capture<'_>) -> Option<Outp
 
 /// Says what a command has changed although it must not.
 fn told(tampered: &[Tampered], root: &Path) -> String {
-    let say = |Tampered { path, what, is_undone }: &Tampered| {
+    let say = |Tampered { path, what, is_undone, kept }: &Tampered| {
         let path = path_text::shown(root, path);
-        let did = match what {
+        let was = match what {
             What::Made => "made",
             What::Changed => "changed",
             What::Removed => "removed",
         };
         let now = if *is_undone { "It is as it was again" } else { "It could not be put back" };
-        format!("[The command {did} `{path}`, which no command may. {now}.]\n")
+        let kept = kept.as_ref().map(|kept| path_text::shown(root, kept));
+        let kept = kept.map(|kept| format!("; what stood there is in `{kept}`"));
+        let kept = kept.unwrap_or_default();
+        format!("[`{path}` was {was} while the command ran, which no command may. {now}{kept}.]\n")
     };
     let said: String = tampered.iter().take(TOLD_CAP).map(say).collect();
     match tampered.len().saturating_sub(TOLD_CAP) {

@@ -15,6 +15,7 @@ use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink,
 };
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::fcntl::OFlag;
@@ -52,6 +53,9 @@ pub struct Tampered {
     pub what: What,
     /// Whether it is as it was again.
     pub is_undone: bool,
+    /// Where that is which stood there: somebody else may have put it there
+    /// meanwhile.
+    pub kept: Option<PathBuf>,
 }
 
 /// What a command did to a protected place.
@@ -72,6 +76,8 @@ pub(super) struct Watch {
     places: Vec<PathBuf>,
     /// What a command may change all the same, although it is inside a place.
     open: Vec<PathBuf>,
+    /// Where that goes which must not stay.
+    aside: PathBuf,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,32 +129,33 @@ impl Stamp {
 
 impl Watch {
     /// Notes everything that a backend without mounts cannot hold.
-    pub(super) fn everything(layout: &Layout, own: &[PathBuf]) -> Self {
+    pub(super) fn everything(layout: &Layout, own: &[PathBuf], aside: PathBuf) -> Self {
         let protected = layout.protected.iter().map(|Protected { path, .. }| path.clone());
         let open = layout.writable().map(Path::to_owned).collect();
-        Self::of(protected.chain(own.iter().cloned()).collect(), open)
+        Self::of(protected.chain(own.iter().cloned()).collect(), open, aside)
     }
 
     /// Notes what mounts cannot hold: links, and what nothing may stand in for.
-    pub(super) fn unmountable(layout: &Layout) -> Self {
+    pub(super) fn unmountable(layout: &Layout, aside: PathBuf) -> Self {
         let is_one = |Protected { path, .. }: &&Protected| {
             path.symlink_metadata().map_or(true, |found| found.is_symlink())
         };
         let places = layout.protected.iter().filter(is_one);
-        Self::of(places.map(|Protected { path, .. }| path.clone()).collect(), Vec::new())
+        Self::of(places.map(|Protected { path, .. }| path.clone()).collect(), Vec::new(), aside)
     }
 
-    fn of(places: Vec<PathBuf>, open: Vec<PathBuf>) -> Self {
-        Self { before: look(&places, &open), places, open }
+    fn of(places: Vec<PathBuf>, open: Vec<PathBuf>, aside: PathBuf) -> Self {
+        Self { before: look(&places, &open), places, open, aside }
     }
 
     /// Returns what is not as it was, after putting it back where it can be.
     pub(super) fn finish(self) -> Vec<Tampered> {
-        let Self { before, places, open } = self;
+        let Self { before, places, open, aside } = self;
         let mut tampered = Vec::new();
-        let mut tell = |path: &Path, what, undone: io::Result<()>| {
+        let mut tell = |path: &Path, what, undone: io::Result<Option<PathBuf>>| {
             if tampered.len() < TOLD_CAP {
-                tampered.push(Tampered { path: path.to_owned(), what, is_undone: undone.is_ok() });
+                let (is_undone, kept) = (undone.is_ok(), undone.ok().flatten());
+                tampered.push(Tampered { path: path.to_owned(), what, is_undone, kept });
             }
         };
         let mut lost: BTreeSet<&Path> = BTreeSet::new();
@@ -160,7 +167,7 @@ impl Watch {
             }
             if !is_still(path, was) {
                 let what = if is_there(path) { What::Changed } else { What::Removed };
-                let undone = undo(path, was);
+                let undone = undo(path, was, &aside);
                 if undone.is_err() {
                     lost.insert(path);
                 }
@@ -174,14 +181,14 @@ impl Watch {
                 };
                 for new in entries.flatten().map(|entry| entry.path()) {
                     if !before.contains_key(&new) && !open.contains(&new) {
-                        tell(&new, What::Made, remove(&new));
+                        tell(&new, What::Made, set_aside(&new, &aside));
                     }
                 }
             }
         }
         let is_new = |place: &&PathBuf| !before.contains_key(*place) && is_there(place);
         for place in places.iter().filter(is_new) {
-            tell(place, What::Made, remove(place));
+            tell(place, What::Made, set_aside(place, &aside));
         }
         tampered.sort_by(|one, other| one.path.cmp(&other.path));
         tampered.dedup();
@@ -314,31 +321,78 @@ fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn undo(path: &Path, was: &State) -> io::Result<()> {
+/// Returns where that is which was in the way.
+fn undo(path: &Path, was: &State, aside: &Path) -> io::Result<Option<PathBuf>> {
     match was {
         State::Directory { mode } => {
+            let mut kept = None;
             if !path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-                remove(path)?;
+                kept = set_aside(path, aside)?;
                 DirBuilder::new().mode(0o700).create(path)?;
             }
-            set_mode(path, *mode)
+            set_mode(path, *mode)?;
+            Ok(kept)
         }
         State::Link(target) => {
-            remove(path)?;
-            symlink(target, path)
+            let kept = set_aside(path, aside)?;
+            symlink(target, path)?;
+            Ok(kept)
         }
         State::File { mode, stamp: _, bytes: Some(bytes) } => {
-            remove(path)?;
+            let kept = set_aside(path, aside)?;
             let mut options = OpenOptions::new();
             let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
             file.write_all(bytes)?;
-            file.set_permissions(Permissions::from_mode(*mode))
+            file.set_permissions(Permissions::from_mode(*mode))?;
+            Ok(kept)
         }
         // Better what the command has left than nothing.
         State::File { bytes: None, .. } | State::Other(_) | State::Unreadable | State::TooMany => {
             Err(io::ErrorKind::Unsupported.into())
         }
     }
+}
+
+/// Moves whatever is there to where nobody obeys it, and returns the place: it
+/// need not have been the command that put it there. What cannot be moved is
+/// copied; what is too much for that is removed.
+fn set_aside(path: &Path, aside: &Path) -> io::Result<Option<PathBuf>> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let Some(name) = path.file_name().filter(|_| is_there(path)) else { return Ok(None) };
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let directory = aside.join(format!("{}-{count}", std::process::id()));
+    let kept = directory.join(name);
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+    let moved = made.and_then(|()| fs::rename(path, &kept)).or_else(|_| {
+        let mut room = TOTAL_CAP;
+        let copied = copy(path, &kept, &mut room);
+        remove(path)?;
+        copied
+    });
+    match moved {
+        Ok(()) => Ok(Some(kept)),
+        Err(_) if !is_there(path) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Copies a file or a directory with what is in it; of links, pipes and the like
+/// nothing.
+fn copy(from: &Path, to: &Path, room: &mut u64) -> io::Result<()> {
+    let found = from.symlink_metadata()?;
+    if found.is_dir() {
+        DirBuilder::new().recursive(true).mode(0o700).create(to)?;
+        for entry in fs::read_dir(from)? {
+            let name = entry?.file_name();
+            *room = room.checked_sub(1).ok_or(io::ErrorKind::FileTooLarge)?;
+            copy(&from.join(&name), &to.join(&name), room)?;
+        }
+    } else if found.is_file() {
+        let bytes = read(from, (*room).min(found.len()))?.ok_or(io::ErrorKind::FileTooLarge)?;
+        *room -= bytes.len() as u64;
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?.write_all(&bytes)?;
+    }
+    Ok(())
 }
 
 /// Sets the mode of a directory, and of nothing that has come in its place.
@@ -395,15 +449,19 @@ mod tests {
         symlink("hooks", root.join("link")).unwrap();
         let places = ["hooks", "config", "link", "absent"].map(|name| root.join(name));
         let before = contents(&places);
-        let watch = Watch::of(places.to_vec(), Vec::new());
+        let watch = Watch::of(places.to_vec(), Vec::new(), root.join("aside"));
         change(root);
         let tampered = watch.finish();
-        let expected: Vec<_> = expected
-            .iter()
-            .map(|(name, what)| Tampered { path: root.join(name), what: *what, is_undone: true })
-            .collect();
-        assert_eq!(tampered, expected);
+        let expected: Vec<_> =
+            expected.iter().map(|(name, what)| (root.join(name), *what, true)).collect();
+        assert_eq!(plain(&tampered), expected);
         assert_eq!(contents(&places), before);
+    }
+
+    /// What became of each place, without where anything is kept.
+    fn plain(tampered: &[Tampered]) -> Vec<(PathBuf, What, bool)> {
+        let plain = |it: &Tampered| (it.path.clone(), it.what, it.is_undone);
+        tampered.iter().map(plain).collect()
     }
 
     /// What is there, without what differs each time it is written.
@@ -466,14 +524,53 @@ mod tests {
     }
 
     #[test]
+    fn what_stood_in_a_protected_place_is_kept_elsewhere_whoever_put_it_there() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path();
+        fs::write(root.join("config"), "a").unwrap();
+        let places = ["config", "absent"].map(|name| root.join(name));
+        for (number, aside) in ["aside", "/proc/nowhere"].into_iter().enumerate() {
+            let watch = Watch::of(places.to_vec(), Vec::new(), root.join(aside));
+            fs::write(root.join("config"), "mine").unwrap();
+            fs::create_dir(root.join("absent")).unwrap();
+            fs::write(root.join("absent/too"), "mine").unwrap();
+            let kept: Vec<Option<PathBuf>> =
+                watch.finish().into_iter().map(|tampered| tampered.kept).collect();
+            match (number, &kept[..]) {
+                (0, [Some(absent), Some(config)]) => {
+                    assert_eq!(fs::read(absent.join("too")).unwrap(), b"mine");
+                    assert_eq!(fs::read(config).unwrap(), b"mine");
+                }
+                // Where nothing can be kept it goes all the same.
+                (1, [None, None]) => {}
+                _ => panic!("{kept:?}"),
+            }
+            assert_eq!(fs::read(root.join("config")).unwrap(), b"a");
+            assert!(!root.join("absent").exists());
+        }
+    }
+
+    #[test]
+    fn what_is_copied_is_all_of_it_and_not_without_end() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path();
+        fs::create_dir_all(root.join("from/deep")).unwrap();
+        fs::write(root.join("from/deep/a"), "mine").unwrap();
+        symlink("/etc/passwd", root.join("from/link")).unwrap();
+        copy(&root.join("from"), &root.join("to"), &mut 100).unwrap();
+        assert_eq!(fs::read(root.join("to/deep/a")).unwrap(), b"mine");
+        assert!(!is_there(&root.join("to/link")));
+        copy(&root.join("from"), &root.join("again"), &mut 5).unwrap_err();
+    }
+
+    #[test]
     fn a_large_file_is_told_of_and_left_as_it_is() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("large");
         fs::write(&path, vec![b'a'; FILE_CAP as usize + 1]).unwrap();
-        let watch = Watch::of(vec![path.clone()], Vec::new());
+        let watch = Watch::of(vec![path.clone()], Vec::new(), place.path().join("aside"));
         fs::write(&path, "b").unwrap();
-        let expected = Tampered { path: path.clone(), what: What::Changed, is_undone: false };
-        assert_eq!(watch.finish(), [expected]);
+        assert_eq!(plain(&watch.finish()), [(path.clone(), What::Changed, false)]);
         assert_eq!(fs::read(&path).unwrap(), b"b");
     }
 
@@ -513,23 +610,21 @@ mod tests {
         fs::create_dir(place.path().join("hooks")).unwrap();
         fill(place.path(), KEPT_CAP + 10);
         let hooks = place.path().join("hooks");
-        let watch = Watch::of(vec![hooks.clone()], Vec::new());
+        let watch = Watch::of(vec![hooks.clone()], Vec::new(), place.path().join("aside"));
         let kept =
             |path: &PathBuf| matches!(watch.before[path], State::File { bytes: Some(_), .. });
         let unkept = watch.before.keys().find(|path| **path != hooks && !kept(path)).unwrap();
         let unkept = unkept.clone();
         fs::write(&unkept, "yy").unwrap();
         fs::write(hooks.join("new"), "x").unwrap();
-        let mut expected = [
-            Tampered { path: unkept, what: What::Changed, is_undone: false },
-            Tampered { path: hooks.join("new"), what: What::Made, is_undone: true },
-        ];
-        expected.sort_by(|one, other| one.path.cmp(&other.path));
-        assert_eq!(watch.finish(), expected);
+        let mut expected = [(unkept, What::Changed, false), (hooks.join("new"), What::Made, true)];
+        expected.sort_by(|one, other| one.0.cmp(&other.0));
+        assert_eq!(plain(&watch.finish()), expected);
         // Nor does a flood hide what is in it.
         let place = tempfile::tempdir().unwrap();
         fs::create_dir(place.path().join("hooks")).unwrap();
-        let watch = Watch::of(vec![place.path().join("hooks")], Vec::new());
+        let watch =
+            Watch::of(vec![place.path().join("hooks")], Vec::new(), place.path().join("aside"));
         fill(place.path(), TOLD_CAP + 10);
         assert_eq!(watch.finish().len(), TOLD_CAP);
         assert_eq!(fs::read_dir(place.path().join("hooks")).unwrap().count(), 0);
@@ -572,9 +667,10 @@ mod tests {
             ]),
             places: vec![hooks.clone()],
             open: Vec::new(),
+            aside: PathBuf::new(),
         };
         symlink(elsewhere.path(), &hooks).unwrap();
-        let lost = Tampered { path: hooks, what: What::Changed, is_undone: false };
+        let lost = Tampered { path: hooks, what: What::Changed, is_undone: false, kept: None };
         assert_eq!(watch.finish(), [lost]);
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     }
