@@ -22,8 +22,7 @@ pub(super) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Re
         Refusal::new(Exit::Error, format!("cannot make a temporary directory: {error}"))
     })?;
     let root = directory.path();
-    let here = start::working_directory().ok();
-    let program = start::git(environment, here.as_slice());
+    let program = start::git_here(environment);
     make(&program, root).map_err(|message| {
         Refusal::new(Exit::Error, format!("cannot make the example: {message}"))
     })?;

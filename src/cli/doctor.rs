@@ -211,9 +211,7 @@ fn named(models: &[String]) -> String {
 }
 
 fn git(environment: &Environment) -> Verdict {
-    let here = start::working_directory().ok();
-    let program = start::git(environment, here.as_slice());
-    let mut command = match program.command() {
+    let mut command = match start::git_here(environment).command() {
         Ok(command) => command,
         Err(error) => {
             let to_do = "install git; `tine review` needs it".to_owned();
@@ -223,6 +221,7 @@ fn git(environment: &Environment) -> Verdict {
     match command.arg("--version").stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => {
             let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            let here = start::working_directory().ok();
             match here.and_then(|here| start::repository_root(&here)) {
                 Some(root) => Verdict::Good(format!("{version}, repository {}", root.display())),
                 None => Verdict::Note(format!("{version}, but this directory is in no repository")),

@@ -41,7 +41,7 @@ pub(super) fn run(
     let root = start::working_directory()?;
     let (config, trusted) = project::config(environment, &flags, Manner::Tell)?;
     let sandbox = Arc::new(sandbox::of(environment, &config));
-    let policy = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
+    let (policy, _) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
     let text = match check {
         Some((call, true)) => call.explained(&policy).record(&sandbox),
         Some((call, false)) => call.explained(&policy).words(&sandbox),

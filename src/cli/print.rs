@@ -107,7 +107,7 @@ pub(super) async fn go(
 ) -> Result<(RunEnd, Option<TempDir>), Refusal> {
     // A skill that is given a change runs git, which may take its time.
     let (typed, skills) = (prompt.clone(), Arc::clone(&start.skills));
-    let (spill, root, git) = (start.spill().to_owned(), start.root.clone(), start.git());
+    let (spill, root, git) = (start.spill().to_owned(), start.root.clone(), start.git.clone());
     let expanding =
         tokio::task::spawn_blocking(move || expand(&typed, &skills, &spill, (&git, &root)));
     let meant = tokio::select! {

@@ -10,6 +10,7 @@ use crate::config::dirs::{config_directory, config_file, trust_file};
 use crate::config::settings;
 use crate::config::{Config, Environment, Permissions, WrittenRule};
 use crate::event::Backend;
+use crate::git;
 use crate::guard::sandbox::Sandbox;
 use crate::guard::shell::Machine;
 use crate::guard::{Gate, Mode, Policy, Rule, Rules, SandboxIsThere, Secrets, Source, Sourced};
@@ -39,7 +40,8 @@ pub(super) fn split(lists: &[String]) -> Vec<String> {
     items
 }
 
-/// Builds what units may do from the configuration and the flags.
+/// Builds what units may do from the configuration and the flags, and finds the
+/// git by which commands are judged and that our own calls run.
 ///
 /// # Errors
 ///
@@ -49,7 +51,7 @@ pub(super) fn policy(
     config: &Config,
     flags: &RunFlags,
     (root, sandbox): (&Path, &Arc<Sandbox>),
-) -> Result<Policy, Refusal> {
+) -> Result<(Policy, git::Program), Refusal> {
     let parse = |written: &[WrittenRule], flagged: &[String]| {
         let mut rules = Vec::new();
         for WrittenRule { text, source } in written {
@@ -77,18 +79,16 @@ pub(super) fn policy(
     let guarded: Vec<PathBuf> = own.collect();
     let settings = config_file(environment);
     let secrets = Secrets::new(environment.home.as_deref(), settings.as_deref());
-    let gate = gate(environment, &roots, Arc::clone(sandbox));
-    let policy = Policy::new(mode(config, flags), roots).with_rules(rules);
-    Ok(policy.guarding(guarded).keeping(secrets).with_gate(gate))
-}
-
-fn gate(environment: &Environment, roots: &[PathBuf], sandbox: Arc<Sandbox>) -> Gate {
     let path = environment.inherited.path().unwrap_or_default();
-    let git = start::git(environment, roots);
-    Gate {
-        machine: Arc::new(Machine::new(path, environment.home.as_deref(), roots, git)),
+    let git = start::git(environment, &roots);
+    let machine = Machine::new(path, environment.home.as_deref(), &roots, git.clone());
+    let sandbox = Arc::clone(sandbox);
+    let gate = Gate {
+        machine: Arc::new(machine),
         sandbox: SandboxIsThere::new(move || sandbox.backend() != Backend::None),
-    }
+    };
+    let policy = Policy::new(mode(config, flags), roots).with_rules(rules);
+    Ok((policy.guarding(guarded).keeping(secrets).with_gate(gate), git))
 }
 
 /// Returns what writes a rule to the user's settings.

@@ -57,6 +57,8 @@ pub(super) struct Start {
     pub(super) models: Arc<Models>,
     pub(super) definitions: Definitions,
     policy: Policy,
+    /// What our own calls of git run.
+    pub(super) git: git::Program,
     sandbox: Arc<Sandbox>,
     instructions: String,
     /// The facts of the moment.
@@ -85,11 +87,6 @@ pub(super) struct Client {
 }
 
 impl Start {
-    /// Returns what our own calls of git run.
-    pub(super) fn git(&self) -> git::Program {
-        git(&self.environment, self.policy.roots())
-    }
-
     /// Reads everything that can be wrong, so that nothing fails later.
     pub(super) fn new(
         environment: &Environment,
@@ -144,7 +141,7 @@ impl Start {
             check_price(&flags, &**model)?;
         }
         let sandbox = Arc::new(sandbox::of(environment, &config));
-        let policy = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
+        let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
         let (skills, mut problems) =
             Skills::load(&dirs::skill_directories(&root, top, environment));
         let agents = dirs::agent_directories(&root, top, environment);
@@ -152,8 +149,8 @@ impl Start {
             Definitions::load(&agents, |path, text| trusted.covers(path, text));
         problems.extend(more);
         problems.iter().for_each(|problem| super::say(&format!("warning: {problem}")));
-        let instructions = prompt::instructions(&config::instructions(&root, top, environment));
         Ok(Self {
+            instructions: prompt::instructions(&config::instructions(&root, top, environment)),
             skills: Arc::new(skills),
             environment: environment.clone(),
             flags,
@@ -166,8 +163,8 @@ impl Start {
             models,
             definitions,
             policy,
+            git,
             sandbox,
-            instructions,
             facts,
             session,
             name,
@@ -191,7 +188,7 @@ impl Start {
     pub(super) fn set_mode(&mut self, mode: Mode) -> Result<(), Refusal> {
         (self.flags.permission_mode, self.flags.dangerously_skip_permissions) = (Some(mode), false);
         let around = (self.root.as_path(), &self.sandbox);
-        self.policy = rules::policy(&self.environment, &self.config, &self.flags, around)?;
+        (self.policy, _) = rules::policy(&self.environment, &self.config, &self.flags, around)?;
         Ok(())
     }
 
@@ -389,7 +386,7 @@ impl Start {
             files: Files::default(),
             searches: self.policy.searches(),
             sandbox: Arc::clone(&self.sandbox),
-            git: git(&self.environment, self.policy.roots()),
+            git: self.git,
             root: self.root,
         };
         let surroundings =
@@ -458,6 +455,12 @@ pub(super) fn git(environment: &Environment, roots: &[PathBuf]) -> git::Program 
     let top = roots.first().and_then(|root| repository_root(root));
     let workspace: Vec<PathBuf> = roots.iter().cloned().chain(top).collect();
     git::Program::find(environment.inherited.all(), &workspace)
+}
+
+/// The same where there is no run, and so no other directory than this one.
+/// Without it there is no workspace that could have brought a git along.
+pub(super) fn git_here(environment: &Environment) -> git::Program {
+    git(environment, working_directory().ok().as_slice())
 }
 
 /// Says that there is no place for sessions.

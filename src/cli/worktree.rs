@@ -8,7 +8,6 @@ use super::session::finish;
 use super::{say, start};
 use crate::config::{Environment, dirs};
 use crate::fanout::worktree::claim::{self, About, Found, Pruned};
-use crate::git;
 use crate::message::counted;
 use crate::path_text::to_text;
 use crate::report::sanitise;
@@ -16,7 +15,7 @@ use crate::report::sanitise;
 /// Does what is asked with all worktrees there are.
 pub(super) fn run(environment: &Environment, command: &WorktreeCommand) -> Result<Exit, Refusal> {
     let root = dirs::worktrees_root(environment).map_err(|_| start::no_home())?;
-    let found = claim::all(&root, &program(environment));
+    let found = claim::all(&root, &start::git_here(environment));
     match command {
         WorktreeCommand::List => finish(list(&found)),
         WorktreeCommand::Prune => {
@@ -30,14 +29,10 @@ pub(super) fn run(environment: &Environment, command: &WorktreeCommand) -> Resul
 /// Returns how many there are whose process is dead.
 pub(super) fn left_over(environment: &Environment) -> usize {
     let Ok(root) = dirs::worktrees_root(environment) else { return 0 };
-    claim::all(&root, &program(environment)).iter().filter(|found| found.claim.is_some()).count()
-}
-
-/// Returns what looks into them. Without a working directory there is no
-/// workspace that could have brought it along.
-fn program(environment: &Environment) -> git::Program {
-    let here = start::working_directory().ok();
-    start::git(environment, here.as_slice())
+    claim::all(&root, &start::git_here(environment))
+        .iter()
+        .filter(|found| found.claim.is_some())
+        .count()
 }
 
 fn list(found: &[Found]) -> io::Result<()> {

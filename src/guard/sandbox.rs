@@ -274,8 +274,7 @@ impl Sandbox {
 
     fn unconfined(&self, place: &Place<'_>, program: &[OsString]) -> Prepared {
         let mut ready = Ready::new(program, place.directory, Duties::default());
-        let all = self.settings.variables.all();
-        ready.set_variables(all.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        ready.set_variables(self.settings.variables.all());
         Prepared { ready, held: Held::default() }
     }
 

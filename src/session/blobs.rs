@@ -163,15 +163,7 @@ impl Blobs {
     ///
     /// Why there are none.
     pub fn read(&self, digest: Digest) -> Result<Vec<u8>, Lost> {
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
-        let file = match options.open(self.path(digest)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Lost::Missing),
-            opened => opened.map_err(Lost::Io)?,
-        };
-        let mut bytes = Vec::new();
-        file.take(BLOB_CAP + 1).read_to_end(&mut bytes).map_err(Lost::Io)?;
-        if Digest::of(&bytes) == digest { Ok(bytes) } else { Err(Lost::Damaged) }
+        opened(&self.path(digest), digest).map(|(_, bytes)| bytes)
     }
 
     fn path(&self, digest: Digest) -> PathBuf {
@@ -206,20 +198,27 @@ impl Blobs {
 
 /// Tells whether bytes are kept already, and puts them on disk.
 fn is_there(path: &Path, digest: Digest) -> io::Result<bool> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
-    // What cannot be opened is replaced, or refuses that.
-    let Ok(file) = options.open(path) else { return Ok(false) };
-    if !file.metadata()?.is_file() {
-        return Ok(false);
-    }
-    let mut bytes = Vec::new();
-    let read = (&file).take(BLOB_CAP + 1).read_to_end(&mut bytes);
-    if read.is_err() || Digest::of(&bytes) != digest {
-        return Ok(false);
-    }
+    // What cannot be read is replaced, or refuses that.
+    let Ok((file, _)) = opened(path, digest) else { return Ok(false) };
     file.sync_data()?;
     Ok(true)
+}
+
+/// Opens a file that holds what its name says, and returns that, too.
+fn opened(path: &Path, digest: Digest) -> Result<(File, Vec<u8>), Lost> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
+    let file = match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Lost::Missing),
+        opened => opened.map_err(Lost::Io)?,
+    };
+    // A pipe holds nothing, and is not what holds nothing.
+    if !file.metadata().map_err(Lost::Io)?.is_file() {
+        return Err(Lost::Damaged);
+    }
+    let mut bytes = Vec::new();
+    (&file).take(BLOB_CAP + 1).read_to_end(&mut bytes).map_err(Lost::Io)?;
+    if Digest::of(&bytes) == digest { Ok((file, bytes)) } else { Err(Lost::Damaged) }
 }
 
 /// Gives the session in `to` what is kept for the one in `from`.

@@ -7,7 +7,6 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -19,6 +18,7 @@ use nix::unistd::Pid;
 use tokio::io::unix::AsyncFd;
 
 use super::child::{self, Duties, Order};
+use crate::guard::shell::is_executable;
 
 /// A command with its bounds, which has not been started. Debug output shows
 /// no variable: any may be a key.
@@ -55,8 +55,12 @@ impl Ready {
     }
 
     /// Gives it another environment.
-    pub fn set_variables(&mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) {
-        self.variables = variables.into_iter().collect();
+    pub fn set_variables<T: Into<OsString>>(
+        &mut self,
+        variables: impl IntoIterator<Item = (T, T)>,
+    ) {
+        let owned = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
+        self.variables = owned.collect();
     }
 
     /// Has it lead a process group of its own.
@@ -100,13 +104,9 @@ impl Ready {
         }
         let path = self.variables.iter().find(|(name, _)| name == "PATH");
         let path = path.map_or(OsStr::new(USUAL_PATH), |(_, path)| path);
-        let is_program = |path: &PathBuf| {
-            path.metadata()
-                .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-        };
         std::env::split_paths(path)
             .map(|directory| self.directory.join(directory).join(&self.program))
-            .find(is_program)
+            .find(|file| is_executable(file))
             .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
@@ -285,10 +285,7 @@ mod tests {
         let script = "echo \"$1 $KEY $#\" >&2; cat marker; exit 7";
         std::fs::write(place.path().join("marker"), "here\n").unwrap();
         let mut ready = ready(&["sh", "-c", script, "sh", "a b", ""], place.path());
-        ready.set_variables(
-            [("KEY", "value"), ("PATH", "/nowhere:/usr/bin:/bin")]
-                .map(|(name, value)| (OsString::from(name), OsString::from(value))),
-        );
+        ready.set_variables([("KEY", "value"), ("PATH", "/nowhere:/usr/bin:/bin")]);
         check(ready, ("a b value 2\nhere\n", Some(7), None));
     }
 
