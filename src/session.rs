@@ -12,6 +12,7 @@ mod line;
 mod list;
 mod log;
 mod name;
+mod pack;
 mod past;
 mod read;
 mod remove;

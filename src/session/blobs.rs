@@ -1,22 +1,23 @@
 //! What files held before they were changed, named by its hash.
 //!
-//! The bytes lie in a directory of the session, each kept once. Whoever reads
-//! them checks the hash, since a crash may have left half of them and commands
-//! of a run may have written here. So they need no second name while they are
-//! written. What they are kept for is the business of [`super::undo`].
+//! The bytes lie in packs in a directory of the session, each kept once: making
+//! a file for each would cost more than writing them. A process adds to a pack
+//! of its own. Whoever reads bytes checks the hash, since a crash may have left
+//! half of them and commands of a run may have written here. What they are kept
+//! for is the business of [`super::undo`].
 
-use std::collections::HashSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use nix::fcntl::OFlag;
 use thiserror::Error;
+use uuid::Uuid;
 
 use super::dirs::BLOBS;
+use super::pack::{self, Piece};
 use crate::event::Digest;
 
 /// Largest file that is kept: as large as one that a tool changes.
@@ -26,27 +27,43 @@ pub const BLOB_CAP: u64 = 32 * 1024 * 1024;
 /// source files, and no more than what a build leaves behind.
 const TOTAL_CAP: u64 = 512 * 1024 * 1024;
 
-/// Tells the unfinished files of this process apart.
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
 /// The bytes that are kept for one session. A clone keeps them in the same
-/// place and counts them together.
+/// pack and counts them together.
 #[derive(Debug, Clone)]
 pub struct Blobs {
     directory: PathBuf,
     most: u64,
-    counted: Arc<Counted>,
+    // A mutex, because every unit keeps bytes. It is held while they are
+    // written, not while they are synced.
+    known: Arc<Mutex<Known>>,
 }
 
+/// What is known of the packs.
 #[derive(Debug, Default)]
-struct Counted {
-    /// How many bytes are kept, once somebody has looked.
-    kept: OnceLock<AtomicU64>,
-    /// What is known to be on disk. A mutex, because every unit keeps bytes;
-    /// it is held for a look-up.
-    synced: Mutex<HashSet<Digest>>,
+struct Known {
+    /// The one that this process adds to.
+    own: Option<Own>,
+    /// How far each was looked through; none before the first look.
+    looked: Option<HashMap<Uuid, u64>>,
+    /// Where bytes lie, or what is taken for them.
+    places: HashMap<Digest, Vec<(Uuid, Piece)>>,
+    /// What is known to be on disk.
+    synced: HashSet<Digest>,
+    /// Packs whose bytes the disk has refused. What a second sync says of them
+    /// is worth nothing.
+    refused: HashSet<Uuid>,
+    /// How many bytes there are.
+    kept: u64,
     /// Whether anybody was told that something was not kept.
-    is_told: AtomicBool,
+    is_told: bool,
+}
+
+/// A pack to add to.
+#[derive(Debug, Clone)]
+struct Own {
+    name: Uuid,
+    file: Arc<File>,
+    end: u64,
 }
 
 /// Why bytes are not kept.
@@ -86,7 +103,7 @@ impl Blobs {
     }
 
     fn bounded(directory: &Path, most: u64) -> Self {
-        Self { directory: directory.join(BLOBS), most, counted: Arc::default() }
+        Self { directory: directory.join(BLOBS), most, known: Arc::default() }
     }
 
     /// Keeps bytes, on disk before this returns.
@@ -109,52 +126,91 @@ impl Blobs {
         all: impl IntoIterator<Item = (Digest, &'a [u8])>,
     ) -> Result<(), NotKept> {
         let mut lost = None;
-        let mut written = Vec::new();
+        let mut written: HashMap<Uuid, (Arc<File>, Vec<Digest>)> = HashMap::new();
         for (digest, bytes) in all {
-            if self.synced().contains(&digest) {
-                continue;
-            }
             match self.put(digest, bytes) {
-                Ok(()) => written.push(digest),
+                Ok(None) => {}
+                Ok(Some((name, file))) => {
+                    written.entry(name).or_insert((file, Vec::new())).1.push(digest);
+                }
                 Err(error) => lost = Some(error),
             }
         }
-        if !written.is_empty() {
-            // Once for all names.
-            File::open(&self.directory)?.sync_all()?;
-            self.synced().extend(written);
+        // Once for all that came into a pack.
+        for (name, (file, digests)) in written {
+            match file.sync_data() {
+                Ok(()) => self.known().synced.extend(digests),
+                Err(error) => {
+                    let mut known = self.known();
+                    known.own.take_if(|own| own.name == name);
+                    known.refused.insert(name);
+                    lost = Some(error.into());
+                }
+            }
         }
         lost.map_or(Ok(()), Err)
     }
 
-    /// Puts bytes on disk; the name is there once the directory is synced.
-    fn put(&self, digest: Digest, bytes: &[u8]) -> Result<(), NotKept> {
-        let path = self.path(digest);
-        if is_there(&path, digest)? {
-            return Ok(());
+    /// Puts bytes into a pack. Returns the one in which they are, which is still
+    /// to be synced; `None` if they are on disk.
+    fn put(&self, digest: Digest, bytes: &[u8]) -> Result<Option<(Uuid, Arc<File>)>, NotKept> {
+        let mut known = self.known();
+        if known.synced.contains(&digest) {
+            return Ok(None);
         }
-        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        let kept = self.counted.kept.get_or_init(|| AtomicU64::new(size(&self.directory)));
-        let before = kept.fetch_add(length, Ordering::Relaxed);
-        let written = match before.saturating_add(length) > self.most {
-            true => Err(NotKept::Full { most: self.most }),
-            false => self.write(&path, bytes).map_err(NotKept::Io),
-        };
-        if written.is_err() {
-            kept.fetch_sub(length, Ordering::Relaxed);
+        if known.looked.is_none() {
+            // What cannot be read is kept anew, or refuses that.
+            let _ = self.look(&mut known);
         }
-        written
+        for &(name, piece) in known.places.get(&digest).into_iter().flatten() {
+            if !known.refused.contains(&name)
+                && let Ok((file, _)) = self.opened(name, piece, digest)
+            {
+                return Ok(Some((name, Arc::new(file))));
+            }
+        }
+        let length = bytes.len() as u64;
+        if known.kept.saturating_add(length) > self.most {
+            return Err(NotKept::Full { most: self.most });
+        }
+        let own = self.own(&mut known)?;
+        let piece = pack::append(&own.file, own.end, digest, bytes)?;
+        known.add(own.name, [(digest, piece)]);
+        known.own = Some(Own { end: piece.end(), ..own.clone() });
+        Ok(Some((own.name, own.file)))
     }
 
-    fn synced(&self) -> MutexGuard<'_, HashSet<Digest>> {
-        self.counted.synced.lock().expect("nothing panics while it holds what is synced")
+    /// Returns the pack to add to.
+    fn own(&self, known: &mut Known) -> io::Result<Own> {
+        if let Some(own) = &known.own
+            && own.file.metadata()?.nlink() > 0
+        {
+            return Ok(own.clone());
+        }
+        let name = Uuid::now_v7();
+        let file = match pack::create(&self.path(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+                if let Some(above) = self.directory.parent() {
+                    File::open(above)?.sync_all()?;
+                }
+                pack::create(&self.path(name))?
+            }
+            created => created?,
+        };
+        File::open(&self.directory)?.sync_all()?;
+        Ok(known.own.insert(Own { name, file: Arc::new(file), end: 0 }).clone())
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().expect("nothing panics while it holds what is known")
     }
 
     /// Tells whether this is the first time that somebody asks: one warning is
     /// enough for a run.
     #[must_use]
     pub fn is_first_warning(&self) -> bool {
-        !self.counted.is_told.swap(true, Ordering::Relaxed)
+        !std::mem::replace(&mut self.known().is_told, true)
     }
 
     /// Returns bytes that were kept.
@@ -163,118 +219,130 @@ impl Blobs {
     ///
     /// Why there are none.
     pub fn read(&self, digest: Digest) -> Result<Vec<u8>, Lost> {
-        opened(&self.path(digest), digest).map(|(_, bytes)| bytes)
+        let mut lost = Lost::Missing;
+        let mut tried = 0;
+        for is_second_look in [false, true] {
+            let mut known = self.known();
+            if is_second_look && let Err(error) = self.look(&mut known) {
+                lost = Lost::Io(error);
+            }
+            let places = known.places.get(&digest).cloned().unwrap_or_default();
+            drop(known);
+            for &(name, piece) in places.get(tried..).unwrap_or_default() {
+                match self.opened(name, piece, digest) {
+                    Ok((_, bytes)) => return Ok(bytes),
+                    Err(error) => lost = error,
+                }
+            }
+            tried = places.len();
+        }
+        Err(lost)
     }
 
-    fn path(&self, digest: Digest) -> PathBuf {
-        self.directory.join(digest.to_string())
+    /// Finds what others have put into packs since the last time.
+    fn look(&self, known: &mut Known) -> io::Result<()> {
+        known.looked.get_or_insert_default();
+        let mut failed = Ok(());
+        for (name, path) in packs(&self.directory)? {
+            let from = known.looked.as_ref().and_then(|looked| looked.get(&name)).copied();
+            match pack::open(&path).and_then(|file| pack::pieces(&file, from.unwrap_or(0))) {
+                Ok(pieces) => known.add(name, pieces),
+                Err(error) => failed = Err(error),
+            }
+        }
+        failed
     }
 
-    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        match write_new(path, bytes) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
-                if let Some(above) = self.directory.parent() {
-                    File::open(above)?.sync_all()?;
-                }
-                write_new(path, bytes)
+    /// Opens the pack in which bytes are, and returns them, too.
+    fn opened(&self, name: Uuid, piece: Piece, digest: Digest) -> Result<(File, Vec<u8>), Lost> {
+        let lost = |because, lost| {
+            move |error: io::Error| match error.kind() == because {
+                true => lost,
+                false => Lost::Io(error),
             }
-            // Something else: half of it, or another unit is just writing it,
-            // which goes on without a name.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let count = COUNT.fetch_add(1, Ordering::Relaxed);
-                let draft = self.directory.join(format!("new-{}-{count}", std::process::id()));
-                let written = write_new(&draft, bytes).and_then(|()| fs::rename(&draft, path));
-                if written.is_err() {
-                    // The error that led here is the one to tell.
-                    let _ = fs::remove_file(&draft);
-                }
-                written
-            }
-            written => written,
+        };
+        let file = pack::open(&self.path(name));
+        let file = file.map_err(lost(io::ErrorKind::NotFound, Lost::Missing))?;
+        let bytes = pack::read(&file, piece);
+        let bytes = bytes.map_err(lost(io::ErrorKind::UnexpectedEof, Lost::Damaged))?;
+        if Digest::of(&bytes) == digest { Ok((file, bytes)) } else { Err(Lost::Damaged) }
+    }
+
+    fn path(&self, name: Uuid) -> PathBuf {
+        self.directory.join(name.to_string())
+    }
+}
+
+impl Known {
+    /// Notes what lies in a pack behind what was known of it.
+    fn add(&mut self, name: Uuid, pieces: impl IntoIterator<Item = (Digest, Piece)>) {
+        let looked = self.looked.get_or_insert_default();
+        for (digest, piece) in pieces {
+            looked.insert(name, piece.end());
+            self.kept += piece.length;
+            self.places.entry(digest).or_default().push((name, piece));
         }
     }
 }
 
-/// Tells whether bytes are kept already, and puts them on disk.
-fn is_there(path: &Path, digest: Digest) -> io::Result<bool> {
-    // What cannot be read is replaced, or refuses that.
-    let Ok((file, _)) = opened(path, digest) else { return Ok(false) };
-    file.sync_data()?;
-    Ok(true)
-}
-
-/// Opens a file that holds what its name says, and returns that, too.
-fn opened(path: &Path, digest: Digest) -> Result<(File, Vec<u8>), Lost> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
-    let file = match options.open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Lost::Missing),
-        opened => opened.map_err(Lost::Io)?,
+/// Returns the packs in a directory.
+fn packs(directory: &Path) -> io::Result<Vec<(Uuid, PathBuf)>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
     };
-    // A pipe holds nothing, and is not what holds nothing.
-    if !file.metadata().map_err(Lost::Io)?.is_file() {
-        return Err(Lost::Damaged);
+    let mut packs = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        packs.extend(name.and_then(|name| Uuid::try_parse(name).ok()).map(|name| (name, path)));
     }
-    let mut bytes = Vec::new();
-    (&file).take(BLOB_CAP + 1).read_to_end(&mut bytes).map_err(Lost::Io)?;
-    if Digest::of(&bytes) == digest { Ok((file, bytes)) } else { Err(Lost::Damaged) }
+    Ok(packs)
 }
 
 /// Gives the session in `to` what is kept for the one in `from`.
 pub(super) fn share(from: &Path, to: &Path) -> io::Result<()> {
-    let (from, to) = (from.join(BLOBS), to.join(BLOBS));
-    let entries = match fs::read_dir(&from) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
+    let to = to.join(BLOBS);
+    let packs = packs(&from.join(BLOBS))?;
+    if packs.is_empty() {
+        return Ok(());
+    }
     DirBuilder::new().recursive(true).mode(0o700).create(&to)?;
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        let is_kept = name.to_str().and_then(Digest::from_hex).is_some();
-        if !is_kept || !entry.file_type()?.is_file() {
+    for (name, path) in packs {
+        if !path.symlink_metadata()?.is_file() {
             continue;
         }
-        let place = to.join(name);
-        // Nobody ever writes into what is kept, so one file serves both.
-        match fs::hard_link(entry.path(), &place) {
+        let place = to.join(name.to_string());
+        // What is in a pack never changes, so one file serves both.
+        match fs::hard_link(&path, &place) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(_) => write_new(&place, &fs::read(entry.path())?)?,
+            Err(_) => {
+                let draft = to.join("new");
+                fs::copy(&path, &draft)?;
+                File::open(&draft)?.sync_all()?;
+                fs::rename(&draft, &place)?;
+            }
             Ok(()) => {}
         }
     }
     File::open(&to)?.sync_all()
 }
 
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_data());
-    if written.is_err() {
-        // Not its name: somebody else may have put the whole there by now.
-        let _ = file.set_len(0);
-    }
-    written
-}
-
-/// How many bytes lie in a directory; what cannot be looked at is none.
-fn size(directory: &Path) -> u64 {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).sum()
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
 
-    fn names(directory: &Path) -> Vec<String> {
-        let entries = fs::read_dir(directory).unwrap();
-        let mut names: Vec<_> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
+    /// The packs of a session, the oldest first.
+    fn packs_of(session: &Path) -> Vec<PathBuf> {
+        let mut all = packs(&session.join(BLOBS)).unwrap();
+        all.sort();
+        all.into_iter().map(|(_, path)| path).collect()
+    }
+
+    fn count(session: &Path) -> usize {
+        fs::read_dir(session.join(BLOBS)).unwrap().count()
     }
 
     #[test]
@@ -284,17 +352,58 @@ mod tests {
         let digest = Digest::of(b"old");
         assert!(matches!(blobs.read(digest), Err(Lost::Missing)));
         for _ in 0..2 {
-            blobs.keep(digest, b"old").unwrap();
+            blobs.clone().keep(digest, b"old").unwrap();
         }
         blobs.keep(Digest::of(b""), b"").unwrap();
         assert_eq!(blobs.read(digest).unwrap(), b"old");
-        let directory = place.path().join(BLOBS);
-        let mut expected = [digest.to_string(), Digest::of(b"").to_string()];
-        expected.sort();
-        assert_eq!(names(&directory), expected);
+        assert_eq!(blobs.read(Digest::of(b"")).unwrap(), b"");
+        let [pack] = &packs_of(place.path())[..] else { panic!("there is one pack") };
+        let pieces = pack::pieces(&pack::open(pack).unwrap(), 0).unwrap();
+        let kept: Vec<Digest> = pieces.into_iter().map(|(digest, _)| digest).collect();
+        assert_eq!(kept, [digest, Digest::of(b"")]);
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
-        let file = directory.join(digest.to_string());
-        assert_eq!((mode(&directory), mode(&file)), (0o700, 0o600));
+        assert_eq!((mode(&place.path().join(BLOBS)), mode(pack)), (0o700, 0o600));
+    }
+
+    #[test]
+    fn what_one_keeps_the_other_reads_and_keeps_no_more() {
+        let place = tempfile::tempdir().unwrap();
+        let [one, other] = [Blobs::of(place.path()), Blobs::of(place.path())];
+        let all = [&b"one"[..], b"two", b"three"].map(|bytes| (Digest::of(bytes), bytes));
+        for (digest, bytes) in all {
+            assert!(other.read(digest).is_err());
+            one.keep(digest, bytes).unwrap();
+            assert_eq!(other.read(digest).unwrap(), bytes);
+            other.keep(digest, bytes).unwrap();
+        }
+        assert_eq!(count(place.path()), 1);
+        other.keep(Digest::of(b"four"), b"four").unwrap();
+        assert_eq!(one.read(Digest::of(b"four")).unwrap(), b"four");
+        assert_eq!(count(place.path()), 2);
+    }
+
+    #[test]
+    fn many_at_once_are_all_kept() {
+        let place = tempfile::tempdir().unwrap();
+        let blobs = Blobs::of(place.path());
+        let bytes_of = |unit: u8, change: u8| vec![unit; usize::from(change) * 100];
+        std::thread::scope(|scope| {
+            for unit in 0..4 {
+                let blobs = blobs.clone();
+                scope.spawn(move || {
+                    for change in 0..20 {
+                        let bytes = bytes_of(unit, change);
+                        blobs.keep(Digest::of(&bytes), &bytes).unwrap();
+                    }
+                });
+            }
+        });
+        let later = Blobs::of(place.path());
+        for (unit, change) in (0..4).flat_map(|unit| (0..20).map(move |change| (unit, change))) {
+            let bytes = bytes_of(unit, change);
+            assert_eq!(later.read(Digest::of(&bytes)).unwrap(), bytes);
+        }
+        assert_eq!(count(place.path()), 1);
     }
 
     #[test]
@@ -321,13 +430,19 @@ mod tests {
         for bytes in [b"one", b"two"] {
             blobs.keep(Digest::of(bytes), bytes).unwrap();
         }
-        let path = |bytes| place.path().join(BLOBS).join(Digest::of(bytes).to_string());
-        fs::write(path(b"one"), "ONE").unwrap();
-        assert!(matches!(blobs.read(Digest::of(b"one")), Err(Lost::Damaged)));
-        fs::remove_file(path(b"two")).unwrap();
-        fs::write(place.path().join("two"), "two").unwrap();
-        symlink(place.path().join("two"), path(b"two")).unwrap();
-        assert!(matches!(blobs.read(Digest::of(b"two")), Err(Lost::Io(_))));
+        let [pack] = &packs_of(place.path())[..] else { panic!("there is one pack") };
+        let forged = fs::read_to_string(pack).unwrap().replace("one", "ONE");
+        fs::write(pack, forged).unwrap();
+        for blobs in [&blobs, &Blobs::of(place.path())] {
+            assert!(matches!(blobs.read(Digest::of(b"one")), Err(Lost::Damaged)));
+            assert_eq!(blobs.read(Digest::of(b"two")).unwrap(), b"two");
+        }
+        let elsewhere = place.path().join("elsewhere");
+        fs::rename(pack, &elsewhere).unwrap();
+        symlink(elsewhere, pack).unwrap();
+        for blobs in [&blobs, &Blobs::of(place.path())] {
+            assert!(matches!(blobs.read(Digest::of(b"two")), Err(Lost::Io(_))));
+        }
     }
 
     #[test]
@@ -335,12 +450,28 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let digest = Digest::of(b"whole");
         Blobs::of(place.path()).keep(digest, b"whole").unwrap();
-        for half in [&b"wh"[..], b"wh\0\0\0", b""] {
-            fs::write(place.path().join(BLOBS).join(digest.to_string()), half).unwrap();
+        let [pack] = &packs_of(place.path())[..] else { panic!("there is one pack") };
+        let whole = fs::read_to_string(pack).unwrap();
+        let halves = [whole.replace("ole", ""), whole.replace("ole", "\0\0\0"), String::new()];
+        for (before, half) in halves.iter().enumerate() {
+            for pack in packs_of(place.path()) {
+                fs::write(pack, half).unwrap();
+            }
             Blobs::of(place.path()).keep(digest, b"whole").unwrap();
             assert_eq!(Blobs::of(place.path()).read(digest).unwrap(), b"whole");
+            assert_eq!(count(place.path()), before + 2);
         }
-        assert_eq!(names(&place.path().join(BLOBS)), [digest.to_string()]);
+    }
+
+    #[test]
+    fn what_is_removed_meanwhile_is_begun_anew() {
+        let place = tempfile::tempdir().unwrap();
+        let blobs = Blobs::of(place.path());
+        blobs.keep(Digest::of(b"one"), b"one").unwrap();
+        fs::remove_dir_all(place.path().join(BLOBS)).unwrap();
+        blobs.keep(Digest::of(b"two"), b"two").unwrap();
+        assert!(matches!(blobs.read(Digest::of(b"one")), Err(Lost::Missing)));
+        assert_eq!(Blobs::of(place.path()).read(Digest::of(b"two")).unwrap(), b"two");
     }
 
     #[test]
@@ -359,14 +490,22 @@ mod tests {
         let (from, to) = (place.path().join("from"), place.path().join("to"));
         share(&from, &to).unwrap();
         assert!(!to.exists());
-        let digest = Digest::of(b"old");
-        Blobs::of(&from).keep(digest, b"old").unwrap();
-        fs::write(from.join(BLOBS).join("new-1-1"), "half").unwrap();
+        let [old, new, other] = [b"old", b"new", b"not"].map(|bytes| (Digest::of(bytes), bytes));
+        let original = Blobs::of(&from);
+        original.keep(old.0, old.1).unwrap();
+        fs::write(from.join(BLOBS).join("other"), "no pack").unwrap();
         for _ in 0..2 {
             share(&from, &to).unwrap();
         }
+        assert_eq!(count(&to), 1);
+        let copy = Blobs::of(&to);
+        copy.keep(new.0, new.1).unwrap();
+        original.keep(other.0, other.1).unwrap();
+        assert!(original.read(new.0).is_err());
         fs::remove_dir_all(&from).unwrap();
-        assert_eq!(Blobs::of(&to).read(digest).unwrap(), b"old");
-        assert_eq!(names(&to.join(BLOBS)), [digest.to_string()]);
+        for copy in [copy, Blobs::of(&to)] {
+            assert_eq!(copy.read(old.0).unwrap(), old.1);
+            assert_eq!(copy.read(new.0).unwrap(), new.1);
+        }
     }
 }

@@ -240,8 +240,9 @@ fn touch(kind: Kind, word: &str, site: Site<'_>, checked: &mut Checked) -> Resul
                 continue;
             }
             // In a commit, paths begin at the top.
-            let tops = tops(directory, site).filter(|top| named != word && *top != directory);
-            for directory in [directory.as_path()].into_iter().chain(tops) {
+            let tops = (named != word).then(|| tops(directory, site)).into_iter().flatten();
+            let others = tops.filter(|top| *top != directory);
+            for directory in [directory.as_path()].into_iter().chain(others) {
                 let path = directory.join(named);
                 if kind == Kind::Regular && site.world.look.is_there(&path.join(".")) {
                     return Err(format!("`{named}` is a directory"));
