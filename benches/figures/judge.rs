@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
 use tine::git::Program;
-use tine::guard::shell::{Judged, Look, Machine, World, judge};
+use tine::guard::shell::{Judged, Link, Look, Machine, World, judge};
 
 use crate::clock;
 use crate::measure::median_of;
@@ -42,8 +42,8 @@ impl Look for Equipped {
         self.0.real(path)
     }
 
-    fn is_elusive(&self, directory: &Path, path: &Path) -> bool {
-        self.0.is_elusive(directory, path)
+    fn link(&self, path: &Path) -> Link {
+        self.0.link(path)
     }
 
     fn git_filters(&self, directory: &Path) -> Option<Vec<String>> {

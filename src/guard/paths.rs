@@ -92,10 +92,39 @@ const OF_PROCESS: [&str; 8] =
 /// Most links that are followed; the kernel follows as many.
 const LINK_CAP: usize = 40;
 
+/// What a path says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Link {
+    /// It is a link to this.
+    To(PathBuf),
+    /// It is none, or there is nothing.
+    None,
+    /// Nobody can tell.
+    Unknown,
+}
+
+impl Link {
+    /// Reads what is at a path.
+    #[must_use]
+    pub fn at(path: &Path) -> Self {
+        match path.symlink_metadata() {
+            Ok(found) if found.is_symlink() => path.read_link().map_or(Self::Unknown, Self::To),
+            Ok(_) => Self::None,
+            // What is not there may be, where the command runs.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                Self::None
+            }
+            Err(_) => Self::Unknown,
+        }
+    }
+}
+
 /// Tells whether a path may lead elsewhere for another process: it goes through
 /// what the kernel shows of a process (its root, its working directory, its open
 /// files), or it cannot be followed though it is there. `directory` has no links.
-pub(super) fn is_elusive(directory: &Path, path: &Path) -> bool {
+pub(super) fn is_elusive(directory: &Path, path: &Path, link: impl Fn(&Path) -> Link) -> bool {
     let parts = |path: &Path| -> Vec<OsString> {
         path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
     };
@@ -113,9 +142,8 @@ pub(super) fn is_elusive(directory: &Path, path: &Path) -> bool {
             let is_known = matches!(&rest[..], [name] if OF_PROCESS.iter().any(|it| name == it));
             return !is_known;
         }
-        match walked.symlink_metadata() {
-            Ok(metadata) if metadata.is_symlink() => {
-                let Ok(target) = walked.read_link() else { return true };
+        match link(&walked) {
+            Link::To(target) => {
                 links += 1;
                 if links > LINK_CAP {
                     return true;
@@ -123,11 +151,8 @@ pub(super) fn is_elusive(directory: &Path, path: &Path) -> bool {
                 walked.pop();
                 rest.extend(parts(&target));
             }
-            Ok(_) => {}
-            // What is not there may be, where the command runs.
-            Err(error)
-                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
-            Err(_) => return true,
+            Link::None => {}
+            Link::Unknown => return true,
         }
     }
     false
@@ -216,7 +241,7 @@ mod tests {
             &round,
             "proc/self/root",
         ] {
-            assert!(is_elusive(place.path(), Path::new(path)), "{path}");
+            assert!(is_elusive(place.path(), Path::new(path), Link::at), "{path}");
         }
         for path in [
             "/proc",
@@ -229,7 +254,7 @@ mod tests {
             "/etc/passwd/below",
             &file,
         ] {
-            assert!(!is_elusive(place.path(), Path::new(path)), "{path}");
+            assert!(!is_elusive(place.path(), Path::new(path), Link::at), "{path}");
         }
     }
 

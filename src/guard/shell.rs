@@ -17,6 +17,7 @@ mod world;
 
 use std::path::PathBuf;
 
+pub use super::paths::Link;
 pub use world::{Look, Machine, World};
 pub(crate) use world::{is_closed, is_executable};
 

@@ -14,8 +14,6 @@ use landlock::{
     PathFd, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, Scope,
 };
 
-use nix::sys::stat::{SFlag, fstat};
-
 use super::layout::{Layout, View};
 
 /// The first version that can keep a file from being cut to nothing.
@@ -91,11 +89,9 @@ pub(super) fn make(layout: &Layout, scratch: &Path, network: bool) -> io::Result
 
 /// `None` for a path that has gone, or that we may not open ourselves.
 fn rule(path: &Path, access: BitFlags<AccessFs>) -> Option<PathBeneath<PathFd>> {
-    let opened = PathFd::new(path).ok()?;
-    let is_directory =
-        SFlag::from_bits_truncate(fstat(&opened).ok()?.st_mode) & SFlag::S_IFMT == SFlag::S_IFDIR;
-    let access = if is_directory { access } else { access & AccessFs::from_file(CAN) };
-    Some(PathBeneath::new(opened, access))
+    // Of what is no directory, the rights that only directories have are left out
+    // as those that the kernel does not know.
+    Some(PathBeneath::new(PathFd::new(path).ok()?, access))
 }
 
 /// Returns a path, or everything in it that is not hidden if something is.

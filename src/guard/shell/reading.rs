@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use super::programs::{self, Kind, Program, Style, Takes};
 use super::world::World;
 use super::{Reach, Touched, git, scripts};
+use crate::guard::paths;
 
 /// What a command turned out to be.
 #[derive(Debug, Default)]
@@ -247,7 +248,7 @@ fn touch(kind: Kind, word: &str, site: Site<'_>, checked: &mut Checked) -> Resul
                 if kind == Kind::Regular && site.world.look.is_there(&path.join(".")) {
                     return Err(format!("`{named}` is a directory"));
                 }
-                if site.world.look.is_elusive(directory, Path::new(named)) {
+                if is_elusive(site.world, directory, named) {
                     return Err(format!("where `{named}` leads is another place for each process"));
                 }
                 checked.touched.push(Touched { path, reach });
@@ -255,6 +256,12 @@ fn touch(kind: Kind, word: &str, site: Site<'_>, checked: &mut Checked) -> Resul
         }
     }
     Ok(())
+}
+
+/// Tells whether a path, from a directory without links, may lead elsewhere for
+/// a command than for us.
+fn is_elusive(world: World<'_>, directory: &Path, path: &str) -> bool {
+    paths::is_elusive(directory, Path::new(path), |path| world.look.link(path))
 }
 
 /// Returns the paths that a word of git may hold: in a commit, in the index,
@@ -312,7 +319,7 @@ fn enter(world: World<'_>, directory: &Path, path: &str) -> Result<PathBuf, Stri
     if goes_up || path.is_empty() || path.starts_with('-') || !world.look.is_inside(&entered) {
         return Err(format!("`{path}` may lead out of the workspace"));
     }
-    if world.look.is_elusive(directory, Path::new(path)) {
+    if is_elusive(world, directory, path) {
         return Err(format!("where `{path}` leads is another place for each process"));
     }
     Ok(world.look.real(&entered))

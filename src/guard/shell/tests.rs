@@ -30,8 +30,8 @@ impl Look for Fake<'_> {
         path.to_owned()
     }
 
-    fn is_elusive(&self, _: &Path, path: &Path) -> bool {
-        path.starts_with("/proc/self")
+    fn link(&self, _: &Path) -> Link {
+        Link::None
     }
 
     fn git_filters(&self, _: &Path) -> Option<Vec<String>> {
@@ -216,8 +216,8 @@ fn git_is_asked_about_a_directory_once_however_many_commands_run_there() {
             path.to_owned()
         }
 
-        fn is_elusive(&self, _: &Path, _: &Path) -> bool {
-            false
+        fn link(&self, _: &Path) -> Link {
+            Link::None
         }
 
         fn git_filters(&self, directory: &Path) -> Option<Vec<String>> {

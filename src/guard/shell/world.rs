@@ -5,7 +5,7 @@
 //! stands where neither the workspace nor a stranger can put one.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use std::time::Duration;
 use nix::unistd::geteuid;
 
 use crate::git;
-use crate::guard::paths;
+use crate::guard::paths::{self, Link};
 
 /// How long git may take to list its settings. It takes some milliseconds; a
 /// configuration that has it wait for something is none to go by.
@@ -100,9 +100,8 @@ pub trait Look {
     /// Returns where a path leads, every link followed.
     fn real(&self, path: &Path) -> PathBuf;
 
-    /// Tells whether a path, from a directory without links, may lead elsewhere
-    /// for a command than for us.
-    fn is_elusive(&self, directory: &Path, path: &Path) -> bool;
+    /// Tells whether a path is a link.
+    fn link(&self, path: &Path) -> Link;
 
     /// Returns the filter drivers that git's configuration in a directory
     /// names; `None` if that cannot be told.
@@ -110,15 +109,16 @@ pub trait Look {
 }
 
 /// The world as it was when one judgement first asked. What is asked again, once
-/// for each part of a command, may start a process.
+/// for each part of a command, may start a process; paths begin alike.
 pub(super) struct Remembered<'a> {
     look: &'a dyn Look,
     filters: RefCell<BTreeMap<PathBuf, Option<Vec<String>>>>,
+    links: RefCell<HashMap<OsString, Link>>,
 }
 
 impl<'a> Remembered<'a> {
     pub(super) fn new(look: &'a dyn Look) -> Self {
-        Self { look, filters: RefCell::default() }
+        Self { look, filters: RefCell::default(), links: RefCell::default() }
     }
 }
 
@@ -139,8 +139,14 @@ impl Look for Remembered<'_> {
         self.look.real(path)
     }
 
-    fn is_elusive(&self, directory: &Path, path: &Path) -> bool {
-        self.look.is_elusive(directory, path)
+    fn link(&self, path: &Path) -> Link {
+        let mut links = self.links.borrow_mut();
+        if let Some(known) = links.get(path.as_os_str()) {
+            return known.clone();
+        }
+        let asked = self.look.link(path);
+        links.insert(path.into(), asked.clone());
+        asked
     }
 
     fn git_filters(&self, directory: &Path) -> Option<Vec<String>> {
@@ -284,8 +290,8 @@ impl Look for Machine {
         paths::resolved(Path::new("/"), path)
     }
 
-    fn is_elusive(&self, directory: &Path, path: &Path) -> bool {
-        paths::is_elusive(directory, path)
+    fn link(&self, path: &Path) -> Link {
+        Link::at(path)
     }
 
     fn git_filters(&self, directory: &Path) -> Option<Vec<String>> {

@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::json;
 use tempfile::TempDir;
-use tine::guard::shell::{Judged, Look, Machine, World, judge};
+use tine::guard::shell::{Judged, Link, Look, Machine, World, judge};
 use tine::guard::{Decision, Effect, Gate, Mode, Policy, Rules, SandboxIsThere, Source, Sourced};
 
 /// What is in the files that are denied.
@@ -51,8 +51,8 @@ impl Look for Equipped<'_> {
         self.0.real(path)
     }
 
-    fn is_elusive(&self, directory: &Path, path: &Path) -> bool {
-        self.0.is_elusive(directory, path)
+    fn link(&self, path: &Path) -> Link {
+        self.0.link(path)
     }
 
     fn git_filters(&self, directory: &Path) -> Option<Vec<String>> {
