@@ -1,31 +1,36 @@
 //! What files held before they were changed, named by its hash.
 //!
-//! The bytes lie in packs in a directory of the session, each kept once: making
-//! a file for each would cost more than writing them. A process adds to a pack
-//! of its own. Whoever reads bytes checks the hash, since a crash may have left
-//! half of them and commands of a run may have written here. What they are kept
-//! for is the business of [`super::undo`].
+//! The bytes lie in packs in a directory of the session: making a file for each
+//! would cost more than writing them. Each [`Blobs`] adds to a pack of its own.
+//! Whoever reads bytes checks the hash, since a crash may have left half of them
+//! and commands of a run may have written here. What they are kept for is the
+//! business of [`super::undo`].
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use thiserror::Error;
 use uuid::Uuid;
 
 use super::dirs::BLOBS;
-use super::pack::{self, Piece};
+use super::pack::{self, Extent};
 use crate::event::Digest;
 
 /// Largest file that is kept: as large as one that a tool changes.
 pub const BLOB_CAP: u64 = 32 * 1024 * 1024;
 
-/// Most bytes that are kept for one session: some thousand edits of large
-/// source files, and no more than what a build leaves behind.
+/// Most bytes of all packs of one session, also of those that it shares: some
+/// thousand edits of large source files, and no more than what a build leaves
+/// behind.
 const TOTAL_CAP: u64 = 512 * 1024 * 1024;
+
+/// What a pack is called until it is whole, where one is copied.
+const DRAFT: &str = "new";
 
 /// The bytes that are kept for one session. A clone keeps them in the same
 /// pack and counts them together.
@@ -33,37 +38,44 @@ const TOTAL_CAP: u64 = 512 * 1024 * 1024;
 pub struct Blobs {
     directory: PathBuf,
     most: u64,
-    // A mutex, because every unit keeps bytes. It is held while they are
-    // written, not while they are synced.
-    known: Arc<Mutex<Known>>,
+    shared: Arc<Shared>,
 }
 
-/// What is known of the packs.
 #[derive(Debug, Default)]
-struct Known {
-    /// The one that this process adds to.
-    own: Option<Own>,
-    /// How far each was looked through; none before the first look.
-    looked: Option<HashMap<Uuid, u64>>,
-    /// Where bytes lie, or what is taken for them.
-    places: HashMap<Digest, Vec<(Uuid, Piece)>>,
-    /// What is known to be on disk.
-    synced: HashSet<Digest>,
-    /// Packs whose bytes the disk has refused. What a second sync says of them
-    /// is worth nothing.
-    refused: HashSet<Uuid>,
-    /// How many bytes there are.
-    kept: u64,
+struct Shared {
+    // Held until what is written is on disk: of two syncs of one file only the
+    // first learns that the disk has refused.
+    kept: Mutex<Kept>,
+    /// Where bytes lie, as far as anybody has looked.
+    found: Mutex<Found>,
     /// Whether anybody was told that something was not kept.
-    is_told: bool,
+    is_told: AtomicBool,
 }
 
-/// A pack to add to.
-#[derive(Debug, Clone)]
+/// What was kept here.
+#[derive(Debug, Default)]
+struct Kept {
+    own: Option<Own>,
+    /// What is on disk.
+    synced: HashSet<Digest>,
+    /// How many bytes all packs hold, once somebody has looked.
+    total: Option<u64>,
+}
+
+/// The pack to add to.
+#[derive(Debug)]
 struct Own {
-    name: Uuid,
-    file: Arc<File>,
+    path: PathBuf,
+    file: File,
     end: u64,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    /// How far each pack was looked through.
+    ends: HashMap<Uuid, u64>,
+    /// More than one place where the first may be damaged.
+    places: HashMap<Digest, Vec<(Uuid, Extent)>>,
 }
 
 /// Why bytes are not kept.
@@ -103,7 +115,7 @@ impl Blobs {
     }
 
     fn bounded(directory: &Path, most: u64) -> Self {
-        Self { directory: directory.join(BLOBS), most, known: Arc::default() }
+        Self { directory: directory.join(BLOBS), most, shared: Arc::default() }
     }
 
     /// Keeps bytes, on disk before this returns.
@@ -125,92 +137,50 @@ impl Blobs {
         &self,
         all: impl IntoIterator<Item = (Digest, &'a [u8])>,
     ) -> Result<(), NotKept> {
-        let mut lost = None;
-        let mut written: HashMap<Uuid, (Arc<File>, Vec<Digest>)> = HashMap::new();
-        for (digest, bytes) in all {
-            match self.put(digest, bytes) {
-                Ok(None) => {}
-                Ok(Some((name, file))) => {
-                    written.entry(name).or_insert((file, Vec::new())).1.push(digest);
-                }
-                Err(error) => lost = Some(error),
-            }
+        let kept = &mut *self.shared.kept.lock().expect("nothing panics while it keeps");
+        let total = kept.total.get_or_insert_with(|| size(&self.directory));
+        let mut new =
+            all.into_iter().filter(|(digest, _)| !kept.synced.contains(digest)).peekable();
+        if new.peek().is_none() {
+            return Ok(());
         }
-        // Once for all that came into a pack.
-        for (name, (file, digests)) in written {
-            match file.sync_data() {
-                Ok(()) => self.known().synced.extend(digests),
-                Err(error) => {
-                    let mut known = self.known();
-                    known.own.take_if(|own| own.name == name);
-                    known.refused.insert(name);
-                    lost = Some(error.into());
-                }
-            }
-        }
-        lost.map_or(Ok(()), Err)
-    }
-
-    /// Puts bytes into a pack. Returns the one in which they are, which is still
-    /// to be synced; `None` if they are on disk.
-    fn put(&self, digest: Digest, bytes: &[u8]) -> Result<Option<(Uuid, Arc<File>)>, NotKept> {
-        let mut known = self.known();
-        if known.synced.contains(&digest) {
-            return Ok(None);
-        }
-        if known.looked.is_none() {
-            // What cannot be read is kept anew, or refuses that.
-            let _ = self.look(&mut known);
-        }
-        for &(name, piece) in known.places.get(&digest).into_iter().flatten() {
-            if !known.refused.contains(&name)
-                && let Ok((file, _)) = self.opened(name, piece, digest)
-            {
-                return Ok(Some((name, Arc::new(file))));
-            }
-        }
-        let length = bytes.len() as u64;
-        if known.kept.saturating_add(length) > self.most {
-            return Err(NotKept::Full { most: self.most });
-        }
-        let own = self.own(&mut known)?;
-        let piece = pack::append(&own.file, own.end, digest, bytes)?;
-        known.add(own.name, [(digest, piece)]);
-        known.own = Some(Own { end: piece.end(), ..own.clone() });
-        Ok(Some((own.name, own.file)))
-    }
-
-    /// Returns the pack to add to.
-    fn own(&self, known: &mut Known) -> io::Result<Own> {
-        if let Some(own) = &known.own
-            && own.file.metadata()?.nlink() > 0
-        {
-            return Ok(own.clone());
-        }
-        let name = Uuid::now_v7();
-        let file = match pack::create(&self.path(name)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
-                if let Some(above) = self.directory.parent() {
-                    File::open(above)?.sync_all()?;
-                }
-                pack::create(&self.path(name))?
-            }
-            created => created?,
+        let own = match kept.own.take_if(|own| own.is_in_place()) {
+            Some(own) => own,
+            None => Own::begin(&self.directory)?,
         };
-        File::open(&self.directory)?.sync_all()?;
-        Ok(known.own.insert(Own { name, file: Arc::new(file), end: 0 }).clone())
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().expect("nothing panics while it holds what is known")
+        let mut end = own.end;
+        let (mut written, mut lost) = (Vec::new(), None);
+        for (digest, bytes) in new {
+            let room = self.most.saturating_sub(*total + (end - own.end));
+            if bytes.len() as u64 > room.min(BLOB_CAP) {
+                lost = Some(NotKept::Full { most: self.most });
+                continue;
+            }
+            match pack::append(&own.file, end, digest, bytes) {
+                Ok(behind) => {
+                    end = behind;
+                    written.push(digest);
+                }
+                Err(error) => lost = Some(error.into()),
+            }
+        }
+        if let Err(error) = own.file.sync_data() {
+            // The next ones go into another pack: what a later sync says of this
+            // one is worth nothing.
+            pack::cut(&own.file, own.end);
+            return Err(error.into());
+        }
+        *total += end - own.end;
+        kept.own = Some(Own { end, ..own });
+        kept.synced.extend(written);
+        lost.map_or(Ok(()), Err)
     }
 
     /// Tells whether this is the first time that somebody asks: one warning is
     /// enough for a run.
     #[must_use]
     pub fn is_first_warning(&self) -> bool {
-        !std::mem::replace(&mut self.known().is_told, true)
+        !self.shared.is_told.swap(true, Ordering::Relaxed)
     }
 
     /// Returns bytes that were kept.
@@ -219,69 +189,81 @@ impl Blobs {
     ///
     /// Why there are none.
     pub fn read(&self, digest: Digest) -> Result<Vec<u8>, Lost> {
+        let mut found = self.shared.found.lock().expect("nothing panics while it looks");
+        // Most are found where somebody has looked before.
+        if let Ok(bytes) = self.read_found(&found, digest) {
+            return Ok(bytes);
+        }
+        let looked = found.look(&self.directory);
+        let bytes = self.read_found(&found, digest);
+        match (bytes, looked) {
+            (Err(Lost::Missing), Err(error)) => Err(Lost::Io(error)),
+            (bytes, _) => bytes,
+        }
+    }
+
+    fn read_found(&self, found: &Found, digest: Digest) -> Result<Vec<u8>, Lost> {
         let mut lost = Lost::Missing;
-        let mut tried = 0;
-        for is_second_look in [false, true] {
-            let mut known = self.known();
-            if is_second_look && let Err(error) = self.look(&mut known) {
-                lost = Lost::Io(error);
+        for &(name, extent) in found.places.get(&digest).into_iter().flatten() {
+            let file = pack::open(&self.directory.join(name.to_string()));
+            match file.and_then(|file| pack::read(&file, extent)) {
+                Ok(bytes) if Digest::of(&bytes) == digest => return Ok(bytes),
+                Ok(_) => lost = Lost::Damaged,
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => lost = Lost::Damaged,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => lost = Lost::Io(error),
             }
-            let places = known.places.get(&digest).cloned().unwrap_or_default();
-            drop(known);
-            for &(name, piece) in places.get(tried..).unwrap_or_default() {
-                match self.opened(name, piece, digest) {
-                    Ok((_, bytes)) => return Ok(bytes),
-                    Err(error) => lost = error,
-                }
-            }
-            tried = places.len();
         }
         Err(lost)
     }
+}
 
-    /// Finds what others have put into packs since the last time.
-    fn look(&self, known: &mut Known) -> io::Result<()> {
-        known.looked.get_or_insert_default();
-        let mut failed = Ok(());
-        for (name, path) in packs(&self.directory)? {
-            let from = known.looked.as_ref().and_then(|looked| looked.get(&name)).copied();
-            match pack::open(&path).and_then(|file| pack::pieces(&file, from.unwrap_or(0))) {
-                Ok(pieces) => known.add(name, pieces),
-                Err(error) => failed = Err(error),
+impl Own {
+    fn begin(directory: &Path) -> io::Result<Self> {
+        let path = directory.join(Uuid::now_v7().to_string());
+        let file = match pack::create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+                if let Some(above) = directory.parent() {
+                    File::open(above)?.sync_all()?;
+                }
+                pack::create(&path)?
             }
-        }
-        failed
-    }
-
-    /// Opens the pack in which bytes are, and returns them, too.
-    fn opened(&self, name: Uuid, piece: Piece, digest: Digest) -> Result<(File, Vec<u8>), Lost> {
-        let lost = |because, lost| {
-            move |error: io::Error| match error.kind() == because {
-                true => lost,
-                false => Lost::Io(error),
-            }
+            created => created?,
         };
-        let file = pack::open(&self.path(name));
-        let file = file.map_err(lost(io::ErrorKind::NotFound, Lost::Missing))?;
-        let bytes = pack::read(&file, piece);
-        let bytes = bytes.map_err(lost(io::ErrorKind::UnexpectedEof, Lost::Damaged))?;
-        if Digest::of(&bytes) == digest { Ok((file, bytes)) } else { Err(Lost::Damaged) }
+        File::open(directory)?.sync_all()?;
+        Ok(Self { path, file, end: 0 })
     }
 
-    fn path(&self, name: Uuid) -> PathBuf {
-        self.directory.join(name.to_string())
+    /// Tells whether it is still what its name stands for, and as it was left:
+    /// commands may have moved it away or written to it.
+    fn is_in_place(&self) -> bool {
+        let named = self.path.symlink_metadata();
+        let held = self.file.metadata();
+        named.is_ok_and(|named| {
+            named.len() == self.end
+                && held.is_ok_and(|held| (held.dev(), held.ino()) == (named.dev(), named.ino()))
+        })
     }
 }
 
-impl Known {
-    /// Notes what lies in a pack behind what was known of it.
-    fn add(&mut self, name: Uuid, pieces: impl IntoIterator<Item = (Digest, Piece)>) {
-        let looked = self.looked.get_or_insert_default();
-        for (digest, piece) in pieces {
-            looked.insert(name, piece.end());
-            self.kept += piece.length;
-            self.places.entry(digest).or_default().push((name, piece));
+impl Found {
+    /// Finds what has come into packs since the last time.
+    fn look(&mut self, directory: &Path) -> io::Result<()> {
+        let mut looked = Ok(());
+        for (name, path) in packs(directory)? {
+            let end = self.ends.entry(name).or_default();
+            match pack::open(&path).and_then(|file| pack::entries(&file, *end)) {
+                Ok(entries) => {
+                    for (digest, extent) in entries {
+                        *end = extent.end();
+                        self.places.entry(digest).or_default().push((name, extent));
+                    }
+                }
+                Err(error) => looked = Err(error),
+            }
         }
+        looked
     }
 }
 
@@ -294,10 +276,20 @@ fn packs(directory: &Path) -> io::Result<Vec<(Uuid, PathBuf)>> {
     let mut packs = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        let name = path.file_name().and_then(|name| name.to_str());
-        packs.extend(name.and_then(|name| Uuid::try_parse(name).ok()).map(|name| (name, path)));
+        // A UUID may be written in several ways; a pack has one name.
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .and_then(|name| Uuid::try_parse(name).ok().filter(|uuid| uuid.to_string() == name));
+        packs.extend(name.map(|name| (name, path)));
     }
     Ok(packs)
+}
+
+/// How many bytes all packs hold; what cannot be looked at holds none.
+fn size(directory: &Path) -> u64 {
+    let packs = packs(directory).unwrap_or_default();
+    packs.iter().filter_map(|(_, path)| path.symlink_metadata().ok()).map(|found| found.len()).sum()
 }
 
 /// Gives the session in `to` what is kept for the one in `from`.
@@ -313,19 +305,27 @@ pub(super) fn share(from: &Path, to: &Path) -> io::Result<()> {
             continue;
         }
         let place = to.join(name.to_string());
-        // What is in a pack never changes, so one file serves both.
+        // What is in a pack stays, whatever comes behind it: one file serves both.
         match fs::hard_link(&path, &place) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(_) => {
-                let draft = to.join("new");
-                fs::copy(&path, &draft)?;
-                File::open(&draft)?.sync_all()?;
-                fs::rename(&draft, &place)?;
-            }
+            Err(_) => copy(&path, &place)?,
             Ok(()) => {}
         }
     }
     File::open(&to)?.sync_all()
+}
+
+/// Copies a pack where there are no hard links.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let draft = to.with_file_name(DRAFT);
+    let copied = fs::copy(from, &draft)
+        .and_then(|_| File::open(&draft)?.sync_all())
+        .and_then(|()| fs::rename(&draft, to));
+    if copied.is_err() {
+        // The error that led here is the one to tell.
+        let _ = fs::remove_file(&draft);
+    }
+    copied
 }
 
 #[cfg(test)]
@@ -358,27 +358,25 @@ mod tests {
         assert_eq!(blobs.read(digest).unwrap(), b"old");
         assert_eq!(blobs.read(Digest::of(b"")).unwrap(), b"");
         let [pack] = &packs_of(place.path())[..] else { panic!("there is one pack") };
-        let pieces = pack::pieces(&pack::open(pack).unwrap(), 0).unwrap();
-        let kept: Vec<Digest> = pieces.into_iter().map(|(digest, _)| digest).collect();
+        let entries = pack::entries(&pack::open(pack).unwrap(), 0).unwrap();
+        let kept: Vec<Digest> = entries.into_iter().map(|(digest, _)| digest).collect();
         assert_eq!(kept, [digest, Digest::of(b"")]);
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&place.path().join(BLOBS)), mode(pack)), (0o700, 0o600));
     }
 
     #[test]
-    fn what_one_keeps_the_other_reads_and_keeps_no_more() {
+    fn what_one_keeps_the_other_reads() {
         let place = tempfile::tempdir().unwrap();
         let [one, other] = [Blobs::of(place.path()), Blobs::of(place.path())];
-        let all = [&b"one"[..], b"two", b"three"].map(|bytes| (Digest::of(bytes), bytes));
-        for (digest, bytes) in all {
-            assert!(other.read(digest).is_err());
-            one.keep(digest, bytes).unwrap();
-            assert_eq!(other.read(digest).unwrap(), bytes);
-            other.keep(digest, bytes).unwrap();
+        for (bytes, keeps, reads) in
+            [(&b"one"[..], &one, &other), (b"two", &one, &other), (b"three", &other, &one)]
+        {
+            let digest = Digest::of(bytes);
+            assert!(reads.read(digest).is_err());
+            keeps.keep(digest, bytes).unwrap();
+            assert_eq!(reads.read(digest).unwrap(), bytes);
         }
-        assert_eq!(count(place.path()), 1);
-        other.keep(Digest::of(b"four"), b"four").unwrap();
-        assert_eq!(one.read(Digest::of(b"four")).unwrap(), b"four");
         assert_eq!(count(place.path()), 2);
     }
 
@@ -412,13 +410,15 @@ mod tests {
         let keep = |blobs: &Blobs, bytes: &[u8]| {
             blobs.keep(Digest::of(bytes), bytes).map_err(|error| error.to_string())
         };
-        let blobs = Blobs::bounded(place.path(), 10);
+        // Each stands behind a line of 76 bytes.
+        let most = 76 + 6 + 76 + 4;
+        let blobs = Blobs::bounded(place.path(), most);
         assert_eq!(keep(&blobs, b"123456"), Ok(()));
         let full = Err("what files held before takes more than 0 MiB".to_owned());
-        assert_eq!(keep(&blobs, b"12345"), full);
+        assert_eq!(keep(&blobs, &[b'x'; 100]), full);
         assert_eq!(keep(&blobs, b"123456"), Ok(()));
         assert_eq!(keep(&blobs, b"1234"), Ok(()));
-        assert_eq!(keep(&Blobs::bounded(place.path(), 10), b"1"), full);
+        assert_eq!(keep(&Blobs::bounded(place.path(), most), b"1"), full);
         let other = blobs.clone();
         assert_eq!((blobs.is_first_warning(), other.is_first_warning()), (true, false));
     }
@@ -464,22 +464,68 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_meanwhile_is_begun_anew() {
+    fn where_the_pack_was_moved_cut_or_written_to_another_one_is_begun() {
+        type Meddle = fn(&Path, &Path);
+        let meddle: [Meddle; 4] = [
+            |session, _| fs::remove_dir_all(session.join(BLOBS)).unwrap(),
+            |session, pack| fs::rename(pack, session.join("moved")).unwrap(),
+            |_, pack| fs::write(pack, "").unwrap(),
+            |_, pack| fs::write(pack, fs::read_to_string(pack).unwrap() + "x").unwrap(),
+        ];
+        for meddle in meddle {
+            let place = tempfile::tempdir().unwrap();
+            let session = place.path().join("session");
+            let blobs = Blobs::of(&session);
+            blobs.keep(Digest::of(b"one"), b"one").unwrap();
+            // A copy of the session still has it.
+            share(&session, &place.path().join("copy")).unwrap();
+            meddle(&session, &packs_of(&session)[0]);
+            blobs.keep(Digest::of(b"two"), b"two").unwrap();
+            for blobs in [&blobs, &Blobs::of(&session)] {
+                assert_eq!(blobs.read(Digest::of(b"two")).unwrap(), b"two");
+            }
+        }
+    }
+
+    #[test]
+    fn another_spelling_of_its_name_does_not_hide_a_pack() {
+        let place = tempfile::tempdir().unwrap();
+        let session = place.path().join("session");
+        let blobs = Blobs::of(&session);
+        blobs.keep(Digest::of(b"one"), b"one").unwrap();
+        let pack = &packs_of(&session)[0];
+        let name = pack.file_name().unwrap().to_str().unwrap();
+        for alias in [name.replace('-', ""), name.to_uppercase(), format!("{{{name}}}")] {
+            fs::write(session.join(BLOBS).join(alias), "no pack").unwrap();
+        }
+        let copy = place.path().join("copy");
+        share(&session, &copy).unwrap();
+        for session in [&session, &copy] {
+            assert_eq!(Blobs::of(session).read(Digest::of(b"one")).unwrap(), b"one");
+        }
+        assert_eq!(count(&copy), 1);
+    }
+
+    #[test]
+    fn what_is_no_pack_is_copied_to_nobody_and_a_copy_is_whole() {
         let place = tempfile::tempdir().unwrap();
         let blobs = Blobs::of(place.path());
         blobs.keep(Digest::of(b"one"), b"one").unwrap();
-        fs::remove_dir_all(place.path().join(BLOBS)).unwrap();
-        blobs.keep(Digest::of(b"two"), b"two").unwrap();
-        assert!(matches!(blobs.read(Digest::of(b"one")), Err(Lost::Missing)));
-        assert_eq!(Blobs::of(place.path()).read(Digest::of(b"two")).unwrap(), b"two");
+        let pack = &packs_of(place.path())[0];
+        let to = place.path().join("to");
+        fs::create_dir(&to).unwrap();
+        copy(pack, &to.join("copy")).unwrap();
+        assert_eq!(fs::read(to.join("copy")).unwrap(), fs::read(pack).unwrap());
+        assert!(copy(&place.path().join("missing"), &to.join("other")).is_err());
+        assert_eq!(fs::read_dir(&to).unwrap().count(), 1);
     }
 
     #[test]
     fn one_that_cannot_be_kept_does_not_keep_others_from_it() {
         let place = tempfile::tempdir().unwrap();
-        let blobs = Blobs::bounded(place.path(), 4);
-        let all = [&b"one"[..], b"seven", b"1"].map(|bytes| (Digest::of(bytes), bytes));
-        assert!(matches!(blobs.keep_all(all), Err(NotKept::Full { most: 4 })));
+        let blobs = Blobs::bounded(place.path(), 200);
+        let all = [&b"one"[..], &[b'x'; 300], b"1"].map(|bytes| (Digest::of(bytes), bytes));
+        assert!(matches!(blobs.keep_all(all), Err(NotKept::Full { most: 200 })));
         let read = all.map(|(digest, _)| blobs.read(digest).is_ok());
         assert_eq!(read, [true, false, true]);
     }
@@ -500,7 +546,9 @@ mod tests {
         assert_eq!(count(&to), 1);
         let copy = Blobs::of(&to);
         copy.keep(new.0, new.1).unwrap();
+        // What the original keeps later comes along, which harms nobody.
         original.keep(other.0, other.1).unwrap();
+        assert_eq!(copy.read(other.0).unwrap(), other.1);
         assert!(original.read(new.0).is_err());
         fs::remove_dir_all(&from).unwrap();
         for copy in [copy, Blobs::of(&to)] {

@@ -1,9 +1,9 @@
-//! A file of kept bytes, one piece behind the other.
+//! A file of kept bytes, one behind the other.
 //!
-//! Each piece stands behind a line with its hash and its length. Only the
-//! process that made a pack adds to it, so nothing but its end can be torn. A
-//! piece without its line is none; bytes that are not what the line says are
-//! for the reader to find out.
+//! Before the bytes stands a line with their hash and their length. Only who
+//! made a pack adds to it, so only its end can be torn. What lies behind a
+//! damaged line is lost, and bytes that are not what their line says are for
+//! the reader to find out.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,134 +15,177 @@ use nix::fcntl::OFlag;
 use super::blobs::BLOB_CAP;
 use crate::event::Digest;
 
-/// Bytes of the line before a piece: the hash in hexadecimal digits, a space,
-/// the length in decimal ones, and the end of the line.
-const LINE: usize = DIGITS + 1 + 10 + 1;
-const DIGITS: usize = 64;
+/// Bytes of the hash in a line, in hexadecimal digits.
+const HASH: usize = 64;
 
-/// Where a piece lies in its pack.
+/// Bytes of the length in a line, in decimal digits with spaces before them.
+const LENGTH: usize = 10;
+
+/// Bytes of a line: the hash, a space, the length, the end of the line.
+const LINE: usize = HASH + 1 + LENGTH + 1;
+
+/// Most entries that are looked at in a pack. Each took a sync: nobody makes so
+/// many in one run.
+const ENTRY_CAP: usize = 1_000_000;
+
+/// Where bytes lie in a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct Extent {
     at: u64,
-    pub(super) length: u64,
+    length: u64,
+}
+
+impl Extent {
+    /// Where the next line begins.
+    pub(super) fn end(self) -> u64 {
+        self.at + self.length
+    }
 }
 
 /// Makes a pack that holds nothing. Only the user can read it.
 pub(super) fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Opens a pack to read it.
+/// Opens a pack to read it. Whatever else may stand there, a link or a pipe,
+/// neither leads elsewhere nor has us wait.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
     let file = options.open(path)?;
-    // A pipe holds nothing, and is not what holds nothing.
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::other("a pack of kept bytes is no file")),
+        false => Err(io::Error::other("what was kept is in no regular file")),
     }
 }
 
-/// Writes a piece to `at`, where the last one ends. What a failure leaves there
-/// is written over the next time.
-pub(super) fn append(file: &File, at: u64, digest: Digest, bytes: &[u8]) -> io::Result<Piece> {
-    let length = bytes.len() as u64;
-    let line = format!("{digest} {length:>10}\n");
-    debug_assert_eq!(line.len(), LINE);
-    let piece = Piece { at: at + LINE as u64, length };
-    file.write_all_at(line.as_bytes(), at)?;
-    file.write_all_at(bytes, piece.at)?;
-    Ok(piece)
+/// Writes bytes at `at`, where the last ones end, and returns where the next
+/// ones go. If that fails, the room is given back.
+pub(super) fn append(file: &File, at: u64, digest: Digest, bytes: &[u8]) -> io::Result<u64> {
+    let extent = Extent { at: at + LINE as u64, length: bytes.len() as u64 };
+    let line = format!("{digest} {:>LENGTH$}\n", extent.length);
+    let written =
+        file.write_all_at(line.as_bytes(), at).and_then(|()| file.write_all_at(bytes, extent.at));
+    written.map(|()| extent.end()).inspect_err(|_| cut(file, at))
 }
 
-/// Reads a piece.
-pub(super) fn read(file: &File, piece: Piece) -> io::Result<Vec<u8>> {
-    let length = usize::try_from(piece.length).map_err(io::Error::other)?;
-    let mut bytes = vec![0; length];
-    file.read_exact_at(&mut bytes, piece.at)?;
+/// Takes off what lies behind `end`.
+pub(super) fn cut(file: &File, end: u64) {
+    // Whoever calls this has an error to tell already, and what stays is no
+    // more than room.
+    let _ = file.set_len(end);
+}
+
+/// Reads bytes.
+pub(super) fn read(file: &File, extent: Extent) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(extent.length).map_err(io::Error::other)?];
+    file.read_exact_at(&mut bytes, extent.at)?;
     Ok(bytes)
 }
 
-/// Returns the pieces of a pack behind `from`, where a piece ends.
-pub(super) fn pieces(file: &File, from: u64) -> io::Result<Vec<(Digest, Piece)>> {
+/// Returns what lies in a pack from `from` on, where a line begins.
+pub(super) fn entries(file: &File, from: u64) -> io::Result<Vec<(Digest, Extent)>> {
     let end = file.metadata()?.len();
     let (mut at, mut found) = (from, Vec::new());
     let mut line = [0; LINE];
-    while at.saturating_add(LINE as u64) <= end {
+    while at.saturating_add(LINE as u64) <= end && found.len() < ENTRY_CAP {
         file.read_exact_at(&mut line, at)?;
-        let Some((digest, length)) = told(&line) else { break };
-        let piece = Piece { at: at + LINE as u64, length };
-        if piece.end() > end {
+        let Some((digest, length)) = parse(&line) else { break };
+        let extent = Extent { at: at + LINE as u64, length };
+        if extent.end() > end {
             break;
         }
-        at = piece.end();
-        found.push((digest, piece));
+        at = extent.end();
+        found.push((digest, extent));
     }
     Ok(found)
 }
 
-fn told(line: &[u8; LINE]) -> Option<(Digest, u64)> {
-    let (digest, length) =
-        str::from_utf8(line).ok()?.strip_suffix('\n')?.split_at_checked(DIGITS)?;
+fn parse(line: &[u8; LINE]) -> Option<(Digest, u64)> {
+    let (digest, length) = str::from_utf8(line).ok()?.strip_suffix('\n')?.split_at_checked(HASH)?;
     let length: u64 = length.trim_start().parse().ok()?;
     (length <= BLOB_CAP).then_some((Digest::from_hex(digest)?, length))
-}
-
-impl Piece {
-    /// Where the next one begins.
-    pub(super) fn end(self) -> u64 {
-        self.at + self.length
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn pieces_are_found_again_up_to_a_torn_one_which_the_next_one_covers() {
-        let place = tempfile::tempdir().unwrap();
-        let file = create(&place.path().join("pack")).unwrap();
-        let put = |at, bytes: &[u8]| {
-            let digest = Digest::of(bytes);
-            (digest, append(&file, at, digest, bytes).unwrap())
-        };
-        let one = put(0, b"one");
-        let none = put(one.1.end(), b"");
-        let whole = [one, none];
-        assert_eq!(pieces(&file, 0).unwrap(), whole);
-        let torn = put(none.1.end(), &[b'x'; 500]);
-        for length in none.1.end()..torn.1.end() {
-            file.set_len(length).unwrap();
-            assert_eq!(pieces(&file, 0).unwrap(), whole);
+    /// A pack with these bytes in it, and where each of them ends.
+    fn pack_of(path: &Path, all: &[&[u8]]) -> (File, Vec<u64>) {
+        let file = create(path).unwrap();
+        let mut ends = Vec::new();
+        for bytes in all {
+            let at = ends.last().copied().unwrap_or_default();
+            ends.push(append(&file, at, Digest::of(bytes), bytes).unwrap());
         }
-        let two = put(none.1.end(), b"two");
-        assert_eq!(pieces(&file, 0).unwrap(), [one, none, two]);
-        assert_eq!(pieces(&file, one.1.end()).unwrap(), [none, two]);
-        for (_, piece) in [one, none, two] {
-            let bytes = read(&file, piece).unwrap();
-            assert_eq!(bytes.len() as u64, piece.length);
-        }
-        assert_eq!(read(&file, two.1).unwrap(), b"two");
-        assert!(read(&file, torn.1).is_err());
+        (file, ends)
+    }
+
+    #[track_caller]
+    fn check(path: &Path, from: u64, expected: &[&[u8]]) {
+        let file = open(path).unwrap();
+        let found = entries(&file, from).unwrap();
+        let found: Vec<_> = found
+            .into_iter()
+            .map(|(digest, extent)| (digest, read(&file, extent).unwrap()))
+            .collect();
+        let expected: Vec<_> =
+            expected.iter().map(|bytes| (Digest::of(bytes), bytes.to_vec())).collect();
+        assert_eq!(found, expected);
     }
 
     #[test]
-    fn a_line_that_names_no_piece_is_none() {
+    fn what_was_put_there_is_found_again_up_to_what_is_torn() {
         let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("pack");
+        let (file, ends) = pack_of(&path, &[b"one", b"", &[b'x'; 500]]);
+        check(&path, 0, &[b"one", b"", &[b'x'; 500]]);
+        check(&path, ends[0], &[b"", &[b'x'; 500]]);
+        for length in ends[1]..ends[2] {
+            file.set_len(length).unwrap();
+            check(&path, 0, &[b"one", b""]);
+        }
+        append(&file, ends[1], Digest::of(b"two"), b"two").unwrap();
+        cut(&file, ends[1] + LINE as u64 + 3);
+        check(&path, 0, &[b"one", b"", b"two"]);
+    }
+
+    #[test]
+    fn what_does_not_fit_leaves_nothing_behind() {
+        // Its size is bounded where it is opened, as on a disk that is full.
+        let file = File::options().write(true).open("/dev/full").unwrap();
+        let error = append(&file, 0, Digest::of(b"one"), b"one").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("pack");
+        let (file, ends) = pack_of(&path, &[b"one", b"two"]);
+        cut(&file, ends[0]);
+        assert_eq!(file.metadata().unwrap().len(), ends[0]);
+        check(&path, 0, &[b"one"]);
+    }
+
+    #[test]
+    fn a_line_that_is_damaged_ends_the_pack() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("pack");
         let digest = Digest::of(b"");
+        let with_letter = format!("{}é", &digest.to_string()[1..]);
         for line in [
-            format!("{digest} {:>10}\n", "x"),
-            format!("{digest} {:>10}\n", "-1"),
-            format!("{digest} {:>10} ", "0"),
-            format!("{digest} {:>10}\n", BLOB_CAP + 1),
-            format!("{:>64} {:>10}\n", "x", "0"),
-            "é".repeat(LINE / 2),
+            format!("{digest} {:>LENGTH$}\n", "x"),
+            format!("{digest} {:>LENGTH$}\n", "-1"),
+            format!("{digest} {:>LENGTH$} ", "0"),
+            format!("{digest} {:>LENGTH$}\n", BLOB_CAP + 1),
+            format!("{:>HASH$} {:>LENGTH$}\n", "x", "0"),
+            format!("{with_letter} {:>9}\n", "0"),
         ] {
-            let path = place.path().join("pack");
-            std::fs::write(&path, line + &"x".repeat(100)).unwrap();
-            assert_eq!(pieces(&open(&path).unwrap(), 0).unwrap(), []);
+            assert_eq!(line.len(), LINE, "{line}");
+            let (file, ends) = pack_of(&path, &[b"one"]);
+            file.write_all_at(line.as_bytes(), ends[0]).unwrap();
+            // Room enough for whatever length it names.
+            file.set_len(2 * BLOB_CAP).unwrap();
+            check(&path, 0, &[b"one"]);
+            std::fs::remove_file(&path).unwrap();
         }
     }
 }

@@ -296,10 +296,13 @@ fn give_up_privileges() -> io::Result<()> {
     // have the layout that this version of the call reads.
     unsafe {
         checked(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
-        // Refused without privileges, and from the first one that there is not.
-        let is_dropped =
-            |&capability: &c_ulong| libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) == 0;
-        let _ = (0..MOST_CAPABILITIES).take_while(is_dropped).count();
+        for capability in 0..MOST_CAPABILITIES {
+            // Refused without privileges, and from the first one that does not
+            // exist.
+            if libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) < 0 {
+                break;
+            }
+        }
         if libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) < 0 {
             return Err(io::Error::last_os_error());
         }

@@ -259,7 +259,7 @@ impl Program {
         calls.sort_unstable();
         let mut parts = calls.chunks(PART).peekable();
         while let Some(part) = parts.next() {
-            let length = part.len() as u8;
+            let length = u8::try_from(part.len()).expect("a part is short");
             if let Some([first, ..]) = parts.peek() {
                 self.push(IF_AT_LEAST, number(*first), (length + 2, 0));
             }

@@ -89,8 +89,8 @@ pub(super) fn make(layout: &Layout, scratch: &Path, network: bool) -> io::Result
 
 /// `None` for a path that has gone, or that we may not open ourselves.
 fn rule(path: &Path, access: BitFlags<AccessFs>) -> Option<PathBeneath<PathFd>> {
-    // Of what is no directory, the rights that only directories have are left out
-    // as those that the kernel does not know.
+    // Rights that only directories have are left out for files, like those that
+    // the kernel does not know: the ruleset makes the best of a rule by now.
     Some(PathBeneath::new(PathFd::new(path).ok()?, access))
 }
 

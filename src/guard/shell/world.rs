@@ -100,7 +100,7 @@ pub trait Look {
     /// Returns where a path leads, every link followed.
     fn real(&self, path: &Path) -> PathBuf;
 
-    /// Tells whether a path is a link.
+    /// Returns what a path says of itself.
     fn link(&self, path: &Path) -> Link;
 
     /// Returns the filter drivers that git's configuration in a directory
@@ -109,10 +109,12 @@ pub trait Look {
 }
 
 /// The world as it was when one judgement first asked. What is asked again, once
-/// for each part of a command, may start a process; paths begin alike.
+/// for each part of a command, may start a process, and the same directories
+/// are on the way to most of what is named.
 pub(super) struct Remembered<'a> {
     look: &'a dyn Look,
     filters: RefCell<BTreeMap<PathBuf, Option<Vec<String>>>>,
+    // By the text of a path, which is compared sooner than its components.
     links: RefCell<HashMap<OsString, Link>>,
 }
 
