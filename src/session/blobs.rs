@@ -56,9 +56,10 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Kept {
     own: Option<Own>,
-    /// What is on disk.
+    /// What is on disk, in the pack that is added to.
     synced: HashSet<Digest>,
-    /// How many bytes all packs hold, once somebody has looked.
+    /// How many bytes all packs held when first looked at, and what has come
+    /// from here since.
     total: Option<u64>,
 }
 
@@ -127,52 +128,38 @@ impl Blobs {
         self.keep_all([(digest, bytes)])
     }
 
-    /// Keeps the bytes of several files, on disk before this returns. All of
-    /// them are tried.
+    /// Keeps the bytes of several files, on disk before this returns: of all for
+    /// which there is room.
     ///
     /// # Errors
     ///
-    /// Why some are not kept. Nothing else is lost by that.
+    /// Why some are not kept. What was kept before is not lost by that.
     pub fn keep_all<'a>(
         &self,
         all: impl IntoIterator<Item = (Digest, &'a [u8])>,
     ) -> Result<(), NotKept> {
         let kept = &mut *self.shared.kept.lock().expect("nothing panics while it keeps");
-        let total = kept.total.get_or_insert_with(|| size(&self.directory));
-        let mut new =
-            all.into_iter().filter(|(digest, _)| !kept.synced.contains(digest)).peekable();
-        if new.peek().is_none() {
-            return Ok(());
-        }
-        let own = match kept.own.take_if(|own| own.is_in_place()) {
-            Some(own) => own,
-            None => Own::begin(&self.directory)?,
-        };
-        let mut end = own.end;
-        let (mut written, mut lost) = (Vec::new(), None);
-        for (digest, bytes) in new {
-            let room = self.most.saturating_sub(*total + (end - own.end));
-            if bytes.len() as u64 > room.min(BLOB_CAP) {
-                lost = Some(NotKept::Full { most: self.most });
+        let total = *kept.total.get_or_insert_with(|| size(&self.directory));
+        let (mut new, mut lost) = (Vec::new(), None);
+        let mut room = self.most.saturating_sub(total);
+        kept.begin_anew_unless_in_place();
+        for (digest, bytes) in all {
+            if kept.synced.contains(&digest) {
                 continue;
             }
-            match pack::append(&own.file, end, digest, bytes) {
-                Ok(behind) => {
-                    end = behind;
-                    written.push(digest);
+            match room.checked_sub(pack::size(bytes)).filter(|_| bytes.len() as u64 <= BLOB_CAP) {
+                Some(left) => {
+                    room = left;
+                    new.push((digest, bytes));
                 }
-                Err(error) => lost = Some(error.into()),
+                None => lost = Some(NotKept::Full { most: self.most }),
             }
         }
-        if let Err(error) = own.file.sync_data() {
-            // The next ones go into another pack: what a later sync says of this
-            // one is worth nothing.
-            pack::cut(&own.file, own.end);
-            return Err(error.into());
+        if !new.is_empty()
+            && let Err(error) = kept.write(&self.directory, &new)
+        {
+            lost = Some(error.into());
         }
-        *total += end - own.end;
-        kept.own = Some(Own { end, ..own });
-        kept.synced.extend(written);
         lost.map_or(Ok(()), Err)
     }
 
@@ -218,6 +205,43 @@ impl Blobs {
     }
 }
 
+impl Kept {
+    /// Another pack is begun where this one was moved, emptied or written to by
+    /// somebody else: what was in it may be gone.
+    fn begin_anew_unless_in_place(&mut self) {
+        if self.own.take_if(|own| !own.is_in_place()).is_some() {
+            self.synced.clear();
+        }
+    }
+
+    /// Puts bytes on disk: all of them, or none.
+    fn write(&mut self, directory: &Path, new: &[(Digest, &[u8])]) -> io::Result<()> {
+        let own = match self.own.take() {
+            Some(own) => own,
+            None => Own::begin(directory)?,
+        };
+        let written = new
+            .iter()
+            .try_fold(own.end, |end, (digest, bytes)| pack::append(&own.file, end, *digest, bytes));
+        match written.and_then(|end| own.file.sync_data().map(|()| end)) {
+            Ok(end) => {
+                self.total = self.total.map(|total| total.saturating_add(end - own.end));
+                self.own = Some(Own { end, ..own });
+                self.synced.extend(new.iter().map(|(digest, _)| *digest));
+                Ok(())
+            }
+            Err(error) => {
+                // The next ones go into another pack. What a later sync would say
+                // of this one is worth nothing, and what it said before may have
+                // been of bytes beside those that are refused now.
+                self.synced.clear();
+                own.give_up();
+                Err(error)
+            }
+        }
+    }
+}
+
 impl Own {
     fn begin(directory: &Path) -> io::Result<Self> {
         let path = directory.join(Uuid::now_v7().to_string());
@@ -233,6 +257,16 @@ impl Own {
         };
         File::open(directory)?.sync_all()?;
         Ok(Self { path, file, end: 0 })
+    }
+
+    /// Takes back what was added last.
+    fn give_up(self) {
+        // Whoever calls this has an error to tell already, and what stays is no
+        // more than room.
+        let _ = match self.end {
+            0 => fs::remove_file(&self.path),
+            end => self.file.set_len(end),
+        };
     }
 
     /// Tells whether it is still what its name stands for, and as it was left:
@@ -289,7 +323,8 @@ fn packs(directory: &Path) -> io::Result<Vec<(Uuid, PathBuf)>> {
 /// How many bytes all packs hold; what cannot be looked at holds none.
 fn size(directory: &Path) -> u64 {
     let packs = packs(directory).unwrap_or_default();
-    packs.iter().filter_map(|(_, path)| path.symlink_metadata().ok()).map(|found| found.len()).sum()
+    let found = packs.iter().filter_map(|(_, path)| path.symlink_metadata().ok());
+    found.fold(0, |sum, found| sum.saturating_add(found.len()))
 }
 
 /// Gives the session in `to` what is kept for the one in `from`.
@@ -466,7 +501,13 @@ mod tests {
     #[test]
     fn where_the_pack_was_moved_cut_or_written_to_another_one_is_begun() {
         type Meddle = fn(&Path, &Path);
-        let meddle: [Meddle; 4] = [
+        let same_again = |_: &Path, pack: &Path| {
+            let bytes = fs::read(pack).unwrap();
+            fs::remove_file(pack).unwrap();
+            fs::write(pack, bytes).unwrap();
+        };
+        let meddle: [Meddle; 5] = [
+            same_again,
             |session, _| fs::remove_dir_all(session.join(BLOBS)).unwrap(),
             |session, pack| fs::rename(pack, session.join("moved")).unwrap(),
             |_, pack| fs::write(pack, "").unwrap(),
@@ -479,12 +520,38 @@ mod tests {
             blobs.keep(Digest::of(b"one"), b"one").unwrap();
             // A copy of the session still has it.
             share(&session, &place.path().join("copy")).unwrap();
-            meddle(&session, &packs_of(&session)[0]);
-            blobs.keep(Digest::of(b"two"), b"two").unwrap();
-            for blobs in [&blobs, &Blobs::of(&session)] {
-                assert_eq!(blobs.read(Digest::of(b"two")).unwrap(), b"two");
+            let first = &packs_of(&session)[0];
+            meddle(&session, first);
+            for bytes in [b"two", b"one"] {
+                blobs.keep(Digest::of(bytes), bytes).unwrap();
+            }
+            let others = packs_of(&session).into_iter().filter(|pack| pack != first).count();
+            assert_eq!(others, 1);
+            for (blobs, bytes) in [(&blobs, b"one"), (&Blobs::of(&session), b"two")] {
+                assert_eq!(blobs.read(Digest::of(bytes)).unwrap(), bytes);
             }
         }
+    }
+
+    #[test]
+    fn after_a_disk_that_refuses_all_is_kept_anew_in_another_pack() {
+        let place = tempfile::tempdir().unwrap();
+        let blobs = Blobs::of(place.path());
+        let one = (Digest::of(b"one"), &b"one"[..]);
+        blobs.keep(one.0, one.1).unwrap();
+        // Nothing can be written to what was opened to be read.
+        let sick = place.path().join("sick");
+        fs::write(&sick, "").unwrap();
+        let own = Own { path: sick.clone(), file: File::open(&sick).unwrap(), end: 0 };
+        blobs.shared.kept.lock().unwrap().own = Some(own);
+        let two = (Digest::of(b"two"), &b"two"[..]);
+        assert!(matches!(blobs.keep(two.0, two.1), Err(NotKept::Io(_))));
+        assert!(!sick.exists());
+        blobs.keep_all([one, two]).unwrap();
+        let [_, second] = &packs_of(place.path())[..] else { panic!("there are two packs") };
+        let entries = pack::entries(&pack::open(second).unwrap(), 0).unwrap();
+        let kept: Vec<Digest> = entries.into_iter().map(|(digest, _)| digest).collect();
+        assert_eq!(kept, [one.0, two.0]);
     }
 
     #[test]
@@ -507,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pack_is_copied_to_nobody_and_a_copy_is_whole() {
+    fn a_copy_is_whole_or_not_there() {
         let place = tempfile::tempdir().unwrap();
         let blobs = Blobs::of(place.path());
         blobs.keep(Digest::of(b"one"), b"one").unwrap();

@@ -343,9 +343,9 @@ impl Place {
         tine::session::dirs::session_directory(&sessions, &self.work(), &id).join("log.jsonl")
     }
 
-    /// Runs two changes of files, one after the other, until the fault happens;
-    /// `false` if it does not.
-    fn is_killed(&self, fault: Fault, at: &Path) -> bool {
+    /// Runs two changes of files, one after the other, until the fault happens
+    /// to a call on a file, on any if it is `None`; `false` if it does not.
+    fn is_killed(&self, fault: Fault, at: Option<&Path>) -> bool {
         self.write("old", "one\n");
         let units = json!({ "main": [
             { "calls": [edit("old", "one", "two")] },
@@ -355,7 +355,11 @@ impl Place {
         let model = self.script("script.json", &json!({ "units": units }));
         let fixed = ["-p", "go", "-m", &model, "--permission-mode", "bypassPermissions"];
         let run = self.tine(fixed.iter().chain(&["--session-id", SESSION]));
-        let finished = run.with_fault(fault, at).run();
+        let run = match at {
+            Some(at) => run.with_fault(fault, at),
+            None => run.with_fault_anywhere(fault),
+        };
+        let finished = run.run();
         assert!(matches!(finished.status.code(), Some(0) | None), "{}", finished.stderr);
         finished.status.code().is_none()
     }
@@ -363,26 +367,25 @@ impl Place {
 
 #[test]
 fn a_run_that_is_killed_around_a_change_hides_none_and_all_of_it_can_be_undone() {
-    let count = |fault: fn(usize) -> Fault, at: fn(&Place) -> PathBuf| {
-        (1..).take_while(move |&number| {
+    let count = |fault: fn(usize) -> Fault, at: fn(&Place) -> Option<PathBuf>| {
+        let killed = (1..).take_while(move |&number| {
             let place = Place::new();
-            let is_killed = place.is_killed(fault(number), &at(&place));
+            let is_killed = place.is_killed(fault(number), at(&place).as_deref());
             check_killed(&place, &format!("{:?}", fault(number)));
             is_killed
-        })
+        });
+        killed.count()
     };
-    let log = |place: &Place| place.crash_log_of(SESSION);
-    assert!(count(Fault::KilledAtWrite, log).count() > 12);
-    // In between: what was kept, and the files themselves.
+    let log = |place: &Place| Some(place.crash_log_of(SESSION));
+    assert!(count(Fault::KilledAtWrite, log) > 12);
+    // In between: what is kept, the only thing that is written so, and the files
+    // themselves.
+    assert!(count(|number| Fault::KilledAt("pwrite64", number), |_| None) > 1);
     let synced = |number| Fault::KilledAt("fsync,fdatasync", number);
     let named = |number| Fault::KilledAt("rename,renameat,linkat,unlinkat,mkdirat", number);
-    for at in [
-        (|place: &Place| place.crash_log_of(SESSION).with_file_name("before")) as fn(&Place) -> _,
-        Place::work,
-        |place| place.work().join("made"),
-    ] {
-        assert!(count(synced, at).count() + count(named, at).count() > 0);
-    }
+    assert!(count(synced, |_| None) > 4);
+    assert!(count(named, |place| Some(place.work())) > 0);
+    assert!(count(named, |place| Some(place.work().join("made"))) > 0);
 }
 
 #[test]

@@ -312,13 +312,15 @@ const fn hook(name: &'static str, alive: &'static [&'static str]) -> Attack {
     Attack { name, settings: &[], attributes: "", hook: Some(name), alive }
 }
 
+// Not by `status` what runs for a file: git looks into one only if its size is the
+// same and it is as new as the index.
 // No pager: git starts one on a terminal only, and none of ours is one.
 const ATTACKS: [Attack; 20] = [
     setting("fsmonitor", &[("core.fsmonitor", "SCRIPT")], "", STATUS),
     setting("hooks path", &[("core.hooksPath", "HOOKS")], "", WORKTREE),
     setting("clean", &[("filter.x.clean", "SCRIPT")], "* filter=x", ADD),
     setting("smudge", &[("filter.x.smudge", "SCRIPT")], "* filter=x", CHECKOUT),
-    setting("process", &[("filter.x.process", "SCRIPT")], "* filter=x", STATUS),
+    setting("process", &[("filter.x.process", "SCRIPT")], "* filter=x", ADD),
     setting(
         "required",
         &[("filter.x.clean", "SCRIPT"), ("filter.x.required", "true")],

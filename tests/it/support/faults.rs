@@ -23,6 +23,18 @@ impl Tine {
     /// Starts it so that the fault happens to the calls on this file.
     #[track_caller]
     pub(crate) fn with_fault(self, fault: Fault, file: &Path) -> Self {
+        let file = file.to_str().expect("temporary directories have plain names");
+        self.injected(fault, &["-P", file])
+    }
+
+    /// Starts it so that the fault happens to the calls on whatever file.
+    #[track_caller]
+    pub(crate) fn with_fault_anywhere(self, fault: Fault) -> Self {
+        self.injected(fault, &[])
+    }
+
+    #[track_caller]
+    fn injected(self, fault: Fault, only: &[&str]) -> Self {
         check_strace();
         let (calls, inject) = match fault {
             Fault::KilledAtWrite(number) => ("write", format!("write:signal=KILL:when={number}")),
@@ -31,9 +43,9 @@ impl Tine {
                 (call, format!("{call}:error={error}:when={number}+"))
             }
         };
-        let file = file.to_str().expect("temporary directories have plain names");
         let (trace, inject) = (format!("trace={calls}"), format!("inject={inject}"));
-        self.by("strace", ["-f", "-qq", "-o", "/dev/null", "-P", file, "-e", &trace, "-e", &inject])
+        let all = ["-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject];
+        self.by("strace", all.iter().chain(only))
     }
 }
 
