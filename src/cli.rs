@@ -10,6 +10,7 @@ mod control;
 mod demo;
 mod doctor;
 pub mod exit;
+mod init;
 mod input;
 mod model;
 mod models;
@@ -24,6 +25,7 @@ mod rules;
 mod sandbox;
 mod session;
 mod sessions;
+mod setup;
 mod signals;
 mod slash;
 mod start;
@@ -99,7 +101,9 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
     check_flags(command.as_ref(), &run)?;
     match command {
         Some(Command::Review(flags)) => review::run(&environment, run, &flags),
+        Some(Command::Init { words }) => init::run(&environment, run, &words),
         Some(Command::Demo) => demo::run(&environment, run),
+        Some(Command::Setup) => setup::run(&environment, &run),
         Some(Command::Doctor) => doctor::run(&environment, &run),
         Some(Command::Sandbox(wanted)) => sandbox::run(&environment, &run, &wanted),
         Some(Command::Models { json }) => models::run(&environment, &run, json),
@@ -122,9 +126,10 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
 /// Refuses flags that mean nothing to a command.
 fn check_flags(command: Option<&Command>, run: &RunFlags) -> Result<(), Refusal> {
     let runs_a_model = match command {
-        None | Some(Command::Review(_) | Command::Demo) => true,
+        None | Some(Command::Review(_) | Command::Demo | Command::Init { .. }) => true,
         Some(
-            Command::Doctor
+            Command::Setup
+            | Command::Doctor
             | Command::Sandbox(_)
             | Command::Models { .. }
             | Command::Permissions { .. }

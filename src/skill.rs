@@ -75,10 +75,11 @@ impl Skills {
                 }
             }
         }
-        let review = bundled();
-        match skills.iter().find(|skill| is_name(&skill.name, &review.name)) {
-            None => skills.push(review),
-            Some(first) => problems.extend(takes_its_place(first)),
+        for own in BUNDLED.map(bundled) {
+            match skills.iter().find(|skill| is_name(&skill.name, &own.name)) {
+                None => skills.push(own),
+                Some(first) => problems.extend(takes_its_place(first)),
+            }
         }
         (Self { skills }, problems)
     }
@@ -129,9 +130,12 @@ enum Context {
     Change,
 }
 
-fn bundled() -> Skill {
-    let text = include_str!("../skills/review/SKILL.md");
-    let skill = parse(text, Path::new("review/SKILL.md")).expect("a test parses the bundled skill");
+/// The skills that come with the program.
+const BUNDLED: [&str; 2] =
+    [include_str!("../skills/review/SKILL.md"), include_str!("../skills/init/SKILL.md")];
+
+fn bundled(text: &str) -> Skill {
+    let skill = parse(text, Path::new("SKILL.md")).expect("a test parses the bundled skills");
     Skill { source: Source::BuiltIn, ..skill }
 }
 
@@ -209,6 +213,14 @@ mod tests {
     }
 
     #[test]
+    fn the_bundled_init_is_for_people_alone() {
+        let (skills, _) = Skills::load(&[]);
+        let init = skills.find("init").unwrap();
+        assert!(init.user_invocable && init.disable_model_invocation && !init.change);
+        assert_eq!(skills.for_models().map(|skill| &*skill.name).collect::<Vec<_>>(), ["review"]);
+    }
+
+    #[test]
     fn every_key_is_read() {
         let text = "---\nname: tidy\ndescription: Tidies.\nargument-hint: [file]\nuser-invocable: false\n\
                     disable-model-invocation: true\nallowed-tools: Read, Bash(git *)\nlicense: MIT\n\
@@ -243,7 +255,7 @@ mod tests {
         let path = |name: &str| files.path().join(name);
         let (skills, problems) = Skills::load(&[path("none"), path("one"), path("two")]);
         let names: Vec<_> = skills.iter().map(|skill| (&*skill.name, &*skill.body)).collect();
-        assert_eq!(names, [("a", "first"), ("review", "mine")]);
+        assert_eq!(names[..2], [("a", "first"), ("review", "mine")]);
         let message = format!("the skill `a` is in {} already", path("one/a/SKILL.md").display());
         let hidden = "the skill `review` takes the place of the bundled one".to_owned();
         let expected = [("two/a", message), ("two/review", hidden)];
@@ -261,7 +273,10 @@ mod tests {
             ("c/SKILL.md", "---\ndescription: d\n---\n"),
         ]);
         let (skills, problems) = Skills::load(&[files.path().to_owned()]);
-        assert_eq!(skills.iter().map(|skill| &*skill.name).collect::<Vec<_>>(), ["c", "review"]);
+        assert_eq!(
+            skills.iter().map(|skill| &*skill.name).collect::<Vec<_>>(),
+            ["c", "review", "init"]
+        );
         assert_eq!(problems[0].message, "line 1: the skill `a` needs a `description:`");
         assert!(problems[1].message.contains("moon"), "{}", problems[1].message);
         assert_eq!(problems.len(), 2);

@@ -363,6 +363,14 @@ pub enum Command {
     Review(ReviewFlags),
     /// Show a review of a small change made for the purpose
     Demo,
+    /// Write a first AGENTS.md from the repository
+    Init {
+        /// What it should say besides, in your own words
+        #[arg(value_name = "WORDS")]
+        words: Vec<String>,
+    },
+    /// Choose a model, try it, and write it to the configuration
+    Setup,
     /// Check what tine needs, and say what to do about what is missing
     Doctor,
     /// Run a command in what the commands of agents run in

@@ -24,10 +24,10 @@ use crate::report::sanitise;
 
 /// How long a server may take to list its models. A hosted one on a slow line
 /// needs a second or two.
-const MODEL_LIMIT: Duration = Duration::from_secs(8);
+pub(super) const MODEL_LIMIT: Duration = Duration::from_secs(8);
 
 /// How long a server on this machine may take.
-const LOCAL_LIMIT: Duration = Duration::from_millis(700);
+pub(super) const LOCAL_LIMIT: Duration = Duration::from_millis(700);
 
 /// Most models of a local server that are named.
 const NAMED_MODELS: usize = 3;

@@ -1,4 +1,5 @@
-//! Writing to the user's configuration: the rules that were granted for good.
+//! Writing to the user's configuration: the rules that were granted for good,
+//! and the model that was chosen.
 //!
 //! The file is theirs: comments, order and layout stay. A file that is not
 //! understood is left alone. It is replaced as a whole, so that whoever reads
@@ -15,7 +16,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use thiserror::Error;
-use toml_edit::{Array, DocumentMut, Item, RawString, TableLike, Value};
+use toml_edit::{Array, DocumentMut, Item, RawString, Table, TableLike, Value};
 
 use super::{Environment, dirs, read_file};
 use crate::guard::Rule;
@@ -73,19 +74,57 @@ pub enum SettingsError {
 ///
 /// The file cannot be read, understood or written; then it is as it was.
 pub fn allow(environment: &Environment, rule: &Rule) -> Result<Kept, SettingsError> {
+    let (path, is_changed) = change(environment, |text| with_rule(text, &rule.to_string()))?;
+    Ok(if is_changed { Kept::Added(path) } else { Kept::WasThere(path) })
+}
+
+/// A server's model, for a table of its own under `[models]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewModel<'a> {
+    /// What it is called on the server.
+    pub model: &'a str,
+    /// Where the server is.
+    pub base_url: &'a str,
+    /// The variable that holds the key; `None` if it asks for none.
+    pub key_env: Option<&'a str>,
+}
+
+/// Makes a model the one that answers where none is named: sets `model` in the
+/// user's configuration, and adds its table where it needs one. Returns the
+/// file, which is made if there is none.
+///
+/// This waits for the disk, and for other writers.
+///
+/// # Errors
+///
+/// The file cannot be read, understood or written, or a table with this name
+/// says something else; then it is as it was.
+pub fn choose_model(
+    environment: &Environment,
+    name: &str,
+    new: Option<&NewModel<'_>>,
+) -> Result<PathBuf, SettingsError> {
+    change(environment, |text| with_model(text, name, new)).map(|(path, _)| path)
+}
+
+/// Replaces the user's configuration by what is made of it, and says whether
+/// that is anything else.
+fn change(
+    environment: &Environment,
+    changed: impl FnOnce(&str) -> Result<Option<String>, String>,
+) -> Result<(PathBuf, bool), SettingsError> {
     let path = dirs::config_file(environment).ok_or(SettingsError::NoHome)?;
     let io = |source| SettingsError::Io { path: path.clone(), source };
     let file = locate(&path).map_err(io)?;
     let directory = file.parent().unwrap_or(Path::new("/"));
     let _lock = lock(directory).map_err(io)?;
     let text = read_file(&file).map_err(io)?.unwrap_or_default();
-    let Some(text) = with_rule(&text, &rule.to_string())
-        .map_err(|why| SettingsError::Malformed { path: path.clone(), why })?
-    else {
-        return Ok(Kept::WasThere(path));
-    };
-    replace(&file, directory, &text).map_err(io)?;
-    Ok(Kept::Added(path))
+    let changed =
+        changed(&text).map_err(|why| SettingsError::Malformed { path: path.clone(), why })?;
+    if let Some(text) = &changed {
+        replace(&file, directory, text).map_err(io)?;
+    }
+    Ok((path, changed.is_some()))
 }
 
 /// Returns where a file really is. What is missing of its directory is made,
@@ -118,8 +157,7 @@ fn lock(directory: &Path) -> io::Result<Flock<File>> {
 ///
 /// What is wrong with the text.
 fn with_rule(text: &str, rule: &str) -> Result<Option<String>, String> {
-    let one_line = |error: toml_edit::TomlError| error.message().replace('\n', "; ");
-    let mut document: DocumentMut = text.parse().map_err(one_line)?;
+    let mut document = parse(text)?;
     let Some(permissions) = document.get_mut("permissions") else {
         // Behind all that is there, comments at its end too.
         let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
@@ -132,6 +170,75 @@ fn with_rule(text: &str, rule: &str) -> Result<Option<String>, String> {
     }
     push(allow, rule);
     Ok(Some(document.to_string()))
+}
+
+fn parse(text: &str) -> Result<DocumentMut, String> {
+    text.parse().map_err(|error: toml_edit::TomlError| error.message().replace('\n', "; "))
+}
+
+/// Returns the text with another model chosen; `None` if it is chosen already.
+///
+/// # Errors
+///
+/// What is wrong with the text, or with choosing this model in it.
+fn with_model(
+    text: &str,
+    name: &str,
+    new: Option<&NewModel<'_>>,
+) -> Result<Option<String>, String> {
+    let mut document = parse(text)?;
+    let mut is_changed = false;
+    if let Some(new) = new {
+        is_changed = add_model(&mut document, name, new)?;
+    }
+    match document.get_mut("model").map(|item| item.as_value_mut().ok_or("`model` is no name")) {
+        Some(chosen) => {
+            let chosen = chosen?;
+            if chosen.as_str() != Some(name) {
+                let decor = chosen.decor().clone();
+                *chosen = Value::from(name);
+                *chosen.decor_mut() = decor;
+                is_changed = true;
+            }
+            Ok(is_changed.then(|| document.to_string()))
+        }
+        // Before all tables, above what is said about the first of them.
+        None => {
+            let rest = document.to_string();
+            let gap = if rest.is_empty() || rest.starts_with('\n') { "" } else { "\n" };
+            Ok(Some(format!("model = {}\n{gap}{rest}", Value::from(name))))
+        }
+    }
+}
+
+/// Adds the table of a model. Says whether it was missing.
+fn add_model(document: &mut DocumentMut, name: &str, new: &NewModel<'_>) -> Result<bool, String> {
+    let NewModel { model, base_url, key_env } = *new;
+    let models = document.entry("models").or_insert_with(|| {
+        let mut models = Table::new();
+        models.set_implicit(true);
+        Item::Table(models)
+    });
+    let models = models.as_table_like_mut().ok_or("`models` is no table")?;
+    let keys = [("base_url", Some(base_url)), ("model", Some(model)), ("key_env", key_env)];
+    if let Some(known) = models.get(name) {
+        let known = known.as_table_like().ok_or_else(|| format!("`models.{name}` is no table"))?;
+        let is_same = |(key, value): (&str, Option<&str>)| {
+            known.get(key).map(Item::as_str) == value.map(Some)
+        };
+        return match keys.into_iter().all(is_same) {
+            true => Ok(false),
+            false => Err(format!("`models.{name}` is there already and says something else")),
+        };
+    }
+    let mut table = Table::new();
+    for (key, value) in keys {
+        if let Some(value) = value {
+            table.insert(key, toml_edit::value(value));
+        }
+    }
+    models.insert(name, Item::Table(table));
+    Ok(true)
 }
 
 fn rules_in(permissions: &mut dyn TableLike) -> Result<&mut Array, &'static str> {
@@ -270,6 +377,47 @@ mod tests {
         check("permissions = 1", Err("`permissions` is no table"));
         check("permissions.allow = 'Read'", Err("`permissions.allow` is no array"));
         assert!(with_rule("[permissions\n", "Read").is_err());
+    }
+
+    #[track_caller]
+    fn check_model(before: &str, new: Option<&NewModel<'_>>, after: Result<Option<&str>, &str>) {
+        let written = with_model(before, "qwen3", new);
+        assert_eq!(written, after.map(|text| text.map(str::to_owned)).map_err(str::to_owned));
+    }
+
+    #[test]
+    fn a_model_is_chosen_and_all_else_stays() {
+        check_model("", None, Ok(Some("model = \"qwen3\"\n")));
+        check_model("model = 'qwen3' # best\n", None, Ok(None));
+        check_model(
+            "# mine\nmodel = 'a' # best\n\n[agents]\n",
+            None,
+            Ok(Some("# mine\nmodel = \"qwen3\" # best\n\n[agents]\n")),
+        );
+        check_model(
+            "# few\n[agents]\nmax_depth = 1\n",
+            None,
+            Ok(Some("model = \"qwen3\"\n\n# few\n[agents]\nmax_depth = 1\n")),
+        );
+        check_model("model = ['a']", None, Ok(Some("model = \"qwen3\"\n")));
+        check_model("[model]", None, Err("`model` is no name"));
+    }
+
+    #[test]
+    fn a_servers_model_gets_a_table_of_its_own() {
+        let new = NewModel { model: "qwen3", base_url: "http://box/v1", key_env: Some("BOX_KEY") };
+        let table = "[models.qwen3]\nbase_url = \"http://box/v1\"\nmodel = \"qwen3\"\nkey_env = \"BOX_KEY\"\n";
+        let chosen = format!("model = \"qwen3\"\n\n{table}");
+        check_model("model = 'a'\n", Some(&new), Ok(Some(&chosen)));
+        check_model(&chosen, Some(&new), Ok(None));
+        let open = NewModel { key_env: None, ..new };
+        let why = "`models.qwen3` is there already and says something else";
+        check_model(&chosen, Some(&open), Err(why));
+        check_model("models = 1", Some(&new), Err("`models` is no table"));
+        let other = "[models.a]\npreset = \"groq\"\n\n[agents]\n";
+        let after =
+            format!("model = \"qwen3\"\n\n[models.a]\npreset = \"groq\"\n\n{table}\n[agents]\n");
+        check_model(other, Some(&new), Ok(Some(&after)));
     }
 
     struct Home(tempfile::TempDir);

@@ -81,6 +81,7 @@ mod review;
 mod sandbox;
 /// What is kept of a session, and how it is found again.
 mod sessions;
+mod setup;
 /// Skills: typed, opened by the model, found in the project.
 mod skills;
 /// Many agents on one provider that takes less than they would send.

@@ -125,7 +125,7 @@ fn an_unknown_skill_is_refused_with_those_there_are() {
     place.write(".tine/skills/tidy/SKILL.md", "---\ndescription: d\n---\nx");
     place.tine(["-p", "/tidi now", "-m", "offline"]).run().refuses(
         42,
-        "error: there is no skill `/tidi`\nhint: there are: /compact, /fork, /undo, /usage, /tidy, /review\n",
+        "error: there is no skill `/tidi`\nhint: there are: /compact, /fork, /undo, /usage, /tidy, /review, /init\n",
     );
 }
 
@@ -151,4 +151,22 @@ fn the_offline_rules_refuse_a_review_skill_they_cannot_follow() {
     let error = "error: the offline rules cannot follow this project's own `review` skill\n";
     assert!(finished.stderr.contains(error), "{}", finished.stderr);
     assert_eq!(finished.stdout, "");
+}
+
+#[test]
+fn init_may_write_agents_md_and_nothing_else() {
+    let place = Place::new();
+    let write = |file: &str| json!({ "name": "Write", "arguments": { "file_path": file, "content": "# Shop\n" } });
+    let main = json!([
+        { "calls": [write("AGENTS.md"), write("CLAUDE.md")] },
+        { "text": "Done.", "expect": { "contains": ["no rule allows this edit"] } }
+    ]);
+    let model = place.script("script.json", &json!({ "units": { "main": main } }));
+    let finished = place.tine(["init", "keep", "it", "short", "-m", &model]).run().exits(0);
+    assert_eq!(finished.stdout, "Done.\n");
+    assert_eq!(place.read("AGENTS.md").as_deref(), Some("# Shop\n"));
+    assert_eq!(place.read("CLAUDE.md"), None);
+    let prompt = place.log().into_iter().find(|event| event["kind"] == "prompted").unwrap();
+    let text = prompt["body"]["text"].as_str().unwrap();
+    assert!(text.contains("(may be empty): keep it short\n"), "{text}");
 }
