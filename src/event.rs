@@ -101,7 +101,17 @@ pub enum EventKind {
         children: Vec<UnitId>,
         /// The whole message, as the model reads it.
         text: Arc<str>,
+        /// How many of the user's messages that waited it holds, oldest first.
+        wrote: u32,
     },
+    /// The user wrote to the main conversation. The message waits there until
+    /// a `Notified` holds it or the user takes it back.
+    UserWrote {
+        /// What the user typed.
+        text: Arc<str>,
+    },
+    /// The user took back all messages that waited.
+    UserTookBack,
     /// A unit's conversation was replaced by a summary.
     Compacted(Arc<Compaction>),
     /// A unit was declared and waits for a permit.
@@ -186,6 +196,18 @@ pub enum EventKind {
     },
     /// A unit ended. Exactly one for each queued unit.
     UnitEnded(Arc<UnitEnd>),
+    /// A unit waits no more for units that it had started to wait for: from
+    /// here on they run beside it.
+    SetAside {
+        /// The units.
+        units: Vec<UnitId>,
+    },
+    /// The main conversation is again what it was after an earlier event. It
+    /// never goes back behind its last summary.
+    Rewound {
+        /// The event.
+        to: Seq,
+    },
     /// A unit's branch took in those of its children. The event's own branch
     /// is the joined one.
     Joined {
@@ -199,8 +221,11 @@ pub enum EventKind {
         /// One sentence.
         text: Arc<str>,
     },
-    /// The invocation is over. Always its last event.
+    /// The invocation is over. Always the last event of main in it; units that
+    /// run beside main may go on.
     InvocationEnded(Arc<InvocationEnd>),
+    /// The process left the session, in which nothing was at work any more.
+    Left,
 }
 
 /// How a session began.

@@ -426,6 +426,11 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }
         | EventKind::UnitEnded(_)
+        | EventKind::UserWrote { .. }
+        | EventKind::UserTookBack
+        | EventKind::SetAside { .. }
+        | EventKind::Rewound { .. }
+        | EventKind::Left
         | EventKind::Joined { children: _ }
         | EventKind::Notice { level: _, text: _ } => None,
     }

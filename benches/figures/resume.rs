@@ -163,6 +163,7 @@ impl Writer {
                 slot: Some(SlotPosition { index, total: SLOTS }),
                 origin: Origin::Prompt,
                 is_background: false,
+                again: None,
             };
             self.write(UnitId(first + index), &branch(index), EventKind::UnitQueued(head));
         }

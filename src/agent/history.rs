@@ -82,6 +82,7 @@ impl History {
     /// Folds the events of one unit's conversation, oldest first.
     ///
     /// The result is the history the unit itself had after the last of them.
+    /// What it has gone back behind is not to be among them.
     pub fn of<'a>(head: Arc<Head>, events: impl IntoIterator<Item = &'a EventKind>) -> Self {
         let mut history = Self::new(head);
         history.extend(events);
@@ -205,7 +206,7 @@ impl History {
     fn apply(&mut self, event: &EventKind) {
         match event {
             EventKind::Prompted { text } => self.prompted(Arc::clone(text)),
-            EventKind::Notified { children: _, text } => self.prompted(Arc::clone(text)),
+            EventKind::Notified { children: _, text, wrote: _ } => self.prompted(Arc::clone(text)),
             EventKind::Compacted(compaction) => self.compacted(compaction),
             EventKind::Replied(replied) => {
                 self.claimed.extend(replied.reply.calls.iter().map(|call| call.id.clone()));
@@ -230,6 +231,11 @@ impl History {
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
             | EventKind::UnitEnded(_)
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::SetAside { .. }
+            | EventKind::Rewound { .. }
+            | EventKind::Left
             | EventKind::Joined { children: _ }
             | EventKind::Notice { level: _, text: _ }
             | EventKind::InvocationEnded(_) => {}

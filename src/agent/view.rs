@@ -20,8 +20,24 @@ use crate::tool::ForkPoint;
 #[must_use]
 pub fn render(events: &[Event], unit: UnitId, head: Arc<Head>) -> History {
     let mut history = beginning(events, unit, head);
-    history.extend(events.iter().filter(|event| event.unit == unit).map(|event| &event.kind));
+    history.extend(in_force(events, unit).into_iter().map(|event| &event.kind));
     history
+}
+
+/// Returns the events of a unit's conversation without those that it has gone
+/// back behind. It does not go back behind a summary.
+fn in_force(events: &[Event], unit: UnitId) -> Vec<&Event> {
+    let mut in_force: Vec<&Event> = Vec::new();
+    for event in events.iter().filter(|event| event.unit == unit) {
+        if let EventKind::Rewound { to } = event.kind {
+            let stays =
+                |event: &&Event| event.seq <= to || matches!(event.kind, EventKind::Compacted(_));
+            let kept = in_force.iter().rposition(stays).map_or(0, |last| last + 1);
+            in_force.truncate(kept);
+        }
+        in_force.push(event);
+    }
+    in_force
 }
 
 /// Returns what a conversation held before the unit's own events.
@@ -80,6 +96,7 @@ fn calling(events: &[Event], unit: UnitId, call: &CallId) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Seq;
     use crate::event::testing::{Log, called, finished, prompted, queued, replied};
     use crate::message::{Message, Output};
 
@@ -140,6 +157,18 @@ mod tests {
             .put(0, "", prompted("later"))
             .put(1, "1", prompted("directive"));
         assert_eq!(lines(&log, 1), ["user: go", "model: done", "user: directive"]);
+    }
+
+    #[test]
+    fn what_main_has_gone_back_behind_is_not_sent_again() {
+        let mut log = Log::default();
+        log.put(0, "", prompted("go"))
+            .put(0, "", replied("done"))
+            .put(0, "", prompted("no"))
+            .put(0, "", replied("wrong"))
+            .put(0, "", EventKind::Rewound { to: Seq(2) })
+            .put(0, "", prompted("better"));
+        assert_eq!(lines(&log, 0), ["user: go", "model: done", "user: better"]);
     }
 
     #[test]

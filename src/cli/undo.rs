@@ -200,7 +200,7 @@ fn selection(flags: &UndoFlags, changes: &Changes) -> Result<Selection, Refusal>
         let index = usize::try_from(slot.get() - 1).unwrap_or(usize::MAX);
         let count = u32::try_from(batch.len()).unwrap_or(u32::MAX);
         return match (batch.get(index), count) {
-            (Some(&unit), _) => Ok(Selection::Unit(unit)),
+            (Some(&unit), _) => Ok(Selection::Slot(unit)),
             (None, 0) => Err(wrong("no batch was started in this session".to_owned())),
             (None, _) => {
                 let slots = counted(count, "slot");

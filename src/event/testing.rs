@@ -41,6 +41,7 @@ pub(crate) fn queued(name: &str, parent: u32, origin: Origin, call: Option<&str>
         slot: None,
         origin,
         is_background: false,
+        again: None,
     })
 }
 

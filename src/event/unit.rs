@@ -58,6 +58,9 @@ pub struct UnitHead {
     pub origin: Origin,
     /// Whether its parent goes on while it runs.
     pub is_background: bool,
+    /// The unit whose place in the batch it takes, because the user wants that
+    /// task to be run again.
+    pub again: Option<UnitId>,
 }
 
 /// What a unit's conversation begins with.

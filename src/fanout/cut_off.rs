@@ -81,6 +81,7 @@ mod tests {
             slot: slot.map(|(index, total)| SlotPosition { index, total }),
             origin: Origin::Prompt,
             is_background: false,
+            again: None,
         };
         let text = match &outcome {
             Outcome::Done { text } => Arc::clone(text),

@@ -108,7 +108,7 @@ impl Context {
         match &event.kind {
             EventKind::UnitQueued(head) => self.queued(event.unit, head),
             EventKind::Prompted { text } => self.prompted(event, text),
-            EventKind::Notified { children: _, text: _ } => {
+            EventKind::Notified { .. } => {
                 // Each of those units speaks for itself.
                 self.speaker(event.unit).prompts.push(event.seq);
             }
@@ -118,6 +118,7 @@ impl Context {
             }
             EventKind::Compacted(compaction) => self.compacted(event, compaction),
             EventKind::UnitEnded(end) => self.ended(event, end),
+            EventKind::Rewound { to } => self.rewound(*to),
             EventKind::Joined { children: _ } => Arc::make_mut(&mut self.joins).take(event),
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { prompt: _ }
@@ -133,6 +134,10 @@ impl Context {
             | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::SetAside { .. }
+            | EventKind::Left
             | EventKind::Notice { level: _, text: _ }
             | EventKind::InvocationEnded(_) => {}
         }
@@ -232,6 +237,20 @@ impl Context {
         self.speaker(event.unit).parts = held;
         self.forget(replaced);
         self.add(event, Part::SummedUp { before }, &compaction.text);
+    }
+
+    /// Nobody is told what main has gone back behind. Its last summary stays:
+    /// nothing goes back behind that.
+    fn rewound(&mut self, to: Seq) {
+        let Speaker { prompts, parts, .. } = self.speaker(UnitId::MAIN);
+        prompts.retain(|seq| *seq <= to);
+        let parts = std::mem::take(parts);
+        let is_summary = |said: &Said| matches!(said.part, Part::SummedUp { before: _ });
+        let last = parts.iter().rev().find(|seq| is_summary(&self.said[seq])).copied();
+        let to = to.max(last.unwrap_or(to));
+        let (held, dropped) = parts.into_iter().partition(|seq| *seq <= to);
+        self.speaker(UnitId::MAIN).parts = held;
+        self.forget(dropped);
     }
 
     fn forget(&mut self, parts: Vec<Seq>) {

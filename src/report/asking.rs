@@ -199,6 +199,11 @@ impl Reporter for Asking {
             | EventKind::Worktree(_)
             | EventKind::Denied { .. }
             | EventKind::UnitEnded(_)
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::SetAside { .. }
+            | EventKind::Rewound { .. }
+            | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
             | EventKind::InvocationEnded(_) => self.shown.event(event),

@@ -241,14 +241,13 @@ impl Live {
     /// went wrong, and every end as long as the units fit the rows.
     fn is_printed(&mut self, event: &Event, ended: Option<&Unit>) -> bool {
         match &event.kind {
-            EventKind::ToolStarted { .. } => event.unit == UnitId::MAIN,
+            EventKind::ToolStarted { .. } | EventKind::Compacted(_) => event.unit == UnitId::MAIN,
             EventKind::Denied { .. } => true,
             EventKind::FileChanged(_) => false,
             EventKind::Worktree(worktree) => match worktree {
                 Worktree::Made { .. } | Worktree::Dropped => false,
                 Worktree::Applied { .. } | Worktree::Kept { .. } => true,
             },
-            EventKind::Compacted(_) => event.unit == UnitId::MAIN,
             EventKind::Notice { level, text: _ } => match level {
                 NoticeLevel::Info => event.unit == UnitId::MAIN,
                 NoticeLevel::Warning => true,
@@ -258,10 +257,7 @@ impl Live {
             EventKind::Answered { question, answer, .. } => {
                 *answer == Verdict::NobodyToAsk && words::is_told_alone(question, answer)
             }
-            EventKind::UnitEnded(end) => {
-                let is_wanted = is_end_wanted(ended, end);
-                is_wanted && self.has_room()
-            }
+            EventKind::UnitEnded(end) => is_end_wanted(ended, end) && self.has_room(),
             EventKind::RequestFailed(failed) => match &failed.next {
                 AfterFailure::Fallback { .. } => self.has_room(),
                 // The rows say it, or what follows.
@@ -279,6 +275,11 @@ impl Live {
             | EventKind::Replied(_)
             | EventKind::ToolFinished { .. }
             | EventKind::Asked { .. }
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::SetAside { .. }
+            | EventKind::Rewound { .. }
+            | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::InvocationEnded(_) => false,
         }
@@ -380,6 +381,11 @@ impl Reporter for Live {
             | EventKind::Worktree(_)
             | EventKind::Denied { .. }
             | EventKind::UnitEnded(_)
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::SetAside { .. }
+            | EventKind::Rewound { .. }
+            | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
             | EventKind::InvocationEnded(_) => {}

@@ -13,7 +13,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use crate::event::{
-    Event, EventKind, InvocationEnd, Replied, SessionHead, UnitHead, UnitId, UnixMillis,
+    Compaction, Event, EventKind, InvocationEnd, Replied, SessionHead, UnitEnd, UnitHead, UnitId,
+    UnixMillis,
 };
 use crate::message::{CallId, Output};
 use crate::tool_name::may_wait_for_agents;
@@ -144,11 +145,12 @@ impl Page<'_> {
                 self.invocation(event.invocation.0)
             }
             EventKind::Prompted { text } => self.prompted(unit, text),
-            EventKind::Notified { children: _, text } => self.quoted(unit, "news", text),
-            EventKind::Compacted(compaction) => {
-                self.note(unit, &words::compaction(compaction))?;
-                self.quoted(unit, "summary", &compaction.text)
-            }
+            EventKind::Notified { children: _, text, wrote: _ } => self.quoted(unit, "news", text),
+            EventKind::UserWrote { text } => self.quoted(unit, "message", text),
+            EventKind::UserTookBack => self.note(unit, words::TOOK_BACK),
+            EventKind::SetAside { units } => self.note(unit, &words::set_aside(units)),
+            EventKind::Rewound { to } => self.note(unit, &words::rewound(*to)),
+            EventKind::Compacted(compaction) => self.compacted(unit, compaction),
             EventKind::UnitQueued(head) => {
                 self.queued(unit, head);
                 Ok(())
@@ -169,10 +171,7 @@ impl Page<'_> {
                 self.calls.push(Call { words, was_denied: true, ..Call::of(unit, call) });
                 Ok(())
             }
-            EventKind::UnitEnded(end) => {
-                self.note(unit, &words::unit_end(end))?;
-                self.flush(unit)
-            }
+            EventKind::UnitEnded(end) => self.unit_ended(unit, end),
             EventKind::Answered { id: _, question, answer } => {
                 self.note(unit, &words::answered(question, answer))
             }
@@ -188,6 +187,7 @@ impl Page<'_> {
             | EventKind::PrefixShared(_)
             | EventKind::FileChanged(_)
             | EventKind::Asked { .. }
+            | EventKind::Left
             | EventKind::Joined { .. } => Ok(()),
         }
     }
@@ -261,6 +261,16 @@ impl Page<'_> {
             0..=QUOTE_LINES => self.add(unit, &quote),
             lines => self.add(unit, &text::folded(&format!("{what}, {lines} lines"), &quote)),
         }
+    }
+
+    fn compacted(&mut self, unit: UnitId, compaction: &Compaction) -> io::Result<()> {
+        self.note(unit, &words::compaction(compaction))?;
+        self.quoted(unit, "summary", &compaction.text)
+    }
+
+    fn unit_ended(&mut self, unit: UnitId, end: &UnitEnd) -> io::Result<()> {
+        self.note(unit, &words::unit_end(end))?;
+        self.flush(unit)
     }
 
     fn replied(&mut self, unit: UnitId, replied: &Replied) -> io::Result<()> {

@@ -93,6 +93,11 @@ impl Plain {
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
             | EventKind::UnitEnded(_)
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::SetAside { .. }
+            | EventKind::Rewound { .. }
+            | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
             | EventKind::InvocationEnded(_) => return true,
@@ -192,6 +197,11 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         | EventKind::Replied(_)
         | EventKind::FileChanged(_)
         | EventKind::Asked { .. }
+        | EventKind::UserWrote { .. }
+        | EventKind::UserTookBack
+        | EventKind::SetAside { .. }
+        | EventKind::Rewound { .. }
+        | EventKind::Left
         | EventKind::Joined { .. }
         | EventKind::InvocationEnded(_) => return None,
     };

@@ -216,12 +216,9 @@ impl Tally {
                 }
             }
             EventKind::Denied { call, tool, arguments, reason: _ } => {
-                self.denied(Denial {
-                    unit: event.unit,
-                    call: call.clone(),
-                    tool: tool.clone(),
-                    arguments: arguments.clone(),
-                });
+                let (unit, call) = (event.unit, call.clone());
+                let (tool, arguments) = (Arc::clone(tool), Arc::clone(arguments));
+                self.denied(Denial { unit, call, tool, arguments });
             }
             EventKind::Answered { id: _, question, answer } => self.answered(question, answer),
             EventKind::InvocationEnded(end) => return Some(self.end(event.at, end)),
@@ -237,6 +234,11 @@ impl Tally {
             | EventKind::Worktree(_)
             | EventKind::ToolFinished { .. }
             | EventKind::Asked { .. }
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::SetAside { .. }
+            | EventKind::Rewound { .. }
+            | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. } => {}
         }

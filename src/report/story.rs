@@ -103,6 +103,7 @@ impl Story {
             slot,
             origin: Origin::Prompt,
             is_background: false,
+            again: None,
         };
         self.push(self.units, EventKind::UnitQueued(head))
     }

@@ -338,6 +338,10 @@ impl Reporter for StreamJson {
                 None => Ok(()),
             },
             EventKind::Notice { level, text } => self.notice(event, *level, text),
+            EventKind::SetAside { .. } => {
+                self.background_is_new = true;
+                Ok(())
+            }
             EventKind::Compacted(compaction) => self.compacted(event, compaction),
             EventKind::Throttled(throttled) => self.throttled(event, throttled),
             EventKind::Admitted { waited_ms } => self.admitted(event, *waited_ms),
@@ -353,6 +357,10 @@ impl Reporter for StreamJson {
             | EventKind::ToolStarted { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::Rewound { .. }
+            | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::InvocationEnded(_) => Ok(()),
         }

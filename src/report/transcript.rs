@@ -79,17 +79,14 @@ impl Entry<'_> {
         match &self.event.kind {
             EventKind::SessionOpened(head) => self.line(&session(head), out),
             EventKind::InvocationStarted { prompt: _ } => self.invocation_started(out),
-            EventKind::Prompted { text } => {
-                self.line("prompt", out)?;
-                body(text, out)
+            EventKind::Prompted { text } => self.said("prompt", text, out),
+            EventKind::Notified { children: _, text, wrote: _ } => self.said("news", text, out),
+            EventKind::UserWrote { text } => {
+                self.said("the user wrote, to be read at the next turn", text, out)
             }
-            EventKind::Notified { children: _, text } => {
-                self.line("news", out)?;
-                body(text, out)
-            }
+            EventKind::UserTookBack => self.line(words::TOOK_BACK, out),
             EventKind::Compacted(compaction) => {
-                self.line(&words::compaction(compaction), out)?;
-                body(&compaction.text, out)
+                self.said(&words::compaction(compaction), &compaction.text, out)
             }
             EventKind::PrefixShared(share) => self.prefix_shared(*share, out),
             EventKind::Throttled(throttled) => self.line(&words::throttled(throttled), out),
@@ -129,11 +126,14 @@ impl Entry<'_> {
                 self.line(&words::answered(question, answer), out)
             }
             EventKind::UnitEnded(end) => self.line(&words::unit_end(end), out),
+            EventKind::SetAside { units } => self.line(&words::set_aside(units), out),
+            EventKind::Rewound { to } => self.line(&words::rewound(*to), out),
             EventKind::Joined { children } => {
                 self.line(&format!("joined {}", words::agents(children.len() as u64)), out)
             }
             EventKind::Notice { level, text } => self.line(&words::notice(*level, text), out),
             EventKind::InvocationEnded(end) => self.invocation_ended(end, out),
+            EventKind::Left => self.line("left the session", out),
         }
     }
 
@@ -154,6 +154,12 @@ impl Entry<'_> {
         let Some(ending) = &self.ending else { return Ok(()) };
         let lines = words::closing_lines(end, self.counts, ending);
         lines.iter().try_for_each(|line| body(line, out))
+    }
+
+    /// Writes a line and below it what was said.
+    fn said(&self, line: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
+        self.line(line, out)?;
+        body(text, out)
     }
 
     fn line(&self, text: &str, out: &mut dyn Write) -> io::Result<()> {
@@ -303,6 +309,32 @@ mod tests {
          2.2 s  main  invocation 1 done
                 | 495 tokens
         "#);
+    }
+
+    #[test]
+    fn what_the_user_does_meanwhile_stands_where_it_happened() {
+        let wrote = |text: &str| EventKind::UserWrote { text: text.into() };
+        let mut story = Story::new();
+        story.invocation("go").batch("c", &["a", "b"]).push(0, wrote("also b\nand c"));
+        story.push(0, EventKind::UserTookBack);
+        story.push(0, EventKind::SetAside { units: vec![UnitId(1), UnitId(2)] });
+        story.over(done("x"), "x").push(0, EventKind::Rewound { to: Seq(1) });
+        story.end(1, done("x")).end(2, done("x")).push(0, EventKind::Left);
+        assert_snapshot!(written(&story), @"
+          0 ms  main  #1 invocation 1
+        100 ms  agent-1 (a)  queued (reviewer), slot 1 of 2
+        200 ms  agent-2 (b)  queued (reviewer), slot 2 of 2
+        300 ms  main  the user wrote, to be read at the next turn
+                | also b
+                | and c
+        400 ms  main  what the user wrote and was not read yet is taken back
+        500 ms  main  2 agents set aside: from here on in the background
+        600 ms  main  invocation 1 done
+        700 ms  main  back to what the conversation was after #1
+        800 ms  agent-1 (a)  done in 3.2 s, 1.2k tokens
+        900 ms  agent-2 (b)  done in 3.2 s, 1.2k tokens
+         1.0 s  main  left the session
+        ");
     }
 
     #[test]

@@ -124,6 +124,7 @@ impl Units {
             }
             EventKind::Answered { id, .. } => self.answered(event.unit, *id),
             EventKind::UnitQueued(head) => self.queue(event, head),
+            EventKind::SetAside { units } => self.set_aside(event.unit, units),
             EventKind::Throttled(_)
             | EventKind::Admitted { waited_ms: _ }
             | EventKind::RequestFailed(_)
@@ -142,6 +143,10 @@ impl Units {
             | EventKind::Compacted(_)
             | EventKind::ToolStarted { .. }
             | EventKind::ToolFinished { .. }
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::Rewound { .. }
+            | EventKind::Left
             | EventKind::Joined { .. } => self.change(event),
             EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
@@ -236,6 +241,16 @@ impl Units {
                 hold: None,
             },
         );
+    }
+
+    fn set_aside(&mut self, parent: UnitId, units: &[UnitId]) {
+        for id in units {
+            let Some(unit) = self.open.get_mut(id).filter(|unit| !unit.head.is_background) else {
+                continue;
+            };
+            unit.head.is_background = true;
+            self.adjust(parent, |parent| parent.background += 1);
+        }
     }
 
     fn change(&mut self, event: &Event) {
@@ -362,6 +377,11 @@ impl Unit {
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
             | EventKind::UnitEnded(_)
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::SetAside { .. }
+            | EventKind::Rewound { .. }
+            | EventKind::Left
             | EventKind::Notice { .. }
             | EventKind::InvocationEnded(_) => {}
         }
@@ -400,6 +420,11 @@ fn hold(event: &Event) -> Option<Hold> {
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }
         | EventKind::UnitEnded(_)
+        | EventKind::UserWrote { .. }
+        | EventKind::UserTookBack
+        | EventKind::SetAside { .. }
+        | EventKind::Rewound { .. }
+        | EventKind::Left
         | EventKind::Joined { .. }
         | EventKind::Notice { .. }
         | EventKind::InvocationEnded(_) => None,
@@ -420,6 +445,18 @@ mod tests {
         story.events().iter().for_each(|event| drop(units.take(event)));
         let counts = Counts { running: 1, waiting: 1, ..Counts::default() };
         assert_eq!(units.counts(), counts);
+    }
+
+    #[test]
+    fn units_that_are_set_aside_run_in_the_background_from_there_on() {
+        let mut story = Story::new();
+        story.batch("b", &["a", "b"]).start(1).start(2);
+        let aside = EventKind::SetAside { units: vec![UnitId(1), UnitId(2), UnitId(9)] };
+        story.push(0, aside).end(1, done("x"));
+        let mut units = Units::default();
+        story.events().iter().for_each(|event| drop(units.take(event)));
+        let beside: Vec<UnitId> = units.background().map(|(unit, _)| unit).collect();
+        assert_eq!(beside, [UnitId(2)]);
     }
 
     #[test]

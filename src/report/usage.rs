@@ -158,6 +158,11 @@ impl SessionUsage {
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
             | EventKind::UnitEnded(_)
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::SetAside { .. }
+            | EventKind::Rewound { .. }
+            | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
             | EventKind::InvocationEnded(_) => {}

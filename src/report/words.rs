@@ -7,6 +7,7 @@
 mod asking;
 mod change;
 mod guarding;
+mod steering;
 
 use std::borrow::Cow;
 
@@ -28,6 +29,7 @@ use super::units::{Counts, Hold, HoldCause};
 pub use asking::asked;
 use guarding::denied_in_all;
 pub use guarding::{answered, confined, file_changed, is_told_alone, question, started, worktree};
+pub use steering::{TOOK_BACK, rewound, set_aside};
 
 /// Most characters of a unit's name. A description may be a sentence, and it
 /// stands in front of each of the unit's lines.

@@ -309,6 +309,11 @@ fn read_head(directory: &Path, summary: &mut SessionSummary) {
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
             | EventKind::UnitEnded(_)
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::SetAside { .. }
+            | EventKind::Rewound { .. }
+            | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
             | EventKind::InvocationEnded(_) => {}
@@ -334,7 +339,7 @@ pub(super) fn last_event(file: &File, size: u64) -> Option<Event> {
 /// Tells whether a log that ends with this event was not interrupted.
 fn ends_well(kind: &EventKind) -> bool {
     match kind {
-        EventKind::SessionOpened(_) => true,
+        EventKind::SessionOpened(_) | EventKind::Rewound { .. } | EventKind::Left => true,
         // Written later, by whoever went on with the session.
         EventKind::InvocationEnded(end) => end.outcome != Outcome::Interrupted,
         EventKind::InvocationStarted { .. }
@@ -357,6 +362,9 @@ fn ends_well(kind: &EventKind) -> bool {
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }
         | EventKind::UnitEnded(_)
+        | EventKind::UserWrote { .. }
+        | EventKind::UserTookBack
+        | EventKind::SetAside { .. }
         | EventKind::Joined { .. }
         | EventKind::Notice { .. } => false,
     }

@@ -56,6 +56,8 @@ pub struct Past {
     units: BTreeMap<UnitId, PastUnit>,
     account: Account,
     granted: BTreeMap<Arc<str>, QuestionId>,
+    /// How many messages of the user main has not read.
+    waiting: u32,
     bad_lines: u64,
 }
 
@@ -257,6 +259,19 @@ impl Past {
     #[must_use]
     pub fn granted(&self) -> &BTreeMap<Arc<str>, QuestionId> {
         &self.granted
+    }
+
+    /// Returns how many messages the user wrote to main that it has not read.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// Returns the last event that main's conversation can go back behind: its
+    /// last summary, since what that replaced is held no more.
+    #[must_use]
+    pub fn rewinds_to(&self) -> Seq {
+        self.conversation.rewinds_to()
     }
 
     /// Returns what became of the last invocation.

@@ -69,10 +69,14 @@ pub(super) fn one_of_each() -> Vec<Event> {
         event(0, opened()),
         event(0, started(prompt)),
         event(0, EventKind::Prompted { text: "hi".into() }),
-        event(0, EventKind::Notified { children: vec![UnitId(4)], text: "news".into() }),
+        event(0, EventKind::Notified { children: vec![UnitId(4)], text: "news".into(), wrote: 1 }),
+        event(0, EventKind::UserWrote { text: "and also".into() }),
+        event(0, EventKind::UserTookBack),
         event(0, EventKind::Compacted(Arc::new(compaction()))),
     ];
     events.extend(turn_of_a_slot());
+    events.push(event(0, EventKind::SetAside { units: vec![UnitId(1), UnitId(3)] }));
+    events.push(event(0, EventKind::Rewound { to: Seq(3) }));
     events.push(event(0, EventKind::Joined { children: vec![UnitId(1), UnitId(3)] }));
     events.push(event(0, notice("the key is old")));
     let end = InvocationEnd {
@@ -82,6 +86,7 @@ pub(super) fn one_of_each() -> Vec<Event> {
         unfinished: vec![UnitId(2)],
     };
     events.push(event(0, EventKind::InvocationEnded(Arc::new(end))));
+    events.push(event(0, EventKind::Left));
     for (seq, event) in (1..).zip(&mut events) {
         (event.seq, event.at) = (Seq(seq), UnixMillis(1_700_000_000_000 + seq));
     }
@@ -241,6 +246,7 @@ fn head_of_a_slot() -> UnitHead {
         slot: Some(SlotPosition { index: 2, total: 3 }),
         origin: Origin::Continued(UnitId(2)),
         is_background: true,
+        again: Some(UnitId(2)),
     }
 }
 
@@ -392,13 +398,20 @@ fn any_head() -> impl Strategy<Value = EventKind> {
         (
             [any_text(), any_text()],
             prop::option::of(any_text()),
-            any_unit(),
+            (any_unit(), prop::option::of(any_unit())),
             any::<(u32, bool)>(),
             slot,
             any_origin()
         )
             .prop_map(
-                |([description, agent], call, parent, (depth, is_background), slot, origin)| {
+                |(
+                    [description, agent],
+                    call,
+                    (parent, again),
+                    (depth, is_background),
+                    slot,
+                    origin,
+                )| {
                     EventKind::UnitQueued(UnitHead {
                         description,
                         agent,
@@ -408,6 +421,7 @@ fn any_head() -> impl Strategy<Value = EventKind> {
                         slot: slot.map(|(index, total)| SlotPosition { index, total }),
                         origin,
                         is_background,
+                        again,
                     })
                 }
             ),
@@ -449,8 +463,10 @@ fn any_of_a_turn() -> impl Strategy<Value = EventKind> {
     prop_oneof![
         any_text().prop_map(|prompt| EventKind::InvocationStarted { prompt }),
         any_text().prop_map(|text| EventKind::Prompted { text }),
-        (any_units(), any_text())
-            .prop_map(|(children, text)| EventKind::Notified { children, text }),
+        (any_units(), any_text(), any::<u32>())
+            .prop_map(|(children, text, wrote)| EventKind::Notified { children, text, wrote }),
+        any_text().prop_map(|text| EventKind::UserWrote { text }),
+        Just(EventKind::UserTookBack),
         any_compaction().prop_map(|compaction| EventKind::Compacted(Arc::new(compaction))),
         any_share().prop_map(EventKind::PrefixShared),
         Just(EventKind::UnitStarted),
@@ -584,6 +600,9 @@ fn any_end() -> impl Strategy<Value = EventKind> {
                     }))
                 }
             ),
+        any_units().prop_map(|units| EventKind::SetAside { units }),
+        any::<u64>().prop_map(|to| EventKind::Rewound { to: Seq(to) }),
+        Just(EventKind::Left),
         any_units().prop_map(|children| EventKind::Joined { children }),
         (any_outcome(), any_text(), cancel, any_units()).prop_map(
             |(outcome, text, cancel, unfinished)| {

@@ -80,6 +80,7 @@ pub fn search(session: &SessionSummary, words: &Words) -> Option<String> {
 fn said(event: &Event) -> Option<&str> {
     match &event.kind {
         EventKind::InvocationStarted { prompt } => Some(prompt),
+        EventKind::UserWrote { text } => Some(text),
         EventKind::Replied(replied) if event.unit == UnitId::MAIN => Some(&replied.reply.text),
         EventKind::Replied(_)
         | EventKind::SessionOpened(_)
@@ -101,6 +102,10 @@ fn said(event: &Event) -> Option<&str> {
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }
         | EventKind::UnitEnded(_)
+        | EventKind::UserTookBack
+        | EventKind::SetAside { .. }
+        | EventKind::Rewound { .. }
+        | EventKind::Left
         | EventKind::Joined { .. }
         | EventKind::Notice { .. }
         | EventKind::InvocationEnded(_) => None,
@@ -116,6 +121,7 @@ fn may_hold(line: &[u8], words: &[&Word]) -> bool {
     let is_said = match value(b"\"kind\":\"") {
         None => true,
         Some(kind) if kind.starts_with(b"invocation_started\"") => true,
+        Some(kind) if kind.starts_with(b"user_wrote\"") => true,
         Some(kind) if kind.starts_with(b"replied\"") => {
             value(b"\"unit\":\"").is_none_or(|unit| unit.starts_with(b"main\""))
         }

@@ -26,6 +26,8 @@ pub enum Selection {
     After(Seq),
     /// What a unit did, and those it started.
     Unit(UnitId),
+    /// The same of a slot, and of those that ran again in its place.
+    Slot(UnitId),
 }
 
 /// What a file holds now.
@@ -180,6 +182,11 @@ impl Changes {
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
             | EventKind::UnitEnded(_)
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::SetAside { .. }
+            | EventKind::Rewound { .. }
+            | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
             | EventKind::InvocationEnded(_) => {}
@@ -206,7 +213,9 @@ impl Changes {
     /// Returns the slots of the batch that was declared last, in order.
     #[must_use]
     pub fn last_batch(&self) -> Vec<UnitId> {
-        let slots = || self.units.iter().filter(|(_, head)| head.slot.is_some());
+        // One that takes another's place in its batch is no slot of its own.
+        let is_slot = |head: &UnitHead| head.slot.is_some() && head.again.is_none();
+        let slots = || self.units.iter().filter(|(_, head)| is_slot(head));
         let Some((_, last)) = slots().next_back() else { return Vec::new() };
         let is_beside = |head: &UnitHead| (head.parent, &head.call) == (last.parent, &last.call);
         // A call's id may come again in a later answer.
@@ -231,7 +240,8 @@ impl Changes {
         let files: Vec<_> = files.collect();
         let (selected, prompt) = match selection {
             Selection::After(seq) => (Selected::After(seq), None),
-            Selection::Unit(unit) => (Selected::Units(self.below(unit)), None),
+            Selection::Unit(unit) => (Selected::Units(self.below([unit].into())), None),
+            Selection::Slot(unit) => (Selected::Units(self.below(self.in_place_of(unit))), None),
             Selection::LastPrompt => {
                 let in_force = files.iter().flat_map(|(_, file, _)| file.in_force());
                 let Some(last) = in_force.map(|change| change.author.invocation).max() else {
@@ -252,9 +262,20 @@ impl Changes {
         }
     }
 
-    /// Returns a unit and all that it started, and they.
-    fn below(&self, unit: UnitId) -> BTreeSet<UnitId> {
-        let mut below = BTreeSet::from([unit]);
+    /// Returns a unit and all that ran again in its place.
+    fn in_place_of(&self, unit: UnitId) -> BTreeSet<UnitId> {
+        let mut all = BTreeSet::from([unit]);
+        for (&unit, head) in &self.units {
+            if head.again.is_some_and(|before| all.contains(&before)) {
+                all.insert(unit);
+            }
+        }
+        all
+    }
+
+    /// Returns units and all that they started, and they.
+    fn below(&self, units: BTreeSet<UnitId>) -> BTreeSet<UnitId> {
+        let mut below = units;
         // Whoever starts a unit was there before it, and has a smaller number.
         for (&unit, head) in &self.units {
             if below.contains(&head.parent) {

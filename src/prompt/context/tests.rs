@@ -284,3 +284,22 @@ fn the_last_request_is_found_behind_any_number_of_parts_but_not_behind_its_summa
     let told = seen_by(&log, 2, "1").unwrap();
     assert!(!told.contains("summed up") && !told.contains("what main did"));
 }
+
+#[test]
+fn what_main_has_gone_back_behind_is_told_to_nobody() {
+    let mut log = Log::default();
+    log.put(0, "", prompted("go"))
+        .put(0, "", replied("done"))
+        .put(0, "", prompted("no"))
+        .put(0, "", replied("wrong"))
+        .put(0, "", EventKind::Rewound { to: Seq(2) });
+    let before = parts(seen_by(&log, 3, "3"));
+    assert!(before.contains("done") && !before.contains("wrong"), "{before}");
+    log.put(0, "", compacted("in short", 0)).put(0, "", prompted("on")).put(
+        0,
+        "",
+        EventKind::Rewound { to: Seq(1) },
+    );
+    let behind = parts(seen_by(&log, 3, "3"));
+    assert!(behind.contains("in short") && !behind.contains("on\n"), "{behind}");
+}

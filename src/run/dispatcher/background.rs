@@ -138,7 +138,7 @@ impl Dispatcher {
             children.iter().filter_map(|&child| self.glance(unit, child)).collect();
         let text: Arc<str> = news::text(&ended, still_out, &messages).into();
         self.join_told(out, unit, children.clone());
-        self.record(out, unit, EventKind::Notified { children, text: Arc::clone(&text) });
+        self.record(out, unit, EventKind::Notified { children, text: Arc::clone(&text), wrote: 0 });
         out.effects.push(Effect::Sync);
         text
     }

@@ -41,6 +41,7 @@ pub fn repair(past: &Past, tell: &Tell<'_>, now: UnixMillis) -> Vec<Event> {
     for (id, unit) in open {
         repair.end_unit(id, unit);
     }
+    repair.take_back();
     repair.end_main();
     repair.events
 }
@@ -92,6 +93,16 @@ impl Repair<'_> {
         for (invocation, children) in children {
             let mut place = self.main(invocation);
             self.join(&mut place, &children);
+        }
+    }
+
+    /// What the user wrote and main has not read is not told later, when it may
+    /// be meant no more.
+    fn take_back(&mut self) {
+        let last = self.past.invocations().last_key_value();
+        if let Some((&last, _)) = last.filter(|_| self.past.waiting() > 0) {
+            let main = self.main(last);
+            self.record(&main, EventKind::UserTookBack);
         }
     }
 

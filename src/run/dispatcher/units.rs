@@ -66,6 +66,7 @@ impl Dispatcher {
             slot: child.slot,
             origin: child.origin,
             is_background: child.is_background,
+            again: None,
         };
         let (invocation, origin) = (ledger.invocation, head.origin);
         let mut queued = Ledger::queued(&head, invocation, branch.clone(), cancel.clone());

@@ -14,7 +14,7 @@ use super::questions::{Answered, Asked};
 use super::requests::{Admitted, FailedBody, RepliedBody, ThrottledBody, UsageBody};
 use super::{Text, parse, unit};
 use crate::event::{
-    Compaction, CompactionTrigger, EventKind, NoticeLevel, Origin, SessionHead, SessionId,
+    Compaction, CompactionTrigger, EventKind, NoticeLevel, Origin, Seq, SessionHead, SessionId,
     SlotPosition, UnitHead, UnitId,
 };
 use crate::message::CallId;
@@ -27,6 +27,8 @@ pub(super) enum Body<'a> {
     InvocationStarted(InvocationStarted<'a>),
     Prompted(Prompted<'a>),
     Notified(Notified<'a>),
+    UserWrote(UserWrote<'a>),
+    UserTookBack(UserTookBack),
     Compacted(Compacted<'a>),
     PrefixShared(ShareBody),
     UnitQueued(UnitQueued<'a>),
@@ -44,9 +46,12 @@ pub(super) enum Body<'a> {
     Asked(Asked<'a>),
     Answered(Answered<'a>),
     UnitEnded(UnitEnded<'a>),
+    SetAside(SetAside<'a>),
+    Rewound(Rewound),
     Joined(Joined<'a>),
     Notice(Notice<'a>),
     InvocationEnded(InvocationEnded<'a>),
+    Left(Left),
 }
 
 impl<'a> Body<'a> {
@@ -58,9 +63,11 @@ impl<'a> Body<'a> {
                 Self::InvocationStarted(InvocationStarted { prompt: text(prompt) })
             }
             EventKind::Prompted { text: all } => Self::Prompted(Prompted { text: text(all) }),
-            EventKind::Notified { children, text: all } => {
-                Self::Notified(Notified::of(children, all))
+            EventKind::Notified { children, text: all, wrote } => {
+                Self::Notified(Notified::of(children, all, *wrote))
             }
+            EventKind::UserWrote { text: all } => Self::UserWrote(UserWrote { text: text(all) }),
+            EventKind::UserTookBack => Self::UserTookBack(UserTookBack {}),
             EventKind::Compacted(compaction) => Self::Compacted(Compacted::of(compaction)),
             EventKind::PrefixShared(share) => Self::PrefixShared(ShareBody::of(share)),
             EventKind::UnitQueued(head) => Self::UnitQueued(UnitQueued::of(head)),
@@ -86,11 +93,14 @@ impl<'a> Body<'a> {
                 Self::Answered(Answered::of(*id, question, answer))
             }
             EventKind::UnitEnded(end) => Self::UnitEnded(UnitEnded::of(end)),
+            EventKind::SetAside { units } => Self::SetAside(SetAside { units: unit_names(units) }),
+            EventKind::Rewound { to } => Self::Rewound(Rewound { to: to.0 }),
             EventKind::Joined { children } => {
                 Self::Joined(Joined { children: unit_names(children) })
             }
             EventKind::Notice { level, text } => Self::Notice(Notice::of(*level, text)),
             EventKind::InvocationEnded(end) => Self::InvocationEnded(InvocationEnded::of(end)),
+            EventKind::Left => Self::Left(Left {}),
         }
     }
 
@@ -101,6 +111,8 @@ impl<'a> Body<'a> {
             Self::InvocationStarted(_) => "invocation_started",
             Self::Prompted(_) => "prompted",
             Self::Notified(_) => "notified",
+            Self::UserWrote(_) => "user_wrote",
+            Self::UserTookBack(_) => "user_took_back",
             Self::Compacted(_) => "compacted",
             Self::PrefixShared(_) => "prefix_shared",
             Self::UnitQueued(_) => "unit_queued",
@@ -118,9 +130,12 @@ impl<'a> Body<'a> {
             Self::Asked(_) => "asked",
             Self::Answered(_) => "answered",
             Self::UnitEnded(_) => "unit_ended",
+            Self::SetAside(_) => "set_aside",
+            Self::Rewound(_) => "rewound",
             Self::Joined(_) => "joined",
             Self::Notice(_) => "notice",
             Self::InvocationEnded(_) => "invocation_ended",
+            Self::Left(_) => "left",
         }
     }
 }
@@ -135,8 +150,13 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
         }
         "prompted" => EventKind::Prompted { text: parse::<Prompted<'_>>(body)?.text.into() },
         "notified" => {
-            let Notified { children, text } = parse(body)?;
-            EventKind::Notified { children: units(&children)?, text: text.into() }
+            let Notified { children, text, wrote } = parse(body)?;
+            EventKind::Notified { children: units(&children)?, text: text.into(), wrote }
+        }
+        "user_wrote" => EventKind::UserWrote { text: parse::<UserWrote<'_>>(body)?.text.into() },
+        "user_took_back" => {
+            let UserTookBack {} = parse(body)?;
+            EventKind::UserTookBack
         }
         "compacted" => parse::<Compacted<'_>>(body)?.into_kind()?,
         "prefix_shared" => EventKind::PrefixShared(parse::<ShareBody>(body)?.into_share()),
@@ -158,6 +178,8 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
         "asked" => parse::<Asked<'_>>(body)?.into_kind()?,
         "answered" => parse::<Answered<'_>>(body)?.into_kind()?,
         "unit_ended" => parse::<UnitEnded<'_>>(body)?.into_kind()?,
+        "set_aside" => EventKind::SetAside { units: units(&parse::<SetAside<'_>>(body)?.units)? },
+        "rewound" => EventKind::Rewound { to: Seq(parse::<Rewound>(body)?.to) },
         "joined" => EventKind::Joined { children: units(&parse::<Joined<'_>>(body)?.children)? },
         "notice" => {
             let Notice { level, text } = parse(body)?;
@@ -166,6 +188,10 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
             EventKind::Notice { level, text: text.into() }
         }
         "invocation_ended" => parse::<InvocationEnded<'_>>(body)?.into_kind()?,
+        "left" => {
+            let Left {} = parse(body)?;
+            EventKind::Left
+        }
         _ => return Ok(None),
     };
     Ok(Some(kind))
@@ -248,13 +274,40 @@ pub(super) struct Prompted<'a> {
 pub(super) struct Notified<'a> {
     children: Vec<Text<'a>>,
     text: Text<'a>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    wrote: u32,
 }
 
 impl<'a> Notified<'a> {
-    fn of(children: &[UnitId], all: &'a Arc<str>) -> Self {
-        Self { children: unit_names(children), text: text(all) }
+    fn of(children: &[UnitId], all: &'a Arc<str>, wrote: u32) -> Self {
+        Self { children: unit_names(children), text: text(all), wrote }
     }
 }
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct UserWrote<'a> {
+    text: Text<'a>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct UserTookBack {}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct SetAside<'a> {
+    units: Vec<Text<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Rewound {
+    to: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Left {}
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Compacted<'a> {
@@ -309,6 +362,8 @@ pub(super) struct UnitQueued<'a> {
     origin: Option<OriginBody<'a>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     background: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    again: Option<Text<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -358,6 +413,7 @@ impl<'a> UnitQueued<'a> {
             slot: head.slot.map(|SlotPosition { index, total }| Slot { index, total }),
             origin: OriginBody::of(head.origin),
             background: head.is_background,
+            again: head.again.map(|unit| unit.to_string().into()),
         }
     }
 
@@ -371,6 +427,7 @@ impl<'a> UnitQueued<'a> {
             slot: self.slot.map(|Slot { index, total }| SlotPosition { index, total }),
             origin: self.origin.map_or(Ok(Origin::Prompt), OriginBody::into_origin)?,
             is_background: self.background,
+            again: self.again.map(|name| unit(&name)).transpose()?,
         }))
     }
 }

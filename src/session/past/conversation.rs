@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::event::{Compaction, EventKind};
+use crate::event::{Compaction, Event, EventKind, Seq};
 use crate::message::{CallId, Output};
 
 /// The output of a call whose own is in no line that can be read.
@@ -12,6 +12,10 @@ const LOST: &str = include_str!("../../../prompts/lost.md").trim_ascii_end();
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Conversation {
     events: Vec<EventKind>,
+    /// Their numbers.
+    seqs: Vec<Seq>,
+    /// The last summary.
+    summary: Seq,
     /// The calls of events that are gone.
     summed_up: Vec<CallId>,
     /// What was asked and has not entered the conversation yet.
@@ -27,32 +31,63 @@ impl Conversation {
         &self.summed_up
     }
 
+    pub(super) fn rewinds_to(&self) -> Seq {
+        self.summary
+    }
+
+    fn push(&mut self, seq: Seq, kind: EventKind) {
+        self.seqs.push(seq);
+        self.events.push(kind);
+    }
+
     /// Takes note of a prompt that is about to enter the conversation.
     pub(super) fn asked(&mut self, prompt: &Arc<str>) {
         self.asked = Some(Arc::clone(prompt));
     }
 
-    pub(super) fn prompted(&mut self, kind: &EventKind) {
+    pub(super) fn prompted(&mut self, event: &Event) {
         self.asked = None;
-        self.events.push(kind.clone());
+        self.push(event.seq, event.kind.clone());
     }
 
-    pub(super) fn replied(&mut self, kind: &EventKind) {
+    pub(super) fn replied(&mut self, event: &Event) {
         // Only a damaged line lets an answer stand before its prompt.
         if let Some(text) = self.asked.take() {
-            self.events.push(EventKind::Prompted { text });
+            self.push(event.seq, EventKind::Prompted { text });
         }
-        self.events.push(kind.clone());
+        self.push(event.seq, event.kind.clone());
     }
 
-    pub(super) fn finished(&mut self, kind: &EventKind) {
-        self.events.push(kind.clone());
+    pub(super) fn finished(&mut self, event: &Event) {
+        self.push(event.seq, event.kind.clone());
     }
 
-    /// Gives a call an output in place of one that was lost.
-    pub(super) fn lost(&mut self, call: CallId, tool: Arc<str>) {
+    /// Gives a call an output in place of one that was lost, which was noticed
+    /// at the event with this number.
+    pub(super) fn lost(&mut self, seq: Seq, call: CallId, tool: Arc<str>) {
         let output = Arc::new(Output::error(LOST));
-        self.events.push(EventKind::ToolFinished { call, tool, output, took_ms: 0 });
+        self.push(seq, EventKind::ToolFinished { call, tool, output, took_ms: 0 });
+    }
+
+    /// Drops what happened after an event. What a summary has replaced is not
+    /// held any more, so nothing goes back behind one.
+    pub(super) fn rewound(&mut self, to: Seq) {
+        let to = to.max(self.summary);
+        let kept = self.seqs.iter().rposition(|&seq| seq <= to).map_or(0, |last| last + 1);
+        self.asked = None;
+        self.seqs.truncate(kept);
+        let dropped = self.events.split_off(kept);
+        self.sum_up(dropped);
+    }
+
+    /// Drops events. The ids of their calls stay taken.
+    fn sum_up(&mut self, events: Vec<EventKind>) {
+        for event in events {
+            if let EventKind::Replied(replied) = event {
+                let calls = replied.reply.calls.iter().map(|call| call.id.clone());
+                self.summed_up.extend(calls);
+            }
+        }
     }
 
     /// Drops what a summary has replaced, as the unit's own history does: the
@@ -60,19 +95,18 @@ impl Conversation {
     ///
     /// The summary itself stands where it was made, so that the fold over what
     /// is left takes the same way.
-    pub(super) fn compacted(&mut self, compaction: &Arc<Compaction>) {
+    pub(super) fn compacted(&mut self, seq: Seq, compaction: &Arc<Compaction>) {
         // Where there are fewer, even the summary before this one is kept.
         if let Some(place) = self.place_of_prompt(compaction.kept_prompts) {
-            let mut kept = self.events.split_off(place);
-            kept.retain(|event| !matches!(event, EventKind::Compacted(_)));
-            for event in std::mem::replace(&mut self.events, kept) {
-                if let EventKind::Replied(replied) = event {
-                    let calls = replied.reply.calls.iter().map(|call| call.id.clone());
-                    self.summed_up.extend(calls);
-                }
-            }
+            let kept = self.events.split_off(place).into_iter().zip(self.seqs.split_off(place));
+            let kept = kept.filter(|(event, _)| !matches!(event, EventKind::Compacted(_)));
+            let (kept, seqs) = kept.unzip();
+            self.seqs = seqs;
+            let replaced = std::mem::replace(&mut self.events, kept);
+            self.sum_up(replaced);
         }
-        self.events.push(EventKind::Compacted(Arc::clone(compaction)));
+        self.summary = seq;
+        self.push(seq, EventKind::Compacted(Arc::clone(compaction)));
     }
 
     /// Returns where the prompt stands that is the `count`-th from the last;

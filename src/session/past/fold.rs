@@ -24,7 +24,7 @@ impl Past {
             EventKind::InvocationStarted { prompt } => self.invocation_started(event, prompt),
             EventKind::InvocationEnded(end) => {
                 self.invocation(event.invocation).is_open = false;
-                self.lose_open_calls();
+                self.lose_open_calls(event.seq);
                 self.account.outcome = Some(end.outcome.clone());
                 self.forget_ended(event.invocation);
             }
@@ -36,12 +36,16 @@ impl Past {
                 }
             }
             EventKind::UnitEnded(end) => self.ended(event, end),
+            EventKind::SetAside { units } => self.set_aside(event.unit, units),
             EventKind::Joined { children } => self.joined(event, children),
-            EventKind::Notified { children, text: _ } => {
+            EventKind::Notified { children, text: _, wrote } => {
+                self.waiting = self.waiting.saturating_sub(*wrote);
                 if event.unit == UnitId::MAIN {
                     self.told(children, Told::Yes);
                 }
             }
+            EventKind::UserWrote { text: _ } => self.waiting = self.waiting.saturating_add(1),
+            EventKind::UserTookBack => self.waiting = 0,
             EventKind::ToolFinished { call, tool: _, output, took_ms: _ } => {
                 self.finished(event.unit, &call.0, output.text == CUT_OFF);
             }
@@ -62,7 +66,9 @@ impl Past {
             | EventKind::Worktree(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
-            | EventKind::Notice { .. } => {}
+            | EventKind::Rewound { .. }
+            | EventKind::Notice { .. }
+            | EventKind::Left => {}
             EventKind::Answered { id, question, answer } => self.answered(*id, question, answer),
         }
     }
@@ -112,21 +118,25 @@ impl Past {
         match &event.kind {
             EventKind::InvocationStarted { prompt } => self.conversation.asked(prompt),
             EventKind::Prompted { .. } | EventKind::Notified { .. } => {
-                self.lose_open_calls();
-                self.conversation.prompted(&event.kind);
+                self.lose_open_calls(event.seq);
+                self.conversation.prompted(event);
             }
             EventKind::Replied(replied) => {
-                self.lose_open_calls();
+                self.lose_open_calls(event.seq);
                 self.model = Some(Arc::clone(&replied.model));
-                self.conversation.replied(&event.kind);
+                self.conversation.replied(event);
             }
             EventKind::ToolFinished { call, .. } => {
                 // A second output, or one whose call cannot be read, is none.
                 if self.main.open.iter().any(|open| open.id == *call) {
-                    self.conversation.finished(&event.kind);
+                    self.conversation.finished(event);
                 }
             }
-            EventKind::Compacted(compaction) => self.conversation.compacted(compaction),
+            EventKind::Compacted(compaction) => self.conversation.compacted(event.seq, compaction),
+            EventKind::Rewound { to } => {
+                self.lose_open_calls(event.seq);
+                self.conversation.rewound(*to);
+            }
             EventKind::SessionOpened(_)
             | EventKind::PrefixShared(_)
             | EventKind::Throttled(_)
@@ -142,6 +152,10 @@ impl Past {
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
             | EventKind::UnitEnded(_)
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::SetAside { .. }
+            | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
             | EventKind::InvocationEnded(_) => {}
@@ -150,16 +164,16 @@ impl Past {
 
     /// The conversation went on, so the calls that have no output had one in
     /// lines that cannot be read.
-    fn lose_open_calls(&mut self) {
+    fn lose_open_calls(&mut self, seq: Seq) {
         for call in std::mem::take(&mut self.main.open) {
             self.forget_children(&call.children);
-            self.conversation.lost(call.id, call.tool);
+            self.conversation.lost(seq, call.id, call.tool);
         }
     }
 
     fn invocation_started(&mut self, event: &Event, prompt: &Arc<str>) {
         self.invocation(event.invocation).is_open = true;
-        self.lose_open_calls();
+        self.lose_open_calls(event.seq);
         self.main = Work::default();
         self.main.begins(event.at);
         self.account = Account { prompt: Arc::clone(prompt), ..Account::default() };
@@ -186,6 +200,17 @@ impl Past {
             has_aside: false,
         };
         self.units.insert(event.unit, unit);
+    }
+
+    fn set_aside(&mut self, parent: UnitId, units: &[UnitId]) {
+        for unit in units {
+            if let Some(unit) = self.units.get_mut(unit) {
+                unit.head.is_background = true;
+            }
+        }
+        if let Some(parent) = self.units.get_mut(&parent) {
+            parent.has_aside = true;
+        }
     }
 
     fn ended(&mut self, event: &Event, end: &Arc<UnitEnd>) {

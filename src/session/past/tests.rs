@@ -102,7 +102,7 @@ fn joined(children: &[u32]) -> EventKind {
 
 fn notified(children: &[u32]) -> EventKind {
     let children = children.iter().copied().map(UnitId).collect();
-    EventKind::Notified { children, text: "news".into() }
+    EventKind::Notified { children, text: "news".into(), wrote: 0 }
 }
 
 fn compacted(kept_prompts: u32) -> EventKind {
@@ -128,6 +128,7 @@ fn head(call: &str, index: u32) -> UnitHead {
         slot: Some(SlotPosition { index, total: 2 }),
         origin: Origin::Prompt,
         is_background: false,
+        again: None,
     }
 }
 
@@ -264,6 +265,41 @@ fn a_summary_takes_the_place_of_what_it_sums_up() {
     assert_eq!(story.past().conversation(), [&kept[..], &[compacted(9)]].concat());
     story.main(compacted(0));
     assert_eq!(story.past().conversation(), [compacted(0)]);
+}
+
+#[test]
+fn what_main_has_gone_back_behind_is_no_part_of_its_conversation() {
+    let mut story = Story::new();
+    story.main(replied("one", &[])).main(ended()).main(started("two")).main(prompted("two"));
+    story.calls("a", "Read").main(finished("a", "x")).main(replied("done", &[])).main(ended());
+    let before = story.past();
+    story.main(EventKind::Rewound { to: Seq(5) });
+    let past = story.past();
+    assert_eq!(past.conversation(), [prompted("go"), replied("one", &[])]);
+    assert_eq!(past.summed_up_calls(), [CallId::from("a")], "no call has that id again");
+    let mut taken = before;
+    taken.take(story.events.last().unwrap());
+    assert_eq!(taken, past);
+
+    story.main(compacted(1)).main(prompted("three"));
+    assert_eq!(story.past().rewinds_to(), Seq(14));
+    story.main(EventKind::Rewound { to: Seq(2) });
+    let kept = [prompted("go"), replied("one", &[]), compacted(1)];
+    assert_eq!(story.past().conversation(), kept, "what was summed up is not held any more");
+}
+
+#[test]
+fn units_that_were_set_aside_are_news_when_they_end() {
+    let mut story = Story::new();
+    story.calls("c", "Agent");
+    story.push(1, "1", EventKind::UnitQueued(head("c", 0)));
+    story.push(2, "2", EventKind::UnitQueued(head("c", 1)));
+    story.end(1).main(EventKind::SetAside { units: vec![UnitId(2)] });
+    story.push(0, "1", joined(&[1])).push(0, "1", finished("c", "one, and one to come"));
+    story.push(0, "1", ended()).end(2);
+    assert_eq!(untold(&story.past()), [2]);
+    story.push(0, "1-2", joined(&[2])).push(0, "1-2", notified(&[2]));
+    assert_eq!(story.past().units().len(), 0);
 }
 
 #[test]

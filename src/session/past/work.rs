@@ -98,6 +98,11 @@ impl Work {
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
             | EventKind::UnitEnded(_)
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::SetAside { .. }
+            | EventKind::Rewound { .. }
+            | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
             | EventKind::InvocationEnded(_) => return,

@@ -39,6 +39,16 @@ impl Session {
     }
 
     fn start(&mut self, unit: u32, parent: u32, slot: Option<(u32, u32)>) {
+        self.start_again(unit, parent, slot, None);
+    }
+
+    fn start_again(
+        &mut self,
+        unit: u32,
+        parent: u32,
+        slot: Option<(u32, u32)>,
+        again: Option<u32>,
+    ) {
         let head = UnitHead {
             parent: UnitId(parent),
             call: Some("batch".into()),
@@ -48,6 +58,7 @@ impl Session {
             depth: 1,
             origin: Origin::Prompt,
             is_background: false,
+            again: again.map(UnitId),
         };
         self.say(unit, EventKind::UnitQueued(head));
     }
@@ -154,7 +165,7 @@ fn after_of(events: &[Event]) -> Option<FileState> {
     change.after
 }
 
-use Selection::{After, LastPrompt, Unit};
+use Selection::{After, LastPrompt, Slot, Unit};
 
 #[test]
 fn files_go_back_to_what_they_were_before_the_first_change_that_is_taken_back() {
@@ -320,6 +331,27 @@ fn the_slots_of_the_last_batch_are_found_in_order() {
     assert_eq!(session.changes().0.last_batch(), [UnitId(3), UnitId(4)]);
     assert!(session.changes().0.has_unit(UnitId(5)));
     assert!(!session.changes().0.has_unit(UnitId(6)));
+}
+
+#[test]
+fn a_slot_that_ran_again_is_one_slot_whose_units_are_all_taken_back() {
+    let mut session = Session::new();
+    session.prompt();
+    session.start(1, 0, Some((0, 2)));
+    session.start(2, 0, Some((1, 2)));
+    session.change(1, "a", 'a');
+    session.start_again(3, 0, Some((0, 2)), Some(1));
+    session.change(3, "b", 'b');
+    session.start_again(4, 0, Some((0, 2)), Some(3));
+    session.change(4, "c", 'c');
+    session.change(2, "d", 'd');
+    assert_eq!(session.changes().0.last_batch(), [UnitId(1), UnitId(2)]);
+    let paths = |selection| {
+        let files = session.plan(selection).files.into_iter();
+        files.map(|file| file.path.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(paths(Slot(UnitId(1))), ["a", "b", "c"]);
+    assert_eq!(paths(Unit(UnitId(1))), ["a"]);
 }
 
 /// What happens to files in a random session.

@@ -573,3 +573,24 @@ fn an_end_that_was_told_joins_whatever_the_log_has_lost() {
     assert_eq!(repair[0].kind, EventKind::Joined { children: vec![UnitId(1)] });
     assert_eq!(repair[0].branch.tokens.to_string(), "1");
 }
+
+#[test]
+fn what_main_had_not_read_is_taken_back() {
+    let mut session = Session::new();
+    let wrote = |text: &str| EventKind::UserWrote { text: text.into() };
+    let news = EventKind::Notified { children: Vec::new(), text: "one".into(), wrote: 1 };
+    for kind in [wrote("one"), wrote("two"), news] {
+        let seq = Seq(session.events.len() as u64 + 1);
+        session.events.push(Event { seq, kind, ..session.events[1].clone() });
+    }
+    let mut past = fold(&session.events);
+    assert_eq!(past.waiting(), 1);
+    let events = mended(&past);
+    let kinds: Vec<&EventKind> = events.iter().map(|event| &event.kind).collect();
+    assert!(
+        matches!(kinds[..], [EventKind::UserTookBack, EventKind::InvocationEnded(_)]),
+        "{kinds:?}"
+    );
+    events.iter().for_each(|event| past.take(event));
+    assert_eq!((past.waiting(), mended(&past)), (0, Vec::new()));
+}

@@ -1,0 +1,20 @@
+//! The words for what a person does to a conversation while it goes on.
+
+use crate::event::{Seq, UnitId};
+
+use super::agents;
+
+/// What is said of a `UserTookBack`.
+pub const TOOK_BACK: &str = "what the user wrote and was not read yet is taken back";
+
+/// Returns what is said of units that their parent waits for no more.
+#[must_use]
+pub fn set_aside(units: &[UnitId]) -> String {
+    format!("{} set aside: from here on in the background", agents(units.len() as u64))
+}
+
+/// Returns what is said of a conversation that went back to an event.
+#[must_use]
+pub fn rewound(to: Seq) -> String {
+    format!("back to what the conversation was after #{}", to.0)
+}
