@@ -71,8 +71,8 @@ pub struct Bounds {
     /// it starts are theirs.
     pub max_turns: Option<TurnLimit>,
     /// How long it waits for units in the background when it has nothing else
-    /// to do.
-    pub background_wait: Duration,
+    /// to do; `None` means that it leaves them to whoever prompts it next.
+    pub background_wait: Option<Duration>,
     /// How long a fork waits for another one to have the shared bytes read; 0
     /// means that none waits.
     pub prime: Duration,
@@ -139,6 +139,9 @@ pub enum Opening {
         /// What the user wants the summary to heed.
         hint: Option<Arc<str>>,
     },
+    /// What it has not been told yet: ends of units in the background, and
+    /// messages. With none it takes no turn.
+    News,
 }
 
 /// What a unit does next.
@@ -193,6 +196,14 @@ impl Unit {
                 self.history.prompted(text);
                 Ok((Next::Turn, Arc::default()))
             }
+            Opening::News => match self.context.line.news(Wait::No).await {
+                News::Message(text) => {
+                    self.compacting.begins_with(&text);
+                    self.history.prompted(text);
+                    Ok((Next::Turn, Arc::default()))
+                }
+                News::NotYet | News::Nothing => Ok((Next::Settle, Arc::default())),
+            },
             Opening::Compact { hint } => {
                 self.compact_now(hint.as_deref()).await.map(|answer| (Next::Settle, answer))
             }
@@ -269,7 +280,7 @@ impl Unit {
     }
 
     /// Waits for news of units in the background, as long as any is out;
-    /// `None` once none can come.
+    /// `None` once none can come, or if they are left to the next prompt.
     async fn settle(&mut self) -> Result<Option<Arc<str>>, Outcome> {
         // Asked first without giving the permit back: most units have started
         // nothing, and another one must not start before this one has ended.
@@ -278,8 +289,8 @@ impl Unit {
             News::Nothing => return Ok(None),
             News::NotYet => {}
         }
+        let Some(wait) = self.bounds.background_wait else { return Ok(None) };
         let (line, cancel) = (self.context.line.clone(), self.context.cancel.clone());
-        let wait = self.bounds.background_wait;
         let mut news = None;
         let waiting = async {
             news = tokio::time::timeout(wait, line.news(Wait::UntilThereAre)).await.ok();

@@ -1,52 +1,46 @@
-//! One run: from a prompt to its one result.
+//! One run: from a prompt to its one result, or from one prompt of a sitting to
+//! the next.
 //!
 //! [`Run::go`] starts the main unit, and then is nothing but the dispatcher's
 //! runtime: it waits for inputs, hands each to [`Dispatcher::handle`] and
 //! carries out the effects, in order. Its own are only the clocks: what a second
-//! signal means, and how long a run that was told to stop may take.
+//! signal means, and how long whatever was told to stop may take.
 
 mod approvals;
 mod audience;
 mod disk;
 pub mod dispatcher;
 mod ledger;
+mod prompts;
 mod resumed;
+mod signals;
 mod sink;
 pub mod undo;
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
-use crate::agent::{Bounds, LimitSource, Opening, TurnLimit, Unit};
+use crate::agent::Opening;
 use crate::event::{
-    CancelReason, Delta, Event, EventKind, FailureKind, InvocationEnd, Outcome, QuestionId,
-    SessionHead, UnitId, UnixMillis, Verdict,
+    CancelReason, Delta, Event, EventKind, InvocationEnd, QuestionId, SessionHead, UnixMillis,
+    Verdict,
 };
-use crate::fanout::{Caller, Fanout};
-use crate::flow::{self, Step};
-use crate::guard::Policy;
-use crate::line::{Budget, FromUnit, LINE_CAP, Line, Told};
-use crate::model::Model;
-use crate::prompt;
-use crate::session::SessionLog;
+use crate::fanout::Fanout;
+use crate::flow::Step;
+use crate::line::{Budget, FromUnit, LINE_CAP};
+use crate::session::{Past, SessionLog};
 use crate::tool::files::Seen;
-use crate::tool::{ForkPoint, Registry, ToolContext};
 
-use dispatcher::{Dispatcher, Effect, Input, Reach, Response};
-use sink::Sink;
+use dispatcher::{Dispatcher, Effect, Input, Reach, Response, Seed};
+use prompts::{Sitting, Stage};
+use signals::Signals;
+use sink::{Sink, Stands};
 
 pub use approvals::KeepRule;
+pub use prompts::{Asked, Invoked, Prompts};
 pub use resumed::{Resumed, mend};
-
-/// How long units have to end by themselves after a cancel. Commands get
-/// 200 ms before they are killed; this leaves room for the rest of the way.
-const CANCEL_GRACE: Duration = Duration::from_secs(2);
 
 /// Most messages handled before the log is put on disk and answers go out. A
 /// flood must not keep a waiting tool waiting.
@@ -103,25 +97,15 @@ pub enum Main {
 
 /// Everything a run is made of.
 pub struct Run {
-    /// What the main unit does.
-    pub main: Main,
+    /// What its main unit is asked to do.
+    pub prompts: Prompts,
     /// What all its units share.
     pub fanout: Arc<Fanout>,
     /// The session, as its log begins.
     pub head: SessionHead,
     /// What it has come to, if it began before. Then its log has its head.
     pub resumed: Option<Resumed>,
-    /// What the user typed.
-    pub typed: Arc<str>,
-    /// The main conversation's system prompt, without what every unit gets.
-    pub system: String,
-    /// The main conversation's model.
-    pub model: Arc<dyn Model>,
-    /// The main conversation's tools.
-    pub tools: Registry,
-    /// What the units may do.
-    pub policy: Arc<Policy>,
-    /// Most turns of the main conversation.
+    /// Most turns of the main conversation for one prompt.
     pub max_turns: Option<u32>,
     /// Most that all its units may use together.
     pub budget: Budget,
@@ -148,139 +132,135 @@ pub enum FromUser {
         /// The answer.
         verdict: Verdict,
     },
-    /// The turn is to end.
+    /// The turn is to end, with all that main waits for.
     EndTurn,
+    /// Everything is to end.
+    EndAll,
 }
 
 impl Run {
-    /// Runs to the end.
+    /// Runs to the end: that of its one prompt, or until nobody asks for
+    /// anything any more.
     ///
     /// Never fails: whatever goes wrong is in the returned end, and the
-    /// reporters have seen exactly one `InvocationEnded`, as the last event.
-    pub async fn go(mut self) -> RunEnd {
-        let (mut dispatcher, opened) = self.open();
+    /// reporters have seen exactly one `InvocationEnded` for each prompt.
+    pub async fn go(self) -> RunEnd {
         let (sender, mut inbox) = mpsc::channel(LINE_CAP);
-        let reporters = std::mem::take(&mut self.reporters);
-        let mut sink = Sink::new(self.log.take(), reporters, Arc::clone(&self.keep_rule));
-        let mut signals = Signals::new(std::mem::replace(&mut self.signals, mpsc::channel(1).1));
-        sink.carry_out(opened.effects, &mut signals).await;
-        let mut answers = self.answers.take();
-        let main = tokio::spawn(self.main_unit(sender, &dispatcher));
+        let Opened { mut dispatcher, mut sitting, mut answers, mut signals, mut sink, effects } =
+            self.open(sender);
+        sink.carry_out(effects, &mut signals).await;
+        sitting.start(&dispatcher);
         loop {
-            let input = tokio::select! {
+            let next = tokio::select! {
                 biased;
-                input = signals.next() => input,
-                input = sink.next() => input,
-                input = next_answer(&mut answers) => input,
-                message = inbox.recv() => Input::Unit(
-                    message.expect("the main unit's line lives until the run is over"),
-                ),
+                input = signals.next() => Next::Input(input),
+                input = sink.next() => Next::Input(input),
+                input = next_answer(&mut answers) => Next::Input(input),
+                asked = sitting.asked(), if dispatcher.may_begin() => Next::Asked(asked),
+                message = inbox.recv() => Next::Input(Input::Unit(
+                    message.expect("the sitting holds a sender"),
+                )),
             };
-            if matches!(input, Input::Cancel(_, _)) {
-                signals.start_deadline();
-            }
-            let mut response = dispatcher.handle(input, now());
+            let mut response = match next {
+                Next::Input(input) => {
+                    if starts_deadline(&input, &dispatcher) {
+                        signals.start_deadline();
+                    }
+                    dispatcher.handle(input, now())
+                }
+                Next::Asked(asked) => {
+                    signals.calm();
+                    let mut heard = hear_all(&mut dispatcher, &mut inbox);
+                    let response = sitting.carry_out(asked, &mut dispatcher);
+                    heard.effects.extend(response.effects);
+                    heard
+                }
+            };
             drain(&mut dispatcher, &mut inbox, &mut response);
-            if let Some(end) = sink.carry_out(response.effects, &mut signals).await {
-                main.abort();
-                return sink.close(end, &mut signals).await;
+            sitting.follow(&response);
+            match sink.carry_out(response.effects, &mut signals).await {
+                Stands::GoesOn => sitting.start(&dispatcher),
+                Stands::Rests => {
+                    signals.calm();
+                    sitting.rest().await;
+                }
+                Stands::Over => {
+                    sitting.rest().await;
+                    return sink.close(&mut signals).await;
+                }
             }
         }
-    }
-
-    /// Returns the main unit's life: its loop and the report of its end.
-    fn main_unit(
-        self,
-        sender: mpsc::Sender<FromUnit>,
-        dispatcher: &Dispatcher,
-    ) -> impl Future<Output = ()> + Send + use<> {
-        let line = Line::new(UnitId::MAIN, sender);
-        let cancel = dispatcher.main_cancel();
-        let caller = Caller {
-            fanout: Arc::clone(&self.fanout),
-            line: line.clone(),
-            depth: 0,
-            is_fork: false,
-            tools: self.tools.clone(),
-            policy: Arc::clone(&self.policy),
-            model: Arc::clone(&self.model),
-            hold: None,
-            place: self.fanout.place(),
-            cancel,
-        };
-        let life: BoxFuture<'static, Outcome> = match self.main {
-            Main::Flow { flow, request } => Box::pin(walk(caller, flow, request)),
-            Main::Conversation(ref opening) => {
-                let opening = opening.clone();
-                Box::pin(self.conversation(caller, opening))
-            }
-        };
-        async move {
-            let running = std::panic::AssertUnwindSafe(life);
-            let outcome = running.catch_unwind().await.unwrap_or_else(|_| {
-                Outcome::failed(FailureKind::Panic, "the main conversation panicked")
-            });
-            line.ended(outcome, None).await;
-        }
-    }
-
-    /// Runs the main conversation to its end.
-    fn conversation(
-        self,
-        caller: Caller,
-        opening: Opening,
-    ) -> impl Future<Output = Outcome> + Send + use<> {
-        let limits = self.fanout.limits;
-        let history = self.history();
-        let conversation = history.prefix().clone();
-        let point = ForkPoint::new(conversation, &Seen::default(), Arc::clone(&self.model));
-        let takes_images = self.model.facts().takes_images;
-        let mut unit = Unit {
-            persistence: self.fanout.persistence(UnitId::MAIN, &*self.model),
-            agent: "main".into(),
-            description: Arc::default(),
-            model: self.model,
-            tools: self.tools,
-            policy: self.policy,
-            bounds: Bounds {
-                max_turns: self.max_turns.map(|most| TurnLimit { most, source: LimitSource::Flag }),
-                background_wait: limits.background_wait,
-                prime: limits.prime,
-            },
-            context: ToolContext {
-                line: caller.line.clone(),
-                cancel: caller.cancel.clone(),
-                workspace: Arc::clone(&self.fanout.workspace),
-                seen: Seen::default(),
-                takes_images,
-                skills: Arc::clone(&self.fanout.skills),
-                delegate: Arc::new(caller),
-                fork_point: Arc::new(point),
-            },
-            history,
-            forked_from: None,
-            compacting: self.fanout.compacting(&self.fanout.place()),
-        };
-        let environment = &self.fanout.surroundings.environment;
-        let opening = match &opening {
-            Opening::Prompt(prompt) => {
-                Opening::Prompt(prompt::with_facts(environment, prompt).into())
-            }
-            Opening::Fork { task, request } => {
-                let request = prompt::with_facts(environment, request).into();
-                Opening::Fork { task: task.clone(), request }
-            }
-            Opening::Compact { hint: _ } => opening,
-        };
-        async move { unit.run(opening).await }
     }
 }
 
-/// Walks a flow on main's branch. What the user asked for stands in the log as
-/// main's own, for the steps that may see it.
-async fn walk(main: Caller, flow: Step, prompt: Arc<str>) -> Outcome {
-    main.line.tell(Told::Prompted { text: prompt }).await;
-    flow::walk(&main, &flow).await
+/// A run that has been opened.
+struct Opened {
+    dispatcher: Dispatcher,
+    sitting: Sitting,
+    answers: Option<mpsc::Receiver<FromUser>>,
+    signals: Signals,
+    sink: Sink,
+    /// What that came to.
+    effects: Vec<Effect>,
+}
+
+impl Run {
+    /// Takes up the session, and begins what there is to begin.
+    fn open(self, sender: mpsc::Sender<FromUnit>) -> Opened {
+        let Self { prompts, fanout, head, resumed, max_turns, budget, log, .. } = self;
+        let Self { reporters, signals, answers, keep_rule, .. } = self;
+        let written = log.as_ref().map(|log| log.directory().to_owned());
+        let (mut dispatcher, past, head, note, read) = match resumed {
+            Some(Resumed { from, past, note }) => {
+                (Dispatcher::after(Seed::of(&past)), past, None, note, Some(from))
+            }
+            None => (Dispatcher::new(), Past::default(), Some(head), None, None),
+        };
+        dispatcher.limit(budget);
+        if answers.is_some() {
+            dispatcher.ask_people();
+        }
+        let lives_on = matches!(prompts, Prompts::Many(_));
+        let stage = Stage { fanout, max_turns, sender, past, seen: Seen::default(), lives_on };
+        let mut sitting = Sitting::new(prompts, stage, written.or(read));
+        let mut response = sitting.open(&mut dispatcher, head);
+        if let Some(note) = note {
+            response.effects.extend(dispatcher.note(note, now()).effects);
+        }
+        sitting.follow(&response);
+        Opened {
+            dispatcher,
+            sitting,
+            answers,
+            signals: Signals::new(signals),
+            sink: Sink::new(log, reporters, keep_rule),
+            effects: response.effects,
+        }
+    }
+}
+
+/// What the run does next.
+enum Next {
+    Input(Input),
+    /// `None` once nobody asks for anything any more.
+    Asked(Option<Asked>),
+}
+
+/// Tells whether the time of what is at work is limited from now on.
+fn starts_deadline(input: &Input, dispatcher: &Dispatcher) -> bool {
+    match input {
+        // Its siblings go on, and so does the turn.
+        Input::Cancel(Reach::Unit(_), _) => false,
+        Input::Cancel(Reach::Turn, _) => !dispatcher.rests(),
+        Input::Cancel(Reach::All, _) => !dispatcher.is_quiet(),
+        Input::Unit(_)
+        | Input::Answer(..)
+        | Input::NobodyAnswers
+        | Input::Overdue
+        | Input::Trouble(_)
+        | Input::Begin(_)
+        | Input::Leave => false,
+    }
 }
 
 /// Waits for what a person says. Dropping the future loses nothing.
@@ -289,6 +269,7 @@ async fn next_answer(answers: &mut Option<mpsc::Receiver<FromUser>>) -> Input {
     match arriving.recv().await {
         Some(FromUser::Answered { id, verdict }) => Input::Answer(id, verdict),
         Some(FromUser::EndTurn) => Input::Cancel(Reach::Turn, CancelReason::Interrupt),
+        Some(FromUser::EndAll) => Input::Cancel(Reach::All, CancelReason::Interrupt),
         None => {
             *answers = None;
             Input::NobodyAnswers
@@ -299,7 +280,7 @@ async fn next_answer(answers: &mut Option<mpsc::Receiver<FromUser>>) -> Input {
 /// How a run ended.
 #[derive(Debug)]
 pub struct RunEnd {
-    /// The end of its invocation.
+    /// The end of its last invocation; done with nothing if there was none.
     pub end: Arc<InvocationEnd>,
     /// Why nobody could be shown the rest, if so.
     pub output_error: Option<io::Error>,
@@ -307,6 +288,16 @@ pub struct RunEnd {
     pub signal: Option<Signal>,
     /// What went wrong too late for anybody to be shown.
     pub trouble: Vec<Arc<str>>,
+}
+
+/// Handles all that units have said, so that nothing of it is taken for the
+/// words of a main unit that is yet to begin.
+fn hear_all(dispatcher: &mut Dispatcher, inbox: &mut mpsc::Receiver<FromUnit>) -> Response {
+    let mut effects = Vec::new();
+    while let Ok(message) = inbox.try_recv() {
+        effects.extend(dispatcher.handle(Input::Unit(message), now()).effects);
+    }
+    Response { effects }
 }
 
 /// Handles what else has arrived by now, so that one trip to the disk serves
@@ -317,80 +308,11 @@ fn drain(
     response: &mut Response,
 ) {
     for _ in 0..BURST {
-        let is_over = matches!(response.effects.last(), Some(Effect::Finish));
+        let is_over = matches!(response.effects.last(), Some(Effect::Finish | Effect::Over));
         let Some(message) = (!is_over).then(|| inbox.try_recv().ok()).flatten() else {
             return;
         };
         response.effects.extend(dispatcher.handle(Input::Unit(message), now()).effects);
-    }
-}
-
-/// Signals, and the time that runs out after the first of them.
-struct Signals {
-    arriving: mpsc::Receiver<Signal>,
-    /// Arrived while the run could not look.
-    kept: Option<Signal>,
-    last: Option<Signal>,
-    interrupted: bool,
-    overdue: Option<Instant>,
-}
-
-impl Signals {
-    fn new(arriving: mpsc::Receiver<Signal>) -> Self {
-        Self { arriving, kept: None, last: None, interrupted: false, overdue: None }
-    }
-
-    /// Waits for a signal without handling it.
-    async fn arrived(&mut self) {
-        match self.arriving.recv().await {
-            Some(signal) => (self.kept, self.last) = (Some(signal), Some(signal)),
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Tells whether anybody has asked the run to end.
-    fn is_told(&self) -> bool {
-        self.last.is_some()
-    }
-
-    /// From now on units have a limited time to end by themselves.
-    fn start_deadline(&mut self) {
-        self.overdue = self.overdue.or(Some(Instant::now() + CANCEL_GRACE));
-    }
-
-    /// Units were told to stop only now: they have the whole time.
-    fn restart_deadline(&mut self) {
-        self.overdue = Some(Instant::now() + CANCEL_GRACE);
-    }
-
-    async fn next(&mut self) -> Input {
-        let overdue = self.overdue;
-        let timer = async {
-            match overdue {
-                Some(deadline) => tokio::time::sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
-        if self.kept.is_none() {
-            tokio::select! {
-                biased;
-                () = timer => {
-                    self.overdue = None;
-                    return Input::Overdue;
-                }
-                () = self.arrived() => {}
-            }
-        }
-        let signal = self.kept.take().expect("a signal has just arrived");
-        match signal {
-            Signal::Interrupt if !self.interrupted => {
-                self.interrupted = true;
-                Input::Cancel(Reach::Turn, CancelReason::Interrupt)
-            }
-            Signal::Interrupt => Input::Cancel(Reach::All, CancelReason::Interrupt),
-            Signal::Hangup => Input::Cancel(Reach::All, CancelReason::Hangup),
-            Signal::Terminate => Input::Cancel(Reach::All, CancelReason::Terminate),
-        }
     }
 }
 

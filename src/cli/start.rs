@@ -33,7 +33,7 @@ use crate::model::retry::{self, Jitter};
 use crate::model::{Model, Models};
 use crate::prompt;
 use crate::report;
-use crate::run::{self, FromUser, Main, Resumed, Run, Signal};
+use crate::run::{self, FromUser, Invoked, Main, Prompts, Resumed, Run, Signal};
 use crate::session::{Blobs, SessionLog, SessionName, Spill};
 use crate::skill::Skills;
 use crate::tool::files::Files;
@@ -235,16 +235,14 @@ impl Start {
         let policy = Arc::new(self.policy.clone());
         let scratch = self.scratch.take();
         let keep_rule = rules::keep(&self.environment);
+        let typed = typed.as_str().into();
+        let main = Main::Conversation(opening);
+        let invoked = Invoked { typed, main, model, tools, policy, system };
         let run = Run {
-            main: Main::Conversation(opening),
+            prompts: Prompts::One(Box::new(invoked)),
             fanout: Arc::new(self.fanout()?),
             head,
             resumed,
-            typed: typed.as_str().into(),
-            system,
-            model,
-            tools,
-            policy,
             max_turns,
             budget,
             log,

@@ -285,7 +285,7 @@ impl Slot {
         let limits = self.fanout.limits;
         Bounds {
             max_turns: max_turns.or(turn_limit(Some(limits.max_turns), LimitSource::Config)),
-            background_wait: limits.background_wait,
+            background_wait: Some(limits.background_wait),
             prime: limits.prime,
         }
     }

@@ -186,9 +186,8 @@ impl Tally {
     /// ending and leaves the tally empty.
     pub fn take(&mut self, event: &Event) -> Option<Ending> {
         match &event.kind {
-            EventKind::InvocationStarted { prompt: _ } => {
-                *self = Self { started: Some(event.at), ..Self::default() };
-            }
+            // What units beside main did since the last end counts here.
+            EventKind::InvocationStarted { prompt: _ } => self.started = Some(event.at),
             EventKind::TurnStarted { turn: _ } if event.unit == UnitId::MAIN => self.turns += 1,
             EventKind::Replied(replied) => self.replied(event.unit, replied),
             EventKind::Compacted(compaction) => {

@@ -117,7 +117,8 @@ impl Units {
             EventKind::InvocationStarted { prompt: _ } => self.forget_ended(),
             EventKind::InvocationEnded(_) => {
                 self.main_hold = None;
-                self.questions.clear();
+                // Units beside main go on, and with them what they ask.
+                self.questions.remove(&UnitId::MAIN);
             }
             EventKind::Asked { id, .. } => {
                 self.questions.entry(event.unit).or_default().insert(*id);

@@ -5,10 +5,13 @@
 //! running, which token is next) is true at that moment. Nothing else in the
 //! crate decides whether a unit may start, numbers events or draws tokens.
 
+mod answer;
 mod background;
 mod budget;
 mod questions;
 mod repair;
+mod seed;
+mod sitting;
 mod told;
 mod units;
 
@@ -19,16 +22,17 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::ledger::Ledger;
-use crate::branch::{Branch, RootJoins, Token, Tokens};
+use crate::branch::{Branch, RootJoins, Tokens};
 use crate::event::{
-    CancelReason, Delta, Event, EventKind, Failure, Invocation, InvocationEnd, NoticeLevel,
-    Outcome, QuestionId, Seq, SessionHead, UnitEnd, UnitId, UnitState, UnixMillis, Verdict,
+    CancelReason, Delta, Event, EventKind, Invocation, InvocationEnd, NoticeLevel, Outcome,
+    QuestionId, Seq, SessionHead, UnitEnd, UnitId, UnixMillis, Verdict,
 };
-use crate::line::{CallLeave, FromUnit, Glance, News, RequestLeave, Seat, Sent, UnitEvent};
-use crate::prompt::{Context, Said};
-use crate::session::{Past, PastUnit};
+use crate::line::{FromUnit, UnitEvent};
+use crate::prompt::Context;
 
+pub use answer::Answer;
 pub use repair::{Tell, repair};
+pub use seed::Seed;
 
 /// What can reach the dispatcher.
 #[derive(Debug)]
@@ -45,6 +49,10 @@ pub enum Input {
     Overdue,
     /// Something outside the units went wrong that people should know.
     Trouble(Arc<str>),
+    /// Somebody wants the next thing done. Only said while main rests.
+    Begin(Arc<str>),
+    /// The process leaves the session: whatever still works is to stop.
+    Leave,
 }
 
 /// How far a cancel goes.
@@ -83,115 +91,10 @@ pub enum Effect {
     KeepRules(Vec<Arc<str>>),
     /// Units were told to stop: from now on their time is limited.
     StartDeadline,
-    /// The invocation is over; nothing follows.
+    /// The invocation is over: main rests, or the run is over.
     Finish,
-}
-
-/// An answer that a unit waits for.
-#[derive(Debug)]
-pub enum Answer {
-    /// It may go on: it may start, its call is on disk, its children are in.
-    GoOn(oneshot::Sender<()>),
-    /// Its children have seats.
-    Seats(oneshot::Sender<Vec<Seat>>, Vec<Seat>),
-    /// Whether it may send its request.
-    Request(oneshot::Sender<Result<RequestLeave, Failure>>, Result<RequestLeave, Failure>),
-    /// Which of its calls it may run.
-    Calls(oneshot::Sender<CallLeave>, CallLeave),
-    /// What became of its question.
-    Verdict(oneshot::Sender<Verdict>, Verdict),
-    /// It ended, and this is what it had done.
-    End(oneshot::Sender<Arc<UnitEnd>>, Arc<UnitEnd>),
-    /// Its tokens are reserved from this one on.
-    Reserved(oneshot::Sender<Token>, Token),
-    /// What it learns at its turn's boundary.
-    News(oneshot::Sender<News>, News),
-    /// What is known of its background units.
-    Glances(oneshot::Sender<Vec<Glance>>, Vec<Glance>),
-    /// What its branch lets it see of others.
-    Visible(oneshot::Sender<Vec<Arc<Said>>>, Vec<Arc<Said>>),
-    /// The state that one of them is in; `None` if it is none of them.
-    State(oneshot::Sender<Option<UnitState>>, Option<UnitState>),
-    /// What became of its message.
-    Sent(oneshot::Sender<Sent>, Sent),
-}
-
-impl Answer {
-    /// Gives the answer.
-    pub fn give(self) {
-        // A unit that no longer waits was dropped; it needs no answer.
-        match self {
-            Self::GoOn(reply) => drop(reply.send(())),
-            Self::Seats(reply, seats) => drop(reply.send(seats)),
-            Self::Request(reply, leave) => drop(reply.send(leave)),
-            Self::Calls(reply, leave) => drop(reply.send(leave)),
-            Self::Verdict(reply, verdict) => drop(reply.send(verdict)),
-            Self::End(reply, end) => drop(reply.send(end)),
-            Self::Reserved(reply, token) => drop(reply.send(token)),
-            Self::News(reply, news) => drop(reply.send(news)),
-            Self::Glances(reply, glances) => drop(reply.send(glances)),
-            Self::Visible(reply, said) => drop(reply.send(said)),
-            Self::State(reply, state) => drop(reply.send(state)),
-            Self::Sent(reply, sent) => drop(reply.send(sent)),
-        }
-    }
-}
-
-/// Where a session stands when a run takes it up.
-#[derive(Debug, Clone)]
-pub struct Seed {
-    /// The number of its last event.
-    pub last: Seq,
-    /// The invocation that begins now.
-    pub invocation: Invocation,
-    /// The name of the next unit.
-    pub next_unit: UnitId,
-    /// The largest token of each invocation that has any.
-    pub largest: BTreeMap<Invocation, Token>,
-    /// What the root branch has joined in each invocation.
-    pub joins: RootJoins,
-    /// Units that main started in the background, with ends that it has not
-    /// heard.
-    pub untold: Vec<(UnitId, PastUnit)>,
-    /// The rules that people have allowed for the whole session, each with the
-    /// question whose answer did.
-    pub granted: BTreeMap<Arc<str>, QuestionId>,
-}
-
-impl Seed {
-    /// Where a session stands in which nothing is open.
-    #[must_use]
-    pub fn of(past: &Past) -> Self {
-        let invocations = past.invocations();
-        let last = invocations.last_key_value().map_or(0, |(invocation, _)| invocation.0);
-        let largest = invocations.iter().filter_map(|(&number, invocation)| {
-            invocation.largest.map(|largest| (number, largest))
-        });
-        Self {
-            last: past.last(),
-            invocation: Invocation(last + 1),
-            next_unit: past.next_unit(),
-            largest: largest.collect(),
-            joins: past.joins().clone(),
-            untold: past.untold().map(|(id, unit)| (id, unit.clone())).collect(),
-            granted: past.granted().clone(),
-        }
-    }
-}
-
-impl Default for Seed {
-    /// A session in which nothing has happened.
-    fn default() -> Self {
-        Self {
-            last: Seq(0),
-            invocation: Invocation(1),
-            next_unit: UnitId(1),
-            largest: BTreeMap::new(),
-            joins: RootJoins::default(),
-            untold: Vec::new(),
-            granted: BTreeMap::new(),
-        }
-    }
+    /// The run is over; nothing follows.
+    Over,
 }
 
 /// The state of a run.
@@ -200,14 +103,15 @@ pub struct Dispatcher {
     seq: u64,
     /// One counter for each invocation that units of this run belong to.
     tokens: BTreeMap<Invocation, Tokens>,
-    /// What the root branch has joined in each invocation before this one.
+    /// What the root branch has joined in each invocation.
     joins: RootJoins,
     next_unit: u32,
     units: BTreeMap<UnitId, Ledger>,
     /// What units can be told of each other; `None` if nobody will ask: it
     /// grows with the session.
     context: Option<Context>,
-    /// Parent of every unit's token.
+    /// Parent of the tokens of main and of what it starts: a child's cannot be
+    /// hung elsewhere later, and what works in the background outlives main's.
     everything: CancellationToken,
     cancel: Option<CancelReason>,
     /// Units that ended only because the run did.
@@ -220,6 +124,12 @@ pub struct Dispatcher {
     grants: questions::Grants,
     /// The end of main, as long as units beside it have not ended.
     leaving: Option<Leaving>,
+    /// Whether main rests after each invocation until the next one begins.
+    lives_on: bool,
+    /// Whether any invocation of the session has begun.
+    has_begun: bool,
+    /// Whether the process leaves the session once nothing works any more.
+    departs: bool,
     finished: bool,
 }
 
@@ -256,6 +166,9 @@ impl Dispatcher {
             questions: BTreeMap::new(),
             grants: questions::Grants::of(seed.granted),
             leaving: None,
+            lives_on: false,
+            has_begun: true,
+            departs: false,
             finished: false,
         }
     }
@@ -264,6 +177,12 @@ impl Dispatcher {
     /// the session holds of it already.
     pub fn keep_context(&mut self, so_far: Context) {
         self.context = Some(so_far);
+    }
+
+    /// Tells whether it does.
+    #[must_use]
+    pub fn keeps_context(&self) -> bool {
+        self.context.is_some()
     }
 
     /// Returns the token that stops the main unit.
@@ -310,8 +229,10 @@ impl Dispatcher {
                 Input::Unit(FromUnit { unit, event }) => self.hear(&mut out, unit, event),
                 Input::Answer(id, answer) => self.answer(&mut out, id, answer),
                 Input::NobodyAnswers => self.nobody_answers(&mut out),
-                Input::Cancel(reach, reason) => self.cancel(reach, reason),
+                Input::Cancel(reach, reason) => self.cancel(&mut out, reach, reason),
                 Input::Overdue => self.give_up(&mut out),
+                Input::Begin(prompt) => self.begin_next(&mut out, prompt),
+                Input::Leave => self.depart(&mut out),
                 Input::Trouble(text) => {
                     let notice = EventKind::Notice { level: NoticeLevel::Warning, text };
                     self.record(&mut out, UnitId::MAIN, notice);
@@ -350,7 +271,7 @@ impl Dispatcher {
             }
             UnitEvent::Ended { outcome, output_file, reply } => {
                 let leaving = Leaving { outcome, output_file, reply };
-                if unit == UnitId::MAIN && self.ledger(unit).open_children > 0 {
+                if unit == UnitId::MAIN && self.held_by() > 0 {
                     self.let_children_end(out, leaving);
                 } else {
                     self.end_and_answer(out, unit, leaving);
@@ -394,27 +315,40 @@ impl Dispatcher {
 
     /// Tells units to stop, here and now: whatever is handled after this finds
     /// the cancel begun.
-    fn cancel(&mut self, reach: Reach, reason: CancelReason) {
-        let token = match reach {
-            Reach::Unit(unit) => match self.units.get(&unit) {
-                Some(ledger) => ledger.cancel.clone(),
-                None => return,
-            },
+    fn cancel(&mut self, out: &mut Out, reach: Reach, reason: CancelReason) {
+        match reach {
+            Reach::Unit(unit) => {
+                let stopped = self.units.get(&unit).filter(|_| unit != UnitId::MAIN);
+                if let Some(ledger) = stopped {
+                    ledger.cancel.cancel();
+                }
+            }
+            // A turn that is over has nothing to stop.
+            Reach::Turn if self.rests() => {}
             Reach::Turn => {
                 self.cancel = self.cancel.max(Some(reason));
-                self.main_cancel()
+                self.stop_turn();
             }
             Reach::All => {
                 self.cancel = self.cancel.max(Some(reason));
-                self.everything.clone()
+                self.everything.cancel();
+                // Only the user may want to go on after this.
+                if self.lives_on && reason > CancelReason::Interrupt {
+                    self.depart(out);
+                }
             }
-        };
-        token.cancel();
+        }
     }
 
     /// Ends what did not end by itself, so that the run has its result.
     fn give_up(&mut self, out: &mut Out) {
-        self.everything.cancel();
+        if self.rests() {
+            return self.give_up_rest(out);
+        }
+        if !self.spares_background() {
+            self.everything.cancel();
+        }
+        self.stop_turn();
         match self.leaving.take() {
             Some(leaving) => self.end_and_answer(out, UnitId::MAIN, leaving),
             None => drop(self.end(out, UnitId::MAIN, Outcome::Cancelled { ran: true }, None)),
@@ -431,7 +365,11 @@ impl Dispatcher {
         self.record(out, UnitId::MAIN, EventKind::InvocationEnded(Arc::new(end)));
         out.effects.push(Effect::Sync);
         out.effects.push(Effect::Finish);
-        self.finished = true;
+        if self.lives_on {
+            self.depart_if_due(out);
+        } else {
+            self.over(out);
+        }
     }
 
     fn record(&mut self, out: &mut Out, unit: UnitId, kind: EventKind) {
@@ -449,6 +387,7 @@ impl Dispatcher {
     fn number(&mut self, out: &mut Out, event: Event) {
         self.seq += 1;
         let event = Event { seq: Seq(self.seq), ..event };
+        self.joins.take(&event);
         if let Some(context) = &mut self.context {
             context.take(&event);
         }

@@ -151,6 +151,17 @@ impl Ledger {
         }
     }
 
+    /// Takes over what outlives an invocation of main.
+    pub(super) fn takes_over(&mut self, before: Self) {
+        let Self { open_children, budget, spent, segments, aside, .. } = before;
+        (self.open_children, self.budget, self.spent) = (open_children, budget, spent);
+        (self.segments, self.aside) = (segments, aside);
+        if let Some(aside) = self.has_aside() {
+            // Whoever waited for them has ended.
+            (aside.listening, aside.awaited) = (None, Vec::new());
+        }
+    }
+
     pub(super) fn queued(
         head: &UnitHead,
         invocation: Invocation,

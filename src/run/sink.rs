@@ -12,7 +12,7 @@ use super::audience::{Audience, Shown};
 use super::disk::Disk;
 use super::dispatcher::{Answer, Effect, Input, Reach};
 use super::{Reporter, RunEnd, Signals, end_of};
-use crate::event::{CancelReason, Event, InvocationEnd};
+use crate::event::{CancelReason, Event, InvocationEnd, Outcome};
 use crate::session::{LogError, SessionLog};
 
 /// The log and the reporters.
@@ -24,7 +24,19 @@ pub(super) struct Sink {
     /// What people should know and have not been told yet. Only what cannot be
     /// kept adds to it, and a kept log is lost once.
     trouble: VecDeque<Arc<str>>,
+    /// The last end of an invocation.
     end: Option<Arc<InvocationEnd>>,
+}
+
+/// How a run stands after some effects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stands {
+    /// Main works.
+    GoesOn,
+    /// Main's invocation is over.
+    Rests,
+    /// All of it is.
+    Over,
 }
 
 impl Sink {
@@ -44,16 +56,16 @@ impl Sink {
         sink
     }
 
-    /// Carries effects out in order; returns the invocation's end once it is
-    /// over and on disk.
+    /// Carries effects out in order, and says what they come to. When the run is
+    /// over, everything is on disk.
     pub(super) async fn carry_out(
         &mut self,
         effects: Vec<Effect>,
         signals: &mut Signals,
-    ) -> Option<Arc<InvocationEnd>> {
+    ) -> Stands {
         let mut synced = Vec::new();
         let mut must_sync = false;
-        let mut is_over = false;
+        let mut stands = Stands::GoesOn;
         for effect in effects {
             match effect {
                 Effect::Record(event) => self.record(event, signals).await,
@@ -63,15 +75,16 @@ impl Sink {
                 Effect::AnswerSynced(answer) => synced.push(answer),
                 Effect::KeepRules(rules) => self.settings.keep(rules),
                 Effect::StartDeadline => signals.restart_deadline(),
-                Effect::Finish => is_over = true,
+                Effect::Finish => stands = Stands::Rests,
+                Effect::Over => stands = Stands::Over,
             }
         }
         // One trip to the disk serves every effect of the burst.
         if must_sync || !synced.is_empty() {
             self.sync(synced);
         }
-        if !is_over {
-            return None;
+        if stands != Stands::Over {
+            return stands;
         }
         if let Some((_, disk)) = &mut self.log
             && let Err(error) = disk.finish().await
@@ -79,7 +92,7 @@ impl Sink {
             self.lose_log(&error);
         }
         self.trouble.extend(self.settings.finish().await);
-        self.end.take()
+        stands
     }
 
     /// Waits for what the dispatcher should know of log and reporters. Dropping
@@ -111,7 +124,14 @@ impl Sink {
 
     /// Waits until the reporters have shown everything, and returns how it all
     /// ended.
-    pub(super) async fn close(self, end: Arc<InvocationEnd>, signals: &mut Signals) -> RunEnd {
+    pub(super) async fn close(self, signals: &mut Signals) -> RunEnd {
+        let nothing = || InvocationEnd {
+            outcome: Outcome::Done { text: Arc::default() },
+            text: Arc::default(),
+            cancel: None,
+            unfinished: Vec::new(),
+        };
+        let end = self.end.unwrap_or_else(|| Arc::new(nothing()));
         let output_error = self.audience.close(signals).await;
         RunEnd { end, output_error, signal: signals.last, trouble: self.trouble.into() }
     }

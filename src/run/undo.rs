@@ -263,7 +263,8 @@ impl Book<'_> {
                 Effect::KeepRules(_)
                 | Effect::Glimpse(_)
                 | Effect::StartDeadline
-                | Effect::Finish => {}
+                | Effect::Finish
+                | Effect::Over => {}
             }
         }
         Ok(())

@@ -82,6 +82,8 @@ mod sandbox;
 /// What is kept of a session, and how it is found again.
 mod sessions;
 mod setup;
+/// A run that lives on from one prompt to the next.
+mod sittings;
 /// Skills: typed, opened by the model, found in the project.
 mod skills;
 /// Many agents on one provider that takes less than they would send.

@@ -185,7 +185,6 @@ impl Dispatcher {
         let branch = Branch { tokens: joined, ..Branch::root() };
         let (unit, kind) = (UnitId::MAIN, EventKind::Joined { children });
         let event = Event { seq: Seq(0), at: out.now, invocation, unit, branch, kind };
-        self.joins.take(&event);
         self.number(out, event);
     }
 

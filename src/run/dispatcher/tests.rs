@@ -2,6 +2,7 @@
 
 mod budget;
 mod questions;
+mod sitting;
 
 use std::sync::Arc;
 
@@ -9,15 +10,21 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;
-use crate::event::{Compaction, CompactionTrigger, FailureKind, Origin, Replied, SlotPosition};
-use crate::line::{Budget, Child, Strand, Tend, Told, Until, Wait};
+use crate::branch::Token;
+use crate::event::{
+    Compaction, CompactionTrigger, FailureKind, Origin, Replied, SlotPosition, UnitState,
+};
+use crate::line::{Budget, Child, News, RequestLeave, Seat, Sent, Strand, Tend, Told, Until, Wait};
 use crate::message::{Call, Output, Reply, StopReason, Usage};
 
 /// A dispatcher and everything it has said.
 struct Bench {
     dispatcher: Dispatcher,
     events: Vec<Event>,
+    /// Whether an invocation has ended.
     finished: bool,
+    /// Whether nothing follows.
+    over: bool,
     /// The rules that went to the settings.
     kept: Vec<Arc<str>>,
     now: u64,
@@ -28,20 +35,15 @@ impl Bench {
         Self::of(Dispatcher::new())
     }
 
-    fn of(dispatcher: Dispatcher) -> Self {
+    fn of(mut dispatcher: Dispatcher) -> Self {
+        let opened = dispatcher.open(head(), "do it".into(), UnixMillis(1_000));
+        Self::opened(dispatcher, opened)
+    }
+
+    fn opened(dispatcher: Dispatcher, opened: Response) -> Self {
         let (events, kept) = (Vec::new(), Vec::new());
-        let mut bench = Self { dispatcher, events, finished: false, kept, now: 1_000 };
-        let head = SessionHead {
-            session: crate::event::SessionId("s".into()),
-            version: "0".into(),
-            cwd: "/".into(),
-            model: "m".into(),
-            mode: "default".into(),
-            forked_from: None,
-            sandbox: None,
-        };
-        let response = bench.dispatcher.open(head, "do it".into(), UnixMillis(bench.now));
-        bench.carry_out(response);
+        let mut bench = Self { dispatcher, events, finished: false, over: false, kept, now: 1_000 };
+        bench.carry_out(opened);
         bench
     }
 
@@ -52,6 +54,7 @@ impl Bench {
                 Effect::Record(event) => self.events.push(event),
                 Effect::Answer(answer) | Effect::AnswerSynced(answer) => answer.give(),
                 Effect::Finish => self.finished = true,
+                Effect::Over => self.over = true,
                 Effect::KeepRules(rules) => self.kept.extend(rules),
                 Effect::Glimpse(_) | Effect::Sync | Effect::StartDeadline => {}
             }
@@ -195,6 +198,18 @@ impl Bench {
 
     fn last(&self) -> &Event {
         self.events.last().unwrap()
+    }
+}
+
+fn head() -> SessionHead {
+    SessionHead {
+        session: crate::event::SessionId("s".into()),
+        version: "0".into(),
+        cwd: "/".into(),
+        model: "m".into(),
+        mode: "default".into(),
+        forked_from: None,
+        sandbox: None,
     }
 }
 

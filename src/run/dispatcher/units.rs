@@ -45,7 +45,7 @@ impl Dispatcher {
             Strand::Reserved(token) => Some(token),
             Strand::Parents => None,
         };
-        let cancel = self.child_cancel(parent, child.is_background);
+        let cancel = self.child_cancel(parent);
         let ledger = self.ledger(parent);
         let segment = ledger.segment(&child.description);
         let branch = match token {
@@ -76,11 +76,11 @@ impl Dispatcher {
         Seat { unit, branch, origin, cancel }
     }
 
-    /// Returns the token that stops a child. The end of the turn leaves what
-    /// main started in the background alone; what another unit started has
-    /// nobody to report to without it.
-    fn child_cancel(&mut self, parent: UnitId, is_background: bool) -> CancellationToken {
-        if parent == UnitId::MAIN && is_background {
+    /// Returns the token that stops a child. The end of the turn stops what
+    /// main waits for one by one, and leaves what it started in the background
+    /// alone; what another unit started has nobody to report to without it.
+    fn child_cancel(&mut self, parent: UnitId) -> CancellationToken {
+        if parent == UnitId::MAIN {
             self.everything.child_token()
         } else {
             self.ledger(parent).cancel.child_token()
@@ -153,7 +153,10 @@ impl Dispatcher {
     /// What the run itself leaves behind is unfinished; what another unit does
     /// is told where that unit's failure is.
     fn end_orphans(&mut self, out: &mut Out, parent: UnitId, outcome: Outcome) -> Outcome {
-        let orphans: Vec<UnitId> = self.open_children_of(parent).collect();
+        let orphans = self.ending_with(parent);
+        if orphans.is_empty() {
+            return outcome;
+        }
         for &orphan in &orphans {
             let ledger = self.ledger(orphan);
             let ran = ledger.standing == Standing::Running;
@@ -178,21 +181,24 @@ impl Dispatcher {
     /// Main has ended and units beside it have not: they are told to stop, and
     /// have the time to end their commands before the run is over.
     pub(super) fn let_children_end(&mut self, out: &mut Out, leaving: Leaving) {
-        let behind = self.open_children_of(UnitId::MAIN).collect();
+        let behind = self.ending_with(UnitId::MAIN);
         self.left_behind(behind);
         self.leaving = Some(leaving);
-        self.everything.cancel();
+        if !self.spares_background() {
+            self.everything.cancel();
+        }
+        self.stop_turn();
         out.effects.push(Effect::StartDeadline);
     }
 
     /// Ends main if that is all that is left to do.
     fn leave(&mut self, out: &mut Out) {
-        if self.ledger(UnitId::MAIN).open_children > 0 {
-            return;
-        }
-        if let Some(leaving) = self.leaving.take() {
+        if self.held_by() == 0
+            && let Some(leaving) = self.leaving.take()
+        {
             self.end_and_answer(out, UnitId::MAIN, leaving);
         }
+        self.depart_if_due(out);
     }
 
     /// Ends a unit that waits to hear what it had done by then.
@@ -210,7 +216,10 @@ impl Dispatcher {
         }
     }
 
-    fn open_children_of(&self, parent: UnitId) -> impl Iterator<Item = UnitId> + use<'_> {
+    pub(super) fn open_children_of(
+        &self,
+        parent: UnitId,
+    ) -> impl Iterator<Item = UnitId> + use<'_> {
         let is_open = move |ledger: &Ledger| ledger.parent == Some(parent) && !ledger.has_ended();
         self.units.iter().filter(move |(_, ledger)| is_open(ledger)).map(|(&unit, _)| unit)
     }

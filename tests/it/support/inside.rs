@@ -27,7 +27,7 @@ use tine::model::retry::{self, Jitter};
 use tine::model::scripted::Scripted;
 use tine::prompt::Context;
 use tine::run::dispatcher::{Dispatcher, Effect, Input, Reach};
-use tine::run::{self, FromUser, Main, Reporter, Resumed, Run, Signal, mend};
+use tine::run::{self, FromUser, Invoked, Main, Prompts, Reporter, Resumed, Run, Signal, mend};
 use tine::session::{self, Blobs, Entry, Past, SessionLog, Spill};
 use tine::skill::Skills;
 use tine::tool::files::{Files, Seen};
@@ -38,6 +38,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::repository::program;
+
+mod sitting;
+
+pub(crate) use sitting::Sitting;
 
 /// What a user answers to every question.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -252,7 +256,8 @@ impl Setup {
         let directory = tempfile::tempdir().expect("the system has room for a directory");
         let log = SessionLog::create(&directory.path().join("session")).expect("the log is new");
         let run = self.build(directory.path(), self.model(), log, mpsc::channel(1).1);
-        let Main::Flow { flow, request: _ } = run.main else { panic!("there is no flow to walk") };
+        let Prompts::One(invoked) = run.prompts else { panic!("a setup has one prompt") };
+        let Main::Flow { flow, request: _ } = invoked.main else { panic!("no flow to walk") };
         let mut dispatcher = Dispatcher::new();
         dispatcher.keep_context(Context::default());
         let (sender, mut inbox) = mpsc::channel(LINE_CAP);
@@ -262,9 +267,9 @@ impl Setup {
             line: Line::new(UnitId::MAIN, sender),
             depth: 0,
             is_fork: false,
-            tools: run.tools,
-            policy: run.policy,
-            model: run.model,
+            tools: invoked.tools,
+            policy: invoked.policy,
+            model: invoked.model,
             hold: None,
             cancel: dispatcher.main_cancel(),
         };
@@ -287,7 +292,8 @@ impl Setup {
                     | Effect::Sync
                     | Effect::KeepRules(_)
                     | Effect::StartDeadline
-                    | Effect::Finish => {}
+                    | Effect::Finish
+                    | Effect::Over => {}
                 }
             }
             let named = written_in.and_then(|unit| ancestor_named(&events, unit, victim));
@@ -314,8 +320,16 @@ impl Setup {
     ) -> Run {
         let Parts { fanout, tools, policy } = self.parts(root);
         let (reporters, answers) = self.user();
-        Run {
+        let invoked = Invoked {
+            typed: "go".into(),
             main: self.main.clone(),
+            model: Arc::clone(&model),
+            tools,
+            policy,
+            system: "be good".to_owned(),
+        };
+        Run {
+            prompts: Prompts::One(Box::new(invoked)),
             fanout,
             resumed: None,
             head: SessionHead {
@@ -327,11 +341,6 @@ impl Setup {
                 forked_from: None,
                 sandbox: None,
             },
-            typed: "go".into(),
-            system: "be good".to_owned(),
-            model,
-            tools,
-            policy,
             max_turns: self.max_turns,
             budget: self.budget,
             log: Some(log),
@@ -430,7 +439,7 @@ impl Setup {
             policy,
             bounds: Bounds {
                 max_turns: None,
-                background_wait: self.background_wait,
+                background_wait: Some(self.background_wait),
                 prime: self.prime,
             },
             context,

@@ -78,7 +78,8 @@ impl Session {
                 | Effect::Sync
                 | Effect::KeepRules(_)
                 | Effect::StartDeadline
-                | Effect::Finish => {}
+                | Effect::Finish
+                | Effect::Over => {}
             }
         }
     }

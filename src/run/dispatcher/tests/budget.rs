@@ -4,6 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use super::*;
 use crate::event::{AfterFailure, RequestFailed};
+use crate::line::{CallLeave, RequestLeave};
 use crate::message::{Cost, Usd};
 
 /// Tokens, what they cost, and the rest of a reply.

@@ -1,9 +1,10 @@
 //! Questions, their answers, and what becomes of them without one.
 
 use super::*;
-use crate::event::{CallQuestion, Lasting, Question, Seq, Terms};
+use crate::event::{CallQuestion, Lasting, Question, Seq, Terms, UnitState};
 use crate::guard::{Decided, Decision, Mode, Policy};
 use crate::run::dispatcher::questions::RULES_CAP;
+use crate::session::Past;
 
 const BATCH: Question = Question::Batch { slots: 40 };
 

@@ -1,0 +1,63 @@
+//! What units are answered, and the giving of it.
+//!
+//! Whether and when an answer is given is the dispatcher's; here is only the
+//! way to whoever waits for it.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::branch::Token;
+use crate::event::{Failure, UnitEnd, UnitState, Verdict};
+use crate::line::{CallLeave, Glance, News, RequestLeave, Seat, Sent};
+use crate::prompt::Said;
+
+/// An answer that a unit waits for.
+#[derive(Debug)]
+pub enum Answer {
+    /// It may go on: it may start, its call is on disk, its children are in.
+    GoOn(oneshot::Sender<()>),
+    /// Its children have seats.
+    Seats(oneshot::Sender<Vec<Seat>>, Vec<Seat>),
+    /// Whether it may send its request.
+    Request(oneshot::Sender<Result<RequestLeave, Failure>>, Result<RequestLeave, Failure>),
+    /// Which of its calls it may run.
+    Calls(oneshot::Sender<CallLeave>, CallLeave),
+    /// What became of its question.
+    Verdict(oneshot::Sender<Verdict>, Verdict),
+    /// It ended, and this is what it had done.
+    End(oneshot::Sender<Arc<UnitEnd>>, Arc<UnitEnd>),
+    /// Its tokens are reserved from this one on.
+    Reserved(oneshot::Sender<Token>, Token),
+    /// What it learns at its turn's boundary.
+    News(oneshot::Sender<News>, News),
+    /// What is known of its background units.
+    Glances(oneshot::Sender<Vec<Glance>>, Vec<Glance>),
+    /// What its branch lets it see of others.
+    Visible(oneshot::Sender<Vec<Arc<Said>>>, Vec<Arc<Said>>),
+    /// The state that one of them is in; `None` if it is none of them.
+    State(oneshot::Sender<Option<UnitState>>, Option<UnitState>),
+    /// What became of its message.
+    Sent(oneshot::Sender<Sent>, Sent),
+}
+
+impl Answer {
+    /// Gives the answer.
+    pub fn give(self) {
+        // A unit that no longer waits was dropped; it needs no answer.
+        match self {
+            Self::GoOn(reply) => drop(reply.send(())),
+            Self::Seats(reply, seats) => drop(reply.send(seats)),
+            Self::Request(reply, leave) => drop(reply.send(leave)),
+            Self::Calls(reply, leave) => drop(reply.send(leave)),
+            Self::Verdict(reply, verdict) => drop(reply.send(verdict)),
+            Self::End(reply, end) => drop(reply.send(end)),
+            Self::Reserved(reply, token) => drop(reply.send(token)),
+            Self::News(reply, news) => drop(reply.send(news)),
+            Self::Glances(reply, glances) => drop(reply.send(glances)),
+            Self::Visible(reply, said) => drop(reply.send(said)),
+            Self::State(reply, state) => drop(reply.send(state)),
+            Self::Sent(reply, sent) => drop(reply.send(sent)),
+        }
+    }
+}

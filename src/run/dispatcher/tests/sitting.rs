@@ -1,0 +1,188 @@
+//! Main at rest, and what goes on meanwhile.
+
+use super::*;
+use crate::event::{CallQuestion, Question, Seq};
+use crate::guard::Decided;
+
+/// A run that lives on, in whose first invocation main works.
+pub(super) fn sitting() -> Bench {
+    let mut dispatcher = Dispatcher::new();
+    let opened = dispatcher.live_on(Some(head()), UnixMillis(0));
+    let mut bench = Bench::opened(dispatcher, opened);
+    bench.give(Input::Begin("do it".into()));
+    bench
+}
+
+fn at_rest(mut bench: Bench) -> Bench {
+    bench.end(UnitId::MAIN, done("x"));
+    assert!(bench.dispatcher.rests());
+    bench
+}
+
+fn names(bench: &Bench) -> Vec<&'static str> {
+    let name = |event: &Event| match event.kind {
+        EventKind::SessionOpened(_) => "opened",
+        EventKind::InvocationStarted { .. } => "started",
+        EventKind::InvocationEnded(_) => "ended",
+        EventKind::UnitEnded(_) => "unit ended",
+        EventKind::Left => "left",
+        _ => "",
+    };
+    bench.events.iter().map(name).filter(|name| !name.is_empty()).collect()
+}
+
+#[test]
+fn one_invocation_follows_another_and_leaving_is_the_last() {
+    let mut bench = at_rest(sitting());
+    bench.give(Input::Begin("and this".into()));
+    // Main works already.
+    bench.give(Input::Begin("too early".into()));
+    assert!(!bench.over);
+    bench.end(UnitId::MAIN, done("y"));
+    bench.give(Input::Leave);
+    bench.give(Input::Begin("too late".into()));
+    assert_eq!(names(&bench), ["opened", "started", "ended", "started", "ended", "left"]);
+    let numbers: Vec<u32> = bench.events.iter().map(|event| event.invocation.0).collect();
+    assert_eq!(numbers, [1, 1, 1, 2, 2, 2]);
+    assert!(bench.over);
+}
+
+#[test]
+fn the_end_of_a_turn_stops_what_main_waits_for_and_nothing_else() {
+    let mut bench = sitting();
+    let forks = bench.fork(UnitId::MAIN, &["beside"]);
+    let slots = bench.declare(UnitId::MAIN, &["a", "b"]);
+    bench.may_start(slots[0].unit).unwrap();
+    let inner = bench.declare(slots[0].unit, &["inner"]);
+    bench.give(Input::Cancel(Reach::Turn, CancelReason::Interrupt));
+    let is_stopped = |seat: &Seat| seat.cancel.is_cancelled();
+    assert!(slots.iter().chain(&inner).all(is_stopped) && !forks.iter().any(is_stopped));
+    assert_eq!(bench.may_start(slots[1].unit), Err(TryRecvError::Closed));
+    assert!(bench.declare(UnitId::MAIN, &["c"]).is_empty());
+
+    // Whatever does not stop is given up with main; the fork is not.
+    bench.give(Input::Overdue);
+    let ended = bench.ends();
+    assert_eq!(ended.len(), 3);
+    assert!(!ended.iter().any(|(unit, _)| *unit == forks[0].unit));
+    assert!(bench.dispatcher.rests() && !bench.dispatcher.is_quiet());
+    bench.give(Input::Overdue);
+    assert_eq!(bench.ends().len(), 3, "at rest nothing is overdue");
+}
+
+#[test]
+fn main_that_ends_by_itself_waits_for_no_unit_beside_it() {
+    let mut bench = sitting();
+    let forks = bench.fork(UnitId::MAIN, &["a", "b"]);
+    let mut bench = at_rest(bench);
+    assert!(bench.events.iter().all(|event| !matches!(
+        &event.kind,
+        EventKind::InvocationEnded(end) if !end.unfinished.is_empty()
+    )));
+    bench.end(forks[0].unit, done("found"));
+    bench.give(Input::Begin("next".into()));
+    assert!(matches!(
+        bench.news(UnitId::MAIN, Wait::No).try_recv(),
+        Ok(News::Message(text)) if text.contains("found") && text.contains("1 agent is still out")
+    ));
+    // It comes home to the invocation that it was started in.
+    let joined = bench.events.iter().find(|event| matches!(event.kind, EventKind::Joined { .. }));
+    assert_eq!(joined.map(|event| event.invocation), Some(Invocation(1)));
+    // And the tokens of the two do not mix.
+    assert_eq!(bench.tokens(UnitId::MAIN), "");
+    assert_eq!(bench.fork(UnitId::MAIN, &["c"])[0].branch.tokens.to_string(), "1");
+}
+
+#[test]
+fn after_everything_was_stopped_the_next_invocation_waits_until_it_has() {
+    let mut bench = sitting();
+    let forks = bench.fork(UnitId::MAIN, &["a"]);
+    let mut bench = at_rest(bench);
+    bench.give(Input::Cancel(Reach::All, CancelReason::Interrupt));
+    assert!(forks[0].cancel.is_cancelled());
+    bench.give(Input::Begin("too early".into()));
+    assert!(!bench.dispatcher.may_begin() && bench.dispatcher.rests());
+    bench.give(Input::Overdue);
+    assert_eq!(bench.ends(), [(forks[0].unit, UnitState::Cancelled)]);
+    bench.give(Input::Begin("now".into()));
+    let again = bench.fork(UnitId::MAIN, &["b"]);
+    assert!(!again[0].cancel.is_cancelled());
+    assert!(!bench.dispatcher.main_cancel().is_cancelled());
+    assert_eq!(bench.dispatcher.cancel_reason(), None);
+}
+
+#[test]
+fn leaving_waits_for_what_was_told_to_stop() {
+    let mut bench = sitting();
+    let forks = bench.fork(UnitId::MAIN, &["a", "b"]);
+    let mut bench = at_rest(bench);
+    bench.give(Input::Leave);
+    assert!(forks.iter().all(|fork| fork.cancel.is_cancelled()) && !bench.over);
+    bench.end(forks[0].unit, Outcome::Cancelled { ran: true });
+    bench.give(Input::Overdue);
+    let expected = ["opened", "started", "ended", "unit ended", "unit ended", "left"];
+    assert_eq!(names(&bench), expected);
+    assert!(bench.over);
+}
+
+#[test]
+fn a_signal_to_the_process_ends_the_turn_and_then_leaves() {
+    for reason in [CancelReason::OutputGone, CancelReason::Hangup, CancelReason::Terminate] {
+        let mut bench = sitting();
+        bench.fork(UnitId::MAIN, &["a"]);
+        bench.give(Input::Cancel(Reach::All, reason));
+        bench.end(UnitId::MAIN, Outcome::Cancelled { ran: true });
+        assert!(!bench.over);
+        bench.give(Input::Overdue);
+        assert_eq!(names(&bench), ["opened", "started", "unit ended", "ended", "left"]);
+        let cancel = bench.events.iter().find_map(|event| match &event.kind {
+            EventKind::InvocationEnded(end) => end.cancel,
+            _ => None,
+        });
+        assert_eq!(cancel, Some(reason));
+    }
+}
+
+#[test]
+fn what_was_allowed_and_used_outlives_an_invocation() {
+    let mut bench = sitting();
+    bench.dispatcher.ask_people();
+    let question = Question::Call(Arc::new(CallQuestion {
+        call: "c".into(),
+        tool: "Bash".into(),
+        subject: "make".into(),
+        arguments: "{}".into(),
+        reason: "no rule allows it".into(),
+        rules: vec!["Bash(make *)".into()],
+        confinement: None,
+    }));
+    let ask = |bench: &mut Bench| {
+        let (reply, answer) = oneshot::channel();
+        let (question, decided) = (question.clone(), Decided::default());
+        bench.say(UnitId::MAIN, UnitEvent::Ask { question, decided, reply });
+        answer
+    };
+    let _first = ask(&mut bench);
+    let id = QuestionId(Seq(bench.last().seq.0));
+    bench.give(Input::Answer(id, Verdict::ForSession));
+    bench.reply(UnitId::MAIN, "x", &[]);
+    let mut bench = at_rest(bench);
+    bench.give(Input::Begin("next".into()));
+    assert_eq!(ask(&mut bench).try_recv(), Ok(Verdict::Covered(id)));
+    assert_eq!(bench.dispatcher.units[&UnitId::MAIN].spent.usage.total(), 12);
+}
+
+#[test]
+fn a_session_that_is_gone_on_with_rests_at_its_last_invocation() {
+    let mut past = crate::session::Past::default();
+    let mut bench = at_rest(sitting());
+    bench.give(Input::Leave);
+    bench.events.iter().for_each(|event| past.take(event));
+    let mut dispatcher = Dispatcher::after(Seed::of(&past));
+    let opened = dispatcher.live_on(None, UnixMillis(0));
+    let mut bench = Bench::opened(dispatcher, opened);
+    bench.give(Input::Trouble("the disk is full".into()));
+    bench.give(Input::Begin("next".into()));
+    let numbers: Vec<u32> = bench.events.iter().map(|event| event.invocation.0).collect();
+    assert_eq!(numbers, [1, 2]);
+}

@@ -1,0 +1,293 @@
+//! What the main unit of a run is asked to do: one thing, or one after another
+//! while the run lives on.
+//!
+//! In a run that lives on, each prompt's main begins in the conversation that
+//! the log tells, as it would in the next process: so nothing that a cancel
+//! left half done stays in memory. What main has seen of files is remembered
+//! from one to the next.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::dispatcher::{Dispatcher, Effect, Input, Response};
+use super::{Main, now};
+use crate::agent::{Bounds, History, LimitSource, Opening, TurnLimit, Unit};
+use crate::event::{FailureKind, Outcome, SessionHead, UnitId};
+use crate::fanout::{Caller, Fanout};
+use crate::flow::{self, Step};
+use crate::guard::Policy;
+use crate::line::{FromUnit, Line, Told};
+use crate::model::Model;
+use crate::prompt::{self, Context};
+use crate::session::{Entry, Past, read};
+use crate::tool::files::Seen;
+use crate::tool::{ForkPoint, Registry, ToolContext};
+
+/// What main is asked to do, and what it does that with.
+pub struct Invoked {
+    /// What the user typed; empty if it is news that main is told.
+    pub typed: Arc<str>,
+    /// What the main unit does.
+    pub main: Main,
+    /// The main conversation's model.
+    pub model: Arc<dyn Model>,
+    /// The main conversation's tools.
+    pub tools: Registry,
+    /// What the units may do.
+    pub policy: Arc<Policy>,
+    /// The main conversation's system prompt, without what every unit gets.
+    pub system: String,
+}
+
+/// What is asked of a run.
+pub enum Prompts {
+    /// One thing. The run is over when that is.
+    One(Box<Invoked>),
+    /// Whatever is asked for while main rests. The run is over when nobody can
+    /// ask any more and nothing works.
+    Many(mpsc::Receiver<Asked>),
+}
+
+/// What is asked of a run whose main rests.
+pub enum Asked {
+    /// The next invocation.
+    Invoke(Box<Invoked>),
+}
+
+/// The main unit of a run: what it is asked, and where its conversation stands.
+pub(super) struct Sitting {
+    asking: Option<mpsc::Receiver<Asked>>,
+    /// What main does as soon as its invocation is recorded.
+    next: Option<Box<Invoked>>,
+    main: Option<JoinHandle<()>>,
+    stage: Stage,
+    /// Where the log is, if there is one.
+    directory: Option<PathBuf>,
+}
+
+impl Sitting {
+    pub(super) fn new(prompts: Prompts, stage: Stage, directory: Option<PathBuf>) -> Self {
+        let (asking, next) = match prompts {
+            Prompts::One(invoked) => (None, Some(invoked)),
+            Prompts::Many(asking) => (Some(asking), None),
+        };
+        Self { asking, next, main: None, stage, directory }
+    }
+
+    /// Begins the session if it is new, and the invocation if there is a prompt
+    /// for it already.
+    pub(super) fn open(
+        &mut self,
+        dispatcher: &mut Dispatcher,
+        head: Option<SessionHead>,
+    ) -> Response {
+        let Some(invoked) = &self.next else { return dispatcher.live_on(head, now()) };
+        self.tell_of_others(invoked, dispatcher);
+        let typed = Arc::clone(&invoked.typed);
+        match head {
+            Some(head) => dispatcher.open(head, typed, now()),
+            None => dispatcher.go_on(typed, now()),
+        }
+    }
+
+    /// Waits for what is asked next; `None` once nobody can ask any more.
+    /// Dropping the future loses nothing.
+    pub(super) async fn asked(&mut self) -> Option<Asked> {
+        match &mut self.asking {
+            Some(asking) => asking.recv().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Does what is asked while main rests.
+    pub(super) fn carry_out(
+        &mut self,
+        asked: Option<Asked>,
+        dispatcher: &mut Dispatcher,
+    ) -> Response {
+        match asked {
+            Some(Asked::Invoke(invoked)) => {
+                self.tell_of_others(&invoked, dispatcher);
+                let begin = Input::Begin(Arc::clone(&invoked.typed));
+                self.next = Some(invoked);
+                dispatcher.handle(begin, now())
+            }
+            None => dispatcher.handle(Input::Leave, now()),
+        }
+    }
+
+    /// Lets a flow see what others have said.
+    fn tell_of_others(&self, invoked: &Invoked, dispatcher: &mut Dispatcher) {
+        let sees = matches!(&invoked.main, Main::Flow { flow, .. } if flow.sees_others());
+        if sees && !dispatcher.keeps_context() {
+            // A log that cannot be read any more tells nothing of others.
+            let entries = self.directory.as_ref().and_then(|directory| read(directory).ok());
+            let mut context = Context::default();
+            for entry in entries.into_iter().flatten() {
+                if let Entry::Event(event) = entry {
+                    context.take(&event);
+                }
+            }
+            dispatcher.keep_context(context);
+        }
+    }
+
+    /// Takes note of what happened, as the next main begins with it.
+    pub(super) fn follow(&mut self, response: &Response) {
+        if !self.stage.lives_on {
+            return;
+        }
+        for effect in &response.effects {
+            if let Effect::Record(event) = effect {
+                self.stage.past.take(event);
+            }
+        }
+    }
+
+    /// Starts the main unit of an invocation that has been recorded.
+    pub(super) fn start(&mut self, dispatcher: &Dispatcher) {
+        if let Some(invoked) = self.next.take() {
+            self.main = Some(tokio::spawn(self.stage.enter(*invoked, dispatcher)));
+        }
+    }
+
+    /// Lets go of a main unit whose end is in the log. What it has said is all
+    /// in the inbox then, and is heard before the next one says anything.
+    pub(super) async fn rest(&mut self) {
+        if let Some(main) = self.main.take() {
+            main.abort();
+            // It was cut off, or it has said all it had to say.
+            let _ = main.await;
+        }
+    }
+}
+
+/// Where main units enter, one after another.
+pub(super) struct Stage {
+    pub(super) fanout: Arc<Fanout>,
+    pub(super) max_turns: Option<u32>,
+    pub(super) sender: mpsc::Sender<FromUnit>,
+    /// What the session had come to when the last invocation ended.
+    pub(super) past: Past,
+    /// What main has seen of files.
+    pub(super) seen: Seen,
+    /// Whether main rests after an invocation.
+    pub(super) lives_on: bool,
+}
+
+impl Stage {
+    /// Returns the main unit's life: its loop and the report of its end.
+    fn enter(
+        &self,
+        invoked: Invoked,
+        dispatcher: &Dispatcher,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let line = Line::new(UnitId::MAIN, self.sender.clone());
+        let cancel = dispatcher.main_cancel();
+        let caller = Caller {
+            fanout: Arc::clone(&self.fanout),
+            line: line.clone(),
+            depth: 0,
+            is_fork: false,
+            tools: invoked.tools.clone(),
+            policy: Arc::clone(&invoked.policy),
+            model: Arc::clone(&invoked.model),
+            hold: None,
+            place: self.fanout.place(),
+            cancel,
+        };
+        let life: BoxFuture<'static, Outcome> = match invoked.main {
+            Main::Flow { flow, request } => Box::pin(walk(caller, flow, request)),
+            Main::Conversation(ref opening) => {
+                let opening = opening.clone();
+                Box::pin(self.conversation(invoked, caller, opening))
+            }
+        };
+        async move {
+            let running = std::panic::AssertUnwindSafe(life);
+            let outcome = running.catch_unwind().await.unwrap_or_else(|_| {
+                Outcome::failed(FailureKind::Panic, "the main conversation panicked")
+            });
+            line.ended(outcome, None).await;
+        }
+    }
+
+    /// Runs the main conversation to its end.
+    fn conversation(
+        &self,
+        invoked: Invoked,
+        caller: Caller,
+        opening: Opening,
+    ) -> impl Future<Output = Outcome> + Send + use<> {
+        let Invoked { typed: _, main: _, model, tools, policy, system } = invoked;
+        let fanout = Arc::clone(&self.fanout);
+        let history = self.history(&system, &tools);
+        let conversation = history.prefix().clone();
+        let point = ForkPoint::new(conversation, &self.seen, Arc::clone(&model));
+        let takes_images = model.facts().takes_images;
+        let mut unit = Unit {
+            persistence: fanout.persistence(UnitId::MAIN, &*model),
+            agent: "main".into(),
+            description: Arc::default(),
+            model,
+            tools,
+            policy,
+            bounds: self.bounds(),
+            context: ToolContext {
+                line: caller.line.clone(),
+                cancel: caller.cancel.clone(),
+                workspace: Arc::clone(&fanout.workspace),
+                seen: self.seen.clone(),
+                takes_images,
+                skills: Arc::clone(&fanout.skills),
+                delegate: Arc::new(caller),
+                fork_point: Arc::new(point),
+            },
+            history,
+            forked_from: None,
+            compacting: fanout.compacting(&fanout.place()),
+        };
+        let environment = &fanout.surroundings.environment;
+        let opening = match &opening {
+            Opening::Prompt(prompt) => {
+                Opening::Prompt(prompt::with_facts(environment, prompt).into())
+            }
+            Opening::Fork { task, request } => {
+                let request = prompt::with_facts(environment, request).into();
+                Opening::Fork { task: task.clone(), request }
+            }
+            Opening::Compact { hint: _ } | Opening::News => opening,
+        };
+        async move { unit.run(opening).await }
+    }
+
+    fn bounds(&self) -> Bounds {
+        let limits = self.fanout.limits;
+        // Where main rests, what it started is news for its next prompt.
+        let background_wait: Option<Duration> = (!self.lives_on).then_some(limits.background_wait);
+        Bounds {
+            max_turns: self.max_turns.map(|most| TurnLimit { most, source: LimitSource::Flag }),
+            background_wait,
+            prime: limits.prime,
+        }
+    }
+
+    /// Returns the main conversation as it stands.
+    fn history(&self, system: &str, tools: &Registry) -> History {
+        let head = self.fanout.head(system, tools);
+        History::of(head, self.past.conversation()).with_calls(self.past.summed_up_calls())
+    }
+}
+
+/// Walks a flow on main's branch. What the user asked for stands in the log as
+/// main's own, for the steps that may see it.
+async fn walk(main: Caller, flow: Step, prompt: Arc<str>) -> Outcome {
+    main.line.tell(Told::Prompted { text: prompt }).await;
+    flow::walk(&main, &flow).await
+}

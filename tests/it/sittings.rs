@@ -1,0 +1,338 @@
+//! A run that lives on from one prompt to the next, on paused time.
+
+use serde_json::{Value, json};
+use tine::agent::Opening;
+use tine::event::{Event, EventKind, Origin, Outcome, UnitId, UnitState};
+use tine::model::check;
+use tine::run::{FromUser, Signal};
+use tine::session::Past;
+
+use crate::fanout::check_invariants;
+use crate::support::inside::{Setup, Sitting, Story};
+
+/// Each prompt of a sitting brings its own script.
+fn setup() -> Setup {
+    Setup::new(json!({ "units": {} }))
+}
+
+fn sit() -> Sitting {
+    setup().sit()
+}
+
+fn call(name: &str, arguments: Value) -> Value {
+    json!({ "name": name, "arguments": arguments })
+}
+
+fn task(name: &str) -> Value {
+    json!({"description": name, "prompt": "do it", "subagent_type": "general-purpose"})
+}
+
+fn beside(name: &str) -> Value {
+    let mut task = task(name);
+    task["run_in_background"] = json!(true);
+    call("Agent", task)
+}
+
+fn says(text: &str) -> Value {
+    json!([{ "text": text }])
+}
+
+/// The texts of the messages to main's conversation, oldest first.
+fn told(events: &[Event]) -> Vec<&str> {
+    let text = |event: &'_ Event| event.unit == UnitId::MAIN;
+    let main = events.iter().filter(|event| text(event));
+    main.filter_map(|event| match &event.kind {
+        EventKind::Prompted { text } | EventKind::Notified { text, .. } => Some(text.trim()),
+        _ => None,
+    })
+    .collect()
+}
+
+/// How each invocation ended, in words.
+fn endings(events: &[Event]) -> Vec<String> {
+    let ending = |event: &Event| match &event.kind {
+        EventKind::InvocationEnded(end) => Some(match &end.outcome {
+            Outcome::Done { text } => text.to_string(),
+            bad => bad.state().as_str().to_owned(),
+        }),
+        _ => None,
+    };
+    events.iter().filter_map(ending).collect()
+}
+
+/// Leaves, and checks that everything has its end and the session can be gone
+/// on with as it is.
+async fn leave(sitting: Sitting) -> Story {
+    let story = sitting.leave().await;
+    check(&story);
+    story
+}
+
+#[track_caller]
+fn check(story: &Story) {
+    check_invariants(story);
+    assert_eq!(story.events.last().map(|event| &event.kind), Some(&EventKind::Left));
+    let mut past = Past::default();
+    story.events.iter().for_each(|event| past.take(event));
+    assert!(past.units().values().all(|unit| unit.end.is_some()), "{:?}", past.units());
+    assert!(past.invocations().values().all(|invocation| !invocation.is_open));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_message_sends_the_first_ones_bytes() {
+    let sitting = sit();
+    let glob = call("Glob", json!({ "pattern": "*" }));
+    sitting.ask("one", json!({ "main": [{ "calls": [glob] }, { "text": "first" }] })).await;
+    sitting.wait(1_000).await;
+    sitting.ask("two", json!({ "main": says("second") })).await;
+    sitting.wait(1_000).await;
+    let bodies = sitting.bodies();
+    assert_eq!(bodies.len(), 3);
+    for pair in bodies.windows(2) {
+        check::check_continues(&pair[0], &pair[1]).expect("nothing is sent as other bytes");
+    }
+    let story = leave(sitting).await;
+    assert_eq!(endings(&story.events), ["first", "second"]);
+    let numbers: Vec<u32> = story.events.iter().map(|event| event.invocation.0).collect();
+    assert!(numbers.is_sorted() && numbers.last() == Some(&2), "{numbers:?}");
+
+    // What the next process sends goes on from the same bytes.
+    let again = setup().sit_after(story);
+    again.ask("three", json!({ "main": says("third") })).await;
+    again.wait(1_000).await;
+    check::check_continues(&bodies[2], &again.bodies()[0]).expect("nor by the next process");
+    let story = leave(again).await;
+    assert_eq!(endings(&story.events), ["first", "second", "third"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_prompt_has_a_model_of_its_own() {
+    let sitting = sit();
+    sitting.ask("one", json!({ "main": says("first") })).await;
+    sitting.wait(1_000).await;
+    let other = ("other", json!({ "main": says("second") }));
+    sitting.invoke("two", Opening::Prompt("two".into()), other).await;
+    sitting.wait(1_000).await;
+    let story = leave(sitting).await;
+    let models: Vec<&str> = story
+        .events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::Replied(replied) => Some(&*replied.model),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(models, ["scripted", "other"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_unit_in_the_background_outlives_the_end_of_the_turn_and_its_news_start_one() {
+    let sitting = sit();
+    let units = json!({
+        "main": [{ "calls": [beside("look"), beside("listen")] }, { "text": "long", "delay_ms": 90_000 }],
+        "*": [{ "text": "found", "delay_ms": 10_000 }],
+    });
+    sitting.ask("one", units).await;
+    sitting.wait(1_000).await;
+    sitting.say(FromUser::EndTurn).await;
+    sitting.wait(5_000).await;
+    let events = sitting.events();
+    assert_eq!(endings(&events), ["cancelled"]);
+    assert!(!events.iter().any(|event| matches!(event.kind, EventKind::UnitEnded(_))));
+    sitting.wait(10_000).await;
+    sitting.tell_news(json!({ "main": says("I see.") })).await;
+    sitting.wait(1_000).await;
+    // There is nothing new any more.
+    sitting.tell_news(json!({ "main": says("never asked") })).await;
+    sitting.wait(1_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(story.states(), [UnitState::Completed; 2]);
+    assert_eq!(endings(&story.events), ["cancelled", "I see.", ""]);
+    let [_, news] = told(&story.events)[..] else { panic!("{:?}", told(&story.events)) };
+    assert_eq!(news.matches("<task-notification").count(), 2, "two ends are one message");
+}
+
+#[tokio::test(start_paused = true)]
+async fn news_join_the_next_message_if_that_comes_first() {
+    let sitting = sit();
+    let units = json!({
+        "main": [{ "calls": [beside("look")] }, { "text": "it runs" }],
+        "look": [{ "text": "found", "delay_ms": 10_000 }],
+    });
+    sitting.ask("one", units).await;
+    sitting.wait(1_000).await;
+    assert_eq!(endings(&sitting.events()), ["it runs"], "main does not wait for it");
+    sitting.ask("two", json!({ "main": says("it still runs") })).await;
+    sitting.wait(20_000).await;
+    sitting.ask("three", json!({ "main": says("it has ended") })).await;
+    sitting.wait(1_000).await;
+    let story = leave(sitting).await;
+    let told = told(&story.events);
+    assert_eq!(told[..3], ["one", "two", "three"]);
+    assert!(told[3].contains("found"), "{told:?}");
+    // It joins where it was started, not where it was told.
+    let joined = story.events.iter().find(|event| matches!(event.kind, EventKind::Joined { .. }));
+    assert_eq!(joined.map(|event| event.invocation.0), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_has_ended_can_be_continued_from_a_later_prompt() {
+    let sitting = sit();
+    let units = json!({
+        "main": [{ "calls": [beside("look")] }, { "text": "ok" }],
+        "look": [{ "text": "found" }],
+    });
+    sitting.ask("one", units).await;
+    sitting.wait(1_000).await;
+    let send = call("SendMessage", json!({ "to": "agent-1", "message": "and now?" }));
+    sitting.ask("two", json!({ "main": [{ "calls": [send] }, { "text": "ok" }] })).await;
+    sitting.wait(1_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(story.states(), [UnitState::Completed; 2]);
+    let origins: Vec<Origin> = story
+        .events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::UnitQueued(head) => Some(head.origin),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(origins, [Origin::Prompt, Origin::Continued(UnitId(1))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_is_summed_up_between_two_messages() {
+    let sitting = sit();
+    sitting.ask("one", json!({ "main": says("first") })).await;
+    sitting.wait(1_000).await;
+    let units = json!({ "main:compact": [{ "text": "they said first" }] });
+    sitting.invoke("/compact", Opening::Compact { hint: None }, ("scripted", units)).await;
+    sitting.wait(1_000).await;
+    sitting.ask("two", json!({ "main": says("second") })).await;
+    sitting.wait(1_000).await;
+    let last = String::from_utf8(sitting.bodies().pop().unwrap()).unwrap();
+    assert!(last.contains("they said first") && !last.contains(r#""content":"first""#), "{last}");
+    leave(sitting).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn leaving_ends_what_still_runs() {
+    let sitting = sit();
+    let units = json!({
+        "main": [{ "calls": [beside("look")] }, { "text": "ok" }],
+        "look": [{ "text": "found", "delay_ms": 90_000 }],
+    });
+    sitting.ask("one", units).await;
+    sitting.wait(1_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(story.states(), [UnitState::Cancelled]);
+    assert_eq!(story.end.outcome, Outcome::Done { text: "ok".into() });
+    assert!(story.end.unfinished.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_unit_that_does_not_stop_keeps_nobody_from_leaving() {
+    let sitting = sit();
+    let units = json!({
+        "main": [{ "calls": [beside("look")] }, { "text": "ok" }],
+        "look": [{ "fault": "hang" }],
+    });
+    sitting.ask("one", units).await;
+    sitting.wait(1_000).await;
+    leave(sitting).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sitting_in_which_nothing_was_asked_is_left_too() {
+    let story = leave(sit()).await;
+    assert_eq!(story.events.len(), 2);
+    let again = setup().sit_after(story);
+    again.ask("one", json!({ "main": says("first") })).await;
+    again.wait(1_000).await;
+    let story = leave(again).await;
+    assert_eq!(story.events.last().map(|event| event.invocation.0), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_that_ends_the_process_is_heard_at_rest_and_at_work() {
+    for (after, signal) in [(1_000, Signal::Terminate), (10_000, Signal::Hangup)] {
+        let sitting = sit();
+        let units = json!({
+            "main": [{ "calls": [beside("look")] }, { "text": "ok", "delay_ms": 5_000 }],
+            "look": [{ "text": "found", "delay_ms": 90_000 }],
+        });
+        sitting.ask("one", units).await;
+        sitting.wait(after).await;
+        sitting.signal(signal).await;
+        let (story, last) = sitting.ends().await;
+        check(&story);
+        assert_eq!(last, Some(signal));
+        assert_eq!(story.states(), [UnitState::Cancelled]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_everything_was_ended_the_next_prompt_works() {
+    let sitting = sit();
+    let units = json!({
+        "main": [{ "calls": [beside("look")] }, { "text": "ok", "delay_ms": 90_000 }],
+        "look": [{ "fault": "hang" }],
+    });
+    sitting.ask("one", units).await;
+    sitting.wait(1_000).await;
+    sitting.say(FromUser::EndAll).await;
+    let units = json!({
+        "main": [{ "calls": [call("Agent", task("look"))] }, { "text": "done" }],
+        "look": [{ "text": "found" }],
+    });
+    sitting.ask("two", units).await;
+    sitting.wait(10_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(endings(&story.events), ["cancelled", "done"]);
+    assert_eq!(story.states(), [UnitState::Cancelled, UnitState::Completed]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn esc_at_rest_and_the_time_after_it_touch_nothing() {
+    let sitting = sit();
+    sitting.ask("one", json!({ "main": says("first") })).await;
+    sitting.wait(1_000).await;
+    sitting.say(FromUser::EndTurn).await;
+    sitting.wait(1_000).await;
+    sitting.ask("two", json!({ "main": [{ "text": "second", "delay_ms": 5_000 }] })).await;
+    sitting.wait(10_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(endings(&story.events), ["first", "second"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_whatever_moment_a_cancel_comes_a_sitting_is_whole_and_goes_on() {
+    let fork = |name: &str| json!({ "description": name, "prompt": name });
+    let slot = |name: &str| json!({"description": name, "prompt": name, "subagent_type": "fork"});
+    let tasks = json!({ "tasks": [slot("b"), slot("c")] });
+    let units = json!({
+        "main": [
+            { "calls": [call("Agent", fork("a")), call("Agent", tasks)], "delay_ms": 5 },
+            { "calls": [call("TaskWait", json!({}))], "delay_ms": 5 },
+            { "text": "ok", "delay_ms": 5, "repeat": true },
+        ],
+        "*": [
+            { "calls": [call("Glob", json!({ "pattern": "*" }))], "delay_ms": 7 },
+            { "text": "ok", "delay_ms": 11 },
+        ],
+    });
+    for after in 0..60 {
+        let sitting = setup().cap(2).sit();
+        sitting.ask("one", units.clone()).await;
+        sitting.wait(after).await;
+        let end = if after % 3 == 2 { FromUser::EndAll } else { FromUser::EndTurn };
+        sitting.say(end).await;
+        if after % 2 == 0 {
+            sitting.wait(5).await;
+        }
+        sitting.ask("two", json!({ "main": [{ "text": "second", "repeat": true }] })).await;
+        sitting.wait(10_000).await;
+        assert_eq!(endings(&sitting.events()).last().map(String::as_str), Some("second"));
+        leave(sitting).await;
+    }
+}

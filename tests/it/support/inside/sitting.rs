@@ -1,0 +1,187 @@
+//! A run that lives on inside the test's own process: what is asked, what a
+//! person does meanwhile, and what main's model was sent.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::stream::BoxStream;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tine::agent::Opening;
+use tine::event::{Event, UnitId};
+use tine::model::scripted::Scripted;
+use tine::model::{Chunk, Facts, Model, ModelError, Request};
+use tine::run::{Asked, FromUser, Invoked, Main, Prompts, Resumed, Run, RunEnd, Signal};
+use tine::session::{self, Entry, Past, SessionLog};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::{Setup, Story};
+
+/// A run that waits for what is asked of it.
+pub(crate) struct Sitting {
+    asking: mpsc::Sender<Asked>,
+    telling: mpsc::Sender<FromUser>,
+    signalling: mpsc::Sender<Signal>,
+    running: JoinHandle<RunEnd>,
+    /// What main is made of, but for what it is asked.
+    invoked: Box<Invoked>,
+    bodies: Arc<Mutex<Vec<Vec<u8>>>>,
+    started: tokio::time::Instant,
+    directory: TempDir,
+}
+
+/// A script that writes down what main sends.
+struct Overheard {
+    script: Scripted,
+    bodies: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Model for Overheard {
+    fn name(&self) -> &Arc<str> {
+        self.script.name()
+    }
+
+    fn body(&self, prefix: &tine::message::Prefix) -> Vec<u8> {
+        self.script.body(prefix)
+    }
+
+    fn facts(&self) -> &Facts {
+        self.script.facts()
+    }
+
+    fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>> {
+        if request.asker.unit == UnitId::MAIN {
+            let body = self.script.body(&request.prefix);
+            self.bodies.lock().expect("nobody panics over it").push(body);
+        }
+        self.script.respond(request)
+    }
+}
+
+impl Setup {
+    /// Begins a sitting in a new session.
+    pub(crate) fn sit(self) -> Sitting {
+        let directory = tempfile::tempdir().expect("the system has room for a directory");
+        let log = SessionLog::create(&directory.path().join("session")).expect("the log is new");
+        self.sit_in(directory, log, None)
+    }
+
+    /// Begins a sitting in a session that was left.
+    pub(crate) fn sit_after(self, story: Story) -> Sitting {
+        let session = story.directory.path().join("session");
+        let log = SessionLog::open_for_append(&session).expect("its writer is gone");
+        let past = Past::read(&session).expect("a session has a log");
+        self.sit_in(story.directory, log, Some(Resumed { past, note: None, from: session }))
+    }
+
+    fn sit_in(self, directory: TempDir, log: SessionLog, resumed: Option<Resumed>) -> Sitting {
+        let (signalling, signals) = mpsc::channel(8);
+        let (asking, asked) = mpsc::channel(8);
+        let (telling, told) = mpsc::channel(64);
+        let run = self.build(directory.path(), self.model(), log, signals);
+        let Prompts::One(invoked) = run.prompts else { panic!("a setup has one prompt") };
+        let prompts = Prompts::Many(asked);
+        let run = Run { prompts, answers: Some(told), resumed, ..run };
+        Sitting {
+            asking,
+            telling,
+            signalling,
+            running: tokio::spawn(run.go()),
+            invoked,
+            bodies: Arc::default(),
+            started: tokio::time::Instant::now(),
+            directory,
+        }
+    }
+}
+
+impl Sitting {
+    /// Asks for the next thing. The units that follow from it play `units`.
+    pub(crate) async fn ask(&self, typed: &str, units: Value) {
+        self.invoke(typed, Opening::Prompt(typed.into()), ("scripted", units)).await;
+    }
+
+    /// Lets main be told what is new.
+    pub(crate) async fn tell_news(&self, units: Value) {
+        self.invoke("", Opening::News, ("scripted", units)).await;
+    }
+
+    /// Begins an invocation in which main begins with this, on a model of this
+    /// name.
+    pub(crate) async fn invoke(
+        &self,
+        typed: &str,
+        opening: Opening,
+        (model, units): (&str, Value),
+    ) {
+        let script = json!({ "units": units }).to_string();
+        let script = Scripted::parse(model, "script", &script).expect("the script is valid");
+        let model = Arc::new(Overheard { script, bodies: Arc::clone(&self.bodies) });
+        let Invoked { tools, policy, system, .. } = &*self.invoked;
+        let invoked = Invoked {
+            typed: typed.into(),
+            main: Main::Conversation(opening),
+            model,
+            tools: tools.clone(),
+            policy: Arc::clone(policy),
+            system: system.clone(),
+        };
+        self.order(Asked::Invoke(Box::new(invoked))).await;
+    }
+
+    /// Asks for anything.
+    pub(crate) async fn order(&self, asked: Asked) {
+        self.asking.send(asked).await.ok().expect("the run lives on");
+    }
+
+    /// Says something while work goes on.
+    pub(crate) async fn say(&self, from_user: FromUser) {
+        self.telling.send(from_user).await.expect("the run lives on");
+    }
+
+    pub(crate) async fn signal(&self, signal: Signal) {
+        self.signalling.send(signal).await.expect("the run lives on");
+    }
+
+    /// Lets some time pass, in milliseconds.
+    pub(crate) async fn wait(&self, milliseconds: u64) {
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+    }
+
+    /// What has happened by now.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        events(&self.directory)
+    }
+
+    /// What main's model has been sent by now.
+    pub(crate) fn bodies(&self) -> Vec<Vec<u8>> {
+        self.bodies.lock().expect("nobody panics over it").clone()
+    }
+
+    /// Leaves, and returns all that happened.
+    pub(crate) async fn leave(self) -> Story {
+        drop(self.asking);
+        let end = self.running.await.expect("a run does not panic").end;
+        let took = self.started.elapsed();
+        Story { events: events(&self.directory), end, took, directory: self.directory }
+    }
+
+    /// Waits until the run ends without being left.
+    pub(crate) async fn ends(self) -> (Story, Option<Signal>) {
+        let RunEnd { end, signal, .. } = self.running.await.expect("a run does not panic");
+        let took = self.started.elapsed();
+        let story = Story { events: events(&self.directory), end, took, directory: self.directory };
+        (story, signal)
+    }
+}
+
+fn events(directory: &TempDir) -> Vec<Event> {
+    session::read(&directory.path().join("session"))
+        .expect("the log was just written")
+        .map(|entry| match entry {
+            Entry::Event(event) => event,
+            Entry::Unknown { .. } | Entry::Bad { .. } => panic!("a bad line: {entry:?}"),
+        })
+        .collect()
+}
