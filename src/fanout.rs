@@ -16,6 +16,7 @@ mod parked;
 mod pool;
 mod slot;
 mod text;
+mod waiting;
 pub mod worktree;
 
 use std::num::NonZeroUsize;

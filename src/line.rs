@@ -5,9 +5,11 @@
 //! the program: what leaves is [`crate::event::Event`].
 
 mod budget;
+mod order;
 mod tend;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +24,7 @@ use crate::message::{CallId, Output};
 use crate::prompt::Said;
 
 pub use budget::{Budget, CallLeave, RequestLeave};
+pub use order::{ORDERS_CAP, Order, Orders};
 pub use tend::{Glance, News, Sent, Tend, Until, Wait};
 
 /// Most messages that wait for the dispatcher. Units that say more have to
@@ -86,6 +89,9 @@ pub enum UnitEvent {
         call: Option<CallId>,
         /// The children, in declared order.
         children: Vec<Child>,
+        /// Where orders about those that it waits for go; `None` if it takes
+        /// none.
+        orders: Option<Orders>,
         /// Where the seats go.
         reply: oneshot::Sender<Vec<Seat>>,
     },
@@ -230,6 +236,8 @@ pub struct Child {
     pub strand: Strand,
     /// Most that it and all it starts may use.
     pub budget: Budget,
+    /// The unit whose place in its call it takes.
+    pub again: Option<UnitId>,
 }
 
 /// Where a child's branch comes from.
@@ -255,6 +263,8 @@ pub struct Seat {
     pub origin: Origin,
     /// Fires when the unit must stop.
     pub cancel: CancellationToken,
+    /// Whether it was set aside, to go on beside its parent.
+    pub is_aside: Arc<AtomicBool>,
 }
 
 /// A unit's own sender. A clone speaks for the same unit.
@@ -314,7 +324,19 @@ impl Line {
 
     /// Declares children; `None` once a cancel has begun.
     pub async fn declare(&self, call: Option<CallId>, children: Vec<Child>) -> Option<Vec<Seat>> {
-        self.ask(|reply| UnitEvent::Declare { call, children, reply }).await
+        self.ask(|reply| UnitEvent::Declare { call, children, orders: None, reply }).await
+    }
+
+    /// Declares children and takes orders about those that it waits for; `None`
+    /// once a cancel has begun.
+    pub async fn declare_with(
+        &self,
+        call: Option<CallId>,
+        children: Vec<Child>,
+        orders: Orders,
+    ) -> Option<Vec<Seat>> {
+        let orders = Some(orders);
+        self.ask(|reply| UnitEvent::Declare { call, children, orders, reply }).await
     }
 
     /// Reports the end of this unit and returns what it had done by then.

@@ -24,8 +24,8 @@ use tokio::sync::mpsc;
 
 use crate::agent::Opening;
 use crate::event::{
-    CancelReason, Delta, Event, EventKind, InvocationEnd, QuestionId, SessionHead, UnixMillis,
-    Verdict,
+    CancelReason, Delta, Event, EventKind, InvocationEnd, QuestionId, SessionHead, UnitId,
+    UnixMillis, Verdict,
 };
 use crate::fanout::Fanout;
 use crate::flow::Step;
@@ -136,6 +136,13 @@ pub enum FromUser {
     EndTurn,
     /// Everything is to end.
     EndAll,
+    /// This unit is to stop. Main is not stopped like that, and a unit that has
+    /// ended no more.
+    Stop(UnitId),
+    /// The task of this unit is to be run again, in its place of the batch.
+    Again(UnitId),
+    /// The units that main waits for are to go on in the background.
+    SetAside,
 }
 
 impl Run {
@@ -259,6 +266,8 @@ fn starts_deadline(input: &Input, dispatcher: &Dispatcher) -> bool {
         | Input::Overdue
         | Input::Trouble(_)
         | Input::Begin(_)
+        | Input::SetAside
+        | Input::Again(_)
         | Input::Leave => false,
     }
 }
@@ -269,6 +278,9 @@ async fn next_answer(answers: &mut Option<mpsc::Receiver<FromUser>>) -> Input {
     match arriving.recv().await {
         Some(FromUser::Answered { id, verdict }) => Input::Answer(id, verdict),
         Some(FromUser::EndTurn) => Input::Cancel(Reach::Turn, CancelReason::Interrupt),
+        Some(FromUser::Stop(unit)) => Input::Cancel(Reach::Unit(unit), CancelReason::Interrupt),
+        Some(FromUser::Again(unit)) => Input::Again(unit),
+        Some(FromUser::SetAside) => Input::SetAside,
         Some(FromUser::EndAll) => Input::Cancel(Reach::All, CancelReason::Interrupt),
         None => {
             *answers = None;

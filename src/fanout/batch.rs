@@ -3,24 +3,23 @@
 
 use std::sync::Arc;
 
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::mpsc;
 
 use super::caller::{Caller, Hold};
 use super::job::Job;
 use super::pool::Ticket;
 use super::slot::{self, Slot};
 use super::text::{self, Ended};
+use super::waiting::{Of, Waiting};
 use crate::event::{FailureKind, Outcome, SlotPosition, UnitEnd, UnitId};
-use crate::line::Seat;
+use crate::line::{ORDERS_CAP, Orders, Seat};
 use crate::message::{CallId, Output};
 use crate::tool::ToolError;
 
 /// A declared unit that waits for its permit.
 pub(crate) struct Queued {
     /// What it is started for.
-    pub(crate) job: Job,
+    pub(crate) job: Arc<Job>,
     /// What it was declared as.
     pub(crate) seat: Seat,
     /// Its place in the order of arrival.
@@ -37,9 +36,12 @@ pub(super) async fn run(
     jobs: Vec<Job>,
     is_batch: bool,
 ) -> Result<Output, ToolError> {
+    let jobs: Vec<Arc<Job>> = jobs.into_iter().map(Arc::new).collect();
     let mut ended: Vec<Ended> =
         jobs.iter().map(|job| Ended::not_yet(job.description(), &job.agent())).collect();
-    let queued = declare(caller, call, jobs, is_batch).await?;
+    let (orders, ordered) = mpsc::channel(ORDERS_CAP);
+    let of = Of { caller, call, jobs, is_batch };
+    let queued = declare(&of, orders).await?;
     let (beside, slots): (Vec<_>, Vec<_>) =
         queued.into_iter().enumerate().partition(|(_, queued)| queued.job.is_background());
     for (index, queued) in beside {
@@ -47,8 +49,11 @@ pub(super) async fn run(
         run_beside(caller, queued);
     }
     if !slots.is_empty() {
-        let units: Vec<UnitId> = slots.iter().map(|(_, queued)| queued.seat.unit).collect();
-        caller.lend_while(run_slots(caller, slots, &mut ended)).await;
+        let mut waiting = Waiting::new(of, ended, ordered);
+        slots.into_iter().for_each(|(place, queued)| waiting.add(place, queued));
+        caller.lend_while(waiting.wait()).await;
+        let units;
+        (ended, units) = waiting.over();
         caller.line.join(units).await;
     }
     if !is_batch {
@@ -83,7 +88,8 @@ pub(super) async fn start_beside(
     call: &CallId,
     job: Job,
 ) -> Result<UnitId, ToolError> {
-    let mut queued = declare(caller, Some(call), vec![job], false).await?;
+    let of = Of { caller, call: Some(call), jobs: vec![Arc::new(job)], is_batch: false };
+    let mut queued = declare(&of, mpsc::channel(1).0).await?;
     let queued = queued.pop().expect("as many units are declared as there are jobs");
     let unit = queued.seat.unit;
     run_beside(caller, queued);
@@ -98,48 +104,18 @@ fn run_beside(caller: &Caller, queued: Queued) {
 
 /// Declares units and draws their tickets, both in order and before any of
 /// them waits.
-async fn declare(
-    caller: &Caller,
-    call: Option<&CallId>,
-    jobs: Vec<Job>,
-    is_batch: bool,
-) -> Result<Vec<Queued>, ToolError> {
+async fn declare(of: &Of<'_>, orders: Orders) -> Result<Vec<Queued>, ToolError> {
+    let Of { caller, call, jobs, is_batch } = of;
     let total = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
     let place = |index| is_batch.then_some(SlotPosition { index, total });
-    let children = (0..total).zip(&jobs).map(|(index, job)| job.child(place(index)));
-    let Some(seats) = caller.line.declare(call.cloned(), children.collect()).await else {
+    let children = (0..total).zip(jobs).map(|(index, job)| job.child(place(index)));
+    let seats = caller.line.declare_with(call.cloned(), children.collect(), orders).await;
+    let Some(seats) = seats else {
         return Err(ToolError::Cancelled { after: std::time::Duration::ZERO });
     };
     let ticket = || caller.fanout.pool.ticket();
-    let queued = |(job, seat)| Queued { job, seat, ticket: ticket() };
-    Ok(jobs.into_iter().zip(seats).map(queued).collect())
-}
-
-async fn run_slots(caller: &Caller, slots: Vec<(usize, Queued)>, ended: &mut [Ended]) {
-    let cancels: Vec<CancellationToken> =
-        slots.iter().map(|(_, queued)| queued.seat.cancel.clone()).collect();
-    let mut running: FuturesUnordered<_> = slots
-        .into_iter()
-        .map(|(index, queued)| async move { (index, queue(caller, queued).await) })
-        .collect();
-    let mut stopped = false;
-    loop {
-        tokio::select! {
-            biased;
-            // The caller's own time limit does not pass through the
-            // dispatcher, so its children hear of it here.
-            () = caller.cancel.cancelled(), if !stopped => {
-                cancels.iter().for_each(CancellationToken::cancel);
-                stopped = true;
-            }
-            next = running.next() => match next {
-                Some((index, Some(end))) => ends(caller, ended, index, end).await,
-                // The run was over before the slot could report.
-                Some((_, None)) => {}
-                None => return,
-            },
-        }
-    }
+    let queued = |(job, seat)| Queued { job: Arc::clone(job), seat, ticket: ticket() };
+    Ok(jobs.iter().zip(seats).map(queued).collect())
 }
 
 /// Waits for a permit, runs the unit on it and reports its end; `None` if the

@@ -50,6 +50,7 @@ impl Job {
             is_background: self.is_background(),
             strand: Strand::Fresh,
             budget: self.budget(),
+            again: None,
         }
     }
 

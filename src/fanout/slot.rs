@@ -4,6 +4,7 @@ use std::io;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -37,7 +38,7 @@ const READ_CAP: u64 = 16 * 1024 * 1024;
 pub(super) struct Slot {
     fanout: Arc<Fanout>,
     line: Line,
-    job: Job,
+    job: Arc<Job>,
     seat: Seat,
     depth: u32,
     is_fork: bool,
@@ -50,7 +51,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(caller: &Caller, job: Job, seat: Seat, hold: Hold) -> Self {
+    pub(super) fn new(caller: &Caller, job: Arc<Job>, seat: Seat, hold: Hold) -> Self {
         Self {
             fanout: Arc::clone(&caller.fanout),
             line: caller.line.of(seat.unit),
@@ -85,7 +86,7 @@ impl Slot {
         };
         let output_file = self.keep_whole(&outcome).await;
         // Before its end is known: whoever hears of it may send a message.
-        if let Some(parked) = parked.filter(|_| self.job.is_background()) {
+        if let Some(parked) = parked.filter(|_| self.runs_beside()) {
             self.fanout.parking.keep(self.seat.unit, parked);
         }
         let end = self.line.ended(outcome, output_file).await;
@@ -115,8 +116,13 @@ impl Slot {
         })
     }
 
+    /// Tells whether its caller goes on without it.
+    fn runs_beside(&self) -> bool {
+        self.job.is_background() || self.seat.is_aside.load(Ordering::Relaxed)
+    }
+
     fn isolation(&self) -> Option<Isolation> {
-        let by_definition = || match &self.job {
+        let by_definition = || match &*self.job {
             Job::Typed { typed, .. } => self.fanout.definitions.find(&typed.agent)?.isolation,
             Job::Fork { .. } | Job::Continue { .. } => None,
         };
@@ -217,7 +223,7 @@ impl Slot {
 
     /// Builds the unit. The error is the slot's outcome.
     async fn set_up(&self, stop: &CancellationToken) -> Result<Unit, Outcome> {
-        let Made { model, tools, history, seen, max_turns } = match &self.job {
+        let Made { model, tools, history, seen, max_turns } = match &*self.job {
             Job::Typed { task, typed } => self.make_typed(task, typed).await?,
             Job::Fork { task, from } => Made {
                 model: Arc::clone(from.point.model()),
@@ -257,7 +263,7 @@ impl Slot {
                 fork_point: Arc::new(point),
             },
             history,
-            forked_from: match &self.job {
+            forked_from: match &*self.job {
                 Job::Fork { from, .. } => Some(from.clone()),
                 Job::Typed { .. } | Job::Continue { .. } => None,
             },
@@ -380,7 +386,7 @@ impl Slot {
     /// where it works.
     async fn prompt(&self, notice: Option<&str>) -> Arc<str> {
         let (workspace, policy) = (Arc::clone(&self.place.workspace), Arc::clone(&self.policy));
-        let (task, fork) = match &self.job {
+        let (task, fork) = match &*self.job {
             Job::Typed { task, .. } => (Arc::clone(&task.prompt), None),
             Job::Fork { task, from } => (Arc::clone(&task.prompt), Some(from)),
             // As a unit that has not ended would get it.

@@ -56,6 +56,14 @@ impl Ended {
             .replace("{unit}", &unit.to_string());
     }
 
+    /// Takes note that its caller waits for it no more.
+    pub(super) fn is_set_aside(&mut self, unit: UnitId) {
+        self.state = UnitState::Running;
+        self.text = include_str!("../../prompts/set_aside.md")
+            .trim_end()
+            .replace("{unit}", &unit.to_string());
+    }
+
     /// Takes note of the slot's end. `slots` is how many there are.
     pub(crate) fn ends(&mut self, end: &UnitEnd, slots: usize, spill: &Spill) {
         self.state = end.outcome.state();

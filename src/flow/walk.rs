@@ -128,7 +128,7 @@ fn queue<'a>(
     seat: Seat,
 ) -> BoxFuture<'a, Option<Arc<UnitEnd>>> {
     let ticket = holder.fanout.pool.ticket();
-    Box::pin(fanout::queue(holder, Queued { job: agent.job(), seat, ticket }))
+    Box::pin(fanout::queue(holder, Queued { job: Arc::new(agent.job()), seat, ticket }))
 }
 
 /// Runs steps on a branch of their own. The unit that holds it needs no permit:
@@ -211,6 +211,7 @@ fn child(name: &Arc<str>, agent: &Arc<str>, origin: Origin) -> Child {
         is_background: false,
         strand: Strand::Parents,
         budget: Budget::default(),
+        again: None,
     }
 }
 

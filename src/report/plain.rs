@@ -215,7 +215,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
 /// Returns the line that announces a batch: one, with its first slot. A single
 /// call needs none, since its start follows.
 fn batch_line(head: &UnitHead, parent: Option<String>) -> Option<String> {
-    let slot = head.slot.filter(|slot| slot.index == 0)?;
+    let slot = head.slot.filter(|slot| slot.index == 0 && head.again.is_none())?;
     let queued = format!("{} queued", words::agents(slot.total.into()));
     Some(match parent {
         Some(parent) => format!("[{parent}] {queued}"),

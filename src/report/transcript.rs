@@ -190,6 +190,9 @@ fn queued(head: &UnitHead) -> String {
     if let Some(slot) = head.slot {
         line.push_str(&format!(", slot {} of {}", slot.index + 1, slot.total));
     }
+    if let Some(before) = head.again {
+        line.push_str(&format!(", in the place of {before}"));
+    }
     if head.is_background {
         line.push_str(", in the background");
     }

@@ -8,6 +8,7 @@
 mod answer;
 mod background;
 mod budget;
+mod orders;
 mod questions;
 mod repair;
 mod seed;
@@ -29,6 +30,7 @@ use crate::event::{
 };
 use crate::line::{FromUnit, UnitEvent};
 use crate::prompt::Context;
+use units::Declared;
 
 pub use answer::Answer;
 pub use repair::{Tell, repair};
@@ -51,6 +53,10 @@ pub enum Input {
     Trouble(Arc<str>),
     /// Somebody wants the next thing done. Only said while main rests.
     Begin(Arc<str>),
+    /// The units that main waits for go on beside it.
+    SetAside,
+    /// The task of this unit is run again in its place.
+    Again(UnitId),
     /// The process leaves the session: whatever still works is to stop.
     Leave,
 }
@@ -232,6 +238,8 @@ impl Dispatcher {
                 Input::Cancel(reach, reason) => self.cancel(&mut out, reach, reason),
                 Input::Overdue => self.give_up(&mut out),
                 Input::Begin(prompt) => self.begin_next(&mut out, prompt),
+                Input::SetAside => self.set_aside(&mut out),
+                Input::Again(unit) => self.again(&mut out, unit),
                 Input::Leave => self.depart(&mut out),
                 Input::Trouble(text) => {
                     let notice = EventKind::Notice { level: NoticeLevel::Warning, text };
@@ -255,8 +263,8 @@ impl Dispatcher {
             return;
         }
         match event {
-            UnitEvent::Declare { call, children, reply } => {
-                let seats = self.declare(out, unit, call.as_ref(), children);
+            UnitEvent::Declare { call, children, orders, reply } => {
+                let seats = self.declare(out, unit, Declared { call, children, orders });
                 out.answer(seats.map(|seats| Answer::Seats(reply, seats)));
             }
             UnitEvent::Reserve { count, reply } => {

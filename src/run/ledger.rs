@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::AddAssign;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -12,7 +13,7 @@ use crate::event::{
     AfterFailure, Compaction, ForkShare, Invocation, Outcome, Piece, QuestionId, Replied,
     RequestFailed, UnitEnd, UnitHead, UnitId, UnitState, UnixMillis,
 };
-use crate::line::{Budget, News, Until};
+use crate::line::{Budget, News, Orders, Until};
 use crate::message::{Call, CallId, Usage};
 use crate::session::PastUnit;
 
@@ -73,6 +74,12 @@ pub(super) struct Ledger {
     pub(super) questions: Vec<QuestionId>,
     /// The batch that it is a slot of, by the batch's first slot.
     pub(super) batch: Option<UnitId>,
+    /// The call that it was declared by, by the first unit of that.
+    pub(super) call: UnitId,
+    /// Whether another one has taken its place, or is about to.
+    pub(super) is_replaced: bool,
+    /// The calls whose units it waits for, and takes orders about.
+    pub(super) waits: Vec<WaitsFor>,
     /// Whether its request has to wait.
     pub(super) is_throttled: bool,
     /// The text of the last whole answer.
@@ -120,6 +127,17 @@ impl Aside {
     pub(super) fn has_news(&self) -> bool {
         !self.untold.is_empty() || !self.inbox.is_empty()
     }
+}
+
+/// A call whose units a parent waits for.
+#[derive(Debug)]
+pub(super) struct WaitsFor {
+    /// The first of them.
+    pub(super) first: UnitId,
+    /// Where orders about them go.
+    pub(super) orders: Orders,
+    /// Says whether they were set aside.
+    pub(super) is_aside: Arc<AtomicBool>,
 }
 
 /// Some units that their parent waits for.
@@ -212,6 +230,9 @@ impl Ledger {
             spent: Spent::default(),
             questions: Vec::new(),
             batch: None,
+            call: UnitId::MAIN,
+            is_replaced: false,
+            waits: Vec::new(),
             is_throttled: false,
             text: Arc::default(),
             writing: String::new(),

@@ -336,3 +336,163 @@ async fn at_whatever_moment_a_cancel_comes_a_sitting_is_whole_and_goes_on() {
         leave(sitting).await;
     }
 }
+
+fn batch(names: &[&str]) -> Value {
+    call("Agent", json!({ "tasks": names.iter().map(|name| task(name)).collect::<Vec<_>>() }))
+}
+
+/// The output of main's only call.
+#[track_caller]
+fn output(story: &Story) -> &str {
+    let [output] = story.outputs(UnitId::MAIN)[..] else { panic!("not one call") };
+    output
+}
+
+/// Main starts a batch of `a`, which takes a second, and `b`, which `b` plays.
+async fn with_batch(b: Value, others: Value) -> Sitting {
+    let mut units = json!({
+        "main": [{ "calls": [batch(&["a", "b"])] }, { "text": "done" }],
+        "a": [{ "text": "from a", "delay_ms": 1_000 }],
+        "b": b,
+    });
+    for (name, replies) in others.as_object().unwrap() {
+        units[name] = replies.clone();
+    }
+    let sitting = sit();
+    sitting.ask("one", units).await;
+    sitting.wait(500).await;
+    sitting
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_slot_is_stopped_and_its_siblings_end_well() {
+    let sitting = with_batch(json!([{ "text": "late", "delay_ms": 90_000 }]), json!({})).await;
+    sitting.say(FromUser::Stop(UnitId(2))).await;
+    // Longer than whatever is told to stop altogether would be given.
+    sitting.say(FromUser::Stop(UnitId::MAIN)).await;
+    sitting.wait(5_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(story.states(), [UnitState::Completed, UnitState::Cancelled]);
+    assert_eq!(endings(&story.events), ["done"]);
+    assert!(output(&story).contains("from a"), "{}", output(&story));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_unit_that_hangs_does_not_give_the_run_up() {
+    let slow = json!([{ "text": "from b", "delay_ms": 20_000 }]);
+    let sitting = with_batch(slow, json!({ "a": [{ "fault": "hang" }] })).await;
+    sitting.say(FromUser::Stop(UnitId(1))).await;
+    sitting.wait(30_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(story.states(), [UnitState::Cancelled, UnitState::Completed]);
+    assert_eq!(endings(&story.events), ["done"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_is_set_aside_comes_back_as_news() {
+    let sitting = with_batch(json!([{ "text": "from b", "delay_ms": 10_000 }]), json!({})).await;
+    sitting.wait(1_000).await;
+    sitting.say(FromUser::SetAside).await;
+    sitting.wait(1_000).await;
+    assert_eq!(endings(&sitting.events()), ["done"], "main goes on at once");
+    sitting.wait(20_000).await;
+    sitting.tell_news(json!({ "main": says("I see.") })).await;
+    sitting.wait(1_000).await;
+    // Its conversation is held, as that of any unit in the background.
+    let send = call("SendMessage", json!({ "to": "agent-2", "message": "and now?" }));
+    let units = json!({ "main": [{ "calls": [send] }, { "text": "ok" }], "*": says("more") });
+    sitting.ask("two", units).await;
+    sitting.wait(1_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(story.states(), [UnitState::Completed; 3]);
+    let [output, sent] = story.outputs(UnitId::MAIN)[..] else { panic!("not two calls") };
+    assert!(output.contains("from a") && output.contains("background as agent-2"), "{output}");
+    assert!(sent.contains("agent-3 continues"), "{sent}");
+    let told = told(&story.events);
+    assert!(told[1].contains("from b") && !told[1].contains("from a"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_one_unit_is_set_aside_too_and_one_that_waits_for_its_permit() {
+    let units = json!({
+        "main": [{ "calls": [call("Agent", task("a")), call("Agent", task("b"))] }, { "text": "done" }],
+        "*": [{ "text": "found", "delay_ms": 10_000 }],
+    });
+    let sitting = setup().cap(1).sit();
+    sitting.ask("one", units).await;
+    sitting.wait(1_000).await;
+    sitting.say(FromUser::SetAside).await;
+    sitting.wait(1_000).await;
+    assert_eq!(endings(&sitting.events()), ["done"]);
+    // The end of a later turn does not reach them either.
+    sitting.ask("two", json!({ "main": [{ "text": "long", "delay_ms": 90_000 }] })).await;
+    sitting.wait(1_000).await;
+    sitting.say(FromUser::EndTurn).await;
+    sitting.wait(60_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(story.states(), [UnitState::Completed; 2]);
+    assert_eq!(endings(&story.events), ["done", "cancelled"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_that_failed_is_run_again_and_its_second_answer_counts() {
+    let failing = json!([{ "fault": { "error": { "status": 400, "message": "out of cheese" } } }]);
+    let sitting = with_batch(failing, json!({ "b again": says("second try") })).await;
+    sitting.say(FromUser::Again(UnitId(2))).await;
+    sitting.wait(5_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(story.states(), [UnitState::Completed, UnitState::Failed, UnitState::Completed]);
+    assert_eq!(
+        output(&story),
+        "## Task 1: a (general-purpose)\n\nfrom a\n\n---\n\n\
+         ## Task 2: b (general-purpose)\n\nsecond try"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_runs_is_stopped_first_and_the_batch_waits_for_the_second() {
+    let hanging = json!([{ "fault": "hang" }]);
+    let second = json!({ "b again": [{ "text": "second try", "delay_ms": 10_000 }] });
+    let sitting = with_batch(hanging, second).await;
+    sitting.say(FromUser::Again(UnitId(2))).await;
+    sitting.wait(30_000).await;
+    // Nobody waits for it any more.
+    sitting.say(FromUser::Again(UnitId(3))).await;
+    sitting.wait(1_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(story.states(), [UnitState::Completed, UnitState::Cancelled, UnitState::Completed]);
+    assert!(output(&story).ends_with("second try"), "{}", output(&story));
+    let notice = |event: &&Event| matches!(event.kind, EventKind::Notice { .. });
+    assert_eq!(story.events.iter().filter(notice).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_whatever_moment_a_batch_is_set_aside_or_run_again_the_log_is_whole() {
+    let units = json!({
+        "main": [
+            { "calls": [batch(&["a", "b"]), call("Agent", task("c"))], "delay_ms": 5 },
+            { "text": "ok", "delay_ms": 5, "repeat": true },
+        ],
+        "*": [
+            { "calls": [call("Glob", json!({ "pattern": "*" }))], "delay_ms": 7 },
+            { "text": "ok", "delay_ms": 11 },
+        ],
+    });
+    for after in 0..40 {
+        let sitting = setup().cap(2).sit();
+        sitting.ask("one", units.clone()).await;
+        sitting.wait(after).await;
+        sitting.say(FromUser::Again(UnitId(2))).await;
+        if after % 2 == 0 {
+            sitting.wait(1).await;
+        }
+        sitting.say(FromUser::SetAside).await;
+        if after % 4 < 2 {
+            sitting.say(FromUser::EndTurn).await;
+        }
+        sitting.wait(10_000).await;
+        sitting.tell_news(json!({ "main": says("I see.") })).await;
+        sitting.wait(10_000).await;
+        leave(sitting).await;
+    }
+}

@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use tokio::sync::mpsc::OwnedPermit;
 use tokio::sync::oneshot;
 
 use crate::branch::Token;
 use crate::event::{Failure, UnitEnd, UnitState, Verdict};
-use crate::line::{CallLeave, Glance, News, RequestLeave, Seat, Sent};
+use crate::line::{CallLeave, Glance, News, Order, RequestLeave, Seat, Sent};
 use crate::prompt::Said;
 
 /// An answer that a unit waits for.
@@ -37,6 +38,8 @@ pub enum Answer {
     Visible(oneshot::Sender<Vec<Arc<Said>>>, Vec<Arc<Said>>),
     /// The state that one of them is in; `None` if it is none of them.
     State(oneshot::Sender<Option<UnitState>>, Option<UnitState>),
+    /// What is done about units that it waits for.
+    Order(OwnedPermit<Order>, Order),
     /// What became of its message.
     Sent(oneshot::Sender<Sent>, Sent),
 }
@@ -57,6 +60,7 @@ impl Answer {
             Self::Glances(reply, glances) => drop(reply.send(glances)),
             Self::Visible(reply, said) => drop(reply.send(said)),
             Self::State(reply, state) => drop(reply.send(state)),
+            Self::Order(permit, order) => drop(permit.send(order)),
             Self::Sent(reply, sent) => drop(reply.send(sent)),
         }
     }

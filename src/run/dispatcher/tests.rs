@@ -1,6 +1,7 @@
 //! Every path of the dispatcher, driven without a runtime.
 
 mod budget;
+mod orders;
 mod questions;
 mod sitting;
 
@@ -14,7 +15,9 @@ use crate::branch::Token;
 use crate::event::{
     Compaction, CompactionTrigger, FailureKind, Origin, Replied, SlotPosition, UnitState,
 };
-use crate::line::{Budget, Child, News, RequestLeave, Seat, Sent, Strand, Tend, Told, Until, Wait};
+use crate::line::{
+    Budget, Child, News, Orders, RequestLeave, Seat, Sent, Strand, Tend, Told, Until, Wait,
+};
 use crate::message::{Call, Output, Reply, StopReason, Usage};
 
 /// A dispatcher and everything it has said.
@@ -81,14 +84,24 @@ impl Bench {
             is_background: false,
             strand: Strand::Fresh,
             budget: Budget::default(),
+            again: None,
         });
         self.declare_all(parent, children.collect())
     }
 
     fn declare_all(&mut self, parent: UnitId, children: Vec<Child>) -> Vec<Seat> {
+        self.declare_with(parent, children, None)
+    }
+
+    fn declare_with(
+        &mut self,
+        parent: UnitId,
+        children: Vec<Child>,
+        orders: Option<Orders>,
+    ) -> Vec<Seat> {
         let (reply, mut answer) = oneshot::channel();
         let call = Some("call".into());
-        self.say(parent, UnitEvent::Declare { call, children, reply });
+        self.say(parent, UnitEvent::Declare { call, children, orders, reply });
         answer.try_recv().unwrap_or_default()
     }
 
@@ -102,6 +115,7 @@ impl Bench {
             is_background: true,
             strand: Strand::Fresh,
             budget: Budget::default(),
+            again: None,
         };
         let seats = self.declare_all(parent, names.iter().map(child).collect());
         seats.iter().for_each(|seat| self.may_start(seat.unit).unwrap());

@@ -5,13 +5,20 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::super::ledger::{Ledger, Standing};
+use super::super::ledger::{Ledger, Standing, WaitsFor};
 use super::{Answer, Dispatcher, Effect, Leaving, Out};
 use crate::branch::{Branch, Token};
 use crate::event::{EventKind, Failure, FailureKind, Outcome, UnitEnd, UnitHead, UnitId};
-use crate::line::{Child, Seat, Strand};
+use crate::line::{Child, Orders, Seat, Strand};
 use crate::message::{CallId, Output, counted};
 use crate::prompt::Said;
+
+/// Children that a unit declares, all at once.
+pub(super) struct Declared {
+    pub(super) call: Option<CallId>,
+    pub(super) children: Vec<Child>,
+    pub(super) orders: Option<Orders>,
+}
 
 impl Dispatcher {
     /// Gives each child a name, a token and a place in the log, all in
@@ -21,18 +28,28 @@ impl Dispatcher {
         &mut self,
         out: &mut Out,
         parent: UnitId,
-        call: Option<&CallId>,
-        children: Vec<Child>,
+        declared: Declared,
     ) -> Option<Vec<Seat>> {
         if self.ledger(parent).cancel.is_cancelled() {
             return None;
         }
+        let Declared { call, children, orders } = declared;
         let first = UnitId(self.next_unit);
+        let is_waited_for = children.iter().any(|child| !child.is_background);
+        if let Some(orders) = orders.filter(|_| is_waited_for) {
+            let is_aside = Arc::default();
+            self.ledger(parent).waits.push(WaitsFor { first, orders, is_aside });
+        }
         let seats = children.into_iter().map(|child| {
-            let is_slot = child.slot.is_some();
-            let seat = self.seat(out, parent, call, child);
-            self.ledger(seat.unit).batch = is_slot.then_some(first);
-            seat
+            let before = child.again.and_then(|before| self.units.get(&before));
+            let (call_of, batch) = match before {
+                Some(before) => (before.call, before.batch),
+                None => (first, child.slot.map(|_| first)),
+            };
+            let seat = self.seat(out, parent, call.as_ref(), child);
+            let ledger = self.ledger(seat.unit);
+            (ledger.call, ledger.batch) = (call_of, batch);
+            Seat { is_aside: self.aside_flag(parent, call_of), ..seat }
         });
         Some(seats.collect())
     }
@@ -66,14 +83,14 @@ impl Dispatcher {
             slot: child.slot,
             origin: child.origin,
             is_background: child.is_background,
-            again: None,
+            again: child.again,
         };
         let (invocation, origin) = (ledger.invocation, head.origin);
         let mut queued = Ledger::queued(&head, invocation, branch.clone(), cancel.clone());
         queued.budget = child.budget;
         self.units.insert(unit, queued);
         self.record(out, unit, EventKind::UnitQueued(head));
-        Seat { unit, branch, origin, cancel }
+        Seat { unit, branch, origin, cancel, is_aside: Arc::default() }
     }
 
     /// Returns the token that stops a child. The end of the turn stops what
@@ -245,6 +262,7 @@ impl Dispatcher {
             .filter_map(|child| self.units.remove(child))
             .map(|ledger| ledger.branch)
             .collect();
+        self.forget_calls(parent);
         let ledger = self.ledger(parent);
         ledger.branch = ledger.branch.join(branches.iter().map(|branch| &branch.tokens));
         self.record(out, parent, EventKind::Joined { children });

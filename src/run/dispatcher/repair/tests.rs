@@ -166,10 +166,12 @@ impl Session {
             is_background,
             strand: Strand::Fresh,
             budget: Budget::default(),
+            again: None,
         });
         let (children, call) = (children.collect(), call.clone());
         let id = Some(call.clone());
-        let seats = self.ask(unit, |reply| UnitEvent::Declare { call: id, children, reply });
+        let seats =
+            self.ask(unit, |reply| UnitEvent::Declare { call: id, children, orders: None, reply });
         let seats: Vec<Seat> = seats.unwrap_or_default();
         for seat in &seats {
             self.units.insert(seat.unit, Busy { is_aside: is_background, ..Busy::default() });
@@ -209,7 +211,7 @@ impl Session {
         }
         if !children.is_empty() {
             let children = children.to_vec();
-            let _ = self.ask(unit, |reply| UnitEvent::Join { children, reply });
+            let _ = self.ask(unit, |reply| UnitEvent::Join { children, orders: None, reply });
         }
         self.busy(unit).calls.pop();
         let (tool, output) = ("Read".into(), Arc::new(Output::ok("fine")));
@@ -474,9 +476,15 @@ fn with_aside(count: u32) -> Session {
         is_background: true,
         strand: Strand::Fresh,
         budget: Budget::default(),
+        again: None,
     };
     let (children, id) = ((0..count).map(child).collect(), Some(call.clone()));
-    let seats = session.ask(UnitId::MAIN, |reply| UnitEvent::Declare { call: id, children, reply });
+    let seats = session.ask(UnitId::MAIN, |reply| UnitEvent::Declare {
+        call: id,
+        children,
+        orders: None,
+        reply,
+    });
     for Seat { unit, .. } in seats.unwrap() {
         session.ask(unit, |reply| UnitEvent::MayStart { reply });
         session.units.insert(unit, Busy { is_running: true, is_aside: true, ..Busy::default() });
@@ -505,9 +513,15 @@ fn ten_thousand_units_are_brought_to_their_ends_in_little_time() {
         is_background: false,
         strand: Strand::Fresh,
         budget: Budget::default(),
+        again: None,
     });
     let (children, call) = (children.collect(), Some(call));
-    let seats = session.ask(UnitId::MAIN, |reply| UnitEvent::Declare { call, children, reply });
+    let seats = session.ask(UnitId::MAIN, |reply| UnitEvent::Declare {
+        call,
+        children,
+        orders: None,
+        reply,
+    });
     for seat in &seats.unwrap()[..5_000] {
         session.ask(seat.unit, |reply| UnitEvent::MayStart { reply });
     }

@@ -48,6 +48,7 @@ fn child(bench: &mut Bench, parent: UnitId, budget: Budget) -> UnitId {
         is_background: false,
         strand: Strand::Fresh,
         budget,
+        again: None,
     };
     let unit = bench.declare_all(parent, vec![child])[0].unit;
     bench.may_start(unit).unwrap();

@@ -1,6 +1,7 @@
 //! A run that lives on inside the test's own process: what is asked, what a
 //! person does meanwhile, and what main's model was sent.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tempfile::TempDir;
 use tine::agent::Opening;
 use tine::event::{Event, UnitId};
 use tine::model::scripted::Scripted;
-use tine::model::{Chunk, Facts, Model, ModelError, Request};
+use tine::model::{Asker, Chunk, Facts, Model, ModelError, Request};
 use tine::run::{Asked, FromUser, Invoked, Main, Prompts, Resumed, Run, RunEnd, Signal};
 use tine::session::{self, Entry, Past, SessionLog};
 use tokio::sync::mpsc;
@@ -31,10 +32,25 @@ pub(crate) struct Sitting {
     directory: TempDir,
 }
 
-/// A script that writes down what main sends.
+/// A script that writes down what main sends. Of several units of the same name
+/// the second plays what its name and ` again` has, and so on.
 struct Overheard {
     script: Scripted,
     bodies: Arc<Mutex<Vec<Vec<u8>>>>,
+    namesakes: Mutex<HashMap<Arc<str>, Vec<UnitId>>>,
+}
+
+impl Overheard {
+    /// Returns what a unit is called in the script.
+    fn called(&self, unit: UnitId, description: &Arc<str>) -> Arc<str> {
+        let mut namesakes = self.namesakes.lock().expect("nobody panics over it");
+        let units = namesakes.entry(Arc::clone(description)).or_default();
+        let place = units.iter().position(|known| *known == unit).unwrap_or_else(|| {
+            units.push(unit);
+            units.len() - 1
+        });
+        format!("{description}{}", " again".repeat(place)).into()
+    }
 }
 
 impl Model for Overheard {
@@ -50,11 +66,13 @@ impl Model for Overheard {
         self.script.facts()
     }
 
-    fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>> {
+    fn respond(&self, mut request: Request) -> BoxStream<'static, Result<Chunk, ModelError>> {
         if request.asker.unit == UnitId::MAIN {
             let body = self.script.body(&request.prefix);
             self.bodies.lock().expect("nobody panics over it").push(body);
         }
+        let Asker { unit, description, .. } = &mut request.asker;
+        *description = self.called(*unit, description);
         self.script.respond(request)
     }
 }
@@ -117,7 +135,11 @@ impl Sitting {
     ) {
         let script = json!({ "units": units }).to_string();
         let script = Scripted::parse(model, "script", &script).expect("the script is valid");
-        let model = Arc::new(Overheard { script, bodies: Arc::clone(&self.bodies) });
+        let model = Arc::new(Overheard {
+            script,
+            bodies: Arc::clone(&self.bodies),
+            namesakes: Mutex::default(),
+        });
         let Invoked { tools, policy, system, .. } = &*self.invoked;
         let invoked = Invoked {
             typed: typed.into(),
