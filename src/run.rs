@@ -39,7 +39,7 @@ use signals::Signals;
 use sink::{Sink, Stands};
 
 pub use approvals::KeepRule;
-pub use prompts::{Asked, Invoked, Prompts};
+pub use prompts::{Asked, Invoked, NoRewind, NoUndo, Prompts, TakeBack};
 pub use resumed::{Resumed, mend};
 
 /// Most messages handled before the log is put on disk and answers go out. A
@@ -143,6 +143,10 @@ pub enum FromUser {
     Again(UnitId),
     /// The units that main waits for are to go on in the background.
     SetAside,
+    /// This is for main, to be read at its next turn's boundary.
+    Wrote(Arc<str>),
+    /// What main has not read is not meant any more.
+    TookBack,
 }
 
 impl Run {
@@ -177,10 +181,14 @@ impl Run {
                 }
                 Next::Asked(asked) => {
                     signals.calm();
-                    let mut heard = hear_all(&mut dispatcher, &mut inbox);
-                    let response = sitting.carry_out(asked, &mut dispatcher);
-                    heard.effects.extend(response.effects);
-                    heard
+                    let heard = hear_all(&mut dispatcher, &mut inbox);
+                    sitting.follow(&heard);
+                    sink.carry_out(heard.effects, &mut signals).await;
+                    let done = sitting.carry_out(asked, &mut dispatcher, sink.log());
+                    for event in done.logged {
+                        sink.show(event, &mut signals).await;
+                    }
+                    done.response
                 }
             };
             drain(&mut dispatcher, &mut inbox, &mut response);
@@ -266,6 +274,8 @@ fn starts_deadline(input: &Input, dispatcher: &Dispatcher) -> bool {
         | Input::Overdue
         | Input::Trouble(_)
         | Input::Begin(_)
+        | Input::Wrote(_)
+        | Input::TookBack
         | Input::SetAside
         | Input::Again(_)
         | Input::Leave => false,
@@ -281,6 +291,8 @@ async fn next_answer(answers: &mut Option<mpsc::Receiver<FromUser>>) -> Input {
         Some(FromUser::Stop(unit)) => Input::Cancel(Reach::Unit(unit), CancelReason::Interrupt),
         Some(FromUser::Again(unit)) => Input::Again(unit),
         Some(FromUser::SetAside) => Input::SetAside,
+        Some(FromUser::Wrote(text)) => Input::Wrote(text),
+        Some(FromUser::TookBack) => Input::TookBack,
         Some(FromUser::EndAll) => Input::Cancel(Reach::All, CancelReason::Interrupt),
         None => {
             *answers = None;

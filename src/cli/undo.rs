@@ -141,7 +141,7 @@ impl Session {
         let report = UndoReport { session, root, plan: &plan, state, before };
         if let (UndoState::Done, Some((log, past))) = (state, &mut log) {
             let said = Said { typed: typed(flags).into(), text: report.sentence().into() };
-            undo.carry_out(&plan, said, log, past).map_err(|error| cannot_undo(&error))?;
+            undo.carry_out(&plan, &said, log, past).map_err(|error| cannot_undo(&error))?;
         }
         show(&report)?;
         self.say(&report);

@@ -53,6 +53,10 @@ pub enum Input {
     Trouble(Arc<str>),
     /// Somebody wants the next thing done. Only said while main rests.
     Begin(Arc<str>),
+    /// The user writes to main.
+    Wrote(Arc<str>),
+    /// The user takes back what main has not read.
+    TookBack,
     /// The units that main waits for go on beside it.
     SetAside,
     /// The task of this unit is run again in its place.
@@ -238,6 +242,8 @@ impl Dispatcher {
                 Input::Cancel(reach, reason) => self.cancel(&mut out, reach, reason),
                 Input::Overdue => self.give_up(&mut out),
                 Input::Begin(prompt) => self.begin_next(&mut out, prompt),
+                Input::Wrote(text) => self.wrote(&mut out, text),
+                Input::TookBack => self.take_back(&mut out),
                 Input::SetAside => self.set_aside(&mut out),
                 Input::Again(unit) => self.again(&mut out, unit),
                 Input::Leave => self.depart(&mut out),

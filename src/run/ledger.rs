@@ -13,6 +13,7 @@ use crate::event::{
     AfterFailure, Compaction, ForkShare, Invocation, Outcome, Piece, QuestionId, Replied,
     RequestFailed, UnitEnd, UnitHead, UnitId, UnitState, UnixMillis,
 };
+use crate::fanout::news::Letter;
 use crate::line::{Budget, News, Orders, Until};
 use crate::message::{Call, CallId, Usage};
 use crate::session::PastUnit;
@@ -110,7 +111,7 @@ pub(super) struct Aside {
     /// Those whose end it has not been told, in the order in which they ended.
     pub(super) untold: Vec<UnitId>,
     /// Messages that it has not been given.
-    pub(super) inbox: Vec<Arc<str>>,
+    pub(super) inbox: Vec<Letter>,
     /// Where news go that it waits for.
     pub(super) listening: Option<oneshot::Sender<News>>,
     /// What else it waits for.

@@ -12,20 +12,24 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use tokio::sync::mpsc;
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::dispatcher::{Dispatcher, Effect, Input, Response};
+use super::undo::{Book, Said, Undo, UndoError};
 use super::{Main, now};
 use crate::agent::{Bounds, History, LimitSource, Opening, TurnLimit, Unit};
-use crate::event::{FailureKind, Outcome, SessionHead, UnitId};
+use crate::event::{Event, FailureKind, Outcome, Seq, SessionHead, UnitId};
 use crate::fanout::{Caller, Fanout};
 use crate::flow::{self, Step};
 use crate::guard::Policy;
 use crate::line::{FromUnit, Line, Told};
+use crate::message::counted;
 use crate::model::Model;
 use crate::prompt::{self, Context};
-use crate::session::{Entry, Past, read};
+use crate::session::undo::Plan;
+use crate::session::{Entry, Past, SessionLog, read};
 use crate::tool::files::Seen;
 use crate::tool::{ForkPoint, Registry, ToolContext};
 
@@ -58,6 +62,69 @@ pub enum Prompts {
 pub enum Asked {
     /// The next invocation.
     Invoke(Box<Invoked>),
+    /// Main's conversation is to be again what it was after this event.
+    Rewind(Seq, oneshot::Sender<Result<(), NoRewind>>),
+    /// Files are to go back.
+    Undo(Box<TakeBack>, oneshot::Sender<Result<(), NoUndo>>),
+}
+
+/// What is taken back of what a session did to files.
+#[derive(Debug)]
+pub struct TakeBack {
+    /// The files and what they have held.
+    pub undo: Undo,
+    /// What is done about them.
+    pub plan: Plan,
+    /// What stands in the log of it.
+    pub said: Said,
+}
+
+/// Why a conversation does not go back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum NoRewind {
+    /// Units still work, and what they come to would be told to nobody.
+    #[error("{} still at work: wait, or stop what is not wanted", counted(*units, "agent"))]
+    Busy {
+        /// How many.
+        units: u32,
+    },
+    /// What it was then is not held, or was in the middle of something.
+    #[error("the conversation cannot go back to #{}", to.0)]
+    NotThere {
+        /// The event.
+        to: Seq,
+    },
+}
+
+/// Why files do not go back.
+#[derive(Debug, Error)]
+pub enum NoUndo {
+    /// Units still work, and may change the same files.
+    #[error("{} still at work: wait, or stop what is not wanted", counted(*units, "agent"))]
+    Busy {
+        /// How many.
+        units: u32,
+    },
+    /// There is no log that could tell of it.
+    #[error("the session is not kept")]
+    NotKept,
+    /// The undo itself went wrong.
+    #[error(transparent)]
+    Failed(#[from] UndoError),
+}
+
+/// What came of something that was asked.
+pub(super) struct Done {
+    /// What is in the log already, for people to be shown.
+    pub(super) logged: Vec<Event>,
+    /// What the dispatcher says.
+    pub(super) response: Response,
+}
+
+impl From<Response> for Done {
+    fn from(response: Response) -> Self {
+        Self { logged: Vec::new(), response }
+    }
 }
 
 /// The main unit of a run: what it is asked, and where its conversation stands.
@@ -110,16 +177,69 @@ impl Sitting {
         &mut self,
         asked: Option<Asked>,
         dispatcher: &mut Dispatcher,
-    ) -> Response {
+        log: Option<&mut SessionLog>,
+    ) -> Done {
         match asked {
             Some(Asked::Invoke(invoked)) => {
                 self.tell_of_others(&invoked, dispatcher);
                 let begin = Input::Begin(Arc::clone(&invoked.typed));
                 self.next = Some(invoked);
-                dispatcher.handle(begin, now())
+                dispatcher.handle(begin, now()).into()
             }
-            None => dispatcher.handle(Input::Leave, now()),
+            Some(Asked::Rewind(to, reply)) => {
+                let (result, response) = match self.may_rewind(to, dispatcher) {
+                    Ok(()) => {
+                        // Whoever has not read a file must not write it.
+                        self.stage.seen = Seen::default();
+                        (Ok(()), dispatcher.rewind(to, now()))
+                    }
+                    Err(refused) => (Err(refused), nothing()),
+                };
+                // Nobody may want to know any more.
+                let _ = reply.send(result);
+                response.into()
+            }
+            Some(Asked::Undo(take_back, reply)) => {
+                let mut logged = Vec::new();
+                let result = self.undo(&take_back, dispatcher, log, &mut logged);
+                // As above.
+                let _ = reply.send(result);
+                Done { logged, response: nothing() }
+            }
+            None => dispatcher.handle(Input::Leave, now()).into(),
         }
+    }
+
+    /// Tells whether main's conversation can go back to what it was after an
+    /// event: nothing works, no summary has taken its place since, and every
+    /// call had its output then.
+    fn may_rewind(&self, to: Seq, dispatcher: &Dispatcher) -> Result<(), NoRewind> {
+        if !dispatcher.is_quiet() {
+            return Err(NoRewind::Busy { units: dispatcher.at_work() });
+        }
+        let past = &self.stage.past;
+        if to < past.rewinds_to() || to > past.last() || !past.was_settled_after(to) {
+            return Err(NoRewind::NotThere { to });
+        }
+        Ok(())
+    }
+
+    fn undo(
+        &mut self,
+        take_back: &TakeBack,
+        dispatcher: &mut Dispatcher,
+        log: Option<&mut SessionLog>,
+        logged: &mut Vec<Event>,
+    ) -> Result<(), NoUndo> {
+        if !dispatcher.is_quiet() {
+            return Err(NoUndo::Busy { units: dispatcher.at_work() });
+        }
+        let log = log.ok_or(NoUndo::NotKept)?;
+        let TakeBack { undo, plan, said } = take_back;
+        let mut book = Book::new(dispatcher, log, &mut self.stage.past);
+        let done = undo.carry_out_at_rest(plan, said, &mut book);
+        *logged = book.written();
+        Ok(done?)
     }
 
     /// Lets a flow see what others have said.
@@ -166,6 +286,10 @@ impl Sitting {
             let _ = main.await;
         }
     }
+}
+
+fn nothing() -> Response {
+    Response { effects: Vec::new() }
 }
 
 /// Where main units enter, one after another.

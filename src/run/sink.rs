@@ -148,6 +148,16 @@ impl Sink {
                 }
             }
         }
+        self.show(event, signals).await;
+    }
+
+    /// Returns the log, if there is one still.
+    pub(super) fn log(&mut self) -> Option<&mut SessionLog> {
+        self.log.as_mut().map(|(log, _)| log)
+    }
+
+    /// Shows an event that is in the log already.
+    pub(super) async fn show(&mut self, event: Event, signals: &mut Signals) {
         if let Some(end) = end_of(&event) {
             self.end = Some(end);
         }

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::dispatcher::{Dispatcher, Effect, Input, Response, Seed};
 use super::now;
-use crate::event::{ChangedBy, FailureKind, FileChange, Outcome, UnitId};
+use crate::event::{ChangedBy, Event, FailureKind, FileChange, Outcome, UnitId};
 use crate::line::{FromUnit, Told, UnitEvent};
 use crate::path_text;
 use crate::prompt;
@@ -140,17 +140,42 @@ impl Undo {
     pub fn carry_out(
         &self,
         plan: &Plan,
-        said: Said,
+        said: &Said,
         log: &mut SessionLog,
         past: &mut Past,
     ) -> Result<(), UndoError> {
+        let mut dispatcher = Dispatcher::after(Seed::of(past));
+        self.carry_out_in(plan, said, &mut Book::new(&mut dispatcher, log, past))
+    }
+
+    /// The same in a run whose main rests, and rests again afterwards.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Undo::carry_out`].
+    pub(super) fn carry_out_at_rest(
+        &self,
+        plan: &Plan,
+        said: &Said,
+        book: &mut Book<'_>,
+    ) -> Result<(), UndoError> {
+        let done = self.carry_out_in(plan, said, book);
+        if let Err(error) = &done
+            && !book.dispatcher.rests()
+        {
+            // The log cannot be written, so neither can this.
+            let _ = book.ends(Outcome::failed(FailureKind::Setup, error.to_string()));
+        }
+        done
+    }
+
+    fn carry_out_in(&self, plan: &Plan, said: &Said, book: &mut Book<'_>) -> Result<(), UndoError> {
         let going = plan.files.iter().filter(|file| file.fate == Fate::GoesBack);
         let steps = going.map(|file| self.step(file)).collect::<Result<Vec<_>, _>>()?;
         if steps.is_empty() {
             return Ok(());
         }
-        let mut book = Book { dispatcher: Dispatcher::after(Seed::of(past)), log, past };
-        book.begins(said.typed)?;
+        book.begins(Arc::clone(&said.typed))?;
         for (file, step) in &steps {
             book.changes(Arc::new(step.change(file)))?;
         }
@@ -159,7 +184,7 @@ impl Undo {
             Ok(()) => {
                 let files = steps.iter().map(|(file, _)| &*file.path).collect::<Vec<_>>();
                 book.tells(told(&files))?;
-                Outcome::Done { text: said.text }
+                Outcome::Done { text: Arc::clone(&said.text) }
             }
             Err(error) => Outcome::failed(FailureKind::Setup, error.to_string()),
         };
@@ -213,15 +238,33 @@ impl Step {
 
 /// Writes the events of an undo into the log, as the dispatcher of a run has
 /// them.
-struct Book<'a> {
-    dispatcher: Dispatcher,
+pub(super) struct Book<'a> {
+    dispatcher: &'a mut Dispatcher,
     log: &'a mut SessionLog,
     past: &'a mut Past,
+    /// What was written.
+    events: Vec<Event>,
 }
 
-impl Book<'_> {
+impl<'a> Book<'a> {
+    pub(super) fn new(
+        dispatcher: &'a mut Dispatcher,
+        log: &'a mut SessionLog,
+        past: &'a mut Past,
+    ) -> Self {
+        Self { dispatcher, log, past, events: Vec::new() }
+    }
+
+    /// Returns what was written.
+    pub(super) fn written(self) -> Vec<Event> {
+        self.events
+    }
+
     fn begins(&mut self, typed: Arc<str>) -> Result<(), LogError> {
-        let response = self.dispatcher.go_on(typed, now());
+        let response = match self.dispatcher.rests() {
+            true => self.dispatcher.handle(Input::Begin(typed), now()),
+            false => self.dispatcher.go_on(typed, now()),
+        };
         self.write(response)
     }
 
@@ -252,6 +295,7 @@ impl Book<'_> {
                 Effect::Record(event) => {
                     self.log.append(&event)?;
                     self.past.take(&event);
+                    self.events.push(event);
                 }
                 Effect::Sync => self.log.sync()?,
                 Effect::AnswerSynced(answer) => {

@@ -274,6 +274,13 @@ impl Past {
         self.conversation.rewinds_to()
     }
 
+    /// Tells whether every call that main had made by an event had its output by
+    /// then, too.
+    #[must_use]
+    pub fn was_settled_after(&self, event: Seq) -> bool {
+        self.conversation.was_settled_after(event)
+    }
+
     /// Returns what became of the last invocation.
     #[must_use]
     pub fn account(&self) -> &Account {

@@ -2,10 +2,14 @@
 
 use serde_json::{Value, json};
 use tine::agent::Opening;
-use tine::event::{Event, EventKind, Origin, Outcome, UnitId, UnitState};
+use tine::event::{Event, EventKind, Origin, Outcome, Seq, UnitId, UnitState};
+use tine::guard::Mode;
 use tine::model::check;
-use tine::run::{FromUser, Signal};
+use tine::run::undo::Said;
+use tine::run::{Asked, FromUser, NoRewind, Signal, TakeBack};
 use tine::session::Past;
+use tine::session::undo::Selection;
+use tokio::sync::oneshot;
 
 use crate::fanout::check_invariants;
 use crate::support::inside::{Setup, Sitting, Story};
@@ -495,4 +499,144 @@ async fn at_whatever_moment_a_batch_is_set_aside_or_run_again_the_log_is_whole()
         sitting.wait(10_000).await;
         leave(sitting).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_written_joins_at_the_next_boundary_with_its_outputs_before_it() {
+    let units = json!({
+        "main": [{ "calls": [call("Agent", task("a"))] }, { "text": "done" }],
+        "a": [{ "text": "from a", "delay_ms": 10_000 }],
+    });
+    let sitting = sit();
+    sitting.ask("one", units).await;
+    sitting.wait(1_000).await;
+    sitting.say(FromUser::Wrote("mind the gap".into())).await;
+    sitting.say(FromUser::Wrote("not this".into())).await;
+    sitting.say(FromUser::TookBack).await;
+    sitting.say(FromUser::Wrote("mind the step".into())).await;
+    sitting.wait(20_000).await;
+    let last = String::from_utf8(sitting.bodies().pop().unwrap()).unwrap();
+    let story = leave(sitting).await;
+    assert_eq!(endings(&story.events), ["done"]);
+    assert!(last.find("from a").unwrap() < last.find("mind the step").unwrap(), "{last}");
+    assert!(!last.contains("mind the gap") && !last.contains("not this"), "{last}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_ends_goes_on_for_what_was_written_meanwhile() {
+    let units = json!({
+        "main": [{ "text": "one", "delay_ms": 5_000 }, { "text": "and two" }],
+    });
+    let sitting = sit();
+    sitting.ask("one", units).await;
+    sitting.wait(1_000).await;
+    sitting.say(FromUser::Wrote("and two?".into())).await;
+    sitting.wait(10_000).await;
+    // And what comes at rest is read when main is told the news.
+    sitting.say(FromUser::Wrote("and three?".into())).await;
+    sitting.wait(1_000).await;
+    assert_eq!(endings(&sitting.events()), ["and two"]);
+    sitting.tell_news(json!({ "main": says("and three") })).await;
+    sitting.wait(1_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(endings(&story.events), ["and two", "and three"]);
+}
+
+async fn rewind(sitting: &Sitting, to: Seq) -> Result<(), NoRewind> {
+    let (reply, answer) = oneshot::channel();
+    sitting.order(Asked::Rewind(to, reply)).await;
+    answer.await.expect("the run answers")
+}
+
+/// Where the first invocation with this prompt began.
+#[track_caller]
+fn before(events: &[Event], prompt: &str) -> Seq {
+    let begins = |event: &&Event| matches!(&event.kind, EventKind::InvocationStarted { prompt: p } if **p == *prompt);
+    Seq(events.iter().find(begins).expect("it was asked").seq.0 - 1)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_that_goes_back_sends_what_it_sent_then() {
+    let sitting = sit();
+    let glob = json!([{ "calls": [call("Glob", json!({ "pattern": "*" }))] }, { "text": "found" }]);
+    for (typed, main) in [("one", says("first")), ("two", glob), ("three", says("third"))] {
+        sitting.ask(typed, json!({ "main": main })).await;
+        sitting.wait(1_000).await;
+    }
+    let events = sitting.events();
+    let middle = events
+        .iter()
+        .find(|event| matches!(event.kind, EventKind::ToolStarted { .. }))
+        .map(|event| event.seq)
+        .unwrap();
+    assert_eq!(rewind(&sitting, middle).await, Err(NoRewind::NotThere { to: middle }));
+    let never = Seq(9_999);
+    assert_eq!(rewind(&sitting, never).await, Err(NoRewind::NotThere { to: never }));
+    assert_eq!(rewind(&sitting, before(&events, "two")).await, Ok(()));
+    sitting.ask("better", json!({ "main": says("fine") })).await;
+    sitting.wait(1_000).await;
+    let bodies = sitting.bodies();
+    let last = String::from_utf8(bodies.last().unwrap().clone()).unwrap();
+    check::check_continues(&bodies[0], bodies.last().unwrap()).expect("it goes on from the first");
+    assert!(!last.contains("two") && !last.contains("third"), "{last}");
+    let story = leave(sitting).await;
+
+    // The next process goes on from there, too.
+    let again = setup().sit_after(story);
+    again.ask("on", json!({ "main": says("yes") })).await;
+    again.wait(1_000).await;
+    check::check_continues(bodies.last().unwrap(), &again.bodies()[0]).expect("the same bytes");
+    leave(again).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_goes_back_while_units_work_or_behind_a_summary() {
+    let sitting = sit();
+    let units = json!({
+        "main": [{ "calls": [beside("look")] }, { "text": "ok" }],
+        "look": [{ "text": "found", "delay_ms": 10_000 }],
+    });
+    sitting.ask("one", units).await;
+    sitting.wait(1_000).await;
+    let start = before(&sitting.events(), "one");
+    assert_eq!(rewind(&sitting, start).await, Err(NoRewind::Busy { units: 1 }));
+    sitting.wait(20_000).await;
+    let units = json!({ "main:compact": says("they looked") });
+    sitting.invoke("/compact", Opening::Compact { hint: None }, ("scripted", units)).await;
+    sitting.wait(1_000).await;
+    assert_eq!(rewind(&sitting, start).await, Err(NoRewind::NotThere { to: start }));
+    leave(sitting).await;
+}
+
+/// Waits until so many invocations have ended. On real time: files are written
+/// on threads that paused time does not wait for.
+async fn until_ended(sitting: &Sitting, count: usize) {
+    while endings(&sitting.events()).len() < count {
+        sitting.wait(5).await;
+    }
+}
+
+#[tokio::test]
+async fn files_go_back_in_a_run_that_rests_and_main_is_told() {
+    let sitting = setup().mode(Mode::BypassPermissions).sit();
+    let write = call("Write", json!({ "file_path": "a.txt", "content": "wrong" }));
+    sitting.ask("one", json!({ "main": [{ "calls": [write] }, { "text": "written" }] })).await;
+    until_ended(&sitting, 1).await;
+    assert_eq!(sitting.read("a.txt").as_deref(), Some("wrong"));
+    let undo = sitting.look_back();
+    let plan = undo.plan(Selection::LastPrompt);
+    let said = Said { typed: "/undo".into(), text: "1 file went back".into() };
+    let (reply, answer) = oneshot::channel();
+    let take_back = TakeBack { undo, plan, said };
+    sitting.order(Asked::Undo(Box::new(take_back), reply)).await;
+    answer.await.expect("the run answers").expect("the file goes back");
+    assert_eq!(sitting.read("a.txt"), None);
+    sitting.ask("two", json!({ "main": says("I see.") })).await;
+    until_ended(&sitting, 3).await;
+    let last = String::from_utf8(sitting.bodies().pop().unwrap()).unwrap();
+    assert!(last.contains("a.txt"), "{last}");
+    let story = leave(sitting).await;
+    assert_eq!(endings(&story.events), ["written", "1 file went back", "I see."]);
+    let numbers: Vec<u64> = story.events.iter().map(|event| event.seq.0).collect();
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
 }

@@ -9,13 +9,17 @@ use tokio::sync::oneshot;
 use super::super::ledger::{Awaited, Ledger};
 use super::{Answer, Dispatcher, Effect, Out};
 use crate::branch::{Branch, TokenSet};
-use crate::event::{Event, EventKind, Invocation, Seq, UnitEnd, UnitId};
-use crate::fanout::news;
+use crate::event::{Event, EventKind, Invocation, NoticeLevel, Seq, UnitEnd, UnitId};
+use crate::fanout::news::{self, Letter, Writer};
 use crate::line::{Glance, News, Sent, Tend, Until, Wait};
 
 /// Most messages that wait for one unit's next turn. Whoever sends more than
 /// this should wait for an answer.
 const INBOX_CAP: usize = 32;
+
+/// Most messages of the user that wait for main, and their most bytes together:
+/// more than anybody types while a turn goes on.
+const WROTE_CAP: (usize, usize) = (100, 256_000);
 
 impl Dispatcher {
     pub(super) fn tend(&mut self, out: &mut Out, unit: UnitId, tend: Tend) {
@@ -133,12 +137,14 @@ impl Dispatcher {
         let still_out = aside.out;
         let children = std::mem::take(&mut aside.untold);
         let fitting = news::fitting(&aside.inbox);
-        let messages: Vec<Arc<str>> = aside.inbox.drain(..fitting).collect();
+        let messages: Vec<Letter> = aside.inbox.drain(..fitting).collect();
+        let of_user = messages.iter().filter(|letter| letter.by == Writer::User).count();
+        let wrote = u32::try_from(of_user).unwrap_or(u32::MAX);
         let ended: Vec<Glance> =
             children.iter().filter_map(|&child| self.glance(unit, child)).collect();
         let text: Arc<str> = news::text(&ended, still_out, &messages).into();
         self.join_told(out, unit, children.clone());
-        self.record(out, unit, EventKind::Notified { children, text: Arc::clone(&text), wrote: 0 });
+        self.record(out, unit, EventKind::Notified { children, text: Arc::clone(&text), wrote });
         out.effects.push(Effect::Sync);
         text
     }
@@ -197,9 +203,38 @@ impl Dispatcher {
         if inbox.len() >= INBOX_CAP {
             return Sent::Full;
         }
-        inbox.push(text);
+        inbox.push(Letter { by: Writer::Parent, text });
         self.wake(out, to);
         Sent::Queued
+    }
+
+    /// Takes a message of the user, which main reads at its next turn's
+    /// boundary; at rest, when it is told the news.
+    pub(super) fn wrote(&mut self, out: &mut Out, text: Arc<str>) {
+        let inbox = &mut self.main_ledger().aside().inbox;
+        let waiting = inbox.iter().filter(|letter| letter.by == Writer::User);
+        let (count, bytes) =
+            waiting.fold((1, text.len()), |(n, sum), letter| (n + 1, sum + letter.text.len()));
+        let (most, most_bytes) = WROTE_CAP;
+        if count > most || bytes > most_bytes {
+            let text = "what you wrote is not kept: too much waits to be read already".into();
+            let notice = EventKind::Notice { level: NoticeLevel::Warning, text };
+            return self.record(out, UnitId::MAIN, notice);
+        }
+        inbox.push(Letter { by: Writer::User, text: Arc::clone(&text) });
+        self.record(out, UnitId::MAIN, EventKind::UserWrote { text });
+        out.effects.push(Effect::Sync);
+        self.wake(out, UnitId::MAIN);
+    }
+
+    /// Takes back what the user wrote and main has not read.
+    pub(super) fn take_back(&mut self, out: &mut Out) {
+        let Some(aside) = self.main_ledger().has_aside() else { return };
+        let before = aside.inbox.len();
+        aside.inbox.retain(|letter| letter.by != Writer::User);
+        if aside.inbox.len() < before {
+            self.record(out, UnitId::MAIN, EventKind::UserTookBack);
+        }
     }
 
     /// Returns a background child of a unit; `None` if it is none.

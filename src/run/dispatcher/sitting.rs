@@ -13,7 +13,7 @@ use super::super::ledger::{Ledger, Standing};
 use super::{Dispatcher, Effect, Out, Response};
 use crate::branch::Branch;
 use crate::event::{
-    CancelReason, EventKind, Invocation, Outcome, SessionHead, UnitId, UnitState, UnixMillis,
+    CancelReason, EventKind, Invocation, Outcome, Seq, SessionHead, UnitId, UnitState, UnixMillis,
 };
 
 impl Dispatcher {
@@ -75,6 +75,21 @@ impl Dispatcher {
         self.begin(out, prompt);
     }
 
+    /// Puts main's conversation back to what it was after an event. Only while
+    /// nothing works.
+    pub fn rewind(&mut self, to: Seq, now: UnixMillis) -> Response {
+        let mut out = Out::new(now);
+        self.record(&mut out, UnitId::MAIN, EventKind::Rewound { to });
+        out.effects.push(Effect::Sync);
+        out.done()
+    }
+
+    /// Returns how many units of main work.
+    #[must_use]
+    pub fn at_work(&self) -> u32 {
+        self.units[&UnitId::MAIN].open_children
+    }
+
     /// The process leaves the session, once nothing works any more.
     pub(super) fn depart(&mut self, out: &mut Out) {
         if !self.lives_on {
@@ -94,6 +109,7 @@ impl Dispatcher {
     /// Ends the run if the process leaves and nothing works any more.
     pub(super) fn depart_if_due(&mut self, out: &mut Out) {
         if self.departs && self.is_quiet() {
+            self.take_back(out);
             self.record(out, UnitId::MAIN, EventKind::Left);
             out.effects.push(Effect::Sync);
             self.over(out);

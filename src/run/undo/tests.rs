@@ -85,7 +85,7 @@ impl Place {
     fn carry_out(&mut self, undo: &Undo, plan: &Plan) -> Result<(), UndoError> {
         let mut past = Past::read(&self.directory.path().join("session")).unwrap();
         let said = Said { typed: "/undo".into(), text: "done".into() };
-        undo.carry_out(plan, said, &mut self.log, &mut past)
+        undo.carry_out(plan, &said, &mut self.log, &mut past)
     }
 
     fn read(&self, name: &str) -> Option<String> {

@@ -35,6 +35,19 @@ impl Conversation {
         self.summary
     }
 
+    pub(super) fn was_settled_after(&self, event: Seq) -> bool {
+        let before = self.seqs.iter().zip(&self.events).filter(|(seq, _)| **seq <= event);
+        let mut open = 0_usize;
+        for (_, kind) in before {
+            if let EventKind::Replied(replied) = kind {
+                open = replied.reply.calls.len();
+            } else if let EventKind::ToolFinished { .. } = kind {
+                open = open.saturating_sub(1);
+            }
+        }
+        open == 0
+    }
+
     fn push(&mut self, seq: Seq, kind: EventKind) {
         self.seqs.push(seq);
         self.events.push(kind);

@@ -211,7 +211,7 @@ impl Session {
         }
         if !children.is_empty() {
             let children = children.to_vec();
-            let _ = self.ask(unit, |reply| UnitEvent::Join { children, orders: None, reply });
+            let _ = self.ask(unit, |reply| UnitEvent::Join { children, reply });
         }
         self.busy(unit).calls.pop();
         let (tool, output) = ("Read".into(), Arc::new(Output::ok("fine")));

@@ -186,3 +186,75 @@ fn a_session_that_is_gone_on_with_rests_at_its_last_invocation() {
     let numbers: Vec<u32> = bench.events.iter().map(|event| event.invocation.0).collect();
     assert_eq!(numbers, [1, 2]);
 }
+
+fn wrote(bench: &mut Bench, text: &str) {
+    bench.give(Input::Wrote(text.into()));
+}
+
+fn read(bench: &mut Bench) -> Option<String> {
+    match bench.news(UnitId::MAIN, Wait::No).try_recv().unwrap() {
+        News::Message(text) => Some(text.to_string()),
+        News::NotYet | News::Nothing => None,
+    }
+}
+
+/// Returns how many messages wait, as the log has it.
+fn waiting(bench: &Bench) -> u32 {
+    let mut past = crate::session::Past::default();
+    bench.events.iter().for_each(|event| past.take(event));
+    past.waiting()
+}
+
+#[test]
+fn what_the_user_writes_is_read_in_order_at_the_next_boundary() {
+    let mut bench = sitting();
+    wrote(&mut bench, "first");
+    wrote(&mut bench, "second");
+    assert_eq!(waiting(&bench), 2);
+    let text = read(&mut bench).unwrap();
+    let place = |part| text.find(part).unwrap();
+    assert!(place("<user-message>") < place("first") && place("first") < place("second"));
+    assert_eq!((waiting(&bench), read(&mut bench)), (0, None));
+}
+
+#[test]
+fn what_is_taken_back_is_read_by_nobody_and_what_was_read_stays() {
+    let mut bench = sitting();
+    wrote(&mut bench, "read");
+    read(&mut bench).unwrap();
+    wrote(&mut bench, "not meant");
+    bench.give(Input::TookBack);
+    assert_eq!((waiting(&bench), read(&mut bench)), (0, None));
+    // There is nothing to take back any more.
+    let before = bench.events.len();
+    bench.give(Input::TookBack);
+    assert_eq!(bench.events.len(), before);
+}
+
+#[test]
+fn more_than_anybody_types_is_not_kept_and_says_so() {
+    let mut bench = sitting();
+    for _ in 0..=100 {
+        wrote(&mut bench, "again");
+    }
+    assert_eq!(waiting(&bench), 100);
+    assert!(matches!(bench.last().kind, EventKind::Notice { .. }));
+    bench.give(Input::TookBack);
+    wrote(&mut bench, &"x".repeat(200_000));
+    wrote(&mut bench, &"x".repeat(60_000));
+    assert_eq!(waiting(&bench), 1);
+}
+
+#[test]
+fn what_comes_when_main_has_just_come_to_rest_waits_for_the_next_invocation() {
+    let mut bench = at_rest(sitting());
+    wrote(&mut bench, "late");
+    bench.give(Input::Begin("".into()));
+    assert!(read(&mut bench).unwrap().contains("late"));
+    wrote(&mut bench, "too late");
+    let mut bench = at_rest(bench);
+    bench.give(Input::Leave);
+    let last: Vec<&EventKind> =
+        bench.events.iter().rev().take(2).map(|event| &event.kind).collect();
+    assert_eq!(last, [&EventKind::Left, &EventKind::UserTookBack]);
+}

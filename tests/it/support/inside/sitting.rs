@@ -12,6 +12,7 @@ use tine::agent::Opening;
 use tine::event::{Event, UnitId};
 use tine::model::scripted::Scripted;
 use tine::model::{Asker, Chunk, Facts, Model, ModelError, Request};
+use tine::run::undo::Undo;
 use tine::run::{Asked, FromUser, Invoked, Main, Prompts, Resumed, Run, RunEnd, Signal};
 use tine::session::{self, Entry, Past, SessionLog};
 use tokio::sync::mpsc;
@@ -174,6 +175,16 @@ impl Sitting {
     /// What has happened by now.
     pub(crate) fn events(&self) -> Vec<Event> {
         events(&self.directory)
+    }
+
+    /// What can be taken back by now.
+    pub(crate) fn look_back(&self) -> Undo {
+        Undo::read(&self.directory.path().join("session")).expect("the log can be read")
+    }
+
+    /// Reads a file of the working directory; `None` if there is none.
+    pub(crate) fn read(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.directory.path().join(name)).ok()
     }
 
     /// What main's model has been sent by now.
