@@ -17,6 +17,7 @@ mod live;
 mod markdown;
 pub mod paint;
 mod plain;
+pub mod prose;
 mod record;
 mod result;
 pub mod row;
