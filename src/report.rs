@@ -9,6 +9,7 @@ mod account;
 mod answer;
 mod asking;
 pub mod control;
+pub mod difference;
 pub mod ink;
 mod json;
 mod lines;

@@ -6,7 +6,7 @@
 
 mod highlight;
 
-pub use highlight::{Coloured, Highlighter, Pen};
+pub use highlight::{Coloured, Highlighter, Pen, ReadSides};
 
 /// What a part of a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -1,9 +1,9 @@
-//! Colours for code, found beside the screen.
+//! Colours for code and what changed in files, found beside the screen.
 //!
 //! A thread reads lines of code and says which ink each part of them is. It may
 //! take its time, or fail on hostile code: whoever waits for it does so for a
 //! bounded time and shows the line plain. Its syntaxes are loaded on it, when
-//! the first line comes.
+//! the first line comes. Files are read by what the caller gives it.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,9 @@ use std::thread;
 use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxReference, SyntaxSet};
 
 use super::Ink;
-use crate::report::row::CodeBlock;
+use crate::event::FileChange;
+use crate::report::difference::{BothSides, difference};
+use crate::report::row::{CodeBlock, Row};
 
 /// Most columns of a line that gets colours: longer ones are data.
 const LINE_CAP: usize = 400;
@@ -28,65 +30,96 @@ const BLOCKS_CAP: usize = 16;
 
 static SYNTAXES: LazyLock<SyntaxSet> = LazyLock::new(SyntaxSet::load_defaults_newlines);
 
-/// A line of code with its inks.
+/// Rows that were asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coloured {
-    /// The number that the line was sent with.
+    /// The number that they were asked for with.
     pub number: u64,
-    /// Its parts, which make up the line.
-    pub parts: Vec<(Ink, String)>,
+    /// A line of code; or a change, of which there is nothing if it cannot be
+    /// shown.
+    pub rows: Vec<Row>,
 }
 
-/// A line of code on its way to the thread.
+/// Something on its way to the thread.
 struct Job {
     number: u64,
-    block: Arc<CodeBlock>,
-    text: String,
+    what: Task,
 }
 
-/// The thread that colours code.
+enum Task {
+    Line { block: Arc<CodeBlock>, text: String },
+    Change { change: Arc<FileChange>, is_whole: bool },
+}
+
+/// Returns what a file held before and after a change; `None` where that cannot
+/// be told any more.
+pub type ReadSides = dyn FnMut(&FileChange) -> Option<BothSides> + Send;
+
+/// The thread that colours code and finds what changed.
 pub struct Highlighter {
     jobs: SyncSender<Job>,
 }
 
 impl Highlighter {
-    /// Starts the thread, which hands each line to `deliver`.
+    /// Starts the thread, which reads with `read` and hands rows to `deliver`.
     ///
     /// # Errors
     ///
     /// If there can be no thread.
-    pub fn start(deliver: impl FnMut(Coloured) + Send + 'static) -> std::io::Result<Self> {
+    pub fn start(
+        read: Box<ReadSides>,
+        deliver: impl FnMut(Coloured) + Send + 'static,
+    ) -> std::io::Result<Self> {
         let (jobs, waiting) = sync_channel(QUEUE_CAP);
-        let work = move || colour_all(&waiting, deliver);
+        let work = move || work_on_all(&waiting, read, deliver);
         thread::Builder::new().name("ink".to_owned()).spawn(work)?;
         Ok(Self { jobs })
     }
 
-    /// Sends a line; tells whether it may come back. It does not if its
-    /// language is unknown or too much waits already.
+    /// Sends a row that is a line of code; tells whether it may come back. It
+    /// does not if it is none or too much waits already.
     #[must_use]
-    pub fn send(&self, number: u64, block: &Arc<CodeBlock>, line: &str) -> bool {
-        let job = Job { number, block: Arc::clone(block), text: line.to_owned() };
-        !block.language.is_empty() && self.jobs.try_send(job).is_ok()
+    pub fn send_line(&self, number: u64, row: &Row) -> bool {
+        let Some(block) = row.code() else { return false };
+        let what = Task::Line { block: Arc::clone(block), text: row.plain() };
+        self.jobs.try_send(Job { number, what }).is_ok()
+    }
+
+    /// Sends a change of a file; tells whether it may come back.
+    #[must_use]
+    pub fn send_change(&self, number: u64, change: &Arc<FileChange>, is_whole: bool) -> bool {
+        let what = Task::Change { change: Arc::clone(change), is_whole };
+        self.jobs.try_send(Job { number, what }).is_ok()
     }
 }
 
-fn colour_all(waiting: &Receiver<Job>, mut deliver: impl FnMut(Coloured)) {
+fn work_on_all(
+    waiting: &Receiver<Job>,
+    mut read: Box<ReadSides>,
+    mut deliver: impl FnMut(Coloured),
+) {
     let mut pens: HashMap<u64, Option<Pen>> = HashMap::new();
-    for Job { number, block, text } in waiting {
-        if pens.len() >= BLOCKS_CAP
-            && !pens.contains_key(&block.number)
-            && let Some(&oldest) = pens.keys().min()
-        {
-            pens.remove(&oldest);
-        }
-        let pen = pens.entry(block.number).or_insert_with(|| Pen::new(&block.language));
-        let parts = match pen {
-            Some(known) => known.line(&text),
-            None => vec![(Ink::Plain, text)],
+    for Job { number, what } in waiting {
+        let rows = match what {
+            Task::Line { block, text } => vec![coloured(&mut pens, &block, &text)],
+            Task::Change { change, is_whole } => {
+                read(&change).map(|sides| difference(&sides, is_whole)).unwrap_or_default()
+            }
         };
-        deliver(Coloured { number, parts });
+        deliver(Coloured { number, rows });
     }
+}
+
+fn coloured(pens: &mut HashMap<u64, Option<Pen>>, block: &Arc<CodeBlock>, text: &str) -> Row {
+    if pens.len() >= BLOCKS_CAP
+        && !pens.contains_key(&block.number)
+        && let Some(&oldest) = pens.keys().min()
+    {
+        pens.remove(&oldest);
+    }
+    let pen = pens.entry(block.number).or_insert_with(|| Pen::new(&block.language));
+    let Some(pen) = pen else { return Row::new().text(Ink::Plain, text) };
+    pen.line(text).iter().fold(Row::new(), |row, (ink, part)| row.text(*ink, part))
 }
 
 /// Reads the lines of one block of code.
@@ -207,6 +240,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::event::ChangedBy;
 
     #[track_caller]
     fn check(language: &str, line: &str, expected: &[(Ink, &str)]) {
@@ -259,14 +293,24 @@ mod tests {
             // A test that is over needs it no more.
             let _ = sender.send(coloured);
         };
-        let highlighter = Highlighter::start(deliver).unwrap();
+        let read = |_: &FileChange| Some(BothSides { before: Vec::new(), after: b"x\n".into() });
+        let highlighter = Highlighter::start(Box::new(read), deliver).unwrap();
         let block = Arc::new(CodeBlock { number: 1, language: "rust".into() });
-        assert!(highlighter.send(7, &block, "fn"));
-        assert!(highlighter.send(8, &block, "x"));
+        let row = |text: &str| Row::new().text(Ink::Plain, text);
+        assert!(highlighter.send_line(7, &row("fn").in_code(&block)));
+        let change = FileChange {
+            by: ChangedBy::Call("c".into()),
+            path: "x".into(),
+            before: None,
+            after: None,
+            directories: 0,
+        };
+        assert!(highlighter.send_change(8, &Arc::new(change), false));
+        assert!(!highlighter.send_line(9, &row("x")));
         let next = || receiver.recv_timeout(Duration::from_secs(60)).unwrap();
-        assert_eq!(next(), Coloured { number: 7, parts: vec![(Ink::Keyword, "fn".into())] });
-        assert_eq!(next().number, 8);
-        let none = Arc::new(CodeBlock { number: 2, language: "".into() });
-        assert!(!highlighter.send(9, &none, "x"));
+        let keyword = Row::new().text(Ink::Keyword, "fn");
+        assert_eq!(next(), Coloured { number: 7, rows: vec![keyword] });
+        let changed = next();
+        assert_eq!((changed.number, changed.rows[1].plain()), (8, "  1 + x".to_owned()));
     }
 }
