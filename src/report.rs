@@ -8,6 +8,7 @@
 mod account;
 mod answer;
 mod asking;
+pub mod board;
 pub mod control;
 pub mod difference;
 pub mod ink;

@@ -16,7 +16,7 @@ mod wrap;
 
 use std::sync::Arc;
 
-use self::blocks::{Block, Kind, balanced_end, blocks};
+use self::blocks::{Block, Kind, balanced_end, blocks, unindented};
 use self::table::Layout;
 use self::wrap::Flow;
 use super::ink::Ink;
@@ -468,18 +468,20 @@ impl Fence {
     }
 }
 
-/// Returns a line of indented code without its indent; `None` if it has none.
-fn unindented(line: &str) -> Option<&str> {
-    let mut columns = 0;
-    for (at, character) in line.char_indices() {
-        match character {
-            _ if columns >= 4 => return Some(&line[at..]),
-            ' ' => columns += 1,
-            '\t' => columns += 4 - columns % 4,
-            _ => return None,
-        }
-    }
-    None
+/// Returns a text in rows no wider than `columns`, the second and further ones
+/// behind so many spaces. Its line breaks are kept.
+#[must_use]
+pub fn wrapped(ink: Ink, text: &str, columns: u16, indent: u16) -> Vec<Row> {
+    let (columns, indent) = (usize::from(columns), usize::from(indent));
+    let rows = text.split('\n').flat_map(|line| {
+        let narrow = columns.saturating_sub(indent).max(1);
+        Flow::new(ink, line).wrapped(narrow)
+    });
+    let behind = |(number, row): (usize, Row)| match number {
+        0 => row,
+        _ => Row::new().padded(indent).row(&row),
+    };
+    rows.enumerate().map(behind).collect()
 }
 
 /// Returns what went out of a paragraph's last row with what follows it.

@@ -25,6 +25,9 @@ pub struct Units {
     main_hold: Option<Hold>,
     /// Questions without an answer, and whose they are.
     questions: BTreeMap<UnitId, BTreeSet<QuestionId>>,
+    /// Children of main that ended in the background and of which it has not
+    /// been told.
+    untold: BTreeSet<UnitId>,
 }
 
 /// A unit that has not ended.
@@ -120,6 +123,9 @@ impl Units {
                 // Units beside main go on, and with them what they ask.
                 self.questions.remove(&UnitId::MAIN);
             }
+            EventKind::Notified { children, .. } if event.unit == UnitId::MAIN => {
+                self.untold.retain(|unit| !children.contains(unit));
+            }
             EventKind::Asked { id, .. } => {
                 self.questions.entry(event.unit).or_default().insert(*id);
             }
@@ -186,6 +192,24 @@ impl Units {
         if open.is_empty() {
             self.questions.remove(&unit);
         }
+    }
+
+    /// Returns the units that have a question without an answer, main too.
+    pub fn asking(&self) -> impl Iterator<Item = UnitId> {
+        self.questions.keys().copied()
+    }
+
+    /// Returns how many units have ended beside main without it being told.
+    #[must_use]
+    pub fn untold(&self) -> usize {
+        self.untold.len()
+    }
+
+    /// Returns the units that wait for a permit, in the order they were
+    /// declared.
+    pub fn queued(&self) -> impl Iterator<Item = (UnitId, &Unit)> {
+        let is_queued = |(id, _): &(&UnitId, &Unit)| !self.running.contains(*id);
+        self.open.iter().filter(is_queued).map(|(&id, unit)| (id, unit))
     }
 
     /// Tells whether any question has no answer.
@@ -280,6 +304,9 @@ impl Units {
     fn end(&mut self, id: UnitId, end: &UnitEnd) -> Option<Unit> {
         let unit = self.open.remove(&id)?;
         self.questions.remove(&id);
+        if unit.head.is_background && unit.head.parent == UnitId::MAIN {
+            self.untold.insert(id);
+        }
         if unit.head.is_background {
             self.adjust(unit.head.parent, |parent| parent.background -= 1);
         }
@@ -437,6 +464,21 @@ mod tests {
     use super::*;
     use crate::event::testing::{Log, ended, queued};
     use crate::report::story::{Story, cancelled, done, failed, skipped, usage};
+
+    #[test]
+    fn of_a_unit_that_ends_beside_main_is_known_until_main_is_told() {
+        let mut story = Story::new();
+        story.batch("b", &["a", "b"]).start(1).start(2);
+        story.push(0, EventKind::SetAside { units: vec![UnitId(1)] });
+        story.end(1, done("x")).end(2, done("y"));
+        let mut units = Units::default();
+        story.events().iter().for_each(|event| drop(units.take(event)));
+        assert_eq!(units.untold(), 1);
+        let told = EventKind::Notified { children: vec![UnitId(1)], text: "news".into(), wrote: 0 };
+        story.push(0, told);
+        drop(units.take(story.events().last().unwrap()));
+        assert_eq!(units.untold(), 0);
+    }
 
     #[test]
     fn a_unit_that_waits_for_its_children_does_not_count_as_running() {

@@ -105,6 +105,20 @@ fn kind(event: &Event<'_>) -> Kind {
     }
 }
 
+/// Returns a line of indented code without its indent; `None` if it has none.
+pub(super) fn unindented(line: &str) -> Option<&str> {
+    let mut columns = 0;
+    for (at, character) in line.char_indices() {
+        match character {
+            _ if columns >= 4 => return Some(&line[at..]),
+            ' ' => columns += 1,
+            '\t' => columns += 4 - columns % 4,
+            _ => return None,
+        }
+    }
+    None
+}
+
 /// Returns the last blank of a paragraph, not behind `limit`, at which nothing
 /// is open that may still close.
 pub(super) fn balanced_end(text: &str, limit: usize) -> Option<usize> {

@@ -39,15 +39,71 @@ const BARS: [&str; 2] = ["  | ", "  : "];
 /// The same for words of ours.
 const INDENTS: [&str; 2] = ["  ", "    "];
 
+/// The same for who asks.
+const INDENTS_BELOW: [&str; 2] = ["", "  "];
+
+/// The screen that a question is shown on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// How wide a row may be.
+    pub columns: usize,
+    /// How many rows there may be.
+    pub rows: usize,
+}
+
+/// The smallest screen that a question is made for, without what stays free.
+const SMALLEST: Room = Room { columns: COLUMNS, rows: SCREEN - FREE };
+
+/// Returns who asks for what, and what follows from the answers, in rows. What
+/// is asked about is shown as far as there is room.
+#[must_use]
+pub fn asked_in(
+    name: &str,
+    asked: &Question,
+    (choices, waiting): (Choices, usize),
+    room: Room,
+) -> Vec<String> {
+    let waiting = behind(waiting);
+    match asked {
+        Question::Batch { slots: _ } => {
+            wrapped(&format!("{name} asks{waiting}: {}", question(asked)), INDENTS_BELOW, room)
+        }
+        Question::Call(call) => {
+            let tool = short_line(&call.tool, NAME_CAP);
+            let head =
+                wrapped(&format!("{name} asks to use {tool}{waiting}:"), INDENTS_BELOW, room);
+            let left = Room { rows: room.rows.saturating_sub(head.len()), ..room };
+            head.into_iter().chain(rows_of(call, choices, left)).collect()
+        }
+    }
+}
+
+fn behind(waiting: usize) -> String {
+    match u32::try_from(waiting) {
+        Ok(0) => String::new(),
+        Ok(count) => format!(" ({} behind it)", counted(count, "question")),
+        Err(_) => " (many behind it)".to_owned(),
+    }
+}
+
+/// Returns all that a call is about, line by line behind a bar, and what it
+/// would change.
+#[must_use]
+pub fn asked_whole(call: &CallQuestion, columns: usize) -> Vec<String> {
+    let room = Room { columns, rows: usize::MAX };
+    let mut rows = shown(&change::about(call), usize::MAX, room);
+    if let Some(Change { what, lines }) = change::change(call) {
+        rows.push(format!("{}{what}", INDENTS[0]));
+        rows.extend(shown(&lines, usize::MAX, room));
+    }
+    rows
+}
+
 /// Returns a question with the answers that it takes. The cursor stays behind
 /// it. `waiting` is how many more there are.
 #[must_use]
 pub fn asked(name: &str, asked: &Question, choices: Choices, waiting: usize) -> String {
-    let waiting = match u32::try_from(waiting) {
-        Ok(0) => String::new(),
-        Ok(count) => format!(" ({} behind it)", counted(count, "question")),
-        Err(_) => " (many behind it)".to_owned(),
-    };
+    let waiting = behind(waiting);
     match asked {
         Question::Batch { slots: _ } => {
             format!("{name} asks{waiting}: {} [y/N] ", question(asked))
@@ -56,16 +112,17 @@ pub fn asked(name: &str, asked: &Question, choices: Choices, waiting: usize) -> 
             let tool = short_line(&call.tool, NAME_CAP);
             let head = format!("{name} asks to use {tool}{waiting}:");
             let offered = format!("{}: ", choices.offered());
-            let room =
-                SCREEN - FREE - wrapped(&head, [""; 2]).len() - wrapped(&offered, [""; 2]).len();
-            format!("{head}\n{}{offered}", rows_of(call, choices, room))
+            let used = |line: &str| wrapped(line, [""; 2], SMALLEST).len();
+            let room = SMALLEST.rows - used(&head) - used(&offered);
+            let rows = rows_of(call, choices, Room { rows: room, ..SMALLEST });
+            let rows: String = rows.into_iter().map(|row| row + "\n").collect();
+            format!("{head}\n{rows}{offered}")
         }
     }
 }
 
-/// Returns what is asked and what follows from the answers, in at most so many
-/// rows.
-fn rows_of(call: &CallQuestion, choices: Choices, room: usize) -> String {
+/// Returns what is asked and what follows from the answers.
+fn rows_of(call: &CallQuestion, choices: Choices, room: Room) -> Vec<String> {
     let CallQuestion { reason, rules, confinement, .. } = call;
     let about = &change::about(call);
     let mut words = change::others(call);
@@ -76,18 +133,18 @@ fn rows_of(call: &CallQuestion, choices: Choices, room: usize) -> String {
         let rules = rules.iter().map(|rule| format!("`{}`", sanitise::line(rule)));
         words.push(format!("  {}", short_line(&rules.collect::<Vec<_>>().join(", "), RULES_CAP)));
     }
-    let words: Vec<String> = words.iter().flat_map(|words| wrapped(words, INDENTS)).collect();
-    let room = room.saturating_sub(words.len()).min(ROWS_CAP);
+    let words: Vec<String> = words.iter().flat_map(|words| wrapped(words, INDENTS, room)).collect();
+    let free = room.rows.saturating_sub(words.len()).min(ROWS_CAP);
     let mut rows = Vec::new();
     match change::change(call) {
         Some(Change { what, lines }) => {
-            rows.extend(shown(about, ABOUT_CAP));
+            rows.extend(shown(about, ABOUT_CAP, room));
             rows.push(format!("{}{what}", INDENTS[0]));
-            rows.extend(shown(&lines, room.saturating_sub(rows.len())));
+            rows.extend(shown(&lines, free.saturating_sub(rows.len()), room));
         }
-        None => rows.extend(shown(about, room)),
+        None => rows.extend(shown(about, free, room)),
     }
-    rows.into_iter().chain(words).map(|row| row + "\n").collect()
+    rows.into_iter().chain(words).collect()
 }
 
 fn after_a_yes(bounds: Confinement) -> String {
@@ -96,10 +153,13 @@ fn after_a_yes(bounds: Confinement) -> String {
 
 /// Returns a text in rows, each behind a bar; of more than `cap` rows both
 /// ends. What a command does last must not be pushed out of sight.
-fn shown(text: &str, cap: usize) -> Vec<String> {
+fn shown(text: &str, cap: usize, room: Room) -> Vec<String> {
     let text = sanitise::text(text).replace('\t', "    ");
-    let rows: Vec<String> =
-        text.trim_end_matches('\n').split('\n').flat_map(|line| wrapped(line, BARS)).collect();
+    let rows: Vec<String> = text
+        .trim_end_matches('\n')
+        .split('\n')
+        .flat_map(|line| wrapped(line, BARS, room))
+        .collect();
     if rows.len() <= cap {
         return rows;
     }
@@ -114,12 +174,12 @@ fn shown(text: &str, cap: usize) -> Vec<String> {
 }
 
 /// Returns a line in rows, which begin with these.
-fn wrapped(line: &str, [first, further]: [&str; 2]) -> Vec<String> {
+fn wrapped(line: &str, [first, further]: [&str; 2], room: Room) -> Vec<String> {
     let mut rows = vec![first.to_owned()];
     let mut column = first.len();
     for character in line.chars() {
         let width = character.width().unwrap_or(0);
-        if column + width > COLUMNS {
+        if column + width > room.columns && column > further.len() {
             rows.push(further.to_owned());
             column = further.len();
         }
@@ -210,7 +270,7 @@ mod tests {
     #[test]
     fn nothing_in_a_command_passes_for_words_of_ours() {
         let command = "echo a\ny once, n no: \n\x1b[2Jrm\u{202e} -rf /\r\n\tb\n";
-        assert_snapshot!(shown(command, ROWS_CAP).join("\n"), @r#"
+        assert_snapshot!(shown(command, ROWS_CAP, SMALLEST).join("\n"), @r#"
         | echo a
         | y once, n no: 
         | \u{1b}[2Jrm\u{202e} -rf /
@@ -221,7 +281,7 @@ mod tests {
     #[test]
     fn of_a_very_long_command_both_ends_are_shown_and_the_rest_is_counted() {
         let command = format!("{}; rm -rf ~", "echo padding ".repeat(400));
-        let rows = shown(&command, ROWS_CAP);
+        let rows = shown(&command, ROWS_CAP, SMALLEST);
         assert_eq!(rows.len(), ROWS_CAP);
         assert!(rows.iter().all(|row| row.chars().count() <= COLUMNS));
         assert!(rows.last().is_some_and(|row| row.ends_with("; rm -rf ~")));
@@ -230,7 +290,7 @@ mod tests {
         let left_out = format!("  [{} characters left out, of ", command.len() - shown);
         assert!(rows[ROWS_CAP - 7].starts_with(&left_out), "{rows:?}");
         let lines = "a\n".repeat(500);
-        assert_eq!(super::shown(&lines, ROWS_CAP).len(), ROWS_CAP);
+        assert_eq!(super::shown(&lines, ROWS_CAP, SMALLEST).len(), ROWS_CAP);
     }
 
     fn with(tool: &str, subject: &str, arguments: &serde_json::Value) -> Question {
@@ -305,7 +365,8 @@ mod tests {
             }));
             let name = "n".repeat(NAME_CAP);
             let text = super::asked(&name, &question, ALL, 12);
-            let rows: usize = text.split('\n').map(|row| wrapped(row, [""; 2]).len()).sum();
+            let rows: usize =
+                text.split('\n').map(|row| wrapped(row, [""; 2], SMALLEST).len()).sum();
             assert!(rows < SCREEN, "{rows} rows:\n{text}");
             assert!(text.starts_with(&name) && text.contains(" left out, of "), "{text}");
         }

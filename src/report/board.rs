@@ -1,0 +1,228 @@
+//! The units on the screen: a row each while there is room, then sums.
+//!
+//! A unit gets a number when it appears, which stays its own. One that has ended
+//! keeps its row until its caller has its answer; then it is handed out, for a
+//! line that stays.
+
+mod rows;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::result::Tally;
+use super::units::{Counts, LastCall, Unit, Units};
+use crate::event::{
+    Delta, Event, EventKind, Outcome, Piece, UnitEnd, UnitHead, UnitId, UnixMillis,
+};
+
+pub use rows::View;
+
+/// Most slots of a batch whose ends are told one by one. Of more, only those
+/// that went wrong are.
+const ONE_BY_ONE: u32 = 8;
+
+/// Most units that went wrong of which more than a count is kept.
+const FAILURES_CAP: usize = 50;
+
+/// The digits that keys pick units by.
+const NUMBERS: std::ops::RangeInclusive<u8> = 1..=9;
+
+/// The units of a session, as people see them.
+#[derive(Default)]
+pub struct Board {
+    units: Units,
+    tally: Tally,
+    numbers: BTreeMap<UnitId, u8>,
+    /// What main and the units that run do.
+    doing: BTreeMap<UnitId, Activity>,
+    /// Units that ended and whose callers have no answer yet.
+    ended: BTreeMap<UnitId, Ended>,
+    /// When main began to work; `None` while it rests.
+    started: Option<UnixMillis>,
+}
+
+/// What a unit does right now.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+enum Activity {
+    /// It waits for its model.
+    #[default]
+    Waits,
+    Thinks,
+    Writes,
+    Calls(LastCall),
+}
+
+/// A unit that has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// Which one.
+    pub unit: UnitId,
+    /// Who it was.
+    pub head: UnitHead,
+    /// How it ended.
+    pub end: Arc<UnitEnd>,
+    /// Whether it is told by itself, and not only counted.
+    pub is_told: bool,
+}
+
+impl Board {
+    /// Takes note of an event. Returns the units that leave with it, in the
+    /// order they were declared: their caller has their answers.
+    pub fn take(&mut self, event: &Event) -> Vec<Ended> {
+        let known = self.units.take(event);
+        // Its sums are asked for at any time; nothing waits for the last ones.
+        let _ = self.tally.take(event);
+        let id = event.unit;
+        match &event.kind {
+            EventKind::InvocationStarted { .. } => {
+                self.started = Some(event.at);
+                self.doing.insert(id, Activity::Waits);
+            }
+            EventKind::UnitQueued(_) => self.number(id),
+            EventKind::UnitStarted => {
+                self.number(id);
+                self.doing.insert(id, Activity::Waits);
+            }
+            EventKind::TurnStarted { .. } | EventKind::ToolFinished { .. } => {
+                self.doing.insert(id, Activity::Waits);
+            }
+            EventKind::ToolStarted { tool, subject, .. } => {
+                let call = LastCall { tool: tool.clone(), subject: subject.clone() };
+                self.doing.insert(id, Activity::Calls(call));
+            }
+            EventKind::UnitEnded(end) => {
+                self.doing.remove(&id);
+                if let Some(known) = known {
+                    self.end(id, known.head, end);
+                }
+            }
+            EventKind::Joined { children } => return self.leave(children),
+            EventKind::InvocationEnded(_) => {
+                self.started = None;
+                self.doing.remove(&id);
+                let all: Vec<UnitId> = self.ended.keys().copied().collect();
+                return self.leave(&all);
+            }
+            EventKind::SessionOpened(_)
+            | EventKind::Prompted { .. }
+            | EventKind::Notified { .. }
+            | EventKind::Compacted(_)
+            | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { .. }
+            | EventKind::RequestFailed(_)
+            | EventKind::Replied(_)
+            | EventKind::FileChanged(_)
+            | EventKind::Worktree(_)
+            | EventKind::Denied { .. }
+            | EventKind::Asked { .. }
+            | EventKind::Answered { .. }
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::SetAside { .. }
+            | EventKind::Rewound { .. }
+            | EventKind::Left
+            | EventKind::Notice { .. } => {}
+        }
+        Vec::new()
+    }
+
+    /// Takes note of a piece of an answer.
+    pub fn delta(&mut self, delta: &Delta) {
+        if let Some(doing) = self.doing.get_mut(&delta.unit) {
+            *doing = match delta.piece {
+                Piece::Text(_) => Activity::Writes,
+                Piece::Thinking(_) => Activity::Thinks,
+            };
+        }
+    }
+
+    /// Returns what is known of the units.
+    #[must_use]
+    pub fn units(&self) -> &Units {
+        &self.units
+    }
+
+    /// Tells whether main is at work.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.started.is_some()
+    }
+
+    /// Returns the unit with a number.
+    #[must_use]
+    pub fn numbered(&self, number: u8) -> Option<UnitId> {
+        self.numbers.iter().find(|(_, known)| **known == number).map(|(unit, _)| *unit)
+    }
+
+    /// Returns the number of a unit.
+    #[must_use]
+    pub fn number_of(&self, unit: UnitId) -> Option<u8> {
+        self.numbers.get(&unit).copied()
+    }
+
+    /// Returns the units that can be picked, top to bottom.
+    #[must_use]
+    pub fn pickable(&self) -> Vec<UnitId> {
+        self.numbers.keys().copied().collect()
+    }
+
+    /// Returns who a unit is that has a row.
+    #[must_use]
+    pub fn head(&self, unit: UnitId) -> Option<&UnitHead> {
+        let open = self.units.get(unit).map(|known| &known.head);
+        open.or_else(|| self.ended.get(&unit).map(|ended| &ended.head))
+    }
+
+    /// Returns how a unit ended whose caller has no answer yet.
+    #[must_use]
+    pub fn ended(&self, unit: UnitId) -> Option<&Ended> {
+        self.ended.get(&unit)
+    }
+
+    fn number(&mut self, unit: UnitId) {
+        if self.numbers.contains_key(&unit) {
+            return;
+        }
+        let is_free = |number: &u8| !self.numbers.values().any(|taken| taken == number);
+        if let Some(number) = NUMBERS.into_iter().find(is_free) {
+            self.numbers.insert(unit, number);
+        }
+    }
+
+    fn end(&mut self, unit: UnitId, head: UnitHead, end: &Arc<UnitEnd>) {
+        let is_small = head.slot.is_none_or(|slot| slot.total <= ONE_BY_ONE);
+        let went_wrong = matches!(end.outcome, Outcome::Failed(_) | Outcome::Interrupted);
+        let kept = self.ended.values().filter(|ended| ended.is_told).count();
+        let is_told = is_small || (went_wrong && kept < FAILURES_CAP);
+        if !is_told {
+            self.free_number(unit);
+        }
+        self.ended.insert(unit, Ended { unit, head, end: Arc::clone(end), is_told });
+    }
+
+    fn leave(&mut self, units: &[UnitId]) -> Vec<Ended> {
+        let mut left: Vec<Ended> =
+            units.iter().filter_map(|unit| self.ended.remove(unit)).collect();
+        left.sort_by_key(|ended| ended.unit);
+        left.iter().for_each(|ended| self.free_number(ended.unit));
+        left
+    }
+
+    /// Takes a unit's number back, for the next that has none.
+    fn free_number(&mut self, unit: UnitId) {
+        self.numbers.remove(&unit);
+        let has_none = |(unit, _): &(UnitId, &Unit)| !self.numbers.contains_key(unit);
+        let next = self.units.running().chain(self.units.queued()).find(has_none);
+        if let Some(next) = next.map(|(unit, _)| unit) {
+            self.number(next);
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        self.units.counts()
+    }
+}
+
+#[cfg(test)]
+mod tests;
