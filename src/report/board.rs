@@ -16,6 +16,7 @@ use crate::event::{
 };
 
 pub use rows::View;
+pub(super) use rows::ink_of;
 
 /// Most slots of a batch whose ends are told one by one. Of more, only those
 /// that went wrong are.

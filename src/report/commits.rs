@@ -1,0 +1,383 @@
+//! What stays of a run: events as rows for the scrollback.
+//!
+//! The text of main comes in pieces and goes out as it becomes final; a call is
+//! a row when it ends; of other units is told what went wrong and how they
+//! ended. Code and changes wait a moment for their colours, in order.
+
+mod calls;
+mod held;
+mod told;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::board::Ended;
+use super::ink::{Coloured, Highlighter, Ink};
+use super::prose::Prose;
+use super::result::Tally;
+use super::row::Row;
+use super::units::Units;
+use crate::event::{ChangedBy, Delta, Event, EventKind, FileChange, Piece, UnitId, UnixMillis};
+use crate::message::{CallId, Output, Reply};
+use crate::tool_name::may_wait_for_agents;
+
+pub use calls::{CallEnd, call_row};
+use held::Held;
+pub use told::{left_rows, prompt_rows};
+
+/// Most rows of reasoning in an answer; the rest is counted.
+const THOUGHTS: usize = 12;
+
+/// Most outputs that can be opened again.
+const OUTPUTS: usize = 50;
+
+/// Most bytes of an output that are kept for that.
+const OUTPUT_CAP: usize = 65_536;
+
+/// What stays, as far as it is told.
+pub struct Commits {
+    prose: Prose,
+    /// The bytes of the answer that came in pieces.
+    said: usize,
+    thinking: Thinking,
+    calls: HashMap<CallId, Running>,
+    outputs: VecDeque<Opened>,
+    /// What the user wrote and main has not read.
+    waiting: VecDeque<Arc<str>>,
+    tally: Tally,
+    held: Held,
+    /// What the last row was part of.
+    last: Option<Part>,
+}
+
+/// A call that has no output yet.
+struct Running {
+    tool: Arc<str>,
+    subject: Arc<str>,
+    changes: Vec<Arc<FileChange>>,
+}
+
+/// A call that ended, for looking at it again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Opened {
+    /// The tool's name and what it was about.
+    pub title: String,
+    /// Its output, cut at its cap.
+    pub output: String,
+    /// The files that it changed.
+    pub changes: Vec<Arc<FileChange>>,
+}
+
+/// What rows are part of; a blank row stands between some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Prompt,
+    Thinking,
+    Text,
+    Work,
+}
+
+#[derive(Default)]
+struct Thinking {
+    line: String,
+    rows: usize,
+    left_out: usize,
+    said: usize,
+}
+
+impl Commits {
+    /// Nothing yet. Without a highlighter code stays plain, and of an edit only
+    /// the call is told.
+    #[must_use]
+    pub fn new(highlighter: Option<Highlighter>) -> Self {
+        Self {
+            prose: Prose::new(0),
+            said: 0,
+            thinking: Thinking::default(),
+            calls: HashMap::new(),
+            outputs: VecDeque::new(),
+            waiting: VecDeque::new(),
+            tally: Tally::default(),
+            held: Held::new(highlighter),
+            last: None,
+        }
+    }
+
+    /// Takes rows that are about no event.
+    pub fn note(&mut self, rows: Vec<Row>, columns: u16) {
+        self.finish_text(columns);
+        self.put(Part::Work, rows);
+    }
+
+    /// Takes note of an event; `units` and `left` are what the board knows
+    /// after it, `columns` how wide prose may be.
+    pub fn take(&mut self, event: &Event, (units, left): (&Units, &[Ended]), columns: u16) {
+        let ending = self.tally.take(event);
+        let left = left_rows(left, columns);
+        if !left.is_empty() {
+            self.finish_text(columns);
+            self.put(Part::Work, left);
+        }
+        self.conversation(event, columns);
+        let told = told::rows(event, units, columns);
+        if !told.is_empty() {
+            self.finish_text(columns);
+            self.put(Part::Work, told);
+        }
+        if let (EventKind::InvocationEnded(end), Some(ending)) = (&event.kind, ending) {
+            self.finish_text(columns);
+            self.calls.clear();
+            self.put(Part::Work, told::closing(end, units.counts(), &ending, columns));
+        }
+    }
+
+    /// Takes note of what is said and done in main.
+    fn conversation(&mut self, event: &Event, columns: u16) {
+        if event.unit != UnitId::MAIN {
+            return;
+        }
+        match &event.kind {
+            EventKind::InvocationStarted { prompt } => {
+                self.put(Part::Prompt, prompt_rows(prompt, columns));
+            }
+            EventKind::UserWrote { text } => self.waiting.push_back(Arc::clone(text)),
+            EventKind::UserTookBack => self.waiting.clear(),
+            EventKind::Notified { wrote, .. } => {
+                let count = (*wrote as usize).min(self.waiting.len());
+                let read: Vec<Arc<str>> = self.waiting.drain(..count).collect();
+                for text in read {
+                    self.put(Part::Prompt, prompt_rows(&text, columns));
+                }
+            }
+            EventKind::RequestFailed(_) => self.begin_anew(event, columns),
+            EventKind::Replied(replied) => self.replied(&replied.reply, columns),
+            EventKind::ToolStarted { .. }
+            | EventKind::ToolFinished { .. }
+            | EventKind::FileChanged(_) => self.call(event, columns),
+            EventKind::SessionOpened(_)
+            | EventKind::Prompted { .. }
+            | EventKind::Compacted(_)
+            | EventKind::UnitQueued(_)
+            | EventKind::UnitStarted
+            | EventKind::TurnStarted { .. }
+            | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { .. }
+            | EventKind::Worktree(_)
+            | EventKind::Denied { .. }
+            | EventKind::Asked { .. }
+            | EventKind::Answered { .. }
+            | EventKind::UnitEnded(_)
+            | EventKind::Joined { .. }
+            | EventKind::Notice { .. }
+            | EventKind::SetAside { .. }
+            | EventKind::Rewound { .. }
+            | EventKind::Left
+            | EventKind::InvocationEnded(_) => {}
+        }
+    }
+
+    /// Takes the whole of an answer, of which pieces may be missing.
+    fn replied(&mut self, reply: &Reply, columns: u16) {
+        if let Some(missing) = reply.thinking.get(self.thinking.said..) {
+            self.think(missing, columns);
+        }
+        self.end_thinking(columns);
+        if let Some(missing) = reply.text.get(self.said..) {
+            self.prose.push(missing);
+        }
+        self.finish_text(columns);
+        self.thinking = Thinking::default();
+    }
+
+    /// Takes note of a piece of an answer.
+    pub fn delta(&mut self, delta: &Delta, columns: u16) {
+        if delta.unit != UnitId::MAIN {
+            return;
+        }
+        match &delta.piece {
+            Piece::Text(text) => {
+                self.end_thinking(columns);
+                self.said += text.len();
+                self.prose.push(text);
+            }
+            Piece::Thinking(text) => {
+                self.thinking.said += text.len();
+                self.think(text, columns);
+            }
+        }
+    }
+
+    /// Takes what came back from the highlighter.
+    pub fn coloured(&mut self, coloured: Coloured) {
+        self.held.coloured(coloured);
+    }
+
+    /// Returns the rows that have become final since the last call.
+    pub fn settled(&mut self, columns: u16, now: UnixMillis) -> Vec<Row> {
+        let rows = self.prose.settled(columns);
+        self.put(Part::Text, rows);
+        self.held.release(now)
+    }
+
+    /// Returns when rows go out that still wait; `None` if none do.
+    #[must_use]
+    pub fn deadline(&self) -> Option<UnixMillis> {
+        self.held.deadline()
+    }
+
+    /// Returns the last rows of what is not final.
+    #[must_use]
+    pub fn tail(&self, columns: u16, rows: u16) -> Vec<Row> {
+        let mut tail: Vec<Row> = self.held.rows().cloned().collect();
+        if !self.prose.is_empty() {
+            let prose = self.prose.tail(columns, rows);
+            if !prose.is_empty() && self.needs_blank(Part::Text) {
+                tail.push(Row::new());
+            }
+            tail.extend(prose);
+        }
+        tail.split_off(tail.len().saturating_sub(usize::from(rows)))
+    }
+
+    /// Returns what the user wrote and main has not read, oldest first.
+    pub fn waiting(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.waiting.iter()
+    }
+
+    /// Returns a call of main that ended, 0 for the last one.
+    #[must_use]
+    pub fn opened(&self, back: usize) -> Option<&Opened> {
+        self.outputs.iter().rev().nth(back)
+    }
+
+    fn call(&mut self, event: &Event, columns: u16) {
+        if let EventKind::ToolStarted { call, tool, subject, .. } = &event.kind {
+            let (tool, subject) = (Arc::clone(tool), Arc::clone(subject));
+            // What waits for agents is told first: their rows stand below it.
+            if may_wait_for_agents(&tool) {
+                self.finish_text(columns);
+                self.put(Part::Work, vec![call_row(&tool, &subject, None)]);
+            }
+            self.calls.insert(call.clone(), Running { tool, subject, changes: Vec::new() });
+        }
+        if let EventKind::FileChanged(change) = &event.kind
+            && let ChangedBy::Call(call) = &change.by
+            && let Some(running) = self.calls.get_mut(call)
+        {
+            running.changes.push(Arc::clone(change));
+        }
+        if let EventKind::ToolFinished { call, output, took_ms, .. } = &event.kind
+            && let Some(running) = self.calls.remove(call)
+        {
+            self.finish_text(columns);
+            self.call_ended(running, CallEnd { output, took_ms: *took_ms }, event.at);
+        }
+    }
+
+    fn call_ended(&mut self, running: Running, end: CallEnd<'_>, at: UnixMillis) {
+        let Running { tool, subject, changes } = running;
+        if !may_wait_for_agents(&tool) || end.output.is_error {
+            self.put(Part::Work, vec![call_row(&tool, &subject, Some(end))]);
+        }
+        if !end.output.is_error {
+            changes.iter().for_each(|change| self.held.push_change(change, at));
+        }
+        let title = super::words::call(&tool, &subject);
+        self.remember(Opened { title, output: kept(end.output), changes });
+    }
+
+    fn remember(&mut self, opened: Opened) {
+        if self.outputs.len() == OUTPUTS {
+            self.outputs.pop_front();
+        }
+        self.outputs.push_back(opened);
+    }
+
+    /// Takes back what an answer said that is made again.
+    fn begin_anew(&mut self, event: &Event, columns: u16) {
+        let EventKind::RequestFailed(failed) = &event.kind else { return };
+        let is_cut = self.said > 0 || self.thinking.said > 0;
+        if !is_cut || !told::is_made_again(failed) {
+            return;
+        }
+        let rows = self.prose.settled(columns);
+        self.put(Part::Text, rows);
+        self.prose.finish(columns);
+        self.said = 0;
+        self.thinking = Thinking::default();
+        let text = "the answer broke off and begins anew";
+        self.put(Part::Work, vec![Row::new().text(Ink::Dim, text)]);
+    }
+
+    fn think(&mut self, text: &str, columns: u16) {
+        self.thinking.line.push_str(text);
+        while let Some(end) = self.thinking.line.find('\n') {
+            let line: String = self.thinking.line.drain(..=end).collect();
+            self.thought(line.trim_end(), columns);
+        }
+        // One that never ends goes out in pieces.
+        if self.thinking.line.len() > OUTPUT_CAP {
+            let line = std::mem::take(&mut self.thinking.line);
+            self.thought(&line, columns);
+        }
+    }
+
+    fn thought(&mut self, line: &str, columns: u16) {
+        if line.trim().is_empty() {
+            return;
+        }
+        let rows = super::prose::wrapped(Ink::Dim, line, columns, 0);
+        let room = THOUGHTS.saturating_sub(self.thinking.rows).min(rows.len());
+        self.thinking.rows += room;
+        self.thinking.left_out += rows.len() - room;
+        self.put(Part::Thinking, rows.into_iter().take(room).collect());
+    }
+
+    fn end_thinking(&mut self, columns: u16) {
+        let rest = std::mem::take(&mut self.thinking.line);
+        self.thought(&rest, columns);
+        let left_out = std::mem::take(&mut self.thinking.left_out);
+        if let Ok(count @ 1..) = u32::try_from(left_out) {
+            let rows = crate::message::counted(count, "row");
+            let text = format!("[{rows} of thinking left out]");
+            self.put(Part::Thinking, vec![Row::new().text(Ink::Dim, &text)]);
+        }
+    }
+
+    fn finish_text(&mut self, columns: u16) {
+        self.end_thinking(columns);
+        self.said = 0;
+        if !self.prose.is_empty() || self.last == Some(Part::Text) {
+            let rows = self.prose.finish(columns);
+            self.put(Part::Text, rows);
+        }
+    }
+
+    fn needs_blank(&self, part: Part) -> bool {
+        match (self.last, part) {
+            (None, _) | (Some(Part::Prompt), Part::Work) => false,
+            (Some(last), part) => last != part || part == Part::Prompt,
+        }
+    }
+
+    fn put(&mut self, part: Part, rows: Vec<Row>) {
+        if rows.is_empty() {
+            return;
+        }
+        if self.needs_blank(part) {
+            self.held.push(Row::new());
+        }
+        self.last = Some(part);
+        rows.into_iter().for_each(|row| self.held.push(row));
+    }
+}
+
+fn kept(output: &Output) -> String {
+    let text = &output.text;
+    let end = (0..=OUTPUT_CAP.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text[..end.unwrap_or(0)].to_owned()
+}
+
+#[cfg(test)]
+mod tests;

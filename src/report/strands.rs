@@ -1,0 +1,397 @@
+//! What the units beside main write, for following one of them.
+//!
+//! Of each that runs the end of what it wrote is kept, up to a bound, so that
+//! following one begins with what was there. Of the one that is followed the
+//! rows are kept, too. Nothing of this ever stays on the screen.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::commits::{CallEnd, call_row};
+use super::ink::Ink;
+use super::prose::{Prose, wrapped};
+use super::row::Row;
+use super::words;
+use crate::event::{Delta, Event, EventKind, Piece, UnitId};
+use crate::message::{CallId, Output, Reply};
+
+/// Most bytes that are kept of what a unit wrote.
+const KEPT: usize = 65_536;
+
+/// Most rows of the unit that is followed.
+const ROWS: usize = 2_000;
+
+/// Most units that have ended and can still be followed.
+const ENDED: usize = 16;
+
+/// What units wrote, and which of them is followed.
+#[derive(Default)]
+pub struct Strands {
+    strands: BTreeMap<UnitId, Strand>,
+    /// Units that ended, in the order in which they did.
+    ended: VecDeque<UnitId>,
+    followed: Option<Followed>,
+}
+
+/// What a unit wrote.
+#[derive(Default)]
+struct Strand {
+    pieces: VecDeque<Written>,
+    bytes: usize,
+    /// The bytes of the answer that came in pieces.
+    said: usize,
+    /// The calls that have no output.
+    calls: Vec<(CallId, Arc<str>, Arc<str>)>,
+    last: Option<(String, Arc<Output>)>,
+}
+
+/// A piece of what a unit wrote.
+#[derive(Debug, Clone)]
+enum Written {
+    Text(String),
+    Thinking(String),
+    /// Its answer is whole.
+    End,
+    /// Something that it did.
+    Row(Row),
+}
+
+/// The unit that is followed, as rows for so many columns.
+struct Followed {
+    unit: UnitId,
+    columns: u16,
+    rows: VecDeque<Row>,
+    prose: Prose,
+    thought: String,
+}
+
+impl Strands {
+    /// Takes note of an event.
+    pub fn take(&mut self, event: &Event) {
+        if event.unit == UnitId::MAIN {
+            return;
+        }
+        match &event.kind {
+            EventKind::UnitStarted => {
+                self.strands.insert(event.unit, Strand::default());
+            }
+            EventKind::ToolStarted { .. } | EventKind::ToolFinished { .. } => self.call(event),
+            EventKind::Replied(replied) => {
+                self.replied(event.unit, &replied.reply);
+            }
+            EventKind::RequestFailed(failed) => {
+                if let Some(strand) = self.strands.get_mut(&event.unit) {
+                    strand.said = 0;
+                }
+                let text = words::request_failed(failed);
+                self.write(event.unit, Written::Row(Row::new().text(Ink::Caution, &text)));
+            }
+            EventKind::Denied { tool, reason, .. } => {
+                let text = words::denied(tool, reason);
+                self.write(event.unit, Written::Row(Row::new().text(Ink::Caution, &text)));
+            }
+            EventKind::UnitEnded(end) => {
+                let ink = super::board::ink_of(end.outcome.state());
+                let row = Row::new().text(ink, &words::unit_end(end));
+                self.write(event.unit, Written::End);
+                self.write(event.unit, Written::Row(row));
+                self.end(event.unit);
+            }
+            EventKind::SessionOpened(_)
+            | EventKind::InvocationStarted { .. }
+            | EventKind::Prompted { .. }
+            | EventKind::Notified { .. }
+            | EventKind::Compacted(_)
+            | EventKind::UnitQueued(_)
+            | EventKind::TurnStarted { .. }
+            | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { .. }
+            | EventKind::FileChanged(_)
+            | EventKind::Worktree(_)
+            | EventKind::Asked { .. }
+            | EventKind::Answered { .. }
+            | EventKind::Joined { .. }
+            | EventKind::Notice { .. }
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::SetAside { .. }
+            | EventKind::Rewound { .. }
+            | EventKind::Left
+            | EventKind::InvocationEnded(_) => {}
+        }
+    }
+
+    fn call(&mut self, event: &Event) {
+        let Some(strand) = self.strands.get_mut(&event.unit) else { return };
+        if let EventKind::ToolStarted { call, tool, subject, .. } = &event.kind {
+            strand.calls.push((call.clone(), Arc::clone(tool), Arc::clone(subject)));
+        }
+        if let EventKind::ToolFinished { call, output, took_ms, .. } = &event.kind
+            && let Some(at) = strand.calls.iter().position(|(known, ..)| known == call)
+        {
+            let (_, tool, subject) = strand.calls.remove(at);
+            strand.last = Some((words::call(&tool, &subject), Arc::clone(output)));
+            let end = CallEnd { output, took_ms: *took_ms };
+            self.write(event.unit, Written::Row(call_row(&tool, &subject, Some(end))));
+        }
+    }
+
+    /// Takes the whole of an answer, of which pieces may be missing.
+    fn replied(&mut self, unit: UnitId, reply: &Reply) {
+        let Some(strand) = self.strands.get_mut(&unit) else { return };
+        let said = std::mem::take(&mut strand.said);
+        if let Some(missing) = reply.text.get(said..).filter(|missing| !missing.is_empty()) {
+            self.write(unit, Written::Text(missing.to_owned()));
+        }
+        self.write(unit, Written::End);
+    }
+
+    /// Takes note of a piece of an answer.
+    pub fn delta(&mut self, delta: &Delta) {
+        let Some(strand) = self.strands.get_mut(&delta.unit) else { return };
+        let piece = match &delta.piece {
+            Piece::Text(text) => {
+                strand.said += text.len();
+                Written::Text(text.to_string())
+            }
+            Piece::Thinking(text) => Written::Thinking(text.to_string()),
+        };
+        self.write(delta.unit, piece);
+    }
+
+    /// Follows a unit, or none.
+    pub fn follow(&mut self, unit: Option<UnitId>) {
+        self.followed = unit.map(|unit| Followed::new(unit, 0));
+    }
+
+    /// Returns the unit that is followed.
+    #[must_use]
+    pub fn followed(&self) -> Option<UnitId> {
+        self.followed.as_ref().map(|followed| followed.unit)
+    }
+
+    /// Returns the last call of a unit that ended: what it was, and its output.
+    #[must_use]
+    pub fn last_output(&self, unit: UnitId) -> Option<(&str, &Output)> {
+        let (title, output) = self.strands.get(&unit)?.last.as_ref()?;
+        Some((title, output))
+    }
+
+    /// Returns rows of the unit that is followed, `back` rows before its last
+    /// ones at most.
+    pub fn rows(&mut self, columns: u16, count: usize, back: usize) -> Vec<Row> {
+        let Some(followed) = &mut self.followed else { return Vec::new() };
+        if followed.columns != columns {
+            *followed = Followed::new(followed.unit, columns);
+            let strand = self.strands.get(&followed.unit);
+            let pieces = strand.into_iter().flat_map(|strand| &strand.pieces);
+            pieces.for_each(|piece| followed.take(piece));
+        }
+        let mut rows: Vec<Row> = followed.rows.iter().cloned().collect();
+        rows.extend(followed.tail());
+        let end = rows.len().saturating_sub(back).max(count.min(rows.len()));
+        rows.drain(end.saturating_sub(count)..end).collect()
+    }
+
+    fn write(&mut self, unit: UnitId, piece: Written) {
+        let Some(strand) = self.strands.get_mut(&unit) else { return };
+        if let Some(followed) = &mut self.followed
+            && followed.unit == unit
+            && followed.columns > 0
+        {
+            followed.take(&piece);
+        }
+        strand.write(piece);
+    }
+
+    fn end(&mut self, unit: UnitId) {
+        self.ended.push_back(unit);
+        while self.ended.len() > ENDED {
+            let followed = self.followed();
+            let oldest = self.ended.iter().position(|unit| Some(*unit) != followed);
+            if let Some(oldest) = oldest.and_then(|oldest| self.ended.remove(oldest)) {
+                self.strands.remove(&oldest);
+            }
+        }
+    }
+}
+
+impl Strand {
+    fn write(&mut self, piece: Written) {
+        self.bytes += piece.bytes();
+        match (self.pieces.back_mut(), piece) {
+            // Pieces of a few letters each would cost more than they hold.
+            (Some(Written::Text(last)), Written::Text(more)) if last.len() < KEPT / 16 => {
+                last.push_str(&more);
+            }
+            (Some(Written::Thinking(last)), Written::Thinking(more)) if last.len() < KEPT / 16 => {
+                last.push_str(&more);
+            }
+            (_, piece) => self.pieces.push_back(piece),
+        }
+        while self.bytes > KEPT && self.pieces.len() > 1 {
+            let bytes = self.pieces.pop_front().map_or(0, |piece| piece.bytes());
+            self.bytes = self.bytes.saturating_sub(bytes);
+        }
+    }
+}
+
+impl Written {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Thinking(text) => text.len(),
+            Self::End => 1,
+            Self::Row(row) => row.columns().max(1),
+        }
+    }
+}
+
+impl Followed {
+    fn new(unit: UnitId, columns: u16) -> Self {
+        let (rows, prose, thought) = (VecDeque::new(), Prose::new(unit.0), String::new());
+        Self { unit, columns, rows, prose, thought }
+    }
+
+    fn take(&mut self, piece: &Written) {
+        match piece {
+            Written::Thinking(text) => {
+                self.thought.push_str(text);
+                if let Some(end) = self.thought.rfind('\n') {
+                    let whole: String = self.thought.drain(..=end).collect();
+                    self.put(wrapped(Ink::Dim, whole.trim_end(), self.columns, 0));
+                }
+            }
+            Written::Text(text) => {
+                self.end_thought();
+                self.prose.push(text);
+                let rows = self.prose.settled(self.columns);
+                self.put(rows);
+            }
+            Written::End => self.end(),
+            Written::Row(row) => {
+                self.end();
+                self.put(vec![row.clone().cut(usize::from(self.columns))]);
+            }
+        }
+    }
+
+    fn end_thought(&mut self) {
+        let rest = std::mem::take(&mut self.thought);
+        if !rest.trim().is_empty() {
+            self.put(wrapped(Ink::Dim, rest.trim_end(), self.columns, 0));
+        }
+    }
+
+    fn end(&mut self) {
+        self.end_thought();
+        let rows = self.prose.finish(self.columns);
+        self.put(rows);
+    }
+
+    fn tail(&self) -> Vec<Row> {
+        let mut rows = match self.thought.trim() {
+            "" => Vec::new(),
+            thought => wrapped(Ink::Dim, thought, self.columns, 0),
+        };
+        if !self.prose.is_empty() {
+            rows.extend(self.prose.tail(self.columns, u16::MAX));
+        }
+        let columns = usize::from(self.columns);
+        rows.into_iter().map(|row| row.cut(columns)).collect()
+    }
+
+    fn put(&mut self, rows: Vec<Row>) {
+        let columns = usize::from(self.columns);
+        self.rows.extend(rows.into_iter().map(|row| row.cut(columns)));
+        let over = self.rows.len().saturating_sub(ROWS);
+        self.rows.drain(..over);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::report::story::{Story, done, text_delta, thinking_delta};
+
+    fn plain(rows: &[Row]) -> String {
+        rows.iter().map(|row| row.plain().trim_end().to_owned() + "\n").collect()
+    }
+
+    fn running() -> (Story, Strands) {
+        let mut story = Story::new();
+        story.batch("c", &["security"]).start(1);
+        let mut strands = Strands::default();
+        story.events().iter().for_each(|event| strands.take(event));
+        (story, strands)
+    }
+
+    #[test]
+    fn following_begins_with_what_was_there_and_goes_on_with_what_comes() {
+        let (mut story, mut strands) = running();
+        strands.delta(&thinking_delta(1, "I look"));
+        strands.delta(&text_delta(1, "The total is summed in `f32`; amounts above"));
+        strands.follow(Some(UnitId(1)));
+        assert_snapshot!(plain(&strands.rows(39, 10, 0)), @"
+        I look
+        The total is summed in `f32`; amounts
+        above
+        ");
+        strands.delta(&text_delta(1, " 16 million lose cents.\n\n- one\n"));
+        let told = story.events().len();
+        story.reply(
+            1,
+            "The total is summed in `f32`; amounts above 16 million lose cents.\n\n- one\n- two",
+            1,
+            1,
+        );
+        story.call(1, "g", "Grep", "total").output(1, "g", "Grep", "a\nb").end(1, done("x"));
+        story.events()[told..].iter().for_each(|event| strands.take(event));
+        assert_snapshot!(plain(&strands.rows(39, 20, 0)), @"
+        I look
+        The total is summed in `f32`; amounts
+        above 16 million lose cents.
+
+        - one
+        - two
+        Grep total  2 lines
+        done in 3.2 s, 1.2k tokens
+        ");
+        assert_eq!(plain(&strands.rows(39, 2, 3)), "\n- one\n");
+        let now = strands.rows(79, 20, 0);
+        strands.follow(Some(UnitId(1)));
+        assert_eq!(strands.rows(79, 20, 0), now);
+        assert_eq!(strands.last_output(UnitId(1)).map(|(title, _)| title), Some("Grep total"));
+    }
+
+    #[test]
+    fn what_a_unit_writes_is_kept_up_to_a_bound() {
+        let (_, mut strands) = running();
+        strands.follow(Some(UnitId(1)));
+        strands.rows(79, 1, 0);
+        for number in 0..20_000 {
+            strands.delta(&text_delta(1, &format!("line {number}\n\n")));
+        }
+        let strand = &strands.strands[&UnitId(1)];
+        let bytes: usize = strand.pieces.iter().map(Written::bytes).sum();
+        assert!(bytes <= KEPT && bytes == strand.bytes, "{bytes} {}", strand.bytes);
+        assert_eq!(strands.followed.as_ref().unwrap().rows.len(), ROWS);
+        assert_eq!(plain(&strands.rows(79, 1, 0)), "line 19999\n");
+    }
+
+    #[test]
+    fn units_that_ended_can_be_followed_up_to_a_bound() {
+        let mut story = Story::new();
+        story.batch("c", &["slot"; 40]);
+        (1..=40).for_each(|unit| {
+            story.start(unit).end(unit, done("x"));
+        });
+        let mut strands = Strands::default();
+        strands.follow(Some(UnitId(1)));
+        story.events().iter().for_each(|event| strands.take(event));
+        assert_eq!(strands.strands.len(), ENDED);
+        assert_eq!(plain(&strands.rows(79, 3, 0)), "done in 3.2 s, 1.2k tokens\n");
+    }
+}
