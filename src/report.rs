@@ -19,9 +19,11 @@ mod listing;
 mod live;
 mod markdown;
 pub mod paint;
+pub mod panel;
 mod plain;
 pub mod prose;
 mod record;
+pub mod region;
 mod result;
 pub mod row;
 pub mod sanitise;
@@ -36,6 +38,9 @@ mod usage;
 mod viewer;
 pub mod words;
 
+#[cfg(test)]
+#[path = "../tests/it/attacks/payloads.rs"]
+mod payloads;
 #[cfg(test)]
 mod story;
 

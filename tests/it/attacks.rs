@@ -5,13 +5,15 @@
 mod git;
 /// Paths, links, swaps and patches.
 mod paths;
+/// Text that a terminal obeys, hides or turns round.
+mod payloads;
 /// Keys, wherever one could be left.
 mod secrets;
 /// Commands that must not run unasked, and those that may.
 mod shell;
 /// Commands made at random, in the gate and in bash.
 mod shell_fuzz;
-/// Text that a terminal obeys, hides or turns round.
+/// The same, on every way that leads to a terminal.
 mod terminal;
 /// Repositories that would decide over a run.
 mod trust;

@@ -7,6 +7,7 @@ use vte::{Params, Parser, Perform};
 
 use super::*;
 use crate::report::ink::{Ink, Level, Theme};
+use crate::report::payloads;
 
 /// Stands in the second half of a wide letter.
 const WIDE: char = '\0';
@@ -170,6 +171,19 @@ impl Perform for Terminal {
         }
     }
 
+    fn osc_dispatch(&mut self, params: &[&[u8]], _: bool) {
+        panic!("an operating system command: {params:?}");
+    }
+
+    fn esc_dispatch(&mut self, _: &[u8], _: bool, byte: u8) {
+        // What ends a string that was never begun.
+        panic!("ESC {byte:x}");
+    }
+
+    fn hook(&mut self, _: &Params, _: &[u8], _: bool, action: char) {
+        panic!("a device string: {action}");
+    }
+
     fn csi_dispatch(&mut self, params: &Params, marks: &[u8], _: bool, action: char) {
         let first = usize::from(params.iter().next().map_or(0, |param| param[0]));
         match (marks, action) {
@@ -281,6 +295,26 @@ fn the_whole_screen_goes_into_the_scrollback_and_nothing_is_erased() {
     Parser::new().advance(&mut terminal, &screen.out);
     assert_eq!(terminal.text(), ["one", "two", ">"]);
     assert_eq!((terminal.top, terminal.row), (2, 2));
+}
+
+#[test]
+fn no_text_of_others_is_obeyed_in_whatever_ink_it_is_painted() {
+    let inks = [Ink::Plain, Ink::Dim, Ink::Typed, Ink::Picked, Ink::Quoted, Ink::Added];
+    for (does, text) in payloads::ATTACKS {
+        for ink in inks {
+            let size = Size { columns: 200, rows: 20 };
+            let palette = Palette { level: Level::True, theme: Theme::Dark };
+            let mut screen = Screen::new(Vec::new(), size, palette, Reflow::No);
+            let row = Row::new().text(ink, "a ").text(ink, text).text(ink, " b");
+            let split = text.chars().fold(Row::new(), |row, c| row.text(ink, &c.to_string()));
+            assert!(!row.plain().chars().any(sanitise::is_hidden), "{does}");
+            let frame =
+                Frame { commits: vec![row.clone(), split], region: vec![row], cursor: (0, 0) };
+            let bytes = painted(&mut screen, &frame);
+            assert!(!bytes.windows(text.len()).any(|window| window == text.as_bytes()), "{does}");
+            Terminal::new(size, Reflow::No).take(&bytes);
+        }
+    }
 }
 
 /// What happens to a screen.

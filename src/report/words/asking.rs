@@ -16,6 +16,9 @@ use crate::report::sanitise;
 /// Columns of the narrowest terminal that a question is made for.
 const COLUMNS: usize = 80;
 
+/// Columns under which words of ours are fewer.
+const NARROW: usize = 60;
+
 /// Rows of the smallest screen that a question is made for. All of it has to
 /// be seen at once: a beginning that has scrolled away is hidden.
 const SCREEN: usize = 24;
@@ -63,7 +66,10 @@ pub fn asked_in(
     (choices, waiting): (Choices, usize),
     room: Room,
 ) -> Vec<String> {
-    let waiting = behind(waiting);
+    let waiting = match waiting {
+        1.. if room.columns < NARROW => format!(" ({waiting} behind it)"),
+        _ => behind(waiting),
+    };
     match asked {
         Question::Batch { slots: _ } => {
             wrapped(&format!("{name} asks{waiting}: {}", question(asked)), INDENTS_BELOW, room)
@@ -124,7 +130,8 @@ pub fn asked(name: &str, asked: &Question, choices: Choices, waiting: usize) -> 
 /// Returns what is asked and what follows from the answers.
 fn rows_of(call: &CallQuestion, choices: Choices, room: Room) -> Vec<String> {
     let CallQuestion { reason, rules, confinement, .. } = call;
-    let about = &change::about(call);
+    let (about, changes) = (&change::about(call), change::change(call));
+    let has_change = changes.is_some();
     let mut words = change::others(call);
     words.push(short_line(reason, SENTENCE_CAP));
     words.extend(confinement.map(after_a_yes));
@@ -134,9 +141,13 @@ fn rows_of(call: &CallQuestion, choices: Choices, room: Room) -> Vec<String> {
         words.push(format!("  {}", short_line(&rules.collect::<Vec<_>>().join(", "), RULES_CAP)));
     }
     let words: Vec<String> = words.iter().flat_map(|words| wrapped(words, INDENTS, room)).collect();
+    // On a very small screen a third of it is for what is asked about.
+    let needed = shown(about, ABOUT_CAP, room).len() + usize::from(has_change) * ABOUT_CAP;
+    let most = room.rows - needed.min(room.rows.div_ceil(3));
+    let words: Vec<String> = words.into_iter().take(most).collect();
     let free = room.rows.saturating_sub(words.len()).min(ROWS_CAP);
     let mut rows = Vec::new();
-    match change::change(call) {
+    match changes {
         Some(Change { what, lines }) => {
             rows.extend(shown(about, ABOUT_CAP, room));
             rows.push(format!("{}{what}", INDENTS[0]));

@@ -1,0 +1,269 @@
+//! What stands above the board: a question, a list, or a strand that is
+//! followed.
+//!
+//! A panel is rows for the room there is. What is in a list and which question
+//! is open, its owner says; a question is shown so that its answers can always
+//! be seen.
+
+use super::asking::Choices;
+use super::board::Board;
+use super::ink::Ink;
+use super::prose::wrapped;
+use super::row::Row;
+use super::units::{Counts, Doing};
+use super::words::{self, Room};
+use crate::event::{Question, UnitId, UnitState, UnixMillis};
+use crate::message::short_number;
+
+/// A question that is open.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// What people call the unit that asks.
+    pub name: &'a str,
+    /// What it asks.
+    pub question: &'a Question,
+    /// The answers that it takes.
+    pub choices: Choices,
+    /// How many more are behind it.
+    pub waiting: usize,
+    /// Whether its keys count already: until they do they are not shown.
+    pub takes_keys: bool,
+}
+
+/// Returns a question in at most so many rows, the keys that answer it last.
+#[must_use]
+pub fn question_rows(asked: Asked<'_>, columns: u16, rows: usize) -> Vec<Row> {
+    let Asked { name, question, choices, waiting, takes_keys } = asked;
+    let keys = wrapped(Ink::Strong, &keys(choices), columns.saturating_sub(2), 2);
+    let indent = Row::new().text(Ink::Plain, "  ");
+    let keys: Vec<Row> = keys.into_iter().map(|row| indent.clone().row(&row)).collect();
+    let room = Room { columns: usize::from(columns), rows: rows.saturating_sub(keys.len()) };
+    let name = words::in_columns(name, usize::from(columns) / 2);
+    let text = words::asked_in(&name, question, (choices, waiting), room);
+    let ink = |number: usize, line: &str| match line.get(..4) {
+        _ if number == 0 => Ink::Caution,
+        Some("  | " | "  : ") => Ink::Plain,
+        Some(_) | None => Ink::Dim,
+    };
+    let mut shown: Vec<Row> = (0..)
+        .zip(&text)
+        .map(|(number, line)| Row::new().text(ink(number, line), line))
+        .map(|row| row.cut(usize::from(columns)))
+        .collect();
+    // Where there is no room for all, the answers and who asks come first.
+    shown.truncate(room.rows.max(1));
+    match takes_keys {
+        true => shown.extend(keys),
+        false => shown.extend(keys.iter().map(|_| Row::new())),
+    }
+    shown
+}
+
+/// Returns the keys that answer a question.
+fn keys(choices: Choices) -> String {
+    match choices {
+        Choices::Batch => "y yes  n no  d all".to_owned(),
+        Choices::Call { in_batch, has_rules } => {
+            let batch = if in_batch && has_rules { "b this batch  " } else { "" };
+            let rules = if has_rules { "s this session  a always  " } else { "" };
+            format!("y once  {batch}{rules}n no  m no and why  d all")
+        }
+    }
+}
+
+/// A list to choose from.
+#[derive(Debug, Clone)]
+pub struct List<'a> {
+    /// What is chosen.
+    pub title: &'a str,
+    /// What was typed to find something in it.
+    pub filter: &'a str,
+    /// What there is to choose from.
+    pub items: &'a [Row],
+    /// Which of them keys point at.
+    pub picked: usize,
+}
+
+/// Returns a list in at most so many rows, what is picked among them.
+#[must_use]
+pub fn list_rows(list: &List<'_>, columns: u16, rows: usize) -> Vec<Row> {
+    let List { title, filter, items, picked } = list;
+    let columns = usize::from(columns);
+    let mut head = Row::new().text(Ink::Dim, "--- ").text(Ink::Strong, title);
+    if !filter.is_empty() {
+        head = head.text(Ink::Plain, "  ").text(Ink::Typed, filter);
+    }
+    let room = rows.saturating_sub(1).min(items.len());
+    let first = picked.saturating_sub(room / 2).min(items.len() - room);
+    let hidden = items.len() - room;
+    if hidden > 0 {
+        head = head.text(Ink::Dim, &format!("  {} of {}", picked + 1, items.len()));
+    }
+    let mut shown = vec![head.cut(columns)];
+    for (number, item) in items.iter().enumerate().skip(first).take(room) {
+        let is_picked = number == *picked;
+        let mark = Row::new().text(Ink::Caution, if is_picked { "> " } else { "  " });
+        let item = item.clone().cut(columns.saturating_sub(2));
+        shown.push(mark.row(&if is_picked { item.all(Ink::Picked) } else { item }));
+    }
+    if items.is_empty() && rows > 1 {
+        shown.push(Row::new().text(Ink::Dim, "  nothing"));
+    }
+    shown
+}
+
+/// Returns the row above a strand that is followed.
+#[must_use]
+pub fn strand_head(board: &Board, unit: UnitId, now: UnixMillis, columns: u16) -> Row {
+    let number = board.number_of(unit).map(|number| format!("{number} ")).unwrap_or_default();
+    let mut row = Row::new().text(Ink::Dim, "--- ").text(Ink::Strong, &number);
+    let Some(head) = board.head(unit) else {
+        return row.text(Ink::Strong, &unit.to_string()).cut(usize::from(columns));
+    };
+    row.push(Ink::Strong, &words::unit_name(unit, head));
+    if columns >= 60 {
+        row.push(Ink::Dim, &format!(" ({})", words::short_line(&head.agent, 20)));
+    }
+    if let Some(ended) = board.ended(unit) {
+        let state = ended.end.outcome.state();
+        row.push(super::board::ink_of(state), &format!("  {}", words::state(state)));
+    }
+    if let Some(known) = board.units().get(unit) {
+        let (ink, state) = match known.doing() {
+            _ if board.units().questions_of(unit) > 0 => (Ink::Caution, "asks"),
+            _ if known.started.is_none() => (Ink::Dim, words::state(UnitState::Queued)),
+            Doing::Work => (Ink::Working, words::state(UnitState::Running)),
+            Doing::Wait => (Ink::Plain, "waiting"),
+            Doing::Hold(_) => (Ink::Caution, words::state(UnitState::Throttled)),
+        };
+        row.push(ink, &format!("  {state}"));
+        if columns >= 60 {
+            row.push(Ink::Dim, &format!("  {} tok", short_number(known.usage.total())));
+        }
+        if let Some(started) = known.started {
+            row.push(Ink::Dim, &format!("  {}", words::elapsed(now.since(started))));
+        }
+    }
+    row.cut(usize::from(columns))
+}
+
+/// Returns the row below a strand that is followed: what the others do.
+#[must_use]
+pub fn strand_foot(board: &Board, columns: u16) -> Option<Row> {
+    let Counts { queued, running, throttled, waiting, .. } = board.units().counts();
+    let all = queued + running + throttled + waiting;
+    let others = all.checked_sub(1).filter(|others| *others > 0)?;
+    let asks = board.units().asking().filter(|unit| *unit != UnitId::MAIN).count();
+    let asks = if asks > 0 { format!(", {asks} of all ask") } else { String::new() };
+    let queued = if queued > 0 { format!(", {queued} queued") } else { String::new() };
+    let text = format!("--- {others} others{asks}{queued}");
+    Some(Row::new().text(Ink::Dim, &text).cut(usize::from(columns)))
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::report::story::{Story, question};
+
+    fn plain(rows: &[Row]) -> String {
+        rows.iter().map(|row| row.plain().trim_end().to_owned() + "\n").collect()
+    }
+
+    fn asked(question: &Question, takes_keys: bool) -> Asked<'_> {
+        let choices = Choices::Call { in_batch: true, has_rules: true };
+        Asked { name: "security", question, choices, waiting: 1, takes_keys }
+    }
+
+    #[test]
+    fn a_question_is_shown_with_the_keys_that_answer_it() {
+        let question = question("cargo audit --deny warnings");
+        assert_snapshot!(plain(&question_rows(asked(&question, true), 79, 12)), @"
+        security asks to use Bash (1 question behind it):
+          | cargo audit --deny warnings
+          no rule allows it
+          after a yes it runs without a sandbox
+          b, s and a allow more; a keeps it in your settings:
+            `Bash(cargo audit --deny warnings *)`
+          y once  b this batch  s this session  a always  n no  m no and why  d all
+        ");
+        assert_snapshot!(plain(&question_rows(asked(&question, true), 39, 12)), @"
+        security asks to use Bash (1 behind it)
+          :
+          | cargo audit --deny warnings
+          no rule allows it
+          after a yes it runs without a sandbox
+          b, s and a allow more; a keeps it in
+            your settings:
+            `Bash(cargo audit --deny warnings *
+            )`
+          y once  b this batch  s this
+            session  a always  n no  m no and
+            why  d all
+        ");
+    }
+
+    #[test]
+    fn before_its_keys_count_their_rows_are_there_and_empty() {
+        let question = question("ls");
+        let shown = question_rows(asked(&question, true), 79, 12);
+        let early = question_rows(asked(&question, false), 79, 12);
+        assert_eq!(early.len(), shown.len());
+        assert!(!plain(&early).contains("y once"));
+    }
+
+    #[test]
+    fn whatever_is_asked_its_answers_stay_in_sight() {
+        for text in ["x ".repeat(5_000), "x\n".repeat(3_000), "日".repeat(2_000)] {
+            let question = question(&text);
+            for (columns, rows) in [(79, 14), (39, 14), (24, 12)] {
+                let shown = question_rows(asked(&question, true), columns, rows);
+                assert!(shown.len() <= rows, "{} of {rows}: {shown:?}", shown.len());
+                assert!(shown.iter().all(|row| row.columns() <= usize::from(columns)), "{shown:?}");
+                assert!(plain(&shown).contains("y once"));
+                assert!(plain(&shown).starts_with("security asks"));
+                let is_seen = plain(&shown).contains("\n  | ");
+                assert!(is_seen || columns < 39, "{columns}: {}", plain(&shown));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_picked_in_a_long_list_is_in_sight() {
+        let items: Vec<Row> =
+            (1..=50).map(|number| Row::new().text(Ink::Plain, &format!("turn {number}"))).collect();
+        let list = |picked| List { title: "rewind", filter: "tu", items: &items, picked };
+        assert_snapshot!(plain(&list_rows(&list(0), 39, 4)), @"
+        --- rewind  tu  1 of 50
+        > turn 1
+          turn 2
+          turn 3
+        ");
+        assert_snapshot!(plain(&list_rows(&list(49), 39, 4)), @"
+        --- rewind  tu  50 of 50
+          turn 48
+          turn 49
+        > turn 50
+        ");
+        let none = List { items: &[], ..list(0) };
+        assert_snapshot!(plain(&list_rows(&none, 39, 4)), @"
+        --- rewind  tu
+          nothing
+        ");
+    }
+
+    #[test]
+    fn a_strand_says_who_it_is_and_how_many_others_there_are() {
+        let mut story = Story::new();
+        story.batch("c", &["correctness", "security", "docs"]).start(1).start(2);
+        let mut board = Board::default();
+        story.events().iter().for_each(|event| drop(board.take(event)));
+        let now = UnixMillis(1_031_600);
+        let head = |columns| strand_head(&board, UnitId(2), now, columns).plain();
+        assert_eq!(head(79), "--- 2 security (reviewer)  running  0 tok  31s");
+        assert_eq!(head(39), "--- 2 security  running  31s");
+        let foot = strand_foot(&board, 79).map(|row| row.plain());
+        assert_eq!(foot.as_deref(), Some("--- 2 others, 1 queued"));
+    }
+}
