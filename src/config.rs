@@ -7,6 +7,7 @@
 //! request or loosens a rule.
 //! Only this module and the command line read the process environment.
 
+mod chat;
 pub mod dirs;
 mod entry;
 mod environment;
@@ -35,6 +36,7 @@ use nix::fcntl::OFlag;
 use crate::guard::sandbox::Insistence;
 use crate::guard::{Mode, Source};
 
+pub use chat::{Bell, Chat, Editing, Theme};
 pub use entry::{Api, Effort, Headers, ModelEntry};
 pub use environment::Environment;
 pub use error::{ConfigError, Place, Problem};
@@ -78,6 +80,8 @@ pub struct Config {
     pub session: Session,
     /// What is done about requests that fail.
     pub retry: Retry,
+    /// How a chat looks and behaves.
+    pub chat: Chat,
 }
 
 /// How units run, `[agents]`.

@@ -59,6 +59,15 @@ pub fn trust_file(environment: &Environment) -> Result<PathBuf, NoHome> {
     Ok(sessions_root(environment)?.with_file_name("trust.json"))
 }
 
+/// Returns where it is kept what was typed in chats, beside the sessions.
+///
+/// # Errors
+///
+/// If the environment names no home directory.
+pub fn history_file(environment: &Environment) -> Result<PathBuf, NoHome> {
+    Ok(sessions_root(environment)?.with_file_name("history.txt"))
+}
+
 /// Returns where the user's configuration, instructions, skills and agents
 /// are: `$TINE_HOME`, else `$XDG_CONFIG_HOME/tine`. `None` without a home
 /// directory.

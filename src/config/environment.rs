@@ -38,6 +38,17 @@ pub struct Environment {
     pub ci: bool,
     /// Whether `TERM` names a terminal that cannot move its cursor.
     pub is_dumb_terminal: bool,
+    /// `TERM`.
+    pub term: Option<String>,
+    /// `COLORTERM`.
+    pub color_term: Option<String>,
+    /// `VISUAL`, else `EDITOR`: a command line.
+    pub editor: Option<String>,
+    /// `SHELL`.
+    pub shell: Option<PathBuf>,
+    /// Whether the terminal is known to break its rows anew when it gets
+    /// narrower. `false` for one that we do not know.
+    pub reflows: bool,
     /// `TMPDIR`.
     pub temporary: Option<PathBuf>,
     /// What commands inherit, keys among it.
@@ -76,6 +87,7 @@ impl Environment {
             }
         }
         environment.inherited = Variables::new(inherited);
+        environment.reflows = environment.is_on_one_that_reflows();
         environment
     }
 
@@ -95,6 +107,7 @@ impl Environment {
             "NO_COLOR" => self.no_color = true,
             "CI" => self.ci = true,
             "TERM" => self.is_dumb_terminal = value == "dumb",
+            "SHELL" => self.shell = absolute(&value),
             _ => {}
         }
         let Ok(value) = value.into_string() else { return };
@@ -104,11 +117,44 @@ impl Environment {
             "ANTHROPIC_API_KEY" => self.anthropic_api_key = Some(value.as_str().into()),
             "ANTHROPIC_BASE_URL" => self.anthropic_base_url = Some(value.clone()),
             "OLLAMA_HOST" => self.ollama_host = Some(value.clone()),
+            "TERM" => self.term = Some(value.clone()),
+            "COLORTERM" => self.color_term = Some(value.clone()),
+            "VISUAL" => self.editor = Some(value.clone()),
+            // `VISUAL` may have come before it.
+            "EDITOR" => self.editor = self.editor.take().or_else(|| Some(value.clone())),
             _ => {}
         }
         self.variables.insert(name, value.into());
     }
+
+    /// Tells it by the variables that terminals set for what runs in them. One
+    /// in another leaves its own behind, so the innermost is asked first.
+    fn is_on_one_that_reflows(&self) -> bool {
+        let is_set = |name: &&str| self.variables.contains_key(*name);
+        if is_set(&"TMUX") || is_set(&"STY") {
+            return is_set(&"TMUX");
+        }
+        REFLOWING_VARIABLES.iter().any(is_set)
+            || self
+                .term
+                .as_deref()
+                .is_some_and(|term| REFLOWING_TERMS.iter().any(|name| term.contains(name)))
+    }
 }
+
+/// Variables of terminals that break their rows anew: VTE (GNOME and its kin),
+/// kitty, Alacritty, WezTerm, iTerm, Windows Terminal.
+const REFLOWING_VARIABLES: [&str; 6] = [
+    "VTE_VERSION",
+    "KITTY_WINDOW_ID",
+    "ALACRITTY_WINDOW_ID",
+    "WEZTERM_PANE",
+    "ITERM_SESSION_ID",
+    "WT_SESSION",
+];
+
+/// Names of such terminals in `TERM`, which also a remote shell is told.
+const REFLOWING_TERMS: [&str; 6] = ["kitty", "alacritty", "wezterm", "foot", "ghostty", "tmux"];
 
 /// The XDG base directory specification tells programs to ignore relative
 /// paths.
@@ -123,7 +169,8 @@ mod tests {
 
     #[test]
     fn an_empty_variable_counts_as_unset() {
-        let names = ["HOME", "TINE_HOME", "OPENAI_API_KEY", "OLLAMA_HOST", "NO_COLOR", "CI"];
+        let names =
+            ["HOME", "TINE_HOME", "OPENAI_API_KEY", "OLLAMA_HOST", "NO_COLOR", "CI", "TMUX"];
         let environment = Environment::from_variables(names.map(|name| (name, "")));
         assert_eq!(format!("{environment:?}"), format!("{:?}", Environment::default()));
     }
@@ -146,5 +193,29 @@ mod tests {
         assert!(environment.key("YOUR_KEY").is_none());
         let shown = format!("{environment:?}");
         assert!(shown.contains("MY_KEY") && !shown.contains("secret"), "{shown}");
+    }
+
+    #[test]
+    fn what_edits_is_visual_and_else_editor_in_any_order() {
+        let editor = |variables: &[(&str, &str)]| {
+            Environment::from_variables(variables.iter().copied()).editor
+        };
+        let (visual, plain) = (("VISUAL", "code -w"), ("EDITOR", "ed"));
+        assert_eq!(editor(&[visual, plain]).as_deref(), Some("code -w"));
+        assert_eq!(editor(&[plain, visual]).as_deref(), Some("code -w"));
+        assert_eq!(editor(&[plain]).as_deref(), Some("ed"));
+        assert_eq!(editor(&[("VISUAL", "")]), None);
+    }
+
+    #[test]
+    fn the_innermost_terminal_says_whether_rows_are_broken_anew() {
+        let reflows = |variables: &[(&str, &str)]| {
+            Environment::from_variables(variables.iter().copied()).reflows
+        };
+        let (kitty, tmux, screen) = (("KITTY_WINDOW_ID", "1"), ("TMUX", "/t"), ("STY", "1.a"));
+        assert!(reflows(&[kitty]) && reflows(&[("TERM", "xterm-kitty")]));
+        assert!(reflows(&[tmux, ("TERM", "screen-256color")]));
+        assert!(!reflows(&[screen, kitty]), "screen in kitty keeps its rows");
+        assert!(!reflows(&[]) && !reflows(&[("TERM", "xterm-256color")]));
     }
 }

@@ -24,8 +24,8 @@ use crate::guard::sandbox::Insistence;
 use crate::guard::{Mode, Rule, Source};
 
 use super::{
-    CONCURRENT_CAP, Config, ConfigError, DAY, Loaded, Place, Problem, WindowShare, WorktreeEnd,
-    WrittenRule,
+    Bell, CONCURRENT_CAP, Config, ConfigError, DAY, Editing, Loaded, Place, Problem, Theme,
+    WindowShare, WorktreeEnd, WrittenRule,
 };
 
 /// The layers so far.
@@ -160,6 +160,7 @@ impl Layer<'_> {
                 "sandbox" => self.each(&setting, Self::sandbox),
                 "session" => self.each(&setting, Self::session),
                 "retry" => self.each(&setting, Self::retry),
+                "chat" => self.each(&setting, Self::chat),
                 _ => self.unknown(&setting),
             }
         }
@@ -325,6 +326,45 @@ impl Layer<'_> {
             "base_ms" => {
                 if let Some(base) = self.number(setting, 0, u32::MAX) {
                     self.layers.config.retry.base = Duration::from_millis(base.into());
+                }
+            }
+            _ => self.unknown(setting),
+        }
+    }
+
+    fn chat(&mut self, setting: &Setting<'_>) {
+        match setting.name() {
+            "editing" => {
+                let names = Editing::ALL.map(Editing::as_str);
+                if let Some(editing) = self.one_of(setting, Editing::from_name, &names) {
+                    self.layers.config.chat.editing = editing;
+                }
+            }
+            "theme" => {
+                let names = Theme::ALL.map(Theme::as_str);
+                if let Some(theme) = self.one_of(setting, Theme::from_name, &names) {
+                    self.layers.config.chat.theme = theme;
+                }
+            }
+            "bell" => {
+                let names = Bell::ALL.map(Bell::as_str);
+                if let Some(bell) = self.one_of(setting, Bell::from_name, &names) {
+                    self.layers.config.chat.bell = bell;
+                }
+            }
+            "bell_after_s" => {
+                if let Some(seconds) = self.number(setting, 0, u32::MAX) {
+                    self.layers.config.chat.bell_after = Duration::from_secs(seconds.into());
+                }
+            }
+            "title" => {
+                if let Some(title) = self.truth(setting) {
+                    self.layers.config.chat.title = title;
+                }
+            }
+            "screen_reader" => {
+                if let Some(plain) = self.truth(setting) {
+                    self.layers.config.chat.screen_reader = plain;
                 }
             }
             _ => self.unknown(setting),

@@ -3,7 +3,7 @@
 use crate::slips::distance;
 
 /// Every key there is. `NAME` stands for any name.
-pub(super) const KEYS: [&str; 37] = [
+pub(super) const KEYS: [&str; 45] = [
     "model",
     "models.NAME.base_url",
     "models.NAME.preset",
@@ -41,6 +41,14 @@ pub(super) const KEYS: [&str; 37] = [
     "session.persist",
     "session.max_age_days",
     "session.compact_at",
+    "retry.most",
+    "retry.base_ms",
+    "chat.editing",
+    "chat.theme",
+    "chat.bell",
+    "chat.bell_after_s",
+    "chat.title",
+    "chat.screen_reader",
 ];
 
 /// Most characters of a segment that are compared; more is no slip of the

@@ -88,35 +88,52 @@ fn the_example_shows_every_key_and_they_are_all_known() {
     }
 }
 
+fn other_chat() -> Chat {
+    Chat {
+        editing: Editing::Vi,
+        theme: Theme::Light,
+        bell: Bell::Osc9,
+        bell_after: Duration::ZERO,
+        title: false,
+        screen_reader: true,
+    }
+}
+
 fn required_sandbox() -> Sandbox {
     Sandbox { mode: Insistence::Required, network: true, write: vec!["~/.cargo".to_owned()] }
 }
+
+/// Flags that set much of what there is to something else.
+const OTHER_FLAGS: [&str; 22] = [
+    "agents.max_turns=7",
+    "agents.timeout_s = 90",
+    "agents.prime_ms=0",
+    "agents.confirm_above=0",
+    "agents.worktree=keep",
+    "background.wait_s=5",
+    "session.persist=false",
+    "session.max_age_days=30",
+    "session.compact_at=0.5",
+    "permissions.deny=[\"Bash(rm *)\"]",
+    "models.a.max_output_tokens=2",
+    "models.a.extra_body.top_p=0.5",
+    "permissions.mode=plan",
+    "retry.most=2",
+    "retry.base_ms=40",
+    "sandbox={mode=\"required\", network=true, write=[\"~/.cargo\"]}",
+    "chat.editing=vi",
+    "chat.theme=light",
+    "chat.bell=osc9",
+    "chat.bell_after_s=0",
+    "chat.title=false",
+    "chat.screen_reader=true",
+];
 
 #[test]
 fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
     let file = "model = 'a'\nagents = { max_depth = 5, max_turns = 6 }\n\
                 [models.a]\nbase_url = 'http://localhost/v1'\nmax_output_tokens = 1";
-    let config = loaded(
-        file,
-        &[
-            "agents.max_turns=7",
-            "agents.timeout_s = 90",
-            "agents.prime_ms=0",
-            "agents.confirm_above=0",
-            "agents.worktree=keep",
-            "background.wait_s=5",
-            "session.persist=false",
-            "session.max_age_days=30",
-            "session.compact_at=0.5",
-            "permissions.deny=[\"Bash(rm *)\"]",
-            "models.a.max_output_tokens=2",
-            "models.a.extra_body.top_p=0.5",
-            "permissions.mode=plan",
-            "retry.most=2",
-            "retry.base_ms=40",
-            "sandbox={mode=\"required\", network=true, write=[\"~/.cargo\"]}",
-        ],
-    );
+    let config = loaded(file, &OTHER_FLAGS);
     let entry = ModelEntry {
         base_url: Some("http://localhost/v1".to_owned()),
         max_output_tokens: Some(2),
@@ -149,6 +166,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
         background: Background { wait: Duration::from_secs(5) },
         retry: Retry { most: 2, base: Duration::from_millis(40) },
         sandbox: required_sandbox(),
+        chat: other_chat(),
     };
     assert_eq!(config, expected);
 }
@@ -207,6 +225,25 @@ fn a_conversation_is_compacted_at_a_share_or_never() {
         &["models.q.base_url=http://localhost", "models.q.context_window=0"],
         "`models.q.context_window` cannot be used in `--config`\n\
          hint: it must be from 1 to 4294967295",
+    );
+}
+
+#[test]
+fn a_word_that_is_no_choice_is_told_with_all_there_are() {
+    let check = |flag: &str, names: &str| {
+        let key = flag.split('=').next().unwrap_or_default();
+        let expected =
+            format!("`{key}` cannot be used in `--config`\nhint: it must be one of {names}");
+        check_error("", &[flag], &expected);
+    };
+    check("chat.editing=nano", "emacs, vi");
+    check("chat.theme=blue", "dark, light, plain");
+    check("chat.bell=loud", "off, bell, osc9");
+    check_error(
+        "[chat]\nthem = 'dark'",
+        &[],
+        "unknown key `chat.them` in HOME/config.toml, line 2\n\
+         hint: did you mean `chat.theme`?",
     );
 }
 
