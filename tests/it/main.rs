@@ -81,6 +81,7 @@ mod review;
 mod sandbox;
 /// What is kept of a session, and how it is found again.
 mod sessions;
+/// The short set-up, and what `tine init` writes.
 mod setup;
 /// A run that lives on from one prompt to the next.
 mod sittings;
