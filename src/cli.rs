@@ -6,6 +6,7 @@
 
 pub mod args;
 mod asking;
+pub mod chat;
 mod control;
 mod demo;
 mod doctor;
