@@ -1,4 +1,8 @@
 //! The chat: one conversation at a terminal, with a line that is always there
 //! to type into.
 
+pub mod complete;
 pub mod decode;
+pub mod history;
+pub mod line;
+pub mod tty;

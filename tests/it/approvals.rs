@@ -11,8 +11,8 @@ use tine::run::Signal;
 
 use crate::fanout::check_invariants;
 use crate::support::inside::{Says, Setup, Story};
-use crate::support::pty::{OnTerminal, StandardOutput};
 use crate::support::repository::Repository;
+use crate::support::terminal::{Sitting, StandardOutput};
 use crate::support::tine::Place;
 
 fn batch(names: &[&str]) -> Value {
@@ -296,7 +296,7 @@ fn has_sandbox(repository: &Repository) -> bool {
 
 /// Starts `/review` on a terminal, with eight slots that look at the change as
 /// reviewers do.
-fn review(repository: &Repository, slots: &[(&str, Option<&str>)]) -> OnTerminal {
+fn review(repository: &Repository, slots: &[(&str, Option<&str>)]) -> Sitting {
     let mut script = script(slots);
     if has_sandbox(repository) {
         let bash = |command: &str| json!({"name": "Bash", "arguments": {"command": command}});
@@ -308,7 +308,7 @@ fn review(repository: &Repository, slots: &[(&str, Option<&str>)]) -> OnTerminal
     }
     let model = repository.place.script("script.json", &script);
     let tine = repository.place.tine(["-p", "/review", "-m", &model]);
-    OnTerminal::own(tine, StandardOutput::Pipe)
+    Sitting::answer(tine, StandardOutput::Pipe)
 }
 
 #[test]
@@ -343,10 +343,10 @@ fn a_slot_of_a_review_that_wants_to_write_asks_once_by_name() {
     assert_eq!((first, path, last), ("fixer asks to use Write:", "  | note.txt", keys));
     assert_eq!((what, line), ("  the whole file, +1:", "  | +new"));
     assert!(question.iter().all(|row| row.chars().count() <= 80), "{shown}");
-    terminal.types("maybe\n");
+    terminal.keys("maybe\n");
     let again = "that is no answer; type y once, b this batch, s this session, a always, n no";
     terminal.wait_until(|screen| screen.row(again).is_some());
-    terminal.types("y\n");
+    terminal.keys("y\n");
     assert_eq!(terminal.wait(), (Some(0), "done\n".to_owned()));
     let text = terminal.screen.text();
     assert_eq!(text.matches(" asks to ").count(), 1, "{text}");
@@ -360,7 +360,7 @@ fn always_writes_the_rule_to_the_users_settings_and_the_next_run_does_not_ask() 
     place.configure("# mine\n[agents]\nmax_concurrent = 2\n");
     let mut terminal = review(&repository, &EIGHT);
     terminal.wait_until(|screen| screen.text().ends_with("n TEXT no and why:"));
-    terminal.types("a\n");
+    terminal.keys("a\n");
     assert_eq!(terminal.wait(), (Some(0), "done\n".to_owned()));
     let settings = std::fs::read_to_string(place.home().join(".config/tine/config.toml")).unwrap();
     assert!(settings.starts_with("# mine\n[agents]\n"), "{settings}");
@@ -380,7 +380,7 @@ fn where_settings_cannot_be_written_the_answer_holds_and_that_is_told() {
     let mut terminal = review(&repository, &EIGHT);
     terminal.wait_until(|screen| screen.text().ends_with("n TEXT no and why:"));
     std::fs::write(&settings, "[permissions\n").unwrap();
-    terminal.types("a\n");
+    terminal.keys("a\n");
     assert_eq!(terminal.wait().0, Some(0));
     let text = terminal.screen.text();
     assert!(text.contains("warning: a rule holds for this session, but is not in the"), "{text}");

@@ -170,6 +170,22 @@ fn only_cli_and_config_read_the_environment() {
     }
 }
 
+/// The files that write what a terminal obeys, or read what one sends.
+const SPEAK_TO_TERMINALS: [&str; 4] =
+    ["report/live.rs", "report/paint.rs", "cli/chat/tty.rs", "cli/chat/decode.rs"];
+
+#[test]
+fn only_a_few_files_know_how_terminals_are_spoken_to() {
+    for (path, text) in source_files() {
+        let code = without_tests(&text);
+        let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let speaks =
+            lines.into_iter().any(|line| line.contains("\\u{1b}") || line.contains("\\x1b"));
+        let may = is_test_file(&path) || SPEAK_TO_TERMINALS.iter().any(|file| path.ends_with(file));
+        assert!(may || !speaks, "{} writes an escape", path.display());
+    }
+}
+
 #[test]
 fn nothing_serialises_inner_types() {
     // The wire and the log are written by hand in one place each; a derived

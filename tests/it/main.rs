@@ -116,18 +116,20 @@ mod support {
     pub(crate) mod life;
     /// A provider on paused time that takes so much and no more.
     pub(crate) mod provider;
-    /// A pseudo-terminal and what its screen shows.
-    pub(crate) mod pty;
     /// The records of stream-json, read back.
     pub(crate) mod records;
     /// Small git repositories.
     pub(crate) mod repository;
     /// A model behind the Responses API.
     pub(crate) mod responses;
+    /// What a terminal shows of what is written to it.
+    pub(crate) mod screen;
     /// A scripted HTTP server.
     pub(crate) mod server;
     /// What a request says.
     pub(crate) mod talk;
+    /// A pseudo-terminal and somebody at it.
+    pub(crate) mod terminal;
     /// A directory to run anything in.
     pub(crate) mod throwaway;
     /// The real binary in a place of its own.

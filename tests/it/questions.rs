@@ -10,9 +10,10 @@ use tine::run::Signal;
 
 use crate::fanout::check_invariants;
 use crate::support::inside::{Says, Setup, Story};
-use crate::support::pty::{OnTerminal, Screen, StandardOutput};
+use crate::support::screen::Screen;
 use crate::support::server::{Gate, Reaction};
 use crate::support::talk::serve_calls;
+use crate::support::terminal::{Sitting, StandardOutput};
 use crate::support::tine::Place;
 
 fn task(description: &str) -> Value {
@@ -181,10 +182,10 @@ fn people_who_only_read_are_told_why_nothing_started() {
 }
 
 /// Starts a run on a terminal that asks whether three agents may start.
-fn on_terminal(place: &Place, script: &Value, flags: &[&str]) -> OnTerminal {
+fn on_terminal(place: &Place, script: &Value, flags: &[&str]) -> Sitting {
     let model = place.script("script.json", script);
     let limit = ["-p", "go", "-m", &model, "--config", "agents.confirm_above=2"];
-    OnTerminal::own(place.tine(limit.iter().chain(flags)), StandardOutput::Pipe)
+    Sitting::answer(place.tine(limit.iter().chain(flags)), StandardOutput::Pipe)
 }
 
 const PROMPT: &str = "main asks: start 3 agents at once? [y/N]";
@@ -203,7 +204,7 @@ fn on_a_terminal_a_yes_starts_the_batch_and_anything_else_does_not() {
         terminal.wait_until(asks);
         let screen = terminal.screen.text();
         assert_eq!(screen.lines().last(), Some(PROMPT), "the region makes way:\n{screen}");
-        terminal.types(keys);
+        terminal.keys(keys);
         assert_eq!(terminal.wait(), (Some(0), "done\n".to_owned()), "{keys:?}");
         let text = terminal.screen.text();
         let typed = keys.trim_end_matches(['\n', '\u{4}']);
@@ -224,12 +225,12 @@ fn what_was_typed_before_a_question_came_answers_nothing() {
         _ => Reaction::text_reply("done"),
     });
     let flags = ["--config", "agents.confirm_above=2"];
-    let mut terminal = OnTerminal::own(place.asking(&server, &flags), StandardOutput::Pipe);
-    terminal.types("y\ny\n");
+    let mut terminal = Sitting::answer(place.asking(&server, &flags), StandardOutput::Pipe);
+    terminal.keys("y\ny\n");
     terminal.wait_until(|screen| screen.text().contains("y\ny"));
     gate.open();
     terminal.wait_until(asks);
-    terminal.types("n\n");
+    terminal.keys("n\n");
     assert_eq!(terminal.wait().0, Some(0));
     let requests = server.finish();
     assert_eq!(requests.len(), 2, "no agent was started");
@@ -247,9 +248,9 @@ fn a_slots_question_names_the_slot_and_the_next_one_is_asked_when_it_is_answered
         }
     };
     terminal.wait_until(asked(1));
-    terminal.types("n\n");
+    terminal.keys("n\n");
     terminal.wait_until(asked(2));
-    terminal.types("y\n");
+    terminal.keys("y\n");
     assert_eq!(terminal.wait().0, Some(0));
     let text = terminal.screen.text();
     let answered: Vec<_> = text.lines().filter(|line| line.starts_with(question)).collect();
@@ -264,11 +265,11 @@ fn lines_of_others_wait_until_the_question_is_answered() {
         Reaction::text_reply("fine").behind(&held)
     });
     let flags = ["--config", "agents.confirm_above=2"];
-    let mut terminal = OnTerminal::own(place.asking(&server, &flags), StandardOutput::Pipe);
+    let mut terminal = Sitting::answer(place.asking(&server, &flags), StandardOutput::Pipe);
     terminal.wait_until(asks);
     server.wait_until_came(2);
     gate.open();
-    terminal.types("n\n");
+    terminal.keys("n\n");
     terminal.wait_until(|screen| screen.row("[slot 1] done").is_some());
     assert_eq!(terminal.wait().0, Some(0));
     let text = terminal.screen.text();
@@ -281,7 +282,7 @@ fn ctrl_c_ends_a_run_that_asks_as_it_ends_any() {
     let place = Place::new();
     let mut terminal = on_terminal(&place, &script(&[batch(3)]), &[]);
     terminal.wait_until(asks);
-    terminal.types("\u{3}");
+    terminal.keys("\u{3}");
     assert_eq!(terminal.wait().0, Some(130));
     let text = terminal.screen.text();
     let lines: Vec<_> = text.lines().collect();
@@ -295,7 +296,7 @@ fn programs_see_that_a_unit_waits_for_approval_and_that_it_goes_on() {
     let outer = json!({"name": "Agent", "arguments": task("outer")});
     let mut terminal = on_terminal(&place, &script(&[outer]), &["-o", "stream-json"]);
     terminal.wait_until(|screen| screen.row("outer asks: start 3 agents at once?").is_some());
-    terminal.types("y\n");
+    terminal.keys("y\n");
     let (code, stdout) = terminal.wait();
     assert_eq!(code, Some(0));
     let patches: Vec<Value> = stdout

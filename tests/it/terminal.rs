@@ -5,9 +5,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::support::pty::{OnTerminal, Screen, StandardOutput};
+use crate::support::screen::Screen;
 use crate::support::server::{Gate, Reaction, Server};
 use crate::support::talk::serve_calls;
+use crate::support::terminal::{Sitting, StandardOutput};
 use crate::support::tine::Place;
 
 /// Four slots; each looks for files, and its answer waits for the gate.
@@ -27,12 +28,12 @@ fn start(
     server: &Server,
     stdout: StandardOutput,
     variables: &[(&str, &str)],
-) -> OnTerminal {
+) -> Sitting {
     let mut tine = place.asking(server, &["--config", "agents.max_concurrent=2"]);
     for (name, value) in variables {
         tine = tine.env(name, value);
     }
-    OnTerminal::start(tine, stdout)
+    Sitting::watch(tine, stdout)
 }
 
 /// Two slots work and two wait.
@@ -124,7 +125,7 @@ fn an_answer_cannot_steer_the_terminal() {
         json!({ "units": { "main": [{ "text": "red \u{1b}[31malert\u{7}\u{1b}]0;title\u{7}" }] } });
     let model = place.script("script.json", &script);
     let tine = place.tine(["-p", "go", "-m", &model]);
-    let mut terminal = OnTerminal::start(tine, StandardOutput::Terminal);
+    let mut terminal = Sitting::watch(tine, StandardOutput::Terminal);
     assert_eq!(terminal.wait().0, Some(0));
     let raw = String::from_utf8_lossy(&terminal.raw);
     assert!(!raw.contains("\u{1b}[31m") && !raw.contains('\u{7}'), "{raw:?}");

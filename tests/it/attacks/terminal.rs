@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::payloads::ATTACKS;
-use crate::support::pty::{OnTerminal, StandardOutput};
+use crate::support::terminal::{Sitting, StandardOutput};
 use crate::support::tine::Place;
 
 /// Returns what a terminal does with bytes besides showing them.
@@ -109,7 +109,7 @@ fn check(what: &str, (does, text): (&str, &str), raw: &[u8]) {
 
 /// Returns all that a command writes to its terminal.
 fn on_terminal(place: &Place, arguments: &[&str]) -> Vec<u8> {
-    let mut terminal = OnTerminal::start(place.tine(arguments), StandardOutput::Terminal);
+    let mut terminal = Sitting::watch(place.tine(arguments), StandardOutput::Terminal);
     terminal.wait();
     std::mem::take(&mut terminal.raw)
 }
@@ -193,7 +193,7 @@ fn is_ours(row: &str) -> bool {
 fn questions(place: &Place, script: &Value) -> ([Vec<String>; 2], Vec<u8>) {
     let model = place.script("script.json", script);
     let tine = place.tine(["-p", "go", "-m", &model]);
-    let mut terminal = OnTerminal::own(tine, StandardOutput::Terminal);
+    let mut terminal = Sitting::answer(tine, StandardOutput::Terminal);
     let asked = [1, 2].map(|count| {
         terminal.wait_until(|screen| {
             let text = screen.text();
@@ -205,7 +205,7 @@ fn questions(place: &Place, script: &Value) -> ([Vec<String>; 2], Vec<u8>) {
         let head = rows.iter().position(|row| is_ours(row) && row.contains(" asks to use "));
         rows.truncate(head.expect("a question has a head") + 1);
         rows.reverse();
-        terminal.types("n\n");
+        terminal.keys("n\n");
         rows
     });
     assert_eq!(terminal.wait().0, Some(0));

@@ -9,9 +9,9 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::{Value, json};
 
-use crate::support::pty::{OnTerminal, StandardOutput};
 use crate::support::server::{Reaction, Server};
 use crate::support::talk::serve_calls;
+use crate::support::terminal::{Sitting, StandardOutput};
 use crate::support::tine::{Finished, Place};
 
 /// Settings that allow a call which nothing else allows.
@@ -429,10 +429,10 @@ fn on_terminal(place: &Place, keys: Option<&str>, variables: &[(&str, &str)]) ->
     for (name, value) in variables {
         tine = tine.env(name, value);
     }
-    let mut terminal = OnTerminal::own(tine, StandardOutput::Pipe);
+    let mut terminal = Sitting::answer(tine, StandardOutput::Pipe);
     if let Some(keys) = keys {
         terminal.wait_until(|screen| screen.text().contains("Trust this, as it is now? [y/N]"));
-        terminal.types(keys);
+        terminal.keys(keys);
     }
     assert_eq!(terminal.wait().0, Some(0));
     String::from_utf8_lossy(&terminal.raw).into_owned()

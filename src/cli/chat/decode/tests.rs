@@ -204,6 +204,8 @@ fn a_paste_beyond_its_cap_is_cut_at_a_character_and_counted() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn the_same_bytes_mean_the_same_however_they_are_cut(
         bytes in prop::collection::vec(

@@ -1,0 +1,429 @@
+//! The terminal itself: raw mode and the way back from it, the thread that
+//! reads it, and how another program gets it for a while.
+//!
+//! Whatever happens, the terminal is given back as it was: at the end, on a
+//! panic, before a stop. Nothing is drawn here.
+
+use std::io::{self, PipeWriter};
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, raise};
+use nix::sys::termios::{
+    SetArg, SpecialCharacterIndices, Termios, cfmakeraw, tcgetattr, tcsetattr,
+};
+use nix::unistd::{getpgrp, read, tcgetpgrp, write};
+
+use super::decode::{Decoder, Typed};
+use super::line;
+use crate::cli::print;
+use crate::config::Environment;
+
+/// Has pastes marked.
+const BEGIN: &[u8] = b"\x1b[?2004h";
+
+/// Ends a frame that was begun, and what else may be as nobody else wants it:
+/// no breaks at the margin, no cursor, marked pastes, a colour.
+const END: &[u8] = b"\x1b[?2026l\x1b[?7h\x1b[?25h\x1b[?2004l\x1b[m";
+
+/// Most bytes that are read at once.
+const READ_CAP: usize = 4 * 1024;
+
+/// What is edited with where nothing else is named.
+const EDITOR: &str = "vi";
+
+/// What runs a line where nothing else is named.
+const SHELL: &str = "/bin/sh";
+
+/// How a terminal was before it was raw, while one is.
+static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
+
+/// Whether another program has the terminal.
+static IS_LENT: AtomicBool = AtomicBool::new(false);
+
+struct Before {
+    input: OwnedFd,
+    output: OwnedFd,
+    settings: Termios,
+}
+
+/// How large a terminal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Characters in a row.
+    pub columns: u16,
+    /// Rows.
+    pub rows: u16,
+}
+
+/// Returns how large a terminal is; what does not know it has 80 columns and 24
+/// rows.
+#[must_use]
+pub fn size(terminal: impl AsFd) -> Size {
+    match rustix::termios::tcgetwinsize(terminal) {
+        Ok(window) if window.ws_col > 0 && window.ws_row > 0 => {
+            Size { columns: window.ws_col, rows: window.ws_row }
+        }
+        Ok(_) | Err(_) => Size { columns: 80, rows: 24 },
+    }
+}
+
+/// A terminal that gives each key as it is pressed, as long as this value
+/// lives. There is one at a time.
+#[derive(Debug)]
+#[must_use = "the terminal is as it was once this is dropped"]
+pub struct Raw {
+    _private: (),
+}
+
+impl Raw {
+    /// Makes a terminal raw.
+    ///
+    /// # Errors
+    ///
+    /// If it is no terminal, or none that this process may change.
+    pub fn enter(input: impl AsFd, output: impl AsFd) -> io::Result<Self> {
+        let input = input.as_fd().try_clone_to_owned()?;
+        let output = output.as_fd().try_clone_to_owned()?;
+        let settings = tcgetattr(&input)?;
+        let mut raw = settings.clone();
+        cfmakeraw(&mut raw);
+        // A read never waits: `poll` does, which can be ended.
+        raw.control_chars[SpecialCharacterIndices::VMIN as usize] = 0;
+        raw.control_chars[SpecialCharacterIndices::VTIME as usize] = 0;
+        let mut before = before();
+        tcsetattr(&input, SetArg::TCSANOW, &raw)?;
+        let entered = write_all(&output, BEGIN);
+        *before = Some(Before { input, output, settings });
+        drop(before);
+        // From here on dropping it puts everything back.
+        let raw = Self { _private: () };
+        entered.map(|()| raw)
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// Puts the terminal back as it was, if it is raw.
+fn restore() {
+    let Some(Before { input, output, settings }) = before().take() else { return };
+    // The terminal is gone: then there is nothing to put back.
+    let _ = write_all(&output, END);
+    // A process in the background that changed it would be stopped; whoever is
+    // in front has it as they want it by now.
+    if tcgetpgrp(&input).is_ok_and(|group| group != getpgrp()) {
+        return;
+    }
+    let _ = tcsetattr(&input, SetArg::TCSANOW, &settings);
+}
+
+/// Has a panic put the terminal back before it says anything. One of a unit is
+/// that unit's failure and says nothing there; one that is caught is none.
+pub fn restore_on_panic() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if line::catches_panics() {
+            tracing::error!("{panic}");
+            return;
+        }
+        let thread = std::thread::current();
+        if !thread.name().is_some_and(|name| name.starts_with(print::UNIT_THREADS)) {
+            restore();
+        }
+        usual(panic);
+    }));
+}
+
+fn before() -> MutexGuard<'static, Option<Before>> {
+    BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write_all(output: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match write(output, bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// What comes from the terminal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FromTerminal {
+    /// Somebody typed.
+    Typed(Typed),
+    /// Nobody will any more: the terminal is gone.
+    Gone,
+}
+
+/// The thread that reads the terminal.
+#[derive(Debug)]
+#[must_use = "nothing is read once this is dropped"]
+pub struct Keys {
+    /// Ends the wait for a key when it goes.
+    wait: Option<PipeWriter>,
+    /// Held while it is read, so that whoever has it knows that it is not.
+    may_read: Arc<Mutex<bool>>,
+}
+
+impl Keys {
+    /// Reads a raw terminal until it is gone, nobody hears or this value is
+    /// dropped.
+    ///
+    /// # Errors
+    ///
+    /// If there is no thread or pipe to be had.
+    pub fn read(
+        input: impl AsFd,
+        mut tell: impl FnMut(FromTerminal) -> ControlFlow<()> + Send + 'static,
+    ) -> io::Result<Self> {
+        let input = input.as_fd().try_clone_to_owned()?;
+        let (over, wait) = io::pipe()?;
+        let may_read = Arc::new(Mutex::new(true));
+        let allowed = Arc::clone(&may_read);
+        let reading = move || {
+            let mut decoder = Decoder::default();
+            loop {
+                let mut typed = Vec::new();
+                let was_read = {
+                    let allowed = allowed.lock().unwrap_or_else(PoisonError::into_inner);
+                    if *allowed {
+                        read_some(&input, &over, &mut decoder, &mut typed)
+                    } else {
+                        Read::Over
+                    }
+                };
+                // Not while it is held: whoever hears may be waiting for that.
+                let told = typed.into_iter().map(FromTerminal::Typed).try_for_each(&mut tell);
+                match was_read {
+                    Read::Some if told.is_continue() => {}
+                    Read::Some | Read::Over => return,
+                    Read::Gone => {
+                        let _ = tell(FromTerminal::Gone);
+                        return;
+                    }
+                }
+            }
+        };
+        std::thread::Builder::new().name("keys".to_owned()).spawn(reading)?;
+        Ok(Self { wait: Some(wait), may_read })
+    }
+}
+
+impl Drop for Keys {
+    /// Returns once nothing is read any more: what is typed from now on is
+    /// another program's.
+    fn drop(&mut self) {
+        drop(self.wait.take());
+        *self.may_read.lock().unwrap_or_else(PoisonError::into_inner) = false;
+    }
+}
+
+enum Read {
+    Some,
+    /// Nothing is to be read any more.
+    Over,
+    Gone,
+}
+
+/// Waits for something to read, or for a silence that says what it was.
+fn read_some(
+    input: &OwnedFd,
+    over: &impl AsFd,
+    decoder: &mut Decoder,
+    typed: &mut Vec<Typed>,
+) -> Read {
+    let wait = decoder.wait().map_or(PollTimeout::NONE, |wait| {
+        PollTimeout::try_from(wait).expect("a wait is some seconds")
+    });
+    let mut both = [over.as_fd(), input.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+    match poll(&mut both, wait) {
+        Ok(0) => {
+            decoder.settle(typed);
+            return Read::Some;
+        }
+        Ok(_) => {}
+        Err(Errno::EINTR) => return Read::Some,
+        Err(_) => return Read::Gone,
+    }
+    let [over, input_events] = both.map(|one| one.revents().unwrap_or(PollFlags::POLLERR));
+    if !over.is_empty() {
+        return Read::Over;
+    }
+    let mut buffer = [0; READ_CAP];
+    match read(input, &mut buffer) {
+        Ok(0) if input_events == PollFlags::POLLIN => Read::Some,
+        Ok(count @ 1..) => {
+            decoder.feed(&buffer[..count], typed);
+            Read::Some
+        }
+        Err(Errno::EINTR | Errno::EAGAIN) => Read::Some,
+        Ok(_) | Err(_) => {
+            decoder.settle(typed);
+            Read::Gone
+        }
+    }
+}
+
+/// Runs another program on the terminal, which is not raw and that nobody
+/// reads. `meanwhile` is called until it ends; how long it takes is how late
+/// that is noticed.
+///
+/// # Errors
+///
+/// If it cannot be started or waited for.
+pub fn lend(command: &mut Command, mut meanwhile: impl FnMut()) -> io::Result<ExitStatus> {
+    IS_LENT.store(true, Ordering::SeqCst);
+    let ended = command.spawn().and_then(|mut child| {
+        loop {
+            match child.try_wait()? {
+                Some(status) => return Ok(status),
+                None => meanwhile(),
+            }
+        }
+    });
+    IS_LENT.store(false, Ordering::SeqCst);
+    ended
+}
+
+/// Tells whether another program has the terminal. An interrupt that is typed
+/// then reaches us, too, and is meant for that program.
+#[must_use]
+pub fn is_lent() -> bool {
+    IS_LENT.load(Ordering::SeqCst)
+}
+
+/// Stops this process as Ctrl-Z does, and returns when it goes on. The terminal
+/// is not raw while it is stopped.
+///
+/// # Errors
+///
+/// If it cannot be stopped.
+pub fn stop() -> io::Result<()> {
+    // This thread is the one that is told, so it goes no further before.
+    raise(Signal::SIGTSTP).map_err(io::Error::from)
+}
+
+/// Returns what edits a file: `$VISUAL` or `$EDITOR`, which may have arguments.
+#[must_use]
+pub fn editor(environment: &Environment, file: &Path) -> Command {
+    let editor = environment.editor.as_deref().unwrap_or(EDITOR);
+    let mut command = Command::new(SHELL);
+    command.arg("-c").arg(format!("{editor} \"$1\"")).arg("editor").arg(file);
+    command
+}
+
+/// Returns what runs a line that the user typed.
+#[must_use]
+pub fn shell(environment: &Environment, line: &str) -> Command {
+    let shell = environment.shell.as_deref().unwrap_or(Path::new(SHELL));
+    let mut command = Command::new(shell);
+    command.arg("-c").arg(line);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+    use nix::pty::{OpenptyResult, openpty};
+    use nix::sys::termios::LocalFlags;
+    use std::sync::mpsc::{self, Receiver};
+    use std::time::Duration;
+
+    /// Longer than anything here takes on any machine.
+    const HANG_LIMIT: Duration = Duration::from_secs(30);
+
+    fn letter(c: char) -> FromTerminal {
+        FromTerminal::Typed(Typed::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE)))
+    }
+
+    fn reading(input: &OwnedFd) -> (Keys, Receiver<FromTerminal>) {
+        let (sender, receiver) = mpsc::channel();
+        let tell = move |one| {
+            sender.send(one).map_or(ControlFlow::Break(()), |()| ControlFlow::Continue(()))
+        };
+        (Keys::read(input, tell).unwrap(), receiver)
+    }
+
+    #[test]
+    fn a_terminal_is_read_key_by_key_and_then_as_it_was() {
+        let OpenptyResult { master, slave } = openpty(None, None).unwrap();
+        let before = tcgetattr(&slave).unwrap();
+        let raw = Raw::enter(&slave, &slave).unwrap();
+        assert!(!tcgetattr(&slave).unwrap().local_flags.contains(LocalFlags::ICANON));
+        let (keys, typed) = reading(&slave);
+        write(&master, b"a\x1b").unwrap();
+        assert_eq!(typed.recv_timeout(HANG_LIMIT), Ok(letter('a')));
+        let escape = KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE);
+        let escape = FromTerminal::Typed(Typed::Key(escape));
+        assert_eq!(typed.recv_timeout(HANG_LIMIT), Ok(escape), "after a silence");
+        drop(keys);
+        write(&master, b"bc").unwrap();
+        let mut there = [PollFd::new(slave.as_fd(), PollFlags::POLLIN)];
+        assert_eq!(poll(&mut there, PollTimeout::NONE), Ok(1));
+        let mut buffer = [0; 1];
+        // What is typed from now on is another program's.
+        assert_eq!((read(&slave, &mut buffer), &buffer), (Ok(1), b"b"));
+        assert!(typed.recv_timeout(HANG_LIMIT).is_err(), "nobody reads it any more");
+        let (keys, typed) = reading(&slave);
+        assert_eq!(typed.recv_timeout(HANG_LIMIT), Ok(letter('c')));
+        drop((keys, raw));
+        assert_eq!(tcgetattr(&slave).unwrap(), before);
+        let expected = [BEGIN, END].concat();
+        let mut written = Vec::new();
+        while written.len() < expected.len() {
+            let mut some = [0; 256];
+            let count = read(&master, &mut some).unwrap();
+            written.extend_from_slice(&some[..count]);
+        }
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn a_terminal_that_goes_is_told_once() {
+        let OpenptyResult { master, slave } = openpty(None, None).unwrap();
+        let (_keys, typed) = reading(&slave);
+        drop(master);
+        assert_eq!(typed.recv_timeout(HANG_LIMIT), Ok(FromTerminal::Gone));
+        assert!(typed.recv_timeout(HANG_LIMIT).is_err());
+    }
+
+    #[test]
+    fn a_program_has_the_terminal_until_it_ends() {
+        let environment = Environment::from_variables([("EDITOR", "test x =")]);
+        assert!(!is_lent());
+        let mut calls = 0;
+        let mut command = editor(&environment, Path::new("x"));
+        let status = lend(&mut command, || {
+            assert!(is_lent());
+            calls += 1;
+            std::thread::yield_now();
+        });
+        assert!(status.unwrap().success() && !is_lent());
+        let failing = shell(&environment, "exit 3").status().unwrap();
+        assert_eq!(failing.code(), Some(3));
+    }
+
+    #[test]
+    fn what_knows_no_size_has_the_usual_one() {
+        let OpenptyResult { master: _master, slave } = openpty(None, None).unwrap();
+        assert_eq!(size(&slave), Size { columns: 80, rows: 24 });
+        let window =
+            rustix::termios::Winsize { ws_row: 15, ws_col: 40, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(&slave, window).unwrap();
+        assert_eq!(size(&slave), Size { columns: 40, rows: 15 });
+    }
+}

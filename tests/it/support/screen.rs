@@ -1,0 +1,673 @@
+//! What a terminal shows, as a terminal reads it: a grid of cells with colours,
+//! rows that scroll away at the top, and rows that are broken anew when it gets
+//! narrower.
+//!
+//! It knows the sequences that the one who writes is allowed and panics at any
+//! other, so nothing is overlooked, and nothing is ever asked of a terminal.
+
+use std::fmt::{self, Write as _};
+
+use unicode_width::UnicodeWidthChar as _;
+use vte::{Params, Parser, Perform};
+
+/// How large a terminal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) columns: u16,
+    pub(crate) rows: u16,
+}
+
+/// Who writes, and so which sequences are allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writer {
+    /// A chat: frames, with a title and a bell.
+    Chat,
+    /// The live region of a single run, and lines.
+    Progress,
+}
+
+/// What becomes of rows when the terminal gets narrower or wider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reflow {
+    /// They are broken anew, as in VTE, kitty and tmux.
+    Yes,
+    /// They are cut off, as in xterm.
+    No,
+}
+
+/// A colour, as it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Colour {
+    Indexed(u8),
+    Rgb(u8, u8, u8),
+}
+
+/// How a character looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Look {
+    pub(crate) ink: Option<Colour>,
+    pub(crate) ground: Option<Colour>,
+    pub(crate) bold: bool,
+    pub(crate) dim: bool,
+    pub(crate) italic: bool,
+    pub(crate) underlined: bool,
+    pub(crate) reversed: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Cell {
+    /// A character and what is put over it; empty for a blank, and for the
+    /// right half of a wide one.
+    text: String,
+    is_right_half: bool,
+    look: Look,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Row {
+    cells: Vec<Cell>,
+    /// Whether its text goes on in the next row, with no line break between.
+    goes_on: bool,
+}
+
+impl Row {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for cell in self.cells.iter().filter(|cell| !cell.is_right_half) {
+            text.push_str(if cell.text.is_empty() { " " } else { &cell.text });
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+
+    /// Returns the cell at a column, with blanks before it.
+    fn cell(&mut self, column: usize) -> &mut Cell {
+        if self.cells.len() <= column {
+            self.cells.resize(column + 1, Cell::default());
+        }
+        &mut self.cells[column]
+    }
+
+    /// Blanks the cells from a column on.
+    fn clear(&mut self, from: usize) {
+        self.cells.truncate(from);
+        self.goes_on = false;
+    }
+}
+
+/// What a terminal shows.
+pub(crate) struct Screen {
+    parser: Parser,
+    grid: Grid,
+}
+
+/// Everything but the parser.
+struct Grid {
+    size: Size,
+    writer: Writer,
+    /// All rows, those that have scrolled away first.
+    rows: Vec<Row>,
+    /// How many have scrolled away.
+    top: usize,
+    /// Where the cursor is, counted from the first of all rows.
+    row: usize,
+    column: usize,
+    /// Whether the last column was just written to: the next character breaks
+    /// the row.
+    is_at_margin: bool,
+    look: Look,
+    wraps: bool,
+    is_in_frame: bool,
+    frames: usize,
+    cursor_is_shown: bool,
+    pastes_are_marked: bool,
+    title: String,
+    notices: Vec<String>,
+    bells: usize,
+}
+
+impl Screen {
+    pub(crate) fn new(size: Size, writer: Writer) -> Self {
+        let grid = Grid {
+            size,
+            writer,
+            rows: Vec::new(),
+            top: 0,
+            row: 0,
+            column: 0,
+            is_at_margin: false,
+            look: Look::default(),
+            wraps: true,
+            is_in_frame: false,
+            frames: 0,
+            cursor_is_shown: true,
+            pastes_are_marked: false,
+            title: String::new(),
+            notices: Vec::new(),
+            bells: 0,
+        };
+        Self { parser: Parser::new(), grid }
+    }
+
+    /// Takes what was written, up to the end of a frame or of the bytes;
+    /// returns how many bytes that were.
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> usize {
+        let before = self.grid.frames;
+        for (index, byte) in bytes.iter().enumerate() {
+            self.parser.advance(&mut self.grid, std::slice::from_ref(byte));
+            if self.grid.frames > before {
+                return index + 1;
+            }
+        }
+        bytes.len()
+    }
+
+    /// Tells whether a frame is being drawn, so that nobody sees the screen as
+    /// it is now.
+    pub(crate) fn is_in_frame(&self) -> bool {
+        self.grid.is_in_frame
+    }
+
+    /// Returns all rows, also those that have scrolled away, without the blanks
+    /// at their ends.
+    pub(crate) fn text(&self) -> String {
+        let rows: Vec<String> = self.grid.rows.iter().map(Row::text).collect();
+        rows.join("\n").trim_end().to_owned()
+    }
+
+    /// Returns the first of all rows that starts with this word.
+    pub(crate) fn row(&self, word: &str) -> Option<String> {
+        self.text().lines().find(|row| row.starts_with(word)).map(str::to_owned)
+    }
+
+    /// Returns the rows that are on the screen, each of them.
+    pub(crate) fn shown(&self) -> Vec<String> {
+        let last = self.grid.top + usize::from(self.grid.size.rows);
+        let row = |index| self.grid.rows.get(index).map(Row::text).unwrap_or_default();
+        (self.grid.top..last).map(row).collect()
+    }
+
+    /// Returns the rows that have scrolled away.
+    pub(crate) fn scrolled(&self) -> Vec<String> {
+        self.grid.rows[..self.grid.top.min(self.grid.rows.len())].iter().map(Row::text).collect()
+    }
+
+    /// Returns where the cursor is, row and column of the screen; `None` if it
+    /// is not shown.
+    pub(crate) fn cursor(&self) -> Option<(usize, usize)> {
+        let Grid { row, top, column, cursor_is_shown, .. } = &self.grid;
+        cursor_is_shown.then_some((row - top, *column))
+    }
+
+    /// Returns how the first character of a word looks.
+    pub(crate) fn look(&self, word: &str) -> Option<Look> {
+        self.grid.rows.iter().find_map(|row| {
+            let at = row.text().find(word)?;
+            let mut length = 0;
+            let cell = row.cells.iter().filter(|cell| !cell.is_right_half).find(|cell| {
+                let is_it = length == at;
+                length += cell.text.len().max(1);
+                is_it
+            });
+            Some(cell?.look)
+        })
+    }
+
+    /// Returns the window's title, what was notified, and how often the bell
+    /// rang.
+    pub(crate) fn calls(&self) -> (&str, &[String], usize) {
+        (&self.grid.title, &self.grid.notices, self.grid.bells)
+    }
+
+    /// Tells whether a paste comes with marks around it.
+    pub(crate) fn marks_pastes(&self) -> bool {
+        self.grid.pastes_are_marked
+    }
+
+    /// Gives the terminal another size.
+    pub(crate) fn resize(&mut self, size: Size, reflow: Reflow) {
+        let grid = &mut self.grid;
+        match reflow {
+            Reflow::Yes if size.columns != grid.size.columns => grid.break_anew(size.columns),
+            Reflow::Yes => {}
+            Reflow::No => {
+                let visible = grid.rows.iter_mut().skip(grid.top);
+                visible.for_each(|row| row.cells.truncate(usize::from(size.columns)));
+            }
+        }
+        grid.size = size;
+        grid.column = grid.column.min(usize::from(size.columns) - 1);
+        grid.is_at_margin = false;
+        grid.keep_cursor_on_screen();
+    }
+}
+
+impl Grid {
+    fn current(&mut self) -> &mut Row {
+        if self.rows.len() <= self.row {
+            self.rows.resize(self.row + 1, Row::default());
+        }
+        &mut self.rows[self.row]
+    }
+
+    fn keep_cursor_on_screen(&mut self) {
+        let rows = usize::from(self.size.rows);
+        if self.row >= self.top + rows {
+            self.top = self.row + 1 - rows;
+        }
+    }
+
+    fn next_row(&mut self) {
+        self.row += 1;
+        self.keep_cursor_on_screen();
+        self.current();
+    }
+
+    fn put(&mut self, c: char) {
+        let width = c.width().unwrap_or(0);
+        let columns = usize::from(self.size.columns);
+        if width == 0 {
+            // It stands over the character before it.
+            let before = self.column.saturating_sub(usize::from(!self.is_at_margin));
+            let cells = &mut self.current().cells;
+            let over = cells.iter_mut().take(before + 1).rev().find(|cell| !cell.is_right_half);
+            over.expect("something is there to stand over").text.push(c);
+            return;
+        }
+        if self.is_at_margin || self.column + width > columns {
+            if self.wraps {
+                self.current().goes_on = true;
+                self.next_row();
+                self.column = 0;
+            } else {
+                self.column = columns - width;
+            }
+            self.is_at_margin = false;
+        }
+        let (column, look) = (self.column, self.look);
+        let row = self.current();
+        // Half of a wide character is none.
+        if row.cell(column).is_right_half {
+            row.cell(column - 1).text.clear();
+        }
+        if row.cells.get(column + width).is_some_and(|cell| cell.is_right_half) {
+            row.cells[column + width].is_right_half = false;
+        }
+        *row.cell(column) = Cell { text: c.to_string(), is_right_half: false, look };
+        if width == 2 {
+            *row.cell(column + 1) = Cell { text: String::new(), is_right_half: true, look };
+        }
+        self.column += width;
+        if self.column == columns {
+            self.column = columns - 1;
+            self.is_at_margin = self.wraps;
+        }
+    }
+
+    fn mode(&mut self, number: u16, is_set: bool) {
+        let is_chat = self.writer == Writer::Chat;
+        match number {
+            25 => self.cursor_is_shown = is_set,
+            7 if is_chat => self.wraps = is_set,
+            2004 if is_chat => self.pastes_are_marked = is_set,
+            2026 if is_chat => {
+                assert_ne!(self.is_in_frame, is_set, "frames begin and end in turn");
+                self.is_in_frame = is_set;
+                self.frames += usize::from(!is_set);
+            }
+            _ => panic!("an unknown mode: {number}"),
+        }
+    }
+
+    fn colour(&mut self, numbers: &[u16]) {
+        let colour = |numbers: &[u16]| {
+            let byte = |number: u16| u8::try_from(number).expect("a colour is in bytes");
+            match *numbers {
+                [5, index] => Colour::Indexed(byte(index)),
+                [2, red, green, blue] => Colour::Rgb(byte(red), byte(green), byte(blue)),
+                _ => panic!("an unknown colour: {numbers:?}"),
+            }
+        };
+        match *numbers {
+            [38, ref rest @ ..] => self.look.ink = Some(colour(rest)),
+            [48, ref rest @ ..] => self.look.ground = Some(colour(rest)),
+            [number] => self.attribute(number),
+            _ => panic!("an unknown attribute: {numbers:?}"),
+        }
+    }
+
+    fn attribute(&mut self, number: u16) {
+        let index = |from: u16| Some(Colour::Indexed((number - from) as u8));
+        let look = &mut self.look;
+        match number {
+            0 => *look = Look::default(),
+            1 => look.bold = true,
+            2 => look.dim = true,
+            3 => look.italic = true,
+            4 => look.underlined = true,
+            7 => look.reversed = true,
+            22 => (look.bold, look.dim) = (false, false),
+            23 => look.italic = false,
+            24 => look.underlined = false,
+            27 => look.reversed = false,
+            30..=37 => look.ink = index(30),
+            39 => look.ink = None,
+            40..=47 => look.ground = index(40),
+            49 => look.ground = None,
+            90..=97 => look.ink = index(90 - 8),
+            100..=107 => look.ground = index(100 - 8),
+            _ => panic!("an unknown attribute: {number}"),
+        }
+    }
+
+    /// Breaks all rows where a terminal of this width would have broken them.
+    fn break_anew(&mut self, columns: u16) {
+        let columns = usize::from(columns);
+        let below = self.rows.len().saturating_sub(self.top);
+        let (row, column) = (self.row, self.column);
+        self.current();
+        let mut broken: Vec<Row> = Vec::new();
+        let mut line: Vec<Cell> = Vec::new();
+        // Where in the line the cursor is, if it is in it.
+        let mut at = None;
+        for (index, Row { cells, goes_on }) in
+            std::mem::take(&mut self.rows).into_iter().enumerate()
+        {
+            if index == row {
+                at = Some(line.len() + column);
+            }
+            line.extend(cells);
+            if goes_on {
+                continue;
+            }
+            let first = broken.len();
+            let mut rows = cut(std::mem::take(&mut line), columns);
+            if let Some(at) = at.take() {
+                let row = at / columns;
+                rows.resize(rows.len().max(row + 1), Row::default());
+                (self.row, self.column) = (first + row, at % columns);
+            }
+            broken.extend(rows);
+        }
+        // As many rows from the end as were on the screen before.
+        self.top = broken.len().saturating_sub(below.max(1)).min(self.row);
+        let overflow = broken.len().saturating_sub(self.top + usize::from(self.size.rows));
+        self.top += overflow.min(self.row - self.top);
+        self.rows = broken;
+    }
+}
+
+/// Cuts a line into rows; a wide character is never cut in two.
+fn cut(mut line: Vec<Cell>, columns: usize) -> Vec<Row> {
+    let blank = |cell: &Cell| *cell == Cell::default();
+    while line.last().is_some_and(blank) {
+        line.pop();
+    }
+    let mut rows = Vec::new();
+    while line.len() > columns {
+        let at = if line[columns].is_right_half { columns - 1 } else { columns };
+        let rest = line.split_off(at);
+        rows.push(Row { cells: line, goes_on: true });
+        line = rest;
+    }
+    rows.push(Row { cells: line, goes_on: false });
+    rows
+}
+
+impl Perform for Grid {
+    fn print(&mut self, c: char) {
+        assert!(c != '\u{7f}' && c != '\u{fffd}', "it is no text: {c:?}");
+        self.put(c);
+    }
+
+    fn execute(&mut self, byte: u8) {
+        match byte {
+            b'\r' => (self.column, self.is_at_margin) = (0, false),
+            b'\n' => {
+                self.is_at_margin = false;
+                self.next_row();
+            }
+            b'\t' => {
+                let last = usize::from(self.size.columns) - 1;
+                self.column = ((self.column / 8 + 1) * 8).min(last);
+            }
+            0x07 if self.writer == Writer::Chat => self.bells += 1,
+            // What is typed to end something is echoed, and shows nothing.
+            0x03 | 0x04 if self.writer == Writer::Progress => {}
+            _ => panic!("an unknown control character: {byte:#x}"),
+        }
+    }
+
+    fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, action: char) {
+        assert!(!ignore, "a sequence is too long");
+        let numbers: Vec<u16> = params.iter().map(|param| param[0]).collect();
+        let first = numbers.first().copied().unwrap_or(0);
+        let count = usize::from(first.max(1));
+        let is_progress = self.writer == Writer::Progress;
+        let column = self.column;
+        match (intermediates, action) {
+            ([], 'A') => self.row = self.row.saturating_sub(count).max(self.top),
+            ([], 'B') if is_progress => {
+                self.row = (self.row + count).min(self.top + usize::from(self.size.rows) - 1);
+            }
+            ([], 'C') => self.column = (column + count).min(usize::from(self.size.columns) - 1),
+            ([], 'D') if is_progress => self.column = column.saturating_sub(count),
+            ([], 'K') if first == 0 => self.current().clear(column),
+            ([], 'K') if first == 2 && is_progress => self.current().clear(0),
+            ([], 'J') if first == 0 => {
+                self.current().clear(column);
+                self.rows.truncate(self.row + 1);
+            }
+            ([], 'm') => {
+                let mut rest = &numbers[..];
+                while let [number, after @ ..] = rest {
+                    let length = match (number, after) {
+                        (38 | 48, [5, ..]) => 3,
+                        (38 | 48, [2, ..]) => 5,
+                        _ => 1,
+                    };
+                    self.colour(&rest[..length]);
+                    rest = &rest[length..];
+                }
+            }
+            ([b'?'], 'h' | 'l') => {
+                numbers.iter().for_each(|&number| self.mode(number, action == 'h'));
+            }
+            _ => panic!("an unknown sequence: CSI {intermediates:?} {numbers:?} {action}"),
+        }
+        if action != 'm' {
+            self.is_at_margin = false;
+        }
+    }
+
+    fn osc_dispatch(&mut self, params: &[&[u8]], _: bool) {
+        assert_eq!(self.writer, Writer::Chat, "only a chat has a title");
+        let text = |bytes: &[&[u8]]| String::from_utf8(bytes.join(&b';')).expect("it is UTF-8");
+        match params {
+            [b"2", title @ ..] => self.title = text(title),
+            [b"9", notice @ ..] => self.notices.push(text(notice)),
+            _ => panic!("an unknown command to the system: {params:?}"),
+        }
+    }
+
+    fn esc_dispatch(&mut self, intermediates: &[u8], _: bool, byte: u8) {
+        // What ends a command to the system.
+        assert!(
+            intermediates.is_empty() && byte == b'\\',
+            "an unknown escape: {intermediates:?} {:?}",
+            char::from(byte)
+        );
+    }
+
+    fn hook(&mut self, _: &Params, _: &[u8], _: bool, action: char) {
+        panic!("a device string: {action}");
+    }
+}
+
+/// The screen as it is kept in a snapshot: its rows between bars, the cursor
+/// below, running times and counts of tokens masked where they stand.
+impl fmt::Display for Screen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for row in self.shown() {
+            let row = masked(&row);
+            let columns: usize = row.chars().map(|c| c.width().unwrap_or(0)).sum();
+            let blanks = usize::from(self.grid.size.columns).saturating_sub(columns);
+            writeln!(f, "|{row}{}|", " ".repeat(blanks))?;
+        }
+        match self.cursor() {
+            Some((row, column)) => write!(f, "cursor at row {row}, column {column}"),
+            None => f.write_str("no cursor"),
+        }
+    }
+}
+
+/// Columns that a number is masked in, if there is that much room before it.
+const MASK: usize = 4;
+
+/// Returns a row in which times and counts of tokens are the same however long
+/// it took.
+fn masked(row: &str) -> String {
+    let mut out = String::new();
+    let mut rest = row;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, from) = rest.split_at(start);
+        out.push_str(before);
+        let end = from.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(from.len());
+        let thousands = usize::from(from[end..].starts_with("k tok"));
+        let (number, after) = from.split_at(end + thousands);
+        let is_word = out.ends_with(|c: char| c.is_alphanumeric());
+        let unit = after.strip_prefix(' ').unwrap_or(after);
+        let unit = unit.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+        if !is_word && matches!(unit, "s" | "ms" | "m" | "h" | "tok") {
+            let blanks = out.len() - out.trim_end_matches(' ').len();
+            let more = MASK.saturating_sub(number.len()).min(blanks.saturating_sub(1));
+            out.truncate(out.len() - more);
+            out.push_str(&"#".repeat(number.len() + more));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "{number}");
+        }
+        rest = after;
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn screen(columns: u16, rows: u16, bytes: &str) -> Screen {
+        let mut screen = Screen::new(Size { columns, rows }, Writer::Chat);
+        write(&mut screen, bytes);
+        screen
+    }
+
+    fn write(screen: &mut Screen, bytes: &str) {
+        let mut rest = bytes.as_bytes();
+        while !rest.is_empty() {
+            rest = &rest[screen.take(rest)..];
+        }
+    }
+
+    #[test]
+    fn text_breaks_at_the_margin_with_the_character_that_no_longer_fits() {
+        let mut screen = screen(4, 3, "abcd");
+        assert_eq!(screen.cursor(), Some((0, 3)));
+        write(&mut screen, "\u{1b}[K");
+        assert_eq!(screen.text(), "abc", "erased where the cursor still is");
+        write(&mut screen, "de\u{4e00}fg\u{4e00}");
+        assert_eq!(screen.text(), "abcd\ne\u{4e00}f\ng\u{4e00}");
+    }
+
+    #[test]
+    fn rows_scroll_away_at_the_top_and_are_out_of_reach() {
+        let mut screen = screen(9, 2, "1\r\n2\r\n3\r\n\u{1b}[9Ax");
+        assert_eq!(
+            (screen.scrolled(), screen.shown()),
+            (strings(&["1", "2"]), strings(&["x", ""]))
+        );
+        write(&mut screen, "\u{1b}[J");
+        assert_eq!(screen.text(), "1\n2\nx");
+    }
+
+    #[test]
+    fn without_breaks_the_last_column_is_written_over() {
+        let screen = screen(4, 2, "\u{1b}[?7labcdef\u{1b}[?7h");
+        assert_eq!((screen.text().as_str(), screen.cursor()), ("abcf", Some((0, 3))));
+    }
+
+    #[test]
+    fn a_narrower_terminal_breaks_rows_anew_or_cuts_them() {
+        let text = "abcdef\r\nx\r\n\u{4e00}\u{4e00}\u{4e00}";
+        let mut breaks = screen(6, 4, text);
+        breaks.resize(Size { columns: 3, rows: 4 }, Reflow::Yes);
+        assert_eq!(breaks.text(), "abc\ndef\nx\n\u{4e00}\n\u{4e00}\n\u{4e00}");
+        assert_eq!(breaks.scrolled().len(), 2);
+        breaks.resize(Size { columns: 6, rows: 4 }, Reflow::Yes);
+        assert_eq!(breaks.text(), "abcdef\nx\n\u{4e00}\u{4e00}\u{4e00}");
+        let mut cuts = screen(6, 4, text);
+        cuts.resize(Size { columns: 3, rows: 2 }, Reflow::No);
+        assert_eq!((cuts.text().as_str(), cuts.scrolled().len()), ("abc\nx\n\u{4e00}", 1));
+    }
+
+    #[test]
+    fn a_frame_is_taken_up_to_its_end() {
+        let mut screen = screen(9, 2, "");
+        let frames = "\u{1b}[?2026ha\u{1b}[?2026l\u{1b}[?2026hb\u{1b}[?2026l";
+        let first = screen.take(frames.as_bytes());
+        assert_eq!((first, screen.text().as_str()), (frames.len() / 2, "a"));
+        screen.take("\u{1b}[?2026h".as_bytes());
+        assert!(screen.is_in_frame());
+    }
+
+    #[test]
+    fn looks_titles_and_calls_are_kept() {
+        let screen = screen(
+            20,
+            2,
+            "ä\u{1b}[1;36mwarm\u{1b}[0;48;5;240;38;2;1;2;3mcold\u{1b}[m\u{1b}]2;tine: a;b\u{7}\u{7}\u{1b}]9;done\u{1b}\\\u{1b}[?25l\u{1b}[?2004h",
+        );
+        let warm = Look { ink: Some(Colour::Indexed(6)), bold: true, ..Look::default() };
+        let (ink, ground) = (Some(Colour::Rgb(1, 2, 3)), Some(Colour::Indexed(240)));
+        let cold = Look { ink, ground, ..Look::default() };
+        let looks = ["ä", "warm", "cold", "hot"].map(|word| screen.look(word));
+        assert_eq!(looks, [Some(Look::default()), Some(warm), Some(cold), None]);
+        assert_eq!(screen.calls(), ("tine: a;b", &["done".to_owned()][..], 1));
+        assert_eq!((screen.cursor(), screen.marks_pastes()), (None, true));
+    }
+
+    #[test]
+    fn whatever_else_a_terminal_would_obey_is_a_failure() {
+        for sequence in [
+            "\u{1b}[6n",
+            "\u{1b}[2J",
+            "\u{1b}[H",
+            "\u{1b}c",
+            "\u{1b}]0;x\u{7}",
+            "\u{1b}]11;?\u{7}",
+            "\u{1b}P$q\u{1b}\\",
+            "\u{1b}[?1049h",
+            "\u{8}",
+            "\u{9b}2J",
+            "\u{1b}[8m",
+            "\u{1b}[>q",
+        ] {
+            let obeys = std::panic::catch_unwind(|| screen(9, 2, sequence).text());
+            assert!(obeys.is_err(), "{sequence:?} passes");
+        }
+    }
+
+    #[test]
+    fn times_and_counts_look_the_same_however_long_it_took() {
+        let row = |time: &str, tokens: &str| {
+            masked(&format!("2 b7s running 4 files{tokens:>10}{time:>8}"))
+        };
+        assert_eq!(row("7s", "24 tok"), "2 b7s running 4 files  #### tok   ####s");
+        assert_eq!(row("104s", "1.2k tok"), row("7s", "24 tok"));
+        assert_eq!(masked("Bash make  12 lines  3.2 s"), "Bash make  12 lines #### s");
+    }
+
+    fn strings(rows: &[&str]) -> Vec<String> {
+        rows.iter().map(|&row| row.to_owned()).collect()
+    }
+}

@@ -1,0 +1,230 @@
+//! Somebody at a terminal: a pseudo-terminal with the binary on it, what is
+//! typed, and what the screen shows of it.
+//!
+//! Where frames are drawn, what is waited for is looked for at their ends only:
+//! so no test ever sees half of one.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::pty::{Winsize, openpty};
+
+use super::screen::{Reflow, Screen, Size, Writer};
+use super::tine::{HANG_LIMIT, Tine};
+
+/// The terminal of a single run.
+pub(crate) const USUAL: Size = Size { columns: 100, rows: 30 };
+
+/// Where standard output goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StandardOutput {
+    /// To the same terminal.
+    Terminal,
+    /// To a pipe.
+    Pipe,
+}
+
+/// A process on a terminal. It is killed when this value goes.
+pub(crate) struct Sitting {
+    child: Child,
+    /// What is written here is as if it was typed.
+    keys: File,
+    written: Receiver<Vec<u8>>,
+    /// What came behind the frame that the screen shows.
+    rest: Vec<u8>,
+    /// Everything that came, with its control sequences.
+    pub(crate) raw: Vec<u8>,
+    pub(crate) screen: Screen,
+}
+
+impl Sitting {
+    /// Starts a chat on a terminal of its own.
+    pub(crate) fn start(tine: Tine, size: Size) -> Self {
+        Self::on(owning(tine), size, Writer::Chat, StandardOutput::Terminal)
+    }
+
+    /// Starts a run with its standard error on a terminal.
+    pub(crate) fn watch(tine: Tine, stdout: StandardOutput) -> Self {
+        Self::on(tine, USUAL, Writer::Progress, stdout)
+    }
+
+    /// Starts a run as a shell does it: the terminal is the process's own, so
+    /// that it may be read from, and so that keys are signals.
+    pub(crate) fn answer(tine: Tine, stdout: StandardOutput) -> Self {
+        Self::on(owning(tine), USUAL, Writer::Progress, stdout)
+    }
+
+    fn on(tine: Tine, size: Size, writer: Writer, stdout: StandardOutput) -> Self {
+        let Size { columns, rows } = size;
+        let window = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(&window, None).expect("the system has a pseudo-terminal to spare");
+        // A process that held it would never see its own terminal end.
+        for side in [&pty.master, &pty.slave] {
+            fcntl(side, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("a descriptor has flags");
+        }
+        let mut command = tine.into_command();
+        connect(&mut command, pty.slave, stdout);
+        let child = command.spawn().expect("cargo has built the binary");
+        // The terminal ends only when nobody holds its other side.
+        drop(command);
+        let keys = File::from(pty.master.try_clone().expect("a descriptor can be copied"));
+        let (rest, raw, screen) = (Vec::new(), Vec::new(), Screen::new(size, writer));
+        Self { child, keys, written: read(pty.master), rest, raw, screen }
+    }
+
+    /// Types something.
+    pub(crate) fn keys(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("the terminal takes a few keys");
+    }
+
+    /// Pastes a text, as a terminal does it that was asked to mark pastes.
+    pub(crate) fn paste(&mut self, text: &str) {
+        assert!(self.screen.marks_pastes(), "a paste would be typed");
+        let bytes = format!("\u{1b}[200~{}\u{1b}[201~", text.replace('\n', "\r"));
+        let mut keys = self.keys.try_clone().expect("a descriptor can be copied");
+        // A terminal takes 4 kB and waits for whoever reads it, who may wait for
+        // us to read what it draws.
+        std::thread::spawn(move || drop(keys.write_all(bytes.as_bytes())));
+    }
+
+    /// Gives the terminal another size, and tells the process.
+    pub(crate) fn resize(&mut self, size: Size, reflow: Reflow) {
+        let Size { columns, rows } = size;
+        let window =
+            rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        self.screen.resize(size, reflow);
+        rustix::termios::tcsetwinsize(&self.keys, window).expect("it is a terminal");
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until the screen shows this text.
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        self.wait_until(|screen| screen.shown().iter().any(|row| row.contains(text)));
+    }
+
+    /// Waits until the screen shows what is wanted.
+    #[track_caller]
+    pub(crate) fn wait_until(&mut self, shows: impl Fn(&Screen) -> bool) {
+        while self.screen.is_in_frame() || !shows(&self.screen) {
+            assert!(self.take(), "it ended without it:\n{}", self.screen.text());
+        }
+    }
+
+    /// Returns the screen as it is kept: see there.
+    pub(crate) fn snapshot(&self) -> String {
+        self.screen.to_string()
+    }
+
+    /// Waits for the end; returns the exit code and what went to the pipe.
+    #[track_caller]
+    pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
+        let mut stdout = String::new();
+        if let Some(mut pipe) = self.child.stdout.take() {
+            // Little goes there, and only at the end.
+            pipe.read_to_string(&mut stdout).expect("the answer is UTF-8");
+        }
+        while self.take() {}
+        (self.child.wait().expect("a child can be waited for").code(), stdout)
+    }
+
+    /// Takes more output, up to the end of a frame; `false` at its end.
+    #[track_caller]
+    fn take(&mut self) -> bool {
+        if self.rest.is_empty() {
+            match self.written.recv_timeout(HANG_LIMIT) {
+                Ok(bytes) => {
+                    self.raw.extend_from_slice(&bytes);
+                    self.rest = bytes;
+                }
+                Err(RecvTimeoutError::Disconnected) => return false,
+                Err(RecvTimeoutError::Timeout) => panic!("it hangs after:\n{}", self.screen.text()),
+            }
+        }
+        let taken = self.screen.take(&self.rest);
+        self.rest.drain(..taken);
+        true
+    }
+}
+
+impl Drop for Sitting {
+    fn drop(&mut self) {
+        // It has ended, unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn owning(tine: Tine) -> Tine {
+    tine.by("setsid", ["--ctty", "--wait"])
+}
+
+fn connect(command: &mut Command, slave: OwnedFd, stdout: StandardOutput) {
+    let copy = || slave.try_clone().expect("a descriptor can be copied");
+    command.stdin(copy()).stderr(copy());
+    match stdout {
+        StandardOutput::Terminal => command.stdout(slave),
+        StandardOutput::Pipe => command.stdout(Stdio::piped()),
+    };
+}
+
+/// Sends what is written, and hangs up at the end.
+fn read(master: OwnedFd) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    let mut master = File::from(master);
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 16 * 1024];
+        // Linux reports an error once the other side is closed.
+        while let Ok(count @ 1..) = master.read(&mut buffer) {
+            if sender.send(buffer[..count].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support::tine::Place;
+
+    /// A shell script on a terminal, in the place of the binary.
+    fn script(script: &str) -> Sitting {
+        let tine = Place::new().tine([""; 0]).by("sh", ["-c", script]);
+        Sitting::start(tine, Size { columns: 40, rows: 4 })
+    }
+
+    #[test]
+    fn keys_pastes_and_sizes_reach_the_process_and_frames_come_back_whole() {
+        let mut sitting = script(
+            "frame() { printf '\\033[?2026h\\r%s\\033[K\\033[?2026l' \"$1\"; }
+             typed() { head -c $1 | tr '\\033\\r' '^;'; }
+             stty raw -echo; printf '\\033[?2004h'; frame \"$(stty size)\"
+             frame \"$(typed 2)\"; frame \"$(typed 15)\"
+             typed 1 >/dev/null; frame \"$(stty size) after 3.25 s\"",
+        );
+        sitting.wait_for("4 40");
+        sitting.keys("ab");
+        sitting.wait_for("ab");
+        sitting.paste("c\nd");
+        sitting.wait_for("^[200~c;d^[201~");
+        sitting.resize(Size { columns: 30, rows: 3 }, Reflow::Yes);
+        sitting.keys("x");
+        sitting.wait_for("3 30");
+        insta::assert_snapshot!(sitting.snapshot(), @r"
+        |3 30 after #### s             |
+        |                              |
+        |                              |
+        cursor at row 0, column 17
+        ");
+        assert_eq!(sitting.wait(), (Some(0), String::new()));
+    }
+}
