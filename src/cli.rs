@@ -13,6 +13,7 @@ mod doctor;
 pub mod exit;
 mod init;
 mod input;
+mod kit;
 mod model;
 mod models;
 mod permissions;

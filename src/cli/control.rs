@@ -110,7 +110,7 @@ impl Conversation {
         Self {
             environment,
             flags,
-            models: Arc::clone(&start.models),
+            models: Arc::clone(&start.kit.models),
             talk: Talk::new(introduction(&start)),
             replies: Replies::new(),
             is_unread: false,
@@ -118,8 +118,8 @@ impl Conversation {
             is_told: CancellationToken::new(),
             said: None,
             signals: None,
-            is_kept: start.is_kept(),
-            session: start.session.to_string(),
+            is_kept: start.kit.is_kept,
+            session: start.kit.session.to_string(),
             ready: Some(start),
             has_begun: false,
             scratch: Vec::new(),
@@ -300,7 +300,7 @@ impl Conversation {
     fn set_mode(&mut self, mode: Mode) {
         (self.flags.permission_mode, self.flags.dangerously_skip_permissions) = (Some(mode), false);
         // What cannot be made of the same flags again is told with the message.
-        if let Some(Err(refusal)) = self.ready.as_mut().map(|start| start.set_mode(mode)) {
+        if let Some(Err(refusal)) = self.ready.as_mut().map(|start| start.kit.set_mode(mode)) {
             self.ready = None;
             super::say(&refusal);
         }
@@ -327,16 +327,16 @@ fn introduction(start: &Start) -> Introduction {
         description: definition.description.clone(),
     };
     let described = |name: String| {
-        let skill = start.skills.find(&name);
+        let skill = start.kit.skills.find(&name);
         Named {
             name,
             description: skill.map_or_else(String::new, |skill| skill.description.clone()),
         }
     };
     Introduction {
-        session: start.session.clone(),
-        commands: slash::names(&start.skills).into_iter().map(described).collect(),
-        agents: start.definitions.iter().map(agent).collect(),
-        models: vec![start.model.name().to_string()],
+        session: start.kit.session.clone(),
+        commands: slash::names(&start.kit.skills).into_iter().map(described).collect(),
+        agents: start.kit.definitions.iter().map(agent).collect(),
+        models: vec![start.kit.model.name().to_string()],
     }
 }

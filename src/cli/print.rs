@@ -13,20 +13,18 @@ use uuid::Uuid;
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::model::DefaultModel;
+use super::slash::Typed;
 use super::start::{Outside, Start};
 use super::terminal::QuietControls;
 use super::{input, resume, signals, slash, undo, usage};
-use crate::agent::Opening;
 use crate::branch::Branch;
 use crate::config::Environment;
 use crate::event::{
     Event, EventKind, FailureKind, Invocation, InvocationEnd, Outcome, Seq, SessionId, UnitId,
 };
-use crate::git;
-use crate::model::{Models, offline};
+use crate::model::Models;
 use crate::report::Json;
 use crate::run::{self, Reporter as _, RunEnd};
-use crate::skill::{SkillError, Skills};
 
 /// How long work on other threads may go on after the result is out.
 pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_millis(50);
@@ -69,8 +67,8 @@ pub(super) fn run_prompt(
 ) -> Result<Exit, Refusal> {
     let start = Start::new(environment, flags, default_model)?;
     let runtime = runtime()?;
-    let last_message = start.flags.output_last_message.as_deref().map(create).transpose()?;
-    let models = Arc::clone(&start.models);
+    let last_message = start.kit.flags.output_last_message.as_deref().map(create).transpose()?;
+    let models = Arc::clone(&start.kit.models);
     let quiet = start.is_live().then(QuietControls::new).flatten();
     let finished = runtime.block_on(async {
         let signals = signals::listen().map_err(|error| {
@@ -105,35 +103,16 @@ pub(super) async fn go(
     prompt: String,
     mut outside: Outside,
 ) -> Result<(RunEnd, Option<TempDir>), Refusal> {
-    // A skill that is given a change runs git, which may take its time.
-    let (typed, skills) = (prompt.clone(), Arc::clone(&start.skills));
-    let (spill, root, git) = (start.spill().to_owned(), start.root.clone(), start.git.clone());
-    let expanding =
-        tokio::task::spawn_blocking(move || expand(&typed, &skills, &spill, (&git, &root)));
-    let meant = tokio::select! {
-        meant = expanding => meant.expect("a skill's text is put together without panics")?,
+    let (typed, kit) = (prompt.clone(), start.kit.clone());
+    let expanding = tokio::task::spawn_blocking(move || kit.meaning(&typed, Typed::Line));
+    let opening = tokio::select! {
+        opening = expanding => opening.expect("a skill's text is put together without panics")?,
         signal = outside.signals.recv() => {
             let signal = signal.expect("signals are listened to until the end");
             return Err(Refusal::new(Exit::after(signal), "stopped before it began"));
         }
     };
-    if let Meant::Skill { name, text } = &meant
-        && start.is_offline()
-        && name == "review"
-        && !text.contains(offline::REVIEWERS)
-    {
-        return Err(Refusal::new(
-            Exit::BadInput,
-            "the offline rules cannot follow this project's own `review` skill",
-        )
-        .hint("choose a model with `-m MODEL`; `tine doctor` says how to get one"));
-    }
-    let opening = match meant {
-        Meant::Typed => Opening::Prompt(prompt.as_str().into()),
-        Meant::Skill { name: _, text } => Opening::Prompt(text.into()),
-        Meant::Command(opening) => opening,
-    };
-    let (run, scratch) = start.run(prompt, opening, outside)?;
+    let (run, scratch) = start.run(&prompt, opening, outside)?;
     Ok((run.go().await, scratch))
 }
 
@@ -209,68 +188,5 @@ pub(super) fn show_refusal(
     for output in outputs {
         // Nobody reads: the refusal is on standard error, too.
         let _ = Json::new(output, session.clone(), Arc::new(|_| None)).event(&event);
-    }
-}
-
-/// What a typed prompt means.
-enum Meant {
-    /// What it says.
-    Typed,
-    /// A skill, and the prompt it makes.
-    Skill { name: String, text: String },
-    /// A built-in command.
-    Command(Opening),
-}
-
-/// Finds out what `/name arguments` means, or that it is a plain prompt.
-fn expand(
-    prompt: &str,
-    skills: &Skills,
-    spill: &Path,
-    repository: (&git::Program, &Path),
-) -> Result<Meant, Refusal> {
-    let Some(line) = prompt.strip_prefix('/') else {
-        return Ok(Meant::Typed);
-    };
-    let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let is_name = |name: &str| {
-        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_')
-    };
-    if !is_name(name) {
-        return Ok(Meant::Typed);
-    }
-    let skill = skills.find(name).filter(|skill| skill.user_invocable);
-    if let Some(opening) = slash::opening(name, arguments) {
-        let opening = opening?;
-        if skill.is_some() {
-            super::say(&format!(
-                "warning: the skill `{name}` cannot be typed: `/{name}` is a built-in command"
-            ));
-        }
-        return Ok(Meant::Command(opening));
-    }
-    let Some(skill) = skill else {
-        // `/tmp is full` is a sentence about a directory.
-        if Path::new("/").join(name).exists() {
-            return Ok(Meant::Typed);
-        }
-        let names: Vec<String> =
-            slash::names(skills).iter().map(|name| format!("/{name}")).collect();
-        return Err(Refusal::new(Exit::BadInput, format!("there is no skill `/{name}`"))
-            .hint(format!("there are: {}", names.join(", "))));
-    };
-    let text = skill.expand(arguments, spill, repository).map_err(|error| refusal(&error))?;
-    Ok(Meant::Skill { name: skill.name.clone(), text })
-}
-
-fn refusal(error: &SkillError) -> Refusal {
-    match error {
-        SkillError::Git(_)
-        | SkillError::UnknownFlag { .. }
-        | SkillError::MissingValue { .. }
-        | SkillError::TwoChanges => Refusal::new(Exit::BadInput, error.to_string()),
-        SkillError::Unwritable { source, .. } => {
-            Refusal::new(Exit::Error, format!("{error}: {source}"))
-        }
     }
 }

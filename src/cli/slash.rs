@@ -1,8 +1,11 @@
 //! Commands that are typed as `/name` and built in.
 
+use std::path::Path;
+
 use super::exit::{Exit, Refusal};
 use crate::agent::Opening;
-use crate::skill::Skills;
+use crate::git;
+use crate::skill::{SkillError, Skills};
 use crate::tool::{FORK, Task};
 
 /// Every command, by name. A skill of the same name cannot be typed.
@@ -61,6 +64,78 @@ pub(super) fn names(skills: &Skills) -> Vec<String> {
     let skills = skills.iter().filter(|skill| skill.user_invocable).map(|skill| &*skill.name);
     let skills = skills.filter(|name| !COMMANDS.contains(name));
     COMMANDS.into_iter().chain(skills).map(str::to_owned).collect()
+}
+
+/// What a typed prompt means.
+pub(super) enum Meant {
+    /// What it says.
+    Typed,
+    /// A skill, and the prompt it makes.
+    Skill { name: String, text: String },
+    /// A built-in command.
+    Command(Opening),
+}
+
+/// Where a prompt was typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Typed {
+    /// On the command line, or by a program.
+    Line,
+    /// Into a chat, which has commands of its own.
+    Chat,
+}
+
+/// Finds out what `/name arguments` means, or that it is a plain prompt.
+pub(super) fn expand(
+    prompt: &str,
+    typed: Typed,
+    skills: &Skills,
+    spill: &Path,
+    repository: (&git::Program, &Path),
+) -> Result<Meant, Refusal> {
+    let Some(line) = prompt.strip_prefix('/') else {
+        return Ok(Meant::Typed);
+    };
+    let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let is_name = |name: &str| {
+        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_')
+    };
+    if !is_name(name) {
+        return Ok(Meant::Typed);
+    }
+    let skill = skills.find(name).filter(|skill| skill.user_invocable);
+    if let Some(opening) = opening(name, arguments) {
+        let opening = opening?;
+        if skill.is_some() && typed == Typed::Line {
+            super::say(&format!(
+                "warning: the skill `{name}` cannot be typed: `/{name}` is a built-in command"
+            ));
+        }
+        return Ok(Meant::Command(opening));
+    }
+    let Some(skill) = skill else {
+        // `/tmp is full` is a sentence about a directory.
+        if Path::new("/").join(name).exists() {
+            return Ok(Meant::Typed);
+        }
+        let names: Vec<String> = names(skills).iter().map(|name| format!("/{name}")).collect();
+        return Err(Refusal::new(Exit::BadInput, format!("there is no skill `/{name}`"))
+            .hint(format!("there are: {}", names.join(", "))));
+    };
+    let text = skill.expand(arguments, spill, repository).map_err(|error| refusal(&error))?;
+    Ok(Meant::Skill { name: skill.name.clone(), text })
+}
+
+fn refusal(error: &SkillError) -> Refusal {
+    match error {
+        SkillError::Git(_)
+        | SkillError::UnknownFlag { .. }
+        | SkillError::MissingValue { .. }
+        | SkillError::TwoChanges => Refusal::new(Exit::BadInput, error.to_string()),
+        SkillError::Unwritable { source, .. } => {
+            Refusal::new(Exit::Error, format!("{error}: {source}"))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use super::args::RunFlags;
 use super::asking;
 use super::exit::{Exit, Refusal};
+use super::kit::Kit;
 use super::model::{Chosen, DefaultModel, Wanted, choose, fallbacks, find_model};
 use super::place::{Place, create_log, name_session};
 use super::project::{self, Manner};
@@ -33,7 +35,7 @@ use crate::model::retry::{self, Jitter};
 use crate::model::{Model, Models};
 use crate::prompt;
 use crate::report;
-use crate::run::{self, FromUser, Invoked, Main, Prompts, Resumed, Run, Signal};
+use crate::run::{self, Asked, FromUser, Prompts, Reporter, Resumed, Run, Signal};
 use crate::session::{Blobs, SessionLog, SessionName, Spill};
 use crate::skill::Skills;
 use crate::tool::files::Files;
@@ -43,32 +45,25 @@ use reporters::Asker;
 
 /// Everything a run needs, before its prompt is known.
 pub(super) struct Start {
-    pub(super) flags: RunFlags,
-    pub(super) root: PathBuf,
-    pub(super) skills: Arc<Skills>,
-    config: Config,
-    environment: Environment,
-    choice: ModelChoice,
+    pub(super) kit: Kit,
     /// What to say once it is certain that there is something to run.
     note: Option<&'static str>,
-    pub(super) model: Arc<dyn Model>,
-    /// What goes on where that is overloaded.
+    /// What goes on where the model is overloaded.
     fallbacks: Vec<Arc<dyn Model>>,
-    pub(super) models: Arc<Models>,
-    pub(super) definitions: Definitions,
-    policy: Policy,
-    /// What our own calls of git run.
-    pub(super) git: git::Program,
-    sandbox: Arc<Sandbox>,
     instructions: String,
     /// The facts of the moment.
     facts: String,
-    pub(super) session: SessionId,
     name: Option<SessionName>,
-    directory: PathBuf,
     /// Where texts go if the session is not to be kept; removed with this value.
-    scratch: Option<tempfile::TempDir>,
+    scratch: Option<TempDir>,
     resume: Option<Resume>,
+}
+
+/// A session that was opened.
+struct Begun {
+    head: SessionHead,
+    resumed: Option<Resumed>,
+    log: Option<SessionLog>,
 }
 
 /// What reaches a run from outside.
@@ -76,6 +71,16 @@ pub(super) struct Outside {
     pub(super) signals: mpsc::Receiver<Signal>,
     /// A program that speaks for a person, if it is one that asked for the run.
     pub(super) client: Option<Client>,
+}
+
+/// What reaches a run from a person who sits at a chat.
+pub(super) struct Sitting {
+    pub(super) signals: mpsc::Receiver<Signal>,
+    pub(super) answers: mpsc::Receiver<FromUser>,
+    /// What the run is asked to do, one thing after the other.
+    pub(super) asking: mpsc::Receiver<Asked>,
+    /// Shows the run.
+    pub(super) shown: Box<dyn Reporter>,
 }
 
 /// A program that speaks for a person.
@@ -142,104 +147,92 @@ impl Start {
         }
         let sandbox = Arc::new(sandbox::of(environment, &config));
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
+        let system = system_prompt(&flags)?;
         let (skills, mut problems) =
             Skills::load(&dirs::skill_directories(&root, top, environment));
         let agents = dirs::agent_directories(&root, top, environment);
         let (definitions, more) =
             Definitions::load(&agents, |path, text| trusted.covers(path, text));
         problems.extend(more);
+        let tools = tools(&flags, &definitions)?;
         problems.iter().for_each(|problem| super::say(&format!("warning: {problem}")));
-        Ok(Self {
-            instructions: prompt::instructions(&config::instructions(&root, top, environment)),
+        let instructions = prompt::instructions(&config::instructions(&root, top, environment));
+        let kit = Kit {
             skills: Arc::new(skills),
             environment: environment.clone(),
             flags,
-            root,
             config,
-            choice,
-            note,
-            model,
-            fallbacks,
             models,
             definitions,
-            policy,
-            git,
             sandbox,
-            facts,
+            git,
+            root,
             session,
-            name,
             directory,
-            scratch,
-            resume,
-        })
+            is_kept: scratch.is_none(),
+            choice,
+            model,
+            tools,
+            policy,
+            system,
+        };
+        Ok(Self { kit, note, fallbacks, instructions, facts, name, scratch, resume })
     }
 
-    /// Tells whether the fixed rules answer.
-    pub(super) fn is_offline(&self) -> bool {
-        matches!(self.choice, ModelChoice::Offline)
-    }
-
-    /// Tells whether the session is kept.
-    pub(super) fn is_kept(&self) -> bool {
-        self.scratch.is_none()
-    }
-
-    /// Changes how much runs without a rule.
-    pub(super) fn set_mode(&mut self, mode: Mode) -> Result<(), Refusal> {
-        (self.flags.permission_mode, self.flags.dangerously_skip_permissions) = (Some(mode), false);
-        let around = (self.root.as_path(), &self.sandbox);
-        (self.policy, _) = rules::policy(&self.environment, &self.config, &self.flags, around)?;
-        Ok(())
-    }
-
-    /// Returns where texts go that are too long for a context.
-    pub(super) fn spill(&self) -> &Path {
-        &self.directory
-    }
-
-    /// Builds the run. The directory that comes with it must live as long.
+    /// Builds the run of one prompt. The directory that comes with it must live
+    /// as long.
     pub(super) fn run(
         mut self,
-        typed: String,
+        typed: &str,
         opening: Opening,
         outside: Outside,
-    ) -> Result<(Run, Option<tempfile::TempDir>), Refusal> {
-        let tools = self.tools()?;
-        let head = self.head();
-        let (resumed, log) = self.begin(&head)?;
-        let goes_on = matches!(&outside.client, Some(Client { is_first: false, .. }));
-        // A client knows what it has just been told.
-        let resumed =
-            resumed.map(|before| Resumed { note: before.note.filter(|_| !goes_on), ..before });
-        name_session(self.name.as_ref(), &self.directory, self.scratch.is_none());
-        if let Err(error) = self.sandbox.clean_up() {
-            super::say(&format!("warning: cannot clean up after sandboxes: {error}"));
-        }
-        if log.is_some() {
-            age_out(&self.environment, self.config.session.max_age);
-        }
-        // Whoever is not there cannot be asked.
+    ) -> Result<(Run, Option<TempDir>), Refusal> {
         let Outside { signals, client } = outside;
+        let goes_on = matches!(&client, Some(Client { is_first: false, .. }));
+        let begun = self.begin()?;
+        // Whoever is not there cannot be asked.
         let (asker, answers) = match client {
             Some(Client { answers, is_first }) => (Asker::Client { is_first }, answers),
-            None => match asking::on_terminal().filter(|_| !self.environment.ci) {
+            None => match asking::on_terminal().filter(|_| !self.kit.environment.ci) {
                 Some((prompter, answers)) => (Asker::Terminal(prompter), Some(answers)),
                 None => (Asker::Nobody, None),
             },
         };
-        let reporters = self.reporters(&tools, asker)?;
-        let system = self.system_prompt()?;
+        let reporters = self.reporters(asker)?;
         self.note.iter().for_each(super::say);
-        let (max_turns, budget) = (self.flags.max_turns, self.budget());
-        let model = Arc::clone(&self.model);
-        let policy = Arc::new(self.policy.clone());
+        let prompts = Prompts::One(Box::new(self.kit.invoked(typed, opening)));
+        // A client knows what it has just been told.
+        let resumed = begun
+            .resumed
+            .map(|before| Resumed { note: before.note.filter(|_| !goes_on), ..before });
+        self.assemble(Begun { resumed, ..begun }, prompts, reporters, (signals, answers))
+    }
+
+    /// Builds the run of a chat, and what its prompts are made with.
+    pub(super) fn sit(mut self, sitting: Sitting) -> Result<(Run, Kit, Option<TempDir>), Refusal> {
+        let Sitting { signals, answers, asking, shown } = sitting;
+        let begun = self.begin()?;
+        let reporters = self.reporters(Asker::Chat(shown))?;
+        self.note.iter().for_each(super::say);
+        let kit = self.kit.clone();
+        let prompts = Prompts::Many(asking);
+        let (run, scratch) = self.assemble(begun, prompts, reporters, (signals, Some(answers)))?;
+        Ok((run, kit, scratch))
+    }
+
+    fn assemble(
+        mut self,
+        begun: Begun,
+        prompts: Prompts,
+        reporters: Vec<Box<dyn Reporter>>,
+        (signals, answers): (mpsc::Receiver<Signal>, Option<mpsc::Receiver<FromUser>>),
+    ) -> Result<(Run, Option<TempDir>), Refusal> {
+        let Begun { head, resumed, log } = begun;
+        let (max_turns, budget) = (self.kit.flags.max_turns, self.budget());
         let scratch = self.scratch.take();
-        let keep_rule = rules::keep(&self.environment);
-        let typed = typed.as_str().into();
-        let main = Main::Conversation(opening);
-        let invoked = Invoked { typed, main, model, tools, policy, system };
+        let keep_rule = rules::keep(&self.kit.environment);
         let run = Run {
-            prompts: Prompts::One(Box::new(invoked)),
+            prompts,
             fanout: Arc::new(self.fanout()?),
             head,
             resumed,
@@ -256,94 +249,64 @@ impl Start {
 
     /// Returns how a new session would begin.
     fn head(&self) -> SessionHead {
+        let kit = &self.kit;
         SessionHead {
-            session: self.session.clone(),
+            session: kit.session.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
-            cwd: self.root.to_string_lossy().into(),
-            model: Arc::clone(self.model.name()),
-            mode: self.policy.mode().as_str().into(),
+            cwd: kit.root.to_string_lossy().into(),
+            model: Arc::clone(kit.model.name()),
+            mode: kit.policy.mode().as_str().into(),
             forked_from: self.resume.as_ref().map(Resume::id),
-            sandbox: Some(self.sandbox.head()),
+            sandbox: Some(kit.sandbox.head()),
         }
     }
 
+    /// Opens the session and looks after what others left behind.
+    fn begin(&mut self) -> Result<Begun, Refusal> {
+        let head = self.head();
+        let (resumed, log) = self.open_log(&head)?;
+        let kit = &self.kit;
+        name_session(self.name.as_ref(), &kit.directory, kit.is_kept);
+        if let Err(error) = kit.sandbox.clean_up() {
+            super::say(&format!("warning: cannot clean up after sandboxes: {error}"));
+        }
+        if log.is_some() {
+            age_out(&kit.environment, kit.config.session.max_age);
+        }
+        Ok(Begun { head, resumed, log })
+    }
+
     /// Opens the log, and brings to its end what an earlier process left open.
-    fn begin(
+    fn open_log(
         &mut self,
         head: &SessionHead,
     ) -> Result<(Option<Resumed>, Option<SessionLog>), Refusal> {
+        let (session, directory) = (&self.kit.session, &self.kit.directory);
         let Some(resume) = self.resume.take() else {
-            let log = match &self.scratch {
-                Some(_) => None,
-                None => Some(create_log(&self.directory)?),
-            };
+            let log = self.kit.is_kept.then(|| create_log(directory)).transpose()?;
             return Ok((None, log));
         };
         let from = resume.from.clone();
-        let (past, log) = resume.begin(head, &self.directory)?;
+        let (past, log) = resume.begin(head, directory)?;
         // A log in which nothing was written yet is begun as a new one is.
         if past.is_empty() {
             return Ok((None, log));
         }
-        let called = resume::called(&self.session, &self.directory);
+        let called = resume::called(session, directory);
         let note = report::resumed(&called, past.account()).map(Into::into);
         Ok((Some(Resumed { from, past, note }), log))
     }
 
-    fn tools(&self) -> Result<Registry, Refusal> {
-        let offered: Vec<(&str, &str)> = self
-            .definitions
-            .iter()
-            .map(|definition| (definition.name.as_str(), definition.description.as_str()))
-            .collect();
-        let all = Registry::all(offered);
-        let wanted = rules::split(&self.flags.tools);
-        if wanted.is_empty() {
-            return Ok(all);
-        }
-        if let Some(unknown) = wanted.iter().find(|name| all.find(name).is_none()) {
-            let names: Vec<&str> = all.names().collect();
-            return Err(Refusal::new(Exit::Usage, format!("there is no tool `{unknown}`"))
-                .hint(format!("there are: {}", names.join(", "))));
-        }
-        Ok(all.filtered(|name| {
-            wanted.iter().any(|wanted| registry::canonical(wanted).eq_ignore_ascii_case(name))
-        }))
-    }
-
-    fn system_prompt(&self) -> Result<String, Refusal> {
-        let read = |path: &Path| {
-            std::fs::read_to_string(path).map_err(|error| {
-                Refusal::new(Exit::BadInput, format!("cannot read `{}`: {error}", path.display()))
-            })
-        };
-        let flags = &self.flags;
-        let mut system = match (&flags.system_prompt, &flags.system_prompt_file) {
-            (Some(text), _) => text.clone(),
-            (None, Some(path)) => read(path)?,
-            (None, None) => prompt::main().to_owned(),
-        };
-        let added = match (&flags.append_system_prompt, &flags.append_system_prompt_file) {
-            (Some(text), _) => Some(text.clone()),
-            (None, Some(path)) => Some(read(path)?),
-            (None, None) => None,
-        };
-        if let Some(added) = added {
-            system.push_str("\n\n");
-            system.push_str(&added);
-        }
-        Ok(system)
-    }
-
     /// Returns what all units of the run may use together.
     fn budget(&self) -> Budget {
-        let RunFlags { max_budget_usd, max_tool_calls, .. } = self.flags;
+        let RunFlags { max_budget_usd, max_tool_calls, .. } = self.kit.flags;
         Budget { usd: max_budget_usd, tokens: None, tool_calls: max_tool_calls }
     }
 
     fn fanout(self) -> Result<Fanout, Refusal> {
-        let (agents, retry) = (&self.config.agents, &self.config.retry);
-        let (prime, base) = match self.models.exchanges() {
+        let kit = self.kit;
+        let (agents, retry) = (&kit.config.agents, &kit.config.retry);
+        let (prime, base) = match kit.models.exchanges() {
             Exchanges::Live | Exchanges::Record(_) => (agents.prime, retry.base),
             // There is no cache to wait for, and nobody to be spared.
             Exchanges::Replay(player) => match player.pace() {
@@ -354,49 +317,49 @@ impl Start {
         let limits = Limits {
             max_turns: agents.max_turns,
             timeout: agents.timeout,
-            max_depth: self.flags.max_subagent_depth.unwrap_or(agents.max_depth),
-            background_wait: self.config.background.wait,
+            max_depth: kit.flags.max_subagent_depth.unwrap_or(agents.max_depth),
+            background_wait: kit.config.background.wait,
             prime,
-            confirm_above: match self.flags.allow_large_batches {
+            confirm_above: match kit.flags.allow_large_batches {
                 true => None,
                 false => agents.confirm_above,
             },
-            needs_price: self.flags.max_budget_usd.is_some(),
-            compact_at: self.config.session.compact_at,
+            needs_price: kit.flags.max_budget_usd.is_some(),
+            compact_at: kit.config.session.compact_at,
             retries: retry::Policy { most: retry.most, base },
         };
         let pool = Pool::new(agents.max_concurrent);
         let roots =
-            Roots::open(self.policy.roots().iter().map(PathBuf::as_path)).map_err(|error| {
+            Roots::open(kit.policy.roots().iter().map(PathBuf::as_path)).map_err(|error| {
                 Refusal::new(
                     Exit::BadInput,
                     format!("cannot open the working directories: {error}"),
                 )
             })?;
-        let worktrees_root = dirs::worktrees_root(&self.environment).ok();
+        let worktrees_root = dirs::worktrees_root(&kit.environment).ok();
         let worktrees =
-            Worktrees::new(worktrees_root.as_deref(), &self.root, &self.session.0, agents.worktree);
+            Worktrees::new(worktrees_root.as_deref(), &kit.root, &kit.session.0, agents.worktree);
         let workspace = Workspace {
             roots,
-            added: self.policy.roots().iter().skip(1).cloned().collect(),
-            before: Blobs::of(&self.directory),
-            spill: Spill { directory: self.directory },
+            added: kit.policy.roots().iter().skip(1).cloned().collect(),
+            before: Blobs::of(&kit.directory),
+            spill: Spill { directory: kit.directory },
             files: Files::default(),
-            searches: self.policy.searches(),
-            sandbox: Arc::clone(&self.sandbox),
-            git: self.git,
-            root: self.root,
+            searches: kit.policy.searches(),
+            sandbox: Arc::clone(&kit.sandbox),
+            git: kit.git,
+            root: kit.root,
         };
         let surroundings =
             Surroundings { instructions: self.instructions, environment: self.facts };
-        let (config, environment) = (self.config, self.environment);
+        let (config, environment) = (kit.config, kit.environment);
         Ok(Fanout {
-            definitions: self.definitions,
-            skills: self.skills,
+            definitions: kit.definitions,
+            skills: kit.skills,
             workspace: Arc::new(workspace),
             pool,
             limits,
-            find_model: Box::new(find_model(config, environment, self.flags.effort, self.models)),
+            find_model: Box::new(find_model(config, environment, kit.flags.effort, kit.models)),
             surroundings,
             parking: Parking::default(),
             fallbacks: self.fallbacks,
@@ -404,6 +367,50 @@ impl Start {
             worktrees,
         })
     }
+}
+
+/// Returns the tools that there are.
+fn tools(flags: &RunFlags, definitions: &Definitions) -> Result<Registry, Refusal> {
+    let offered: Vec<(&str, &str)> = definitions
+        .iter()
+        .map(|definition| (definition.name.as_str(), definition.description.as_str()))
+        .collect();
+    let all = Registry::all(offered);
+    let wanted = rules::split(&flags.tools);
+    if wanted.is_empty() {
+        return Ok(all);
+    }
+    if let Some(unknown) = wanted.iter().find(|name| all.find(name).is_none()) {
+        let names: Vec<&str> = all.names().collect();
+        return Err(Refusal::new(Exit::Usage, format!("there is no tool `{unknown}`"))
+            .hint(format!("there are: {}", names.join(", "))));
+    }
+    Ok(all.filtered(|name| {
+        wanted.iter().any(|wanted| registry::canonical(wanted).eq_ignore_ascii_case(name))
+    }))
+}
+
+fn system_prompt(flags: &RunFlags) -> Result<String, Refusal> {
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).map_err(|error| {
+            Refusal::new(Exit::BadInput, format!("cannot read `{}`: {error}", path.display()))
+        })
+    };
+    let mut system = match (&flags.system_prompt, &flags.system_prompt_file) {
+        (Some(text), _) => text.clone(),
+        (None, Some(path)) => read(path)?,
+        (None, None) => prompt::main().to_owned(),
+    };
+    let added = match (&flags.append_system_prompt, &flags.append_system_prompt_file) {
+        (Some(text), _) => Some(text.clone()),
+        (None, Some(path)) => Some(read(path)?),
+        (None, None) => None,
+    };
+    if let Some(added) = added {
+        system.push_str("\n\n");
+        system.push_str(&added);
+    }
+    Ok(system)
 }
 
 /// Returns the facts of the moment as every unit reads them.
@@ -423,7 +430,7 @@ fn seed() -> u64 {
 
 /// Refuses to promise that a run costs no more than so much if nobody has said
 /// what its model costs.
-fn check_price(flags: &RunFlags, model: &dyn Model) -> Result<(), Refusal> {
+pub(super) fn check_price(flags: &RunFlags, model: &dyn Model) -> Result<(), Refusal> {
     if flags.max_budget_usd.is_none() || model.facts().price.is_some() {
         return Ok(());
     }

@@ -133,25 +133,6 @@ fn every_file_says_what_it_is_for() {
     }
 }
 
-/// The files that write sequences to a terminal. `live` is for one prompt, whose
-/// region a crate draws.
-const WRITERS: [&str; 3] = ["report/paint.rs", "report/live.rs", "cli/chat/tty.rs"];
-
-#[test]
-fn only_the_painter_writes_sequences_to_a_terminal() {
-    for (path, text) in source_files() {
-        let is_writer = WRITERS.iter().any(|writer| path.ends_with(writer));
-        let code = without_tests(&text).lines().filter(|line| !line.trim_start().starts_with("//"));
-        let writes = code.filter(|line| ["\\u{1b}", "\\x1b"].iter().any(|esc| line.contains(esc)));
-        let writes = writes.count();
-        assert!(
-            is_test_file(&path) || is_writer || writes == 0,
-            "{} writes {writes} sequences",
-            path.display()
-        );
-    }
-}
-
 #[test]
 fn only_cli_and_config_read_the_environment() {
     for (path, text) in source_files() {

@@ -1001,7 +1001,7 @@ async fn the_key_is_in_no_text() {
     let settings = ServedSettings {
         key: Some(SecretString::from("secret-key")),
         headers: vec![("x-key".into(), "secret-key".into())],
-        ..settings(&server.base_url().replace("127", "secret-key@127"))
+        ..settings(&server.base_url().replacen("127", "secret-key@127", 1))
     };
     assert!(!format!("{settings:?}").contains("secret-key"));
     let model = Served::new(settings).unwrap();

@@ -16,7 +16,6 @@ use crate::report::{
     StreamOptions,
 };
 use crate::run::{self, Reporter};
-use crate::tool::Registry;
 
 /// How often running times go on in the live region.
 const TICK: Duration = Duration::from_secs(1);
@@ -29,52 +28,58 @@ pub(super) enum Asker {
     Client {
         is_first: bool,
     },
+    /// Whoever sits at a chat, which shows the run, too.
+    Chat(Box<dyn Reporter>),
     Nobody,
 }
 
 impl Start {
-    pub(super) fn reporters(
-        &self,
-        tools: &Registry,
-        asker: Asker,
-    ) -> Result<Vec<Box<dyn Reporter>>, Refusal> {
-        let asks_client = matches!(asker, Asker::Client { .. });
-        let stdout: Box<dyn Write + Send> = match asks_client {
-            true => Box::new(WholeLines),
-            false => Box::new(io::stdout()),
-        };
-        let options = self.stream_options();
-        let shown: Box<dyn Reporter> = match self.flags.output_format() {
-            Format::Json => Box::new(Json::new(stdout, self.session.clone(), self.known_models())),
-            Format::StreamJson => {
-                let options = StreamOptions { asks_client, ..options };
-                Box::new(StreamJson::new(stdout, options, self.facts(tools)))
-            }
-            Format::Text => self.text_reporter(stdout),
-        };
+    pub(super) fn reporters(&self, asker: Asker) -> Result<Vec<Box<dyn Reporter>>, Refusal> {
         let appends = matches!(asker, Asker::Client { is_first: false });
         let mut reporters = vec![match asker {
-            Asker::Terminal(prompter) => Box::new(Asking::new(shown, Box::new(prompter))),
-            Asker::Client { .. } | Asker::Nobody => shown,
+            Asker::Terminal(prompter) => {
+                Box::new(Asking::new(self.on_stdout(false), Box::new(prompter)))
+            }
+            Asker::Client { .. } => self.on_stdout(true),
+            Asker::Chat(shown) => shown,
+            Asker::Nobody => self.on_stdout(false),
         }];
-        if let Some(path) = &self.flags.json_file {
+        if let Some(path) = &self.kit.flags.json_file {
             let mut how = std::fs::OpenOptions::new();
             how.create(true).write(true).append(appends).truncate(!appends);
             let file = how.open(path).map_err(|error| {
                 Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))
             })?;
-            reporters.push(Box::new(StreamJson::new(Box::new(file), options, self.facts(tools))));
+            let options = self.stream_options();
+            reporters.push(Box::new(StreamJson::new(Box::new(file), options, self.facts())));
         }
         Ok(reporters)
     }
 
+    fn on_stdout(&self, asks_client: bool) -> Box<dyn Reporter> {
+        let stdout: Box<dyn Write + Send> = match asks_client {
+            true => Box::new(WholeLines),
+            false => Box::new(io::stdout()),
+        };
+        match self.kit.flags.output_format() {
+            Format::Json => {
+                Box::new(Json::new(stdout, self.kit.session.clone(), self.known_models()))
+            }
+            Format::StreamJson => {
+                let options = StreamOptions { asks_client, ..self.stream_options() };
+                Box::new(StreamJson::new(stdout, options, self.facts()))
+            }
+            Format::Text => self.text_reporter(stdout),
+        }
+    }
+
     /// Tells whether a live region shows the run.
     pub(in crate::cli) fn is_live(&self) -> bool {
-        self.flags.output_format() == Format::Text
+        self.kit.flags.output_format() == Format::Text
             && io::stderr().is_terminal()
-            && self.flags.debug.is_none()
-            && !self.environment.ci
-            && !self.environment.is_dumb_terminal
+            && self.kit.flags.debug.is_none()
+            && !self.kit.environment.ci
+            && !self.kit.environment.is_dumb_terminal
     }
 
     /// On a terminal a live region, elsewhere plain lines; both on standard
@@ -85,7 +90,7 @@ impl Start {
         let stdout = Stdout::new(stdout, kind);
         if self.is_live() {
             let options = LiveOptions {
-                colours: !self.environment.no_color,
+                colours: !self.kit.environment.no_color,
                 tick: Some(TICK),
                 clock: Arc::new(run::now),
             };
@@ -98,39 +103,39 @@ impl Start {
 
     fn stream_options(&self) -> StreamOptions {
         StreamOptions {
-            include_partial_messages: self.flags.include_partial_messages,
-            forward_subagent_text: self.flags.forward_subagent_text,
+            include_partial_messages: self.kit.flags.include_partial_messages,
+            forward_subagent_text: self.kit.flags.forward_subagent_text,
             asks_client: false,
         }
     }
 
     fn key_source(&self) -> &str {
-        match &self.choice {
+        match &self.kit.choice {
             ModelChoice::Offline | ModelChoice::Scripted(_) => "none",
             ModelChoice::Server(server) => server.key_source.as_str(),
         }
     }
 
-    fn facts(&self, tools: &Registry) -> Facts {
+    fn facts(&self) -> Facts {
         Facts {
-            session: self.session.clone(),
-            cwd: self.root.to_string_lossy().into_owned(),
-            tools: tools.names().map(str::to_owned).collect(),
-            agents: self.definitions.names(),
-            skills: self.skills.iter().map(|skill| skill.name.clone()).collect(),
-            slash_commands: slash::names(&self.skills),
-            model: Arc::clone(self.model.name()),
-            permission_mode: self.policy.mode().as_str().to_owned(),
+            session: self.kit.session.clone(),
+            cwd: self.kit.root.to_string_lossy().into_owned(),
+            tools: self.kit.tools.names().map(str::to_owned).collect(),
+            agents: self.kit.definitions.names(),
+            skills: self.kit.skills.iter().map(|skill| skill.name.clone()).collect(),
+            slash_commands: slash::names(&self.kit.skills),
+            model: Arc::clone(self.kit.model.name()),
+            permission_mode: self.kit.policy.mode().as_str().to_owned(),
             api_key_source: self.key_source().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            sandbox: self.sandbox.head(),
+            sandbox: self.kit.sandbox.head(),
             models: self.known_models(),
         }
     }
 
     /// Tells what is known of the models that are asked.
     fn known_models(&self) -> FindFacts {
-        let models = Arc::clone(&self.models);
+        let models = Arc::clone(&self.kit.models);
         Arc::new(move |name| models.facts(name))
     }
 }

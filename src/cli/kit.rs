@@ -1,0 +1,114 @@
+//! What the prompts of a session are made with: a model, tools, rules and a
+//! system prompt, which a person may change from one prompt to the next.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::args::RunFlags;
+use super::exit::{Exit, Refusal};
+use super::model::{Chosen, DefaultModel, Wanted, choose};
+use super::rules;
+use super::slash::{self, Meant, Typed};
+use crate::agent::Opening;
+use crate::config::{Config, Environment, ModelChoice};
+use crate::definition::Definitions;
+use crate::event::SessionId;
+use crate::git;
+use crate::guard::sandbox::Sandbox;
+use crate::guard::{Mode, Policy};
+use crate::model::{Model, Models, offline};
+use crate::run::{Invoked, Main};
+use crate::skill::Skills;
+use crate::tool::Registry;
+
+/// What the prompts of a session are made with.
+#[derive(Clone)]
+pub(super) struct Kit {
+    pub(super) flags: RunFlags,
+    pub(super) config: Config,
+    pub(super) environment: Environment,
+    pub(super) models: Arc<Models>,
+    pub(super) skills: Arc<Skills>,
+    pub(super) definitions: Definitions,
+    pub(super) sandbox: Arc<Sandbox>,
+    /// What our own calls of git run.
+    pub(super) git: git::Program,
+    pub(super) root: PathBuf,
+    pub(super) session: SessionId,
+    /// Where the session is kept, or where texts go that are too long for a
+    /// context.
+    pub(super) directory: PathBuf,
+    /// Whether the session is kept.
+    pub(super) is_kept: bool,
+    pub(super) choice: ModelChoice,
+    pub(super) model: Arc<dyn Model>,
+    pub(super) tools: Registry,
+    pub(super) policy: Policy,
+    pub(super) system: String,
+}
+
+impl Kit {
+    /// Returns what main is asked to do.
+    pub(super) fn invoked(&self, typed: &str, opening: Opening) -> Invoked {
+        Invoked {
+            typed: typed.into(),
+            main: Main::Conversation(opening),
+            model: Arc::clone(&self.model),
+            tools: self.tools.clone(),
+            policy: Arc::new(self.policy.clone()),
+            system: self.system.clone(),
+        }
+    }
+
+    /// Finds out what a prompt means. A skill that is given a change runs git,
+    /// which may take its time.
+    pub(super) fn meaning(&self, prompt: &str, typed: Typed) -> Result<Opening, Refusal> {
+        let meant =
+            slash::expand(prompt, typed, &self.skills, &self.directory, (&self.git, &self.root))?;
+        if let Meant::Skill { name, text } = &meant
+            && matches!(self.choice, ModelChoice::Offline)
+            && name == "review"
+            && !text.contains(offline::REVIEWERS)
+        {
+            return Err(Refusal::new(
+                Exit::BadInput,
+                "the offline rules cannot follow this project's own `review` skill",
+            )
+            .hint("choose a model with `-m MODEL`; `tine doctor` says how to get one"));
+        }
+        Ok(match meant {
+            Meant::Typed => Opening::Prompt(prompt.into()),
+            Meant::Skill { name: _, text } => Opening::Prompt(text.into()),
+            Meant::Command(opening) => opening,
+        })
+    }
+
+    /// Has another model answer from the next prompt on.
+    pub(super) fn set_model(&mut self, name: &str) -> Result<(), Refusal> {
+        let wanted = Wanted {
+            flag: Some(name),
+            before: None,
+            default_model: DefaultModel::None,
+            effort: self.flags.effort.as_ref(),
+        };
+        let chosen = choose(&self.environment, &self.config, &wanted, &self.models)?;
+        let Chosen { choice, model, note: _ } = chosen;
+        super::start::check_price(&self.flags, &*model)?;
+        (self.choice, self.model) = (choice, model);
+        self.flags.model = Some(name.to_owned());
+        Ok(())
+    }
+
+    /// Changes how much runs without a rule, from the next prompt on.
+    pub(super) fn set_mode(&mut self, mode: Mode) -> Result<(), Refusal> {
+        (self.flags.permission_mode, self.flags.dangerously_skip_permissions) = (Some(mode), false);
+        let around = (self.root.as_path(), &self.sandbox);
+        (self.policy, _) = rules::policy(&self.environment, &self.config, &self.flags, around)?;
+        Ok(())
+    }
+
+    /// Returns where texts go that are too long for a context.
+    pub(super) fn spill(&self) -> &Path {
+        &self.directory
+    }
+}
