@@ -13,7 +13,7 @@ mod guarded;
 mod history;
 mod images;
 mod loops;
-mod size;
+pub mod size;
 mod turn;
 mod view;
 

@@ -38,7 +38,7 @@ mod undo;
 mod usage;
 mod worktree;
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -88,6 +88,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
     let environment = Environment::from_process();
     let Arguments { print, prompt, run, command, .. } = arguments;
     run.inert.said().iter().for_each(say);
+    let is_asked_to_print = print.is_some();
     let print = print.filter(|text| !text.is_empty());
     let typed = match (print, prompt) {
         (Some(_), Some(second)) => {
@@ -119,10 +120,19 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         Some(Command::Session { command }) => session::run(&environment, command),
         Some(Command::Worktree { command }) => worktree::run(&environment, &command),
         None => match run.input_format {
+            InputFormat::Text if typed.is_none() && !is_asked_to_print && is_chat(&run) => {
+                chat::run(&environment, run)
+            }
             InputFormat::Text => print::run(&environment, run, typed),
             InputFormat::StreamJson => control::run(&environment, run, typed.as_deref()),
         },
     }
+}
+
+/// Tells whether somebody sits there to chat with.
+fn is_chat(run: &RunFlags) -> bool {
+    let is_text = run.output_format() == Format::Text;
+    is_text && io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
 /// Refuses flags that mean nothing to a command.

@@ -18,10 +18,12 @@ mod lines;
 mod listing;
 mod live;
 mod markdown;
+pub mod meter;
 pub mod paint;
 pub mod panel;
 mod plain;
 pub mod prose;
+pub mod questions;
 mod record;
 pub mod region;
 mod result;
@@ -36,13 +38,14 @@ mod unfinished;
 mod units;
 mod usage;
 mod viewer;
+pub mod window;
 pub mod words;
 
 #[cfg(test)]
 #[path = "../tests/it/attacks/payloads.rs"]
 mod payloads;
 #[cfg(test)]
-mod story;
+pub(crate) mod story;
 
 pub use account::{account_lines, resumed};
 pub use answer::{Stderr, Stdout, StdoutKind};

@@ -115,6 +115,12 @@ impl History {
         before.saturating_add(size::of_entries(&entries[counted..]))
     }
 
+    /// Tells whether the provider has counted any of it.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        self.counted.is_some()
+    }
+
     /// Forgets the bytes of the conversation, since another client renders it
     /// from now on, and returns the same of `request`: what it shared with the
     /// conversation it shares again.

@@ -32,7 +32,8 @@ pub(super) fn of_entry(entry: &Entry) -> u64 {
 }
 
 /// Returns an estimate for a message that is not in a conversation yet.
-pub(super) fn of_message(message: &Message) -> u64 {
+#[must_use]
+pub fn of_message(message: &Message) -> u64 {
     tokens(bytes(message)) + IMAGE_TOKENS * images(message)
 }
 
@@ -42,7 +43,8 @@ pub(super) fn of_reply(reply: &Reply) -> u64 {
 }
 
 /// Returns an estimate for a text.
-pub(super) fn of_text(text: &str) -> u64 {
+#[must_use]
+pub fn of_text(text: &str) -> u64 {
     tokens(length(text))
 }
 

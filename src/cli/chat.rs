@@ -4,6 +4,13 @@
 pub mod commands;
 pub mod complete;
 pub mod decode;
+mod desk;
+mod driver;
 pub mod history;
 pub mod line;
+mod opening;
+mod session;
+mod terminal;
 pub mod tty;
+
+pub(super) use driver::run;

@@ -108,12 +108,14 @@ pub struct Refusal {
     pub message: String,
     /// What to do about it, if that is not plain.
     pub hint: Option<String>,
+    /// Whether all that is wrong is that no model is configured.
+    pub lacks_model: bool,
 }
 
 impl Refusal {
     /// A refusal without a hint.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), hint: None }
+        Self { exit, message: message.into(), hint: None, lacks_model: false }
     }
 
     /// A refusal because of an error, with all its causes.

@@ -23,7 +23,7 @@ use crate::tool::Registry;
 
 /// What the prompts of a session are made with.
 #[derive(Clone)]
-pub(super) struct Kit {
+pub struct Kit {
     pub(super) flags: RunFlags,
     pub(super) config: Config,
     pub(super) environment: Environment,
@@ -45,6 +45,8 @@ pub(super) struct Kit {
     pub(super) tools: Registry,
     pub(super) policy: Policy,
     pub(super) system: String,
+    /// The user's and the project's instructions, for every system prompt.
+    pub(super) instructions: Arc<str>,
 }
 
 impl Kit {
@@ -107,8 +109,12 @@ impl Kit {
         Ok(())
     }
 
-    /// Returns where texts go that are too long for a context.
-    pub(super) fn spill(&self) -> &Path {
-        &self.directory
+    /// Returns where the session is kept.
+    pub(super) fn kept(&self) -> Result<&Path, Refusal> {
+        match self.is_kept {
+            true => Ok(&self.directory),
+            false => Err(Refusal::new(Exit::BadInput, "this session is not kept")
+                .hint("it is without `--no-session-persistence` and `session.persist = false`")),
+        }
     }
 }

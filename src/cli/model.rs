@@ -96,8 +96,15 @@ fn choose_anew(
         (Err(ModelChoiceError::NothingConfigured), DefaultModel::None) => {
             let path = dirs::config_file(environment)
                 .map_or_else(|| "config.toml".to_owned(), |path| path.display().to_string());
-            Err(Refusal::new(Exit::BadConfig, texts::NO_MODEL.replace("{config}", &path))
-                .hint(texts::TRY_OFFLINE))
+            let refusal = Refusal::new(Exit::BadConfig, texts::NO_MODEL.replace("{config}", &path));
+            Err(Refusal { lacks_model: true, ..refusal.hint(texts::TRY_OFFLINE) })
+        }
+        (Err(ModelChoiceError::MissingName { configured }), DefaultModel::None)
+            if configured.is_empty() =>
+        {
+            let error = ModelChoiceError::MissingName { configured };
+            let refusal = Refusal::new(Exit::BadConfig, error.to_string());
+            Err(Refusal { lacks_model: true, ..refusal })
         }
         (Err(error), _) => Err(Refusal::new(Exit::BadConfig, error.to_string())),
     }

@@ -18,6 +18,7 @@ use super::{rules, sandbox, session, start};
 use crate::config::{Environment, dirs};
 use crate::event::Confinement;
 use crate::guard::sandbox::Sandbox;
+use crate::guard::trust::SETTINGS;
 use crate::guard::{Allowed, Decision, Effect, Explained, Policy, Rules, Source, Sourced};
 use crate::path_text::to_text;
 use crate::report::sanitise;
@@ -52,7 +53,7 @@ pub(super) fn run(
 }
 
 /// Where rules are written.
-struct Files {
+pub(super) struct Files {
     user: Option<PathBuf>,
     project: Option<PathBuf>,
 }
@@ -61,6 +62,13 @@ impl Files {
     fn of(environment: &Environment, trusted: &Trusted) -> Self {
         let project = trusted.settings.as_ref().map(|settings| settings.path.clone());
         Self { user: dirs::config_file(environment), project }
+    }
+
+    /// Those of a run that works in `root`. What a project says is only in
+    /// force there if it is trusted.
+    pub(super) fn around(environment: &Environment, root: &Path) -> Self {
+        let top = start::repository_root(root).unwrap_or_else(|| root.to_owned());
+        Self { user: dirs::config_file(environment), project: Some(top.join(SETTINGS)) }
     }
 
     fn file(&self, source: Source) -> Option<String> {
@@ -73,13 +81,40 @@ impl Files {
     }
 }
 
-fn list(policy: &Policy, files: &Files, json: bool) -> String {
+/// A rule in force, or what is asked about before it is read.
+pub(super) struct Listed {
+    /// What it does: `deny`, `ask`, `allow` or `secret`.
+    pub(super) what: &'static str,
+    /// The rule, or the places. It may be anything.
+    pub(super) text: String,
+    /// Where it comes from, or what is there. It may be anything.
+    pub(super) from: String,
+}
+
+/// Returns what is in force, what goes first in front.
+pub(super) fn listed(policy: &Policy, files: &Files) -> Vec<Listed> {
+    let rules = rules(policy).map(|(what, Sourced { rule, source })| {
+        let place = files.file(*source).map(|file| format!(", {file}")).unwrap_or_default();
+        Listed { what, text: rule.to_string(), from: format!("{}{place}", source.as_str()) }
+    });
+    let secrets = policy.secrets().into_iter().map(|(what, places)| Listed {
+        what: "secret",
+        text: places.join(", "),
+        from: what.to_owned(),
+    });
+    rules.chain(secrets).collect()
+}
+
+fn rules(policy: &Policy) -> impl Iterator<Item = (&'static str, &Sourced)> {
     let Rules { deny, ask, allow } = policy.rules();
     let lists = [("deny", deny), ("ask", ask), ("allow", allow)];
-    let rules = lists.iter().flat_map(|(what, rules)| rules.iter().map(move |rule| (*what, rule)));
+    lists.into_iter().flat_map(|(what, rules)| rules.iter().map(move |rule| (what, rule)))
+}
+
+fn list(policy: &Policy, files: &Files, json: bool) -> String {
     let mode = policy.mode().as_str();
     if json {
-        let rules: Vec<Value> = rules
+        let rules: Vec<Value> = rules(policy)
             .map(|(what, Sourced { rule, source })| {
                 let (rule, file) = (rule.to_string(), files.file(*source));
                 json!({"decision": what, "rule": rule, "source": source.as_str(), "file": file})
@@ -93,18 +128,9 @@ fn list(policy: &Policy, files: &Files, json: bool) -> String {
         return format!("{}\n", json!({"mode": mode, "rules": rules, "secrets": secrets}));
     }
     let mut text = format!("mode   {mode}\n");
-    for (what, Sourced { rule, source }) in rules {
-        let rule = rule.to_string();
-        let rule = sanitise::line(&rule);
-        let place = files.file(*source).map(|file| format!(", {file}")).unwrap_or_default();
-        let place = sanitise::line(&place).into_owned();
-        writeln!(text, "{what:<6} {rule}  ({}{place})", source.as_str())
-            .expect("a string takes every text");
-    }
-    for (what, places) in policy.secrets() {
-        let places = places.join(", ");
-        writeln!(text, "secret {}  ({what})", sanitise::line(&places))
-            .expect("a string takes every text");
+    for Listed { what, text: rule, from } in listed(policy, files) {
+        let (rule, from) = (sanitise::line(&rule), sanitise::line(&from));
+        writeln!(text, "{what:<6} {rule}  ({from})").expect("a string takes every text");
     }
     text
 }

@@ -55,11 +55,27 @@ fn show(page: &Page) -> Result<Exit, Refusal> {
         true => StdoutKind::Terminal,
         false => StdoutKind::Other,
     };
-    finish(page.write(kind, &mut BufWriter::new(stdout))?)
+    let mut skipped = Skipped::default();
+    let written = page.write(kind, &mut skipped, &mut BufWriter::new(stdout))?;
+    skipped.say();
+    finish(written)
+}
+
+fn export(page: &Page, path: &Path) -> Result<Exit, Refusal> {
+    write_new(page, path)?.say();
+    super::say(&format!("session {} is in `{}`", id_of(&page.directory), path.display()));
+    Ok(Exit::Done)
+}
+
+/// Writes all of a session as Markdown to a new file, and returns what of it
+/// could not be read.
+pub(super) fn export_markdown(directory: &Path, path: &Path) -> Result<Skipped, Refusal> {
+    let (directory, format) = (directory.to_owned(), ShowFormat::Md);
+    write_new(&Page { directory, viewer: Viewer::Anyone, format }, path)
 }
 
 /// Writes to a new file; what could not be written whole does not stay.
-fn export(page: &Page, path: &Path) -> Result<Exit, Refusal> {
+fn write_new(page: &Page, path: &Path) -> Result<Skipped, Refusal> {
     let cannot_write = |exit: Exit, error: &io::Error| {
         Refusal::new(exit, format!("cannot write `{}`: {error}", path.display()))
     };
@@ -72,24 +88,27 @@ fn export(page: &Page, path: &Path) -> Result<Exit, Refusal> {
         }
         opened => opened.map_err(|error| cannot_write(Exit::BadInput, &error))?,
     };
-    let written = page.write(StdoutKind::Other, &mut BufWriter::new(file));
+    let mut skipped = Skipped::default();
+    let written = page.write(StdoutKind::Other, &mut skipped, &mut BufWriter::new(file));
     let written =
         written.and_then(|written| written.map_err(|error| cannot_write(Exit::Error, &error)));
     if written.is_err() {
         // The refusal says why; a piece of a document helps nobody.
         let _ = std::fs::remove_file(path);
     }
-    written?;
-    super::say(&format!("session {} is in `{}`", id_of(&page.directory), path.display()));
-    Ok(Exit::Done)
+    written.map(|()| skipped)
 }
 
 impl Page {
-    /// Writes it, and says which lines of the log could not be read. The inner
-    /// error is that of `out`.
-    fn write(&self, kind: StdoutKind, out: &mut dyn Write) -> Result<io::Result<()>, Refusal> {
+    /// Writes it, and takes note of the lines of the log that cannot be read.
+    /// The inner error is that of `out`.
+    fn write(
+        &self,
+        kind: StdoutKind,
+        skipped: &mut Skipped,
+        out: &mut dyn Write,
+    ) -> Result<io::Result<()>, Refusal> {
         let view = self.view()?;
-        let mut skipped = Skipped::default();
         let written = match self.format {
             ShowFormat::Text => {
                 let events = skipped.events(self.entries()?);
@@ -102,9 +121,8 @@ impl Page {
                 markdown(skipped.events(self.entries()?), &document, out)
             }
             ShowFormat::Jsonl if view == View::Everything => self.copy_log(kind, out)?,
-            ShowFormat::Jsonl => self.lines(&view, kind, &mut skipped, out)?,
+            ShowFormat::Jsonl => self.lines(&view, kind, skipped, out)?,
         };
-        skipped.say();
         Ok(written.and_then(|()| out.flush()))
     }
 
@@ -207,16 +225,21 @@ impl Skipped {
     }
 
     pub(super) fn say(&self) {
-        self.bad.iter().for_each(super::say);
+        self.notes().iter().for_each(super::say);
+    }
+
+    /// Returns what people have to know of them, in lines.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = self.bad.clone();
         if self.more_bad > 0 {
-            super::say(&format!("warning: {} more lines cannot be read", self.more_bad));
+            notes.push(format!("warning: {} more lines cannot be read", self.more_bad));
         }
         if self.unknown > 0 {
             let events = counted(self.unknown, "event");
-            super::say(&format!(
-                "note: {events} of a later tine left out; `--format jsonl` has all"
-            ));
+            notes
+                .push(format!("note: {events} of a later tine left out; `--format jsonl` has all"));
         }
+        notes
     }
 }
 

@@ -15,20 +15,18 @@ use super::exit::{Exit, Refusal};
 use super::kit::Kit;
 use super::model::{Chosen, DefaultModel, Wanted, choose, fallbacks, find_model};
 use super::place::{Place, create_log, name_session};
-use super::project::{self, Manner};
+use super::project::{self, Manner, Trusted};
 use super::recordings;
 use super::resume::{self, Resume};
 use super::rules;
 use super::sandbox;
 use super::sessions::{age_out, parse_name};
 use crate::agent::Opening;
-use crate::config::{self, Config, Environment, ModelChoice, dirs};
+use crate::config::{self, Environment, dirs};
 use crate::definition::Definitions;
-use crate::event::{SessionHead, SessionId};
+use crate::event::SessionHead;
 use crate::fanout::{Fanout, Limits, Parking, Pool, Surroundings, Worktrees};
 use crate::git;
-use crate::guard::sandbox::Sandbox;
-use crate::guard::{Mode, Policy};
 use crate::line::Budget;
 use crate::model::http::exchange::{Exchanges, Pace};
 use crate::model::retry::{self, Jitter};
@@ -36,7 +34,7 @@ use crate::model::{Model, Models};
 use crate::prompt;
 use crate::report;
 use crate::run::{self, Asked, FromUser, Prompts, Reporter, Resumed, Run, Signal};
-use crate::session::{Blobs, SessionLog, SessionName, Spill};
+use crate::session::{Account, Blobs, SessionLog, SessionName, Spill};
 use crate::skill::Skills;
 use crate::tool::files::Files;
 use crate::tool::roots::Roots;
@@ -50,7 +48,6 @@ pub(super) struct Start {
     note: Option<&'static str>,
     /// What goes on where the model is overloaded.
     fallbacks: Vec<Arc<dyn Model>>,
-    instructions: String,
     /// The facts of the moment.
     facts: String,
     name: Option<SessionName>,
@@ -148,14 +145,8 @@ impl Start {
         let sandbox = Arc::new(sandbox::of(environment, &config));
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
         let system = system_prompt(&flags)?;
-        let (skills, mut problems) =
-            Skills::load(&dirs::skill_directories(&root, top, environment));
-        let agents = dirs::agent_directories(&root, top, environment);
-        let (definitions, more) =
-            Definitions::load(&agents, |path, text| trusted.covers(path, text));
-        problems.extend(more);
+        let (skills, definitions) = found((&root, top), environment, &trusted);
         let tools = tools(&flags, &definitions)?;
-        problems.iter().for_each(|problem| super::say(&format!("warning: {problem}")));
         let instructions = prompt::instructions(&config::instructions(&root, top, environment));
         let kit = Kit {
             skills: Arc::new(skills),
@@ -175,8 +166,9 @@ impl Start {
             tools,
             policy,
             system,
+            instructions: instructions.into(),
         };
-        Ok(Self { kit, note, fallbacks, instructions, facts, name, scratch, resume })
+        Ok(Self { kit, note, fallbacks, facts, name, scratch, resume })
     }
 
     /// Builds the run of one prompt. The directory that comes with it must live
@@ -247,6 +239,16 @@ impl Start {
         Ok((run, scratch))
     }
 
+    /// Tells whether nothing was said in the session before.
+    pub(super) fn is_new(&self) -> bool {
+        self.resume.as_ref().is_none_or(|resume| resume.past.is_empty())
+    }
+
+    /// Returns where a session stands that goes on.
+    pub(super) fn account(&self) -> Option<&Account> {
+        self.resume.as_ref().map(|resume| resume.past.account())
+    }
+
     /// Returns how a new session would begin.
     fn head(&self) -> SessionHead {
         let kit = &self.kit;
@@ -305,29 +307,8 @@ impl Start {
 
     fn fanout(self) -> Result<Fanout, Refusal> {
         let kit = self.kit;
-        let (agents, retry) = (&kit.config.agents, &kit.config.retry);
-        let (prime, base) = match kit.models.exchanges() {
-            Exchanges::Live | Exchanges::Record(_) => (agents.prime, retry.base),
-            // There is no cache to wait for, and nobody to be spared.
-            Exchanges::Replay(player) => match player.pace() {
-                Pace::Recorded => (Duration::ZERO, retry.base),
-                Pace::AtOnce => (Duration::ZERO, Duration::ZERO),
-            },
-        };
-        let limits = Limits {
-            max_turns: agents.max_turns,
-            timeout: agents.timeout,
-            max_depth: kit.flags.max_subagent_depth.unwrap_or(agents.max_depth),
-            background_wait: kit.config.background.wait,
-            prime,
-            confirm_above: match kit.flags.allow_large_batches {
-                true => None,
-                false => agents.confirm_above,
-            },
-            needs_price: kit.flags.max_budget_usd.is_some(),
-            compact_at: kit.config.session.compact_at,
-            retries: retry::Policy { most: retry.most, base },
-        };
+        let limits = limits(&kit);
+        let agents = &kit.config.agents;
         let pool = Pool::new(agents.max_concurrent);
         let roots =
             Roots::open(kit.policy.roots().iter().map(PathBuf::as_path)).map_err(|error| {
@@ -350,8 +331,8 @@ impl Start {
             git: kit.git,
             root: kit.root,
         };
-        let surroundings =
-            Surroundings { instructions: self.instructions, environment: self.facts };
+        let instructions = kit.instructions.to_string();
+        let surroundings = Surroundings { instructions, environment: self.facts };
         let (config, environment) = (kit.config, kit.environment);
         Ok(Fanout {
             definitions: kit.definitions,
@@ -366,6 +347,47 @@ impl Start {
             jitter: Jitter::new(seed()),
             worktrees,
         })
+    }
+}
+
+/// Returns the skills and the definitions that are found around a directory.
+fn found(
+    (root, top): (&Path, Option<&Path>),
+    environment: &Environment,
+    trusted: &Trusted,
+) -> (Skills, Definitions) {
+    let (skills, mut problems) = Skills::load(&dirs::skill_directories(root, top, environment));
+    let agents = dirs::agent_directories(root, top, environment);
+    let (definitions, more) = Definitions::load(&agents, |path, text| trusted.covers(path, text));
+    problems.extend(more);
+    problems.iter().for_each(|problem| super::say(&format!("warning: {problem}")));
+    (skills, definitions)
+}
+
+/// Returns what bounds every unit.
+fn limits(kit: &Kit) -> Limits {
+    let (agents, retry) = (&kit.config.agents, &kit.config.retry);
+    let (prime, base) = match kit.models.exchanges() {
+        Exchanges::Live | Exchanges::Record(_) => (agents.prime, retry.base),
+        // There is no cache to wait for, and nobody to be spared.
+        Exchanges::Replay(player) => match player.pace() {
+            Pace::Recorded => (Duration::ZERO, retry.base),
+            Pace::AtOnce => (Duration::ZERO, Duration::ZERO),
+        },
+    };
+    Limits {
+        max_turns: agents.max_turns,
+        timeout: agents.timeout,
+        max_depth: kit.flags.max_subagent_depth.unwrap_or(agents.max_depth),
+        background_wait: kit.config.background.wait,
+        prime,
+        confirm_above: match kit.flags.allow_large_batches {
+            true => None,
+            false => agents.confirm_above,
+        },
+        needs_price: kit.flags.max_budget_usd.is_some(),
+        compact_at: kit.config.session.compact_at,
+        retries: retry::Policy { most: retry.most, base },
     }
 }
 

@@ -1,7 +1,7 @@
 //! `/undo` and `tine session revert`: files are put back as they were.
 
 use std::io::{self, BufWriter, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
@@ -19,6 +19,9 @@ use crate::session::{Past, SessionLog, Spill};
 
 /// What the command is typed as.
 const UNDO: &str = "/undo";
+
+/// What is said where no file would change.
+pub(super) const NOTHING: &str = "there is nothing to undo";
 
 /// A typed `/undo` and its flags.
 #[derive(Debug, Parser)]
@@ -123,16 +126,9 @@ impl Session {
             true => None,
             false => Some(self.open_log()?),
         };
-        let undo = Undo::read(&self.directory).map_err(|error| session::cannot_read(&error))?;
-        if undo.bad_lines() > 0 {
-            let lines = counted(undo.bad_lines(), "line");
-            super::say(&format!(
-                "warning: {lines} of the session's log cannot be read; changes may be missing"
-            ));
-        }
-        let plan = undo.plan(selection(flags, undo.changes())?);
-        let stays = plan.files.iter().any(|file| matches!(file.fate, Fate::Stays(_)));
-        let state = match (&mut log, stays && !flags.skip_changed) {
+        let (undo, plan) = plan(&self.directory, flags)?;
+        warning(&undo).iter().for_each(super::say);
+        let state = match (&mut log, stays(&plan) && !flags.skip_changed) {
             (None, _) => UndoState::Asked,
             (Some(_), true) => UndoState::Refused,
             (Some(_), false) => UndoState::Done,
@@ -140,8 +136,8 @@ impl Session {
         let (session, root, before) = (&self.id, &*self.root, undo.changes().last());
         let report = UndoReport { session, root, plan: &plan, state, before };
         if let (UndoState::Done, Some((log, past))) = (state, &mut log) {
-            let said = Said { typed: typed(flags).into(), text: report.sentence().into() };
-            undo.carry_out(&plan, &said, log, past).map_err(|error| cannot_undo(&error))?;
+            undo.carry_out(&plan, &said(flags, &report), log, past)
+                .map_err(|error| cannot_undo(&error))?;
         }
         show(&report)?;
         self.say(&report);
@@ -170,18 +166,48 @@ impl Session {
     /// Says what people have to know besides.
     fn say(&self, report: &UndoReport<'_>) {
         if report.plan.files.is_empty() {
-            super::say(&"note: there is nothing to undo");
+            super::say(&format!("note: {NOTHING}"));
         }
         if let Some(commands) = report.commands() {
             super::say(&format!("note: {commands}"));
         }
-        let is_back = |plan: &Plan| plan.files.iter().any(|file| file.fate == Fate::GoesBack);
-        if report.state == UndoState::Done && is_back(report.plan) {
+        if report.state == UndoState::Done && goes_back(report.plan) {
             super::say(&format!("note: {}", report.sentence()));
             let (id, Seq(before)) = (&self.id, report.before);
             super::say(&format!("hint: `tine session revert {id} --to {before}` undoes this"));
         }
     }
+}
+
+/// Reads the session in `directory`, and says what to do to take back what the
+/// flags say.
+pub(super) fn plan(directory: &Path, flags: &UndoFlags) -> Result<(Undo, Plan), Refusal> {
+    let undo = Undo::read(directory).map_err(|error| session::cannot_read(&error))?;
+    let plan = undo.plan(selection(flags, undo.changes())?);
+    Ok((undo, plan))
+}
+
+/// Returns what is to be known of a log in which not all could be read.
+pub(super) fn warning(undo: &Undo) -> Option<String> {
+    let lines = counted(undo.bad_lines(), "line");
+    (undo.bad_lines() > 0).then(|| {
+        format!("warning: {lines} of the session's log cannot be read; changes may be missing")
+    })
+}
+
+/// Tells whether a file cannot go back.
+pub(super) fn stays(plan: &Plan) -> bool {
+    plan.files.iter().any(|file| matches!(file.fate, Fate::Stays(_)))
+}
+
+/// Tells whether a file goes back.
+pub(super) fn goes_back(plan: &Plan) -> bool {
+    plan.files.iter().any(|file| file.fate == Fate::GoesBack)
+}
+
+/// Returns what stands in the log of an undo that is done.
+pub(super) fn said(flags: &UndoFlags, done: &UndoReport<'_>) -> Said {
+    Said { typed: typed(flags).into(), text: done.sentence().into() }
 }
 
 fn selection(flags: &UndoFlags, changes: &Changes) -> Result<Selection, Refusal> {

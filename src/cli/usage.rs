@@ -19,7 +19,8 @@ pub(super) fn of_flags(environment: &Environment, flags: &RunFlags) -> Result<Ex
         return Err(slash::needs_a_session());
     }
     let root = session::root(environment)?;
-    let usage = of(&resume::wanted(&root, flags, &start::working_directory()?)?)?;
+    let (usage, skipped) = of(&resume::wanted(&root, flags, &start::working_directory()?)?)?;
+    skipped.say();
     let files = [&flags.json_file, &flags.output_last_message].map(|path| {
         let path = path.as_deref()?;
         Some(print::create(path).map(|(_, file)| file))
@@ -37,20 +38,22 @@ pub(super) fn of_flags(environment: &Environment, flags: &RunFlags) -> Result<Ex
 
 /// Prints what the session in `directory` used.
 pub(super) fn of_session(directory: &Path, as_json: bool) -> Result<Exit, Refusal> {
-    let usage = of(directory)?;
+    let (usage, skipped) = of(directory)?;
+    skipped.say();
     match as_json {
         true => print_out(&usage.record()),
         false => print_out(lines(&usage).as_bytes()),
     }
 }
 
-fn of(directory: &Path) -> Result<SessionUsage, Refusal> {
+/// Returns what the session in `directory` has used so far, and what of its log
+/// could not be read. A run may be writing it.
+pub(super) fn of(directory: &Path) -> Result<(SessionUsage, Skipped), Refusal> {
     let mut usage = SessionUsage::default();
     let mut skipped = Skipped::default();
     let entries = read(directory).map_err(|error| session::cannot_read(&error))?;
     skipped.events(entries).for_each(|event| usage.take(&event));
-    skipped.say();
-    Ok(usage)
+    Ok((usage, skipped))
 }
 
 fn lines(usage: &SessionUsage) -> String {

@@ -101,9 +101,10 @@ pub struct ForkShare {
 }
 
 /// The states of a unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum UnitState {
     /// Waits for a permit.
+    #[default]
     Queued,
     /// Works.
     Running,

@@ -4,12 +4,12 @@
 //! that it can make way on the screen. Who reads what is typed is not known
 //! here: an answer comes back as an event.
 
-use std::collections::BTreeMap;
 use std::io;
 
+use super::questions::{OpenQuestion, Questions};
 use super::units::Units;
 use super::words;
-use crate::event::{Delta, Event, EventKind, Question, QuestionId, UnitId, Verdict};
+use crate::event::{Delta, Event, EventKind, QuestionId, Verdict};
 use crate::run::Reporter;
 
 /// Puts one question at a time to a person.
@@ -104,63 +104,23 @@ pub struct Asking {
     shown: Box<dyn Reporter>,
     prompter: Box<dyn Prompter>,
     units: Units,
-    /// Questions without an answer; the first is the one that is shown.
-    open: BTreeMap<QuestionId, Open>,
-}
-
-/// A question without an answer.
-struct Open {
-    /// What people call the unit that asks.
-    name: String,
-    question: Question,
-    choices: Choices,
+    questions: Questions,
 }
 
 impl Asking {
     /// Shows a run as `shown` does.
     #[must_use]
     pub fn new(shown: Box<dyn Reporter>, prompter: Box<dyn Prompter>) -> Self {
-        Self { shown, prompter, units: Units::default(), open: BTreeMap::new() }
-    }
-
-    fn asked(&mut self, unit: UnitId, id: QuestionId, question: &Question) -> io::Result<()> {
-        let name = self.units.get(unit).map(|known| words::unit_name(unit, &known.head));
-        let name = name.unwrap_or_else(|| unit.to_string());
-        let choices = match question {
-            Question::Batch { slots: _ } => Choices::Batch,
-            Question::Call(asked) => Choices::Call {
-                in_batch: self.is_in_batch(unit),
-                has_rules: !asked.rules.is_empty(),
-            },
-        };
-        self.open.insert(id, Open { name, question: question.clone(), choices });
-        if self.open.len() > 1 {
-            return Ok(());
-        }
-        self.prompt_first()
-    }
-
-    /// Tells whether a unit is a slot, or works for one.
-    fn is_in_batch(&self, unit: UnitId) -> bool {
-        let upwards =
-            std::iter::successors(self.units.get(unit), |known| self.units.get(known.head.parent));
-        upwards.into_iter().any(|known| known.head.slot.is_some())
-    }
-
-    fn answered(&mut self, id: QuestionId) -> io::Result<()> {
-        if self.open.first_key_value().is_some_and(|(first, _)| *first == id) {
-            self.prompter.end()?;
-        }
-        self.open.remove(&id);
-        Ok(())
+        let (units, questions) = (Units::default(), Questions::default());
+        Self { shown, prompter, units, questions }
     }
 
     fn prompt_first(&mut self) -> io::Result<()> {
-        let waiting = self.open.len().saturating_sub(1);
-        let Some((id, open)) = self.open.first_key_value() else { return Ok(()) };
-        let Open { name, question, choices } = open;
+        let waiting = self.questions.waiting();
+        let Some((id, open)) = self.questions.first() else { return Ok(()) };
+        let OpenQuestion { unit: _, name, question, choices } = open;
         let question = words::asked(name, question, *choices, waiting);
-        self.prompter.prompt(*id, &question, *choices)
+        self.prompter.prompt(id, &question, *choices)
     }
 }
 
@@ -168,15 +128,18 @@ impl Reporter for Asking {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         self.units.take(event);
         match &event.kind {
-            EventKind::Asked { id, question } => {
+            EventKind::Asked { .. } => {
                 self.shown.event(event)?;
                 // Nothing of it must be drawn behind the question.
                 self.shown.pause()?;
-                self.asked(event.unit, *id, question)
+                let is_first = self.questions.take(event, &self.units);
+                if is_first { self.prompt_first() } else { Ok(()) }
             }
-            EventKind::Answered { id, .. } => {
-                let was_shown = self.open.first_key_value().is_some_and(|(first, _)| first == id);
-                self.answered(*id)?;
+            EventKind::Answered { .. } => {
+                let was_shown = self.questions.take(event, &self.units);
+                if was_shown {
+                    self.prompter.end()?;
+                }
                 self.shown.event(event)?;
                 if was_shown { self.prompt_first() } else { Ok(()) }
             }
@@ -224,7 +187,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::event::Seq;
+    use crate::event::{Question, Seq};
     use crate::report::story::Story;
 
     /// What was shown and asked, in order.

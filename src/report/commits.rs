@@ -58,14 +58,14 @@ struct Running {
 }
 
 /// A call that ended, for looking at it again.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Opened {
+#[derive(Debug, Clone)]
+struct Opened {
     /// The tool's name and what it was about.
-    pub title: String,
+    title: String,
     /// Its output, cut at its cap.
-    pub output: String,
+    output: String,
     /// The files that it changed.
-    pub changes: Vec<Arc<FileChange>>,
+    changes: Vec<Arc<FileChange>>,
 }
 
 /// What rows are part of; a blank row stands between some.
@@ -103,9 +103,9 @@ impl Commits {
         }
     }
 
-    /// Takes rows that are about no event.
-    pub fn note(&mut self, rows: Vec<Row>, columns: u16) {
-        self.finish_text(columns);
+    /// Takes rows that are about no event. They stand above what is still being
+    /// written.
+    pub fn note(&mut self, rows: Vec<Row>) {
         self.put(Part::Work, rows);
     }
 
@@ -114,18 +114,25 @@ impl Commits {
     pub fn take(&mut self, event: &Event, (units, left): (&Units, &[Ended]), columns: u16) {
         let ending = self.tally.take(event);
         let left = left_rows(left, columns);
+        // Of others it stands above what main is writing.
+        let is_main = event.unit == UnitId::MAIN;
         if !left.is_empty() {
-            self.finish_text(columns);
+            if is_main {
+                self.finish_text(columns);
+            }
             self.put(Part::Work, left);
         }
         self.conversation(event, columns);
         let told = told::rows(event, units, columns);
         if !told.is_empty() {
-            self.finish_text(columns);
+            if is_main {
+                self.finish_text(columns);
+            }
             self.put(Part::Work, told);
         }
         if let (EventKind::InvocationEnded(end), Some(ending)) = (&event.kind, ending) {
             self.finish_text(columns);
+            self.said = 0;
             self.calls.clear();
             self.put(Part::Work, told::closing(end, units.counts(), &ending, columns));
         }
@@ -187,6 +194,7 @@ impl Commits {
             self.prose.push(missing);
         }
         self.finish_text(columns);
+        self.said = 0;
         self.thinking = Thinking::default();
     }
 
@@ -245,10 +253,16 @@ impl Commits {
         self.waiting.iter()
     }
 
-    /// Returns a call of main that ended, 0 for the last one.
-    #[must_use]
-    pub fn opened(&self, back: usize) -> Option<&Opened> {
-        self.outputs.iter().rev().nth(back)
+    /// Tells all of a call of main that ended, 0 for the last one. Returns
+    /// whether there is one.
+    pub fn open_call(&mut self, back: usize, at: UnixMillis) -> bool {
+        let Some(opened) = self.outputs.iter().rev().nth(back).cloned() else { return false };
+        let Opened { title, output, changes } = opened;
+        let lines = output.lines().map(|line| Row::new().text(Ink::Plain, line));
+        let rows = [Row::new().text(Ink::Strong, &title)].into_iter().chain(lines);
+        self.put(Part::Work, rows.collect());
+        changes.iter().for_each(|change| self.held.push_change(change, true, at));
+        true
     }
 
     fn call(&mut self, event: &Event, columns: u16) {
@@ -281,7 +295,7 @@ impl Commits {
             self.put(Part::Work, vec![call_row(&tool, &subject, Some(end))]);
         }
         if !end.output.is_error {
-            changes.iter().for_each(|change| self.held.push_change(change, at));
+            changes.iter().for_each(|change| self.held.push_change(change, false, at));
         }
         let title = super::words::call(&tool, &subject);
         self.remember(Opened { title, output: kept(end.output), changes });
@@ -347,7 +361,6 @@ impl Commits {
 
     fn finish_text(&mut self, columns: u16) {
         self.end_thinking(columns);
-        self.said = 0;
         if !self.prose.is_empty() || self.last == Some(Part::Text) {
             let rows = self.prose.finish(columns);
             self.put(Part::Text, rows);

@@ -62,7 +62,8 @@ pub fn region(parts: Parts<'_>, size: Size, now: UnixMillis) -> (Vec<Row>, (u16,
     let waiting = waiting(commits.waiting().collect::<Vec<_>>().as_slice(), columns, room);
     room = room.saturating_sub(waiting.len());
     let needed = board.rows(View { columns, rows: usize::MAX, now, picked }).len();
-    let panel = panel(columns, room.saturating_sub(needed.min(UNITS)));
+    let mut panel = panel(columns, room.saturating_sub(needed.min(UNITS)));
+    panel.truncate(room);
     room = room.saturating_sub(panel.len());
     // One row of what is being written is worth more than the last unit.
     let needs_tail = usize::from(panel.is_empty() && !commits.tail(columns, 1).is_empty());
@@ -72,8 +73,11 @@ pub fn region(parts: Parts<'_>, size: Size, now: UnixMillis) -> (Vec<Row>, (u16,
     let rows = if panel.is_empty() { TAIL.min(room) } else { 0 };
     let tail = commits.tail(columns, u16::try_from(rows).unwrap_or(u16::MAX));
     let above = tail.len() + panel.len() + units.len() + waiting.len();
+    // The line does not stick to what stays above it.
+    let gap = if above == 0 && room > 0 { vec![Row::new()] } else { Vec::new() };
+    let above = above + gap.len();
     let footer = has_footer.then_some(footer);
-    let all = [tail, panel, units, waiting, line].into_iter().flatten().chain(footer);
+    let all = [tail, panel, units, waiting, gap, line].into_iter().flatten().chain(footer);
     let all = all.map(|row| row.cut(usize::from(columns))).collect();
     let row = u16::try_from(above).unwrap_or(u16::MAX).saturating_add(cursor.0);
     (all, (row, cursor.1.min(columns)))

@@ -18,46 +18,46 @@ use crate::message::{Call, Cost, Image, ImageKind, Output, Reply, StopReason, Us
 use crate::run::Reporter;
 
 /// A run as it is told so far.
-pub(super) struct Story {
+pub(crate) struct Story {
     events: Vec<Event>,
     units: u32,
 }
 
-pub(super) fn done(text: &str) -> Outcome {
+pub(crate) fn done(text: &str) -> Outcome {
     Outcome::Done { text: text.into() }
 }
 
-pub(super) fn failed(message: &str) -> Outcome {
+pub(crate) fn failed(message: &str) -> Outcome {
     Outcome::failed(FailureKind::Provider, message)
 }
 
-pub(super) fn cancelled() -> Outcome {
+pub(crate) fn cancelled() -> Outcome {
     Outcome::Cancelled { ran: true }
 }
 
-pub(super) fn skipped() -> Outcome {
+pub(crate) fn skipped() -> Outcome {
     Outcome::Cancelled { ran: false }
 }
 
-pub(super) fn text_delta(unit: u32, text: &str) -> Delta {
+pub(crate) fn text_delta(unit: u32, text: &str) -> Delta {
     Delta { unit: UnitId(unit), piece: Piece::Text(text.into()) }
 }
 
-pub(super) fn thinking_delta(unit: u32, text: &str) -> Delta {
+pub(crate) fn thinking_delta(unit: u32, text: &str) -> Delta {
     Delta { unit: UnitId(unit), piece: Piece::Thinking(text.into()) }
 }
 
 impl Story {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { events: Vec::new(), units: 0 }
     }
 
-    pub(super) fn events(&self) -> &[Event] {
+    pub(crate) fn events(&self) -> &[Event] {
         &self.events
     }
 
     /// Appends an event of any kind.
-    pub(super) fn push(&mut self, unit: u32, kind: EventKind) -> &mut Self {
+    pub(crate) fn push(&mut self, unit: u32, kind: EventKind) -> &mut Self {
         let seq = self.events.len() as u64 + 1;
         let branch = match unit {
             0 => Branch::root(),
@@ -74,12 +74,12 @@ impl Story {
         self
     }
 
-    pub(super) fn invocation(&mut self, prompt: &str) -> &mut Self {
+    pub(crate) fn invocation(&mut self, prompt: &str) -> &mut Self {
         self.push(0, EventKind::InvocationStarted { prompt: prompt.into() })
     }
 
     /// Declares a batch of main; its units are numbered on from the last.
-    pub(super) fn batch(&mut self, call: &str, descriptions: &[&str]) -> &mut Self {
+    pub(crate) fn batch(&mut self, call: &str, descriptions: &[&str]) -> &mut Self {
         let total = descriptions.len() as u32;
         for (index, description) in (0..).zip(descriptions) {
             self.queue(description, call, Some(SlotPosition { index, total }));
@@ -87,7 +87,7 @@ impl Story {
         self
     }
 
-    pub(super) fn queue(
+    pub(crate) fn queue(
         &mut self,
         description: &str,
         call: &str,
@@ -108,25 +108,25 @@ impl Story {
         self.push(self.units, EventKind::UnitQueued(head))
     }
 
-    pub(super) fn start(&mut self, unit: u32) -> &mut Self {
+    pub(crate) fn start(&mut self, unit: u32) -> &mut Self {
         self.push(unit, EventKind::UnitStarted)
     }
 
-    pub(super) fn turn(&mut self, unit: u32, turn: u32) -> &mut Self {
+    pub(crate) fn turn(&mut self, unit: u32, turn: u32) -> &mut Self {
         self.push(unit, EventKind::TurnStarted { turn })
     }
 
     /// A reply of text alone, from the model `m`.
-    pub(super) fn reply(&mut self, unit: u32, text: &str, input: u64, output: u64) -> &mut Self {
+    pub(crate) fn reply(&mut self, unit: u32, text: &str, input: u64, output: u64) -> &mut Self {
         let reply = Reply { text: text.to_owned(), ..Reply::default() };
         self.replied(unit, reply, Usage { input, output, ..Usage::default() })
     }
 
-    pub(super) fn replied(&mut self, unit: u32, reply: Reply, usage: Usage) -> &mut Self {
+    pub(crate) fn replied(&mut self, unit: u32, reply: Reply, usage: Usage) -> &mut Self {
         self.replied_by(unit, "m", reply, usage)
     }
 
-    pub(super) fn replied_by(
+    pub(crate) fn replied_by(
         &mut self,
         unit: u32,
         model: &str,
@@ -139,7 +139,7 @@ impl Story {
     }
 
     /// A request for the model `m` that waits in the gate.
-    pub(super) fn throttled(
+    pub(crate) fn throttled(
         &mut self,
         unit: u32,
         cause: ThrottleCause,
@@ -148,18 +148,18 @@ impl Story {
         self.push(unit, EventKind::Throttled(Throttled { model: "m".into(), cause, wait_ms }))
     }
 
-    pub(super) fn admitted(&mut self, unit: u32, waited_ms: u64) -> &mut Self {
+    pub(crate) fn admitted(&mut self, unit: u32, waited_ms: u64) -> &mut Self {
         self.push(unit, EventKind::Admitted { waited_ms })
     }
 
     /// A request to the model `m` that fails and is made again 3 s later.
-    pub(super) fn retried(&mut self, unit: u32, attempt: u32, status: Option<u16>) -> &mut Self {
+    pub(crate) fn retried(&mut self, unit: u32, attempt: u32, status: Option<u16>) -> &mut Self {
         let next = AfterFailure::Retry { delay_ms: 3_000, most: 10 };
         self.request_failed(unit, attempt, status, next)
     }
 
     /// A request to the model `m` that fails after it was charged for 5 tokens.
-    pub(super) fn request_failed(
+    pub(crate) fn request_failed(
         &mut self,
         unit: u32,
         attempt: u32,
@@ -175,19 +175,19 @@ impl Story {
         self.push(unit, EventKind::RequestFailed(Arc::new(failed)))
     }
 
-    pub(super) fn call(&mut self, unit: u32, call: &str, tool: &str, subject: &str) -> &mut Self {
+    pub(crate) fn call(&mut self, unit: u32, call: &str, tool: &str, subject: &str) -> &mut Self {
         let (call, tool, subject) = (call.into(), tool.into(), subject.into());
         self.push(unit, EventKind::ToolStarted { call, tool, subject, confinement: None })
     }
 
-    pub(super) fn output(&mut self, unit: u32, call: &str, tool: &str, text: &str) -> &mut Self {
+    pub(crate) fn output(&mut self, unit: u32, call: &str, tool: &str, text: &str) -> &mut Self {
         let output = Arc::new(Output::ok(text));
         let (call, tool) = (call.into(), tool.into());
         self.push(unit, EventKind::ToolFinished { call, tool, output, took_ms: 20 })
     }
 
     /// An output of the Read tool with images of so many bytes.
-    pub(super) fn shows(
+    pub(crate) fn shows(
         &mut self,
         unit: u32,
         call: &str,
@@ -201,18 +201,18 @@ impl Story {
         self.push(unit, EventKind::ToolFinished { call, tool, output, took_ms: 20 })
     }
 
-    pub(super) fn denied(&mut self, unit: u32, call: &str, tool: &str, reason: &str) -> &mut Self {
+    pub(crate) fn denied(&mut self, unit: u32, call: &str, tool: &str, reason: &str) -> &mut Self {
         let (call, tool, reason) = (call.into(), tool.into(), reason.into());
         let arguments = r#"{"command":"rm -rf /"}"#.into();
         self.push(unit, EventKind::Denied { call, tool, arguments, reason })
     }
 
     /// A unit asks about a command; the question has this number.
-    pub(super) fn asks(&mut self, unit: u32, id: u64, question: Question) -> &mut Self {
+    pub(crate) fn asks(&mut self, unit: u32, id: u64, question: Question) -> &mut Self {
         self.push(unit, EventKind::Asked { id: QuestionId(Seq(id)), question })
     }
 
-    pub(super) fn answered(
+    pub(crate) fn answered(
         &mut self,
         unit: u32,
         id: u64,
@@ -221,11 +221,11 @@ impl Story {
         self.push(unit, EventKind::Answered { id: QuestionId(Seq(id)), question, answer })
     }
 
-    pub(super) fn notice(&mut self, level: NoticeLevel, text: &str) -> &mut Self {
+    pub(crate) fn notice(&mut self, level: NoticeLevel, text: &str) -> &mut Self {
         self.push(0, EventKind::Notice { level, text: text.into() })
     }
 
-    pub(super) fn end(&mut self, unit: u32, outcome: Outcome) -> &mut Self {
+    pub(crate) fn end(&mut self, unit: u32, outcome: Outcome) -> &mut Self {
         let ran = outcome != skipped();
         let end = UnitEnd {
             outcome,
@@ -240,11 +240,11 @@ impl Story {
         self.push(unit, EventKind::UnitEnded(Arc::new(end)))
     }
 
-    pub(super) fn over(&mut self, outcome: Outcome, text: &str) -> &mut Self {
+    pub(crate) fn over(&mut self, outcome: Outcome, text: &str) -> &mut Self {
         self.over_after(outcome, text, None, &[])
     }
 
-    pub(super) fn over_after(
+    pub(crate) fn over_after(
         &mut self,
         outcome: Outcome,
         text: &str,
@@ -258,7 +258,7 @@ impl Story {
 
     /// The run of most tests: a batch of three, of which the first completes,
     /// the second fails and the third never starts.
-    pub(super) fn batch_of_three() -> Self {
+    pub(crate) fn batch_of_three() -> Self {
         let mut story = Self::new();
         let calls = vec![call_of("call-1", "Agent", r#"{"tasks":[1,2,3]}"#)];
         story.invocation("review").turn(0, 1);
@@ -280,7 +280,7 @@ impl Story {
 }
 
 /// A question about a command that a rule would allow.
-pub(super) fn question(command: &str) -> Question {
+pub(crate) fn question(command: &str) -> Question {
     Question::Call(Arc::new(CallQuestion {
         call: "bash-1".into(),
         tool: "Bash".into(),
@@ -292,23 +292,23 @@ pub(super) fn question(command: &str) -> Question {
     }))
 }
 
-pub(super) fn call_of(id: &str, tool: &str, arguments: &str) -> Call {
+pub(crate) fn call_of(id: &str, tool: &str, arguments: &str) -> Call {
     Call { id: id.into(), tool: tool.to_owned(), arguments: arguments.to_owned() }
 }
 
-pub(super) fn usage(input: u64, output: u64) -> Usage {
+pub(crate) fn usage(input: u64, output: u64) -> Usage {
     Usage { input, output, ..Usage::default() }
 }
 
 /// Tokens that cost so many cents.
-pub(super) fn paid(input: u64, output: u64, cents: u64) -> Usage {
+pub(crate) fn paid(input: u64, output: u64, cents: u64) -> Usage {
     let cost = Cost { usd: Usd(cents * Usd::ONE.0 / 100), is_partial: false };
     Usage { cost, ..usage(input, output) }
 }
 
 /// Collects what a reporter writes and how often it flushes.
 #[derive(Clone, Default)]
-pub(super) struct Paper(Arc<Mutex<Written>>);
+pub(crate) struct Paper(Arc<Mutex<Written>>);
 
 #[derive(Default)]
 struct Written {
@@ -317,15 +317,15 @@ struct Written {
 }
 
 impl Paper {
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().bytes.clone()).unwrap()
     }
 
-    pub(super) fn flushes(&self) -> usize {
+    pub(crate) fn flushes(&self) -> usize {
         self.0.lock().unwrap().flushes
     }
 
-    pub(super) fn writer(&self) -> Box<dyn Write + Send> {
+    pub(crate) fn writer(&self) -> Box<dyn Write + Send> {
         Box::new(self.clone())
     }
 }
@@ -343,7 +343,7 @@ impl Write for Paper {
 }
 
 /// An output that nobody reads any more.
-pub(super) struct BrokenPipe;
+pub(crate) struct BrokenPipe;
 
 impl Write for BrokenPipe {
     fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -356,7 +356,7 @@ impl Write for BrokenPipe {
 }
 
 /// Shows a whole story to a reporter, with a pause at its end.
-pub(super) fn tell(reporter: &mut dyn Reporter, story: &Story) {
+pub(crate) fn tell(reporter: &mut dyn Reporter, story: &Story) {
     for event in story.events() {
         reporter.event(event).unwrap();
     }

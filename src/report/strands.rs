@@ -12,7 +12,7 @@ use super::ink::Ink;
 use super::prose::{Prose, wrapped};
 use super::row::Row;
 use super::words;
-use crate::event::{Delta, Event, EventKind, Piece, UnitId};
+use crate::event::{Delta, Event, EventKind, Piece, UnitId, UnitState};
 use crate::message::{CallId, Output, Reply};
 
 /// Most bytes that are kept of what a unit wrote.
@@ -36,6 +36,9 @@ pub struct Strands {
 /// What a unit wrote.
 #[derive(Default)]
 struct Strand {
+    /// What people call it.
+    name: String,
+    state: UnitState,
     pieces: VecDeque<Written>,
     bytes: usize,
     /// The bytes of the answer that came in pieces.
@@ -72,8 +75,12 @@ impl Strands {
             return;
         }
         match &event.kind {
+            EventKind::UnitQueued(head) => {
+                let name = words::unit_name(event.unit, head);
+                self.strands.insert(event.unit, Strand { name, ..Strand::default() });
+            }
             EventKind::UnitStarted => {
-                self.strands.insert(event.unit, Strand::default());
+                self.strands.entry(event.unit).or_default().state = UnitState::Running;
             }
             EventKind::ToolStarted { .. } | EventKind::ToolFinished { .. } => self.call(event),
             EventKind::Replied(replied) => {
@@ -91,7 +98,11 @@ impl Strands {
                 self.write(event.unit, Written::Row(Row::new().text(Ink::Caution, &text)));
             }
             EventKind::UnitEnded(end) => {
-                let ink = super::board::ink_of(end.outcome.state());
+                let state = end.outcome.state();
+                if let Some(strand) = self.strands.get_mut(&event.unit) {
+                    strand.state = state;
+                }
+                let ink = super::board::ink_of(state);
                 let row = Row::new().text(ink, &words::unit_end(end));
                 self.write(event.unit, Written::End);
                 self.write(event.unit, Written::Row(row));
@@ -102,7 +113,6 @@ impl Strands {
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
             | EventKind::Compacted(_)
-            | EventKind::UnitQueued(_)
             | EventKind::TurnStarted { .. }
             | EventKind::PrefixShared(_)
             | EventKind::Throttled(_)
@@ -169,6 +179,16 @@ impl Strands {
     #[must_use]
     pub fn followed(&self) -> Option<UnitId> {
         self.followed.as_ref().map(|followed| followed.unit)
+    }
+
+    /// Returns the units that can be followed, in the order in which they were
+    /// declared: what people call each, and its state.
+    #[must_use]
+    pub fn known(&self) -> Vec<(UnitId, String, &'static str)> {
+        let known = self.strands.iter();
+        known
+            .map(|(unit, strand)| (*unit, strand.name.clone(), words::state(strand.state)))
+            .collect()
     }
 
     /// Returns the last call of a unit that ended: what it was, and its output.

@@ -1,7 +1,15 @@
 //! The commands of a chat: what is typed as `/name` beside the skills.
 //!
 //! One table says what there is; completion and `/help` read it, too. What a
-//! command does stands where it is carried out.
+//! command does stands where it is carried out: what only looks or writes beside
+//! the run, in the modules below.
+
+pub mod look;
+pub mod models;
+pub mod rewind;
+pub mod sessions;
+#[cfg(test)]
+mod testing;
 
 /// Something that can be typed as `/name`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

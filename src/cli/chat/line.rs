@@ -165,7 +165,15 @@ impl Line {
             Edited::Taken | Edited::Unused if is_escape && !leaves_something => Edited::Escape,
             Edited::Taken | Edited::Unused if is_escape => Edited::Taken,
             Edited::Unused if now != before || self.is_half => Edited::Taken,
-            other => other,
+            other @ (Edited::Taken
+            | Edited::Unused
+            | Edited::Enter
+            | Edited::Escape
+            | Edited::Interrupt
+            | Edited::End
+            | Edited::Search
+            | Edited::Editor
+            | Edited::Redraw) => other,
         }
     }
 
@@ -338,7 +346,13 @@ impl Line {
             match self.perform(event) {
                 Edited::Unused => {}
                 Edited::Taken => all = Edited::Taken,
-                beyond => return beyond,
+                beyond @ (Edited::Enter
+                | Edited::Escape
+                | Edited::Interrupt
+                | Edited::End
+                | Edited::Search
+                | Edited::Editor
+                | Edited::Redraw) => return beyond,
             }
         }
         all

@@ -24,6 +24,7 @@ use super::decode::{Decoder, Typed};
 use super::line;
 use crate::cli::print;
 use crate::config::Environment;
+use crate::report::paint::Size;
 
 /// Has pastes marked.
 const BEGIN: &[u8] = b"\x1b[?2004h";
@@ -51,15 +52,6 @@ struct Before {
     input: OwnedFd,
     output: OwnedFd,
     settings: Termios,
-}
-
-/// How large a terminal is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size {
-    /// Characters in a row.
-    pub columns: u16,
-    /// Rows.
-    pub rows: u16,
 }
 
 /// Returns how large a terminal is; what does not know it has 80 columns and 24

@@ -57,9 +57,9 @@ impl Held {
     }
 
     /// Takes what a change of a file will look like.
-    pub(super) fn push_change(&mut self, change: &Arc<FileChange>, at: UnixMillis) {
+    pub(super) fn push_change(&mut self, change: &Arc<FileChange>, is_whole: bool, at: UnixMillis) {
         let number = self.number();
-        let sends = |thread: &Highlighter| thread.send_change(number, change, false);
+        let sends = |thread: &Highlighter| thread.send_change(number, change, is_whole);
         if self.highlighter.as_ref().is_some_and(sends) {
             let until = Some(UnixMillis(at.0.saturating_add(CHANGE_WAIT)));
             let waits = Waits { number, until, patience: CHANGE_WAIT, block: None };

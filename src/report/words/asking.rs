@@ -92,12 +92,20 @@ fn behind(waiting: usize) -> String {
     }
 }
 
-/// Returns all that a call is about, line by line behind a bar, and what it
+/// Returns all that a question is about, line by line behind a bar, and what
 /// would change.
 #[must_use]
-pub fn asked_whole(call: &CallQuestion, columns: usize) -> Vec<String> {
+pub fn asked_whole(name: &str, asked: &Question, columns: usize) -> Vec<String> {
     let room = Room { columns, rows: usize::MAX };
-    let mut rows = shown(&change::about(call), usize::MAX, room);
+    let call = match asked {
+        Question::Batch { slots: _ } => {
+            return wrapped(&format!("{name} asks: {}", question(asked)), INDENTS_BELOW, room);
+        }
+        Question::Call(call) => call,
+    };
+    let tool = short_line(&call.tool, NAME_CAP);
+    let mut rows = wrapped(&format!("{name} asks to use {tool}:"), INDENTS_BELOW, room);
+    rows.extend(shown(&change::about(call), usize::MAX, room));
     if let Some(Change { what, lines }) = change::change(call) {
         rows.push(format!("{}{what}", INDENTS[0]));
         rows.extend(shown(&lines, usize::MAX, room));

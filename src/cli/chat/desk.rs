@@ -1,0 +1,538 @@
+//! What a person at a chat sees and does, as a machine of states: keys and
+//! events go in, steps and frames come out. It waits for nothing and draws
+//! nothing.
+//!
+//! Keys go to what has the focus. The line has it unless something was opened
+//! over it, and a question takes it only from an empty line.
+
+mod completing;
+mod footer;
+mod keys;
+pub(super) mod listing;
+mod panels;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use super::commands::{COMMANDS, What};
+use super::complete::Paths;
+use super::decode::{Pasted, Typed};
+use super::history::History;
+use super::line::Line;
+use super::line::view::view;
+use crate::cli::exit::Refusal;
+use crate::config::{Editing, Theme};
+use crate::event::{
+    Delta, Event, EventKind, InvocationEnd, QuestionId, UnitId, UnixMillis, Verdict,
+};
+use crate::report::board::Board;
+use crate::report::commits::Commits;
+use crate::report::ink::{Coloured, Highlighter, Ink};
+use crate::report::meter::Meter;
+use crate::report::paint::{Frame, Size};
+use crate::report::prose::wrapped;
+use crate::report::questions::Questions;
+use crate::report::region::{Parts, region};
+use crate::report::row::Row;
+use crate::report::strands::Strands;
+use crate::run::FromUser;
+use completing::Completing;
+use listing::{Choice, Listing};
+
+/// How long a question has to be seen before a key can answer it, in
+/// milliseconds: what was typed before it came is no answer.
+const QUESTION_GUARD: u64 = 300;
+
+/// How long a second Ctrl-C belongs to the first, in milliseconds.
+const TWICE: u64 = 2_000;
+
+/// How often running times go on, in milliseconds.
+const TICK: u64 = 1_000;
+
+/// Most rows of the line.
+const LINE_ROWS: usize = 10;
+
+/// What a session is, as far as its chat shows it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct About {
+    /// The model that answers.
+    pub(super) model: Arc<str>,
+    /// How many tokens its context window has; `None` if nothing bounds it.
+    pub(super) window: Option<u64>,
+    /// How much runs without a rule.
+    pub(super) mode: &'static str,
+    /// The directory, in a few letters.
+    pub(super) place: String,
+    /// The skills that can be typed, and what each does.
+    pub(super) skills: Vec<(String, String)>,
+}
+
+/// What a chat is like, by the user's choice.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manners {
+    pub(super) editing: Editing,
+    /// A turn that took less ends without a bell, in milliseconds.
+    pub(super) bell_after_ms: u64,
+}
+
+/// Something that the desk takes note of.
+pub(super) enum Seen {
+    /// A session begins here.
+    Began {
+        about: About,
+        highlighter: Option<Highlighter>,
+        /// What is told first.
+        rows: Vec<Row>,
+    },
+    /// What was said of the session has changed.
+    Changed(About),
+    Event(Box<Event>),
+    Delta(Delta),
+    Typed(Typed),
+    Coloured(Coloured),
+    /// The paths that can be completed.
+    Paths(Paths),
+    /// What a command has to show.
+    Shown(Vec<Row>),
+    /// Something is to be chosen.
+    Choose(Listing),
+    /// What was given is not carried out; the text goes back into the line.
+    Refused {
+        text: String,
+        refusal: Refusal,
+    },
+    /// The text as it came back from an editor.
+    Edited(String),
+}
+
+/// What somebody else has to do.
+#[derive(Debug, PartialEq)]
+pub(super) enum Step {
+    /// To be told to the run.
+    Tell(FromUser),
+    /// To be asked of main.
+    Invoke(String),
+    /// Main is to be told what ended in the background, and what was written.
+    News,
+    /// A command, and what stands behind its name.
+    Command(What, String),
+    /// What was chosen from a list.
+    Chosen(Choice),
+    /// The text of the line is to be edited elsewhere.
+    Edit(String),
+    /// A line for the shell.
+    Shell(String),
+    /// The process is to be stopped.
+    Suspend,
+    /// Whoever sits there is to be called, and why.
+    Call(String),
+    /// Paths are to be gathered.
+    Gather,
+    /// Other colours.
+    Colour(Theme),
+    /// The screen is to be drawn anew.
+    Redraw,
+    /// Nobody sits there any more.
+    Gone,
+    /// The chat is over. `at_once` ends what is under way.
+    Leave { at_once: bool },
+}
+
+/// What has the keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Focus {
+    Line,
+    /// The units' rows.
+    Picked(UnitId),
+    /// A unit that is followed, so many rows before its last.
+    Strand {
+        unit: UnitId,
+        back: usize,
+    },
+    /// The question that is shown.
+    Question,
+    /// The line, for the words of a no; the draft that stood there.
+    Reason {
+        id: QuestionId,
+        draft: String,
+    },
+    /// The list that is open.
+    List,
+}
+
+/// The state of a chat.
+pub(super) struct Desk {
+    about: About,
+    manners: Manners,
+    size: Size,
+    board: Board,
+    commits: Commits,
+    strands: Strands,
+    questions: Questions,
+    meter: Meter,
+    line: Line,
+    completing: Completing,
+    focus: Focus,
+    /// Since when the first question is shown.
+    shown: Option<(QuestionId, UnixMillis)>,
+    list: Option<Listing>,
+    /// A prompt was given that has not begun.
+    is_pending: bool,
+    /// The user ended the turn: news wait until something else happens.
+    is_calm: bool,
+    /// When main began, for whoever waits for its end.
+    began: Option<UnixMillis>,
+    /// How many calls were opened since something last happened.
+    opened: usize,
+    /// What stands in the footer until the next key.
+    note: Option<String>,
+    /// When Ctrl-C was typed last, and did not only empty the line.
+    interrupted: Option<UnixMillis>,
+    /// Whether leaving was asked for, and is to be said again.
+    wants_to_leave: bool,
+    is_leaving: bool,
+}
+
+impl Desk {
+    pub(super) fn new(manners: Manners, history: History, size: Size) -> Self {
+        Self {
+            about: About::default(),
+            manners,
+            size,
+            board: Board::default(),
+            commits: Commits::new(None),
+            strands: Strands::default(),
+            questions: Questions::default(),
+            meter: Meter::default(),
+            line: Line::new(manners.editing, history),
+            completing: Completing::default(),
+            focus: Focus::Line,
+            shown: None,
+            list: None,
+            is_pending: false,
+            is_calm: false,
+            began: None,
+            opened: 0,
+            note: None,
+            interrupted: None,
+            wants_to_leave: false,
+            is_leaving: false,
+        }
+    }
+
+    /// Takes note of something.
+    pub(super) fn see(&mut self, seen: Seen, now: UnixMillis) -> Vec<Step> {
+        let mut steps = match seen {
+            Seen::Began { about, highlighter, rows } => {
+                self.begin(about, highlighter, rows);
+                Vec::new()
+            }
+            Seen::Changed(about) => {
+                self.about = about;
+                Vec::new()
+            }
+            Seen::Event(event) => self.event(&event, now),
+            Seen::Delta(delta) => {
+                self.board.delta(&delta);
+                self.strands.delta(&delta);
+                self.commits.delta(&delta, self.columns());
+                Vec::new()
+            }
+            Seen::Typed(Typed::Key(key)) => self.key(key, now),
+            Seen::Typed(Typed::Paste(pasted)) => self.paste(&pasted),
+            Seen::Coloured(coloured) => {
+                self.commits.coloured(coloured);
+                Vec::new()
+            }
+            Seen::Paths(paths) => {
+                self.completing.take_paths(paths);
+                self.complete();
+                Vec::new()
+            }
+            Seen::Shown(rows) => {
+                self.commits.note(rows);
+                Vec::new()
+            }
+            Seen::Choose(list) => {
+                (self.list, self.focus) = (Some(list), Focus::List);
+                Vec::new()
+            }
+            Seen::Refused { text, refusal } => {
+                self.refused(&text, &refusal);
+                Vec::new()
+            }
+            Seen::Edited(text) => {
+                self.line.set(&text);
+                self.edited().into_iter().collect()
+            }
+        };
+        steps.extend(self.news());
+        steps
+    }
+
+    /// Takes note of another size.
+    pub(super) fn resized(&mut self, size: Size) {
+        self.size = size;
+    }
+
+    /// Returns when something is to be drawn without anything being seen.
+    pub(super) fn wakes(&self, now: UnixMillis) -> Option<UnixMillis> {
+        let ticks = self.is_busy() || self.board.units().running().next().is_some();
+        let tick = ticks.then(|| UnixMillis(now.0 - now.0 % TICK + TICK));
+        let guarded = self.shown.map(|(_, since)| UnixMillis(since.0 + QUESTION_GUARD));
+        let guarded = guarded.filter(|until| *until > now);
+        [tick, guarded, self.commits.deadline()].into_iter().flatten().min()
+    }
+
+    /// Returns what the screen shows now. What came to stay is handed out once.
+    pub(super) fn frame(&mut self, now: UnixMillis) -> Frame {
+        let columns = self.columns();
+        let commits = self.commits.settled(columns, now);
+        let (line, cursor) = self.line_rows(columns);
+        let footer = self.footer(columns);
+        let picked = match self.focus {
+            Focus::Picked(unit) => Some(unit),
+            Focus::Strand { unit, .. } => Some(unit),
+            Focus::Line | Focus::Question | Focus::Reason { .. } | Focus::List => None,
+        };
+        let panels = panels::Panels {
+            list: self.list.as_ref(),
+            questions: &self.questions,
+            keys: self.question_keys(now),
+            board: &self.board,
+            strands: &mut self.strands,
+            focus: &self.focus,
+            completing: &self.completing,
+            now,
+        };
+        let mut panels = panels;
+        let parts = Parts {
+            commits: &self.commits,
+            board: &self.board,
+            picked,
+            panel: &mut |columns, rows| panels.rows(columns, rows),
+            line: &line,
+            cursor,
+            footer,
+        };
+        let (region, cursor) = region(parts, self.size, now);
+        Frame { commits, region, cursor }
+    }
+
+    /// Returns the window's title.
+    pub(super) fn title(&self) -> String {
+        let sign = match (self.shown, self.is_busy()) {
+            (Some(_), _) => " ?",
+            (None, true) => " *",
+            (None, false) => "",
+        };
+        format!("tine: {}{sign}", self.about.place)
+    }
+
+    /// Tells whether main works, or is about to.
+    fn is_busy(&self) -> bool {
+        self.board.is_busy() || self.is_pending
+    }
+
+    fn columns(&self) -> u16 {
+        self.size.text_columns()
+    }
+
+    /// Begins a session: what was known of another is forgotten.
+    fn begin(&mut self, about: About, highlighter: Option<Highlighter>, rows: Vec<Row>) {
+        self.about = about;
+        self.board = Board::default();
+        self.commits = Commits::new(highlighter);
+        self.strands = Strands::default();
+        self.questions = Questions::default();
+        self.meter = Meter::default();
+        (self.focus, self.shown, self.list) = (Focus::Line, None, None);
+        (self.is_pending, self.is_calm, self.began) = (false, false, None);
+        self.commits.note(rows);
+    }
+
+    fn event(&mut self, event: &Event, now: UnixMillis) -> Vec<Step> {
+        let columns = self.columns();
+        let left = self.board.take(event);
+        self.strands.take(event);
+        self.meter.take(event);
+        let is_another = self.questions.take(event, self.board.units());
+        self.commits.take(event, (self.board.units(), &left), columns);
+        let mut steps = Vec::new();
+        if is_another {
+            steps.extend(self.show_question(now));
+        }
+        if let EventKind::InvocationStarted { .. } = event.kind {
+            (self.is_pending, self.is_calm) = (false, false);
+            (self.began, self.opened) = (Some(event.at), 0);
+        }
+        if let EventKind::InvocationEnded(end) = &event.kind {
+            steps.extend(self.ended(end, event.at));
+        }
+        if let EventKind::UnitEnded(_) = event.kind {
+            self.is_calm = false;
+        }
+        if let Focus::Picked(unit) = self.focus
+            && !self.board.pickable().contains(&unit)
+        {
+            self.focus = self.resting_focus();
+        }
+        steps
+    }
+
+    fn ended(&mut self, end: &InvocationEnd, at: UnixMillis) -> Option<Step> {
+        // Whoever ended the turn does not want another at once.
+        self.is_calm = end.cancel.is_some();
+        self.opened = 0;
+        let took = at.since(self.began.take()?);
+        let is_long = took >= self.manners.bell_after_ms;
+        is_long.then(|| Step::Call("the turn is over".to_owned()))
+    }
+
+    /// Shows the first question, if there is another one now, or takes away
+    /// what is answered.
+    fn show_question(&mut self, now: UnixMillis) -> Option<Step> {
+        if let Focus::Reason { draft, .. } = &self.focus {
+            let draft = draft.clone();
+            self.line.set(&draft);
+            self.focus = Focus::Question;
+        }
+        let Some((id, open)) = self.questions.first() else {
+            self.shown = None;
+            if self.focus == Focus::Question {
+                self.focus = self.resting_focus();
+            }
+            return None;
+        };
+        self.shown = Some((id, now));
+        let name = open.name.clone();
+        if matches!(self.focus, Focus::Line | Focus::Picked(_)) && self.line.text().is_empty() {
+            self.focus = Focus::Question;
+        }
+        Some(Step::Call(format!("{name} asks")))
+    }
+
+    /// Returns what has the keys when nothing else was opened.
+    fn resting_focus(&self) -> Focus {
+        match self.strands.followed() {
+            Some(unit) => Focus::Strand { unit, back: 0 },
+            None if self.shown.is_some() && self.line.text().is_empty() => Focus::Question,
+            None => Focus::Line,
+        }
+    }
+
+    /// Returns what the keys do about the question that is shown.
+    fn question_keys(&self, now: UnixMillis) -> panels::Keys {
+        match (&self.focus, self.shown) {
+            (Focus::Question, Some((_, since))) if now.since(since) >= QUESTION_GUARD => {
+                panels::Keys::Answer
+            }
+            (Focus::Question, Some(_)) => panels::Keys::NotYet,
+            (Focus::Reason { .. }, Some(_)) => panels::Keys::Words,
+            (_, Some(_) | None) => panels::Keys::Elsewhere,
+        }
+    }
+
+    /// Asks for a turn where there is something to be told and nobody at work
+    /// or at the line.
+    fn news(&mut self) -> Option<Step> {
+        let is_due = self.board.units().untold() > 0 || self.commits.waiting().next().is_some();
+        let is_free = !self.is_busy()
+            && !self.is_leaving
+            && !self.is_calm
+            && self.list.is_none()
+            && self.line.text().is_empty();
+        if !is_due || !is_free {
+            return None;
+        }
+        self.is_pending = true;
+        Some(Step::News)
+    }
+
+    fn refused(&mut self, text: &str, refusal: &Refusal) {
+        self.is_pending = false;
+        self.commits.note(refusal_rows(refusal, self.columns()));
+        if self.line.text().is_empty() {
+            self.line.set(text);
+        }
+    }
+
+    fn paste(&mut self, pasted: &Pasted) -> Vec<Step> {
+        if pasted.left_out > 0 {
+            let left_out = crate::message::byte_size(pasted.left_out as u64);
+            self.note = Some(format!("{left_out} of the pasted text are left out"));
+        }
+        match &self.focus {
+            Focus::List => {
+                if let Some(list) = &mut self.list {
+                    list.type_text(pasted.text.trim());
+                }
+                return Vec::new();
+            }
+            // It never picks and never answers.
+            Focus::Picked(_) | Focus::Question => self.focus = Focus::Line,
+            Focus::Line | Focus::Strand { .. } | Focus::Reason { .. } => {}
+        }
+        self.line.paste(&pasted.text);
+        self.edited().into_iter().collect()
+    }
+
+    /// The line has another text.
+    fn edited(&mut self) -> Option<Step> {
+        self.complete();
+        self.completing.wants_paths().then_some(Step::Gather)
+    }
+
+    fn complete(&mut self) {
+        let commands: Vec<(&str, &str)> = COMMANDS
+            .iter()
+            .map(|command| (command.name, command.about))
+            .chain(self.about.skills.iter().map(|(name, about)| (&**name, &**about)))
+            .collect();
+        let is_line = matches!(self.focus, Focus::Line | Focus::Strand { .. });
+        let (text, cursor) = (self.line.text(), self.line.cursor());
+        self.completing.look(if is_line { text } else { "" }, cursor, &commands);
+    }
+
+    /// Returns the line with its prompt, and where the cursor stands in it.
+    fn line_rows(&self, columns: u16) -> (Vec<Row>, (u16, u16)) {
+        let mark = match self.focus {
+            Focus::Reason { .. } => "no, because: ",
+            Focus::Line
+            | Focus::Picked(_)
+            | Focus::Strand { .. }
+            | Focus::Question
+            | Focus::List => "> ",
+        };
+        let indent = mark.len();
+        let room = usize::from(columns).saturating_sub(indent).max(2);
+        let view = view(self.line.text(), self.line.cursor(), room, LINE_ROWS);
+        let marks = [mark.to_owned()].into_iter().chain(std::iter::repeat(" ".repeat(indent)));
+        let rows = view
+            .rows
+            .iter()
+            .zip(marks)
+            .map(|(text, mark)| Row::new().text(Ink::Strong, &mark).text(Ink::Plain, text));
+        let small = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+        (rows.collect(), (small(view.cursor.0), small(view.cursor.1 + indent)))
+    }
+}
+
+/// Returns why something is not done, and what to do instead.
+pub(super) fn refusal_rows(refusal: &Refusal, columns: u16) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (number, line) in refusal.message.lines().enumerate() {
+        let before = if number == 0 { "error: " } else { "" };
+        rows.extend(wrapped(Ink::Bad, &format!("{before}{line}"), columns, 2));
+    }
+    if let Some(hint) = &refusal.hint {
+        rows.extend(wrapped(Ink::Dim, &format!("hint: {hint}"), columns, 2));
+    }
+    rows
+}
+
+/// Returns the verdict that a key gives; `None` if it is no answer here.
+fn verdict(choices: crate::report::Choices, key: char) -> Option<Verdict> {
+    matches!(key, 'y' | 'b' | 's' | 'a' | 'n').then(|| choices.read(&key.to_string()))?
+}

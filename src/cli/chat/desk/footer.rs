@@ -1,0 +1,75 @@
+//! The last row: what the session is, and what the keys do now.
+
+use super::{Desk, Focus};
+use crate::event::UnitId;
+use crate::message::{counted, short_number};
+use crate::report::ink::Ink;
+use crate::report::row::Row;
+use crate::report::words;
+
+/// Fewest columns of a footer that names the model.
+const WIDE: u16 = 60;
+
+impl Desk {
+    /// Returns the footer.
+    pub(super) fn footer(&self, columns: u16) -> Row {
+        let mut facts = Vec::new();
+        if columns >= WIDE - 1 && !self.about.model.is_empty() {
+            facts.push(words::short_line(&self.about.model, 30));
+        }
+        facts.push(self.about.mode.to_owned());
+        facts.extend(self.window());
+        facts.extend(words::cost(self.meter.cost()));
+        let mut row = Row::new().text(Ink::Dim, &facts.join("  "));
+        if let Some(note) = &self.note {
+            row = row.text(Ink::Caution, &format!("  {note}"));
+        } else {
+            row = row.text(Ink::Dim, &format!("  {}", self.keys_now()));
+        }
+        row.cut(usize::from(columns))
+    }
+
+    fn window(&self) -> Option<String> {
+        let window = self.about.window?;
+        let percent = self.meter.percent_of(window).unwrap_or(0);
+        Some(format!("{percent}% of {}", short_number(window)))
+    }
+
+    /// Says what the keys do that nobody would guess.
+    fn keys_now(&self) -> String {
+        if self.is_leaving {
+            return "leaving".to_owned();
+        }
+        let background = self.board.units().background().count();
+        let words = match &self.focus {
+            Focus::List => "Enter takes it  Esc back  type to find",
+            Focus::Reason { .. } => "Enter says no with these words  Esc back",
+            Focus::Picked(_) => "Enter follows  x stops it  r runs it again  Esc back",
+            Focus::Strand { .. } => "Esc back  Up/Down scroll  x stops it  r runs it again",
+            Focus::Question => "Tab to the line",
+            Focus::Line if self.shown.is_some() => "Tab answers the question",
+            Focus::Line if self.completing.is_open() => "Tab completes  Esc closes",
+            Focus::Line if self.is_busy() && self.sets_aside() => {
+                "Esc ends the turn  Ctrl-B goes on without its agents"
+            }
+            Focus::Line if self.is_busy() => "Esc ends the turn",
+            Focus::Line if self.board.units().untold() > 0 => {
+                "news of agents come with your message"
+            }
+            Focus::Line if background > 0 => {
+                let agents = counted(background as u64, "agent");
+                return format!("{agents} in the background: Down picks");
+            }
+            Focus::Line => "/help",
+        };
+        words.to_owned()
+    }
+
+    /// Tells whether main waits for units that could go on beside it.
+    pub(super) fn sets_aside(&self) -> bool {
+        let units = self.board.units();
+        let open = units.running().chain(units.queued());
+        open.into_iter()
+            .any(|(_, unit)| unit.head.parent == UnitId::MAIN && !unit.head.is_background)
+    }
+}

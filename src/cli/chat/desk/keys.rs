@@ -1,0 +1,593 @@
+//! What each key does, by what has the focus.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::listing::{Choice, Item, Listing};
+use super::panels::Keys;
+use super::{Desk, Focus, Step, TWICE, verdict};
+use crate::cli::chat::commands::{self, Command, What, When};
+use crate::cli::chat::line::Edited;
+use crate::config::Theme;
+use crate::event::{QuestionId, UnitId, UnixMillis, Verdict};
+use crate::message::counted;
+use crate::report::Choices;
+use crate::report::ink::Ink;
+use crate::report::row::Row;
+use crate::report::words;
+use crate::run::FromUser;
+
+/// Most entries of what was typed before that are offered for a search.
+const SEARCHED: usize = 200;
+
+/// Rows that a page of a strand moves by.
+const PAGE: usize = 10;
+
+/// Most bytes of a message, and of all that wait.
+const MESSAGE_CAP: usize = 256 * 1024;
+
+impl Desk {
+    /// Takes a key.
+    pub(super) fn key(&mut self, key: KeyEvent, now: UnixMillis) -> Vec<Step> {
+        self.note = None;
+        let wanted_to_leave = std::mem::take(&mut self.wants_to_leave);
+        match (key.code, key.modifiers) {
+            (KeyCode::Char('c'), KeyModifiers::CONTROL) => return self.interrupt(now),
+            (KeyCode::Char('z'), KeyModifiers::CONTROL) => return vec![Step::Suspend],
+            (KeyCode::Char('o'), KeyModifiers::CONTROL) => {
+                self.open_call(now);
+                return Vec::new();
+            }
+            _ => {}
+        }
+        match self.focus.clone() {
+            Focus::List => self.list_key(key),
+            Focus::Question => self.question_key(key, now),
+            Focus::Reason { id, draft } => self.reason_key(key, id, &draft),
+            Focus::Picked(unit) => self.picked_key(key, unit, wanted_to_leave),
+            Focus::Strand { unit, back } => self.strand_key(key, unit, back, wanted_to_leave),
+            Focus::Line => self.line_key(key, wanted_to_leave),
+        }
+    }
+
+    /// Ctrl-C: the text goes, else the turn ends; the second one ends all.
+    fn interrupt(&mut self, now: UnixMillis) -> Vec<Step> {
+        if self.list.take().is_some() {
+            self.focus = self.resting_focus();
+            return Vec::new();
+        }
+        if let Focus::Reason { draft, .. } = self.focus.clone() {
+            self.end_reason(&draft);
+            return Vec::new();
+        }
+        if !self.line.text().is_empty() {
+            self.line.clear();
+            self.complete();
+            return Vec::new();
+        }
+        let is_second = self.interrupted.is_some_and(|first| now.since(first) <= TWICE);
+        if is_second {
+            self.is_leaving = true;
+            return vec![Step::Leave { at_once: true }];
+        }
+        self.interrupted = Some(now);
+        if self.is_busy() {
+            self.note = Some("Ctrl-C again ends everything and leaves".to_owned());
+            return self.end_turn();
+        }
+        self.note = Some("Ctrl-C again leaves".to_owned());
+        Vec::new()
+    }
+
+    /// Ends the turn. What waits for it comes back into the line.
+    fn end_turn(&mut self) -> Vec<Step> {
+        let mut steps = self.take_back_waiting();
+        steps.push(Step::Tell(FromUser::EndTurn));
+        steps
+    }
+
+    fn take_back_waiting(&mut self) -> Vec<Step> {
+        let mut texts: Vec<&str> = self.commits.waiting().map(|text| &**text).collect();
+        if texts.is_empty() {
+            return Vec::new();
+        }
+        let draft = self.line.text().to_owned();
+        if !draft.is_empty() {
+            texts.push(&draft);
+        }
+        let text = texts.join("\n\n");
+        self.line.set(&text);
+        vec![Step::Tell(FromUser::TookBack)]
+    }
+
+    /// Shows the whole output of the last call; again, of the one before.
+    fn open_call(&mut self, now: UnixMillis) {
+        if let Some(unit) = self.strands.followed() {
+            let opened = self.strands.last_output(unit).map(|(title, output)| {
+                let lines = output.text.lines().map(|line| Row::new().text(Ink::Plain, line));
+                [Row::new().text(Ink::Strong, title)].into_iter().chain(lines).collect()
+            });
+            match opened {
+                Some(rows) => self.commits.note(rows),
+                None => self.note = Some("no call of it has ended yet".to_owned()),
+            }
+            return;
+        }
+        match (self.commits.open_call(self.opened, now), self.opened) {
+            (true, _) => self.opened += 1,
+            (false, 0) => self.note = Some("no call has ended yet".to_owned()),
+            (false, _) => self.note = Some("there are no more calls".to_owned()),
+        }
+    }
+
+    fn list_key(&mut self, key: KeyEvent) -> Vec<Step> {
+        let Some(list) = &mut self.list else {
+            self.focus = self.resting_focus();
+            return Vec::new();
+        };
+        match (key.code, key.modifiers) {
+            (KeyCode::Up, _) | (KeyCode::Char('p'), KeyModifiers::CONTROL) => list.step(-1),
+            (KeyCode::Down | KeyCode::Tab, _) | (KeyCode::Char('n'), KeyModifiers::CONTROL) => {
+                list.step(1);
+            }
+            (KeyCode::PageUp, _) => list.step(-10),
+            (KeyCode::PageDown, _) => list.step(10),
+            (KeyCode::Enter, _) => {
+                let chosen = list.chosen();
+                self.close_list();
+                return chosen.map(|choice| self.choose(choice)).unwrap_or_default();
+            }
+            (KeyCode::Esc, _) => self.close_list(),
+            (KeyCode::Backspace, _) if !list.backspace() => self.close_list(),
+            (KeyCode::Char(letter), KeyModifiers::NONE | KeyModifiers::SHIFT) => {
+                list.type_text(letter.encode_utf8(&mut [0; 4]));
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    fn close_list(&mut self) {
+        self.list = None;
+        self.focus = self.resting_focus();
+    }
+
+    fn choose(&mut self, choice: Choice) -> Vec<Step> {
+        match choice {
+            Choice::Text(text) => {
+                self.line.set(&text);
+                self.focus = Focus::Line;
+                self.edited().into_iter().collect()
+            }
+            Choice::Strand(unit) => {
+                self.follow(unit);
+                Vec::new()
+            }
+            Choice::Theme(theme) => vec![Step::Colour(theme)],
+            Choice::Nothing => Vec::new(),
+            Choice::Model(_)
+            | Choice::Session(_)
+            | Choice::Turn(_)
+            | Choice::Back { .. }
+            | Choice::TakeBack => vec![Step::Chosen(choice)],
+        }
+    }
+
+    fn question_key(&mut self, key: KeyEvent, now: UnixMillis) -> Vec<Step> {
+        let Some((id, open)) = self.questions.first() else { return self.line_takes(key) };
+        let choices = open.choices;
+        let counts = self.question_keys(now) == Keys::Answer;
+        let modifiers = key.modifiers - KeyModifiers::SHIFT;
+        match (key.code, modifiers) {
+            (KeyCode::Tab, KeyModifiers::NONE) => {
+                self.focus = Focus::Line;
+                Vec::new()
+            }
+            (KeyCode::Esc, _) if self.is_busy() => self.end_turn(),
+            (KeyCode::Esc, _) => {
+                self.focus = Focus::Line;
+                Vec::new()
+            }
+            (KeyCode::Up | KeyCode::Down, KeyModifiers::NONE) => self.pick_by_arrow(key.code),
+            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) => self.pick_by_number(letter),
+            (KeyCode::Char(letter), KeyModifiers::NONE) if counts => {
+                let letter = letter.to_ascii_lowercase();
+                if let Some(verdict) = verdict(choices, letter) {
+                    return vec![Step::Tell(FromUser::Answered { id, verdict })];
+                }
+                match (letter, choices) {
+                    ('m', Choices::Call { .. }) => {
+                        let draft = self.line.text().to_owned();
+                        self.line.clear();
+                        self.focus = Focus::Reason { id, draft };
+                        Vec::new()
+                    }
+                    ('d', _) => {
+                        self.show_whole_question();
+                        Vec::new()
+                    }
+                    // Whoever types words writes to the model.
+                    _ => self.line_takes(key),
+                }
+            }
+            _ => self.line_takes(key),
+        }
+    }
+
+    /// Puts all that is asked about into the scrollback.
+    fn show_whole_question(&mut self) {
+        let columns = usize::from(self.columns());
+        if let Some((_, open)) = self.questions.first() {
+            let lines = words::asked_whole(&open.name, &open.question, columns);
+            let rows = lines.iter().map(|line| Row::new().text(Ink::Plain, line)).collect();
+            self.commits.note(rows);
+        }
+    }
+
+    fn reason_key(&mut self, key: KeyEvent, id: QuestionId, draft: &str) -> Vec<Step> {
+        let is_send = key.code == KeyCode::Enter && key.modifiers.is_empty();
+        if key.code == KeyCode::Esc {
+            self.end_reason(draft);
+            return Vec::new();
+        }
+        if !is_send {
+            self.line.key(key);
+            return Vec::new();
+        }
+        let words = self.line.text().trim().to_owned();
+        let verdict = match &*words {
+            "" => Verdict::No,
+            words => Verdict::NoBecause(words.into()),
+        };
+        self.end_reason(draft);
+        vec![Step::Tell(FromUser::Answered { id, verdict })]
+    }
+
+    fn end_reason(&mut self, draft: &str) {
+        self.line.set(draft);
+        self.focus = if self.shown.is_some() { Focus::Question } else { Focus::Line };
+    }
+
+    fn picked_key(&mut self, key: KeyEvent, unit: UnitId, wanted_to_leave: bool) -> Vec<Step> {
+        match (key.code, key.modifiers) {
+            (KeyCode::Up | KeyCode::Down, KeyModifiers::NONE) => self.pick_by_arrow(key.code),
+            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) => self.pick_by_number(letter),
+            (KeyCode::Enter, KeyModifiers::NONE) => {
+                self.follow(unit);
+                Vec::new()
+            }
+            (KeyCode::Char('x'), KeyModifiers::NONE) => self.stop(unit),
+            (KeyCode::Char('r'), KeyModifiers::NONE) => self.again(unit),
+            (KeyCode::Esc, _) => {
+                self.focus = self.resting_focus();
+                Vec::new()
+            }
+            (KeyCode::Tab, _) if self.shown.is_some() => {
+                self.focus = Focus::Question;
+                Vec::new()
+            }
+            _ => {
+                self.focus = Focus::Line;
+                self.line_key(key, wanted_to_leave)
+            }
+        }
+    }
+
+    fn strand_key(
+        &mut self,
+        key: KeyEvent,
+        unit: UnitId,
+        back: usize,
+        wanted_to_leave: bool,
+    ) -> Vec<Step> {
+        let is_empty = self.line.text().is_empty();
+        let scrolled = |back| Focus::Strand { unit, back };
+        match (key.code, key.modifiers) {
+            (KeyCode::Esc, _) => {
+                self.strands.follow(None);
+                self.focus = self.resting_focus();
+            }
+            (KeyCode::Up, KeyModifiers::NONE) if is_empty => self.focus = scrolled(back + 1),
+            (KeyCode::PageUp, _) => self.focus = scrolled(back + PAGE),
+            (KeyCode::Down, KeyModifiers::NONE) if is_empty => {
+                self.focus = scrolled(back.saturating_sub(1));
+            }
+            (KeyCode::PageDown, _) => self.focus = scrolled(back.saturating_sub(PAGE)),
+            (KeyCode::Char('x'), KeyModifiers::NONE) if is_empty => return self.stop(unit),
+            (KeyCode::Char('r'), KeyModifiers::NONE) if is_empty => return self.again(unit),
+            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) if is_empty => {
+                let number = letter.to_digit(10).and_then(|digit| u8::try_from(digit).ok());
+                if let Some(unit) = number.and_then(|number| self.board.numbered(number)) {
+                    self.follow(unit);
+                }
+            }
+            (KeyCode::Tab, _) if self.shown.is_some() && !self.completing.is_open() => {
+                self.focus = Focus::Question;
+            }
+            _ => return self.line_key(key, wanted_to_leave),
+        }
+        Vec::new()
+    }
+
+    /// Gives a key to the line, which has the focus from now on.
+    fn line_takes(&mut self, key: KeyEvent) -> Vec<Step> {
+        self.focus = Focus::Line;
+        self.line_key(key, false)
+    }
+
+    fn line_key(&mut self, key: KeyEvent, wanted_to_leave: bool) -> Vec<Step> {
+        if let Some(steps) = self.completion_key(key) {
+            return steps;
+        }
+        let is_empty = self.line.text().is_empty();
+        let has_units = !self.board.pickable().is_empty();
+        match (key.code, key.modifiers) {
+            (KeyCode::Tab, KeyModifiers::NONE) if self.shown.is_some() => {
+                self.focus = Focus::Question;
+                return Vec::new();
+            }
+            (KeyCode::Tab, KeyModifiers::NONE) => return Vec::new(),
+            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) if is_empty && has_units => {
+                return self.pick_by_number(letter);
+            }
+            (KeyCode::Up, KeyModifiers::NONE) if is_empty && has_units && self.is_busy() => {
+                return self.pick_by_arrow(key.code);
+            }
+            (KeyCode::Down, KeyModifiers::NONE) if is_empty && has_units => {
+                return self.pick_by_arrow(key.code);
+            }
+            (KeyCode::Up, KeyModifiers::ALT) => return self.take_back_waiting(),
+            (KeyCode::Char('b'), KeyModifiers::CONTROL) if self.is_busy() && self.sets_aside() => {
+                return vec![Step::Tell(FromUser::SetAside)];
+            }
+            _ => {}
+        }
+        match self.line.key(key) {
+            Edited::Taken => self.edited().into_iter().collect(),
+            Edited::Unused => Vec::new(),
+            Edited::Enter => self.submit(),
+            Edited::Escape if self.is_busy() => self.end_turn(),
+            Edited::Escape => Vec::new(),
+            // Seen before the line has it.
+            Edited::Interrupt => Vec::new(),
+            Edited::End => self.leave(wanted_to_leave),
+            Edited::Search => {
+                self.search();
+                Vec::new()
+            }
+            Edited::Editor => vec![Step::Edit(self.line.text().to_owned())],
+            Edited::Redraw => vec![Step::Redraw],
+        }
+    }
+
+    /// Takes a key for what is offered for the word before the cursor; `None`
+    /// if it is none of its.
+    fn completion_key(&mut self, key: KeyEvent) -> Option<Vec<Step>> {
+        if !self.completing.is_open() {
+            return None;
+        }
+        let replaced = match (key.code, key.modifiers) {
+            (KeyCode::Tab, KeyModifiers::NONE) => self.completing.tab(self.line.text()),
+            (KeyCode::BackTab, _) => {
+                self.completing.step(-1);
+                None
+            }
+            (KeyCode::Up, KeyModifiers::NONE) if self.completing.is_picked() => {
+                self.completing.step(-1);
+                None
+            }
+            (KeyCode::Down, KeyModifiers::NONE) => {
+                self.completing.step(1);
+                None
+            }
+            (KeyCode::Enter, KeyModifiers::NONE) if self.completing.is_picked() => {
+                self.completing.picked()
+            }
+            (KeyCode::Esc, _) => {
+                self.completing.dismiss(self.line.text());
+                None
+            }
+            _ => return None,
+        };
+        let step = replaced.and_then(|(range, text)| {
+            self.line.replace(range, &text);
+            self.edited()
+        });
+        Some(step.into_iter().collect())
+    }
+
+    fn pick_by_arrow(&mut self, key: KeyCode) -> Vec<Step> {
+        let units = self.board.pickable();
+        let at = match self.focus {
+            Focus::Picked(unit) => units.iter().position(|known| *known == unit),
+            Focus::Line
+            | Focus::Strand { .. }
+            | Focus::Question
+            | Focus::Reason { .. }
+            | Focus::List => None,
+        };
+        let next = match (at, key == KeyCode::Up) {
+            (None, true) => units.len().checked_sub(1),
+            (None, false) => Some(0),
+            (Some(at), true) => Some(at.saturating_sub(1)),
+            (Some(at), false) => Some((at + 1).min(units.len() - 1)),
+        };
+        if let Some(unit) = next.and_then(|next| units.get(next)) {
+            self.focus = Focus::Picked(*unit);
+        }
+        Vec::new()
+    }
+
+    fn pick_by_number(&mut self, letter: char) -> Vec<Step> {
+        let number = letter.to_digit(10).and_then(|digit| u8::try_from(digit).ok());
+        match number.and_then(|number| self.board.numbered(number)) {
+            Some(unit) => self.focus = Focus::Picked(unit),
+            None => self.note = Some(format!("no agent has the number {letter}")),
+        }
+        Vec::new()
+    }
+
+    fn follow(&mut self, unit: UnitId) {
+        self.strands.follow(Some(unit));
+        self.focus = Focus::Strand { unit, back: 0 };
+    }
+
+    fn stop(&mut self, unit: UnitId) -> Vec<Step> {
+        if self.board.units().get(unit).is_none() {
+            self.note = Some("it has ended".to_owned());
+            return Vec::new();
+        }
+        vec![Step::Tell(FromUser::Stop(unit))]
+    }
+
+    fn again(&mut self, unit: UnitId) -> Vec<Step> {
+        vec![Step::Tell(FromUser::Again(unit))]
+    }
+
+    /// Looks for something that was typed before.
+    fn search(&mut self) {
+        let found = self.line.history().search("", SEARCHED);
+        let item = |text: String| Item {
+            row: Row::new().text(Ink::Plain, &words::short_line(&text, 200)),
+            choice: Choice::Text(text),
+        };
+        let mut list = Listing::new("history", found.into_iter().map(item).collect());
+        list.type_text(self.line.text().trim());
+        (self.list, self.focus) = (Some(list), Focus::List);
+    }
+
+    /// Leaves, if nothing would be lost by it or it was said twice.
+    fn leave(&mut self, wanted_to_leave: bool) -> Vec<Step> {
+        let background = self.board.units().background().count();
+        let what = match (self.is_busy(), background) {
+            (true, _) => "a turn is under way".to_owned(),
+            (false, 1..) => {
+                format!("{} in the background", counted(background as u64, "agent"))
+            }
+            (false, 0) => String::new(),
+        };
+        if what.is_empty() || wanted_to_leave {
+            self.is_leaving = true;
+            return vec![Step::Leave { at_once: false }];
+        }
+        self.wants_to_leave = true;
+        self.note = Some(format!("{what}: Ctrl-D again ends it and leaves"));
+        Vec::new()
+    }
+
+    /// Sends what stands in the line.
+    fn submit(&mut self) -> Vec<Step> {
+        let text = self.line.text().trim().to_owned();
+        if text.is_empty() {
+            return Vec::new();
+        }
+        if text.len() > MESSAGE_CAP {
+            self.note = Some("a message holds 256 kB at most; put it into a file".to_owned());
+            return Vec::new();
+        }
+        let step = match self.meaning(&text) {
+            Ok(step) => step,
+            Err(why) => {
+                self.note = Some(why);
+                return Vec::new();
+            }
+        };
+        let (_, kept) = self.line.take();
+        if let Err(error) = kept {
+            self.note = Some(format!("the history is not kept: {error}"));
+        }
+        self.complete();
+        step
+    }
+
+    /// Returns what a text sets off, or why it has to wait.
+    fn meaning(&mut self, text: &str) -> Result<Vec<Step>, String> {
+        let is_busy = self.is_busy();
+        if let Some(line) = text.strip_prefix('!') {
+            return match (is_busy, line.trim()) {
+                (true, _) => Err("a shell line can be given once the turn is over".to_owned()),
+                (false, "") => Err("the shell line follows the `!`".to_owned()),
+                (false, line) => Ok(vec![Step::Shell(line.to_owned())]),
+            };
+        }
+        if let Some((command, arguments)) = commands::typed(text) {
+            let waits = command.when == When::AtRest && is_busy;
+            return match waits {
+                true => Err(format!("/{} can be given once the turn is over", command.name)),
+                false => Ok(self.command(command, text, arguments)),
+            };
+        }
+        let first = text.strip_prefix('/').and_then(|line| line.split_whitespace().next());
+        let skill = first.and_then(|name| self.about.skills.iter().find(|(own, _)| own == name));
+        match (is_busy, skill) {
+            (true, Some((name, _))) => Err(format!("/{name} can be given once the turn is over")),
+            (true, None) => Ok(vec![Step::Tell(FromUser::Wrote(text.into()))]),
+            (false, _) => Ok(self.invoke(text)),
+        }
+    }
+
+    fn invoke(&mut self, text: &str) -> Vec<Step> {
+        self.is_pending = true;
+        vec![Step::Invoke(text.to_owned())]
+    }
+
+    fn command(&mut self, command: &Command, text: &str, arguments: &str) -> Vec<Step> {
+        match command.what {
+            // What they mean is said by what a prompt means.
+            What::Fork | What::Compact => self.invoke(text),
+            What::Quit => {
+                self.is_leaving = true;
+                vec![Step::Leave { at_once: false }]
+            }
+            What::Tasks => {
+                self.tasks();
+                Vec::new()
+            }
+            What::Theme => self.theme(arguments),
+            What::Help
+            | What::Model
+            | What::Models
+            | What::Agents
+            | What::Usage
+            | What::Context
+            | What::Permissions
+            | What::Diff
+            | What::Undo
+            | What::Rewind
+            | What::Resume
+            | What::Rename
+            | What::Export
+            | What::Skills
+            | What::Mcp
+            | What::Clear => vec![Step::Command(command.what, arguments.to_owned())],
+        }
+    }
+
+    fn theme(&mut self, name: &str) -> Vec<Step> {
+        if let Some(theme) = Theme::from_name(name) {
+            return vec![Step::Colour(theme)];
+        }
+        let item = |theme: Theme| Item {
+            row: Row::new().text(Ink::Plain, theme.as_str()),
+            choice: Choice::Theme(theme),
+        };
+        let list = Listing::new("theme", Theme::ALL.into_iter().map(item).collect());
+        (self.list, self.focus) = (Some(list), Focus::List);
+        Vec::new()
+    }
+
+    /// Lists the units that can be followed.
+    fn tasks(&mut self) {
+        let units = self.strands.known();
+        if units.is_empty() {
+            let row = Row::new().text(Ink::Dim, "no agent has worked in this session yet");
+            self.commits.note(vec![row]);
+            return;
+        }
+        let item = |(unit, name, state): (UnitId, String, &'static str)| Item {
+            row: Row::new().text(Ink::Plain, &name).text(Ink::Dim, &format!("  {state}  {unit}")),
+            choice: Choice::Strand(unit),
+        };
+        let list = Listing::new("agents", units.into_iter().map(item).collect());
+        (self.list, self.focus) = (Some(list), Focus::List);
+    }
+}

@@ -1,0 +1,328 @@
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use proptest::prelude::*;
+
+use super::*;
+use crate::event::Question;
+use crate::report::story::{Story, done, question};
+
+const NOW: UnixMillis = UnixMillis(1_000_000);
+
+/// Longer than a question is guarded.
+const LATER: UnixMillis = UnixMillis(1_000_400);
+
+fn desk() -> Desk {
+    let manners = Manners { editing: Editing::Emacs, bell_after_ms: 10_000 };
+    let size = Size { columns: 80, rows: 24 };
+    let mut desk = Desk::new(manners, History::default(), size);
+    let skills = vec![("review".to_owned(), "looks at a change".to_owned())];
+    let about = About { mode: "default", skills, ..About::default() };
+    desk.see(Seen::Began { about, highlighter: None, rows: Vec::new() }, NOW);
+    desk
+}
+
+fn tell(desk: &mut Desk, story: &Story) -> Vec<Step> {
+    let seen = |event: &Event| Seen::Event(Box::new(event.clone()));
+    story.events().iter().flat_map(|event| desk.see(seen(event), NOW)).collect()
+}
+
+fn press(desk: &mut Desk, code: KeyCode, modifiers: KeyModifiers) -> Vec<Step> {
+    desk.see(Seen::Typed(Typed::Key(KeyEvent::new(code, modifiers))), LATER)
+}
+
+fn control(desk: &mut Desk, letter: char) -> Vec<Step> {
+    press(desk, KeyCode::Char(letter), KeyModifiers::CONTROL)
+}
+
+/// Types letters; a line feed is Enter and an escape Esc.
+fn types(desk: &mut Desk, text: &str) -> Vec<Step> {
+    let code = |letter| match letter {
+        '\n' => KeyCode::Enter,
+        '\u{1b}' => KeyCode::Esc,
+        '\t' => KeyCode::Tab,
+        letter => KeyCode::Char(letter),
+    };
+    text.chars().flat_map(|letter| press(desk, code(letter), KeyModifiers::NONE)).collect()
+}
+
+/// A turn with two units at work and one that waits.
+fn busy() -> Story {
+    let mut story = Story::new();
+    story.invocation("look").batch("c", &["north", "south", "east"]).start(1).start(2);
+    story
+}
+
+fn wrote(text: &str) -> Step {
+    Step::Tell(FromUser::Wrote(text.into()))
+}
+
+fn answered(id: u64, verdict: Verdict) -> Step {
+    Step::Tell(FromUser::Answered { id: QuestionId(crate::event::Seq(id)), verdict })
+}
+
+#[test]
+fn what_is_typed_is_asked_at_rest_and_waits_while_main_works() {
+    let mut desk = desk();
+    assert_eq!(types(&mut desk, "look\n"), [Step::Invoke("look".to_owned())]);
+    assert_eq!(types(&mut desk, "and there\n"), [wrote("and there")], "it is about to begin");
+    tell(&mut desk, &busy());
+    assert_eq!(types(&mut desk, "/review\n"), [], "a skill waits for the end of the turn");
+    assert_eq!(desk.line.text(), "/review");
+    assert!(desk.note.as_ref().is_some_and(|note| note.contains("once the turn is over")));
+    desk.line.clear();
+    assert_eq!(types(&mut desk, "/usage\n"), [Step::Command(What::Usage, String::new())]);
+    assert_eq!(types(&mut desk, "!ls\n"), []);
+}
+
+#[test]
+fn what_waits_comes_back_into_the_line_when_the_turn_is_ended() {
+    let mut desk = desk();
+    let mut story = busy();
+    story.push(0, EventKind::UserWrote { text: "one".into() });
+    story.push(0, EventKind::UserWrote { text: "two".into() });
+    tell(&mut desk, &story);
+    types(&mut desk, "three");
+    let ends = [Step::Tell(FromUser::TookBack), Step::Tell(FromUser::EndTurn)];
+    assert_eq!(types(&mut desk, "\u{1b}"), ends);
+    assert_eq!(desk.line.text(), "one\n\ntwo\n\nthree");
+}
+
+#[test]
+fn digits_pick_from_an_empty_line_alone() {
+    let mut desk = desk();
+    tell(&mut desk, &busy());
+    assert_eq!(types(&mut desk, "2"), []);
+    assert_eq!(desk.focus, Focus::Picked(UnitId(2)));
+    assert_eq!(types(&mut desk, "x"), [Step::Tell(FromUser::Stop(UnitId(2)))]);
+    assert_eq!(types(&mut desk, "r"), [Step::Tell(FromUser::Again(UnitId(2)))]);
+    types(&mut desk, "\n");
+    assert_eq!(desk.focus, Focus::Strand { unit: UnitId(2), back: 0 });
+    types(&mut desk, "\u{1b}");
+    assert_eq!(desk.focus, Focus::Line);
+    types(&mut desk, "a2");
+    assert_eq!((desk.line.text(), &desk.focus), ("a2", &Focus::Line));
+}
+
+#[test]
+fn a_question_takes_keys_after_a_moment_and_from_an_empty_line() {
+    let mut desk = desk();
+    let mut story = busy();
+    story.asks(1, 7, question("ls"));
+    assert_eq!(tell(&mut desk, &story), [Step::Call("north asks".to_owned())]);
+    assert_eq!(desk.question_keys(NOW), panels::Keys::NotYet);
+    assert_eq!(types(&mut desk, "y"), [answered(7, Verdict::Yes)]);
+    // The first one is not answered before the log says so.
+    story.asks(2, 8, question("rm"));
+    let mut again = self::desk();
+    types(&mut again, "so");
+    tell(&mut again, &story);
+    assert_eq!(types(&mut again, "y"), [], "it is a letter of the line");
+    assert_eq!(again.line.text(), "soy");
+    assert_eq!(types(&mut again, "\tn"), [answered(7, Verdict::No)]);
+}
+
+#[test]
+fn letters_typed_too_early_go_to_the_line() {
+    let mut desk = desk();
+    let mut story = busy();
+    story.asks(1, 7, question("ls"));
+    tell(&mut desk, &story);
+    let key = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE);
+    assert_eq!(desk.see(Seen::Typed(Typed::Key(key)), NOW), []);
+    assert_eq!((desk.line.text(), &desk.focus), ("y", &Focus::Line));
+}
+
+#[test]
+fn a_no_may_have_words_and_the_draft_comes_back() {
+    let mut desk = desk();
+    types(&mut desk, "draft");
+    let mut story = busy();
+    story.asks(1, 7, question("ls"));
+    tell(&mut desk, &story);
+    types(&mut desk, "\tm");
+    assert_eq!(desk.line.text(), "");
+    let because = Verdict::NoBecause("use rg".into());
+    assert_eq!(types(&mut desk, "use rg\n"), [answered(7, because)]);
+    assert_eq!(desk.line.text(), "draft");
+}
+
+#[test]
+fn a_question_that_is_withdrawn_gives_the_keys_back() {
+    let mut desk = desk();
+    let mut story = busy();
+    story.asks(1, 7, question("ls")).asks(2, 8, question("rm"));
+    story.answered(1, 7, (question("ls"), Verdict::Withdrawn));
+    let steps = tell(&mut desk, &story);
+    assert_eq!(steps.last(), Some(&Step::Call("south asks".to_owned())));
+    let mut rest = Story::new();
+    rest.answered(2, 8, (question("rm"), Verdict::Withdrawn));
+    tell(&mut desk, &rest);
+    assert_eq!((desk.shown, &desk.focus), (None, &Focus::Line));
+}
+
+#[test]
+fn ctrl_c_empties_the_line_then_ends_the_turn_then_all() {
+    let mut desk = desk();
+    tell(&mut desk, &busy());
+    types(&mut desk, "text");
+    assert_eq!(control(&mut desk, 'c'), []);
+    assert_eq!(desk.line.text(), "");
+    assert_eq!(control(&mut desk, 'c'), [Step::Tell(FromUser::EndTurn)]);
+    assert_eq!(control(&mut desk, 'c'), [Step::Leave { at_once: true }]);
+}
+
+#[test]
+fn ctrl_d_leaves_at_rest_and_asks_once_more_at_work() {
+    let mut desk = desk();
+    assert_eq!(control(&mut desk, 'd'), [Step::Leave { at_once: false }]);
+    let mut desk = self::desk();
+    tell(&mut desk, &busy());
+    assert_eq!(control(&mut desk, 'd'), []);
+    assert_eq!(control(&mut desk, 'd'), [Step::Leave { at_once: false }]);
+    let mut desk = self::desk();
+    tell(&mut desk, &busy());
+    control(&mut desk, 'd');
+    types(&mut desk, "a");
+    desk.line.clear();
+    assert_eq!(control(&mut desk, 'd'), [], "another key came between");
+}
+
+#[test]
+fn news_of_the_background_ask_for_a_turn_when_main_rests_and_nobody_types() {
+    let mut story = Story::new();
+    story.invocation("go").push(1, EventKind::UnitQueued(background())).start(1);
+    story.over(done("started"), "started");
+    let ended = |desk: &mut Desk| {
+        let mut rest = Story::new();
+        rest.end(1, done("found"));
+        tell(desk, &rest)
+    };
+    let mut desk = desk();
+    assert_eq!(tell(&mut desk, &story), []);
+    assert_eq!(ended(&mut desk), [Step::News]);
+    assert_eq!(desk.see(Seen::Shown(Vec::new()), LATER), [], "once");
+    let mut desk = self::desk();
+    tell(&mut desk, &story);
+    types(&mut desk, "a");
+    assert_eq!(ended(&mut desk), [], "somebody types");
+    assert_eq!(control(&mut desk, 'c'), [Step::News], "and no longer does");
+}
+
+fn background() -> crate::event::UnitHead {
+    let mut story = Story::new();
+    story.batch("c", &["fork"]);
+    let EventKind::UnitQueued(head) = &story.events()[0].kind else { panic!("it is declared") };
+    let head = head.clone();
+    crate::event::UnitHead { is_background: true, slot: None, ..head }
+}
+
+#[test]
+fn ctrl_b_sets_units_aside_and_moves_left_without_any() {
+    let mut desk = desk();
+    types(&mut desk, "ab");
+    assert_eq!(control(&mut desk, 'b'), []);
+    assert_eq!(desk.line.cursor(), 1);
+    tell(&mut desk, &busy());
+    assert_eq!(control(&mut desk, 'b'), [Step::Tell(FromUser::SetAside)]);
+}
+
+#[test]
+fn a_paste_never_picks_answers_or_sends() {
+    let mut desk = desk();
+    let mut story = busy();
+    story.asks(1, 7, Question::Batch { slots: 40 });
+    tell(&mut desk, &story);
+    let pasted = Pasted { text: "y\n2\n".to_owned(), left_out: 0 };
+    assert_eq!(desk.see(Seen::Typed(Typed::Paste(pasted)), LATER), []);
+    assert_eq!(desk.line.text(), "y\n2\n");
+}
+
+#[test]
+fn what_is_refused_comes_back_into_an_empty_line() {
+    let mut desk = desk();
+    types(&mut desk, "/revew\n");
+    let refusal = Refusal::new(crate::cli::exit::Exit::BadInput, "there is no skill `/revew`");
+    let seen = Seen::Refused { text: "/revew".to_owned(), refusal };
+    desk.see(seen, LATER);
+    assert_eq!(desk.line.text(), "/revew");
+    assert!(!desk.is_busy());
+}
+
+#[test]
+fn names_and_paths_are_completed() {
+    let mut desk = desk();
+    types(&mut desk, "/rev");
+    assert!(desk.completing.is_open());
+    types(&mut desk, "\t");
+    assert_eq!(desk.line.text(), "/review ");
+    types(&mut desk, "@");
+    let mut desk = self::desk();
+    assert_eq!(types(&mut desk, "see @"), [Step::Gather]);
+    types(&mut desk, "\u{1b}");
+    assert_eq!(desk.line.text(), "see @", "Esc only closes");
+}
+
+fn any_key() -> impl Strategy<Value = KeyEvent> {
+    let code = prop_oneof![
+        any::<char>().prop_map(KeyCode::Char),
+        proptest::char::range(' ', '~').prop_map(KeyCode::Char),
+        prop_oneof![
+            Just(KeyCode::Enter),
+            Just(KeyCode::Esc),
+            Just(KeyCode::Tab),
+            Just(KeyCode::BackTab),
+            Just(KeyCode::Up),
+            Just(KeyCode::Down),
+            Just(KeyCode::Left),
+            Just(KeyCode::PageUp),
+            Just(KeyCode::PageDown),
+            Just(KeyCode::Backspace),
+            Just(KeyCode::Delete),
+            Just(KeyCode::F(5)),
+        ],
+    ];
+    let modifiers = prop_oneof![
+        4 => Just(KeyModifiers::NONE),
+        1 => Just(KeyModifiers::CONTROL),
+        1 => Just(KeyModifiers::ALT),
+        1 => Just(KeyModifiers::SHIFT),
+    ];
+    (code, modifiers).prop_map(|(code, modifiers)| KeyEvent::new(code, modifiers))
+}
+
+/// A life with everything in it that takes keys.
+fn eventful() -> Story {
+    let mut story = busy();
+    story.push(0, EventKind::UserWrote { text: "wait".into() });
+    story.asks(1, 7, question("ls")).asks(2, 8, question("rm"));
+    story.answered(1, 7, (question("ls"), Verdict::No)).end(1, done("x"));
+    story.push(4, EventKind::UnitQueued(background())).start(4);
+    story.answered(2, 8, (question("rm"), Verdict::Withdrawn)).end(2, done("x"));
+    story.over(done("over"), "over").end(4, done("y"));
+    story
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn whatever_is_typed_and_happens_there_is_a_frame_that_fits(
+        keys in prop::collection::vec((any_key(), 0usize..3), 0..60),
+        columns in 1u16..100, rows in 1u16..40,
+    ) {
+        let (mut desk, story) = (desk(), eventful());
+        let mut events = story.events().iter();
+        let mut now = NOW;
+        for (key, steps) in keys {
+            for event in events.by_ref().take(steps) {
+                desk.see(Seen::Event(Box::new(event.clone())), now);
+            }
+            now = UnixMillis(now.0 + 150);
+            desk.see(Seen::Typed(Typed::Key(key)), now);
+            desk.resized(Size { columns, rows });
+            let frame = desk.frame(now);
+            prop_assert!(frame.region.len() <= usize::from(rows.max(1)));
+            let wide = usize::from(Size { columns, rows }.text_columns());
+            prop_assert!(frame.region.iter().all(|row| row.columns() <= wide));
+            prop_assert!(usize::from(frame.cursor.0) < frame.region.len().max(1));
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Between the terminal and the run: sessions one after another, what a person
+//! asks of each, and the end.
+//!
+//! It waits for everything at once and for nothing in particular, so a command
+//! that takes its time keeps neither a signal nor an answer waiting.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use tempfile::TempDir;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::desk::{Desk, Manners, Seen, Step};
+use super::history::History;
+use super::opening;
+use super::session::{After, Session};
+use super::terminal::{self, Making, SEEN_CAP, STEPS_CAP, ToTerminal};
+use super::tty;
+use crate::cli::args::RunFlags;
+use crate::cli::exit::{Exit, Refusal};
+use crate::cli::kit::Kit;
+use crate::cli::model::DefaultModel;
+use crate::cli::setup::{self, SetUp};
+use crate::cli::start::{Sitting, Start};
+use crate::cli::{print, say, signals};
+use crate::config::{Environment, dirs};
+use crate::event::{Delta, Digest, Event, FileChange, SessionId};
+use crate::report::difference::BothSides;
+use crate::report::ink::{Highlighter, Ink, ReadSides};
+use crate::report::row::Row;
+use crate::run::{Reporter, Signal};
+use crate::session::{self, Blobs};
+
+/// Most that a run may be asked before it has taken it: one thing, since it
+/// does one at a time.
+const ASKED_CAP: usize = 1;
+
+/// Most that is said to a run before it has heard it.
+const SAID_CAP: usize = 256;
+
+/// Most signals that wait for a run.
+const SIGNALS_CAP: usize = 8;
+
+/// How long the window's size is given time to settle.
+const RESIZE_WAIT: Duration = Duration::from_millis(40);
+
+/// Most bytes of a file whose change is shown.
+const SHOWN_CAP: u64 = 1 << 20;
+
+/// Runs a chat.
+pub(in crate::cli) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Refusal> {
+    let start = first(environment, flags)?;
+    let runtime = print::runtime()?;
+    let models = Arc::clone(&start.kit.models);
+    let (exit, scratch) = runtime.block_on(async {
+        let driver = Driver::new(environment, &start)?;
+        Ok::<_, Refusal>(driver.go(start).await)
+    })?;
+    print::say_remarks(&models);
+    runtime.shutdown_timeout(print::SHUTDOWN_GRACE);
+    // Only now: until here some unit may still have been writing there.
+    drop(scratch);
+    Ok(exit)
+}
+
+/// Returns what the first session is made of. Where no model is configured one
+/// is chosen first.
+fn first(environment: &Environment, mut flags: RunFlags) -> Result<Start, Refusal> {
+    match Start::new(environment, flags.clone(), DefaultModel::None) {
+        Err(refusal) if refusal.lacks_model => {
+            if let SetUp::ForNow(name) = setup::choose(environment, &flags)? {
+                flags.model = Some(name.to_owned());
+            }
+            Start::new(environment, flags, DefaultModel::None)
+        }
+        other => other,
+    }
+}
+
+struct Driver {
+    environment: Environment,
+    terminal: SyncSender<ToTerminal>,
+    thread: JoinHandle<()>,
+    steps: mpsc::Receiver<Step>,
+    signals: mpsc::Receiver<Signal>,
+    scratch: Vec<TempDir>,
+}
+
+impl Driver {
+    /// Takes the terminal.
+    fn new(environment: &Environment, start: &Start) -> Result<Self, Refusal> {
+        let cannot = |what: &str, error: &io::Error| {
+            Refusal::new(Exit::Error, format!("cannot {what}: {error}"))
+        };
+        let signals = signals::listen().map_err(|error| cannot("listen to signals", &error))?;
+        let (terminal, inbox) = sync_channel(SEEN_CAP);
+        let (sender, steps) = mpsc::channel(STEPS_CAP);
+        let chat = &start.kit.config.chat;
+        let manners = Manners {
+            editing: chat.editing,
+            bell_after_ms: u64::try_from(chat.bell_after.as_millis()).unwrap_or(u64::MAX),
+        };
+        let history = history(environment, start.kit.is_kept);
+        tty::restore_on_panic();
+        let making = Making {
+            desk: Desk::new(manners, history, tty::size(io::stdout())),
+            environment: environment.clone(),
+            theme: chat.theme,
+            bell: chat.bell,
+            has_title: chat.title,
+            root: start.kit.root.clone(),
+            inbox,
+            sender: terminal.clone(),
+            steps: sender,
+        };
+        resizes(&terminal).map_err(|error| cannot("listen to the window's size", &error))?;
+        let thread = terminal::start(making).map_err(|error| cannot("use the terminal", &error))?;
+        let environment = environment.clone();
+        Ok(Self { environment, terminal, thread, steps, signals, scratch: Vec::new() })
+    }
+
+    /// Goes through sessions until the user leaves.
+    async fn go(mut self, start: Start) -> (Exit, Vec<TempDir>) {
+        let mut start = start;
+        let (exit, note) = loop {
+            let place = Left::of(&start);
+            match self.session(start).await {
+                Err(refusal) => break (refusal.exit, Some(refusal.to_string())),
+                Ok(Ended { after, has_begun }) => {
+                    let note = place.leave(has_begun);
+                    match after {
+                        After::Next(next) => start = *next,
+                        After::Leave(exit) => break (exit, note),
+                    }
+                }
+            }
+        };
+        // It may have ended by itself.
+        let _ = self.terminal.send(ToTerminal::Over);
+        let Self { terminal, thread, .. } = self;
+        drop(terminal);
+        // One that panicked has said so.
+        let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        note.iter().for_each(say);
+        (exit, self.scratch)
+    }
+
+    /// Goes through one session.
+    async fn session(&mut self, start: Start) -> Result<Ended, Refusal> {
+        let (asking, asked) = mpsc::channel(ASKED_CAP);
+        let (said, answers) = mpsc::channel(SAID_CAP);
+        let (signals, arriving) = mpsc::channel(SIGNALS_CAP);
+        let rows = opening::rows(&start, &self.environment, columns());
+        let shown = Box::new(Shows(self.terminal.clone()));
+        let sitting = Sitting { signals: arriving, answers, asking: asked, shown };
+        let (run, kit, scratch) = start.sit(sitting)?;
+        self.scratch.extend(scratch);
+        let highlighter = self.highlighter(&kit.directory);
+        let mut session = Session {
+            kit,
+            environment: self.environment.clone(),
+            terminal: self.terminal.clone(),
+            asking: Some(asking),
+            said,
+            signals,
+            work: FuturesUnordered::new(),
+            prompts: 0,
+            wanted: None,
+            plan: None,
+            after: None,
+            has_begun: false,
+        };
+        session.show(Seen::Began { about: session.about(), highlighter, rows });
+        let mut running = tokio::spawn(run.go());
+        let ended = loop {
+            tokio::select! {
+                biased;
+                Some(signal) = self.signals.recv() => session.signal(signal),
+                ended = &mut running => break ended,
+                step = self.steps.recv(), if session.asking.is_some() => match step {
+                    Some(step) => session.step(step),
+                    // The terminal's thread is gone.
+                    None => session.end(After::Leave(Exit::Error)),
+                },
+                Some(done) = session.work.next() => session.done(done),
+            }
+        };
+        let ended = ended.expect("a run never panics");
+        for trouble in &ended.trouble {
+            let row = Row::new().text(Ink::Caution, &format!("warning: {trouble}"));
+            session.show(Seen::Shown(vec![row]));
+        }
+        let Session { after, has_begun, .. } = session;
+        // Nobody could be shown anything any more.
+        let after = after.unwrap_or(After::Leave(Exit::Error));
+        Ok(Ended { after, has_begun })
+    }
+
+    /// Starts what colours code and finds what changed in files.
+    fn highlighter(&self, directory: &Path) -> Option<Highlighter> {
+        let terminal = self.terminal.clone();
+        let deliver = move |coloured| {
+            // Nobody waits for it any more.
+            let _ = terminal.send(ToTerminal::Seen(Seen::Coloured(coloured)));
+        };
+        // Without a thread everything is plain.
+        Highlighter::start(both_sides(directory), deliver).ok()
+    }
+}
+
+/// Returns how wide prose may be.
+fn columns() -> u16 {
+    tty::size(io::stdout()).text_columns()
+}
+
+/// A session that is over.
+struct Ended {
+    after: After,
+    /// Whether anything was asked in it.
+    has_begun: bool,
+}
+
+/// What becomes of a session that is left.
+struct Left {
+    session: SessionId,
+    directory: PathBuf,
+    is_kept: bool,
+    is_new: bool,
+}
+
+impl Left {
+    fn of(start: &Start) -> Self {
+        let Kit { session, directory, is_kept, .. } = &start.kit;
+        let (session, directory) = (session.clone(), directory.clone());
+        Self { session, directory, is_kept: *is_kept, is_new: start.is_new() }
+    }
+
+    /// Returns what is said of it. One in which nothing was said goes.
+    fn leave(self, has_begun: bool) -> Option<String> {
+        let Self { session, directory, is_kept, is_new } = self;
+        if is_kept && is_new && !has_begun {
+            // Then it stays, and is of no use to anybody.
+            let _ = session::remove(&directory);
+            return None;
+        }
+        is_kept.then(|| format!("session {session}; `tine -c` goes on with it"))
+    }
+}
+
+/// Shows a run by telling the terminal.
+struct Shows(SyncSender<ToTerminal>);
+
+impl Shows {
+    fn tell(&self, seen: Seen) -> io::Result<()> {
+        self.0.send(ToTerminal::Seen(seen)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl Reporter for Shows {
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        self.tell(Seen::Event(Box::new(event.clone())))
+    }
+
+    fn delta(&mut self, delta: &Delta) -> io::Result<()> {
+        self.tell(Seen::Delta(delta.clone()))
+    }
+
+    fn pause(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Opens what was typed before. What is not kept is remembered until the end.
+fn history(environment: &Environment, is_kept: bool) -> History {
+    let file = dirs::history_file(environment).ok().filter(|_| is_kept);
+    let Some(file) = file else { return History::default() };
+    History::open(&file).unwrap_or_else(|error| {
+        let file = file.display();
+        say(&format!("warning: what you type is not remembered in {file}: {error}"));
+        History::default()
+    })
+}
+
+/// Tells the terminal whenever its window has another size.
+fn resizes(terminal: &SyncSender<ToTerminal>) -> io::Result<()> {
+    let mut changes = signal(SignalKind::window_change())?;
+    let terminal = terminal.clone();
+    tokio::spawn(async move {
+        while changes.recv().await.is_some() {
+            // A window that is dragged has many sizes a second.
+            tokio::time::sleep(RESIZE_WAIT).await;
+            let terminal = terminal.clone();
+            let tell = move || terminal.send(ToTerminal::Resized).is_ok();
+            if !matches!(tokio::task::spawn_blocking(tell).await, Ok(true)) {
+                return;
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Returns what reads both sides of a change: what was kept of it before, and
+/// the file if it still is as the change left it.
+fn both_sides(directory: &Path) -> Box<ReadSides> {
+    let blobs = Blobs::of(directory);
+    Box::new(move |change: &FileChange| {
+        let before = match change.before {
+            Some(state) => blobs.read(state.digest).ok()?,
+            None => Vec::new(),
+        };
+        let after = match change.after {
+            Some(state) => {
+                let path = Path::new(&*change.path);
+                let found = std::fs::symlink_metadata(path).ok()?;
+                if !found.is_file() || found.len() > SHOWN_CAP {
+                    return None;
+                }
+                std::fs::read(path).ok().filter(|bytes| Digest::of(bytes) == state.digest)?
+            }
+            None => Vec::new(),
+        };
+        Some(BothSides { before, after })
+    })
+}

@@ -1,0 +1,242 @@
+//! A session that goes on, from the side of whoever sits at it: what is asked
+//! of its run, and what is worked on beside it.
+
+mod commands;
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::{mpsc, oneshot};
+
+use super::desk::{About, Seen, Step};
+use super::opening::place;
+use super::terminal::ToTerminal;
+use super::tty;
+use crate::agent::Opening;
+use crate::cli::args::RunFlags;
+use crate::cli::exit::{Exit, Refusal};
+use crate::cli::kit::Kit;
+use crate::cli::slash::Typed;
+use crate::cli::start::Start;
+use crate::config::Environment;
+use crate::event::Seq;
+use crate::report::row::Row;
+use crate::run::{Asked, FromUser, NoRewind, NoUndo, Signal, TakeBack};
+use commands::Plan;
+
+/// What becomes of a chat once a session is over.
+pub(super) enum After {
+    /// It is over, too.
+    Leave(Exit),
+    /// Another session.
+    Next(Box<Start>),
+}
+
+/// Something that was worked on beside everything else.
+pub(super) enum Done {
+    /// What a prompt means, by its number.
+    Meant { number: u64, text: String, opening: Result<Opening, Refusal> },
+    /// Something to be seen.
+    Seen(Result<Seen, Refusal>),
+    /// What would go back, and the rows that tell it; the conversation after
+    /// it, to what it was after this event.
+    Planned(Result<(Vec<Row>, Option<Box<TakeBack>>), Refusal>, Option<Seq>),
+    /// What became of the files, and what the conversation goes back to then.
+    Undone(Option<Result<(), NoUndo>>, Option<Seq>),
+    /// What became of the conversation.
+    Rewound(Option<Result<(), NoRewind>>),
+    /// The session to go on with.
+    Next(Result<Box<Start>, Refusal>),
+}
+
+/// A session that goes on.
+pub(super) struct Session {
+    pub(super) kit: Kit,
+    pub(super) environment: Environment,
+    pub(super) terminal: SyncSender<ToTerminal>,
+    /// Where the run is asked; `None` once it is to end.
+    pub(super) asking: Option<mpsc::Sender<Asked>>,
+    pub(super) said: mpsc::Sender<FromUser>,
+    pub(super) signals: mpsc::Sender<Signal>,
+    pub(super) work: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// The prompt whose meaning is being found out; a number that is not this
+    /// is not wanted any more.
+    pub(super) wanted: Option<(u64, String)>,
+    /// What goes back once that is confirmed.
+    pub(super) plan: Option<Plan>,
+    pub(super) after: Option<After>,
+    /// Whether anything was asked.
+    pub(super) has_begun: bool,
+    /// How many prompts were given.
+    pub(super) prompts: u64,
+}
+
+impl Session {
+    /// Returns what the chat shows of the session.
+    pub(super) fn about(&self) -> About {
+        let kit = &self.kit;
+        let window = kit.model.facts().context_window;
+        let skills = kit.skills.iter().filter(|skill| skill.user_invocable);
+        About {
+            model: Arc::clone(kit.model.name()),
+            window: (window < u64::MAX).then_some(window),
+            mode: kit.policy.mode().as_str(),
+            place: place(&kit.root, &self.environment),
+            skills: skills.map(|skill| (skill.name.clone(), skill.description.clone())).collect(),
+        }
+    }
+
+    pub(super) fn show(&self, seen: Seen) {
+        // Without a terminal there is nobody to see it.
+        let _ = self.terminal.send(ToTerminal::Seen(seen));
+    }
+
+    pub(super) fn refuse(&self, text: &str, refusal: Refusal) {
+        self.show(Seen::Refused { text: text.to_owned(), refusal });
+    }
+
+    /// The session is to end; what follows is known.
+    pub(super) fn end(&mut self, after: After) {
+        self.after = Some(after);
+        self.asking = None;
+    }
+
+    /// Takes a signal of the system.
+    pub(super) fn signal(&mut self, signal: Signal) {
+        // It was typed for the program that has the terminal.
+        if signal == Signal::Interrupt && tty::is_lent() {
+            return;
+        }
+        // A run that has so many of them is about to end.
+        let _ = self.signals.try_send(signal);
+        match signal {
+            Signal::Interrupt => {}
+            Signal::Terminate | Signal::Hangup => self.end(After::Leave(Exit::after(signal))),
+        }
+    }
+
+    /// Takes a step of whoever sits there.
+    pub(super) fn step(&mut self, step: Step) {
+        match step {
+            Step::Tell(said) => self.tell(said),
+            Step::Invoke(text) => self.find_meaning(text),
+            Step::News => self.ask("", Opening::News),
+            Step::Command(what, arguments) => self.command(what, arguments),
+            Step::Chosen(choice) => self.chosen(choice),
+            Step::Gone => self.signal(Signal::Hangup),
+            Step::Leave { at_once } => {
+                if at_once {
+                    self.tell(FromUser::EndAll);
+                }
+                let exit = if at_once { Exit::after(Signal::Interrupt) } else { Exit::Done };
+                self.end(After::Leave(exit));
+            }
+            // The terminal's own.
+            Step::Edit(_)
+            | Step::Shell(_)
+            | Step::Suspend
+            | Step::Call(_)
+            | Step::Gather
+            | Step::Colour(_)
+            | Step::Redraw => {}
+        }
+    }
+
+    fn tell(&mut self, said: FromUser) {
+        // The turn that ends may not have begun.
+        if said == FromUser::EndTurn
+            && let Some((_, text)) = self.wanted.take()
+        {
+            self.refuse(&text, Refusal::new(Exit::Interrupted, "stopped before it began"));
+            return;
+        }
+        // It hears them as fast as anybody can type.
+        if self.said.try_send(said).is_err() {
+            let refusal = Refusal::new(Exit::Error, "the session is busy; that was not heard");
+            self.refuse("", refusal);
+        }
+    }
+
+    /// Finds out what a prompt means, and asks main then.
+    fn find_meaning(&mut self, text: String) {
+        self.prompts += 1;
+        let (number, kit) = (self.prompts, self.kit.clone());
+        self.wanted = Some((number, text.clone()));
+        self.work.push(Box::pin(async move {
+            let typed = text.clone();
+            let finding = tokio::task::spawn_blocking(move || kit.meaning(&typed, Typed::Chat));
+            let opening = finding.await.expect("a skill's text is put together without panics");
+            Done::Meant { number, text, opening }
+        }));
+    }
+
+    /// Has main asked something.
+    fn ask(&mut self, text: &str, opening: Opening) {
+        let invoked = Box::new(self.kit.invoked(text, opening));
+        let sent = self.asking.as_ref().map(|run| run.try_send(Asked::Invoke(invoked)));
+        if matches!(sent, Some(Ok(()))) {
+            self.has_begun = true;
+        } else {
+            let refusal = Refusal::new(Exit::Error, "the turn before is not over yet");
+            self.refuse(text, refusal.hint("send it again in a moment"));
+        }
+    }
+
+    /// Works on something that takes its time, on a thread of its own.
+    pub(super) fn look(
+        &mut self,
+        what: impl FnOnce(&Kit) -> Result<Seen, Refusal> + Send + 'static,
+    ) {
+        let kit = self.kit.clone();
+        self.work.push(Box::pin(async move {
+            let looking = tokio::task::spawn_blocking(move || what(&kit));
+            Done::Seen(looking.await.expect("what is shown is put together without panics"))
+        }));
+    }
+
+    /// Opens the session to go on with, while others may write to the terminal.
+    pub(super) fn open(&mut self, flags: RunFlags) {
+        let (environment, models) = (self.environment.clone(), Arc::clone(&self.kit.models));
+        let terminal = self.terminal.clone();
+        self.work.push(Box::pin(async move {
+            let (given, is_given) = oneshot::channel();
+            let opening = tokio::task::spawn_blocking(move || {
+                // Without a terminal there is nothing to wait for.
+                let away = terminal.send(ToTerminal::Away(given)).is_ok();
+                let _ = away.then(|| is_given.blocking_recv());
+                let start = Start::again(&environment, flags, models);
+                let _ = terminal.send(ToTerminal::Back);
+                start.map(Box::new)
+            });
+            Done::Next(opening.await.expect("a session is opened without panics"))
+        }));
+    }
+
+    /// Takes what was worked on.
+    pub(super) fn done(&mut self, done: Done) {
+        match done {
+            Done::Meant { number, text, opening } => {
+                if self.wanted.as_ref().is_none_or(|(wanted, _)| *wanted != number) {
+                    return;
+                }
+                self.wanted = None;
+                match opening {
+                    Ok(opening) => self.ask(&text, opening),
+                    Err(refusal) => self.refuse(&text, refusal),
+                }
+            }
+            Done::Seen(Ok(seen)) => self.show(seen),
+            Done::Planned(Ok(planned), to) => self.planned(planned, to),
+            Done::Undone(result, to) => self.undone(result, to),
+            Done::Rewound(result) => self.rewound(result),
+            Done::Next(Ok(next)) => self.end(After::Next(next)),
+            Done::Seen(Err(refusal))
+            | Done::Planned(Err(refusal), _)
+            | Done::Next(Err(refusal)) => {
+                self.refuse("", refusal);
+            }
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! What the commands of a chat set off.
+
+use std::path::PathBuf;
+
+use jiff::tz::TimeZone;
+use tokio::sync::oneshot;
+
+use super::{Done, Session};
+use crate::cli::args::RunFlags;
+use crate::cli::chat::commands::{What, look, models, rewind, sessions};
+use crate::cli::chat::desk::Seen;
+use crate::cli::chat::desk::listing::{Back, Choice, Item, Listing};
+use crate::cli::chat::tty;
+use crate::cli::exit::{Exit, Refusal};
+use crate::cli::kit::Kit;
+use crate::cli::undo;
+use crate::event::Seq;
+use crate::guard::Mode;
+use crate::message::counted;
+use crate::report::ink::Ink;
+use crate::report::row::Row;
+use crate::run::{Asked, NoRewind, NoUndo, TakeBack};
+
+/// What would go back, once that is confirmed.
+pub(in crate::cli::chat) struct Plan {
+    take_back: Box<TakeBack>,
+    /// The conversation goes back, too, to what it was after this event.
+    to: Option<Seq>,
+}
+
+impl Session {
+    /// Carries out a command.
+    pub(super) fn command(&mut self, what: What, arguments: String) {
+        let columns = tty::size(std::io::stdout()).text_columns();
+        match what {
+            What::Help => self.look(move |kit| shown(look::help(&kit.skills, columns))),
+            What::Model => match &*arguments {
+                "" => self.look(|kit| Ok(Seen::Choose(model_list(kit)))),
+                name => self.change(|kit| kit.set_model(name)),
+            },
+            What::Models => self.look(|kit| shown(look::models(kit))),
+            What::Agents => self.look(|kit| shown(look::agents(kit))),
+            What::Skills => self.look(|kit| shown(look::skills(kit))),
+            What::Mcp => self.look(|_| shown(look::mcp())),
+            What::Usage => self.look(|kit| look::usage(kit).map(Seen::Shown)),
+            What::Context => self.look(move |kit| look::context(kit, columns).map(Seen::Shown)),
+            What::Diff => self.look(|kit| look::diff(kit).map(Seen::Shown)),
+            What::Permissions => match &*arguments {
+                "" => self.look(|kit| look::permissions(kit).map(Seen::Shown)),
+                name => self.set_mode(name),
+            },
+            What::Rename => {
+                self.look(move |kit| sessions::rename(kit, &arguments).map(Seen::Shown));
+            }
+            What::Export => self.look(move |kit| export(kit, &arguments)),
+            What::Undo => self.undo(&arguments),
+            What::Rewind => self.look(|kit| Ok(Seen::Choose(turn_list(&rewind::turns(kit)?)?))),
+            What::Resume => match &*arguments {
+                "" => self.look(|kit| Ok(Seen::Choose(session_list(kit)?))),
+                session => self.resume(session.to_owned()),
+            },
+            What::Clear => self.open(RunFlags { resume: None, ..self.next_flags() }),
+            // The desk's own.
+            What::Tasks | What::Theme | What::Fork | What::Compact | What::Quit => {}
+        }
+    }
+
+    /// Does what was chosen from a list.
+    pub(super) fn chosen(&mut self, choice: Choice) {
+        match choice {
+            Choice::Model(name) => self.change(|kit| kit.set_model(&name)),
+            Choice::Session(id) => self.resume(id),
+            Choice::Turn(to) => self.show(Seen::Choose(back_list(to))),
+            Choice::Back { to, what: Back::Conversation } => self.rewind(to),
+            Choice::Back { to, what: Back::Files } => {
+                self.plan(None, move |kit| rewind::plan(kit, to));
+            }
+            Choice::Back { to, what: Back::Both } => {
+                self.plan(Some(to), move |kit| rewind::plan(kit, to));
+            }
+            Choice::TakeBack => self.take_back(),
+            // The desk's own.
+            Choice::Text(_) | Choice::Strand(_) | Choice::Theme(_) | Choice::Nothing => {}
+        }
+    }
+
+    /// Changes what the next prompts are made with.
+    fn change(&mut self, change: impl FnOnce(&mut Kit) -> Result<(), Refusal>) {
+        match change(&mut self.kit) {
+            Ok(()) => {
+                let about = self.about();
+                let text = format!("from the next message on: {}, {}", about.model, about.mode);
+                self.show(Seen::Changed(about));
+                self.tell_people(Ink::Dim, &text);
+            }
+            Err(refusal) => self.refuse("", refusal),
+        }
+    }
+
+    fn set_mode(&mut self, name: &str) {
+        let Some(mode) = Mode::from_name(name) else {
+            let names: Vec<&str> = Mode::ALL.iter().map(|mode| mode.as_str()).collect();
+            let refusal = Refusal::new(Exit::Usage, format!("there is no mode `{name}`"));
+            return self.refuse("", refusal.hint(format!("there are: {}", names.join(", "))));
+        };
+        self.change(|kit| kit.set_mode(mode));
+    }
+
+    fn tell_people(&self, ink: Ink, text: &str) {
+        self.show(Seen::Shown(vec![Row::new().text(ink, text)]));
+    }
+
+    /// Returns the flags of another session: those of this one, but for what
+    /// chose it.
+    fn next_flags(&self) -> RunFlags {
+        RunFlags {
+            continue_latest: false,
+            resume: None,
+            fork_session: false,
+            session_id: None,
+            name: None,
+            ..self.kit.flags.clone()
+        }
+    }
+
+    fn resume(&mut self, session: String) {
+        if *session == *self.kit.session.0 {
+            return self.tell_people(Ink::Dim, "this is that session");
+        }
+        self.open(RunFlags { resume: Some(session), ..self.next_flags() });
+    }
+
+    fn undo(&mut self, arguments: &str) {
+        let flags = match undo::asked(&format!("/undo {arguments}")) {
+            Some(Ok(flags)) => flags,
+            Some(Err(refusal)) => return self.refuse("", refusal),
+            None => return,
+        };
+        self.plan(None, move |kit| rewind::plan_flags(kit, &flags));
+    }
+
+    /// Finds out what of the files would go back, and asks.
+    fn plan(
+        &mut self,
+        to: Option<Seq>,
+        plan: impl FnOnce(&Kit) -> Result<(Vec<Row>, Option<TakeBack>), Refusal> + Send + 'static,
+    ) {
+        let kit = self.kit.clone();
+        self.work.push(Box::pin(async move {
+            let planning = tokio::task::spawn_blocking(move || plan(&kit));
+            let planned = planning.await.expect("a plan is made without panics");
+            Done::Planned(planned.map(|(rows, plan)| (rows, plan.map(Box::new))), to)
+        }));
+    }
+
+    /// Shows what would go back, and asks.
+    pub(super) fn planned(
+        &mut self,
+        (rows, take_back): (Vec<Row>, Option<Box<TakeBack>>),
+        to: Option<Seq>,
+    ) {
+        self.show(Seen::Shown(rows));
+        let Some(take_back) = take_back else {
+            return to.into_iter().for_each(|to| self.rewind(to));
+        };
+        self.plan = Some(Plan { take_back, to });
+        let item = |text: &str, choice| Item { row: Row::new().text(Ink::Plain, text), choice };
+        let items = vec![
+            item("put the files back", Choice::TakeBack),
+            item("leave them as they are", Choice::Nothing),
+        ];
+        self.show(Seen::Choose(Listing::new("shall they go back?", items)));
+    }
+
+    fn take_back(&mut self) {
+        let Some(Plan { take_back, to }) = self.plan.take() else { return };
+        let (reply, replied) = oneshot::channel();
+        if self.asks(Asked::Undo(take_back, reply)) {
+            self.work.push(Box::pin(async move { Done::Undone(replied.await.ok(), to) }));
+        }
+    }
+
+    /// Takes note of what became of the files.
+    pub(super) fn undone(&mut self, result: Option<Result<(), NoUndo>>, to: Option<Seq>) {
+        match result {
+            Some(Ok(())) => to.into_iter().for_each(|to| self.rewind(to)),
+            Some(Err(error)) => self.refuse("", Refusal::because(Exit::Error, &error)),
+            // The session is over.
+            None => {}
+        }
+    }
+
+    fn rewind(&mut self, to: Seq) {
+        let (reply, replied) = oneshot::channel();
+        if self.asks(Asked::Rewind(to, reply)) {
+            self.work.push(Box::pin(async move { Done::Rewound(replied.await.ok()) }));
+        }
+    }
+
+    /// Takes note of what became of the conversation.
+    pub(super) fn rewound(&mut self, result: Option<Result<(), NoRewind>>) {
+        if let Some(Err(error)) = result {
+            self.refuse("", Refusal::because(Exit::Error, &error));
+        }
+    }
+
+    /// Asks something of the run; tells whether it will hear it.
+    fn asks(&mut self, asked: Asked) -> bool {
+        let sent = self.asking.as_ref().map(|run| run.try_send(asked));
+        let is_heard = matches!(sent, Some(Ok(())));
+        if !is_heard {
+            self.refuse("", Refusal::new(Exit::Error, "the turn before is not over yet"));
+        }
+        is_heard
+    }
+}
+
+fn shown(rows: Vec<Row>) -> Result<Seen, Refusal> {
+    Ok(Seen::Shown(rows))
+}
+
+fn export(kit: &Kit, file: &str) -> Result<Seen, Refusal> {
+    let file = Some(file).filter(|file| !file.is_empty());
+    let (_, rows): (PathBuf, _) = sessions::export(kit, file)?;
+    shown(rows)
+}
+
+fn model_list(kit: &Kit) -> Listing {
+    let items = models::items(kit).into_iter().map(|item| {
+        // Of a preset the name of a model is to follow.
+        let choice = match item.typed.ends_with(':') {
+            true => Choice::Text(format!("/model {}", item.typed)),
+            false => Choice::Model(item.typed),
+        };
+        Item { row: item.row, choice }
+    });
+    Listing::new("model", items.collect())
+}
+
+fn turn_list(turns: &[rewind::Turn]) -> Result<Listing, Refusal> {
+    let zone = TimeZone::system();
+    let items: Vec<Item> = turns
+        .iter()
+        .filter_map(|turn| {
+            Some(Item { row: turn.row(zone.clone()), choice: Choice::Turn(turn.to?) })
+        })
+        .collect();
+    if items.is_empty() {
+        return Err(Refusal::new(Exit::BadInput, "there is no turn to go back before"));
+    }
+    let summed_up = turns.iter().filter(|turn| turn.to.is_none()).count();
+    let title = match summed_up {
+        0 => "go back to before".to_owned(),
+        count => {
+            let turns = counted(count as u64, "turn");
+            format!("go back to before ({turns} summed up since)")
+        }
+    };
+    Ok(Listing::new(title, items))
+}
+
+fn back_list(to: Seq) -> Listing {
+    let item = |text: &str, what| Item {
+        row: Row::new().text(Ink::Plain, text),
+        choice: Choice::Back { to, what },
+    };
+    let items = vec![
+        item("conversation and files", Back::Both),
+        item("conversation only", Back::Conversation),
+        item("files only", Back::Files),
+    ];
+    Listing::new("what goes back?", items)
+}
+
+fn session_list(kit: &Kit) -> Result<Listing, Refusal> {
+    let now = crate::run::now();
+    let others = sessions::others(kit)?;
+    if others.is_empty() {
+        return Err(Refusal::new(Exit::BadInput, "there is no other session of this directory"));
+    }
+    let item = |listed: sessions::Listed| Item {
+        row: listed.row(now),
+        choice: Choice::Session(listed.id),
+    };
+    Ok(Listing::new("resume", others.into_iter().map(item).collect()))
+}

@@ -1,0 +1,399 @@
+//! The thread that has the terminal: it sees what comes, lets the desk say what
+//! follows, and paints.
+//!
+//! Nobody else writes while it has the screen. Another program gets it for a
+//! while, and so does the driver where words of other parts have to be seen;
+//! meanwhile the desk goes on seeing.
+
+use std::fs;
+use std::io::{self, Stdin, Stdout, Write as _};
+use std::ops::ControlFlow;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::complete::Paths;
+use super::desk::{Desk, Seen, Step};
+use super::tty::{self, FromTerminal, Keys, Raw};
+use crate::config::{Bell, Environment, Theme as Themes};
+use crate::report::ink::{Ink, Level, Palette, Theme};
+use crate::report::paint::{Reflow, Screen};
+use crate::report::row::Row;
+use crate::run;
+
+/// Most things that wait to be seen.
+pub(super) const SEEN_CAP: usize = 1_024;
+
+/// Most steps that wait for the driver.
+pub(super) const STEPS_CAP: usize = 256;
+
+/// Shortest time between two frames that no key asked for.
+const FRAME: Duration = Duration::from_millis(33);
+
+/// How late the end of a program is noticed that has the terminal.
+const MEANWHILE: Duration = Duration::from_millis(20);
+
+/// Something for the thread.
+pub(super) enum ToTerminal {
+    /// For the desk.
+    Seen(Seen),
+    /// Somebody typed, or nobody will any more.
+    Typed(FromTerminal),
+    /// The window has another size.
+    Resized,
+    /// Somebody else writes to the terminal now.
+    Away(oneshot::Sender<()>),
+    /// And no longer does.
+    Back,
+    /// The chat is over.
+    Over,
+}
+
+/// What the thread is made of.
+pub(super) struct Making {
+    pub(super) desk: Desk,
+    pub(super) environment: Environment,
+    pub(super) theme: Themes,
+    pub(super) bell: Bell,
+    pub(super) has_title: bool,
+    pub(super) root: std::path::PathBuf,
+    pub(super) inbox: Receiver<ToTerminal>,
+    pub(super) sender: SyncSender<ToTerminal>,
+    pub(super) steps: mpsc::Sender<Step>,
+}
+
+/// Takes the terminal. It is as it was once the thread has ended.
+///
+/// # Errors
+///
+/// If it cannot be made raw, or there is no thread to be had.
+pub(super) fn start(making: Making) -> io::Result<JoinHandle<()>> {
+    let Making { desk, environment, theme, bell, has_title, root, inbox, sender, steps } = making;
+    let reflow = if environment.reflows { Reflow::Yes } else { Reflow::No };
+    let palette = Palette { level: level(&environment), theme: theme_of(theme) };
+    let screen = Screen::new(io::stdout(), tty::size(io::stdout()), palette, reflow);
+    let mut terminal = Terminal {
+        desk,
+        screen,
+        stdin: io::stdin(),
+        held: None,
+        environment,
+        bell,
+        title: has_title.then(String::new),
+        root,
+        inbox,
+        sender,
+        steps,
+        painted: None,
+        is_away: false,
+        is_over: false,
+    };
+    terminal.take_screen()?;
+    thread::Builder::new().name("terminal".to_owned()).spawn(move || terminal.go())
+}
+
+/// Returns how many colours a terminal knows.
+fn level(environment: &Environment) -> Level {
+    let is = |known: &Option<String>, names: &[&str]| {
+        known.as_deref().is_some_and(|known| names.iter().any(|name| known.contains(name)))
+    };
+    if environment.no_color || environment.is_dumb_terminal {
+        Level::None
+    } else if is(&environment.color_term, &["truecolor", "24bit"]) {
+        Level::True
+    } else if is(&environment.term, &["256color"]) {
+        Level::Indexed
+    } else {
+        Level::Basic
+    }
+}
+
+fn theme_of(theme: Themes) -> Theme {
+    match theme {
+        Themes::Dark => Theme::Dark,
+        Themes::Light => Theme::Light,
+        Themes::Plain => Theme::Plain,
+    }
+}
+
+struct Terminal {
+    desk: Desk,
+    screen: Screen<Stdout>,
+    stdin: Stdin,
+    /// While the screen is ours: raw mode, and the thread that reads keys. The
+    /// keys go first.
+    held: Option<(Keys, Raw)>,
+    environment: Environment,
+    bell: Bell,
+    /// The title as it was set last; `None` if there is to be none.
+    title: Option<String>,
+    root: std::path::PathBuf,
+    inbox: Receiver<ToTerminal>,
+    sender: SyncSender<ToTerminal>,
+    steps: mpsc::Sender<Step>,
+    /// When the last frame was painted.
+    painted: Option<Instant>,
+    is_away: bool,
+    is_over: bool,
+}
+
+/// Whether there is something new to be painted, and how soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Paint {
+    Nothing,
+    Soon,
+    /// A key asked for it.
+    Now,
+}
+
+impl Terminal {
+    fn go(mut self) {
+        let mut paint = Paint::Now;
+        while !self.is_over {
+            if paint == Paint::Now || (paint == Paint::Soon && self.until_frame().is_zero()) {
+                if self.paint().is_err() {
+                    break;
+                }
+                paint = Paint::Nothing;
+            }
+            paint = paint.max(self.wait(paint));
+        }
+        // The terminal may be gone; then there is nothing to put back.
+        let _ = self.paint().and_then(|()| self.give_screen());
+        if self.title.is_some_and(|title| !title.is_empty()) {
+            let _ = self.screen.title("");
+        }
+    }
+
+    /// Waits for something to be seen, or for the time to paint.
+    fn wait(&mut self, paint: Paint) -> Paint {
+        let now = run::now();
+        let wakes = self.desk.wakes(now);
+        let until = wakes.map(|at| Duration::from_millis(at.since(now)));
+        let until = match paint {
+            Paint::Nothing => until,
+            Paint::Soon | Paint::Now => Some(self.until_frame().min(until.unwrap_or(FRAME))),
+        };
+        let first = match until {
+            None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(until) => self.inbox.recv_timeout(until),
+        };
+        match first {
+            Ok(first) => {
+                let mut paint = self.take(first);
+                for _ in 0..SEEN_CAP {
+                    match self.inbox.try_recv() {
+                        Ok(next) => paint = paint.max(self.take(next)),
+                        Err(_) => break,
+                    }
+                }
+                paint
+            }
+            Err(RecvTimeoutError::Timeout) => Paint::Soon,
+            Err(RecvTimeoutError::Disconnected) => {
+                self.is_over = true;
+                Paint::Now
+            }
+        }
+    }
+
+    /// Returns how long the last frame has to stand yet.
+    fn until_frame(&self) -> Duration {
+        self.painted.map_or(Duration::ZERO, |painted| FRAME.saturating_sub(painted.elapsed()))
+    }
+
+    fn take(&mut self, next: ToTerminal) -> Paint {
+        match next {
+            ToTerminal::Seen(seen) => {
+                self.see(seen);
+                Paint::Soon
+            }
+            ToTerminal::Typed(FromTerminal::Typed(typed)) => {
+                self.see(Seen::Typed(typed));
+                Paint::Now
+            }
+            ToTerminal::Typed(FromTerminal::Gone) => {
+                self.tell(Step::Gone);
+                Paint::Nothing
+            }
+            ToTerminal::Resized => {
+                let size = tty::size(io::stdout());
+                self.desk.resized(size);
+                self.screen.resized(size);
+                Paint::Soon
+            }
+            ToTerminal::Away(given) => {
+                // What cannot be painted is not to be seen any more, either.
+                let _ = self.paint().and_then(|()| self.give_screen());
+                self.is_away = true;
+                // The driver may have been told to end meanwhile.
+                let _ = given.send(());
+                Paint::Nothing
+            }
+            ToTerminal::Back => {
+                self.is_away = false;
+                self.is_over = self.take_screen().is_err();
+                Paint::Now
+            }
+            ToTerminal::Over => {
+                self.is_over = true;
+                Paint::Now
+            }
+        }
+    }
+
+    fn see(&mut self, seen: Seen) {
+        for step in self.desk.see(seen, run::now()) {
+            self.act(step);
+        }
+    }
+
+    /// Does what is the terminal's to do, and tells the driver the rest.
+    fn act(&mut self, step: Step) {
+        let done = match step {
+            Step::Edit(text) => self.edit(&text),
+            Step::Shell(line) => self.shell(&line),
+            Step::Suspend => self.suspend(),
+            Step::Call(why) => self.call(&why),
+            Step::Gather => {
+                let sender = self.sender.clone();
+                let tell = move |paths| drop(sender.send(ToTerminal::Seen(Seen::Paths(paths))));
+                Paths::gather(&self.root, tell)
+            }
+            Step::Colour(theme) => {
+                let level = level(&self.environment);
+                self.screen.set_palette(Palette { level, theme: theme_of(theme) });
+                Ok(())
+            }
+            Step::Redraw => self.screen.scroll_away(),
+            Step::Tell(_)
+            | Step::Invoke(_)
+            | Step::News
+            | Step::Command(..)
+            | Step::Chosen(_)
+            | Step::Gone
+            | Step::Leave { .. } => {
+                self.tell(step);
+                Ok(())
+            }
+        };
+        if let Err(error) = done {
+            self.show(Ink::Bad, &format!("error: {error}"));
+        }
+    }
+
+    fn tell(&mut self, step: Step) {
+        // It takes them as fast as anybody can type; if it is gone, so are we.
+        if self.steps.try_send(step).is_err() {
+            self.show(Ink::Bad, "error: too much at once; the last key is left out");
+        }
+    }
+
+    fn show(&mut self, ink: Ink, text: &str) {
+        let rows = vec![Row::new().text(ink, text)];
+        // It sets off nothing.
+        let _ = self.desk.see(Seen::Shown(rows), run::now());
+    }
+
+    fn paint(&mut self) -> io::Result<()> {
+        if self.is_away {
+            return Ok(());
+        }
+        let frame = self.desk.frame(run::now());
+        self.screen.paint(&frame)?;
+        self.painted = Some(Instant::now());
+        let title = self.desk.title();
+        if let Some(set) = self.title.as_mut().filter(|set| **set != title) {
+            self.screen.title(&title)?;
+            *set = title;
+        }
+        Ok(())
+    }
+
+    /// Makes the screen ours.
+    fn take_screen(&mut self) -> io::Result<()> {
+        let raw = Raw::enter(&self.stdin, io::stdout())?;
+        let sender = self.sender.clone();
+        let keys =
+            Keys::read(&self.stdin, move |typed| match sender.send(ToTerminal::Typed(typed)) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            })?;
+        self.held = Some((keys, raw));
+        let size = tty::size(io::stdout());
+        self.desk.resized(size);
+        self.screen.resized(size);
+        Ok(())
+    }
+
+    /// Leaves the screen to others, the cursor at the beginning of a row.
+    fn give_screen(&mut self) -> io::Result<()> {
+        let erased = self.screen.erase();
+        self.held = None;
+        erased
+    }
+
+    /// Lets another program have the terminal until it ends.
+    fn lend(&mut self, command: &mut Command) -> io::Result<std::process::ExitStatus> {
+        self.paint()?;
+        self.give_screen()?;
+        self.is_away = true;
+        let ended = tty::lend(command, || match self.inbox.recv_timeout(MEANWHILE) {
+            Ok(ToTerminal::Seen(seen)) => self.see(seen),
+            Ok(next @ (ToTerminal::Resized | ToTerminal::Typed(_) | ToTerminal::Over)) => {
+                self.take(next);
+            }
+            // It has the screen already, in a way.
+            Ok(ToTerminal::Away(given)) => drop(given.send(())),
+            Ok(ToTerminal::Back) | Err(_) => {}
+        });
+        self.is_away = false;
+        self.take_screen()?;
+        ended
+    }
+
+    fn edit(&mut self, text: &str) -> io::Result<()> {
+        let mut file = tempfile::Builder::new().prefix("tine-").suffix(".md").tempfile()?;
+        file.write_all(text.as_bytes())?;
+        let mut command = tty::editor(&self.environment, file.path());
+        let status = self.lend(&mut command)?;
+        if !status.success() {
+            self.show(Ink::Caution, "the editor failed; the text is as it was");
+            return Ok(());
+        }
+        let edited = fs::read(file.path())?;
+        let edited = String::from_utf8_lossy(&edited).into_owned();
+        self.see(Seen::Edited(edited.trim_end_matches('\n').to_owned()));
+        Ok(())
+    }
+
+    fn shell(&mut self, line: &str) -> io::Result<()> {
+        self.show(Ink::Typed, &format!("! {line}"));
+        let mut command = tty::shell(&self.environment, line);
+        let status = self.lend(&mut command)?;
+        if !status.success() {
+            self.show(Ink::Caution, &format!("it ended with {status}"));
+        }
+        Ok(())
+    }
+
+    fn suspend(&mut self) -> io::Result<()> {
+        self.paint()?;
+        self.give_screen()?;
+        let stopped = tty::stop();
+        self.take_screen()?;
+        stopped
+    }
+
+    fn call(&mut self, why: &str) -> io::Result<()> {
+        match self.bell {
+            _ if self.is_away => Ok(()),
+            Bell::Off => Ok(()),
+            Bell::Bell => self.screen.ring(),
+            Bell::Osc9 => self.screen.notify(&format!("tine: {why}")),
+        }
+    }
+}

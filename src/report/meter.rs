@@ -1,0 +1,102 @@
+//! What a session has cost so far, and how full main's context window is.
+
+use crate::event::{Event, EventKind, UnitId};
+use crate::message::{Cost, Usage};
+
+/// What a session has used.
+#[derive(Debug, Clone, Default)]
+pub struct Meter {
+    used: Usage,
+    /// The tokens of main's last request and its answer.
+    context: Option<u64>,
+}
+
+impl Meter {
+    /// Takes note of an event.
+    pub fn take(&mut self, event: &Event) {
+        let is_main = event.unit == UnitId::MAIN;
+        match &event.kind {
+            EventKind::Replied(replied) => {
+                self.used += replied.usage;
+                if is_main {
+                    self.context = Some(replied.usage.total());
+                }
+            }
+            EventKind::RequestFailed(failed) => self.used += failed.usage,
+            EventKind::Compacted(compaction) => {
+                self.used += compaction.usage;
+                if is_main {
+                    self.context = Some(compaction.tokens_after);
+                }
+            }
+            // What it was then is not known any more.
+            EventKind::Rewound { .. } if is_main => self.context = None,
+            EventKind::SessionOpened(_)
+            | EventKind::InvocationStarted { .. }
+            | EventKind::Prompted { .. }
+            | EventKind::Notified { .. }
+            | EventKind::PrefixShared(_)
+            | EventKind::Throttled(_)
+            | EventKind::Admitted { .. }
+            | EventKind::UnitQueued(_)
+            | EventKind::UnitStarted
+            | EventKind::TurnStarted { .. }
+            | EventKind::ToolStarted { .. }
+            | EventKind::ToolFinished { .. }
+            | EventKind::FileChanged(_)
+            | EventKind::Worktree(_)
+            | EventKind::Denied { .. }
+            | EventKind::Asked { .. }
+            | EventKind::Answered { .. }
+            | EventKind::UnitEnded(_)
+            | EventKind::Joined { .. }
+            | EventKind::Notice { .. }
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
+            | EventKind::SetAside { .. }
+            | EventKind::Rewound { .. }
+            | EventKind::Left
+            | EventKind::InvocationEnded(_) => {}
+        }
+    }
+
+    /// Returns what all requests cost.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        self.used.cost
+    }
+
+    /// Returns how many tokens main's conversation has; `None` if no request
+    /// has told.
+    #[must_use]
+    pub fn context(&self) -> Option<u64> {
+        self.context
+    }
+
+    /// Returns how much of a window of so many tokens main's conversation
+    /// fills, in percent.
+    #[must_use]
+    pub fn percent_of(&self, window: u64) -> Option<u64> {
+        let used = self.context?;
+        used.saturating_mul(100).checked_div(window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::story::Story;
+
+    #[test]
+    fn the_window_holds_what_main_was_last_asked_and_answered() {
+        let mut story = Story::new();
+        story.batch("c", &["north"]).start(1);
+        let mut meter = Meter::default();
+        story.events().iter().for_each(|event| meter.take(event));
+        assert_eq!((meter.context(), meter.percent_of(1_000)), (None, None));
+        story.reply(0, "a", 100, 20).reply(1, "b", 5_000, 5);
+        story.events().iter().for_each(|event| meter.take(event));
+        assert_eq!((meter.context(), meter.percent_of(1_000)), (Some(120), Some(12)));
+        assert_eq!(meter.percent_of(0), None);
+    }
+}
