@@ -29,7 +29,7 @@ pub(crate) enum Writer {
 /// What becomes of rows when the terminal gets narrower or wider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reflow {
-    /// They are broken anew, as in VTE, kitty and tmux.
+    /// They are broken anew, as in tmux, and much like that in VTE and kitty.
     Yes,
     /// They are cut off, as in xterm.
     No,
@@ -88,6 +88,15 @@ impl Row {
         &mut self.cells[column]
     }
 
+    /// Cuts off what is beyond so many columns, with both halves of a wide
+    /// character.
+    fn cut_off(&mut self, columns: usize) {
+        if self.cells.get(columns).is_some_and(|cell| cell.is_right_half) {
+            self.cells.truncate(columns - 1);
+        }
+        self.cells.truncate(columns);
+    }
+
     /// Blanks the cells from a column on.
     fn clear(&mut self, from: usize) {
         self.cells.truncate(from);
@@ -98,6 +107,8 @@ impl Row {
 /// What a terminal shows.
 pub(crate) struct Screen {
     parser: Parser,
+    /// The bytes of a character that is not whole.
+    begun: Vec<u8>,
     grid: Grid,
 }
 
@@ -146,7 +157,7 @@ impl Screen {
             notices: Vec::new(),
             bells: 0,
         };
-        Self { parser: Parser::new(), grid }
+        Self { parser: Parser::new(), begun: Vec::new(), grid }
     }
 
     /// Takes what was written, up to the end of a frame or of the bytes;
@@ -154,12 +165,23 @@ impl Screen {
     pub(crate) fn take(&mut self, bytes: &[u8]) -> usize {
         let before = self.grid.frames;
         for (index, byte) in bytes.iter().enumerate() {
+            self.check_text(*byte);
             self.parser.advance(&mut self.grid, std::slice::from_ref(byte));
             if self.grid.frames > before {
                 return index + 1;
             }
         }
         bytes.len()
+    }
+
+    /// Panics at a byte that is of no character. The parser would show U+FFFD in
+    /// its place, which may as well be the text of somebody else.
+    fn check_text(&mut self, byte: u8) {
+        self.begun.push(byte);
+        match std::str::from_utf8(&self.begun) {
+            Ok(_) => self.begun.clear(),
+            Err(error) => assert!(error.error_len().is_none(), "it is no text: {:x?}", self.begun),
+        }
     }
 
     /// Tells whether a frame is being drawn, so that nobody sees the screen as
@@ -224,21 +246,27 @@ impl Screen {
         self.grid.pastes_are_marked
     }
 
-    /// Gives the terminal another size.
+    /// Gives the terminal another size: rows below the cursor go first when it
+    /// gets lower, and those that have scrolled away come back when it gets
+    /// higher.
     pub(crate) fn resize(&mut self, size: Size, reflow: Reflow) {
         let grid = &mut self.grid;
         match reflow {
-            Reflow::Yes if size.columns != grid.size.columns => grid.break_anew(size.columns),
-            Reflow::Yes => {}
+            Reflow::Yes => {
+                grid.stretch(size.rows);
+                if size.columns != grid.size.columns {
+                    grid.break_anew(size.columns);
+                }
+            }
             Reflow::No => {
                 let visible = grid.rows.iter_mut().skip(grid.top);
-                visible.for_each(|row| row.cells.truncate(usize::from(size.columns)));
+                visible.for_each(|row| row.cut_off(usize::from(size.columns)));
+                grid.stretch(size.rows);
             }
         }
         grid.size = size;
         grid.column = grid.column.min(usize::from(size.columns) - 1);
         grid.is_at_margin = false;
-        grid.keep_cursor_on_screen();
     }
 }
 
@@ -360,12 +388,26 @@ impl Grid {
         }
     }
 
+    /// Makes the screen lower or higher.
+    fn stretch(&mut self, rows: u16) {
+        let (before, now) = (usize::from(self.size.rows), usize::from(rows));
+        if now < before {
+            let below = before - 1 - (self.row - self.top);
+            let cut = below.min(before - now);
+            self.rows.truncate(self.top + before - cut);
+            self.top += before - now - cut;
+        } else {
+            self.top -= self.top.min(now - before);
+        }
+        self.size.rows = rows;
+    }
+
     /// Breaks all rows where a terminal of this width would have broken them.
     fn break_anew(&mut self, columns: u16) {
         let columns = usize::from(columns);
-        let below = self.rows.len().saturating_sub(self.top);
-        let (row, column) = (self.row, self.column);
         self.current();
+        let below = self.rows.len() - self.top;
+        let (row, column) = (self.row, self.column + usize::from(self.is_at_margin));
         let mut broken: Vec<Row> = Vec::new();
         let mut line: Vec<Cell> = Vec::new();
         // Where in the line the cursor is, if it is in it.
@@ -380,19 +422,22 @@ impl Grid {
             if goes_on {
                 continue;
             }
-            let first = broken.len();
             let mut rows = cut(std::mem::take(&mut line), columns);
-            if let Some(at) = at.take() {
-                let row = at / columns;
-                rows.resize(rows.len().max(row + 1), Row::default());
-                (self.row, self.column) = (first + row, at % columns);
+            if let Some(mut at) = at.take() {
+                let mut index = 0;
+                while index + 1 < rows.len() && at >= rows[index].cells.len() {
+                    at -= rows[index].cells.len();
+                    index += 1;
+                }
+                self.row = broken.len() + index;
+                self.column = at;
             }
-            broken.extend(rows);
+            broken.append(&mut rows);
         }
-        // As many rows from the end as were on the screen before.
-        self.top = broken.len().saturating_sub(below.max(1)).min(self.row);
-        let overflow = broken.len().saturating_sub(self.top + usize::from(self.size.rows));
-        self.top += overflow.min(self.row - self.top);
+        // What was below the first row on the screen, counted from the end, is
+        // so still.
+        self.top = broken.len().saturating_sub(below).min(self.row);
+        self.top = self.top.max((self.row + 1).saturating_sub(usize::from(self.size.rows)));
         self.rows = broken;
     }
 }
@@ -416,7 +461,7 @@ fn cut(mut line: Vec<Cell>, columns: usize) -> Vec<Row> {
 
 impl Perform for Grid {
     fn print(&mut self, c: char) {
-        assert!(c != '\u{7f}' && c != '\u{fffd}', "it is no text: {c:?}");
+        assert!(c != '\u{7f}', "it is no text: {c:?}");
         self.put(c);
     }
 
@@ -602,12 +647,36 @@ mod tests {
         let mut breaks = screen(6, 4, text);
         breaks.resize(Size { columns: 3, rows: 4 }, Reflow::Yes);
         assert_eq!(breaks.text(), "abc\ndef\nx\n\u{4e00}\n\u{4e00}\n\u{4e00}");
-        assert_eq!(breaks.scrolled().len(), 2);
+        // tmux has one row below them still.
+        assert_eq!((breaks.scrolled().len(), breaks.cursor()), (3, Some((2, 2))));
         breaks.resize(Size { columns: 6, rows: 4 }, Reflow::Yes);
         assert_eq!(breaks.text(), "abcdef\nx\n\u{4e00}\u{4e00}\u{4e00}");
+        assert_eq!((breaks.scrolled().len(), breaks.cursor()), (0, Some((2, 5))));
         let mut cuts = screen(6, 4, text);
         cuts.resize(Size { columns: 3, rows: 2 }, Reflow::No);
         assert_eq!((cuts.text().as_str(), cuts.scrolled().len()), ("abc\nx\n\u{4e00}", 1));
+    }
+
+    #[test]
+    fn a_lower_terminal_cuts_below_the_cursor_first_and_a_higher_one_brings_rows_back() {
+        let mut screen = screen(9, 4, "1\r\n2\r\n3\r\n4\u{1b}[1A");
+        screen.resize(Size { columns: 9, rows: 2 }, Reflow::Yes);
+        assert_eq!((screen.text().as_str(), screen.scrolled()), ("1\n2\n3", strings(&["1"])));
+        assert_eq!(screen.cursor(), Some((1, 1)));
+        screen.resize(Size { columns: 9, rows: 5 }, Reflow::No);
+        assert_eq!((screen.text().as_str(), screen.cursor()), ("1\n2\n3", Some((2, 1))));
+    }
+
+    #[test]
+    fn a_mark_for_what_was_no_text_is_text_and_what_is_none_is_a_failure() {
+        let shown = screen(9, 2, "a\u{fffd}b").text();
+        assert_eq!(shown, "a\u{fffd}b");
+        for bytes in [&b"a\xff"[..], b"\xc3(", b"\x9b2J", b"\xe4\xb8\x1b[m"] {
+            let shows = std::panic::catch_unwind(|| {
+                Screen::new(Size { columns: 9, rows: 2 }, Writer::Chat).take(bytes)
+            });
+            assert!(shows.is_err(), "{bytes:?} passes");
+        }
     }
 
     #[test]

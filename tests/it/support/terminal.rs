@@ -91,8 +91,17 @@ impl Sitting {
         std::thread::spawn(move || drop(keys.write_all(bytes.as_bytes())));
     }
 
-    /// Gives the terminal another size, and tells the process.
+    /// Gives the terminal another size, and tells the process. What was written
+    /// before is shown first, as far as it has come.
     pub(crate) fn resize(&mut self, size: Size, reflow: Reflow) {
+        while let Ok(bytes) = self.written.try_recv() {
+            self.raw.extend_from_slice(&bytes);
+            self.rest.extend(bytes);
+        }
+        while !self.rest.is_empty() {
+            let taken = self.screen.take(&self.rest);
+            self.rest.drain(..taken);
+        }
         let Size { columns, rows } = size;
         let window =
             rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
@@ -197,14 +206,16 @@ mod tests {
     use crate::support::tine::Place;
 
     /// A shell script on a terminal, in the place of the binary.
-    fn script(script: &str) -> Sitting {
-        let tine = Place::new().tine([""; 0]).by("sh", ["-c", script]);
+    fn script(place: &Place, script: &str) -> Sitting {
+        let tine = place.tine([""; 0]).by("sh", ["-c", script]);
         Sitting::start(tine, Size { columns: 40, rows: 4 })
     }
 
     #[test]
     fn keys_pastes_and_sizes_reach_the_process_and_frames_come_back_whole() {
+        let place = Place::new();
         let mut sitting = script(
+            &place,
             "frame() { printf '\\033[?2026h\\r%s\\033[K\\033[?2026l' \"$1\"; }
              typed() { head -c $1 | tr '\\033\\r' '^;'; }
              stty raw -echo; printf '\\033[?2004h'; frame \"$(stty size)\"
