@@ -231,7 +231,7 @@ mod tests {
         sitting.keys("x");
         sitting.wait_for("3 30");
         insta::assert_snapshot!(sitting.snapshot(), @r"
-        |3 30 after #### s             |
+        |3 30 after #s                 |
         |                              |
         |                              |
         cursor at row 0, column 17
