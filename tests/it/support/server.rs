@@ -49,6 +49,8 @@ impl RecordedRequest {
 pub(crate) enum Reaction {
     /// Answers 200 with a body that comes in chunks.
     Stream { content_type: &'static str, pieces: Vec<Piece>, end: End },
+    /// Answers 200 with events that stand still until a gate opens.
+    Steps(Vec<Stepped>),
     /// Answers with a whole body.
     Status { code: u16, headers: Vec<(String, String)>, body: Vec<u8> },
     /// Writes these bytes, whatever they are, and closes.
@@ -98,6 +100,13 @@ impl<T: Into<Vec<u8>>> From<T> for Piece {
     fn from(bytes: T) -> Self {
         Self { after: Duration::ZERO, bytes: bytes.into() }
     }
+}
+
+/// Bytes that are sent as one chunk, once a gate is open.
+#[derive(Debug, Clone)]
+pub(crate) struct Stepped {
+    gate: Gate,
+    bytes: Vec<u8>,
 }
 
 /// How a stream ends.
@@ -162,6 +171,18 @@ impl Reaction {
         Self::stream(reply_events(&delta, "stop"))
     }
 
+    /// The answer of a model that says these pieces, each once its gate is open.
+    /// It is over with the last one.
+    pub(crate) fn in_steps<'a>(steps: impl IntoIterator<Item = (&'a str, &'a Gate)>) -> Self {
+        let step = |(piece, gate): (&str, &Gate)| {
+            let delta = json!({ "role": "assistant", "content": piece });
+            Stepped { gate: gate.clone(), bytes: events([&said(&delta)]) }
+        };
+        let mut steps: Vec<_> = steps.into_iter().map(step).collect();
+        steps.last_mut().expect("an answer has a step").bytes.extend(reply_end("stop"));
+        Self::Steps(steps)
+    }
+
     /// The answer of a model that makes calls; their ids are `call_a` and so on.
     pub(crate) fn call_reply(calls: &[(&str, Value)]) -> Self {
         Self::reply(None, calls)
@@ -189,19 +210,32 @@ pub(crate) fn events<'a>(values: impl IntoIterator<Item = &'a Value>) -> Vec<u8>
 }
 
 fn reply_events(delta: &Value, finish: &str) -> Vec<u8> {
+    let mut bytes = events([&said(delta)]);
+    bytes.extend(reply_end(finish));
+    bytes
+}
+
+/// A part of what a model says.
+fn said(delta: &Value) -> Value {
+    event(choice(delta, None), Value::Null)
+}
+
+/// The events that end an answer.
+fn reply_end(finish: &str) -> Vec<u8> {
     let usage = json!({ "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15 });
-    let event = |choices: Value, usage: Value| {
-        json!({ "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m",
-            "choices": choices, "usage": usage })
-    };
-    let choice = |delta: &Value, finish: Option<&str>| json!([{ "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish }]);
-    let mut bytes = events([
-        &event(choice(delta, None), Value::Null),
-        &event(choice(&json!({}), Some(finish)), Value::Null),
-        &event(json!([]), usage),
-    ]);
+    let finished = event(choice(&json!({}), Some(finish)), Value::Null);
+    let mut bytes = events([&finished, &event(json!([]), usage)]);
     bytes.extend_from_slice(b"data: [DONE]\n\n");
     bytes
+}
+
+fn event(choices: Value, usage: Value) -> Value {
+    json!({ "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m",
+        "choices": choices, "usage": usage })
+}
+
+fn choice(delta: &Value, finish: Option<&str>) -> Value {
+    json!([{ "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish }])
 }
 
 /// What the server remembers of requests.
@@ -451,6 +485,7 @@ async fn serve(
                     End::Hang => return until_closed(&mut socket, shared).await,
                 }
             }
+            Reaction::Steps(steps) => step_by_step(&mut socket, steps, shared).await?,
             Reaction::Status { code, headers, body } => {
                 let mut bytes = format!("HTTP/1.1 {code} Scripted\r\n").into_bytes();
                 for (name, value) in headers {
@@ -494,24 +529,56 @@ async fn stream(
     // Whatever has no pause before it goes out in one write. The end must:
     // a client that stops at the end mark keeps the connection only if the
     // end of the body is already there.
-    let mut bytes = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ntransfer-encoding: chunked\r\n\r\n"
-    )
-    .into_bytes();
+    let mut bytes = stream_head(content_type);
     for piece in pieces {
         if piece.after > Duration::ZERO {
             socket.write_all(&bytes).await?;
             bytes.clear();
             pause(piece.after).await;
         }
-        bytes.extend_from_slice(format!("{:x}\r\n", piece.bytes.len()).as_bytes());
-        bytes.extend_from_slice(&piece.bytes);
-        bytes.extend_from_slice(b"\r\n");
+        put_chunk(&mut bytes, &piece.bytes);
     }
     if end == End::Whole {
-        bytes.extend_from_slice(b"0\r\n\r\n");
+        bytes.extend_from_slice(STREAM_END);
     }
     socket.write_all(&bytes).await
+}
+
+/// Sends a stream as its gates open; a client that does not wait for that has
+/// hung up.
+async fn step_by_step(
+    socket: &mut TcpStream,
+    steps: Vec<Stepped>,
+    shared: &Shared,
+) -> std::io::Result<()> {
+    let mut bytes = stream_head("text/event-stream");
+    for Stepped { gate, bytes: step } in steps {
+        socket.write_all(&bytes).await?;
+        bytes.clear();
+        tokio::select! {
+            () = gate.opened() => {}
+            closed = until_closed(socket, shared) => {
+                closed?;
+                return Err(std::io::ErrorKind::BrokenPipe.into());
+            }
+        }
+        put_chunk(&mut bytes, &step);
+    }
+    bytes.extend_from_slice(STREAM_END);
+    socket.write_all(&bytes).await
+}
+
+const STREAM_END: &[u8] = b"0\r\n\r\n";
+
+fn stream_head(content_type: &str) -> Vec<u8> {
+    format!("HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ntransfer-encoding: chunked\r\n\r\n")
+        .into_bytes()
+}
+
+fn put_chunk(bytes: &mut Vec<u8>, chunk: &[u8]) {
+    bytes.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+    bytes.extend_from_slice(chunk);
+    bytes.extend_from_slice(b"\r\n");
 }
 
 async fn pause(time: Duration) {
@@ -560,4 +627,53 @@ async fn read_request(
     }
     let body = buffer.drain(..length).collect();
     Ok(Some(RecordedRequest { method, path, headers, body, sequence: next() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
+
+    /// Sends a request, whatever for.
+    fn ask(server: &Server) -> TcpStream {
+        let mut client = TcpStream::connect(server.address).unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        client
+    }
+
+    /// Reads up to this text, which ends what came.
+    fn read_to(client: &mut TcpStream, end: &str) -> String {
+        let (mut text, mut some) = (String::new(), [0; 4_096]);
+        while !text.ends_with(end) {
+            let count = client.read(&mut some).unwrap();
+            assert!(count > 0, "{text}");
+            text += str::from_utf8(&some[..count]).unwrap();
+        }
+        text
+    }
+
+    #[test]
+    fn an_answer_in_steps_stands_still_until_the_next_gate_opens() {
+        let gates = [Gate::closed(), Gate::closed()];
+        let steps = Reaction::in_steps([("one", &gates[0]), ("two", &gates[1])]);
+        let server = Server::start(move |_| steps.clone());
+        let mut client = ask(&server);
+        read_to(&mut client, "chunked\r\n\r\n");
+        gates[0].open();
+        let first = read_to(&mut client, "}\n\n\r\n");
+        assert!(first.contains(r#""content":"one""#) && !first.contains("two"), "{first}");
+        gates[1].open();
+        let rest = read_to(&mut client, "data: [DONE]\n\n\r\n0\r\n\r\n");
+        assert!(rest.contains(r#""content":"two""#) && !rest.contains("one"), "{rest}");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_goes_before_a_gate_opens_has_hung_up() {
+        let gate = Gate::closed();
+        let steps = Reaction::in_steps([("one", &gate)]);
+        let server = Server::start(move |_| steps.clone());
+        drop(ask(&server));
+        server.hung_up(1).await;
+    }
 }
