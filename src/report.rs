@@ -45,6 +45,9 @@ pub mod words;
 #[path = "../tests/it/attacks/payloads.rs"]
 mod payloads;
 #[cfg(test)]
+#[path = "../tests/it/support/screen.rs"]
+mod screen;
+#[cfg(test)]
 pub(crate) mod story;
 
 pub use account::{account_lines, resumed};

@@ -197,15 +197,18 @@ impl<W: Write> Screen<W> {
         self.write(format!("\x1b]9;{text}\x07").as_bytes())
     }
 
-    /// Returns how many rows of the terminal the region has above the cursor.
+    /// Returns how many rows of the terminal the region has above the cursor, at
+    /// least: going up too far would write over what should stay.
     fn rows_above_cursor(&self) -> usize {
-        let above = self.drawn.iter().take(usize::from(self.at.0));
+        let row = usize::from(self.at.0);
+        let above = self.drawn.iter().take(row);
         let width = usize::from(self.size.columns.max(1));
         match (self.was_resized, self.reflow) {
             (false, _) | (true, Reflow::No) => above.count(),
             (true, Reflow::Yes) => {
-                let rows: usize = above.map(|row| row.columns().div_ceil(width).max(1)).sum();
-                rows + usize::from(self.at.1) / width
+                let rows: usize = above.map(|row| row.place(width).0).sum();
+                let column = usize::from(self.at.1);
+                rows + self.drawn.get(row).map_or(0, |row| row.rows_above(column, width))
             }
         }
     }

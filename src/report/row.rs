@@ -173,6 +173,26 @@ impl Row {
         }
         (rows, column)
     }
+
+    /// Returns how many rows of such a terminal are above the one that has this
+    /// column of the whole row, or its end if it is shorter.
+    #[must_use]
+    pub fn rows_above(&self, column: usize, width: usize) -> usize {
+        let (mut rows, mut at, mut before) = (0, 0, 0);
+        for character in self.spans.iter().flat_map(|(_, text)| text.chars()) {
+            let columns = character.width().unwrap_or(0);
+            if at + columns > width {
+                rows += 1;
+                at = 0;
+            }
+            at += columns;
+            before += columns;
+            if before > column {
+                break;
+            }
+        }
+        rows
+    }
 }
 
 /// Returns how many columns a safe text takes on any terminal, at most.
@@ -221,6 +241,18 @@ mod tests {
         assert_eq!(place("0123456789", 10), (1, 10));
         assert_eq!(place("0123456789a", 10), (2, 1));
         assert_eq!(place("012345678日", 10), (2, 2));
+    }
+
+    #[test]
+    fn a_column_is_found_in_the_rows_of_a_terminal() {
+        let above = |text: &str, columns: &[usize]| {
+            let row = Row::new().text(Ink::Plain, text);
+            columns.iter().map(|&column| row.rows_above(column, 3)).collect::<Vec<_>>()
+        };
+        assert_eq!(above("", &[0, 9]), [0, 0]);
+        assert_eq!(above("abcd", &[0, 2, 3, 9]), [0, 0, 1, 1]);
+        assert_eq!(above("abc", &[2, 3, 9]), [0, 0, 0]);
+        assert_eq!(above("ab日", &[1, 2, 3, 4]), [0, 1, 1, 1]);
     }
 
     #[test]

@@ -5,8 +5,6 @@
 //! It knows the sequences that the one who writes is allowed and panics at any
 //! other, so nothing is overlooked, and nothing is ever asked of a terminal.
 
-use std::fmt;
-
 use unicode_width::UnicodeWidthChar as _;
 use vte::{Params, Parser, Perform};
 
@@ -63,6 +61,12 @@ struct Cell {
     look: Look,
 }
 
+impl Cell {
+    fn is_blank(&self) -> bool {
+        matches!(&*self.text, "" | " ") && !self.is_right_half
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 struct Row {
     cells: Vec<Cell>,
@@ -71,12 +75,18 @@ struct Row {
 }
 
 impl Row {
+    /// Its text without the blanks at its end.
     fn text(&self) -> String {
+        let mut text = self.whole();
+        text.truncate(text.trim_end().len());
+        text
+    }
+
+    fn whole(&self) -> String {
         let mut text = String::new();
         for cell in self.cells.iter().filter(|cell| !cell.is_right_half) {
             text.push_str(if cell.text.is_empty() { " " } else { &cell.text });
         }
-        text.truncate(text.trim_end().len());
         text
     }
 
@@ -95,12 +105,6 @@ impl Row {
             self.cells.truncate(columns - 1);
         }
         self.cells.truncate(columns);
-    }
-
-    /// Blanks the cells from a column on.
-    fn clear(&mut self, from: usize) {
-        self.cells.truncate(from);
-        self.goes_on = false;
     }
 }
 
@@ -130,6 +134,9 @@ struct Grid {
     wraps: bool,
     is_in_frame: bool,
     frames: usize,
+    /// What became blank in this frame.
+    blanked: Vec<(usize, usize)>,
+    flickers: usize,
     cursor_is_shown: bool,
     pastes_are_marked: bool,
     title: String,
@@ -151,6 +158,8 @@ impl Screen {
             wraps: true,
             is_in_frame: false,
             frames: 0,
+            blanked: Vec::new(),
+            flickers: 0,
             cursor_is_shown: true,
             pastes_are_marked: false,
             title: String::new(),
@@ -184,6 +193,17 @@ impl Screen {
         }
     }
 
+    /// Returns its size.
+    pub(crate) fn size(&self) -> Size {
+        self.grid.size
+    }
+
+    /// Returns how many characters were blank within a frame that stood there
+    /// before it and after it: some terminals show that.
+    pub(crate) fn flickers(&self) -> usize {
+        self.grid.flickers
+    }
+
     /// Tells whether a frame is being drawn, so that nobody sees the screen as
     /// it is now.
     pub(crate) fn is_in_frame(&self) -> bool {
@@ -195,6 +215,20 @@ impl Screen {
     pub(crate) fn text(&self) -> String {
         let rows: Vec<String> = self.grid.rows.iter().map(Row::text).collect();
         rows.join("\n").trim_end().to_owned()
+    }
+
+    /// Returns all lines: what the terminal broke at its margin is one.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut line = String::new();
+        for row in &self.grid.rows {
+            line += &row.whole();
+            if !row.goes_on {
+                lines.push(line.trim_end().to_owned());
+                line.clear();
+            }
+        }
+        lines
     }
 
     /// Returns the first of all rows that starts with this word.
@@ -278,6 +312,33 @@ impl Grid {
         &mut self.rows[self.row]
     }
 
+    /// Blanks the cells of a row from a column on.
+    fn clear(&mut self, row: usize, from: usize) {
+        let Some(cleared) = self.rows.get_mut(row) else { return };
+        let written =
+            cleared.cells.iter().enumerate().skip(from).filter(|(_, cell)| !cell.is_blank());
+        self.blanked.extend(written.map(|(column, _)| (row, column)));
+        cleared.cells.truncate(from);
+        cleared.goes_on = false;
+    }
+
+    /// Begins or ends a frame.
+    fn frame(&mut self, is_begun: bool) {
+        assert_ne!(self.is_in_frame, is_begun, "frames begin and end in turn");
+        self.is_in_frame = is_begun;
+        let blanked = std::mem::take(&mut self.blanked);
+        if is_begun {
+            return;
+        }
+        assert!(self.wraps, "nobody else wants rows that are not broken");
+        self.frames += 1;
+        let is_written = |&(row, column): &(usize, usize)| {
+            let cell = self.rows.get(row).and_then(|row| row.cells.get(column));
+            cell.is_some_and(|cell| !cell.is_blank())
+        };
+        self.flickers += blanked.iter().filter(|place| is_written(place)).count();
+    }
+
     fn keep_cursor_on_screen(&mut self) {
         let rows = usize::from(self.size.rows);
         if self.row >= self.top + rows {
@@ -295,11 +356,12 @@ impl Grid {
         let width = c.width().unwrap_or(0);
         let columns = usize::from(self.size.columns);
         if width == 0 {
-            // It stands over the character before it.
-            let before = self.column.saturating_sub(usize::from(!self.is_at_margin));
-            let cells = &mut self.current().cells;
-            let over = cells.iter_mut().take(before + 1).rev().find(|cell| !cell.is_right_half);
-            over.expect("something is there to stand over").text.push(c);
+            // It stands over the character before it, if there is one.
+            let end = self.column + usize::from(self.is_at_margin);
+            let mut before = self.current().cells.iter_mut().take(end).rev();
+            if let Some(over) = before.find(|cell| !cell.is_right_half) {
+                over.text.push(c);
+            }
             return;
         }
         if self.is_at_margin || self.column + width > columns {
@@ -321,9 +383,13 @@ impl Grid {
         if row.cells.get(column + width).is_some_and(|cell| cell.is_right_half) {
             row.cells[column + width].is_right_half = false;
         }
+        let is_erased = c == ' ' && !row.cell(column).is_blank();
         *row.cell(column) = Cell { text: c.to_string(), is_right_half: false, look };
         if width == 2 {
             *row.cell(column + 1) = Cell { text: String::new(), is_right_half: true, look };
+        }
+        if is_erased {
+            self.blanked.push((self.row, column));
         }
         self.column += width;
         if self.column == columns {
@@ -338,11 +404,7 @@ impl Grid {
             25 => self.cursor_is_shown = is_set,
             7 if is_chat => self.wraps = is_set,
             2004 if is_chat => self.pastes_are_marked = is_set,
-            2026 if is_chat => {
-                assert_ne!(self.is_in_frame, is_set, "frames begin and end in turn");
-                self.is_in_frame = is_set;
-                self.frames += usize::from(!is_set);
-            }
+            2026 if is_chat => self.frame(is_set),
             _ => panic!("an unknown mode: {number}"),
         }
     }
@@ -395,6 +457,9 @@ impl Grid {
             let below = before - 1 - (self.row - self.top);
             let cut = below.min(before - now);
             self.rows.truncate(self.top + before - cut);
+            if let Some(last) = self.rows.last_mut() {
+                last.goes_on = false;
+            }
             self.top += before - now - cut;
         } else {
             self.top -= self.top.min(now - before);
@@ -461,7 +526,7 @@ fn cut(mut line: Vec<Cell>, columns: usize) -> Vec<Row> {
 
 impl Perform for Grid {
     fn print(&mut self, c: char) {
-        assert!(c != '\u{7f}', "it is no text: {c:?}");
+        assert!(!c.is_control(), "it is no text: {c:?}");
         self.put(c);
     }
 
@@ -497,10 +562,11 @@ impl Perform for Grid {
             }
             ([], 'C') => self.column = (column + count).min(usize::from(self.size.columns) - 1),
             ([], 'D') if is_progress => self.column = column.saturating_sub(count),
-            ([], 'K') if first == 0 => self.current().clear(column),
-            ([], 'K') if first == 2 && is_progress => self.current().clear(0),
+            ([], 'K') if first == 0 => self.clear(self.row, column),
+            ([], 'K') if first == 2 && is_progress => self.clear(self.row, 0),
             ([], 'J') if first == 0 => {
-                self.current().clear(column);
+                self.clear(self.row, column);
+                (self.row + 1..self.rows.len()).for_each(|row| self.clear(row, 0));
                 self.rows.truncate(self.row + 1);
             }
             ([], 'm') => {
@@ -547,124 +613,6 @@ impl Perform for Grid {
     fn hook(&mut self, _: &Params, _: &[u8], _: bool, action: char) {
         panic!("a device string: {action}");
     }
-}
-
-/// The screen as it is kept in a snapshot: its rows between bars, the cursor
-/// below, and what is another one in each run masked.
-impl fmt::Display for Screen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for row in self.shown() {
-            let row = masked(&row);
-            let columns: usize = row.chars().map(|c| c.width().unwrap_or(0)).sum();
-            let blanks = usize::from(self.grid.size.columns).saturating_sub(columns);
-            writeln!(f, "|{row}{}|", " ".repeat(blanks))?;
-        }
-        match self.cursor() {
-            Some((row, column)) => write!(f, "cursor at row {row}, column {column}"),
-            None => f.write_str("no cursor"),
-        }
-    }
-}
-
-/// What a running time and a count of tokens become. No figure is shorter.
-const TIME: &str = "#s";
-const TOKENS: &str = "# tok";
-
-/// What the first line of a chat says.
-const VERSION: &str = concat!("tine ", env!("CARGO_PKG_VERSION"));
-
-/// How many characters differ in the name of a temporary directory.
-const TEMPORARY: usize = 6;
-
-/// The lengths of a session id's parts.
-const ID: [usize; 5] = [8, 4, 4, 4, 12];
-
-/// Returns a row that is the same in each run: without running times, counts of
-/// tokens, session ids, names of temporary directories, ports and our version.
-/// What stands behind them, or ends where they end, keeps its place.
-fn masked(row: &str) -> String {
-    let mut out = String::new();
-    let mut rest = row;
-    while let Some(first) = rest.chars().next() {
-        let begins = !out.ends_with(|c: char| c.is_alphanumeric() || c == '.');
-        if begins && let Some((length, mask)) = figure(rest) {
-            let (blanks, after) = (" ".repeat(length - mask.len()), &rest[length..]);
-            if out.ends_with("   ") {
-                // It is at the right of its column.
-                out += &blanks;
-                out += mask;
-            } else {
-                out += mask;
-                out += if after.starts_with("  ") { &blanks } else { "" };
-            }
-            rest = after;
-            continue;
-        }
-        let (kept, changing) = changing(rest).unwrap_or((first.len_utf8(), 0));
-        let (kept, after) = rest.split_at(kept);
-        let (changing, after) = after.split_at(changing);
-        out += kept;
-        out.extend(changing.chars().map(|c| if c.is_alphanumeric() { '#' } else { c }));
-        rest = after;
-    }
-    out
-}
-
-/// Returns the length of a running time or of a count of tokens at the start of
-/// a text, and its mask: `7s`, `40 ms`, `3.2 s`, `1m 05s`, `2h 03m`, `1.2k tok`.
-fn figure(text: &str) -> Option<(usize, &'static str)> {
-    let after = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let number = &text[..text.len() - after.len()];
-    if number.is_empty() || number.starts_with('.') || number.ends_with('.') {
-        return None;
-    }
-    let count = after.strip_prefix(['k', 'M']).unwrap_or(after).strip_prefix(" tok");
-    let clock = |unit, part| {
-        let (digits, after) = after.strip_prefix(unit)?.split_at_checked(2)?;
-        let is_number = digits.chars().all(|c| c.is_ascii_digit());
-        if is_number { after.strip_prefix(part) } else { None }
-    };
-    let time = [" ms", " s", "s"].into_iter().find_map(|unit| after.strip_prefix(unit));
-    let time = time.or_else(|| clock("m ", "s")).or_else(|| clock("h ", "m"));
-    let (mask, after) = match (count, time) {
-        (Some(after), _) => (TOKENS, after),
-        (None, Some(after)) => (TIME, after),
-        (None, None) => return None,
-    };
-    let is_whole = !after.starts_with(|c: char| c.is_alphanumeric());
-    is_whole.then_some((text.len() - after.len(), mask))
-}
-
-/// Returns how many bytes at the start of a text say what is there, and how many
-/// behind them are another one each time, and as long.
-fn changing(text: &str) -> Option<(usize, usize)> {
-    let run = |after: &str, most: usize, fits: fn(&char) -> bool| {
-        after.chars().take(most).take_while(fits).count()
-    };
-    if let Some(after) = text.strip_prefix("/.tmp") {
-        let length = run(after, TEMPORARY, char::is_ascii_alphanumeric);
-        return Some((text.len() - after.len(), length));
-    }
-    if let Some(after) = text.strip_prefix("127.0.0.1:") {
-        return Some((text.len() - after.len(), run(after, 5, char::is_ascii_digit)));
-    }
-    if text.starts_with(VERSION) {
-        return Some((5, VERSION.len() - 5));
-    }
-    // Its first parts are enough: the rest may be cut off.
-    let mut length = 0;
-    for (index, part) in ID.into_iter().enumerate() {
-        let digits = run(&text[length..], part, char::is_ascii_hexdigit);
-        length += digits;
-        if digits < part || index + 1 == ID.len() {
-            return (index > 1).then_some((0, length));
-        }
-        if !text[length..].starts_with('-') {
-            return (index > 0).then_some((0, length));
-        }
-        length += 1;
-    }
-    None
 }
 
 #[cfg(test)]
@@ -725,6 +673,36 @@ mod tests {
         let mut cuts = screen(6, 4, text);
         cuts.resize(Size { columns: 3, rows: 2 }, Reflow::No);
         assert_eq!((cuts.text().as_str(), cuts.scrolled().len()), ("abc\nx\n\u{4e00}", 1));
+    }
+
+    #[test]
+    fn what_is_blank_between_two_frames_flickers() {
+        let mut screen = screen(9, 3, "ab\r\ncd");
+        let mut frame = |bytes: &str| {
+            write(&mut screen, &format!("\u{1b}[?2026h\u{1b}[1A\r{bytes}\r\n\u{1b}[?2026l"));
+            screen.flickers()
+        };
+        assert_eq!(frame("xb\u{1b}[K"), 0);
+        assert_eq!(frame("\u{1b}[Jxb"), 2);
+        assert_eq!(frame(" b\rx"), 3);
+        assert_eq!(frame("x\u{1b}[K"), 3);
+    }
+
+    #[test]
+    fn lines_are_whole_however_they_were_broken() {
+        let mut screen = screen(4, 3, "ab  cd\r\n\r\nefg\u{4e00}");
+        let lines = strings(&["ab  cd", "", "efg\u{4e00}"]);
+        assert_eq!(screen.lines(), lines);
+        screen.resize(Size { columns: 3, rows: 3 }, Reflow::Yes);
+        assert_eq!((screen.lines(), screen.size().columns), (lines, 3));
+    }
+
+    #[test]
+    fn the_region_of_a_single_run_may_move_where_a_chat_may_not() {
+        let mut screen = Screen::new(Size { columns: 9, rows: 3 }, Writer::Progress);
+        write(&mut screen, "ab\u{1b}[1D\u{1b}[1Bc\u{1b}[1A\u{1b}[2Kd\u{3}");
+        assert_eq!(screen.text(), "  d\n c");
+        assert_eq!((screen.row("  "), screen.row("c")), (Some("  d".to_owned()), None));
     }
 
     #[test]
@@ -794,40 +772,6 @@ mod tests {
             let obeys = std::panic::catch_unwind(|| screen(9, 2, sequence).text());
             assert!(obeys.is_err(), "{sequence:?} passes");
         }
-    }
-
-    #[test]
-    fn times_and_counts_look_the_same_however_long_it_took() {
-        let row = |time: &str, tokens: &str| {
-            masked(&format!("2 b7s running 4 files{tokens:>12}{time:>9}"))
-        };
-        assert_eq!(row("7s", "24 tok"), "2 b7s running 4 files       # tok       #s");
-        assert_eq!(row("1m 04s", "1.2k tok"), row("7s", "24 tok"));
-        for time in ["3 ms", "999 ms", "3.2 s", "12 s", "1m 05s", "2h 03m"] {
-            let row = masked(&format!("Bash make  12 lines  {time}"));
-            assert_eq!(row, "Bash make  12 lines  #s");
-            assert_eq!(masked(&format!("done in {time}, 15 tokens")), "done in #s, 15 tokens");
-        }
-        assert_eq!(masked("throttled 12s   x"), masked("throttled 9s    x"));
-        for same in ["14% of 262k", "v1.2 s", "3 sessions", "2026.", "1m", "2 tokens", "4m 5"] {
-            assert_eq!(masked(same), same);
-        }
-    }
-
-    #[test]
-    fn names_that_are_made_up_are_masked_and_stay_as_long() {
-        for (row, expected) in [
-            ("in /tmp/.tmpaB3x9Q/work", "in /tmp/.tmp######/work"),
-            ("in /tmp/.tmpaB…", "in /tmp/.tmp##…"),
-            ("http://127.0.0.1:40123/v1", "http://127.0.0.1:#####/v1"),
-            ("(0193a1b2-c3d4-7e5f-8a9b-0123456789ab)", "(########-####-####-####-############)"),
-            ("0193a1b2-c3d4-7e…", "########-####-##…"),
-            ("0193a1b2-c3", "0193a1b2-c3"),
-            ("2026-11-21 deadbeef-x", "2026-11-21 deadbeef-x"),
-        ] {
-            assert_eq!(masked(row), expected);
-        }
-        assert!(masked(&format!("{VERSION}  m")).starts_with("tine #.#"));
     }
 
     fn strings(rows: &[&str]) -> Vec<String> {

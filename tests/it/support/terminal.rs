@@ -13,6 +13,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::{Winsize, openpty};
 
+use super::picture::picture;
 use super::screen::{Reflow, Screen, Size, Writer};
 use super::tine::{HANG_LIMIT, Tine};
 
@@ -127,9 +128,9 @@ impl Sitting {
         }
     }
 
-    /// Returns the screen as it is kept: see there.
+    /// Returns the screen as it is kept, the same in each run.
     pub(crate) fn snapshot(&self) -> String {
-        self.screen.to_string()
+        picture(&self.screen)
     }
 
     /// Waits for the end; returns the exit code and what went to the pipe.
