@@ -114,6 +114,8 @@ mod support {
     pub(crate) mod inside;
     /// Whether processes live that a test did not start itself.
     pub(crate) mod life;
+    /// What a test keeps of a screen.
+    pub(crate) mod picture;
     /// A provider on paused time that takes so much and no more.
     pub(crate) mod provider;
     /// The records of stream-json, read back.

@@ -161,20 +161,12 @@ impl Line {
             self.settle(selecting);
         }
         let leaves_something = was_selected || was_half || now != before;
-        match edited {
-            Edited::Taken | Edited::Unused if is_escape && !leaves_something => Edited::Escape,
-            Edited::Taken | Edited::Unused if is_escape => Edited::Taken,
-            Edited::Unused if now != before || self.is_half => Edited::Taken,
-            other @ (Edited::Taken
-            | Edited::Unused
-            | Edited::Enter
-            | Edited::Escape
-            | Edited::Interrupt
-            | Edited::End
-            | Edited::Search
-            | Edited::Editor
-            | Edited::Redraw) => other,
+        let stays = matches!(edited, Edited::Taken | Edited::Unused);
+        if is_escape && stays {
+            return if leaves_something { Edited::Taken } else { Edited::Escape };
         }
+        let has_meaning = now != before || self.is_half;
+        if edited == Edited::Unused && has_meaning { Edited::Taken } else { edited }
     }
 
     /// Takes a text as it is: no line break in it sends anything.
@@ -343,16 +335,12 @@ impl Line {
     fn perform_all(&mut self, events: Vec<ReedlineEvent>) -> Edited {
         let mut all = Edited::Unused;
         for event in events {
-            match self.perform(event) {
-                Edited::Unused => {}
-                Edited::Taken => all = Edited::Taken,
-                beyond @ (Edited::Enter
-                | Edited::Escape
-                | Edited::Interrupt
-                | Edited::End
-                | Edited::Search
-                | Edited::Editor
-                | Edited::Redraw) => return beyond,
+            let edited = self.perform(event);
+            if !matches!(edited, Edited::Taken | Edited::Unused) {
+                return edited;
+            }
+            if edited == Edited::Taken {
+                all = edited;
             }
         }
         all
