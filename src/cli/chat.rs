@@ -9,6 +9,7 @@ mod driver;
 pub mod history;
 pub mod line;
 mod opening;
+mod seat;
 mod session;
 mod terminal;
 pub mod tty;

@@ -5,7 +5,7 @@
 //! that takes its time keeps neither a signal nor an answer waiting.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -19,34 +19,23 @@ use tokio::sync::mpsc;
 
 use super::desk::{Desk, Manners, Seen, Step};
 use super::history::History;
-use super::opening;
+use super::seat::Seat;
 use super::session::{After, Session};
 use super::terminal::{self, Making, SEEN_CAP, STEPS_CAP, ToTerminal};
 use super::tty;
 use crate::cli::args::RunFlags;
 use crate::cli::exit::{Exit, Refusal};
-use crate::cli::kit::Kit;
 use crate::cli::model::DefaultModel;
 use crate::cli::setup::{self, SetUp};
-use crate::cli::start::{Sitting, Start};
+use crate::cli::start::Start;
 use crate::cli::{print, say, signals};
 use crate::config::{Environment, dirs};
-use crate::event::{Delta, Digest, Event, FileChange, SessionId};
+use crate::event::{Digest, FileChange};
 use crate::report::difference::BothSides;
 use crate::report::ink::{Highlighter, Ink, ReadSides};
 use crate::report::row::Row;
-use crate::run::{Reporter, Signal};
-use crate::session::{self, Blobs};
-
-/// Most that a run may be asked before it has taken it: one thing, since it
-/// does one at a time.
-const ASKED_CAP: usize = 1;
-
-/// Most that is said to a run before it has heard it.
-const SAID_CAP: usize = 256;
-
-/// Most signals that wait for a run.
-const SIGNALS_CAP: usize = 8;
+use crate::run::Signal;
+use crate::session::Blobs;
 
 /// How long the window's size is given time to settle.
 const RESIZE_WAIT: Duration = Duration::from_millis(40);
@@ -60,8 +49,8 @@ pub(in crate::cli) fn run(environment: &Environment, flags: RunFlags) -> Result<
     let runtime = print::runtime()?;
     let models = Arc::clone(&start.kit.models);
     let (exit, scratch) = runtime.block_on(async {
-        let driver = Driver::new(environment, &start)?;
-        Ok::<_, Refusal>(driver.go(start).await)
+        let (driver, seat) = Driver::new(environment, start)?;
+        Ok::<_, Refusal>(driver.go(seat).await)
     })?;
     print::say_remarks(&models);
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);
@@ -94,20 +83,21 @@ struct Driver {
 }
 
 impl Driver {
-    /// Takes the terminal.
-    fn new(environment: &Environment, start: &Start) -> Result<Self, Refusal> {
+    /// Opens the first session, and takes the terminal.
+    fn new(environment: &Environment, start: Start) -> Result<(Self, Seat), Refusal> {
         let cannot = |what: &str, error: &io::Error| {
             Refusal::new(Exit::Error, format!("cannot {what}: {error}"))
         };
         let signals = signals::listen().map_err(|error| cannot("listen to signals", &error))?;
         let (terminal, inbox) = sync_channel(SEEN_CAP);
         let (sender, steps) = mpsc::channel(STEPS_CAP);
-        let chat = &start.kit.config.chat;
+        let seat = Seat::take(start, &terminal)?;
+        let chat = &seat.kit.config.chat;
         let manners = Manners {
             editing: chat.editing,
             bell_after_ms: u64::try_from(chat.bell_after.as_millis()).unwrap_or(u64::MAX),
         };
-        let history = history(environment, start.kit.is_kept);
+        let history = history(environment, seat.kit.is_kept);
         tty::restore_on_panic();
         let making = Making {
             desk: Desk::new(manners, history, tty::size(io::stdout())),
@@ -115,7 +105,7 @@ impl Driver {
             theme: chat.theme,
             bell: chat.bell,
             has_title: chat.title,
-            root: start.kit.root.clone(),
+            root: seat.kit.root.clone(),
             inbox,
             sender: terminal.clone(),
             steps: sender,
@@ -123,23 +113,19 @@ impl Driver {
         resizes(&terminal).map_err(|error| cannot("listen to the window's size", &error))?;
         let thread = terminal::start(making).map_err(|error| cannot("use the terminal", &error))?;
         let environment = environment.clone();
-        Ok(Self { environment, terminal, thread, steps, signals, scratch: Vec::new() })
+        let driver = Self { environment, terminal, thread, steps, signals, scratch: Vec::new() };
+        Ok((driver, seat))
     }
 
     /// Goes through sessions until the user leaves.
-    async fn go(mut self, start: Start) -> (Exit, Vec<TempDir>) {
-        let mut start = start;
+    async fn go(mut self, mut seat: Seat) -> (Exit, Vec<TempDir>) {
         let (exit, note) = loop {
-            let place = Left::of(&start);
-            match self.session(start).await {
-                Err(refusal) => break (refusal.exit, Some(refusal.to_string())),
-                Ok(Ended { after, has_begun }) => {
-                    let note = place.leave(has_begun);
-                    match after {
-                        After::Next(next) => start = *next,
-                        After::Leave(exit) => break (exit, note),
-                    }
-                }
+            let place = seat.place();
+            let Ended { after, has_begun } = self.session(seat).await;
+            let note = place.leave(has_begun);
+            match after {
+                After::Next(next) => seat = *next,
+                After::Leave(exit) => break (exit, note),
             }
         };
         // It may have ended by itself.
@@ -153,14 +139,8 @@ impl Driver {
     }
 
     /// Goes through one session.
-    async fn session(&mut self, start: Start) -> Result<Ended, Refusal> {
-        let (asking, asked) = mpsc::channel(ASKED_CAP);
-        let (said, answers) = mpsc::channel(SAID_CAP);
-        let (signals, arriving) = mpsc::channel(SIGNALS_CAP);
-        let rows = opening::rows(&start, &self.environment, columns());
-        let shown = Box::new(Shows(self.terminal.clone()));
-        let sitting = Sitting { signals: arriving, answers, asking: asked, shown };
-        let (run, kit, scratch) = start.sit(sitting)?;
+    async fn session(&mut self, seat: Seat) -> Ended {
+        let Seat { run, kit, scratch, rows, asking, said, signals, is_new: _ } = seat;
         self.scratch.extend(scratch);
         let highlighter = self.highlighter(&kit.directory);
         let mut session = Session {
@@ -200,7 +180,7 @@ impl Driver {
         let Session { after, has_begun, .. } = session;
         // Nobody could be shown anything any more.
         let after = after.unwrap_or(After::Leave(Exit::Error));
-        Ok(Ended { after, has_begun })
+        Ended { after, has_begun }
     }
 
     /// Starts what colours code and finds what changed in files.
@@ -215,66 +195,11 @@ impl Driver {
     }
 }
 
-/// Returns how wide prose may be.
-fn columns() -> u16 {
-    tty::size(io::stdout()).text_columns()
-}
-
 /// A session that is over.
 struct Ended {
     after: After,
     /// Whether anything was asked in it.
     has_begun: bool,
-}
-
-/// What becomes of a session that is left.
-struct Left {
-    session: SessionId,
-    directory: PathBuf,
-    is_kept: bool,
-    is_new: bool,
-}
-
-impl Left {
-    fn of(start: &Start) -> Self {
-        let Kit { session, directory, is_kept, .. } = &start.kit;
-        let (session, directory) = (session.clone(), directory.clone());
-        Self { session, directory, is_kept: *is_kept, is_new: start.is_new() }
-    }
-
-    /// Returns what is said of it. One in which nothing was said goes.
-    fn leave(self, has_begun: bool) -> Option<String> {
-        let Self { session, directory, is_kept, is_new } = self;
-        if is_kept && is_new && !has_begun {
-            // Then it stays, and is of no use to anybody.
-            let _ = session::remove(&directory);
-            return None;
-        }
-        is_kept.then(|| format!("session {session}; `tine -c` goes on with it"))
-    }
-}
-
-/// Shows a run by telling the terminal.
-struct Shows(SyncSender<ToTerminal>);
-
-impl Shows {
-    fn tell(&self, seen: Seen) -> io::Result<()> {
-        self.0.send(ToTerminal::Seen(seen)).map_err(|_| io::ErrorKind::BrokenPipe.into())
-    }
-}
-
-impl Reporter for Shows {
-    fn event(&mut self, event: &Event) -> io::Result<()> {
-        self.tell(Seen::Event(Box::new(event.clone())))
-    }
-
-    fn delta(&mut self, delta: &Delta) -> io::Result<()> {
-        self.tell(Seen::Delta(delta.clone()))
-    }
-
-    fn pause(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Opens what was typed before. What is not kept is remembered until the end.

@@ -17,9 +17,9 @@ const ANSWER_ROWS: usize = 40;
 const BEFORE: u32 = u32::MAX;
 
 /// Returns it for a terminal of so many columns.
-pub(super) fn rows(start: &Start, environment: &Environment, columns: u16) -> Vec<Row> {
+pub(super) fn rows(start: &Start, columns: u16) -> Vec<Row> {
     let kit = &start.kit;
-    let place = place(&kit.root, environment);
+    let place = place(&kit.root, &kit.environment);
     let mode = kit.policy.mode().as_str();
     let mut head = Row::new().text(Ink::Strong, concat!("tine ", env!("CARGO_PKG_VERSION")));
     head.push(Ink::Plain, &format!("  {}  {mode}", kit.model.name()));

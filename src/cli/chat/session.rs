@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::desk::{About, Seen, Step};
 use super::opening::place;
+use super::seat::Seat;
 use super::terminal::ToTerminal;
 use super::tty;
 use crate::agent::Opening;
@@ -31,7 +32,7 @@ pub(super) enum After {
     /// It is over, too.
     Leave(Exit),
     /// Another session.
-    Next(Box<Start>),
+    Next(Box<Seat>),
 }
 
 /// Something that was worked on beside everything else.
@@ -48,7 +49,7 @@ pub(super) enum Done {
     /// What became of the conversation.
     Rewound(Option<Result<(), NoRewind>>),
     /// The session to go on with.
-    Next(Result<Box<Start>, Refusal>),
+    Next(Result<Box<Seat>, Refusal>),
 }
 
 /// A session that goes on.
@@ -207,8 +208,9 @@ impl Session {
                 let away = terminal.send(ToTerminal::Away(given)).is_ok();
                 let _ = away.then(|| is_given.blocking_recv());
                 let start = Start::again(&environment, flags, models);
+                let seat = start.and_then(|start| Seat::take(start, &terminal));
                 let _ = terminal.send(ToTerminal::Back);
-                start.map(Box::new)
+                seat.map(Box::new)
             });
             Done::Next(opening.await.expect("a session is opened without panics"))
         }));

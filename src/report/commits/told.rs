@@ -84,12 +84,15 @@ pub(super) fn closing(
     columns: u16,
 ) -> Vec<Row> {
     let lines = words::closing_lines(end, counts, ending);
+    let is_stopped = matches!(end.outcome, Outcome::Cancelled { .. });
     let rows = lines.iter().flat_map(|line| {
+        // Whoever sits there has stopped it, which is no error.
+        let line = if is_stopped { line.trim_start_matches("error: ") } else { line };
         let is_error = line.starts_with("error: ");
         let has_warning = line.starts_with("warning: ");
         let ink = match (is_error, has_warning) {
-            (true, _) if end.outcome != (Outcome::Cancelled { ran: true }) => Ink::Bad,
-            (true, _) | (_, true) => Ink::Caution,
+            (true, _) => Ink::Bad,
+            (_, true) => Ink::Caution,
             (false, false) => Ink::Dim,
         };
         wrapped(ink, line, columns, 2)

@@ -1,0 +1,112 @@
+//! A session that is ready to be sat at: its run, and the ways to speak to it.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::SyncSender;
+
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+
+use super::desk::Seen;
+use super::terminal::ToTerminal;
+use super::{opening, tty};
+use crate::cli::exit::Refusal;
+use crate::cli::kit::Kit;
+use crate::cli::start::{Sitting, Start};
+use crate::event::{Delta, Event, SessionId};
+use crate::report::row::Row;
+use crate::run::{Asked, FromUser, Reporter, Run, Signal};
+use crate::session;
+
+/// Most that a run may be asked before it has taken it: one thing, since it
+/// does one at a time.
+const ASKED_CAP: usize = 1;
+
+/// Most that is said to a run before it has heard it.
+const SAID_CAP: usize = 256;
+
+/// Most signals that wait for a run.
+const SIGNALS_CAP: usize = 8;
+
+/// A session that is ready to be sat at.
+pub(super) struct Seat {
+    pub(super) run: Run,
+    pub(super) kit: Kit,
+    /// Where it is kept, if it is not to be.
+    pub(super) scratch: Option<TempDir>,
+    /// What it shows first.
+    pub(super) rows: Vec<Row>,
+    /// Where the run is asked.
+    pub(super) asking: mpsc::Sender<Asked>,
+    pub(super) said: mpsc::Sender<FromUser>,
+    pub(super) signals: mpsc::Sender<Signal>,
+    /// Whether nothing was said in it before.
+    pub(super) is_new: bool,
+}
+
+impl Seat {
+    /// Opens the session. What is odd about it is said on the terminal, so
+    /// nobody else may have the screen meanwhile.
+    pub(super) fn take(start: Start, terminal: &SyncSender<ToTerminal>) -> Result<Self, Refusal> {
+        let (asking, asked) = mpsc::channel(ASKED_CAP);
+        let (said, answers) = mpsc::channel(SAID_CAP);
+        let (signals, arriving) = mpsc::channel(SIGNALS_CAP);
+        let is_new = start.is_new();
+        let rows = opening::rows(&start, tty::size(io::stdout()).text_columns());
+        let shown = Box::new(Shows(terminal.clone()));
+        let sitting = Sitting { signals: arriving, answers, asking: asked, shown };
+        let (run, kit, scratch) = start.sit(sitting)?;
+        Ok(Self { run, kit, scratch, rows, asking, said, signals, is_new })
+    }
+
+    /// Returns what there is to know once it is left.
+    pub(super) fn place(&self) -> Place {
+        let Kit { session, directory, is_kept, .. } = &self.kit;
+        let (session, directory) = (session.clone(), directory.clone());
+        Place { session, directory, is_kept: *is_kept, is_new: self.is_new }
+    }
+}
+
+/// A session, as far as it matters once it is left.
+pub(super) struct Place {
+    session: SessionId,
+    directory: PathBuf,
+    is_kept: bool,
+    is_new: bool,
+}
+
+impl Place {
+    /// Returns what is said of it. One in which nothing was said goes.
+    pub(super) fn leave(self, has_begun: bool) -> Option<String> {
+        let Self { session, directory, is_kept, is_new } = self;
+        if is_kept && is_new && !has_begun {
+            // Then it stays, and is of no use to anybody.
+            let _ = session::remove(&directory);
+            return None;
+        }
+        is_kept.then(|| format!("session {session}; `tine -c` goes on with it"))
+    }
+}
+
+/// Shows a run by telling the terminal.
+struct Shows(SyncSender<ToTerminal>);
+
+impl Shows {
+    fn tell(&self, seen: Seen) -> io::Result<()> {
+        self.0.send(ToTerminal::Seen(seen)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl Reporter for Shows {
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        self.tell(Seen::Event(Box::new(event.clone())))
+    }
+
+    fn delta(&mut self, delta: &Delta) -> io::Result<()> {
+        self.tell(Seen::Delta(delta.clone()))
+    }
+
+    fn pause(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
