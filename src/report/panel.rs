@@ -189,15 +189,15 @@ mod tests {
           y once  b this batch  s this session  a always  n no  m no and why  d all
         ");
         assert_snapshot!(plain(&question_rows(asked(&question, true), 39, 12)), @"
-        security asks to use Bash (1 behind it)
-          :
+        security asks to use Bash (1 behind
+          it):
           | cargo audit --deny warnings
           no rule allows it
           after a yes it runs without a sandbox
           b, s and a allow more; a keeps it in
             your settings:
-            `Bash(cargo audit --deny warnings *
-            )`
+            `Bash(cargo audit --deny warnings
+            *)`
           y once  b this batch  s this
             session  a always  n no  m no and
             why  d all

@@ -333,7 +333,7 @@ mod tests {
         400 ms  main  what the user wrote and was not read yet is taken back
         500 ms  main  2 agents set aside: from here on in the background
         600 ms  main  invocation 1 done
-        700 ms  main  back to what the conversation was after #1
+        700 ms  main  the conversation is what it was after event 1
         800 ms  agent-1 (a)  done in 3.2 s, 1.2k tokens
         900 ms  agent-2 (b)  done in 3.2 s, 1.2k tokens
          1.0 s  main  left the session

@@ -219,12 +219,7 @@ impl Terminal {
                 self.tell(Step::Gone);
                 Paint::Nothing
             }
-            ToTerminal::Resized => {
-                let size = tty::size(io::stdout());
-                self.desk.resized(size);
-                self.screen.resized(size);
-                Paint::Soon
-            }
+            ToTerminal::Resized => Paint::Soon,
             ToTerminal::Away(given) => {
                 // What cannot be painted is not to be seen any more, either.
                 let _ = self.paint().and_then(|()| self.give_screen());
@@ -302,6 +297,9 @@ impl Terminal {
         if self.is_away {
             return Ok(());
         }
+        // A frame for another size than the terminal has would be broken anew in
+        // a way that nobody could count.
+        self.measure();
         let frame = self.desk.frame(run::now());
         self.screen.paint(&frame)?;
         self.painted = Some(Instant::now());
@@ -323,10 +321,14 @@ impl Terminal {
                 Err(_) => ControlFlow::Break(()),
             })?;
         self.held = Some((keys, raw));
+        Ok(())
+    }
+
+    /// Takes note of the size that the window has now.
+    fn measure(&mut self) {
         let size = tty::size(io::stdout());
         self.desk.resized(size);
         self.screen.resized(size);
-        Ok(())
     }
 
     /// Leaves the screen to others, the cursor at the beginning of a row.

@@ -186,8 +186,8 @@ fn a_question_stands_over_a_live_batch() {
     assert_snapshot!(screen(&story, "", (40, 15), true), @"
     > /review                                                   c
     Agent 8 tasks                                               c
-    security asks to use Bash (1 behind it)
-      :
+    security asks to use Bash (1 behind
+      it):
       | cargo audit --deny warnings
       no rule allows it
       after a yes it runs without a sandbox

@@ -11,6 +11,7 @@ use super::{NAME_CAP, SENTENCE_CAP, confined, question, short_line};
 use crate::event::{CallQuestion, Confinement, Question};
 use crate::message::counted;
 use crate::report::asking::Choices;
+use crate::report::row::columns_of;
 use crate::report::sanitise;
 
 /// Columns of the narrowest terminal that a question is made for.
@@ -192,15 +193,27 @@ fn shown(text: &str, cap: usize, room: Room) -> Vec<String> {
     before.iter().cloned().chain([between]).chain(after.iter().cloned()).collect()
 }
 
-/// Returns a line in rows, which begin with these.
+/// Returns a line in rows, which begin with these. Words of ours are broken
+/// between words, what is asked about where the row ends.
 fn wrapped(line: &str, [first, further]: [&str; 2], room: Room) -> Vec<String> {
+    let is_ours = first != BARS[0];
     let mut rows = vec![first.to_owned()];
     let mut column = first.len();
     for character in line.chars() {
         let width = character.width().unwrap_or(0);
         if column + width > room.columns && column > further.len() {
-            rows.push(further.to_owned());
-            column = further.len();
+            let last = rows.last_mut().filter(|_| is_ours && character != ' ');
+            let moved = last.and_then(|row| {
+                let at = row.rfind(' ').filter(|at| *at > row.len() / 2)?;
+                let moved = row.split_off(at + 1);
+                row.truncate(at);
+                Some(moved)
+            });
+            rows.push(format!("{further}{}", moved.unwrap_or_default()));
+            column = rows.last().map_or(0, |row| columns_of(row));
+            if is_ours && character == ' ' {
+                continue;
+            }
         }
         column += width;
         if let Some(row) = rows.last_mut() {

@@ -16,5 +16,5 @@ pub fn set_aside(units: &[UnitId]) -> String {
 /// Returns what is said of a conversation that went back to an event.
 #[must_use]
 pub fn rewound(to: Seq) -> String {
-    format!("back to what the conversation was after #{}", to.0)
+    format!("the conversation is what it was after event {}", to.0)
 }
