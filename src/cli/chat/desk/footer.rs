@@ -1,6 +1,7 @@
 //! The last row: what the session is, and what the keys do now.
 
 use super::{Desk, Focus};
+use crate::cli::chat::line::State;
 use crate::event::UnitId;
 use crate::message::{counted, short_number};
 use crate::report::ink::Ink;
@@ -14,6 +15,12 @@ impl Desk {
     /// Returns the footer.
     pub(super) fn footer(&self, columns: u16) -> Row {
         let mut facts = Vec::new();
+        match self.line.state() {
+            State::Normal => facts.push("NORMAL".to_owned()),
+            State::Visual => facts.push("VISUAL".to_owned()),
+            // Letters are letters: what everybody expects.
+            State::Emacs | State::Insert => {}
+        }
         if columns >= WIDE - 1 && !self.about.model.is_empty() {
             facts.push(words::short_line(&self.about.model, 30));
         }
