@@ -17,6 +17,7 @@ use crate::git::{self, GitError, What};
 use crate::message::{Head, counted};
 use crate::prompt;
 use crate::report::ink::Ink;
+use crate::report::prose::wrapped;
 use crate::report::row::Row;
 use crate::report::window::{Bounds, Conversation, Window};
 use crate::session::Past;
@@ -35,7 +36,7 @@ const KEY_COLUMN: usize = 13;
 const ABOUT_COLUMN: usize = 24;
 
 /// Fewer columns than this have no room for one beside another.
-const WIDE: usize = 80;
+const WIDE: usize = 79;
 
 /// What the keys do.
 const KEYS: [(&str, &str); 18] = [
@@ -66,18 +67,18 @@ pub fn help(skills: &Skills, columns: u16) -> Vec<Row> {
     rows.extend(keys(usize::from(columns)));
     rows.push(Row::new());
     rows.push(title("commands"));
-    rows.extend(COMMANDS.iter().map(|command| {
+    rows.extend(COMMANDS.iter().flat_map(|command| {
         let Command { what: _, name, arguments, about, when: _ } = command;
-        about_row((name, arguments), about, usize::from(columns))
+        about_rows((name, arguments), about, columns)
     }));
     let typed: Vec<&Skill> =
         skills.iter().filter(|skill| skill.user_invocable && !is_hidden(skill)).collect();
     if !typed.is_empty() {
         rows.push(Row::new());
         rows.push(title("skills"));
-        rows.extend(typed.into_iter().map(|skill| {
+        rows.extend(typed.into_iter().flat_map(|skill| {
             let named = (&*skill.name, &*skill.argument_hint);
-            about_row(named, &skill.description, usize::from(columns)).cut(usize::from(columns))
+            about_rows(named, &skill.description, columns)
         }));
     }
     rows
@@ -103,12 +104,21 @@ fn title(text: &str) -> Row {
     Row::new().text(Ink::Heading, text)
 }
 
-fn about_row(named: (&str, &str), about: &str, columns: usize) -> Row {
-    let row = match columns < WIDE {
-        true => typed_as(named).text(Ink::Plain, "  "),
-        false => typed_as(named).cut(ABOUT_COLUMN - 2).padded(ABOUT_COLUMN),
-    };
-    row.text(Ink::Plain, about)
+/// Returns what something does: beside its name, or below where that has no
+/// room.
+fn about_rows(named: (&str, &str), about: &str, columns: u16) -> Vec<Row> {
+    let name = typed_as(named);
+    if usize::from(columns) >= WIDE {
+        let row = name.cut(ABOUT_COLUMN - 2).padded(ABOUT_COLUMN).text(Ink::Plain, about);
+        return vec![row.cut(usize::from(columns))];
+    }
+    let beside = name.clone().text(Ink::Plain, "  ").text(Ink::Plain, about);
+    if beside.columns() <= usize::from(columns) {
+        return vec![beside];
+    }
+    let below = wrapped(Ink::Plain, about, columns.saturating_sub(2), 0);
+    let below = below.iter().map(|row| Row::new().text(Ink::Plain, "  ").row(row));
+    [name.cut(usize::from(columns))].into_iter().chain(below).collect()
 }
 
 fn typed_as((name, arguments): (&str, &str)) -> Row {
