@@ -39,6 +39,7 @@ use signals::Signals;
 use sink::{Sink, Stands};
 
 pub use approvals::KeepRule;
+pub use dispatcher::WROTE_CAP;
 pub use prompts::{Asked, Invoked, NoRewind, NoUndo, Prompts, TakeBack};
 pub use resumed::{Resumed, mend};
 

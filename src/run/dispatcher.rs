@@ -33,6 +33,7 @@ use crate::prompt::Context;
 use units::Declared;
 
 pub use answer::Answer;
+pub use background::WROTE_CAP;
 pub use repair::{Tell, repair};
 pub use seed::Seed;
 

@@ -10,25 +10,22 @@ mod footer;
 mod keys;
 pub(super) mod listing;
 mod panels;
+mod seen;
+mod submit;
 #[cfg(test)]
 mod tests;
+mod units;
 
-use std::sync::Arc;
-
-use super::commands::{COMMANDS, What};
-use super::complete::Paths;
+use super::commands::COMMANDS;
 use super::decode::{Pasted, Typed};
 use super::history::History;
 use super::line::Line;
 use super::line::view::view;
 use crate::cli::exit::Refusal;
-use crate::config::{Editing, Theme};
-use crate::event::{
-    Delta, Event, EventKind, InvocationEnd, QuestionId, UnitId, UnixMillis, Verdict,
-};
+use crate::event::{Event, EventKind, InvocationEnd, QuestionId, UnitId, UnixMillis, Verdict};
 use crate::report::board::Board;
 use crate::report::commits::Commits;
-use crate::report::ink::{Coloured, Highlighter, Ink};
+use crate::report::ink::{Highlighter, Ink};
 use crate::report::meter::Meter;
 use crate::report::paint::{Frame, Size};
 use crate::report::prose::wrapped;
@@ -36,9 +33,10 @@ use crate::report::questions::Questions;
 use crate::report::region::{Parts, region};
 use crate::report::row::Row;
 use crate::report::strands::Strands;
-use crate::run::FromUser;
 use completing::Completing;
-use listing::{Choice, Listing};
+use listing::Listing;
+
+pub(super) use seen::{About, Manners, Seen, Step};
 
 /// How long a question has to be seen before a key can answer it, in
 /// milliseconds: what was typed before it came is no answer.
@@ -52,92 +50,6 @@ const TICK: u64 = 1_000;
 
 /// Most rows of the line.
 const LINE_ROWS: usize = 10;
-
-/// What a session is, as far as its chat shows it.
-#[derive(Debug, Clone, Default)]
-pub(super) struct About {
-    /// The model that answers.
-    pub(super) model: Arc<str>,
-    /// How many tokens its context window has; `None` if nothing bounds it.
-    pub(super) window: Option<u64>,
-    /// How much runs without a rule.
-    pub(super) mode: &'static str,
-    /// The directory, in a few letters.
-    pub(super) place: String,
-    /// The skills that can be typed, and what each does.
-    pub(super) skills: Vec<(String, String)>,
-}
-
-/// What a chat is like, by the user's choice.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Manners {
-    pub(super) editing: Editing,
-    /// A turn that took less ends without a bell, in milliseconds.
-    pub(super) bell_after_ms: u64,
-}
-
-/// Something that the desk takes note of.
-pub(super) enum Seen {
-    /// A session begins here.
-    Began {
-        about: About,
-        highlighter: Option<Highlighter>,
-        /// What is told first.
-        rows: Vec<Row>,
-    },
-    /// What was said of the session has changed.
-    Changed(About),
-    Event(Box<Event>),
-    Delta(Delta),
-    Typed(Typed),
-    Coloured(Coloured),
-    /// The paths that can be completed.
-    Paths(Paths),
-    /// What a command has to show.
-    Shown(Vec<Row>),
-    /// Something is to be chosen.
-    Choose(Listing),
-    /// What was given is not carried out; the text goes back into the line.
-    Refused {
-        text: String,
-        refusal: Refusal,
-    },
-    /// The text as it came back from an editor.
-    Edited(String),
-}
-
-/// What somebody else has to do.
-#[derive(Debug, PartialEq)]
-pub(super) enum Step {
-    /// To be told to the run.
-    Tell(FromUser),
-    /// To be asked of main.
-    Invoke(String),
-    /// Main is to be told what ended in the background, and what was written.
-    News,
-    /// A command, and what stands behind its name.
-    Command(What, String),
-    /// What was chosen from a list.
-    Chosen(Choice),
-    /// The text of the line is to be edited elsewhere.
-    Edit(String),
-    /// A line for the shell.
-    Shell(String),
-    /// The process is to be stopped.
-    Suspend,
-    /// Whoever sits there is to be called, and why.
-    Call(String),
-    /// Paths are to be gathered.
-    Gather,
-    /// Other colours.
-    Colour(Theme),
-    /// The screen is to be drawn anew.
-    Redraw,
-    /// Nobody sits there any more.
-    Gone,
-    /// The chat is over. `at_once` ends what is under way.
-    Leave { at_once: bool },
-}
 
 /// What has the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -174,8 +86,10 @@ pub(super) struct Desk {
     line: Line,
     completing: Completing,
     focus: Focus,
-    /// Since when the first question is shown.
-    shown: Option<(QuestionId, UnixMillis)>,
+    /// The question that is shown, if there is one.
+    shown: Option<QuestionId>,
+    /// Since when it has been on the screen.
+    seen_since: Option<UnixMillis>,
     list: Option<Listing>,
     /// A prompt was given that has not begun.
     is_pending: bool,
@@ -209,6 +123,7 @@ impl Desk {
             completing: Completing::default(),
             focus: Focus::Line,
             shown: None,
+            seen_since: None,
             list: None,
             is_pending: false,
             is_calm: false,
@@ -232,7 +147,7 @@ impl Desk {
                 self.about = about;
                 Vec::new()
             }
-            Seen::Event(event) => self.event(&event, now),
+            Seen::Event(event) => self.event(&event),
             Seen::Delta(delta) => {
                 self.board.delta(&delta);
                 self.strands.delta(&delta);
@@ -266,6 +181,10 @@ impl Desk {
                 self.line.set(&text);
                 self.edited().into_iter().collect()
             }
+            Seen::Draft(text) => {
+                self.put_back(&text);
+                Vec::new()
+            }
         };
         steps.extend(self.news());
         steps
@@ -280,7 +199,7 @@ impl Desk {
     pub(super) fn wakes(&self, now: UnixMillis) -> Option<UnixMillis> {
         let ticks = self.is_busy() || self.board.units().running().next().is_some();
         let tick = ticks.then(|| UnixMillis(now.0 - now.0 % TICK + TICK));
-        let guarded = self.shown.map(|(_, since)| UnixMillis(since.0 + QUESTION_GUARD));
+        let guarded = self.seen_since.map(|since| UnixMillis(since.0 + QUESTION_GUARD));
         let guarded = guarded.filter(|until| *until > now);
         [tick, guarded, self.commits.deadline()].into_iter().flatten().min()
     }
@@ -288,6 +207,9 @@ impl Desk {
     /// Returns what the screen shows now. What came to stay is handed out once.
     pub(super) fn frame(&mut self, now: UnixMillis) -> Frame {
         let columns = self.columns();
+        // A list covers it. What is not painted is not seen, either.
+        let is_seen = self.shown.is_some() && self.list.is_none();
+        self.seen_since = is_seen.then(|| self.seen_since.unwrap_or(now));
         let commits = self.commits.settled(columns, now);
         let (line, cursor) = self.line_rows(columns);
         let footer = self.footer(columns);
@@ -348,11 +270,12 @@ impl Desk {
         self.questions = Questions::default();
         self.meter = Meter::default();
         (self.focus, self.shown, self.list) = (Focus::Line, None, None);
+        self.seen_since = None;
         (self.is_pending, self.is_calm, self.began) = (false, false, None);
         self.commits.note(rows);
     }
 
-    fn event(&mut self, event: &Event, now: UnixMillis) -> Vec<Step> {
+    fn event(&mut self, event: &Event) -> Vec<Step> {
         let columns = self.columns();
         let left = self.board.take(event);
         self.strands.take(event);
@@ -361,7 +284,7 @@ impl Desk {
         self.commits.take(event, (self.board.units(), &left), columns);
         let mut steps = Vec::new();
         if is_another {
-            steps.extend(self.show_question(now));
+            steps.extend(self.show_question());
         }
         if let EventKind::InvocationStarted { .. } = event.kind {
             (self.is_pending, self.is_calm) = (false, false);
@@ -392,7 +315,8 @@ impl Desk {
 
     /// Shows the first question, if there is another one now, or takes away
     /// what is answered.
-    fn show_question(&mut self, now: UnixMillis) -> Option<Step> {
+    fn show_question(&mut self) -> Option<Step> {
+        self.seen_since = None;
         if let Focus::Reason { draft, .. } = &self.focus {
             let draft = draft.clone();
             self.line.set(&draft);
@@ -405,7 +329,7 @@ impl Desk {
             }
             return None;
         };
-        self.shown = Some((id, now));
+        self.shown = Some(id);
         let name = open.name.clone();
         if matches!(self.focus, Focus::Line | Focus::Picked(_)) && self.line.text().is_empty() {
             self.focus = Focus::Question;
@@ -424,10 +348,9 @@ impl Desk {
 
     /// Returns what the keys do about the question that is shown.
     fn question_keys(&self, now: UnixMillis) -> panels::Keys {
+        let counts = self.seen_since.is_some_and(|since| now.since(since) >= QUESTION_GUARD);
         match (&self.focus, self.shown) {
-            (Focus::Question, Some((_, since))) if now.since(since) >= QUESTION_GUARD => {
-                panels::Keys::Answer
-            }
+            (Focus::Question, Some(_)) if counts => panels::Keys::Answer,
             (Focus::Question, Some(_)) => panels::Keys::NotYet,
             (Focus::Reason { .. }, Some(_)) => panels::Keys::Words,
             (_, Some(_) | None) => panels::Keys::Elsewhere,
@@ -453,9 +376,18 @@ impl Desk {
     fn refused(&mut self, text: &str, refusal: &Refusal) {
         self.is_pending = false;
         self.commits.note(refusal_rows(refusal, self.columns()));
-        if self.line.text().is_empty() {
-            self.line.set(text);
-        }
+        self.put_back(text);
+    }
+
+    /// Puts a text into the line, before what stands there.
+    fn put_back(&mut self, text: &str) {
+        let draft = self.line.text();
+        let whole = match (text.is_empty(), draft.is_empty()) {
+            (true, _) => return,
+            (false, true) => text.to_owned(),
+            (false, false) => format!("{text}\n\n{draft}"),
+        };
+        self.line.set(&whole);
     }
 
     fn paste(&mut self, pasted: &Pasted) -> Vec<Step> {

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -36,6 +36,9 @@ use crate::report::ink::{Highlighter, Ink, ReadSides};
 use crate::report::row::Row;
 use crate::run::Signal;
 use crate::session::Blobs;
+
+/// How long the terminal may take to show the last of it.
+const TERMINAL_GRACE: Duration = Duration::from_secs(2);
 
 /// How long the window's size is given time to settle.
 const RESIZE_WAIT: Duration = Duration::from_millis(40);
@@ -76,6 +79,8 @@ fn first(environment: &Environment, mut flags: RunFlags) -> Result<Start, Refusa
 struct Driver {
     environment: Environment,
     terminal: SyncSender<ToTerminal>,
+    /// Leads there, too, and never waits.
+    shown: Sender<ToTerminal>,
     thread: JoinHandle<()>,
     steps: mpsc::Receiver<Step>,
     signals: mpsc::Receiver<Signal>,
@@ -112,41 +117,46 @@ impl Driver {
         };
         resizes(&terminal).map_err(|error| cannot("listen to the window's size", &error))?;
         let thread = terminal::start(making).map_err(|error| cannot("use the terminal", &error))?;
-        let environment = environment.clone();
-        let driver = Self { environment, terminal, thread, steps, signals, scratch: Vec::new() };
+        let shown = forward(&terminal).map_err(|error| cannot("use the terminal", &error))?;
+        let (environment, scratch) = (environment.clone(), Vec::new());
+        let driver = Self { environment, terminal, shown, thread, steps, signals, scratch };
         Ok((driver, seat))
     }
 
     /// Goes through sessions until the user leaves.
     async fn go(mut self, mut seat: Seat) -> (Exit, Vec<TempDir>) {
         let (exit, note) = loop {
-            let place = seat.place();
-            let Ended { after, has_begun } = self.session(seat).await;
-            let note = place.leave(has_begun);
+            let (after, note) = self.session(seat).await;
             match after {
                 After::Next(next) => seat = *next,
                 After::Leave(exit) => break (exit, note),
             }
         };
-        // It may have ended by itself.
-        let _ = self.terminal.send(ToTerminal::Over);
         let Self { terminal, thread, .. } = self;
-        drop(terminal);
-        // One that panicked has said so.
-        let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        let ending = tokio::task::spawn_blocking(move || {
+            // It may have ended by itself; one that panicked has said so.
+            let _ = terminal.send(ToTerminal::Over);
+            let _ = thread.join();
+        });
+        // A terminal that takes nothing any more keeps nobody from leaving.
+        if tokio::time::timeout(TERMINAL_GRACE, ending).await.is_err() {
+            tty::restore();
+        }
         note.iter().for_each(say);
         (exit, self.scratch)
     }
 
-    /// Goes through one session.
-    async fn session(&mut self, seat: Seat) -> Ended {
-        let Seat { run, kit, scratch, rows, asking, said, signals, is_new: _ } = seat;
+    /// Goes through one session. Returns what follows, and what is said of it
+    /// if that is the end.
+    async fn session(&mut self, seat: Seat) -> (After, Option<String>) {
+        let Seat { run, kit, scratch, rows, asking, said, signals, place } = seat;
         self.scratch.extend(scratch);
         let highlighter = self.highlighter(&kit.directory);
         let mut session = Session {
             kit,
             environment: self.environment.clone(),
             terminal: self.terminal.clone(),
+            shown: self.shown.clone(),
             asking: Some(asking),
             said,
             signals,
@@ -155,9 +165,11 @@ impl Driver {
             wanted: None,
             plan: None,
             after: None,
-            has_begun: false,
+            is_opening: false,
+            place,
         };
-        session.show(Seen::Began { about: session.about(), highlighter, rows });
+        let began = Seen::Began { about: session.about(), highlighter, rows };
+        session.first(began).await;
         let mut running = tokio::spawn(run.go());
         let ended = loop {
             tokio::select! {
@@ -177,10 +189,9 @@ impl Driver {
             let row = Row::new().text(Ink::Caution, &format!("warning: {trouble}"));
             session.show(Seen::Shown(vec![row]));
         }
-        let Session { after, has_begun, .. } = session;
+        let note = session.place.farewell();
         // Nobody could be shown anything any more.
-        let after = after.unwrap_or(After::Leave(Exit::Error));
-        Ended { after, has_begun }
+        (session.after.take().unwrap_or(After::Leave(Exit::Error)), note)
     }
 
     /// Starts what colours code and finds what changed in files.
@@ -195,13 +206,6 @@ impl Driver {
     }
 }
 
-/// A session that is over.
-struct Ended {
-    after: After,
-    /// Whether anything was asked in it.
-    has_begun: bool,
-}
-
 /// Opens what was typed before. What is not kept is remembered until the end.
 fn history(environment: &Environment, is_kept: bool) -> History {
     let file = dirs::history_file(environment).ok().filter(|_| is_kept);
@@ -211,6 +215,15 @@ fn history(environment: &Environment, is_kept: bool) -> History {
         say(&format!("warning: what you type is not remembered in {file}: {error}"));
         History::default()
     })
+}
+
+/// Returns what leads to the terminal and never waits: a thread does.
+fn forward(terminal: &SyncSender<ToTerminal>) -> io::Result<Sender<ToTerminal>> {
+    let (shown, waiting) = channel();
+    let terminal = terminal.clone();
+    let forwarding = move || waiting.into_iter().try_for_each(|next| terminal.send(next));
+    std::thread::Builder::new().name("shown".to_owned()).spawn(forwarding)?;
+    Ok(shown)
 }
 
 /// Tells the terminal whenever its window has another size.

@@ -40,8 +40,8 @@ pub(super) struct Seat {
     pub(super) asking: mpsc::Sender<Asked>,
     pub(super) said: mpsc::Sender<FromUser>,
     pub(super) signals: mpsc::Sender<Signal>,
-    /// Whether nothing was said in it before.
-    pub(super) is_new: bool,
+    /// Behind the run, whose log has to be closed before it goes.
+    pub(super) place: Place,
 }
 
 impl Seat {
@@ -51,40 +51,46 @@ impl Seat {
         let (asking, asked) = mpsc::channel(ASKED_CAP);
         let (said, answers) = mpsc::channel(SAID_CAP);
         let (signals, arriving) = mpsc::channel(SIGNALS_CAP);
-        let is_new = start.is_new();
+        let Kit { session, directory, is_kept, .. } = &start.kit;
+        let (session, directory) = (session.clone(), directory.clone());
+        let is_empty = *is_kept && start.is_new();
+        let place = Place { session, directory, is_kept: *is_kept, is_empty };
         let rows = opening::rows(&start, tty::size(io::stdout()).text_columns());
         let shown = Box::new(Shows(terminal.clone()));
         let sitting = Sitting { signals: arriving, answers, asking: asked, shown };
         let (run, kit, scratch) = start.sit(sitting)?;
-        Ok(Self { run, kit, scratch, rows, asking, said, signals, is_new })
-    }
-
-    /// Returns what there is to know once it is left.
-    pub(super) fn place(&self) -> Place {
-        let Kit { session, directory, is_kept, .. } = &self.kit;
-        let (session, directory) = (session.clone(), directory.clone());
-        Place { session, directory, is_kept: *is_kept, is_new: self.is_new }
+        Ok(Self { run, kit, scratch, rows, asking, said, signals, place })
     }
 }
 
-/// A session, as far as it matters once it is left.
+/// Where a session is kept. One in which nothing was said goes with this value:
+/// it would be of no use to anybody.
 pub(super) struct Place {
     session: SessionId,
     directory: PathBuf,
     is_kept: bool,
-    is_new: bool,
+    is_empty: bool,
 }
 
 impl Place {
-    /// Returns what is said of it. One in which nothing was said goes.
-    pub(super) fn leave(self, has_begun: bool) -> Option<String> {
-        let Self { session, directory, is_kept, is_new } = self;
-        if is_kept && is_new && !has_begun {
-            // Then it stays, and is of no use to anybody.
-            let _ = session::remove(&directory);
-            return None;
+    /// Something is said in it.
+    pub(super) fn begins(&mut self) {
+        self.is_empty = false;
+    }
+
+    /// Returns what is said of a session that is left.
+    pub(super) fn farewell(&self) -> Option<String> {
+        let stays = self.is_kept && !self.is_empty;
+        stays.then(|| format!("session {}; `tine -c` goes on with it", self.session))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_empty {
+            // What cannot be removed stays, and is listed.
+            let _ = session::remove(&self.directory);
         }
-        is_kept.then(|| format!("session {session}; `tine -c` goes on with it"))
     }
 }
 

@@ -4,15 +4,16 @@
 mod commands;
 
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{Sender, SyncSender};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 
+use super::desk::listing::Before;
 use super::desk::{About, Seen, Step};
 use super::opening::place;
-use super::seat::Seat;
+use super::seat::{Place, Seat};
 use super::terminal::ToTerminal;
 use super::tty;
 use crate::agent::Opening;
@@ -22,7 +23,6 @@ use crate::cli::kit::Kit;
 use crate::cli::slash::Typed;
 use crate::cli::start::Start;
 use crate::config::Environment;
-use crate::event::Seq;
 use crate::report::row::Row;
 use crate::run::{Asked, FromUser, NoRewind, NoUndo, Signal, TakeBack};
 use commands::Plan;
@@ -42,12 +42,12 @@ pub(super) enum Done {
     /// Something to be seen.
     Seen(Result<Seen, Refusal>),
     /// What would go back, and the rows that tell it; the conversation after
-    /// it, to what it was after this event.
-    Planned(Result<(Vec<Row>, Option<Box<TakeBack>>), Refusal>, Option<Seq>),
+    /// it, if it goes back, too.
+    Planned(Result<(Vec<Row>, Option<Box<TakeBack>>), Refusal>, Option<Before>),
     /// What became of the files, and what the conversation goes back to then.
-    Undone(Option<Result<(), NoUndo>>, Option<Seq>),
-    /// What became of the conversation.
-    Rewound(Option<Result<(), NoRewind>>),
+    Undone(Option<Result<(), NoUndo>>, Option<Before>),
+    /// What became of the conversation, and what had been typed.
+    Rewound(Option<Result<(), NoRewind>>, String),
     /// The session to go on with.
     Next(Result<Box<Seat>, Refusal>),
 }
@@ -57,6 +57,9 @@ pub(super) struct Session {
     pub(super) kit: Kit,
     pub(super) environment: Environment,
     pub(super) terminal: SyncSender<ToTerminal>,
+    /// Leads there, too, and never waits. It holds what one person has asked
+    /// for since the terminal last took something.
+    pub(super) shown: Sender<ToTerminal>,
     /// Where the run is asked; `None` once it is to end.
     pub(super) asking: Option<mpsc::Sender<Asked>>,
     pub(super) said: mpsc::Sender<FromUser>,
@@ -68,8 +71,9 @@ pub(super) struct Session {
     /// What goes back once that is confirmed.
     pub(super) plan: Option<Plan>,
     pub(super) after: Option<After>,
-    /// Whether anything was asked.
-    pub(super) has_begun: bool,
+    /// Whether another session is being opened.
+    pub(super) is_opening: bool,
+    pub(super) place: Place,
     /// How many prompts were given.
     pub(super) prompts: u64,
 }
@@ -89,9 +93,18 @@ impl Session {
         }
     }
 
+    /// Shows what comes before all that the run has to show.
+    pub(super) async fn first(&self, seen: Seen) {
+        let terminal = self.terminal.clone();
+        let tell = move || drop(terminal.send(ToTerminal::Seen(seen)));
+        tokio::task::spawn_blocking(tell).await.expect("nothing panics there");
+    }
+
+    /// Shows something, behind all that was shown so before. A terminal that
+    /// takes nothing holds up nobody.
     pub(super) fn show(&self, seen: Seen) {
         // Without a terminal there is nobody to see it.
-        let _ = self.terminal.send(ToTerminal::Seen(seen));
+        let _ = self.shown.send(ToTerminal::Seen(seen));
     }
 
     pub(super) fn refuse(&self, text: &str, refusal: Refusal) {
@@ -128,9 +141,8 @@ impl Session {
             Step::Chosen(choice) => self.chosen(choice),
             Step::Gone => self.signal(Signal::Hangup),
             Step::Leave { at_once } => {
-                if at_once {
-                    self.tell(FromUser::EndAll);
-                }
+                // Whoever leaves waits for no turn.
+                self.tell(FromUser::EndAll);
                 let exit = if at_once { Exit::after(Signal::Interrupt) } else { Exit::Done };
                 self.end(After::Leave(exit));
             }
@@ -154,9 +166,19 @@ impl Session {
             return;
         }
         // It hears them as fast as anybody can type.
-        if self.said.try_send(said).is_err() {
+        if let Err(error) = self.said.try_send(said) {
+            let text = match error.into_inner() {
+                FromUser::Wrote(text) => text.to_string(),
+                FromUser::Answered { .. }
+                | FromUser::EndTurn
+                | FromUser::EndAll
+                | FromUser::Stop(_)
+                | FromUser::Again(_)
+                | FromUser::SetAside
+                | FromUser::TookBack => String::new(),
+            };
             let refusal = Refusal::new(Exit::Error, "the session is busy; that was not heard");
-            self.refuse("", refusal);
+            self.refuse(&text, refusal);
         }
     }
 
@@ -178,7 +200,7 @@ impl Session {
         let invoked = Box::new(self.kit.invoked(text, opening));
         let sent = self.asking.as_ref().map(|run| run.try_send(Asked::Invoke(invoked)));
         if matches!(sent, Some(Ok(()))) {
-            self.has_begun = true;
+            self.place.begins();
         } else {
             let refusal = Refusal::new(Exit::Error, "the turn before is not over yet");
             self.refuse(text, refusal.hint("send it again in a moment"));
@@ -199,6 +221,10 @@ impl Session {
 
     /// Opens the session to go on with, while others may write to the terminal.
     pub(super) fn open(&mut self, flags: RunFlags) {
+        // Two at once would both want the terminal.
+        if std::mem::replace(&mut self.is_opening, true) {
+            return;
+        }
         let (environment, models) = (self.environment.clone(), Arc::clone(&self.kit.models));
         let terminal = self.terminal.clone();
         self.work.push(Box::pin(async move {
@@ -218,6 +244,9 @@ impl Session {
 
     /// Takes what was worked on.
     pub(super) fn done(&mut self, done: Done) {
+        if let Done::Next(_) = done {
+            self.is_opening = false;
+        }
         match done {
             Done::Meant { number, text, opening } => {
                 if self.wanted.as_ref().is_none_or(|(wanted, _)| *wanted != number) {
@@ -230,9 +259,9 @@ impl Session {
                 }
             }
             Done::Seen(Ok(seen)) => self.show(seen),
-            Done::Planned(Ok(planned), to) => self.planned(planned, to),
-            Done::Undone(result, to) => self.undone(result, to),
-            Done::Rewound(result) => self.rewound(result),
+            Done::Planned(Ok(planned), before) => self.planned(planned, before),
+            Done::Undone(result, before) => self.undone(result, before),
+            Done::Rewound(result, prompt) => self.rewound(result, prompt),
             Done::Next(Ok(next)) => self.end(After::Next(next)),
             Done::Seen(Err(refusal))
             | Done::Planned(Err(refusal), _)

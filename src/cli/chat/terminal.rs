@@ -5,8 +5,9 @@
 //! while, and so does the driver where words of other parts have to be seen;
 //! meanwhile the desk goes on seeing.
 
-use std::fs;
-use std::io::{self, Stdin, Stdout, Write as _};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read as _, Stdin, Stdout, Write as _};
 use std::ops::ControlFlow;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -16,9 +17,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 use super::complete::Paths;
+use super::decode::PASTE_CAP;
 use super::desk::{Desk, Seen, Step};
 use super::tty::{self, FromTerminal, Keys, Raw};
 use crate::config::{Bell, Environment, Theme as Themes};
+use crate::event::UnixMillis;
 use crate::report::ink::{Ink, Level, Palette, Theme};
 use crate::report::paint::{Reflow, Screen};
 use crate::report::row::Row;
@@ -87,6 +90,8 @@ pub(super) fn start(making: Making) -> io::Result<JoinHandle<()>> {
         inbox,
         sender,
         steps,
+        typed: VecDeque::new(),
+        clock: Clock::start(),
         painted: None,
         is_away: false,
         is_over: false,
@@ -119,6 +124,24 @@ fn theme_of(theme: Themes) -> Theme {
     }
 }
 
+/// The time of day, which goes on whatever is done to the system's clock: keys
+/// count and frames are due by it.
+struct Clock {
+    began: UnixMillis,
+    since: Instant,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self { began: run::now(), since: Instant::now() }
+    }
+
+    fn now(&self) -> UnixMillis {
+        let since = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        UnixMillis(self.began.0.saturating_add(since))
+    }
+}
+
 struct Terminal {
     desk: Desk,
     screen: Screen<Stdout>,
@@ -134,6 +157,9 @@ struct Terminal {
     inbox: Receiver<ToTerminal>,
     sender: SyncSender<ToTerminal>,
     steps: mpsc::Sender<Step>,
+    /// What was typed before another program got the terminal.
+    typed: VecDeque<FromTerminal>,
+    clock: Clock,
     /// When the last frame was painted.
     painted: Option<Instant>,
     is_away: bool,
@@ -170,7 +196,10 @@ impl Terminal {
 
     /// Waits for something to be seen, or for the time to paint.
     fn wait(&mut self, paint: Paint) -> Paint {
-        let now = run::now();
+        if let Some(typed) = self.typed.pop_front() {
+            return paint.max(self.take(ToTerminal::Typed(typed)));
+        }
+        let now = self.clock.now();
         let wakes = self.desk.wakes(now);
         let until = wakes.map(|at| Duration::from_millis(at.since(now)));
         let until = match paint {
@@ -193,6 +222,7 @@ impl Terminal {
                 paint
             }
             Err(RecvTimeoutError::Timeout) => Paint::Soon,
+            // Not while this thread has a sender itself.
             Err(RecvTimeoutError::Disconnected) => {
                 self.is_over = true;
                 Paint::Now
@@ -241,7 +271,8 @@ impl Terminal {
     }
 
     fn see(&mut self, seen: Seen) {
-        for step in self.desk.see(seen, run::now()) {
+        let now = self.clock.now();
+        for step in self.desk.see(seen, now) {
             self.act(step);
         }
     }
@@ -261,6 +292,8 @@ impl Terminal {
             Step::Colour(theme) => {
                 let level = level(&self.environment);
                 self.screen.set_palette(Palette { level, theme: theme_of(theme) });
+                let name = theme.as_str();
+                self.show(Ink::Dim, &format!("`theme = \"{name}\"` under `[chat]` keeps it"));
                 Ok(())
             }
             Step::Redraw => self.screen.scroll_away(),
@@ -290,7 +323,8 @@ impl Terminal {
     fn show(&mut self, ink: Ink, text: &str) {
         let rows = vec![Row::new().text(ink, text)];
         // It sets off nothing.
-        let _ = self.desk.see(Seen::Shown(rows), run::now());
+        let now = self.clock.now();
+        let _ = self.desk.see(Seen::Shown(rows), now);
     }
 
     fn paint(&mut self) -> io::Result<()> {
@@ -300,7 +334,8 @@ impl Terminal {
         // A frame for another size than the terminal has would be broken anew in
         // a way that nobody could count.
         self.measure();
-        let frame = self.desk.frame(run::now());
+        let now = self.clock.now();
+        let frame = self.desk.frame(now);
         self.screen.paint(&frame)?;
         self.painted = Some(Instant::now());
         let title = self.desk.title();
@@ -311,8 +346,11 @@ impl Terminal {
         Ok(())
     }
 
-    /// Makes the screen ours.
+    /// Makes the screen ours, if it is not.
     fn take_screen(&mut self) -> io::Result<()> {
+        if self.held.is_some() {
+            return Ok(());
+        }
         let raw = Raw::enter(&self.stdin, io::stdout())?;
         let sender = self.sender.clone();
         let keys =
@@ -343,14 +381,17 @@ impl Terminal {
         self.paint()?;
         self.give_screen()?;
         self.is_away = true;
-        let ended = tty::lend(command, || match self.inbox.recv_timeout(MEANWHILE) {
-            Ok(ToTerminal::Seen(seen)) => self.see(seen),
-            Ok(next @ (ToTerminal::Resized | ToTerminal::Typed(_) | ToTerminal::Over)) => {
-                self.take(next);
+        let ended = tty::lend(command, || {
+            match self.inbox.recv_timeout(MEANWHILE) {
+                Ok(ToTerminal::Seen(seen)) => self.see(seen),
+                // It was typed before, for the chat.
+                Ok(ToTerminal::Typed(typed)) => self.typed.push_back(typed),
+                Ok(ToTerminal::Over) => self.is_over = true,
+                // It has the screen already, in a way.
+                Ok(ToTerminal::Away(given)) => drop(given.send(())),
+                Ok(ToTerminal::Back | ToTerminal::Resized) | Err(_) => {}
             }
-            // It has the screen already, in a way.
-            Ok(ToTerminal::Away(given)) => drop(given.send(())),
-            Ok(ToTerminal::Back) | Err(_) => {}
+            if self.is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         self.is_away = false;
         self.take_screen()?;
@@ -366,14 +407,20 @@ impl Terminal {
             self.show(Ink::Caution, "the editor failed; the text is as it was");
             return Ok(());
         }
-        let edited = fs::read(file.path())?;
+        // Under its name: editors put another file in its place.
+        let mut edited = Vec::new();
+        let most = u64::try_from(PASTE_CAP).unwrap_or(u64::MAX);
+        File::open(file.path())?.take(most).read_to_end(&mut edited)?;
         let edited = String::from_utf8_lossy(&edited).into_owned();
         self.see(Seen::Edited(edited.trim_end_matches('\n').to_owned()));
         Ok(())
     }
 
     fn shell(&mut self, line: &str) -> io::Result<()> {
-        self.show(Ink::Typed, &format!("! {line}"));
+        for (number, line) in line.lines().enumerate() {
+            let mark = if number == 0 { "! " } else { "  " };
+            self.show(Ink::Typed, &format!("{mark}{line}"));
+        }
         let mut command = tty::shell(&self.environment, line);
         let status = self.lend(&mut command)?;
         if !status.success() {

@@ -14,11 +14,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, raise};
+use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::termios::{
     SetArg, SpecialCharacterIndices, Termios, cfmakeraw, tcgetattr, tcsetattr,
 };
-use nix::unistd::{getpgrp, read, tcgetpgrp, write};
+use nix::unistd::{Pid, getpgrp, read, tcgetpgrp, write};
 
 use super::decode::{Decoder, Typed};
 use super::line;
@@ -107,7 +107,7 @@ impl Drop for Raw {
 }
 
 /// Puts the terminal back as it was, if it is raw.
-fn restore() {
+pub fn restore() {
     let Some(Before { input, output, settings }) = before().take() else { return };
     // The terminal is gone: then there is nothing to put back.
     let _ = write_all(&output, END);
@@ -271,18 +271,25 @@ fn read_some(
 
 /// Runs another program on the terminal, which is not raw and that nobody
 /// reads. `meanwhile` is called until it ends; how long it takes is how late
-/// that is noticed.
+/// that is noticed. If that breaks off, the program is told to end, and left.
 ///
 /// # Errors
 ///
 /// If it cannot be started or waited for.
-pub fn lend(command: &mut Command, mut meanwhile: impl FnMut()) -> io::Result<ExitStatus> {
+pub fn lend(
+    command: &mut Command,
+    mut meanwhile: impl FnMut() -> ControlFlow<()>,
+) -> io::Result<ExitStatus> {
     IS_LENT.store(true, Ordering::SeqCst);
     let ended = command.spawn().and_then(|mut child| {
         loop {
-            match child.try_wait()? {
-                Some(status) => return Ok(status),
-                None => meanwhile(),
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            if meanwhile().is_break() {
+                let id = i32::try_from(child.id()).map_err(io::Error::other)?;
+                kill(Pid::from_raw(id), Signal::SIGHUP)?;
+                return Err(io::ErrorKind::Interrupted.into());
             }
         }
     });
@@ -297,14 +304,16 @@ pub fn is_lent() -> bool {
     IS_LENT.load(Ordering::SeqCst)
 }
 
-/// Stops this process as Ctrl-Z does, and returns when it goes on. The terminal
-/// is not raw while it is stopped.
+/// Stops this process and those of its job, as Ctrl-Z does, and returns when it
+/// goes on. The terminal is not raw while it is stopped.
 ///
 /// # Errors
 ///
 /// If it cannot be stopped.
 pub fn stop() -> io::Result<()> {
-    // This thread is the one that is told, so it goes no further before.
+    kill(Pid::from_raw(0), Signal::SIGTSTP)?;
+    // Another thread may be the one that was told; this one goes no further
+    // before it is told, too. Whoever lets the process go on takes back both.
     raise(Signal::SIGTSTP).map_err(io::Error::from)
 }
 
@@ -403,8 +412,11 @@ mod tests {
             assert!(is_lent());
             calls += 1;
             std::thread::yield_now();
+            ControlFlow::Continue(())
         });
         assert!(status.unwrap().success() && !is_lent());
+        let ended = lend(&mut shell(&environment, "sleep 60"), || ControlFlow::Break(()));
+        assert_eq!(ended.map_err(|error| error.kind()), Err(io::ErrorKind::Interrupted));
         let failing = shell(&environment, "exit 3").status().unwrap();
         assert_eq!(failing.code(), Some(3));
     }

@@ -19,7 +19,7 @@ const INBOX_CAP: usize = 32;
 
 /// Most messages of the user that wait for main, and their most bytes together:
 /// more than anybody types while a turn goes on.
-const WROTE_CAP: (usize, usize) = (100, 256_000);
+pub const WROTE_CAP: (usize, usize) = (100, 256_000);
 
 impl Dispatcher {
     pub(super) fn tend(&mut self, out: &mut Out, unit: UnitId, tend: Tend) {

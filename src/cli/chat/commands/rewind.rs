@@ -31,6 +31,8 @@ const NEWS: &str = "(news of agents in the background)";
 pub struct Turn {
     /// What the user typed, in one line.
     pub prompt: String,
+    /// The same as it was typed; empty for news.
+    pub typed: Arc<str>,
     /// When.
     pub at: UnixMillis,
     /// How many files were changed for it.
@@ -44,7 +46,7 @@ impl Turn {
     /// Returns what a list shows of it.
     #[must_use]
     pub fn row(&self, zone: TimeZone) -> Row {
-        let Self { prompt, at, files, to } = self;
+        let Self { prompt, typed: _, at, files, to } = self;
         let row = Row::new().text(Ink::Dim, &words::local_time(*at, zone)).padded(18);
         let files = match files {
             0 => String::new(),
@@ -141,6 +143,7 @@ impl Turns {
             };
             Turn {
                 prompt: words::short_line(prompt, PROMPT_CAP),
+                typed: Arc::clone(&begun.prompt),
                 at: begun.at,
                 files: u32::try_from(begun.files.len()).unwrap_or(u32::MAX),
                 to: self.before(begun.seq, past),

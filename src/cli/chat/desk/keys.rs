@@ -5,25 +5,15 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::listing::{Choice, Item, Listing};
 use super::panels::Keys;
 use super::{Desk, Focus, Step, TWICE, verdict};
-use crate::cli::chat::commands::{self, Command, What, When};
+use crate::cli::chat::history::ENTRIES;
 use crate::cli::chat::line::Edited;
-use crate::config::Theme;
-use crate::event::{QuestionId, UnitId, UnixMillis, Verdict};
+use crate::event::{QuestionId, UnixMillis, Verdict};
 use crate::message::counted;
 use crate::report::Choices;
 use crate::report::ink::Ink;
 use crate::report::row::Row;
 use crate::report::words;
 use crate::run::FromUser;
-
-/// Most entries of what was typed before that are offered for a search.
-const SEARCHED: usize = 200;
-
-/// Rows that a page of a strand moves by.
-const PAGE: usize = 10;
-
-/// Most bytes of a message, and of all that wait.
-const MESSAGE_CAP: usize = 256 * 1024;
 
 impl Desk {
     /// Takes a key.
@@ -167,7 +157,7 @@ impl Desk {
             Choice::Model(_)
             | Choice::Session(_)
             | Choice::Turn(_)
-            | Choice::Back { .. }
+            | Choice::Back(..)
             | Choice::TakeBack => vec![Step::Chosen(choice)],
         }
     }
@@ -247,74 +237,13 @@ impl Desk {
         self.focus = if self.shown.is_some() { Focus::Question } else { Focus::Line };
     }
 
-    fn picked_key(&mut self, key: KeyEvent, unit: UnitId, wanted_to_leave: bool) -> Vec<Step> {
-        match (key.code, key.modifiers) {
-            (KeyCode::Up | KeyCode::Down, KeyModifiers::NONE) => self.pick_by_arrow(key.code),
-            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) => self.pick_by_number(letter),
-            (KeyCode::Enter, KeyModifiers::NONE) => {
-                self.follow(unit);
-                Vec::new()
-            }
-            (KeyCode::Char('x'), KeyModifiers::NONE) => self.stop(unit),
-            (KeyCode::Char('r'), KeyModifiers::NONE) => self.again(unit),
-            (KeyCode::Esc, _) => {
-                self.focus = self.resting_focus();
-                Vec::new()
-            }
-            (KeyCode::Tab, _) if self.shown.is_some() => {
-                self.focus = Focus::Question;
-                Vec::new()
-            }
-            _ => {
-                self.focus = Focus::Line;
-                self.line_key(key, wanted_to_leave)
-            }
-        }
-    }
-
-    fn strand_key(
-        &mut self,
-        key: KeyEvent,
-        unit: UnitId,
-        back: usize,
-        wanted_to_leave: bool,
-    ) -> Vec<Step> {
-        let is_empty = self.line.text().is_empty();
-        let scrolled = |back| Focus::Strand { unit, back };
-        match (key.code, key.modifiers) {
-            (KeyCode::Esc, _) => {
-                self.strands.follow(None);
-                self.focus = self.resting_focus();
-            }
-            (KeyCode::Up, KeyModifiers::NONE) if is_empty => self.focus = scrolled(back + 1),
-            (KeyCode::PageUp, _) => self.focus = scrolled(back + PAGE),
-            (KeyCode::Down, KeyModifiers::NONE) if is_empty => {
-                self.focus = scrolled(back.saturating_sub(1));
-            }
-            (KeyCode::PageDown, _) => self.focus = scrolled(back.saturating_sub(PAGE)),
-            (KeyCode::Char('x'), KeyModifiers::NONE) if is_empty => return self.stop(unit),
-            (KeyCode::Char('r'), KeyModifiers::NONE) if is_empty => return self.again(unit),
-            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) if is_empty => {
-                let number = letter.to_digit(10).and_then(|digit| u8::try_from(digit).ok());
-                if let Some(unit) = number.and_then(|number| self.board.numbered(number)) {
-                    self.follow(unit);
-                }
-            }
-            (KeyCode::Tab, _) if self.shown.is_some() && !self.completing.is_open() => {
-                self.focus = Focus::Question;
-            }
-            _ => return self.line_key(key, wanted_to_leave),
-        }
-        Vec::new()
-    }
-
     /// Gives a key to the line, which has the focus from now on.
     fn line_takes(&mut self, key: KeyEvent) -> Vec<Step> {
         self.focus = Focus::Line;
         self.line_key(key, false)
     }
 
-    fn line_key(&mut self, key: KeyEvent, wanted_to_leave: bool) -> Vec<Step> {
+    pub(super) fn line_key(&mut self, key: KeyEvent, wanted_to_leave: bool) -> Vec<Step> {
         if let Some(steps) = self.completion_key(key) {
             return steps;
         }
@@ -395,57 +324,9 @@ impl Desk {
         Some(step.into_iter().collect())
     }
 
-    fn pick_by_arrow(&mut self, key: KeyCode) -> Vec<Step> {
-        let units = self.board.pickable();
-        let at = match self.focus {
-            Focus::Picked(unit) => units.iter().position(|known| *known == unit),
-            Focus::Line
-            | Focus::Strand { .. }
-            | Focus::Question
-            | Focus::Reason { .. }
-            | Focus::List => None,
-        };
-        let next = match (at, key == KeyCode::Up) {
-            (None, true) => units.len().checked_sub(1),
-            (None, false) => Some(0),
-            (Some(at), true) => Some(at.saturating_sub(1)),
-            (Some(at), false) => Some((at + 1).min(units.len() - 1)),
-        };
-        if let Some(unit) = next.and_then(|next| units.get(next)) {
-            self.focus = Focus::Picked(*unit);
-        }
-        Vec::new()
-    }
-
-    fn pick_by_number(&mut self, letter: char) -> Vec<Step> {
-        let number = letter.to_digit(10).and_then(|digit| u8::try_from(digit).ok());
-        match number.and_then(|number| self.board.numbered(number)) {
-            Some(unit) => self.focus = Focus::Picked(unit),
-            None => self.note = Some(format!("no agent has the number {letter}")),
-        }
-        Vec::new()
-    }
-
-    fn follow(&mut self, unit: UnitId) {
-        self.strands.follow(Some(unit));
-        self.focus = Focus::Strand { unit, back: 0 };
-    }
-
-    fn stop(&mut self, unit: UnitId) -> Vec<Step> {
-        if self.board.units().get(unit).is_none() {
-            self.note = Some("it has ended".to_owned());
-            return Vec::new();
-        }
-        vec![Step::Tell(FromUser::Stop(unit))]
-    }
-
-    fn again(&mut self, unit: UnitId) -> Vec<Step> {
-        vec![Step::Tell(FromUser::Again(unit))]
-    }
-
     /// Looks for something that was typed before.
     fn search(&mut self) {
-        let found = self.line.history().search("", SEARCHED);
+        let found = self.line.history().search("", ENTRIES);
         let item = |text: String| Item {
             row: Row::new().text(Ink::Plain, &words::short_line(&text, 200)),
             choice: Choice::Text(text),
@@ -472,122 +353,5 @@ impl Desk {
         self.wants_to_leave = true;
         self.note = Some(format!("{what}: Ctrl-D again ends it and leaves"));
         Vec::new()
-    }
-
-    /// Sends what stands in the line.
-    fn submit(&mut self) -> Vec<Step> {
-        let text = self.line.text().trim().to_owned();
-        if text.is_empty() {
-            return Vec::new();
-        }
-        if text.len() > MESSAGE_CAP {
-            self.note = Some("a message holds 256 kB at most; put it into a file".to_owned());
-            return Vec::new();
-        }
-        let step = match self.meaning(&text) {
-            Ok(step) => step,
-            Err(why) => {
-                self.note = Some(why);
-                return Vec::new();
-            }
-        };
-        let (_, kept) = self.line.take();
-        if let Err(error) = kept {
-            self.note = Some(format!("the history is not kept: {error}"));
-        }
-        self.complete();
-        step
-    }
-
-    /// Returns what a text sets off, or why it has to wait.
-    fn meaning(&mut self, text: &str) -> Result<Vec<Step>, String> {
-        let is_busy = self.is_busy();
-        if let Some(line) = text.strip_prefix('!') {
-            return match (is_busy, line.trim()) {
-                (true, _) => Err("a shell line can be given once the turn is over".to_owned()),
-                (false, "") => Err("the shell line follows the `!`".to_owned()),
-                (false, line) => Ok(vec![Step::Shell(line.to_owned())]),
-            };
-        }
-        if let Some((command, arguments)) = commands::typed(text) {
-            let waits = command.when == When::AtRest && is_busy;
-            return match waits {
-                true => Err(format!("/{} can be given once the turn is over", command.name)),
-                false => Ok(self.command(command, text, arguments)),
-            };
-        }
-        let first = text.strip_prefix('/').and_then(|line| line.split_whitespace().next());
-        let skill = first.and_then(|name| self.about.skills.iter().find(|(own, _)| own == name));
-        match (is_busy, skill) {
-            (true, Some((name, _))) => Err(format!("/{name} can be given once the turn is over")),
-            (true, None) => Ok(vec![Step::Tell(FromUser::Wrote(text.into()))]),
-            (false, _) => Ok(self.invoke(text)),
-        }
-    }
-
-    fn invoke(&mut self, text: &str) -> Vec<Step> {
-        self.is_pending = true;
-        vec![Step::Invoke(text.to_owned())]
-    }
-
-    fn command(&mut self, command: &Command, text: &str, arguments: &str) -> Vec<Step> {
-        match command.what {
-            // What they mean is said by what a prompt means.
-            What::Fork | What::Compact => self.invoke(text),
-            What::Quit => {
-                self.is_leaving = true;
-                vec![Step::Leave { at_once: false }]
-            }
-            What::Tasks => {
-                self.tasks();
-                Vec::new()
-            }
-            What::Theme => self.theme(arguments),
-            What::Help
-            | What::Model
-            | What::Models
-            | What::Agents
-            | What::Usage
-            | What::Context
-            | What::Permissions
-            | What::Diff
-            | What::Undo
-            | What::Rewind
-            | What::Resume
-            | What::Rename
-            | What::Export
-            | What::Skills
-            | What::Mcp
-            | What::Clear => vec![Step::Command(command.what, arguments.to_owned())],
-        }
-    }
-
-    fn theme(&mut self, name: &str) -> Vec<Step> {
-        if let Some(theme) = Theme::from_name(name) {
-            return vec![Step::Colour(theme)];
-        }
-        let item = |theme: Theme| Item {
-            row: Row::new().text(Ink::Plain, theme.as_str()),
-            choice: Choice::Theme(theme),
-        };
-        let list = Listing::new("theme", Theme::ALL.into_iter().map(item).collect());
-        (self.list, self.focus) = (Some(list), Focus::List);
-        Vec::new()
-    }
-
-    /// Lists the units that can be followed.
-    fn tasks(&mut self) {
-        let units = self.strands.known();
-        if units.is_empty() {
-            let row = Row::new().text(Ink::Dim, "no agent has worked in this session yet");
-            self.commits.note(vec![row]);
-            return;
-        }
-        let item = |(unit, name, state): (UnitId, String, &'static str)| Item {
-            row: Row::new().text(Ink::Plain, &name).text(Ink::Dim, &format!("  {state}  {unit}")),
-            choice: Choice::Strand(unit),
-        };
-        let list = Listing::new("agents", units.into_iter().map(item).collect());
-        (self.list, self.focus) = (Some(list), Focus::List);
     }
 }

@@ -18,14 +18,23 @@ pub(in crate::cli::chat) enum Choice {
     Model(String),
     /// Another session to go on with.
     Session(String),
-    /// A turn to go back before: the last event that stays.
-    Turn(Seq),
-    /// What goes back to it.
-    Back { to: Seq, what: Back },
+    /// A turn to go back before.
+    Turn(Before),
+    /// What goes back.
+    Back(Before, Back),
     /// The files go back as planned.
     TakeBack,
     /// Nothing after all.
     Nothing,
+}
+
+/// The time before a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::cli::chat) struct Before {
+    /// The last event that stays.
+    pub(in crate::cli::chat) to: Seq,
+    /// What was typed then.
+    pub(in crate::cli::chat) prompt: String,
 }
 
 /// What goes back to an earlier turn.

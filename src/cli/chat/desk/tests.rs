@@ -2,8 +2,11 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
 
 use super::*;
+use crate::cli::chat::commands::What;
+use crate::config::Editing;
 use crate::event::Question;
 use crate::report::story::{Story, done, question};
+use crate::run::FromUser;
 
 const NOW: UnixMillis = UnixMillis(1_000_000);
 
@@ -108,6 +111,8 @@ fn a_question_takes_keys_after_a_moment_and_from_an_empty_line() {
     let mut story = busy();
     story.asks(1, 7, question("ls"));
     assert_eq!(tell(&mut desk, &story), [Step::Call("north asks".to_owned())]);
+    assert_eq!(desk.question_keys(LATER), panels::Keys::NotYet, "nobody has seen it");
+    desk.frame(NOW);
     assert_eq!(desk.question_keys(NOW), panels::Keys::NotYet);
     assert_eq!(types(&mut desk, "y"), [answered(7, Verdict::Yes)]);
     // The first one is not answered before the log says so.
@@ -115,6 +120,7 @@ fn a_question_takes_keys_after_a_moment_and_from_an_empty_line() {
     let mut again = self::desk();
     types(&mut again, "so");
     tell(&mut again, &story);
+    again.frame(NOW);
     assert_eq!(types(&mut again, "y"), [], "it is a letter of the line");
     assert_eq!(again.line.text(), "soy");
     assert_eq!(types(&mut again, "\tn"), [answered(7, Verdict::No)]);
@@ -132,12 +138,26 @@ fn letters_typed_too_early_go_to_the_line() {
 }
 
 #[test]
+fn a_question_under_a_list_takes_no_keys_before_it_is_seen() {
+    let mut desk = desk();
+    let mut story = busy();
+    tell(&mut desk, &story);
+    types(&mut desk, "/theme\n");
+    story.asks(1, 7, question("ls"));
+    tell(&mut desk, &story);
+    desk.frame(NOW);
+    types(&mut desk, "\u{1b}");
+    assert_eq!(types(&mut desk, "y"), [], "it was never on the screen");
+}
+
+#[test]
 fn a_no_may_have_words_and_the_draft_comes_back() {
     let mut desk = desk();
     types(&mut desk, "draft");
     let mut story = busy();
     story.asks(1, 7, question("ls"));
     tell(&mut desk, &story);
+    desk.frame(NOW);
     types(&mut desk, "\tm");
     assert_eq!(desk.line.text(), "");
     let because = Verdict::NoBecause("use rg".into());

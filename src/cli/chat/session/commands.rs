@@ -9,12 +9,11 @@ use super::{Done, Session};
 use crate::cli::args::RunFlags;
 use crate::cli::chat::commands::{What, look, models, rewind, sessions};
 use crate::cli::chat::desk::Seen;
-use crate::cli::chat::desk::listing::{Back, Choice, Item, Listing};
+use crate::cli::chat::desk::listing::{Back, Before, Choice, Item, Listing};
 use crate::cli::chat::tty;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::undo;
-use crate::event::Seq;
 use crate::guard::Mode;
 use crate::message::counted;
 use crate::report::ink::Ink;
@@ -24,8 +23,8 @@ use crate::run::{Asked, NoRewind, NoUndo, TakeBack};
 /// What would go back, once that is confirmed.
 pub(in crate::cli::chat) struct Plan {
     take_back: Box<TakeBack>,
-    /// The conversation goes back, too, to what it was after this event.
-    to: Option<Seq>,
+    /// The conversation goes back, too.
+    before: Option<Before>,
 }
 
 impl Session {
@@ -70,13 +69,14 @@ impl Session {
         match choice {
             Choice::Model(name) => self.change(|kit| kit.set_model(&name)),
             Choice::Session(id) => self.resume(id),
-            Choice::Turn(to) => self.show(Seen::Choose(back_list(to))),
-            Choice::Back { to, what: Back::Conversation } => self.rewind(to),
-            Choice::Back { to, what: Back::Files } => {
+            Choice::Turn(before) => self.show(Seen::Choose(back_list(&before))),
+            Choice::Back(before, Back::Conversation) => self.rewind(before),
+            Choice::Back(Before { to, prompt: _ }, Back::Files) => {
                 self.plan(None, move |kit| rewind::plan(kit, to));
             }
-            Choice::Back { to, what: Back::Both } => {
-                self.plan(Some(to), move |kit| rewind::plan(kit, to));
+            Choice::Back(before, Back::Both) => {
+                let to = before.to;
+                self.plan(Some(before), move |kit| rewind::plan(kit, to));
             }
             Choice::TakeBack => self.take_back(),
             // The desk's own.
@@ -142,14 +142,14 @@ impl Session {
     /// Finds out what of the files would go back, and asks.
     fn plan(
         &mut self,
-        to: Option<Seq>,
+        before: Option<Before>,
         plan: impl FnOnce(&Kit) -> Result<(Vec<Row>, Option<TakeBack>), Refusal> + Send + 'static,
     ) {
         let kit = self.kit.clone();
         self.work.push(Box::pin(async move {
             let planning = tokio::task::spawn_blocking(move || plan(&kit));
             let planned = planning.await.expect("a plan is made without panics");
-            Done::Planned(planned.map(|(rows, plan)| (rows, plan.map(Box::new))), to)
+            Done::Planned(planned.map(|(rows, plan)| (rows, plan.map(Box::new))), before)
         }));
     }
 
@@ -157,50 +157,58 @@ impl Session {
     pub(super) fn planned(
         &mut self,
         (rows, take_back): (Vec<Row>, Option<Box<TakeBack>>),
-        to: Option<Seq>,
+        before: Option<Before>,
     ) {
         self.show(Seen::Shown(rows));
         let Some(take_back) = take_back else {
-            return to.into_iter().for_each(|to| self.rewind(to));
+            return before.into_iter().for_each(|before| self.rewind(before));
         };
-        self.plan = Some(Plan { take_back, to });
         let item = |text: &str, choice| Item { row: Row::new().text(Ink::Plain, text), choice };
-        let items = vec![
-            item("put the files back", Choice::TakeBack),
-            item("leave them as they are", Choice::Nothing),
-        ];
+        let others = match &before {
+            Some(before) => {
+                item("the conversation alone", Choice::Back(before.clone(), Back::Conversation))
+            }
+            None => item("leave them as they are", Choice::Nothing),
+        };
+        let items = vec![item("put the files back", Choice::TakeBack), others];
+        self.plan = Some(Plan { take_back, before });
         self.show(Seen::Choose(Listing::new("shall they go back?", items)));
     }
 
     fn take_back(&mut self) {
-        let Some(Plan { take_back, to }) = self.plan.take() else { return };
+        let Some(Plan { take_back, before }) = self.plan.take() else { return };
         let (reply, replied) = oneshot::channel();
         if self.asks(Asked::Undo(take_back, reply)) {
-            self.work.push(Box::pin(async move { Done::Undone(replied.await.ok(), to) }));
+            self.work.push(Box::pin(async move { Done::Undone(replied.await.ok(), before) }));
         }
     }
 
     /// Takes note of what became of the files.
-    pub(super) fn undone(&mut self, result: Option<Result<(), NoUndo>>, to: Option<Seq>) {
+    pub(super) fn undone(&mut self, result: Option<Result<(), NoUndo>>, before: Option<Before>) {
         match result {
-            Some(Ok(())) => to.into_iter().for_each(|to| self.rewind(to)),
+            Some(Ok(())) => before.into_iter().for_each(|before| self.rewind(before)),
             Some(Err(error)) => self.refuse("", Refusal::because(Exit::Error, &error)),
             // The session is over.
             None => {}
         }
     }
 
-    fn rewind(&mut self, to: Seq) {
+    fn rewind(&mut self, before: Before) {
         let (reply, replied) = oneshot::channel();
-        if self.asks(Asked::Rewind(to, reply)) {
-            self.work.push(Box::pin(async move { Done::Rewound(replied.await.ok()) }));
+        if self.asks(Asked::Rewind(before.to, reply)) {
+            let Before { to: _, prompt } = before;
+            self.work.push(Box::pin(async move { Done::Rewound(replied.await.ok(), prompt) }));
         }
     }
 
-    /// Takes note of what became of the conversation.
-    pub(super) fn rewound(&mut self, result: Option<Result<(), NoRewind>>) {
-        if let Some(Err(error)) = result {
-            self.refuse("", Refusal::because(Exit::Error, &error));
+    /// Takes note of what became of the conversation. What was typed then can be
+    /// changed and sent again.
+    pub(super) fn rewound(&mut self, result: Option<Result<(), NoRewind>>, prompt: String) {
+        match result {
+            Some(Ok(())) => self.show(Seen::Draft(prompt)),
+            Some(Err(error)) => self.refuse("", Refusal::because(Exit::Error, &error)),
+            // The session is over.
+            None => {}
         }
     }
 
@@ -242,7 +250,8 @@ fn turn_list(turns: &[rewind::Turn]) -> Result<Listing, Refusal> {
     let items: Vec<Item> = turns
         .iter()
         .filter_map(|turn| {
-            Some(Item { row: turn.row(zone.clone()), choice: Choice::Turn(turn.to?) })
+            let before = Before { to: turn.to?, prompt: turn.typed.to_string() };
+            Some(Item { row: turn.row(zone.clone()), choice: Choice::Turn(before) })
         })
         .collect();
     if items.is_empty() {
@@ -259,10 +268,10 @@ fn turn_list(turns: &[rewind::Turn]) -> Result<Listing, Refusal> {
     Ok(Listing::new(title, items))
 }
 
-fn back_list(to: Seq) -> Listing {
+fn back_list(before: &Before) -> Listing {
     let item = |text: &str, what| Item {
         row: Row::new().text(Ink::Plain, text),
-        choice: Choice::Back { to, what },
+        choice: Choice::Back(before.clone(), what),
     };
     let items = vec![
         item("conversation and files", Back::Both),

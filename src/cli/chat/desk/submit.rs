@@ -1,0 +1,146 @@
+//! What is sent from the line: a message, a command, a line for the shell.
+
+use super::listing::{Choice, Item, Listing};
+use super::{Desk, Focus, Step};
+use crate::cli::chat::commands::{self, Command, What, When};
+use crate::config::Theme;
+use crate::event::UnitId;
+use crate::message::byte_size;
+use crate::report::ink::Ink;
+use crate::report::row::Row;
+use crate::run::{FromUser, WROTE_CAP};
+
+impl Desk {
+    /// Sends what stands in the line.
+    pub(super) fn submit(&mut self) -> Vec<Step> {
+        let text = self.line.text().trim().to_owned();
+        if text.is_empty() {
+            return Vec::new();
+        }
+        if let Some(why) = self.is_too_much(&text) {
+            self.note = Some(why);
+            return Vec::new();
+        }
+        let step = match self.meaning(&text) {
+            Ok(step) => step,
+            Err(why) => {
+                self.note = Some(why);
+                return Vec::new();
+            }
+        };
+        let (_, kept) = self.line.take();
+        if let Err(error) = kept {
+            self.note = Some(format!("the history is not kept: {error}"));
+        }
+        self.complete();
+        step
+    }
+
+    /// Says why a text is not taken, if it is too much for what takes it.
+    fn is_too_much(&self, text: &str) -> Option<String> {
+        let (most, bytes) = WROTE_CAP;
+        let (count, waiting) =
+            self.commits.waiting().fold((0, 0), |(count, sum), text| (count + 1, sum + text.len()));
+        if text.len() > bytes {
+            let bytes = byte_size(bytes as u64);
+            return Some(format!("a message holds {bytes} at most; put it into a file"));
+        }
+        let is_much = self.is_busy() && (count >= most || waiting + text.len() > bytes);
+        is_much.then(|| "too much waits already; it can be sent once the turn is over".to_owned())
+    }
+
+    /// Returns what a text sets off, or why it has to wait.
+    fn meaning(&mut self, text: &str) -> Result<Vec<Step>, String> {
+        let is_busy = self.is_busy();
+        if let Some(line) = text.strip_prefix('!') {
+            return match (is_busy, line.trim()) {
+                (true, _) => Err("a shell line can be given once the turn is over".to_owned()),
+                (false, "") => Err("the shell line follows the `!`".to_owned()),
+                (false, line) => Ok(vec![Step::Shell(line.to_owned())]),
+            };
+        }
+        if let Some((command, arguments)) = commands::typed(text) {
+            let waits = command.when == When::AtRest && is_busy;
+            return match waits {
+                true => Err(format!("/{} can be given once the turn is over", command.name)),
+                false => Ok(self.command(command, text, arguments)),
+            };
+        }
+        let first = text.strip_prefix('/').and_then(|line| line.split_whitespace().next());
+        let skill = first.and_then(|name| self.about.skills.iter().find(|(own, _)| own == name));
+        match (is_busy, skill) {
+            (true, Some((name, _))) => Err(format!("/{name} can be given once the turn is over")),
+            (true, None) => Ok(vec![Step::Tell(FromUser::Wrote(text.into()))]),
+            (false, _) => Ok(self.invoke(text)),
+        }
+    }
+
+    fn invoke(&mut self, text: &str) -> Vec<Step> {
+        self.is_pending = true;
+        vec![Step::Invoke(text.to_owned())]
+    }
+
+    fn command(&mut self, command: &Command, text: &str, arguments: &str) -> Vec<Step> {
+        match command.what {
+            // What they mean is said by what a prompt means.
+            What::Fork | What::Compact => self.invoke(text),
+            What::Quit => {
+                self.is_leaving = true;
+                vec![Step::Leave { at_once: false }]
+            }
+            What::Tasks => {
+                self.tasks();
+                Vec::new()
+            }
+            What::Theme => self.theme(arguments),
+            What::Help
+            | What::Model
+            | What::Models
+            | What::Agents
+            | What::Usage
+            | What::Context
+            | What::Permissions
+            | What::Diff
+            | What::Undo
+            | What::Rewind
+            | What::Resume
+            | What::Rename
+            | What::Export
+            | What::Skills
+            | What::Mcp
+            | What::Clear => vec![Step::Command(command.what, arguments.to_owned())],
+        }
+    }
+
+    fn theme(&mut self, name: &str) -> Vec<Step> {
+        if let Some(theme) = Theme::from_name(name) {
+            return vec![Step::Colour(theme)];
+        }
+        let item = |theme: Theme| Item {
+            row: Row::new().text(Ink::Plain, theme.as_str()),
+            choice: Choice::Theme(theme),
+        };
+        let list = Listing::new("theme", Theme::ALL.into_iter().map(item).collect());
+        (self.list, self.focus) = (Some(list), Focus::List);
+        Vec::new()
+    }
+
+    /// Lists the units that can be followed.
+    fn tasks(&mut self) {
+        let units = self.strands.known();
+        if units.is_empty() {
+            let row = Row::new().text(Ink::Dim, "no agent has worked in this session yet");
+            self.commits.note(vec![row]);
+            return;
+        }
+        let item = |(unit, name, state): (UnitId, String, &'static str)| Item {
+            row: Row::new().text(Ink::Plain, &name).text(Ink::Dim, &format!("  {state}  {unit}")),
+            choice: Choice::Strand(unit),
+        };
+        let list = Listing::new(
+            "agents of this chat, and the last that ended",
+            units.into_iter().map(item).collect(),
+        );
+        (self.list, self.focus) = (Some(list), Focus::List);
+    }
+}

@@ -1,0 +1,126 @@
+//! Keys for units: picking, following, stopping, and again.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::{Desk, Focus, Step};
+use crate::event::UnitId;
+use crate::run::FromUser;
+
+/// Rows that a page of a strand moves by.
+const PAGE: usize = 10;
+
+impl Desk {
+    pub(super) fn picked_key(
+        &mut self,
+        key: KeyEvent,
+        unit: UnitId,
+        wanted_to_leave: bool,
+    ) -> Vec<Step> {
+        match (key.code, key.modifiers) {
+            (KeyCode::Up | KeyCode::Down, KeyModifiers::NONE) => self.pick_by_arrow(key.code),
+            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) => self.pick_by_number(letter),
+            (KeyCode::Enter, KeyModifiers::NONE) => {
+                self.follow(unit);
+                Vec::new()
+            }
+            (KeyCode::Char('x'), KeyModifiers::NONE) => self.stop(unit),
+            (KeyCode::Char('r'), KeyModifiers::NONE) => self.again(unit),
+            (KeyCode::Esc, _) => {
+                self.focus = self.resting_focus();
+                Vec::new()
+            }
+            (KeyCode::Tab, _) if self.shown.is_some() => {
+                self.focus = Focus::Question;
+                Vec::new()
+            }
+            _ => {
+                self.focus = Focus::Line;
+                self.line_key(key, wanted_to_leave)
+            }
+        }
+    }
+
+    pub(super) fn strand_key(
+        &mut self,
+        key: KeyEvent,
+        unit: UnitId,
+        back: usize,
+        wanted_to_leave: bool,
+    ) -> Vec<Step> {
+        let is_empty = self.line.text().is_empty();
+        let scrolled = |back| Focus::Strand { unit, back };
+        match (key.code, key.modifiers) {
+            (KeyCode::Esc, _) => {
+                self.strands.follow(None);
+                self.focus = self.resting_focus();
+            }
+            (KeyCode::Up, KeyModifiers::NONE) if is_empty => self.focus = scrolled(back + 1),
+            (KeyCode::PageUp, _) => self.focus = scrolled(back + PAGE),
+            (KeyCode::Down, KeyModifiers::NONE) if is_empty => {
+                self.focus = scrolled(back.saturating_sub(1));
+            }
+            (KeyCode::PageDown, _) => self.focus = scrolled(back.saturating_sub(PAGE)),
+            (KeyCode::Char('x'), KeyModifiers::NONE) if is_empty => return self.stop(unit),
+            (KeyCode::Char('r'), KeyModifiers::NONE) if is_empty => return self.again(unit),
+            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) if is_empty => {
+                let number = letter.to_digit(10).and_then(|digit| u8::try_from(digit).ok());
+                if let Some(unit) = number.and_then(|number| self.board.numbered(number)) {
+                    self.follow(unit);
+                }
+            }
+            (KeyCode::Tab, _) if self.shown.is_some() && !self.completing.is_open() => {
+                self.focus = Focus::Question;
+            }
+            _ => return self.line_key(key, wanted_to_leave),
+        }
+        Vec::new()
+    }
+
+    pub(super) fn pick_by_arrow(&mut self, key: KeyCode) -> Vec<Step> {
+        let units = self.board.pickable();
+        let at = match self.focus {
+            Focus::Picked(unit) => units.iter().position(|known| *known == unit),
+            Focus::Line
+            | Focus::Strand { .. }
+            | Focus::Question
+            | Focus::Reason { .. }
+            | Focus::List => None,
+        };
+        let next = match (at, key == KeyCode::Up) {
+            (None, true) => units.len().checked_sub(1),
+            (None, false) => Some(0),
+            (Some(at), true) => Some(at.saturating_sub(1)),
+            (Some(at), false) => Some((at + 1).min(units.len() - 1)),
+        };
+        if let Some(unit) = next.and_then(|next| units.get(next)) {
+            self.focus = Focus::Picked(*unit);
+        }
+        Vec::new()
+    }
+
+    pub(super) fn pick_by_number(&mut self, letter: char) -> Vec<Step> {
+        let number = letter.to_digit(10).and_then(|digit| u8::try_from(digit).ok());
+        match number.and_then(|number| self.board.numbered(number)) {
+            Some(unit) => self.focus = Focus::Picked(unit),
+            None => self.note = Some(format!("no agent has the number {letter}")),
+        }
+        Vec::new()
+    }
+
+    pub(super) fn follow(&mut self, unit: UnitId) {
+        self.strands.follow(Some(unit));
+        self.focus = Focus::Strand { unit, back: 0 };
+    }
+
+    fn stop(&mut self, unit: UnitId) -> Vec<Step> {
+        if self.board.units().get(unit).is_none() {
+            self.note = Some("it has ended".to_owned());
+            return Vec::new();
+        }
+        vec![Step::Tell(FromUser::Stop(unit))]
+    }
+
+    fn again(&mut self, unit: UnitId) -> Vec<Step> {
+        vec![Step::Tell(FromUser::Again(unit))]
+    }
+}
