@@ -54,7 +54,10 @@ pub(super) async fn run(
         caller.lend_while(waiting.wait()).await;
         let units;
         (ended, units) = waiting.over();
-        caller.line.join(units).await;
+        // None come back if all were set aside.
+        if !units.is_empty() {
+            caller.line.join(units).await;
+        }
     }
     if !is_batch {
         return Ok(text::of_single(&ended));
@@ -97,7 +100,7 @@ pub(super) async fn start_beside(
 }
 
 /// Runs a declared unit without waiting for it: it reports its end itself.
-fn run_beside(caller: &Caller, queued: Queued) {
+pub(super) fn run_beside(caller: &Caller, queued: Queued) {
     let caller = caller.clone();
     tokio::spawn(async move { queue(&caller, queued).await });
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -14,7 +15,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::batch::{Queued, ends, queue};
+use super::batch::{Queued, ends, queue, run_beside};
 use super::caller::Caller;
 use super::job::Job;
 use super::text::Ended;
@@ -150,14 +151,22 @@ impl Waiting {
         }
         let aside: BTreeSet<UnitId> = units.iter().copied().collect();
         self.units.retain(|unit| !aside.contains(unit));
+        // On a task of their own, so that they go on whatever becomes of the
+        // caller while it still waits for one that was told to stop.
+        let mut rest = std::mem::take(&mut self.running);
+        let (say, mut ends) = mpsc::channel(1);
+        tokio::spawn(async move {
+            while let Some(end) = rest.next().await {
+                // They report their ends themselves; here is said only that
+                // the caller need not wait for them.
+                let _ = say.send(end).await;
+            }
+        });
         while !self.open.is_empty()
-            && let Some((unit, end)) = self.running.next().await
+            && let Some((unit, end)) = ends.recv().await
         {
             self.ends(unit, end).await;
         }
-        let mut rest = std::mem::take(&mut self.running);
-        // They report their ends themselves.
-        tokio::spawn(async move { while rest.next().await.is_some() {} });
     }
 
     async fn run_again(&mut self, unit: UnitId) {
@@ -173,6 +182,11 @@ impl Waiting {
         self.places.remove(&unit);
         self.ended[place] = Ended::not_yet(job.description(), &job.agent());
         let ticket = self.caller.fanout.pool.ticket();
+        // The call was set aside before this one was there to be listed.
+        if seat.is_aside.load(Ordering::Relaxed) {
+            self.ended[place].is_set_aside(seat.unit);
+            return run_beside(&self.caller, Queued { job, seat, ticket });
+        }
         self.add(place, Queued { job, seat, ticket });
     }
 }

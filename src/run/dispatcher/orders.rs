@@ -60,6 +60,9 @@ impl Dispatcher {
             return None;
         }
         let call = parent.waits.iter().find(|call| call.first == ledger.call)?;
+        if call.is_aside.load(Ordering::Relaxed) {
+            return None;
+        }
         call.orders.clone().try_reserve_owned().ok()
     }
 

@@ -1,6 +1,7 @@
 //! The units of a run: declared, let in, ended, joined.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,7 @@ impl Dispatcher {
             return None;
         }
         let Declared { call, children, orders } = declared;
+        self.forget_calls(parent);
         let first = UnitId(self.next_unit);
         let is_waited_for = children.iter().any(|child| !child.is_background);
         if let Some(orders) = orders.filter(|_| is_waited_for) {
@@ -46,10 +48,13 @@ impl Dispatcher {
                 Some(before) => (before.call, before.batch),
                 None => (first, child.slot.map(|_| first)),
             };
-            let seat = self.seat(out, parent, call.as_ref(), child);
+            let is_aside = self.aside_flag(parent, call_of);
+            // Whoever was to wait for it has gone on by now.
+            let is_background = child.is_background || is_aside.load(Ordering::Relaxed);
+            let seat = self.seat(out, parent, call.as_ref(), Child { is_background, ..child });
             let ledger = self.ledger(seat.unit);
             (ledger.call, ledger.batch) = (call_of, batch);
-            Seat { is_aside: self.aside_flag(parent, call_of), ..seat }
+            Seat { is_aside, ..seat }
         });
         Some(seats.collect())
     }

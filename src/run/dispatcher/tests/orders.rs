@@ -59,9 +59,9 @@ fn what_is_set_aside_is_news_when_it_ends() {
     let (seats, mut ordered) = waits(&mut bench, UnitId::MAIN, &["a", "b", "c"]);
     bench.end(seats[1].unit, done("b"));
     bench.give(Input::SetAside);
-    let expected = vec![seats[0].unit, seats[2].unit];
-    assert_eq!(aside(&bench), [expected.clone()]);
-    assert_eq!(ordered.try_recv(), Ok(Order::Aside(expected)));
+    let expected = [seats[0].unit, seats[2].unit];
+    assert_eq!(aside(&bench), [expected]);
+    assert_eq!(ordered.try_recv(), Ok(Order::Aside(expected.to_vec())));
     assert!(seats[0].is_aside.load(Ordering::Relaxed));
     // Once more there is nothing to set aside.
     bench.give(Input::SetAside);
@@ -168,4 +168,33 @@ fn a_unit_of_a_unit_is_run_again_too() {
     let (inner, mut ordered) = waits(&mut bench, seats[0].unit, &["x", "y"]);
     bench.give(Input::Again(inner[0].unit));
     assert_eq!(ordered.try_recv(), Ok(Order::Again(inner[0].unit)));
+}
+
+#[test]
+fn one_that_takes_a_place_in_a_batch_that_was_set_aside_goes_on_beside_main_too() {
+    let mut bench = sitting();
+    let (seats, mut ordered) = waits(&mut bench, UnitId::MAIN, &["a", "b"]);
+    let old = seats[1].unit;
+    bench.give(Input::Again(old));
+    bench.give(Input::SetAside);
+    assert_eq!(ordered.try_recv(), Ok(Order::Again(old)));
+    assert_eq!(ordered.try_recv(), Ok(Order::Aside(vec![seats[0].unit])));
+    bench.end(old, Outcome::Cancelled { ran: true });
+    let new = bench.declare_all(UnitId::MAIN, vec![child("b", (1, 2), Some(old))]).remove(0);
+    assert!(new.is_aside.load(Ordering::Relaxed));
+    let EventKind::UnitQueued(head) = &bench.last().kind else { panic!("{:?}", bench.last()) };
+    assert!(head.is_background);
+    bench.may_start(new.unit).unwrap();
+    // Nobody looks at orders about that call any more.
+    bench.give(Input::Again(old));
+    bench.give(Input::SetAside);
+    assert!(ordered.try_recv().is_err() && aside(&bench).len() == 1);
+    bench.join(UnitId::MAIN, &seats[1..]);
+    bench.end(UnitId::MAIN, done("x"));
+    bench.end(new.unit, done("found"));
+    bench.give(Input::Begin("next".into()));
+    assert!(matches!(
+        bench.news(UnitId::MAIN, Wait::No).try_recv(),
+        Ok(News::Message(text)) if text.contains("found") && text.contains("1 agent is still out")
+    ));
 }
