@@ -29,7 +29,13 @@ const STATES: [UnitState; 5] = [
 /// had come when it was cut off. `None` if it came to an end.
 #[must_use]
 pub fn resumed(session: &str, account: &Account) -> Option<String> {
-    let Some(Outcome::Interrupted) = &account.outcome else { return None };
+    // Where main had come to its end, what worked beside it had not.
+    let mut states = account.units.values().map(|(_, state)| *state);
+    let is_cut_off = matches!(account.outcome, Some(Outcome::Interrupted))
+        || states.any(|state| state == UnitState::Interrupted);
+    if !is_cut_off {
+        return None;
+    }
     let how_far = unfinished_lines(&unfinished(account), Writer::Gone).join("; ");
     Some(format!("resumed {session}: the last run was {how_far}"))
 }
@@ -151,6 +157,10 @@ mod tests {
         assert_snapshot!(resumed("0198-a", &interrupted).unwrap(), @"resumed 0198-a: the last run was interrupted: the main conversation was cut off; cut off in the middle, so what they did is unknown: Bash make (main)");
         let done = account(&UNITS[..1], Some(Outcome::Done { text: "x".into() }));
         assert_eq!(resumed("0198-a", &done), None);
+        let beside = account(&UNITS[..0], Some(Outcome::Done { text: "x".into() }));
+        let units = [(UnitId(1), ("look".into(), UnitState::Interrupted))].into();
+        let beside = Account { units, ..beside };
+        assert_snapshot!(resumed("0198-a", &beside).unwrap(), @"resumed 0198-a: the last run was interrupted: 1 cut off (look)");
     }
 
     #[test]

@@ -107,12 +107,12 @@ pub enum Told {
 /// What became of the last invocation, for people.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Account {
-    /// What the user asked for; empty if nothing was ever asked.
+    /// What the user asked for last; empty if nothing was ever asked.
     pub prompt: Arc<str>,
     /// How it ended; `None` if it did not.
     pub outcome: Option<Outcome>,
-    /// Its units, in the order they were declared: what each was for and its
-    /// state.
+    /// Its units and those that worked beside it, in the order they were
+    /// declared: what each was for and its state.
     pub units: BTreeMap<UnitId, (Arc<str>, UnitState)>,
     /// Calls that were cut off while they ran.
     pub cut_off: Vec<CutOff>,

@@ -176,7 +176,20 @@ impl Past {
         self.lose_open_calls(event.seq);
         self.main = Work::default();
         self.main.begins(event.at);
-        self.account = Account { prompt: Arc::clone(prompt), ..Account::default() };
+        self.account_of(prompt);
+    }
+
+    /// Begins the account of an invocation. It tells of units that work beside
+    /// main since an earlier one, too; and main that is told news works on what
+    /// the user asked before.
+    fn account_of(&mut self, prompt: &Arc<str>) {
+        let Account { prompt: before, units, .. } = std::mem::take(&mut self.account);
+        let is_open = |unit: &UnitId| self.units.get(unit).is_some_and(|unit| unit.end.is_none());
+        self.account = Account {
+            prompt: if prompt.is_empty() { before } else { Arc::clone(prompt) },
+            units: units.into_iter().filter(|(unit, _)| is_open(unit)).collect(),
+            ..Account::default()
+        };
     }
 
     fn queued(&mut self, event: &Event, head: &UnitHead) {
@@ -302,9 +315,25 @@ impl Past {
     }
 
     /// Forgets units of an invocation that is over; those that ran beside it
-    /// may go on, or may still have to be told.
+    /// may go on with all they wait for, or may still have to be told.
     fn forget_ended(&mut self, invocation: Invocation) {
-        self.units.retain(|_, unit| unit.invocation != invocation || unit.head.is_background);
+        let is_over = |&(&id, unit): &(&UnitId, &PastUnit)| {
+            unit.invocation == invocation && !unit.head.is_background && !self.works_beside(id)
+        };
+        let over: Vec<UnitId> = self.units.iter().filter(is_over).map(|(&id, _)| id).collect();
+        over.iter().for_each(|unit| drop(self.units.remove(unit)));
+    }
+
+    /// Tells whether a unit works for one that main does not wait for.
+    fn works_beside(&self, unit: UnitId) -> bool {
+        // A line may say anything; whoever starts a unit has the smaller name.
+        let parent = |&unit: &UnitId| {
+            self.units.get(&unit).map(|of| of.head.parent).filter(|parent| *parent < unit)
+        };
+        let mut above = std::iter::successors(Some(unit), parent);
+        above.any(|unit| {
+            self.units.get(&unit).is_some_and(|unit| unit.head.is_background && unit.end.is_none())
+        })
     }
 }
 

@@ -339,6 +339,26 @@ fn the_account_is_of_the_last_invocation() {
 }
 
 #[test]
+fn what_works_beside_main_outlives_an_invocation_with_all_it_waits_for() {
+    let mut story = Story::new();
+    story.fork(1);
+    let inner = UnitHead { parent: UnitId(1), ..head("x", 0) };
+    story.push(2, "1", EventKind::UnitQueued(inner.clone()));
+    story.push(3, "1", EventKind::UnitQueued(UnitHead { parent: UnitId(2), ..inner }));
+    story.push(4, "4", EventKind::UnitQueued(head("c", 0)));
+    story.main(ended());
+    let open = |story: &Story| story.past().units().keys().copied().collect::<Vec<_>>();
+    assert_eq!(open(&story), [1, 2, 3].map(UnitId));
+    story.main(started("more"));
+    assert_eq!(open(&story), [1, 2, 3].map(UnitId));
+    let named: Vec<UnitId> = story.past().account().units.keys().copied().collect();
+    assert_eq!(named, [1, 2, 3].map(UnitId), "it may be cut off in this one");
+    // Main that is told news works on what was asked before.
+    story.main(ended()).main(started(""));
+    assert_eq!(&*story.past().account().prompt, "more");
+}
+
+#[test]
 fn numbers_that_nothing_could_follow_are_damage() {
     let root = tempfile::tempdir().unwrap();
     let mut log = SessionLog::create(root.path()).unwrap();
