@@ -182,8 +182,8 @@ impl From<&Outcome> for Subtype {
 }
 
 impl Tally {
-    /// Takes note of an event. The last event of an invocation returns its
-    /// ending and leaves the tally empty.
+    /// Takes note of an event. The end of an invocation returns what it came to;
+    /// what units beside main do after it is part of the next one.
     pub fn take(&mut self, event: &Event) -> Option<Ending> {
         match &event.kind {
             // What units beside main did since the last end counts here.
@@ -290,8 +290,10 @@ impl Tally {
     }
 
     fn end(&mut self, at: UnixMillis, end: &InvocationEnd) -> Ending {
-        let tally = mem::take(self);
-        let waiting = tally.held.values().map(|since| at.since(*since)).sum::<u64>();
+        let mut tally = mem::take(self);
+        let waiting = tally.held.remove(&UnitId::MAIN).map_or(0, |since| at.since(since));
+        // What still waits beside main is counted once that is over.
+        self.held = tally.held;
         Ending {
             subtype: Subtype::from(&end.outcome),
             duration_ms: tally.started.map_or(0, |started| at.since(started)),
@@ -395,6 +397,29 @@ mod tests {
         story.throttled(0, ThrottleCause::InFlight, None).over(cancelled(), "x");
         let ending = ending(&story);
         assert_eq!((ending.retries, ending.waited_ms), (2, 900 + 3_000 + 3_000 + 200 + 100));
+    }
+
+    #[test]
+    fn what_units_beside_main_do_between_invocations_counts_in_the_next_one() {
+        let mut story = Story::new();
+        story.invocation("go").turn(0, 1).reply(0, "x", 100, 10).batch("c", &["a", "b"]);
+        story.start(1).start(2).throttled(1, ThrottleCause::Provider, None);
+        story.throttled(2, ThrottleCause::Provider, None).over(done("x"), "x");
+        story.admitted(1, 900).reply(1, "y", 1_000, 1).end(1, done("y"));
+        // The other one waits from the 9th event to the 17th.
+        story.invocation("").turn(0, 1).reply(0, "z", 200, 20).end(2, cancelled());
+        story.over(done("z"), "z");
+
+        let mut tally = Tally::default();
+        let endings = story.events().iter().filter_map(|event| tally.take(event));
+        let figures = endings.map(|ending| {
+            let Usage { input, output, .. } = ending.models["m"];
+            (ending.usage, input, output, ending.waited_ms)
+        });
+        assert_eq!(
+            figures.collect::<Vec<_>>(),
+            [(usage(100, 10), 100, 10, 0), (usage(200, 20), 1_200, 21, 900 + 800)]
+        );
     }
 
     #[test]
