@@ -381,6 +381,8 @@ impl Dispatcher {
         out.effects.push(Effect::Sync);
         out.effects.push(Effect::Finish);
         if self.lives_on {
+            // What units beside main come to is not owed to this.
+            self.cancel = None;
             self.depart_if_due(out);
         } else {
             self.over(out);

@@ -95,12 +95,13 @@ impl Dispatcher {
         if !self.lives_on {
             return;
         }
-        self.departs = true;
+        let is_first = !std::mem::replace(&mut self.departs, true);
         self.everything.cancel();
         if !self.rests() {
             self.cancel = self.cancel.max(Some(CancelReason::Interrupt));
         }
-        if !self.is_quiet() {
+        // Whoever asks again gives no more time.
+        if is_first && !self.is_quiet() {
             out.effects.push(Effect::StartDeadline);
         }
         self.depart_if_due(out);

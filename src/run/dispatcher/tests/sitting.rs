@@ -20,15 +20,16 @@ fn at_rest(mut bench: Bench) -> Bench {
 }
 
 fn names(bench: &Bench) -> Vec<&'static str> {
-    let name = |event: &Event| match event.kind {
-        EventKind::SessionOpened(_) => "opened",
-        EventKind::InvocationStarted { .. } => "started",
-        EventKind::InvocationEnded(_) => "ended",
-        EventKind::UnitEnded(_) => "unit ended",
-        EventKind::Left => "left",
-        _ => "",
-    };
-    bench.events.iter().map(name).filter(|name| !name.is_empty()).collect()
+    type Is = fn(&EventKind) -> bool;
+    let known: [(&str, Is); 5] = [
+        ("opened", |kind| matches!(kind, EventKind::SessionOpened(_))),
+        ("started", |kind| matches!(kind, EventKind::InvocationStarted { .. })),
+        ("ended", |kind| matches!(kind, EventKind::InvocationEnded(_))),
+        ("unit ended", |kind| matches!(kind, EventKind::UnitEnded(_))),
+        ("left", |kind| matches!(kind, EventKind::Left)),
+    ];
+    let name = |event: &Event| Some(known.iter().find(|(_, is)| is(&event.kind))?.0);
+    bench.events.iter().filter_map(name).collect()
 }
 
 #[test]
@@ -135,12 +136,82 @@ fn a_signal_to_the_process_ends_the_turn_and_then_leaves() {
         assert!(!bench.over);
         bench.give(Input::Overdue);
         assert_eq!(names(&bench), ["opened", "started", "unit ended", "ended", "left"]);
-        let cancel = bench.events.iter().find_map(|event| match &event.kind {
-            EventKind::InvocationEnded(end) => end.cancel,
-            _ => None,
+        let cancel = bench.events.iter().find_map(|event| {
+            let EventKind::InvocationEnded(end) = &event.kind else { return None };
+            end.cancel
         });
         assert_eq!(cancel, Some(reason));
     }
+}
+
+#[test]
+fn whoever_asks_again_gives_no_more_time() {
+    let mut bench = sitting();
+    bench.fork(UnitId::MAIN, &["a"]);
+    let mut bench = at_rest(bench);
+    let mut restarts = |input: Input| {
+        let effects = bench.dispatcher.handle(input, UnixMillis(0)).effects;
+        effects.iter().any(|effect| matches!(effect, Effect::StartDeadline))
+    };
+    assert!(restarts(Input::Cancel(Reach::All, CancelReason::Hangup)));
+    assert!(!restarts(Input::Cancel(Reach::All, CancelReason::Terminate)));
+    assert!(!restarts(Input::Leave));
+}
+
+#[test]
+fn a_turn_that_was_ended_is_no_concern_of_what_goes_on_beside_it() {
+    let mut bench = sitting();
+    let forks = bench.fork(UnitId::MAIN, &["a"]);
+    let inner = bench.declare(forks[0].unit, &["inner"]);
+    bench.may_start(inner[0].unit).unwrap();
+    bench.give(Input::Cancel(Reach::Turn, CancelReason::Interrupt));
+    bench.end(UnitId::MAIN, Outcome::Cancelled { ran: true });
+    assert_eq!(bench.dispatcher.cancel_reason(), None);
+    bench.end(forks[0].unit, Outcome::failed(FailureKind::Panic, "panicked"));
+    let EventKind::UnitEnded(end) = &bench.last().kind else { panic!("{:?}", bench.last()) };
+    let message = "panicked; 1 agent that it had started stopped with it";
+    assert_eq!(end.outcome, Outcome::failed(FailureKind::Panic, message));
+    bench.give(Input::Begin("next".into()));
+    bench.end(UnitId::MAIN, done("y"));
+    let EventKind::InvocationEnded(end) = &bench.last().kind else { panic!("{:?}", bench.last()) };
+    assert_eq!((end.cancel, &end.unfinished[..]), (None, &[][..]));
+}
+
+#[test]
+fn everything_can_be_ended_at_rest_and_a_turn_that_is_over_cannot() {
+    let mut bench = sitting();
+    let forks = bench.fork(UnitId::MAIN, &["a", "b"]);
+    let mut bench = at_rest(bench);
+    bench.give(Input::Cancel(Reach::Turn, CancelReason::Interrupt));
+    assert!(!forks[0].cancel.is_cancelled());
+    bench.give(Input::Cancel(Reach::Unit(forks[0].unit), CancelReason::Interrupt));
+    assert!(forks[0].cancel.is_cancelled() && !forks[1].cancel.is_cancelled());
+    bench.give(Input::Cancel(Reach::All, CancelReason::Interrupt));
+    assert!(forks[1].cancel.is_cancelled() && !bench.over);
+    forks.iter().for_each(|fork| drop(bench.end(fork.unit, Outcome::Cancelled { ran: true })));
+    assert!(bench.dispatcher.is_quiet() && bench.dispatcher.may_begin());
+}
+
+#[test]
+fn a_limit_holds_for_all_prompts_together() {
+    let mut bench = sitting();
+    let most = std::num::NonZeroU64::new(13);
+    bench.dispatcher.limit(Budget { tokens: most, ..Budget::default() });
+    bench.reply(UnitId::MAIN, "x", &[]);
+    let fork = bench.fork(UnitId::MAIN, &["a"]).remove(0);
+    let mut bench = at_rest(bench);
+    let may_request = |bench: &mut Bench| {
+        let (reply, mut answer) = oneshot::channel();
+        bench.say(UnitId::MAIN, UnitEvent::MayRequest { turn: Some(1), reply });
+        answer.try_recv().unwrap().map(|_| ()).map_err(|failure| failure.kind)
+    };
+    bench.give(Input::Begin("two".into()));
+    assert_eq!(may_request(&mut bench), Ok(()));
+    let mut bench = at_rest(bench);
+    // What is used at rest counts, too.
+    bench.reply(fork.unit, "y", &[]);
+    bench.give(Input::Begin("three".into()));
+    assert_eq!(may_request(&mut bench), Err(FailureKind::MaxTokens));
 }
 
 #[test]
