@@ -189,6 +189,9 @@ impl Run {
                     for event in done.logged {
                         sink.show(event, &mut signals).await;
                     }
+                    if let Some(why) = done.lost {
+                        sink.lose(why);
+                    }
                     done.response
                 }
             };

@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::dispatcher::{Dispatcher, Effect, Input, Response};
+use super::sink::why_lost;
 use super::undo::{Book, Said, Undo, UndoError};
 use super::{Main, now};
 use crate::agent::{Bounds, History, LimitSource, Opening, TurnLimit, Unit};
@@ -53,8 +54,9 @@ pub struct Invoked {
 pub enum Prompts {
     /// One thing. The run is over when that is.
     One(Box<Invoked>),
-    /// Whatever is asked for while main rests. The run is over when nobody can
-    /// ask any more and nothing works.
+    /// Whatever is asked for while main rests. Once nobody can ask any more the
+    /// run comes to its end: main finishes what it is at, and what works beside
+    /// it then is told to stop.
     Many(mpsc::Receiver<Asked>),
 }
 
@@ -115,15 +117,17 @@ pub enum NoUndo {
 
 /// What came of something that was asked.
 pub(super) struct Done {
-    /// What is in the log already, for people to be shown.
+    /// What happened and is in the log already, for people to be shown.
     pub(super) logged: Vec<Event>,
+    /// Why the log is not written any more.
+    pub(super) lost: Option<Arc<str>>,
     /// What the dispatcher says.
     pub(super) response: Response,
 }
 
 impl From<Response> for Done {
     fn from(response: Response) -> Self {
-        Self { logged: Vec::new(), response }
+        Self { logged: Vec::new(), lost: None, response }
     }
 }
 
@@ -202,9 +206,15 @@ impl Sitting {
             Some(Asked::Undo(take_back, reply)) => {
                 let mut logged = Vec::new();
                 let result = self.undo(&take_back, dispatcher, log, &mut logged);
+                let lost = match &result {
+                    Err(NoUndo::Failed(UndoError::Log(error))) if error.ends_the_log() => {
+                        Some(why_lost(error))
+                    }
+                    Ok(()) | Err(NoUndo::Busy { .. } | NoUndo::NotKept | NoUndo::Failed(_)) => None,
+                };
                 // As above.
                 let _ = reply.send(result);
-                Done { logged, response: nothing() }
+                Done { logged, lost, response: nothing() }
             }
             None => dispatcher.handle(Input::Leave, now()).into(),
         }
@@ -238,7 +248,7 @@ impl Sitting {
         let TakeBack { undo, plan, said } = take_back;
         let mut book = Book::new(dispatcher, log, &mut self.stage.past);
         let done = undo.carry_out_at_rest(plan, said, &mut book);
-        *logged = book.written();
+        *logged = book.events();
         Ok(done?)
     }
 

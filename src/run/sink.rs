@@ -140,12 +140,10 @@ impl Sink {
         if let Some((log, _)) = &mut self.log
             && let Err(error) = log.append(&event)
         {
-            match error {
-                // Nothing was written, so the log goes on without this event.
-                LogError::TooLong { .. } => self.trouble.push_back(error.to_string().into()),
-                LogError::Locked { .. } | LogError::Version { .. } | LogError::Io { .. } => {
-                    self.lose_log(&error);
-                }
+            if error.ends_the_log() {
+                self.lose_log(&error);
+            } else {
+                self.trouble.push_back(error.to_string().into());
             }
         }
         self.show(event, signals).await;
@@ -172,9 +170,19 @@ impl Sink {
     }
 
     fn lose_log(&mut self, error: &LogError) {
-        let cause = std::error::Error::source(error);
-        let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-        self.trouble.push_back(format!("the session is no longer kept: {error}{cause}").into());
+        self.lose(why_lost(error));
+    }
+
+    /// Goes on without the log, and says why.
+    pub(super) fn lose(&mut self, why: Arc<str>) {
+        self.trouble.push_back(why);
         self.log = None;
     }
+}
+
+/// Says why the log is not written any more.
+pub(super) fn why_lost(error: &LogError) -> Arc<str> {
+    let cause = std::error::Error::source(error);
+    let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("the session is no longer kept: {error}{cause}").into()
 }

@@ -242,8 +242,10 @@ pub(super) struct Book<'a> {
     dispatcher: &'a mut Dispatcher,
     log: &'a mut SessionLog,
     past: &'a mut Past,
-    /// What was written.
+    /// What happened, whether or not it could be written.
     events: Vec<Event>,
+    /// Whether the log can be written.
+    is_kept: bool,
 }
 
 impl<'a> Book<'a> {
@@ -252,11 +254,11 @@ impl<'a> Book<'a> {
         log: &'a mut SessionLog,
         past: &'a mut Past,
     ) -> Self {
-        Self { dispatcher, log, past, events: Vec::new() }
+        Self { dispatcher, log, past, events: Vec::new(), is_kept: true }
     }
 
-    /// Returns what was written.
-    pub(super) fn written(self) -> Vec<Event> {
+    /// Returns what happened, whether or not it could be written.
+    pub(super) fn events(self) -> Vec<Event> {
         self.events
     }
 
@@ -279,8 +281,7 @@ impl<'a> Book<'a> {
 
     fn ends(&mut self, outcome: Outcome) -> Result<(), LogError> {
         let (reply, _) = oneshot::channel();
-        self.hear(UnitEvent::Ended { outcome, output_file: None, reply })?;
-        self.log.sync()
+        self.hear(UnitEvent::Ended { outcome, output_file: None, reply })
     }
 
     fn hear(&mut self, event: UnitEvent) -> Result<(), LogError> {
@@ -289,17 +290,25 @@ impl<'a> Book<'a> {
         self.write(response)
     }
 
+    /// Writes all that happened, or as much of it as the log takes; the first
+    /// refusal is the error.
     fn write(&mut self, response: Response) -> Result<(), LogError> {
+        let mut written = Ok(());
         for effect in response.effects {
             match effect {
                 Effect::Record(event) => {
-                    self.log.append(&event)?;
+                    let kept = self.keep(|log| log.append(&event));
+                    written = written.and(kept);
                     self.past.take(&event);
                     self.events.push(event);
                 }
-                Effect::Sync => self.log.sync()?,
+                Effect::Sync => {
+                    let kept = self.keep(|log| log.sync());
+                    written = written.and(kept);
+                }
                 Effect::AnswerSynced(answer) => {
-                    self.log.sync()?;
+                    let kept = self.keep(|log| log.sync());
+                    written = written.and(kept);
                     answer.give();
                 }
                 Effect::Answer(answer) => answer.give(),
@@ -311,7 +320,20 @@ impl<'a> Book<'a> {
                 | Effect::Over => {}
             }
         }
-        Ok(())
+        written
+    }
+
+    /// Does something with the log, as long as it can be written.
+    fn keep(
+        &mut self,
+        write: impl FnOnce(&mut SessionLog) -> Result<(), LogError>,
+    ) -> Result<(), LogError> {
+        if !self.is_kept {
+            return Ok(());
+        }
+        let kept = write(self.log);
+        self.is_kept = !kept.as_ref().is_err_and(LogError::ends_the_log);
+        kept
     }
 }
 

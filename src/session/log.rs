@@ -69,6 +69,16 @@ impl LogError {
     pub(super) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { action, path: path.display().to_string(), source }
     }
+
+    /// Tells whether nothing more can be written after it.
+    #[must_use]
+    pub fn ends_the_log(&self) -> bool {
+        match self {
+            // Nothing was written, so the log goes on without this event.
+            Self::TooLong { .. } => false,
+            Self::Locked { .. } | Self::Version { .. } | Self::Io { .. } => true,
+        }
+    }
 }
 
 /// What was done to a log's end when it was opened.

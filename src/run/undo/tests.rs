@@ -233,3 +233,31 @@ fn what_is_no_longer_a_file_or_whose_bytes_are_lost_stays() {
     let link = unknown("a link has come to stand on its path");
     assert_eq!(fates(&plan), [&link, &unknown("what it held before was not kept"), &link]);
 }
+
+#[test]
+fn an_undo_at_rest_has_its_end_for_everybody_even_if_the_log_refuses_it() {
+    let mut place = Place::new();
+    place.change("a", Some("old"), Some("new"));
+    let end = InvocationEnd {
+        outcome: Outcome::Done { text: "x".into() },
+        text: "x".into(),
+        cancel: None,
+        unfinished: Vec::new(),
+    };
+    place.say(EventKind::InvocationEnded(Arc::new(end)));
+    let (undo, plan) = place.look();
+    let mut past = Past::read(&place.directory.path().join("session")).unwrap();
+    let mut dispatcher = Dispatcher::after(Seed::of(&past));
+    assert!(dispatcher.live_on(None, now()).effects.is_empty());
+    // No log takes a line of this length.
+    let text = "x".repeat(33 * 1024 * 1024).into();
+    let said = Said { typed: "/undo".into(), text };
+    let mut book = Book::new(&mut dispatcher, &mut place.log, &mut past);
+    let refused = undo.carry_out_at_rest(&plan, &said, &mut book).unwrap_err();
+    assert!(matches!(refused, UndoError::Log(LogError::TooLong { .. })), "{refused}");
+    let events = book.events();
+    let is_end = |event: &Event| matches!(event.kind, EventKind::InvocationEnded(_));
+    assert!(events.iter().filter(|event| is_end(event)).count() == 1 && is_end(&events[3]));
+    assert!(dispatcher.rests());
+    assert!(past.invocations().values().all(|invocation| !invocation.is_open));
+}
