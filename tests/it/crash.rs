@@ -8,10 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use tine::session::CUT_OFF;
+use tine::event::{Event, EventKind, UnitState};
+use tine::run::FromUser;
 use tine::session::dirs::session_directory;
+use tine::session::{CUT_OFF, Past};
 
+use crate::fanout::check_invariants;
 use crate::support::faults::Fault;
+use crate::support::inside::{Setup, Story};
 use crate::support::tine::{Finished, Place};
 
 const SESSION: &str = "0199a000-0000-7000-8000-000000000001";
@@ -489,4 +493,82 @@ fn whoever_closes_the_terminal_sees_it_too() {
     let gone_on = place.tine(place.go_on()).run();
     has_gone_on(&gone_on);
     assert_eq!(gone_on.stderr, "");
+}
+
+/// What main starts beside itself, what it is told to go on without, and what
+/// it has not read when its process dies.
+async fn rested() -> (Story, usize) {
+    let task = |name: &str| json!({ "description": name, "prompt": name, "subagent_type": "general-purpose" });
+    let mut look = task("look");
+    look["run_in_background"] = json!(true);
+    let look = json!([{ "name": "Agent", "arguments": look }]);
+    let calls = [look, agents("general-purpose", &["a", "b"])];
+    let calls: Vec<&Value> =
+        calls.iter().flat_map(|calls| calls.as_array().expect("calls")).collect();
+    let long = json!([{ "text": "found", "delay_ms": 90_000 }]);
+    let units = json!({
+        "main": [{ "calls": calls }, { "text": "done" }],
+        "look": [{ "calls": agents("general-purpose", &["inner"]) }, { "text": "found" }],
+        "a": [{ "text": "from a", "delay_ms": 1_000 }],
+        "b": long,
+        "inner": long,
+    });
+    let sitting = Setup::new(json!({ "units": {} })).sit();
+    sitting.ask("one", units).await;
+    sitting.wait(2_000).await;
+    sitting.say(FromUser::Wrote("mind the gap".into())).await;
+    sitting.say(FromUser::SetAside).await;
+    sitting.wait(1_000).await;
+    sitting.ask("two", json!({ "main": [{ "text": "second" }] })).await;
+    sitting.wait(1_000).await;
+    sitting.say(FromUser::Wrote("mind the step".into())).await;
+    sitting.wait(1_000).await;
+    let kept = sitting.events().len();
+    (sitting.leave().await, kept)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sitting_that_dies_at_any_event_can_be_gone_on_with() {
+    let (story, at_rest) = rested().await;
+    let has = |events: &[Event], is: fn(&EventKind) -> bool| {
+        events.iter().filter(|event| is(&event.kind)).count()
+    };
+    for kept in 1..=at_rest {
+        let again = Setup::new(json!({ "units": {} })).sit_after(story.cut(kept));
+        again.ask("more", json!({ "main": [{ "text": "gone on", "repeat": true }] })).await;
+        again.wait(1_000).await;
+        let bodies = again.bodies().concat();
+        let sent = String::from_utf8(bodies).expect("a body is text");
+        let after = again.leave().await;
+        check_invariants(&after);
+        let (before, mended) = after.events.split_at(kept);
+        assert_eq!(before, &story.events[..kept], "what was written has changed");
+        let mut past = Past::default();
+        after.events.iter().for_each(|event| past.take(event));
+        assert!(past.untold().next().is_none() && past.units().is_empty(), "{kept}: {past:?}");
+
+        // What main had not read is not told later, and is not lost in silence.
+        let wrote = has(before, |kind| matches!(kind, EventKind::UserWrote { .. }));
+        let read = has(before, |kind| matches!(kind, EventKind::Notified { wrote: 1, .. }));
+        let took_back = has(mended, |kind| matches!(kind, EventKind::UserTookBack));
+        assert_eq!(took_back, wrote - read, "{kept}");
+        assert_eq!(sent.contains("mind the gap"), read == 1, "{kept}");
+        assert!(!sent.contains("mind the step"), "{kept}");
+        // Whoever worked beside main is told of, once, wherever it began.
+        let aside = has(before, |kind| matches!(kind, EventKind::SetAside { .. }));
+        let told = sent.matches(r#"<task-notification id=\"agent-3\""#).count();
+        assert_eq!(told > 0, aside == 1, "{kept}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_worked_beside_main_when_its_process_died_at_rest_is_named() {
+    let (story, at_rest) = rested().await;
+    let mended = story.cut(at_rest);
+    let mut past = Past::default();
+    mended.events.iter().for_each(|event| past.take(event));
+    let sentence = tine::report::resumed("x", past.account()).expect("something was cut off");
+    assert_eq!(sentence, "resumed x: the last run was interrupted: 3 cut off (look, b, inner)");
+    use UnitState::{Completed, Interrupted};
+    assert_eq!(mended.states(), [Interrupted, Completed, Interrupted, Interrupted]);
 }

@@ -33,7 +33,9 @@ pub(crate) fn check_invariants(story: &Story) {
     let mut ended: HashMap<UnitId, usize> = HashMap::new();
     let mut calls: HashMap<&str, usize> = HashMap::new();
     let mut outputs: HashMap<&str, usize> = HashMap::new();
-    for event in &story.events {
+    for (number, event) in (1..).zip(&story.events) {
+        assert_eq!(event.seq.0, number, "events have their numbers without gaps");
+        assert!(!ended.contains_key(&event.unit), "a unit that has ended speaks: {event:?}");
         match &event.kind {
             EventKind::UnitQueued(_) => *queued.entry(event.unit).or_default() += 1,
             EventKind::UnitEnded(_) => *ended.entry(event.unit).or_default() += 1,

@@ -1,14 +1,17 @@
 //! A run that lives on from one prompt to the next, on paused time.
 
+use std::io;
+
 use serde_json::{Value, json};
 use tine::agent::Opening;
-use tine::event::{Event, EventKind, Origin, Outcome, Seq, UnitId, UnitState};
+use tine::event::{CancelReason, Delta, Event, EventKind, Origin, Outcome, Seq, UnitId, UnitState};
 use tine::guard::Mode;
 use tine::model::check;
 use tine::run::undo::Said;
-use tine::run::{Asked, FromUser, NoRewind, Signal, TakeBack};
+use tine::run::{Asked, FromUser, NoRewind, NoUndo, Reporter, Signal, TakeBack};
 use tine::session::Past;
 use tine::session::undo::Selection;
+use tine::tool::Task;
 use tokio::sync::oneshot;
 
 use crate::fanout::check_invariants;
@@ -64,6 +67,12 @@ fn endings(events: &[Event]) -> Vec<String> {
     events.iter().filter_map(ending).collect()
 }
 
+fn past(events: &[Event]) -> Past {
+    let mut past = Past::default();
+    events.iter().for_each(|event| past.take(event));
+    past
+}
+
 /// Leaves, and checks that everything has its end and the session can be gone
 /// on with as it is.
 async fn leave(sitting: Sitting) -> Story {
@@ -76,8 +85,7 @@ async fn leave(sitting: Sitting) -> Story {
 fn check(story: &Story) {
     check_invariants(story);
     assert_eq!(story.events.last().map(|event| &event.kind), Some(&EventKind::Left));
-    let mut past = Past::default();
-    story.events.iter().for_each(|event| past.take(event));
+    let past = past(&story.events);
     assert!(past.units().values().all(|unit| unit.end.is_some()), "{:?}", past.units());
     assert!(past.invocations().values().all(|invocation| !invocation.is_open));
 }
@@ -185,6 +193,8 @@ async fn whoever_has_ended_can_be_continued_from_a_later_prompt() {
     let units = json!({
         "main": [{ "calls": [beside("look")] }, { "text": "ok" }],
         "look": [{ "text": "found" }],
+        // Whoever goes on does so on the model it was on.
+        "look again": [{ "text": "found more" }],
     });
     sitting.ask("one", units).await;
     sitting.wait(1_000).await;
@@ -259,7 +269,12 @@ async fn a_sitting_in_which_nothing_was_asked_is_left_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_signal_that_ends_the_process_is_heard_at_rest_and_at_work() {
-    for (after, signal) in [(1_000, Signal::Terminate), (10_000, Signal::Hangup)] {
+    for (after, signal) in [
+        (1_000, Signal::Terminate),
+        (1_000, Signal::Hangup),
+        (10_000, Signal::Terminate),
+        (10_000, Signal::Hangup),
+    ] {
         let sitting = sit();
         let units = json!({
             "main": [{ "calls": [beside("look")] }, { "text": "ok", "delay_ms": 5_000 }],
@@ -268,11 +283,113 @@ async fn a_signal_that_ends_the_process_is_heard_at_rest_and_at_work() {
         sitting.ask("one", units).await;
         sitting.wait(after).await;
         sitting.signal(signal).await;
-        let (story, last) = sitting.ends().await;
+        let (story, end) = sitting.ends().await;
         check(&story);
-        assert_eq!(last, Some(signal));
+        assert_eq!(end.signal, Some(signal));
         assert_eq!(story.states(), [UnitState::Cancelled]);
+        let cancel = (after == 1_000).then_some(match signal {
+            Signal::Hangup => CancelReason::Hangup,
+            Signal::Interrupt | Signal::Terminate => CancelReason::Terminate,
+        });
+        assert_eq!(end.end.cancel, cancel, "a turn that is over was not cancelled");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_interrupt_at_rest_is_nothing_and_a_second_ends_what_works_beside_main() {
+    let sitting = sit();
+    let units = json!({
+        "main": [{ "calls": [beside("look")] }, { "text": "ok" }],
+        "look": [{ "text": "found", "delay_ms": 90_000 }],
+    });
+    sitting.ask("one", units).await;
+    sitting.wait(1_000).await;
+    sitting.signal(Signal::Interrupt).await;
+    sitting.wait(10_000).await;
+    assert!(past(&sitting.events()).units().values().all(|unit| unit.end.is_none()));
+    sitting.signal(Signal::Interrupt).await;
+    sitting.wait(1_000).await;
+    assert!(past(&sitting.events()).units().values().all(|unit| unit.end.is_some()));
+    // In the next invocation the first one ends the turn again.
+    let units = json!({
+        "main": [{ "calls": [beside("look")] }, { "text": "long", "delay_ms": 90_000 }],
+        "look": [{ "text": "found", "delay_ms": 5_000 }],
+    });
+    sitting.ask("two", units).await;
+    sitting.wait(1_000).await;
+    sitting.signal(Signal::Interrupt).await;
+    sitting.wait(10_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(endings(&story.events), ["ok", "cancelled"]);
+    assert_eq!(story.states(), [UnitState::Cancelled, UnitState::Completed]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_leaves_while_main_works_hears_its_answer() {
+    let sitting = sit();
+    let units = json!({
+        "main": [{ "calls": [beside("look")] }, { "text": "ok", "delay_ms": 5_000 }],
+        "look": [{ "text": "found", "delay_ms": 90_000 }],
+    });
+    sitting.ask("one", units).await;
+    sitting.wait(1_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(endings(&story.events), ["ok"]);
+    assert_eq!(story.states(), [UnitState::Cancelled]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_main_unit_that_panics_ends_its_invocation_and_no_more() {
+    let sitting = sit();
+    let units = json!({
+        "main": [{ "calls": [beside("look")] }, { "fault": "panic" }],
+        "look": [{ "text": "found", "delay_ms": 5_000 }],
+    });
+    sitting.ask("one", units).await;
+    sitting.wait(1_000).await;
+    sitting.ask("two", json!({ "main": says("second") })).await;
+    sitting.wait(10_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(endings(&story.events), ["failed", "second"]);
+    assert_eq!(story.states(), [UnitState::Completed]);
+}
+
+/// Somebody who sees everything until the user has written something.
+struct Gone;
+
+impl Reporter for Gone {
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        match event.kind {
+            EventKind::UserWrote { .. } => Err(io::ErrorKind::BrokenPipe.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn delta(&mut self, _: &Delta) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn pause(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// On real time: whoever is shown a run has a thread of their own.
+#[tokio::test]
+async fn once_nobody_can_be_shown_anything_a_run_at_rest_is_over() {
+    let sitting = setup().sit_before(Box::new(Gone));
+    let units = json!({
+        "main": [{ "calls": [beside("look")] }, { "text": "ok" }],
+        "look": [{ "fault": "hang" }],
+    });
+    sitting.ask("one", units).await;
+    until_ended(&sitting, 1).await;
+    sitting.say(FromUser::Wrote("are you there?".into())).await;
+    let (story, end) = sitting.ends().await;
+    check(&story);
+    assert_eq!(end.output_error.map(|error| error.kind()), Some(io::ErrorKind::BrokenPipe));
+    assert_eq!(end.signal, None);
+    assert_eq!(story.states(), [UnitState::Cancelled]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -335,8 +452,7 @@ async fn at_whatever_moment_a_cancel_comes_a_sitting_is_whole_and_goes_on() {
             sitting.wait(5).await;
         }
         sitting.ask("two", json!({ "main": [{ "text": "second", "repeat": true }] })).await;
-        sitting.wait(10_000).await;
-        assert_eq!(endings(&sitting.events()).last().map(String::as_str), Some("second"));
+        until(&sitting, |events| endings(events).last().is_some_and(|end| end == "second")).await;
         leave(sitting).await;
     }
 }
@@ -359,7 +475,7 @@ async fn with_batch(b: Value, others: Value) -> Sitting {
         "a": [{ "text": "from a", "delay_ms": 1_000 }],
         "b": b,
     });
-    for (name, replies) in others.as_object().unwrap() {
+    for (name, replies) in others.as_object().expect("names of units") {
         units[name] = replies.clone();
     }
     let sitting = sit();
@@ -394,7 +510,8 @@ async fn a_stopped_unit_that_hangs_does_not_give_the_run_up() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_is_set_aside_comes_back_as_news() {
-    let sitting = with_batch(json!([{ "text": "from b", "delay_ms": 10_000 }]), json!({})).await;
+    let b = json!([{ "text": "from b", "delay_ms": 10_000 }]);
+    let sitting = with_batch(b, json!({ "b again": says("more from b") })).await;
     sitting.wait(1_000).await;
     sitting.say(FromUser::SetAside).await;
     sitting.wait(1_000).await;
@@ -404,8 +521,7 @@ async fn a_batch_that_is_set_aside_comes_back_as_news() {
     sitting.wait(1_000).await;
     // Its conversation is held, as that of any unit in the background.
     let send = call("SendMessage", json!({ "to": "agent-2", "message": "and now?" }));
-    let units = json!({ "main": [{ "calls": [send] }, { "text": "ok" }], "*": says("more") });
-    sitting.ask("two", units).await;
+    sitting.ask("two", json!({ "main": [{ "calls": [send] }, { "text": "ok" }] })).await;
     sitting.wait(1_000).await;
     let story = leave(sitting).await;
     assert_eq!(story.states(), [UnitState::Completed; 3]);
@@ -414,6 +530,25 @@ async fn a_batch_that_is_set_aside_comes_back_as_news() {
     assert!(sent.contains("agent-3 continues"), "{sent}");
     let told = told(&story.events);
     assert!(told[1].contains("from b") && !told[1].contains("from a"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fork_that_the_user_started_goes_on_while_main_rests() {
+    let sitting = sit();
+    sitting.ask("one", json!({ "main": says("first") })).await;
+    sitting.wait(1_000).await;
+    let task = Task::background_fork("look", "look");
+    let opening = Opening::Fork { task, request: "/fork look".into() };
+    let units = json!({ "look": [{ "text": "found", "delay_ms": 10_000 }] });
+    sitting.invoke("/fork look", opening, ("scripted", units)).await;
+    sitting.wait(1_000).await;
+    assert_eq!(endings(&sitting.events()).len(), 2);
+    sitting.wait(20_000).await;
+    sitting.tell_news(json!({ "main": says("I see.") })).await;
+    sitting.wait(1_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(endings(&story.events)[2], "I see.");
+    assert!(told(&story.events).last().unwrap().contains("found"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -471,6 +606,46 @@ async fn one_that_runs_is_stopped_first_and_the_batch_waits_for_the_second() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_is_run_again_just_before_its_batch_is_set_aside_goes_on_beside_main() {
+    let hanging = json!([{ "fault": "hang" }]);
+    let second = json!({ "b again": [{ "text": "second try", "delay_ms": 10_000 }] });
+    let sitting = with_batch(hanging, second).await;
+    sitting.say(FromUser::Again(UnitId(2))).await;
+    sitting.say(FromUser::SetAside).await;
+    sitting.wait(1_000).await;
+    assert_eq!(endings(&sitting.events()), ["done"]);
+    sitting.wait(20_000).await;
+    sitting.tell_news(json!({ "main": says("I see.") })).await;
+    sitting.wait(1_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(story.states(), [UnitState::Completed, UnitState::Cancelled, UnitState::Completed]);
+    assert!(output(&story).contains("background as agent-3"), "{}", output(&story));
+    let told = told(&story.events);
+    assert!(told[1].contains("from a") && told[1].contains("second try"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_its_permit_as_it_is_set_aside_is_not_lost_by_the_end_of_the_turn() {
+    let units = json!({
+        "main": [{ "calls": [batch(&["a", "b", "c"])] }, { "text": "done" }],
+        "*": [{ "text": "found", "delay_ms": 5_000 }],
+    });
+    for pause in [0, 1, 1_000] {
+        let sitting = setup().cap(1).sit();
+        sitting.ask("one", units.clone()).await;
+        sitting.wait(1_000).await;
+        sitting.say(FromUser::SetAside).await;
+        if pause > 0 {
+            sitting.wait(pause).await;
+        }
+        sitting.say(FromUser::EndTurn).await;
+        sitting.wait(30_000).await;
+        let story = leave(sitting).await;
+        assert_eq!(story.states(), [UnitState::Completed; 3], "{pause}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn at_whatever_moment_a_batch_is_set_aside_or_run_again_the_log_is_whole() {
     let units = json!({
         "main": [
@@ -496,7 +671,13 @@ async fn at_whatever_moment_a_batch_is_set_aside_or_run_again_the_log_is_whole()
         }
         sitting.wait(10_000).await;
         sitting.tell_news(json!({ "main": says("I see.") })).await;
-        sitting.wait(10_000).await;
+        // Each comes to its own end before it is told to.
+        until(&sitting, |events| {
+            let past = past(events);
+            let mut units = past.units().values();
+            endings(events).len() == 2 && units.all(|unit| unit.end.is_some())
+        })
+        .await;
         leave(sitting).await;
     }
 }
@@ -548,6 +729,13 @@ async fn rewind(sitting: &Sitting, to: Seq) -> Result<(), NoRewind> {
     answer.await.expect("the run answers")
 }
 
+/// The messages of a request, but for what the harness itself says first.
+fn messages(body: &[u8]) -> Vec<String> {
+    let body: Value = serde_json::from_slice(body).expect("a body is JSON");
+    let messages = body["messages"].as_array().expect("it has messages").iter();
+    messages.filter(|message| message["role"] != "system").map(Value::to_string).collect()
+}
+
 /// Where the first invocation with this prompt began.
 #[track_caller]
 fn before(events: &[Event], prompt: &str) -> Seq {
@@ -576,9 +764,11 @@ async fn a_conversation_that_goes_back_sends_what_it_sent_then() {
     sitting.ask("better", json!({ "main": says("fine") })).await;
     sitting.wait(1_000).await;
     let bodies = sitting.bodies();
-    let last = String::from_utf8(bodies.last().unwrap().clone()).unwrap();
     check::check_continues(&bodies[0], bodies.last().unwrap()).expect("it goes on from the first");
-    assert!(!last.contains("two") && !last.contains("third"), "{last}");
+    let said = messages(bodies.last().unwrap());
+    let has = |text: &str| said.iter().any(|message| message.contains(text));
+    assert!(has("first") && has("better"), "{said:?}");
+    assert!(!has("two") && !has("found") && !has("third"), "{said:?}");
     let story = leave(sitting).await;
 
     // The next process goes on from there, too.
@@ -600,6 +790,13 @@ async fn nothing_goes_back_while_units_work_or_behind_a_summary() {
     sitting.wait(1_000).await;
     let start = before(&sitting.events(), "one");
     assert_eq!(rewind(&sitting, start).await, Err(NoRewind::Busy { units: 1 }));
+    let undo = sitting.look_back();
+    let plan = undo.plan(Selection::LastPrompt);
+    let said = Said { typed: "/undo".into(), text: "".into() };
+    let (reply, answer) = oneshot::channel();
+    sitting.order(Asked::Undo(Box::new(TakeBack { undo, plan, said }), reply)).await;
+    let refused = answer.await.expect("the run answers");
+    assert!(matches!(refused, Err(NoUndo::Busy { units: 1 })), "{refused:?}");
     sitting.wait(20_000).await;
     let units = json!({ "main:compact": says("they looked") });
     sitting.invoke("/compact", Opening::Compact { hint: None }, ("scripted", units)).await;
@@ -608,14 +805,24 @@ async fn nothing_goes_back_while_units_work_or_behind_a_summary() {
     leave(sitting).await;
 }
 
-/// Waits until so many invocations have ended. On real time: files are written
-/// on threads that paused time does not wait for.
+/// Waits until so many invocations have ended.
 async fn until_ended(sitting: &Sitting, count: usize) {
-    while endings(&sitting.events()).len() < count {
-        sitting.wait(5).await;
-    }
+    until(sitting, |events| endings(events).len() == count).await;
 }
 
+/// Waits until something holds of what has happened: paused time may run ahead
+/// of threads that work on files.
+async fn until(sitting: &Sitting, holds: impl Fn(&[Event]) -> bool) {
+    for _ in 0..20_000 {
+        if holds(&sitting.events()) {
+            return;
+        }
+        sitting.wait(5).await;
+    }
+    panic!("it never came: {:#?}", sitting.events());
+}
+
+/// On real time: a disk is slower than paused time.
 #[tokio::test]
 async fn files_go_back_in_a_run_that_rests_and_main_is_told() {
     let sitting = setup().mode(Mode::BypassPermissions).sit();

@@ -13,8 +13,10 @@ use tine::event::{Event, UnitId};
 use tine::model::scripted::Scripted;
 use tine::model::{Asker, Chunk, Facts, Model, ModelError, Request};
 use tine::run::undo::Undo;
-use tine::run::{Asked, FromUser, Invoked, Main, Prompts, Resumed, Run, RunEnd, Signal};
-use tine::session::{self, Entry, Past, SessionLog};
+use tine::run::{
+    Asked, FromUser, Invoked, Main, Prompts, Reporter, Resumed, Run, RunEnd, Signal, mend,
+};
+use tine::session::{self, Entry, Past, SessionLog, Spill};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -83,7 +85,14 @@ impl Setup {
     pub(crate) fn sit(self) -> Sitting {
         let directory = tempfile::tempdir().expect("the system has room for a directory");
         let log = SessionLog::create(&directory.path().join("session")).expect("the log is new");
-        self.sit_in(directory, log, None)
+        self.sit_in(directory, log, None, Vec::new())
+    }
+
+    /// Begins a sitting that is shown to somebody.
+    pub(crate) fn sit_before(self, reporter: Box<dyn Reporter>) -> Sitting {
+        let directory = tempfile::tempdir().expect("the system has room for a directory");
+        let log = SessionLog::create(&directory.path().join("session")).expect("the log is new");
+        self.sit_in(directory, log, None, vec![reporter])
     }
 
     /// Begins a sitting in a session that was left.
@@ -91,17 +100,24 @@ impl Setup {
         let session = story.directory.path().join("session");
         let log = SessionLog::open_for_append(&session).expect("its writer is gone");
         let past = Past::read(&session).expect("a session has a log");
-        self.sit_in(story.directory, log, Some(Resumed { past, note: None, from: session }))
+        let resumed = Resumed { past, note: None, from: session };
+        self.sit_in(story.directory, log, Some(resumed), Vec::new())
     }
 
-    fn sit_in(self, directory: TempDir, log: SessionLog, resumed: Option<Resumed>) -> Sitting {
+    fn sit_in(
+        self,
+        directory: TempDir,
+        log: SessionLog,
+        resumed: Option<Resumed>,
+        reporters: Vec<Box<dyn Reporter>>,
+    ) -> Sitting {
         let (signalling, signals) = mpsc::channel(8);
         let (asking, asked) = mpsc::channel(8);
         let (telling, told) = mpsc::channel(64);
         let run = self.build(directory.path(), self.model(), log, signals);
         let Prompts::One(invoked) = run.prompts else { panic!("a setup has one prompt") };
         let prompts = Prompts::Many(asked);
-        let run = Run { prompts, answers: Some(told), resumed, ..run };
+        let run = Run { prompts, answers: Some(told), resumed, reporters, ..run };
         Sitting {
             asking,
             telling,
@@ -155,7 +171,7 @@ impl Sitting {
 
     /// Asks for anything.
     pub(crate) async fn order(&self, asked: Asked) {
-        self.asking.send(asked).await.ok().expect("the run lives on");
+        assert!(self.asking.send(asked).await.is_ok(), "the run lives on");
     }
 
     /// Says something while work goes on.
@@ -195,17 +211,40 @@ impl Sitting {
     /// Leaves, and returns all that happened.
     pub(crate) async fn leave(self) -> Story {
         drop(self.asking);
-        let end = self.running.await.expect("a run does not panic").end;
+        let end = self.running.await.expect("a run does not panic");
+        assert!(end.trouble.is_empty(), "{:?}", end.trouble);
+        let end = end.end;
         let took = self.started.elapsed();
         Story { events: events(&self.directory), end, took, directory: self.directory }
     }
 
     /// Waits until the run ends without being left.
-    pub(crate) async fn ends(self) -> (Story, Option<Signal>) {
-        let RunEnd { end, signal, .. } = self.running.await.expect("a run does not panic");
-        let took = self.started.elapsed();
-        let story = Story { events: events(&self.directory), end, took, directory: self.directory };
-        (story, signal)
+    pub(crate) async fn ends(self) -> (Story, RunEnd) {
+        let end = self.running.await.expect("a run does not panic");
+        assert!(self.asking.is_closed(), "nobody is asked any more");
+        let (took, story_end) = (self.started.elapsed(), Arc::clone(&end.end));
+        let events = events(&self.directory);
+        (Story { events, end: story_end, took, directory: self.directory }, end)
+    }
+}
+
+impl Story {
+    /// Returns the session as the next process finds it if this one dies after
+    /// it has written so many events, and mends it.
+    pub(crate) fn cut(&self, kept: usize) -> Self {
+        let directory = tempfile::tempdir().expect("the system has room for a directory");
+        let (from, session) =
+            (self.directory.path().join("session"), directory.path().join("session"));
+        let text = std::fs::read_to_string(from.join("log.jsonl")).expect("a session has a log");
+        drop(SessionLog::create(&session).expect("the log is new"));
+        let lines: String = text.split_inclusive('\n').take(kept).collect();
+        std::fs::write(session.join("log.jsonl"), lines).expect("the log can be written");
+        let mut log = SessionLog::open_for_append(&session).expect("its writer is gone");
+        let mut past = Past::read(&session).expect("a session has a log");
+        let spill = Spill { directory: directory.path().join("spill") };
+        mend(&mut past, Some(&mut log), &spill).expect("the log can be written");
+        let (events, end) = (events(&directory), Arc::clone(&self.end));
+        Self { events, end, took: Duration::ZERO, directory }
     }
 }
 
