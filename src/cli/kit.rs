@@ -109,6 +109,15 @@ impl Kit {
         Ok(())
     }
 
+    /// Tells whether rows of the terminal may change once they are written. What
+    /// `--debug` writes would tear them.
+    pub(super) fn has_screen(&self) -> bool {
+        !self.environment.is_dumb_terminal
+            && self.flags.debug.is_none()
+            && !self.flags.ax_screen_reader
+            && !self.config.chat.screen_reader
+    }
+
     /// Returns where the session is kept.
     pub(super) fn kept(&self) -> Result<&Path, Refusal> {
         match self.is_kept {

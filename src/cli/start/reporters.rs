@@ -77,13 +77,12 @@ impl Start {
     pub(in crate::cli) fn is_live(&self) -> bool {
         self.kit.flags.output_format() == Format::Text
             && io::stderr().is_terminal()
-            && self.kit.flags.debug.is_none()
             && !self.kit.environment.ci
-            && !self.kit.environment.is_dumb_terminal
+            && self.kit.has_screen()
     }
 
-    /// On a terminal a live region, elsewhere plain lines; both on standard
-    /// error. With `--debug` lines, too, since a region would tear them.
+    /// On a terminal with a screen a live region, elsewhere plain lines; both on
+    /// standard error.
     fn text_reporter(&self, stdout: Box<dyn Write + Send>) -> Box<dyn Reporter> {
         let kind =
             if io::stdout().is_terminal() { StdoutKind::Terminal } else { StdoutKind::Other };
