@@ -120,7 +120,9 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         Some(Command::Session { command }) => session::run(&environment, command),
         Some(Command::Worktree { command }) => worktree::run(&environment, &command),
         None => match run.input_format {
-            InputFormat::Text if typed.is_none() && !is_asked_to_print && is_chat(&run) => {
+            InputFormat::Text
+                if typed.is_none() && !is_asked_to_print && is_chat(&environment, &run) =>
+            {
                 chat::run(&environment, run)
             }
             InputFormat::Text => print::run(&environment, run, typed),
@@ -130,9 +132,9 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
 }
 
 /// Tells whether somebody sits there to chat with.
-fn is_chat(run: &RunFlags) -> bool {
+fn is_chat(environment: &Environment, run: &RunFlags) -> bool {
     let is_text = run.output_format() == Format::Text;
-    is_text && io::stdin().is_terminal() && io::stdout().is_terminal()
+    is_text && !environment.ci && io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
 /// Refuses flags that mean nothing to a command.

@@ -8,6 +8,8 @@ mod desk;
 mod driver;
 pub mod history;
 pub mod line;
+mod lines;
+mod meaning;
 mod opening;
 mod seat;
 mod session;

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,12 +19,14 @@ use tokio::sync::mpsc;
 
 use super::desk::{Desk, Manners, Seen, Step};
 use super::history::History;
+use super::lines::{self, Lines};
 use super::seat::Seat;
 use super::session::{After, Session};
 use super::terminal::{self, Making, SEEN_CAP, STEPS_CAP, ToTerminal};
 use super::tty;
 use crate::cli::args::RunFlags;
 use crate::cli::exit::{Exit, Refusal};
+use crate::cli::kit::Kit;
 use crate::cli::model::DefaultModel;
 use crate::cli::setup::{self, SetUp};
 use crate::cli::start::Start;
@@ -97,26 +99,9 @@ impl Driver {
         let (terminal, inbox) = sync_channel(SEEN_CAP);
         let (sender, steps) = mpsc::channel(STEPS_CAP);
         let seat = Seat::take(start, &terminal)?;
-        let chat = &seat.kit.config.chat;
-        let manners = Manners {
-            editing: chat.editing,
-            bell_after_ms: u64::try_from(chat.bell_after.as_millis()).unwrap_or(u64::MAX),
-        };
-        let history = history(environment, seat.kit.is_kept);
-        tty::restore_on_panic();
-        let making = Making {
-            desk: Desk::new(manners, history, tty::size(io::stdout())),
-            environment: environment.clone(),
-            theme: chat.theme,
-            bell: chat.bell,
-            has_title: chat.title,
-            root: seat.kit.root.clone(),
-            inbox,
-            sender: terminal.clone(),
-            steps: sender,
-        };
-        resizes(&terminal).map_err(|error| cannot("listen to the window's size", &error))?;
-        let thread = terminal::start(making).map_err(|error| cannot("use the terminal", &error))?;
+        let (kit, sender) = (&seat.kit, (terminal.clone(), sender));
+        let thread = serve(kit, environment, inbox, sender)
+            .map_err(|error| cannot("use the terminal", &error))?;
         let shown = forward(&terminal).map_err(|error| cannot("use the terminal", &error))?;
         let (environment, scratch) = (environment.clone(), Vec::new());
         let driver = Self { environment, terminal, shown, thread, steps, signals, scratch };
@@ -151,7 +136,7 @@ impl Driver {
     async fn session(&mut self, seat: Seat) -> (After, Option<String>) {
         let Seat { run, kit, scratch, rows, asking, said, signals, place } = seat;
         self.scratch.extend(scratch);
-        let highlighter = self.highlighter(&kit.directory);
+        let highlighter = kit.has_screen().then(|| self.highlighter(&kit.directory)).flatten();
         let mut session = Session {
             kit,
             environment: self.environment.clone(),
@@ -204,6 +189,38 @@ impl Driver {
         // Without a thread everything is plain.
         Highlighter::start(both_sides(directory), deliver).ok()
     }
+}
+
+/// Has a thread serve the terminal, which is told by one sender and tells by the
+/// other.
+fn serve(
+    kit: &Kit,
+    environment: &Environment,
+    inbox: Receiver<ToTerminal>,
+    (sender, steps): (SyncSender<ToTerminal>, mpsc::Sender<Step>),
+) -> io::Result<JoinHandle<()>> {
+    let (chat, environment) = (&kit.config.chat, environment.clone());
+    let bell_after_ms = u64::try_from(chat.bell_after.as_millis()).unwrap_or(u64::MAX);
+    let bell = chat.bell;
+    if !kit.has_screen() {
+        let lines = Lines::new(bell_after_ms);
+        return lines::start(lines::Making { lines, environment, bell, inbox, sender, steps });
+    }
+    let manners = Manners { editing: chat.editing, bell_after_ms };
+    let history = history(&environment, kit.is_kept);
+    tty::restore_on_panic();
+    resizes(&sender)?;
+    terminal::start(Making {
+        desk: Desk::new(manners, history, tty::size(io::stdout())),
+        environment,
+        theme: chat.theme,
+        bell,
+        has_title: chat.title,
+        root: kit.root.clone(),
+        inbox,
+        sender,
+        steps,
+    })
 }
 
 /// Opens what was typed before. What is not kept is remembered until the end.

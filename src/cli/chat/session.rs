@@ -123,6 +123,11 @@ impl Session {
         if signal == Signal::Interrupt && tty::is_lent() {
             return;
         }
+        // It is a key, too.
+        if signal == Signal::Interrupt && !self.kit.has_screen() {
+            let _ = self.terminal.send(ToTerminal::Interrupted);
+            return;
+        }
         // A run that has so many of them is about to end.
         let _ = self.signals.try_send(signal);
         match signal {

@@ -47,6 +47,11 @@ pub(super) enum ToTerminal {
     Typed(FromTerminal),
     /// The window has another size.
     Resized,
+    /// A line can be read: of a chat without a screen, whose terminal is as the
+    /// shell left it.
+    Readable,
+    /// Ctrl-C was typed there.
+    Interrupted,
     /// Somebody else writes to the terminal now.
     Away(oneshot::Sender<()>),
     /// And no longer does.
@@ -250,6 +255,8 @@ impl Terminal {
                 Paint::Nothing
             }
             ToTerminal::Resized => Paint::Soon,
+            // There are keys instead.
+            ToTerminal::Readable | ToTerminal::Interrupted => Paint::Nothing,
             ToTerminal::Away(given) => {
                 // What cannot be painted is not to be seen any more, either.
                 let _ = self.paint().and_then(|()| self.give_screen());
@@ -389,7 +396,13 @@ impl Terminal {
                 Ok(ToTerminal::Over) => self.is_over = true,
                 // It has the screen already, in a way.
                 Ok(ToTerminal::Away(given)) => drop(given.send(())),
-                Ok(ToTerminal::Back | ToTerminal::Resized) | Err(_) => {}
+                Ok(
+                    ToTerminal::Back
+                    | ToTerminal::Resized
+                    | ToTerminal::Readable
+                    | ToTerminal::Interrupted,
+                )
+                | Err(_) => {}
             }
             if self.is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });

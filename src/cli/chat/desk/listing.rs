@@ -72,6 +72,11 @@ impl Listing {
         Self { title: title.into(), items, filter: String::new(), picked: 0 }
     }
 
+    /// Returns what it is a list of, and what it offers.
+    pub(in crate::cli::chat) fn into_parts(self) -> (String, Vec<Item>) {
+        (self.title, self.items)
+    }
+
     /// Returns the items that have what was typed.
     fn fitting(&self) -> impl Iterator<Item = &Item> {
         let wanted = self.filter.to_lowercase();

@@ -1,0 +1,253 @@
+//! What is typed at a chat without a screen, and what it sets off.
+
+use super::Lines;
+use super::offer::{Answer, Offer};
+use crate::cli::chat::commands::{COMMANDS, Command, What};
+use crate::cli::chat::desk::Step;
+use crate::cli::chat::desk::listing::Choice;
+use crate::cli::chat::meaning::{Meaning, meaning};
+use crate::event::{QuestionId, UnixMillis};
+use crate::message::counted;
+use crate::report::{Choices, sanitise, words};
+use crate::run::FromUser;
+
+/// How long a second Ctrl-C belongs to the first, in milliseconds.
+pub(super) const TWICE: u64 = 2_000;
+
+/// How long an answer may have been on its way to the question before, in
+/// milliseconds, where that one was taken back.
+pub(super) const LATE: u64 = 1_000;
+
+/// Most bytes of a message.
+const MESSAGE_CAP: usize = 256 * 1024;
+
+/// Columns that a question is shown in as a whole.
+const COLUMNS: usize = 80;
+
+/// How a chat without a screen goes.
+const HELP: [&str; 6] = [
+    "A line is a message; one that ends in a backslash goes on in the next.",
+    "While a turn is under way it waits until the model can read it.",
+    "Ctrl-C ends the turn, twice ends everything; Ctrl-D leaves.",
+    "`!COMMAND` runs a line of the shell.",
+    "A question says what answers it; `d` shows all that it is about.",
+    "A list takes the number of what is chosen; `/tasks` stops agents and runs them again.",
+];
+
+impl Lines {
+    /// Ctrl-C: what is not sent goes, else the turn ends; the second one ends
+    /// all.
+    pub(super) fn interrupt(&mut self, now: UnixMillis) -> Vec<Step> {
+        self.page.broken_off();
+        // The system has thrown away what was typed of a line.
+        self.part.clear();
+        let had_begun = !std::mem::take(&mut self.begun).is_empty();
+        if self.offer.take().is_some() || had_begun {
+            return Vec::new();
+        }
+        let is_second = self.interrupted.is_some_and(|first| now.since(first) <= TWICE);
+        if is_second {
+            self.is_leaving = true;
+            return vec![Step::Leave { at_once: true }];
+        }
+        self.interrupted = Some(now);
+        if !self.is_busy() {
+            self.page.line("Ctrl-C again leaves");
+            return Vec::new();
+        }
+        self.page.line("Ctrl-C again ends everything and leaves");
+        let mut steps = Vec::new();
+        if !self.waiting.is_empty() {
+            for text in &self.waiting {
+                self.page.line(&format!("not sent: {}", sanitise::text(text)));
+            }
+            steps.push(Step::Tell(FromUser::TookBack));
+        }
+        steps.push(Step::Tell(FromUser::EndTurn));
+        steps
+    }
+
+    /// Ctrl-D: leaves, if nothing would be lost by it or it was said twice.
+    pub(super) fn end_of_input(&mut self) -> Vec<Step> {
+        self.page.broken_off();
+        let background = self.units.background().count();
+        let what = match (self.is_busy(), background) {
+            (true, _) => "a turn is under way".to_owned(),
+            (false, 1..) => {
+                format!("{} in the background", counted(background as u64, "agent"))
+            }
+            (false, 0) => String::new(),
+        };
+        if !what.is_empty() && !std::mem::replace(&mut self.wants_to_leave, true) {
+            self.page.line(&format!("{what}: Ctrl-D again ends it and leaves"));
+            return Vec::new();
+        }
+        self.is_leaving = true;
+        vec![Step::Leave { at_once: false }]
+    }
+
+    /// Takes what was typed: a line, or a part of one.
+    pub(super) fn typed(&mut self, text: &str, now: UnixMillis) -> Vec<Step> {
+        self.wants_to_leave = false;
+        self.part.push_str(text);
+        if self.begun.len() + self.part.len() > MESSAGE_CAP {
+            (self.begun, self.part) = (String::new(), String::new());
+            self.page.entered();
+            self.say("a message holds 256 kB at most; put it into a file");
+            return Vec::new();
+        }
+        if !self.part.ends_with('\n') {
+            return Vec::new();
+        }
+        self.page.entered();
+        let line = std::mem::take(&mut self.part);
+        if let Some(shown) = &self.shown {
+            let is_late = shown.took_place && now.since(shown.since) < LATE;
+            return self.answer(line.trim(), (shown.id, shown.choices), is_late);
+        }
+        let taken_back = self.taken_back.take();
+        if taken_back.is_some_and(|choices| choices.read(&line).is_some()) {
+            self.say("the question is taken back; that is not sent");
+            return Vec::new();
+        }
+        if let Some(offer) = self.offer.take() {
+            return self.choose(offer, line.trim());
+        }
+        if let Some(line) = line.trim_end_matches('\n').strip_suffix('\\') {
+            self.begun.push_str(line);
+            self.begun.push('\n');
+            return Vec::new();
+        }
+        let text = std::mem::take(&mut self.begun) + &line;
+        self.message(text.trim())
+    }
+
+    fn answer(
+        &mut self,
+        line: &str,
+        (id, choices): (QuestionId, Choices),
+        is_late: bool,
+    ) -> Vec<Step> {
+        let whole = self.questions.first().filter(|_| line == "d" && choices != Choices::Batch);
+        if let Some((_, open)) = whole {
+            let rows = words::asked_whole(&open.name, &open.question, COLUMNS);
+            rows.iter().for_each(|row| self.page.line(row));
+            return Vec::new();
+        }
+        match choices.read(line) {
+            Some(_) if is_late => self.say("the question before was taken back; this is another"),
+            Some(verdict) => {
+                (self.shown, self.answered) = (None, Some(id));
+                self.page.hold(false);
+                return vec![Step::Tell(FromUser::Answered { id, verdict })];
+            }
+            None => self.page.prompt(&format!("that is no answer; type {}: ", choices.offered())),
+        }
+        Vec::new()
+    }
+
+    fn message(&mut self, text: &str) -> Vec<Step> {
+        if text.is_empty() {
+            return Vec::new();
+        }
+        match meaning(text, self.is_busy(), &self.about.skills) {
+            Err(why) => {
+                self.say(&why);
+                Vec::new()
+            }
+            Ok(Meaning::Shell(line)) => vec![Step::Shell(line.to_owned())],
+            Ok(Meaning::Wrote) => vec![Step::Tell(FromUser::Wrote(text.into()))],
+            Ok(Meaning::Prompt) => self.invoke(text),
+            Ok(Meaning::Command(command, arguments)) => self.command(command, text, arguments),
+        }
+    }
+
+    fn invoke(&mut self, text: &str) -> Vec<Step> {
+        self.is_pending = true;
+        vec![Step::Invoke(text.to_owned())]
+    }
+
+    fn command(&mut self, command: &Command, text: &str, arguments: &str) -> Vec<Step> {
+        match command.what {
+            // What they mean is said by what a prompt means.
+            What::Fork | What::Compact => self.invoke(text),
+            What::Quit => {
+                self.is_leaving = true;
+                vec![Step::Leave { at_once: false }]
+            }
+            What::Help => {
+                self.help();
+                Vec::new()
+            }
+            What::Tasks => {
+                match Offer::of_units(&self.units, self.began.is_some()) {
+                    Some(offer) => self.offer(offer),
+                    None => self.say("no agent is at work"),
+                }
+                Vec::new()
+            }
+            What::Theme => {
+                self.say("there are no colours without a screen");
+                Vec::new()
+            }
+            What::Model
+            | What::Models
+            | What::Agents
+            | What::Usage
+            | What::Context
+            | What::Permissions
+            | What::Diff
+            | What::Undo
+            | What::Rewind
+            | What::Resume
+            | What::Rename
+            | What::Export
+            | What::Skills
+            | What::Mcp
+            | What::Clear => {
+                self.is_looking = true;
+                vec![Step::Command(command.what, arguments.to_owned())]
+            }
+        }
+    }
+
+    fn help(&mut self) {
+        HELP.iter().for_each(|line| self.page.line(line));
+        let commands = COMMANDS.iter().filter(|command| command.what != What::Theme);
+        for Command { name, arguments, about, .. } in commands {
+            let arguments = if arguments.is_empty() { "" } else { &format!(" {arguments}") };
+            self.page.line(&format!("/{name}{arguments}: {about}"));
+        }
+        for (name, about) in self.about.skills.clone() {
+            self.say(&format!("/{name}: {about}"));
+        }
+    }
+
+    /// Takes what was chosen from a list.
+    fn choose(&mut self, offer: Offer, line: &str) -> Vec<Step> {
+        let answer = match offer.read(line) {
+            Ok(answer) => answer,
+            Err(why) => {
+                self.page.prompt(&why);
+                self.offer = Some(offer);
+                return Vec::new();
+            }
+        };
+        match answer {
+            Answer::Unit(unit, name) => {
+                self.offer(Offer::of_unit(unit, &name));
+                Vec::new()
+            }
+            Answer::Tell(said) => vec![Step::Tell(said)],
+            Answer::Nothing | Answer::Chosen(Choice::Nothing) => Vec::new(),
+            Answer::Chosen(Choice::Text(text)) => {
+                self.say(&format!("type `{text}` and the name behind it"));
+                Vec::new()
+            }
+            Answer::Chosen(choice) => {
+                self.is_looking = true;
+                vec![Step::Chosen(choice)]
+            }
+        }
+    }
+}
