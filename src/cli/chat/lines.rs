@@ -137,7 +137,10 @@ impl Lines {
 
     /// Takes note of something.
     pub(super) fn see(&mut self, seen: Seen) -> Vec<Step> {
-        self.is_looking = false;
+        // A session is opened whatever was asked for.
+        let is_other = matches!(&seen, Seen::Event(event)
+            if matches!(event.kind, EventKind::SessionOpened(_)));
+        self.is_looking &= is_other;
         let mut steps = match seen {
             Seen::Began { about, highlighter: _, rows } => {
                 self.begin(about);

@@ -1,6 +1,6 @@
 //! A list in lines: each with its number, and the number is the answer.
 
-use crate::cli::chat::desk::listing::{Choice, Listing};
+use crate::cli::chat::desk::listing::{Choice, Item, Listing};
 use crate::event::UnitId;
 use crate::report::{Unit, Units, words};
 use crate::run::FromUser;
@@ -40,9 +40,7 @@ impl Offer {
     /// What a list of the chat offers.
     pub(super) fn of(listing: Listing) -> Self {
         let (title, items) = listing.into_parts();
-        let item = |item: crate::cli::chat::desk::listing::Item| {
-            (item.row.plain().trim_end().to_owned(), Answer::Chosen(item.choice))
-        };
+        let item = |item: Item| (item.row.plain().trim().to_owned(), Answer::Chosen(item.choice));
         Self::new(title, items.into_iter().map(item).collect())
     }
 

@@ -135,6 +135,8 @@ fn an_interrupt_ends_the_turn_with_what_waits_for_it_and_a_second_one_all() {
     let ends = [Step::Tell(FromUser::TookBack), Step::Tell(FromUser::EndTurn)];
     assert_eq!(lines.interrupt(NOW), ends);
     assert_eq!(lines.take(), "\nCtrl-C again ends everything and leaves\nnot sent: one\n");
+    types(&mut lines, "x\n");
+    assert_eq!(lines.interrupt(NOW), ends, "a line was typed since");
     assert_eq!(lines.interrupt(UnixMillis(NOW.0 + TWICE)), [Step::Leave { at_once: true }]);
 }
 

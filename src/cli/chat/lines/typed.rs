@@ -88,7 +88,7 @@ impl Lines {
 
     /// Takes what was typed: a line, or a part of one.
     pub(super) fn typed(&mut self, text: &str, now: UnixMillis) -> Vec<Step> {
-        self.wants_to_leave = false;
+        (self.wants_to_leave, self.interrupted, self.is_looking) = (false, None, false);
         self.part.push_str(text);
         if self.begun.len() + self.part.len() > MESSAGE_CAP {
             (self.begun, self.part) = (String::new(), String::new());
