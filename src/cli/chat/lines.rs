@@ -137,9 +137,10 @@ impl Lines {
 
     /// Takes note of something.
     pub(super) fn see(&mut self, seen: Seen) -> Vec<Step> {
-        // A session is opened whatever was asked for.
-        let is_other = matches!(&seen, Seen::Event(event)
-            if matches!(event.kind, EventKind::SessionOpened(_)));
+        // What was asked for comes behind these.
+        let is_other = matches!(&seen, Seen::Changed(_))
+            || matches!(&seen, Seen::Event(event)
+                if matches!(event.kind, EventKind::SessionOpened(_)));
         self.is_looking &= is_other;
         let mut steps = match seen {
             Seen::Began { about, highlighter: _, rows } => {
