@@ -459,3 +459,30 @@ impl Terminal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(variables: &[(&str, &str)], expected: Level) {
+        let environment = Environment::from_variables(variables.iter().copied());
+        assert_eq!(level(&environment), expected, "{variables:?}");
+    }
+
+    #[test]
+    fn colours_are_as_many_as_the_terminal_says_it_knows() {
+        check(&[], Level::Basic);
+        check(&[("TERM", "xterm")], Level::Basic);
+        check(&[("TERM", "linux"), ("COLORTERM", "")], Level::Basic);
+        check(&[("TERM", "screen-256color")], Level::Indexed);
+        check(&[("TERM", "xterm"), ("COLORTERM", "yes")], Level::Basic);
+        for all in ["truecolor", "24bit"] {
+            check(&[("TERM", "xterm-256color"), ("COLORTERM", all)], Level::True);
+        }
+        for none in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+            check(&[("TERM", "xterm-256color"), ("COLORTERM", "truecolor"), none], Level::None);
+        }
+        check(&[("TERM", "xterm-256color"), ("NO_COLOR", "")], Level::Indexed);
+    }
+}
