@@ -5,6 +5,9 @@
 //! somebody uses it. A body is never run: it can only ask for what the guard
 //! then decides on.
 //!
+//! A command is a file `NAME.md` in a directory of its own kind, as other
+//! harnesses have them: a skill for people alone.
+//!
 //! With `metadata: {tine-context: change}` a skill is given a change to look
 //! at, as the bundled `review` is: see [`Skill::expand`].
 
@@ -50,28 +53,37 @@ pub struct Skills {
 }
 
 impl Skills {
-    /// Loads `NAME/SKILL.md` from each of the directories, then the bundled
-    /// skills.
+    /// Loads `NAME/SKILL.md` from each of the directories, then `NAME.md` from
+    /// each of those with commands, then the bundled skills.
     ///
     /// The first of a name counts. A file that is hidden by another one or
     /// that cannot be used is a problem and no more. A directory that does not
     /// exist has no skills.
     #[must_use]
-    pub fn load(directories: &[PathBuf]) -> (Self, Vec<Problem>) {
+    pub fn load(directories: &[PathBuf], commands: &[PathBuf]) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut skills: Vec<Skill> = Vec::new();
+        let mut take = |path: &Path, parse: Parse, problems: &mut Vec<Problem>| {
+            match front_matter::read(path).and_then(|text| parse(&text, path)) {
+                Err(error) => problems.push(error.into()),
+                Ok(new) => match skills.iter().find(|old| is_name(&old.name, &new.name)) {
+                    None => skills.push(new),
+                    Some(old) => problems.push(collision(path, old)),
+                },
+            }
+        };
         for directory in directories {
             for entry in front_matter::entries(directory, &mut problems) {
                 let path = entry.join("SKILL.md");
-                if !path.exists() {
-                    continue;
+                if path.exists() {
+                    take(&path, parse, &mut problems);
                 }
-                match front_matter::read(&path).and_then(|text| parse(&text, &path)) {
-                    Err(error) => problems.push(error.into()),
-                    Ok(new) => match skills.iter().find(|old| is_name(&old.name, &new.name)) {
-                        None => skills.push(new),
-                        Some(old) => problems.push(collision(&path, old)),
-                    },
+            }
+        }
+        for directory in commands {
+            for path in front_matter::entries(directory, &mut problems) {
+                if path.extension().is_some_and(|extension| extension == "md") {
+                    take(&path, parse_command, &mut problems);
                 }
             }
         }
@@ -100,6 +112,9 @@ impl Skills {
         self.skills.iter()
     }
 }
+
+/// How a file becomes a skill.
+type Parse = fn(&str, &Path) -> Result<Skill, FrontMatterError>;
 
 /// The front matter of a skill. What is not named here is left out.
 #[derive(Debug, Default, Deserialize)]
@@ -169,6 +184,35 @@ fn parse(text: &str, path: &Path) -> Result<Skill, FrontMatterError> {
     })
 }
 
+/// Reads a command: its name is the file's, and what says nothing of itself is
+/// described by its first line.
+fn parse_command(text: &str, path: &Path) -> Result<Skill, FrontMatterError> {
+    let malformed =
+        |message: String| FrontMatterError::Malformed { path: path.to_owned(), line: 1, message };
+    let (head, body) = front_matter::parse::<Head>(text, path)?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    front_matter::check_name(&name).map_err(malformed)?;
+    let body = body.trim().to_owned();
+    if body.is_empty() {
+        return Err(malformed(format!("the command `{name}` says nothing")));
+    }
+    let first = body.lines().next().unwrap_or_default().trim_start_matches('#');
+    let description = head.description.as_deref().unwrap_or(first);
+    Ok(Skill {
+        name,
+        description: front_matter::one_line(description),
+        argument_hint: front_matter::one_line(
+            &head.argument_hint.map_or_else(String::new, |hint| hint.0),
+        ),
+        disable_model_invocation: true,
+        user_invocable: true,
+        allowed_tools: head.allowed_tools.unwrap_or_default().0,
+        body,
+        source: Source::File(path.to_owned()),
+        change: false,
+    })
+}
+
 fn collision(path: &Path, first: &Skill) -> Problem {
     let message = format!("the skill `{}` is in {} already", first.name, first.source);
     Problem::new(path, message)
@@ -202,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_bundled_review_is_always_there() {
-        let (skills, problems) = Skills::load(&[]);
+        let (skills, problems) = Skills::load(&[], &[]);
         assert_eq!(problems, []);
         let review = skills.find("Review").unwrap();
         assert!(review.change && review.user_invocable && !review.disable_model_invocation);
@@ -214,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_bundled_init_is_for_people_alone() {
-        let (skills, _) = Skills::load(&[]);
+        let (skills, _) = Skills::load(&[], &[]);
         let init = skills.find("init").unwrap();
         assert!(init.user_invocable && init.disable_model_invocation && !init.change);
         assert_eq!(skills.for_models().map(|skill| &*skill.name).collect::<Vec<_>>(), ["review"]);
@@ -226,7 +270,7 @@ mod tests {
                     disable-model-invocation: true\nallowed-tools: Read, Bash(git *)\nlicense: MIT\n\
                     metadata:\n  other: 1\n  tine-context: change\n---\nDo it.\n";
         let files = directory(&[("a/SKILL.md", text), ("b/README.md", ""), ("c.md", "")]);
-        let (skills, problems) = Skills::load(&[files.path().to_owned()]);
+        let (skills, problems) = Skills::load(&[files.path().to_owned()], &[]);
         assert_eq!(problems, []);
         assert_eq!(
             skills.iter().next(),
@@ -253,7 +297,7 @@ mod tests {
             ("two/review/SKILL.md", &skill("mine")),
         ]);
         let path = |name: &str| files.path().join(name);
-        let (skills, problems) = Skills::load(&[path("none"), path("one"), path("two")]);
+        let (skills, problems) = Skills::load(&[path("none"), path("one"), path("two")], &[]);
         let names: Vec<_> = skills.iter().map(|skill| (&*skill.name, &*skill.body)).collect();
         assert_eq!(names[..2], [("a", "first"), ("review", "mine")]);
         let message = format!("the skill `a` is in {} already", path("one/a/SKILL.md").display());
@@ -266,13 +310,39 @@ mod tests {
     }
 
     #[test]
+    fn commands_are_for_people_and_give_way_to_skills() {
+        let files = directory(&[
+            ("skills/fix/SKILL.md", "---\ndescription: d\n---\nfrom the skill"),
+            ("commands/fix.md", "from the command"),
+            ("commands/deploy.md", "# Deploy to $ARGUMENTS\nNow."),
+            ("commands/ask.md", "---\ndescription: Asks.\nargument-hint: [whom]\n---\nAsk."),
+            ("commands/empty.md", "\n"),
+            ("commands/notes.txt", "no command"),
+        ]);
+        let path = |name: &str| files.path().join(name);
+        let (skills, problems) = Skills::load(&[path("skills")], &[path("commands")]);
+        let found = |name| {
+            let skill = skills.find(name).unwrap();
+            (&*skill.description, &*skill.argument_hint, skill.disable_model_invocation)
+        };
+        assert_eq!(found("deploy"), ("Deploy to $ARGUMENTS", "", true));
+        assert_eq!(found("ask"), ("Asks.", "[whom]", true));
+        assert_eq!(skills.find("fix").unwrap().body, "from the skill");
+        assert!(skills.find("notes").is_none());
+        let problems: Vec<_> = problems.iter().map(|problem| &*problem.message).collect();
+        assert_eq!(problems[0], "line 1: the command `empty` says nothing");
+        assert!(problems[1].starts_with("the skill `fix` is in"), "{problems:?}");
+        assert_eq!(problems.len(), 2);
+    }
+
+    #[test]
     fn a_broken_skill_is_a_problem_and_the_others_load() {
         let files = directory(&[
             ("a/SKILL.md", "no front matter"),
             ("b/SKILL.md", "---\ndescription: d\nmetadata: {tine-context: moon}\n---\n"),
             ("c/SKILL.md", "---\ndescription: d\n---\n"),
         ]);
-        let (skills, problems) = Skills::load(&[files.path().to_owned()]);
+        let (skills, problems) = Skills::load(&[files.path().to_owned()], &[]);
         assert_eq!(
             skills.iter().map(|skill| &*skill.name).collect::<Vec<_>>(),
             ["c", "review", "init"]

@@ -356,7 +356,10 @@ fn found(
     environment: &Environment,
     trusted: &Trusted,
 ) -> (Skills, Definitions) {
-    let (skills, mut problems) = Skills::load(&dirs::skill_directories(root, top, environment));
+    let (skills, mut problems) = Skills::load(
+        &dirs::skill_directories(root, top, environment),
+        &dirs::command_directories(root, top, environment),
+    );
     let agents = dirs::agent_directories(root, top, environment);
     let (definitions, more) = Definitions::load(&agents, |path, text| trusted.covers(path, text));
     problems.extend(more);

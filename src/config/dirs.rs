@@ -95,6 +95,16 @@ pub fn skill_directories(
     places("skills", cwd, repo_root, environment)
 }
 
+/// Returns where commands are looked for, as for skills.
+#[must_use]
+pub fn command_directories(
+    cwd: &Path,
+    repo_root: Option<&Path>,
+    environment: &Environment,
+) -> Vec<PathBuf> {
+    places("commands", cwd, repo_root, environment)
+}
+
 /// Returns where agent definitions are looked for, as for skills.
 #[must_use]
 pub fn agent_directories(

@@ -48,7 +48,7 @@ impl Place {
             flags,
             config,
             models,
-            skills: Arc::new(Skills::load(&[]).0),
+            skills: Arc::new(Skills::load(&[], &[]).0),
             definitions: Definitions::load(&[], |_, _| true).0,
             sandbox,
             git,
