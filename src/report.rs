@@ -9,6 +9,7 @@ mod account;
 mod answer;
 mod asking;
 pub mod board;
+pub mod caught;
 pub mod commits;
 pub mod control;
 pub mod difference;

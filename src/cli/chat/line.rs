@@ -9,9 +9,7 @@
 mod keys;
 pub mod view;
 
-use std::cell::Cell;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -20,6 +18,7 @@ use reedline::{EditCommand, EditMode, Reedline, ReedlineEvent, ReedlineRawEvent}
 
 use super::history::{EntryId, History};
 use crate::config::Editing;
+use crate::report::caught::caught;
 use keys::Shadow;
 
 pub use keys::State;
@@ -50,18 +49,6 @@ pub enum Edited {
     Editor,
     /// Ctrl-L: the screen is to be drawn anew.
     Redraw,
-}
-
-thread_local! {
-    /// Whether a panic on this thread is caught here.
-    static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Tells whether a panic on this thread is caught and put right by the line: a
-/// hook then has nothing to say and nothing to restore.
-#[must_use]
-pub fn catches_panics() -> bool {
-    IS_GUARDED.get()
 }
 
 /// The line.
@@ -225,18 +212,16 @@ impl Line {
     fn run(&mut self, commands: &[EditCommand]) {
         let before = self.text().to_owned();
         let editor = &mut self.editor;
-        let was_guarded = IS_GUARDED.replace(true);
-        let ran = catch_unwind(AssertUnwindSafe(|| {
+        let ran = caught(|| {
             editor.run_edit_commands(commands);
             let cursor = editor.current_insertion_point();
             // Within a letter it would panic with the next key.
             assert!(editor.current_buffer_contents().is_char_boundary(cursor));
             cursor
-        }));
-        IS_GUARDED.set(was_guarded);
+        });
         match ran {
-            Ok(cursor) => self.cursor = cursor,
-            Err(_) => self.start_over(before),
+            Some(cursor) => self.cursor = cursor,
+            None => self.start_over(before),
         }
     }
 

@@ -21,9 +21,9 @@ use nix::sys::termios::{
 use nix::unistd::{Pid, getpgrp, read, tcgetpgrp, write};
 
 use super::decode::{Decoder, Typed};
-use super::line;
 use crate::cli::print;
 use crate::config::Environment;
+use crate::report::caught::catches_panics;
 use crate::report::paint::Size;
 
 /// Has pastes marked.
@@ -124,7 +124,7 @@ pub fn restore() {
 pub fn restore_on_panic() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if line::catches_panics() {
+        if catches_panics() {
             tracing::error!("{panic}");
             return;
         }

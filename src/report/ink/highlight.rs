@@ -6,7 +6,6 @@
 //! the first line comes. Files are read by what the caller gives it.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, LazyLock};
 use std::thread;
@@ -15,6 +14,7 @@ use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxReference, SyntaxSet
 
 use super::Ink;
 use crate::event::FileChange;
+use crate::report::caught::caught;
 use crate::report::difference::{BothSides, difference};
 use crate::report::row::{CodeBlock, Row};
 
@@ -144,16 +144,16 @@ impl Pen {
         }
         let Some((mut parser, mut stack)) = self.state.take() else { return plain() };
         // Code is written by anyone, and some of it has brought parsers down.
-        let read = catch_unwind(AssertUnwindSafe(|| {
+        let read = caught(|| {
             let parts = parts(text, &mut parser, &mut stack)?;
             Some((parts, (parser, stack)))
-        }));
-        match read {
-            Ok(Some((parts, state))) => {
+        });
+        match read.flatten() {
+            Some((parts, state)) => {
                 self.state = Some(state);
                 parts
             }
-            Ok(None) | Err(_) => plain(),
+            None => plain(),
         }
     }
 }
