@@ -6,7 +6,7 @@
 
 mod rows;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::result::Tally;
@@ -25,6 +25,9 @@ const ONE_BY_ONE: u32 = 8;
 /// Most units that went wrong of which more than a count is kept.
 const FAILURES_CAP: usize = 50;
 
+/// Most units in a state that are looked at for a row.
+const CANDIDATES: usize = 32;
+
 /// The digits that keys pick units by.
 const NUMBERS: std::ops::RangeInclusive<u8> = 1..=9;
 
@@ -38,6 +41,12 @@ pub struct Board {
     doing: BTreeMap<UnitId, Activity>,
     /// Units that ended and whose callers have no answer yet.
     ended: BTreeMap<UnitId, Ended>,
+    /// Units that are run again, and the first whose place each of them has.
+    places: BTreeMap<UnitId, UnitId>,
+    /// Units that have not ended and whose place another has.
+    replaced: BTreeSet<UnitId>,
+    /// How those ended whose place another has: nobody counts them.
+    uncounted: Counts,
     /// When main began to work; `None` while it rests.
     started: Option<UnixMillis>,
 }
@@ -76,10 +85,11 @@ impl Board {
         let id = event.unit;
         match &event.kind {
             EventKind::InvocationStarted { .. } => {
+                self.uncounted = Counts::default();
                 self.started = Some(event.at);
                 self.doing.insert(id, Activity::Waits);
             }
-            EventKind::UnitQueued(_) => self.number(id),
+            EventKind::UnitQueued(head) => self.queue(id, head.again),
             EventKind::UnitStarted => {
                 self.number(id);
                 self.doing.insert(id, Activity::Waits);
@@ -93,7 +103,9 @@ impl Board {
             }
             EventKind::UnitEnded(end) => {
                 self.doing.remove(&id);
-                if let Some(known) = known {
+                if self.replaced.remove(&id) {
+                    self.uncount(&end.outcome);
+                } else if let Some(known) = known {
                     self.end(id, known.head, end);
                 }
             }
@@ -162,10 +174,16 @@ impl Board {
         self.numbers.get(&unit).copied()
     }
 
-    /// Returns the units that can be picked, top to bottom.
+    /// Returns the units that can be picked, top to bottom: those that have a
+    /// row where there is room for it.
     #[must_use]
     pub fn pickable(&self) -> Vec<UnitId> {
-        self.numbers.keys().copied().collect()
+        let open = self.at_work(None).into_iter().map(|(unit, _)| unit);
+        let queued = self.queued().map(|(unit, _)| unit);
+        let ended = self.told().map(|ended| ended.unit);
+        let mut units: Vec<UnitId> = open.chain(queued).chain(ended).collect();
+        units.sort_by_key(|unit| self.place(*unit));
+        units
     }
 
     /// Returns who a unit is that has a row.
@@ -179,6 +197,67 @@ impl Board {
     #[must_use]
     pub fn ended(&self, unit: UnitId) -> Option<&Ended> {
         self.ended.get(&unit)
+    }
+
+    /// Returns the units that have started, as far as they are looked at, and
+    /// the one that keys point at among them.
+    fn at_work(&self, picked: Option<UnitId>) -> Vec<(UnitId, &Unit)> {
+        let units = &self.units;
+        let known = |unit: UnitId| Some((unit, units.get(unit)?));
+        let running = units.running().filter(|(unit, _)| !self.replaced.contains(unit));
+        let asking = units.asking().filter_map(known).take(CANDIDATES);
+        let mut open: Vec<(UnitId, &Unit)> = running
+            .take(CANDIDATES)
+            .chain(asking)
+            .chain(picked.and_then(known))
+            .filter(|(unit, known)| known.started.is_some() && !self.replaced.contains(unit))
+            .collect();
+        open.sort_by_key(|(unit, _)| *unit);
+        open.dedup_by_key(|(unit, _)| *unit);
+        open
+    }
+
+    /// Returns the units that wait for a permit, as far as they are looked at.
+    fn queued(&self) -> impl Iterator<Item = (UnitId, &Unit)> {
+        let queued = self.units.queued().filter(|(unit, _)| !self.replaced.contains(unit));
+        queued.take(CANDIDATES)
+    }
+
+    /// Returns the units that have ended and are told by themselves, as far as
+    /// they are looked at.
+    fn told(&self) -> impl Iterator<Item = &Ended> {
+        self.ended.values().filter(|ended| ended.is_told).take(CANDIDATES)
+    }
+
+    /// Returns what a unit's row is sorted by.
+    fn place(&self, unit: UnitId) -> UnitId {
+        self.places.get(&unit).copied().unwrap_or(unit)
+    }
+
+    fn queue(&mut self, unit: UnitId, again: Option<UnitId>) {
+        match again {
+            Some(old) => self.replace(old, unit),
+            None => self.number(unit),
+        }
+    }
+
+    /// Gives a unit's number and place to the one that runs in its stead.
+    fn replace(&mut self, old: UnitId, new: UnitId) {
+        self.places.insert(new, self.place(old));
+        self.places.remove(&old);
+        match self.numbers.remove(&old) {
+            Some(number) => drop(self.numbers.insert(new, number)),
+            None => self.number(new),
+        }
+        match self.ended.remove(&old) {
+            Some(ended) => self.uncount(&ended.end.outcome),
+            None if self.units.get(old).is_some() => drop(self.replaced.insert(old)),
+            None => {}
+        }
+    }
+
+    fn uncount(&mut self, outcome: &Outcome) {
+        *self.uncounted.ended(outcome) += 1;
     }
 
     fn number(&mut self, unit: UnitId) {
@@ -205,23 +284,34 @@ impl Board {
     fn leave(&mut self, units: &[UnitId]) -> Vec<Ended> {
         let mut left: Vec<Ended> =
             units.iter().filter_map(|unit| self.ended.remove(unit)).collect();
-        left.sort_by_key(|ended| ended.unit);
-        left.iter().for_each(|ended| self.free_number(ended.unit));
+        left.sort_by_key(|ended| self.place(ended.unit));
+        for Ended { unit, .. } in &left {
+            self.places.remove(unit);
+            self.free_number(*unit);
+        }
         left
     }
 
     /// Takes a unit's number back, for the next that has none.
     fn free_number(&mut self, unit: UnitId) {
         self.numbers.remove(&unit);
-        let has_none = |(unit, _): &(UnitId, &Unit)| !self.numbers.contains_key(unit);
+        let has_none = |(unit, _): &(UnitId, &Unit)| {
+            !self.numbers.contains_key(unit) && !self.replaced.contains(unit)
+        };
         let next = self.units.running().chain(self.units.queued()).find(has_none);
         if let Some(next) = next.map(|(unit, _)| unit) {
             self.number(next);
         }
     }
 
+    /// Returns how many units are in each state, without those whose place
+    /// another has.
     fn counts(&self) -> Counts {
-        self.units.counts()
+        let mut counts = self.units.counts().without(self.uncounted);
+        for old in self.replaced.iter().filter_map(|unit| self.units.get(*unit)) {
+            counts = counts.without(Counts::of(old));
+        }
+        counts
     }
 }
 

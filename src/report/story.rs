@@ -74,6 +74,12 @@ impl Story {
         self
     }
 
+    /// Makes its last event one of another kind.
+    pub(crate) fn replace_last(&mut self, kind: EventKind) -> &mut Self {
+        self.events.last_mut().unwrap().kind = kind;
+        self
+    }
+
     pub(crate) fn invocation(&mut self, prompt: &str) -> &mut Self {
         self.push(0, EventKind::InvocationStarted { prompt: prompt.into() })
     }

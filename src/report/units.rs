@@ -315,18 +315,47 @@ impl Units {
         } else {
             self.counts.queued -= 1;
         }
-        match &end.outcome {
-            Outcome::Done { text: _ } => self.counts.completed += 1,
-            Outcome::Failed(_) => self.counts.failed += 1,
-            Outcome::Cancelled { ran: true } => self.counts.cancelled += 1,
-            Outcome::Cancelled { ran: false } => self.counts.skipped += 1,
-            Outcome::Interrupted => self.counts.interrupted += 1,
-        }
+        *self.counts.ended(&end.outcome) += 1;
         Some(unit)
     }
 }
 
 impl Counts {
+    /// Returns a unit that has not ended, counted.
+    pub(super) fn of(unit: &Unit) -> Self {
+        let mut counts = Self::default();
+        match unit.started {
+            Some(_) => *counts.at_work(unit.doing()) += 1,
+            None => counts.queued += 1,
+        }
+        counts
+    }
+
+    /// Returns how many are left without these.
+    pub(super) fn without(self, these: Self) -> Self {
+        Self {
+            queued: self.queued.saturating_sub(these.queued),
+            running: self.running.saturating_sub(these.running),
+            throttled: self.throttled.saturating_sub(these.throttled),
+            waiting: self.waiting.saturating_sub(these.waiting),
+            completed: self.completed.saturating_sub(these.completed),
+            failed: self.failed.saturating_sub(these.failed),
+            cancelled: self.cancelled.saturating_sub(these.cancelled),
+            skipped: self.skipped.saturating_sub(these.skipped),
+            interrupted: self.interrupted.saturating_sub(these.interrupted),
+        }
+    }
+
+    pub(super) fn ended(&mut self, outcome: &Outcome) -> &mut u64 {
+        match outcome {
+            Outcome::Done { text: _ } => &mut self.completed,
+            Outcome::Failed(_) => &mut self.failed,
+            Outcome::Cancelled { ran: true } => &mut self.cancelled,
+            Outcome::Cancelled { ran: false } => &mut self.skipped,
+            Outcome::Interrupted => &mut self.interrupted,
+        }
+    }
+
     fn at_work(&mut self, doing: Doing) -> &mut u64 {
         match doing {
             Doing::Work => &mut self.running,

@@ -23,9 +23,6 @@ const TIME: usize = 8;
 /// most units do: work.
 const WIDE: u16 = 60;
 
-/// Most units in a state that are looked at for a row.
-const CANDIDATES: usize = 32;
-
 /// What a board is drawn for.
 #[derive(Debug, Clone, Copy)]
 pub struct View {
@@ -43,6 +40,8 @@ pub struct View {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Line {
     rank: Rank,
+    /// What its row is sorted by.
+    place: UnitId,
     unit: UnitId,
     name: String,
     ink: Ink,
@@ -70,11 +69,12 @@ impl Board {
         let agents = self.agents();
         let main = self.main_line(view, lines.is_empty());
         let is_one = agents <= 1 && lines.len() <= 1;
-        let sums = if is_one { Vec::new() } else { self.sums(agents, view) };
+        let rests = self.started.is_none() && self.open() == 0;
+        let sums = if is_one || rests { Vec::new() } else { self.sums(agents, view) };
         let room = view.rows.saturating_sub(sums.len() + usize::from(main.is_some()));
         lines.sort();
         lines.truncate(room);
-        lines.sort_by_key(|line| line.unit);
+        lines.sort_by_key(|line| line.place);
         let lines: Vec<Line> = main.into_iter().chain(lines).collect();
         let widest = lines.iter().map(|line| crate::report::row::columns_of(&line.name)).max();
         let most = (usize::from(view.columns) / 4).clamp(NARROW_NAME, NAME_COLUMNS);
@@ -87,29 +87,23 @@ impl Board {
 
     /// Returns how many units there are in this invocation.
     fn agents(&self) -> u64 {
-        let Counts { queued, running, throttled, waiting, .. } = self.counts();
         let Counts { completed, failed, cancelled, skipped, interrupted, .. } = self.counts();
-        let open = queued + running + throttled + waiting;
-        open + completed + failed + cancelled + skipped + interrupted
+        self.open() + completed + failed + cancelled + skipped + interrupted
+    }
+
+    /// Returns how many of them have not ended.
+    fn open(&self) -> u64 {
+        let Counts { queued, running, throttled, waiting, .. } = self.counts();
+        queued + running + throttled + waiting
     }
 
     fn lines(&self, view: View) -> Vec<Line> {
-        let units = &self.units;
-        let asking = units.asking().filter_map(|unit| Some((unit, units.get(unit)?)));
-        let picked = view.picked.and_then(|unit| Some((unit, units.get(unit)?)));
-        let running = units.running().take(CANDIDATES);
-        let mut open: Vec<(UnitId, &Unit)> =
-            running.chain(asking.take(CANDIDATES)).chain(picked).collect();
-        open.sort_by_key(|(unit, _)| *unit);
-        open.dedup_by_key(|(unit, _)| *unit);
-        let mut lines: Vec<Line> = open
-            .into_iter()
-            .filter(|(_, known)| known.started.is_some())
-            .map(|(unit, known)| self.line(unit, known, view))
-            .collect();
-        let queued = (1..).zip(units.queued().take(CANDIDATES));
+        let open = self.at_work(view.picked).into_iter();
+        let mut lines: Vec<Line> = open.map(|(unit, known)| self.line(unit, known, view)).collect();
+        let queued = (1..).zip(self.queued());
         lines.extend(queued.map(|(place, (unit, known))| Line {
             rank: rank(unit, Rank::Waits, view),
+            place: self.place(unit),
             unit,
             name: words::unit_name(unit, &known.head),
             ink: Ink::Dim,
@@ -118,16 +112,16 @@ impl Board {
             tokens: 0,
             time: None,
         }));
-        let told = self.ended.values().filter(|ended| ended.is_told).take(CANDIDATES);
-        lines.extend(told.map(|ended| ended_line(ended, view)));
+        lines.extend(self.told().map(|ended| self.ended_line(ended, view)));
         lines
     }
 
     fn line(&self, unit: UnitId, known: &Unit, view: View) -> Line {
         let is_asking = self.units.questions_of(unit) > 0;
-        let (ink, state, what) = self.at_work(unit, known.doing(), view);
+        let (ink, state, what) = self.activity(unit, known.doing(), view);
         Line {
             rank: rank(unit, if is_asking { Rank::Asks } else { Rank::Works }, view),
+            place: self.place(unit),
             unit,
             name: words::unit_name(unit, &known.head),
             ink,
@@ -135,6 +129,21 @@ impl Board {
             what,
             tokens: known.usage.total(),
             time: known.started.map(|started| view.now.since(started)),
+        }
+    }
+
+    fn ended_line(&self, ended: &Ended, view: View) -> Line {
+        let state = ended.end.outcome.state();
+        Line {
+            rank: rank(ended.unit, Rank::Ended, view),
+            place: self.place(ended.unit),
+            unit: ended.unit,
+            name: words::unit_name(ended.unit, &ended.head),
+            ink: ink_of(state),
+            state: words::state(state).to_owned(),
+            what: String::new(),
+            tokens: if view.columns >= WIDE - 1 { ended.end.usage.total() } else { 0 },
+            time: Some(ended.end.duration_ms),
         }
     }
 
@@ -148,15 +157,15 @@ impl Board {
             return None;
         }
         let doing = hold.map_or(Doing::Work, Doing::Hold);
-        let (ink, state, what) = self.at_work(UnitId::MAIN, doing, view);
+        let (ink, state, what) = self.activity(UnitId::MAIN, doing, view);
         let tokens = if is_alone { self.tally.total_tokens() } else { 0 };
         let time = Some(view.now.since(started));
-        let (rank, name) = (Rank::Works, "main".to_owned());
-        Some(Line { rank, unit: UnitId::MAIN, name, ink, state, what, tokens, time })
+        let (rank, name, unit) = (Rank::Works, "main".to_owned(), UnitId::MAIN);
+        Some(Line { rank, place: unit, unit, name, ink, state, what, tokens, time })
     }
 
     /// Returns the state of something at work, and what it does.
-    fn at_work(&self, unit: UnitId, doing: Doing, view: View) -> (Ink, String, String) {
+    fn activity(&self, unit: UnitId, doing: Doing, view: View) -> (Ink, String, String) {
         let is_wide = view.columns >= WIDE - 1;
         let call = match self.doing.get(&unit) {
             Some(Activity::Calls(call)) => words::call(&call.tool, &call.subject),
@@ -245,20 +254,6 @@ fn counted_agents(agents: u64) -> String {
 
 fn rank(unit: UnitId, rank: Rank, view: View) -> Rank {
     if view.picked == Some(unit) { Rank::Picked } else { rank }
-}
-
-fn ended_line(ended: &Ended, view: View) -> Line {
-    let state = ended.end.outcome.state();
-    Line {
-        rank: Rank::Ended,
-        unit: ended.unit,
-        name: words::unit_name(ended.unit, &ended.head),
-        ink: ink_of(state),
-        state: words::state(state).to_owned(),
-        what: String::new(),
-        tokens: if view.columns >= WIDE - 1 { ended.end.usage.total() } else { 0 },
-        time: Some(ended.end.duration_ms),
-    }
 }
 
 /// Returns the ink of a state.

@@ -117,6 +117,92 @@ fn numbers_stay_and_are_given_again_when_a_unit_leaves() {
 }
 
 #[test]
+fn whatever_has_a_row_can_be_picked_in_the_order_of_the_rows() {
+    let names = ["slot"; 8];
+    let mut story = Story::new();
+    story.invocation("go").batch("c", &names).batch("d", &names);
+    (1..=12).for_each(|unit| {
+        story.start(unit);
+    });
+    story.end(2, failed("boom")).end(11, done("x"));
+    let board = board(&story);
+    let all: Vec<UnitId> = (1..=16).map(UnitId).collect();
+    assert_eq!(board.pickable(), all);
+    for unit in 1..=16 {
+        let drawn = drawn(&board, 79, 4, Some(unit));
+        assert!(drawn.contains(">slot"), "{unit}: {drawn}");
+    }
+}
+
+/// The second of three slots is run again.
+fn again(story: &mut Story) -> &mut Story {
+    story.queue("b", "c", Some(crate::event::SlotPosition { index: 1, total: 3 }));
+    let mut event = story.events().last().unwrap().clone();
+    let EventKind::UnitQueued(head) = &mut event.kind else { unreachable!() };
+    head.again = Some(UnitId(2));
+    story.replace_last(event.kind)
+}
+
+#[test]
+fn a_unit_that_is_run_again_takes_the_number_and_the_place_of_the_old_one() {
+    let begun = || {
+        let mut story = Story::new();
+        story.invocation("go").batch("c", &["a", "b", "c"]).start(1).start(2).start(3);
+        story
+    };
+    let mut story = begun();
+    story.end(2, failed("boom"));
+    again(&mut story).start(4).end(1, done("x"));
+    let ended_before = board(&story);
+    assert_snapshot!(drawn(&ended_before, 79, 8, None), @"
+    1 a  done                                                      1.2k tok      3s
+    2 b  running                                                                13s
+    3 c  running                                                                13s
+    3 agents: 2 running, 1 done                                                 13s
+    ");
+    assert_eq!(ended_before.numbered(2), Some(UnitId(4)));
+    assert_eq!(ended_before.pickable(), [1, 4, 3].map(UnitId));
+
+    let mut story = begun();
+    again(&mut story);
+    assert_snapshot!(drawn(&board(&story), 79, 8, None), @"
+    1 a  running                                                                13s
+    2 b  queued 1st
+    3 c  running                                                                13s
+    3 agents: 2 running, 1 queued                                               13s
+    ");
+    story.end(2, crate::report::story::cancelled()).start(4).end(4, done("x"));
+    let mut board = board(&story);
+    assert_snapshot!(drawn(&board, 79, 8, None), @"
+    1 a  running                                                                13s
+    2 b  done                                                      1.2k tok      3s
+    3 c  running                                                                13s
+    3 agents: 2 running, 1 done                                                 13s
+    ");
+    let mut more = Story::new();
+    more.push(0, EventKind::Joined { children: vec![UnitId(1), UnitId(4), UnitId(3)] });
+    let left = board.take(&more.events()[0]);
+    assert_eq!(left.iter().map(|ended| ended.unit.0).collect::<Vec<_>>(), [4]);
+}
+
+#[test]
+fn at_rest_there_are_no_sums() {
+    let mut story = Story::new();
+    story.invocation("go").batch("c", &["a", "b"]).start(1).start(2);
+    story.end(1, done("x")).end(2, done("y"));
+    story.push(0, EventKind::Joined { children: vec![UnitId(1), UnitId(2)] });
+    story.over(done("x"), "x");
+    assert_eq!(drawn(&board(&story), 79, 4, None), "");
+    let mut story = Story::new();
+    story.invocation("go").batch("c", &["a", "b"]).start(1).start(2).end(1, done("x"));
+    story.push(0, EventKind::SetAside { units: vec![UnitId(2)] }).over(done("x"), "x");
+    assert_snapshot!(drawn(&board(&story), 79, 4, None), @"
+    2 b  running                                                                13s
+    2 agents: 1 running, 1 done
+    ");
+}
+
+#[test]
 fn main_has_a_row_while_it_works_alone() {
     let mut story = Story::new();
     story.invocation("go").turn(0, 1).call(0, "g", "Grep", "retry");
@@ -143,5 +229,6 @@ fn ten_thousand_slots_are_a_few_rows() {
     6 slot  running                                                              0s
     10000 agents: 10 running, 9960 queued, 30 done                              13s
     ");
-    assert_eq!(board.pickable().len(), 9);
+    let pickable: Vec<u32> = board.pickable().iter().map(|unit| unit.0).collect();
+    assert_eq!(pickable, (31..=72).collect::<Vec<_>>(), "ten run, and as many wait as are seen");
 }
