@@ -64,8 +64,15 @@ struct Followed {
     unit: UnitId,
     columns: u16,
     rows: VecDeque<Row>,
+    /// How many rows went before those.
+    gone: usize,
     prose: Prose,
     thought: String,
+    /// The row before which what is shown ends, from the first one ever on;
+    /// `None` while it goes on with what is written.
+    end: Option<usize>,
+    /// How many rows were shown last.
+    shown: usize,
 }
 
 impl Strands {
@@ -198,20 +205,27 @@ impl Strands {
         Some((title, output))
     }
 
-    /// Returns rows of the unit that is followed, `back` rows before its last
-    /// ones at most.
-    pub fn rows(&mut self, columns: u16, count: usize, back: usize) -> Vec<Row> {
+    /// Moves what is shown of the unit that is followed by so many rows, upwards
+    /// if it is less than 0.
+    ///
+    /// What is shown then stays where it is while the unit writes on, until its
+    /// last row is reached again.
+    pub fn scroll(&mut self, by: isize) {
+        if let Some(followed) = &mut self.followed {
+            followed.scroll(by);
+        }
+    }
+
+    /// Returns so many rows of the unit that is followed: its last ones, or
+    /// those that were scrolled to.
+    pub fn rows(&mut self, columns: u16, count: usize) -> Vec<Row> {
         let Some(followed) = &mut self.followed else { return Vec::new() };
         if followed.columns != columns {
-            *followed = Followed::new(followed.unit, columns);
             let strand = self.strands.get(&followed.unit);
             let pieces = strand.into_iter().flat_map(|strand| &strand.pieces);
-            pieces.for_each(|piece| followed.take(piece));
+            followed.begin_anew(columns, pieces);
         }
-        let mut rows: Vec<Row> = followed.rows.iter().cloned().collect();
-        rows.extend(followed.tail());
-        let end = rows.len().saturating_sub(back).max(count.min(rows.len()));
-        rows.drain(end.saturating_sub(count)..end).collect()
+        followed.last(count)
     }
 
     fn write(&mut self, unit: UnitId, piece: Written) {
@@ -269,8 +283,60 @@ impl Written {
 
 impl Followed {
     fn new(unit: UnitId, columns: u16) -> Self {
-        let (rows, prose, thought) = (VecDeque::new(), Prose::new(unit.0), String::new());
-        Self { unit, columns, rows, prose, thought }
+        Self {
+            unit,
+            columns,
+            rows: VecDeque::new(),
+            gone: 0,
+            prose: Prose::new(unit.0),
+            thought: String::new(),
+            end: None,
+            shown: 0,
+        }
+    }
+
+    /// Makes the rows for another width. It ends as far before the last row as
+    /// it did.
+    fn begin_anew<'a>(&mut self, columns: u16, pieces: impl Iterator<Item = &'a Written>) {
+        let back = self.end.map(|end| self.all().saturating_sub(end));
+        *self = Self { shown: self.shown, ..Self::new(self.unit, columns) };
+        pieces.for_each(|piece| self.take(piece));
+        self.end = back.map(|back| self.all().saturating_sub(back));
+    }
+
+    /// Returns how many rows there are, with those that are gone.
+    fn all(&self) -> usize {
+        self.gone + self.rows.len() + self.tail(u16::MAX).len()
+    }
+
+    fn scroll(&mut self, by: isize) {
+        let all = self.all();
+        let end = self.end.unwrap_or(all).saturating_add_signed(by);
+        self.end = Some(end.max(self.first_end(all, self.shown))).filter(|end| *end < all);
+    }
+
+    /// Returns where so many rows end if they begin with the first there is.
+    fn first_end(&self, all: usize, count: usize) -> usize {
+        (self.gone + count).min(all)
+    }
+
+    fn last(&mut self, count: usize) -> Vec<Row> {
+        self.shown = count;
+        let Some(end) = self.end else {
+            let tail = self.tail(u16::try_from(count).unwrap_or(u16::MAX));
+            let before = count.saturating_sub(tail.len()).min(self.rows.len());
+            let before = self.rows.range(self.rows.len() - before..).cloned();
+            return before.chain(tail).collect();
+        };
+        let all = self.all();
+        let end = end.clamp(self.first_end(all, count), all);
+        self.end = Some(end).filter(|end| *end < all);
+        let end = end - self.gone;
+        let tail = self.tail(u16::MAX);
+        let first = end.saturating_sub(count);
+        let kept = self.rows.range(first.min(self.rows.len())..end.min(self.rows.len()));
+        let from_tail = first.saturating_sub(self.rows.len())..end.saturating_sub(self.rows.len());
+        kept.cloned().chain(tail[from_tail].iter().cloned()).collect()
     }
 
     fn take(&mut self, piece: &Written) {
@@ -309,16 +375,18 @@ impl Followed {
         self.put(rows);
     }
 
-    fn tail(&self) -> Vec<Row> {
+    /// Returns the last rows of what is not final.
+    fn tail(&self, count: u16) -> Vec<Row> {
         let mut rows = match self.thought.trim() {
             "" => Vec::new(),
             thought => wrapped(Ink::Dim, thought, self.columns, 0),
         };
         if !self.prose.is_empty() {
-            rows.extend(self.prose.tail(self.columns, u16::MAX));
+            rows.extend(self.prose.tail(self.columns, count));
         }
         let columns = usize::from(self.columns);
-        rows.into_iter().map(|row| row.cut(columns)).collect()
+        let first = rows.len().saturating_sub(usize::from(count));
+        rows.into_iter().skip(first).map(|row| row.cut(columns)).collect()
     }
 
     fn put(&mut self, rows: Vec<Row>) {
@@ -326,6 +394,7 @@ impl Followed {
         self.rows.extend(rows.into_iter().map(|row| row.cut(columns)));
         let over = self.rows.len().saturating_sub(ROWS);
         self.rows.drain(..over);
+        self.gone += over;
     }
 }
 
@@ -354,7 +423,7 @@ mod tests {
         strands.delta(&thinking_delta(1, "I look"));
         strands.delta(&text_delta(1, "The total is summed in `f32`; amounts above"));
         strands.follow(Some(UnitId(1)));
-        assert_snapshot!(plain(&strands.rows(39, 10, 0)), @"
+        assert_snapshot!(plain(&strands.rows(39, 10)), @"
         I look
         The total is summed in `f32`; amounts
         above
@@ -369,7 +438,7 @@ mod tests {
         );
         story.call(1, "g", "Grep", "total").output(1, "g", "Grep", "a\nb").end(1, done("x"));
         story.events()[told..].iter().for_each(|event| strands.take(event));
-        assert_snapshot!(plain(&strands.rows(39, 20, 0)), @"
+        assert_snapshot!(plain(&strands.rows(39, 20)), @"
         I look
         The total is summed in `f32`; amounts
         above 16 million lose cents.
@@ -379,18 +448,72 @@ mod tests {
         Grep total  2 lines
         done in 3.2 s, 1.2k tokens
         ");
-        assert_eq!(plain(&strands.rows(39, 2, 3)), "\n- one\n");
-        let now = strands.rows(79, 20, 0);
+        strands.rows(39, 2);
+        strands.scroll(-3);
+        assert_eq!(plain(&strands.rows(39, 2)), "\n- one\n");
+        strands.scroll(3);
+        let now = strands.rows(79, 20);
         strands.follow(Some(UnitId(1)));
-        assert_eq!(strands.rows(79, 20, 0), now);
+        assert_eq!(strands.rows(79, 20), now);
         assert_eq!(strands.last_output(UnitId(1)).map(|(title, _)| title), Some("Grep total"));
+    }
+
+    /// Scrolls, and returns what three rows show then.
+    #[track_caller]
+    fn check_scrolled(strands: &mut Strands, by: isize, expected: [&str; 3]) {
+        strands.scroll(by);
+        let rows: Vec<String> = strands.rows(39, 3).iter().map(Row::plain).collect();
+        assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn what_was_scrolled_to_stands_still_while_the_unit_writes_on() {
+        let (_, mut strands) = running();
+        strands.follow(Some(UnitId(1)));
+        strands.rows(39, 3);
+        (1..=9).for_each(|number| {
+            strands.delta(&text_delta(1, &format!("- {number}\n")));
+        });
+        check_scrolled(&mut strands, 0, ["- 7", "- 8", "- 9"]);
+        check_scrolled(&mut strands, 1, ["- 7", "- 8", "- 9"]);
+        check_scrolled(&mut strands, -2, ["- 5", "- 6", "- 7"]);
+        (10..=12).for_each(|number| {
+            strands.delta(&text_delta(1, &format!("- {number}\n")));
+        });
+        check_scrolled(&mut strands, 0, ["- 5", "- 6", "- 7"]);
+        check_scrolled(&mut strands, -100, ["- 1", "- 2", "- 3"]);
+        check_scrolled(&mut strands, 1, ["- 2", "- 3", "- 4"]);
+        check_scrolled(&mut strands, 100, ["- 10", "- 11", "- 12"]);
+        strands.delta(&text_delta(1, "- 13\n"));
+        check_scrolled(&mut strands, 0, ["- 11", "- 12", "- 13"]);
+        check_scrolled(&mut strands, -4, ["- 7", "- 8", "- 9"]);
+        let at = strands.rows(79, 3);
+        assert_eq!(plain(&at), "- 7\n- 8\n- 9\n", "at another width");
+        strands.follow(Some(UnitId(1)));
+        check_scrolled(&mut strands, 0, ["- 11", "- 12", "- 13"]);
+    }
+
+    #[test]
+    fn rows_that_are_gone_let_the_first_there_are_be_shown() {
+        let (_, mut strands) = running();
+        strands.follow(Some(UnitId(1)));
+        strands.rows(39, 3);
+        let write = |strands: &mut Strands, numbers: std::ops::Range<usize>| {
+            numbers.for_each(|number| strands.delta(&text_delta(1, &format!("{number}\n\n"))));
+        };
+        write(&mut strands, 0..10);
+        strands.scroll(-100);
+        write(&mut strands, 10..5_000);
+        let first = strands.followed.as_ref().unwrap().rows[0].plain();
+        assert_eq!(strands.rows(39, 3)[0].plain(), first);
+        assert_eq!(strands.rows(39, 3).len(), 3);
     }
 
     #[test]
     fn what_a_unit_writes_is_kept_up_to_a_bound() {
         let (_, mut strands) = running();
         strands.follow(Some(UnitId(1)));
-        strands.rows(79, 1, 0);
+        strands.rows(79, 1);
         for number in 0..20_000 {
             strands.delta(&text_delta(1, &format!("line {number}\n\n")));
         }
@@ -398,7 +521,7 @@ mod tests {
         let bytes: usize = strand.pieces.iter().map(Written::bytes).sum();
         assert!(bytes <= KEPT && bytes == strand.bytes, "{bytes} {}", strand.bytes);
         assert_eq!(strands.followed.as_ref().unwrap().rows.len(), ROWS);
-        assert_eq!(plain(&strands.rows(79, 1, 0)), "line 19999\n");
+        assert_eq!(plain(&strands.rows(79, 1)), "line 19999\n");
     }
 
     #[test]
@@ -412,6 +535,6 @@ mod tests {
         strands.follow(Some(UnitId(1)));
         story.events().iter().for_each(|event| strands.take(event));
         assert_eq!(strands.strands.len(), ENDED);
-        assert_eq!(plain(&strands.rows(79, 3, 0)), "done in 3.2 s, 1.2k tokens\n");
+        assert_eq!(plain(&strands.rows(79, 3)), "done in 3.2 s, 1.2k tokens\n");
     }
 }

@@ -57,11 +57,8 @@ enum Focus {
     Line,
     /// The units' rows.
     Picked(UnitId),
-    /// A unit that is followed, so many rows before its last.
-    Strand {
-        unit: UnitId,
-        back: usize,
-    },
+    /// A unit that is followed.
+    Strand(UnitId),
     /// The question that is shown.
     Question,
     /// The line, for the words of a no; the draft that stood there.
@@ -214,8 +211,7 @@ impl Desk {
         let (line, cursor) = self.line_rows(columns);
         let footer = self.footer(columns);
         let picked = match self.focus {
-            Focus::Picked(unit) => Some(unit),
-            Focus::Strand { unit, .. } => Some(unit),
+            Focus::Picked(unit) | Focus::Strand(unit) => Some(unit),
             Focus::Line | Focus::Question | Focus::Reason { .. } | Focus::List => None,
         };
         let panels = panels::Panels {
@@ -224,7 +220,6 @@ impl Desk {
             keys: self.question_keys(now),
             board: &self.board,
             strands: &mut self.strands,
-            focus: &self.focus,
             completing: &self.completing,
             now,
         };
@@ -340,7 +335,7 @@ impl Desk {
     /// Returns what has the keys when nothing else was opened.
     fn resting_focus(&self) -> Focus {
         match self.strands.followed() {
-            Some(unit) => Focus::Strand { unit, back: 0 },
+            Some(unit) => Focus::Strand(unit),
             None if self.shown.is_some() && self.line.text().is_empty() => Focus::Question,
             None => Focus::Line,
         }
@@ -404,7 +399,7 @@ impl Desk {
             }
             // It never picks and never answers.
             Focus::Picked(_) | Focus::Question => self.focus = Focus::Line,
-            Focus::Line | Focus::Strand { .. } | Focus::Reason { .. } => {}
+            Focus::Line | Focus::Strand(_) | Focus::Reason { .. } => {}
         }
         self.line.paste(&pasted.text);
         self.edited().into_iter().collect()
@@ -422,7 +417,7 @@ impl Desk {
             .map(|command| (command.name, command.about))
             .chain(self.about.skills.iter().map(|(name, about)| (&**name, &**about)))
             .collect();
-        let is_line = matches!(self.focus, Focus::Line | Focus::Strand { .. });
+        let is_line = matches!(self.focus, Focus::Line | Focus::Strand(_));
         let (text, cursor) = (self.line.text(), self.line.cursor());
         self.completing.look(if is_line { text } else { "" }, cursor, &commands);
     }
@@ -431,11 +426,9 @@ impl Desk {
     fn line_rows(&self, columns: u16) -> (Vec<Row>, (u16, u16)) {
         let mark = match self.focus {
             Focus::Reason { .. } => "no, because: ",
-            Focus::Line
-            | Focus::Picked(_)
-            | Focus::Strand { .. }
-            | Focus::Question
-            | Focus::List => "> ",
+            Focus::Line | Focus::Picked(_) | Focus::Strand(_) | Focus::Question | Focus::List => {
+                "> "
+            }
         };
         let indent = mark.len();
         let room = usize::from(columns).saturating_sub(indent).max(2);

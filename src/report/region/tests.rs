@@ -228,7 +228,7 @@ fn wherever_text_of_others_appears_it_is_only_text() {
         }
         commits.delta(&text_delta(0, &markdown), 60);
         let mut rows = commits.settled(60, now);
-        rows.extend(strands.rows(60, 100, 0));
+        rows.extend(strands.rows(60, 100));
         let question = question(text);
         let items = [Row::new().text(Ink::Plain, text)];
         let list = List { title: text, filter: text, items: &items, picked: 0 };

@@ -52,7 +52,7 @@ impl Desk {
             Focus::List => "Enter takes it  Esc back  type to find",
             Focus::Reason { .. } => "Enter says no with these words  Esc back",
             Focus::Picked(_) => "Enter follows  x stops it  r runs it again  Esc back",
-            Focus::Strand { .. } => "Esc back  Up/Down scroll  x stops it  r runs it again",
+            Focus::Strand(_) => "Esc back  Up/Down scroll  x stops it  r runs it again",
             Focus::Question => "Tab to the line",
             Focus::Line if self.shown.is_some() => "Tab answers the question",
             Focus::Line if self.completing.is_open() => "Tab completes  Esc closes",

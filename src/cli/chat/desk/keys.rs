@@ -34,7 +34,7 @@ impl Desk {
             Focus::Question => self.question_key(key, now),
             Focus::Reason { id, draft } => self.reason_key(key, id, &draft),
             Focus::Picked(unit) => self.picked_key(key, unit, wanted_to_leave),
-            Focus::Strand { unit, back } => self.strand_key(key, unit, back, wanted_to_leave),
+            Focus::Strand(unit) => self.strand_key(key, unit, wanted_to_leave),
             Focus::Line => self.line_key(key, wanted_to_leave),
         }
     }

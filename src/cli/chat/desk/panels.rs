@@ -1,7 +1,6 @@
 //! What stands above the units: a list, a question, a strand that is followed,
 //! or what a word can become.
 
-use super::Focus;
 use super::completing::Completing;
 use super::listing::Listing;
 use crate::event::UnixMillis;
@@ -35,7 +34,6 @@ pub(super) struct Panels<'a> {
     pub(super) keys: Keys,
     pub(super) board: &'a Board,
     pub(super) strands: &'a mut Strands,
-    pub(super) focus: &'a Focus,
     pub(super) completing: &'a Completing,
     pub(super) now: UnixMillis,
 }
@@ -84,18 +82,10 @@ impl Panels<'_> {
 
     fn strand(&mut self, columns: u16, rows: usize) -> Vec<Row> {
         let Some(unit) = self.strands.followed() else { return Vec::new() };
-        let back = match self.focus {
-            Focus::Strand { back, .. } => *back,
-            Focus::Line
-            | Focus::Picked(_)
-            | Focus::Question
-            | Focus::Reason { .. }
-            | Focus::List => 0,
-        };
         let head = strand_head(self.board, unit, self.now, columns);
         let foot = strand_foot(self.board, columns);
         let room = rows.saturating_sub(1 + usize::from(foot.is_some()));
-        let text = self.strands.rows(columns, room, back);
+        let text = self.strands.rows(columns, room);
         [head].into_iter().chain(text).chain(foot).collect()
     }
 }

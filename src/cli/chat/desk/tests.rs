@@ -98,7 +98,7 @@ fn digits_pick_from_an_empty_line_alone() {
     assert_eq!(types(&mut desk, "x"), [Step::Tell(FromUser::Stop(UnitId(2)))]);
     assert_eq!(types(&mut desk, "r"), [Step::Tell(FromUser::Again(UnitId(2)))]);
     types(&mut desk, "\n");
-    assert_eq!(desk.focus, Focus::Strand { unit: UnitId(2), back: 0 });
+    assert_eq!(desk.focus, Focus::Strand(UnitId(2)));
     types(&mut desk, "\u{1b}");
     assert_eq!(desk.focus, Focus::Line);
     types(&mut desk, "a2");

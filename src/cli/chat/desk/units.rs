@@ -7,7 +7,7 @@ use crate::event::UnitId;
 use crate::run::FromUser;
 
 /// Rows that a page of a strand moves by.
-const PAGE: usize = 10;
+const PAGE: isize = 10;
 
 impl Desk {
     pub(super) fn picked_key(
@@ -44,22 +44,18 @@ impl Desk {
         &mut self,
         key: KeyEvent,
         unit: UnitId,
-        back: usize,
         wanted_to_leave: bool,
     ) -> Vec<Step> {
         let is_empty = self.line.text().is_empty();
-        let scrolled = |back| Focus::Strand { unit, back };
         match (key.code, key.modifiers) {
             (KeyCode::Esc, _) => {
                 self.strands.follow(None);
                 self.focus = self.resting_focus();
             }
-            (KeyCode::Up, KeyModifiers::NONE) if is_empty => self.focus = scrolled(back + 1),
-            (KeyCode::PageUp, _) => self.focus = scrolled(back + PAGE),
-            (KeyCode::Down, KeyModifiers::NONE) if is_empty => {
-                self.focus = scrolled(back.saturating_sub(1));
-            }
-            (KeyCode::PageDown, _) => self.focus = scrolled(back.saturating_sub(PAGE)),
+            (KeyCode::Up, KeyModifiers::NONE) if is_empty => self.strands.scroll(-1),
+            (KeyCode::PageUp, _) => self.strands.scroll(-PAGE),
+            (KeyCode::Down, KeyModifiers::NONE) if is_empty => self.strands.scroll(1),
+            (KeyCode::PageDown, _) => self.strands.scroll(PAGE),
             (KeyCode::Char('x'), KeyModifiers::NONE) if is_empty => return self.stop(unit),
             (KeyCode::Char('r'), KeyModifiers::NONE) if is_empty => return self.again(unit),
             (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) if is_empty => {
@@ -81,7 +77,7 @@ impl Desk {
         let at = match self.focus {
             Focus::Picked(unit) => units.iter().position(|known| *known == unit),
             Focus::Line
-            | Focus::Strand { .. }
+            | Focus::Strand(_)
             | Focus::Question
             | Focus::Reason { .. }
             | Focus::List => None,
@@ -109,7 +105,7 @@ impl Desk {
 
     pub(super) fn follow(&mut self, unit: UnitId) {
         self.strands.follow(Some(unit));
-        self.focus = Focus::Strand { unit, back: 0 };
+        self.focus = Focus::Strand(unit);
     }
 
     fn stop(&mut self, unit: UnitId) -> Vec<Step> {
