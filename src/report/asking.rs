@@ -72,6 +72,15 @@ impl Choices {
         format!("{once}, {batch}{rules}n no, n TEXT no and why")
     }
 
+    /// Returns those of them that hold for this once.
+    #[must_use]
+    pub(super) fn once(self) -> Self {
+        match self {
+            Self::Batch => self,
+            Self::Call { in_batch, has_rules: _ } => Self::Call { in_batch, has_rules: false },
+        }
+    }
+
     /// Says what stands before the rules of the answers that allow more than
     /// the call.
     #[must_use]

@@ -11,7 +11,7 @@ use super::ink::Ink;
 use super::prose::wrapped;
 use super::row::Row;
 use super::units::{Counts, Doing};
-use super::words::{self, Room};
+use super::words::{self, AskedPart, AskedRow, Room};
 use crate::event::{Question, UnitId, UnitState, UnixMillis};
 use crate::message::short_number;
 
@@ -30,33 +30,86 @@ pub struct Asked<'a> {
     pub takes_keys: bool,
 }
 
-/// Returns a question in at most so many rows, the keys that answer it last.
+/// A question as it is shown, and what can be said to that.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// Its rows, the keys that answer it last.
+    pub rows: Vec<Row>,
+    /// The answers that it takes as it is shown: none that allows what is not on
+    /// the screen. `None` takes a no alone.
+    pub choices: Option<Choices>,
+}
+
+/// Returns a question in at most so many rows.
+///
+/// Who asks is always there, and the keys. Where not all has room, rules go
+/// first, and with them the answers that would keep them.
 #[must_use]
-pub fn question_rows(asked: Asked<'_>, columns: u16, rows: usize) -> Vec<Row> {
+pub fn question_rows(asked: Asked<'_>, columns: u16, rows: usize) -> Shown {
     let Asked { name, question, choices, waiting, takes_keys } = asked;
-    let keys = wrapped(Ink::Strong, &keys(choices), columns.saturating_sub(2), 2);
-    let indent = Row::new().text(Ink::Plain, "  ");
-    let keys: Vec<Row> = keys.into_iter().map(|row| indent.clone().row(&row)).collect();
-    let room = Room { columns: usize::from(columns), rows: rows.saturating_sub(keys.len()) };
     let name = words::in_columns(name, usize::from(columns) / 2);
-    let text = words::asked_in(&name, question, (choices, waiting), room);
-    let ink = |number: usize, line: &str| match line.get(..4) {
-        _ if number == 0 => Ink::Caution,
-        Some("  | " | "  : ") => Ink::Plain,
-        Some(_) | None => Ink::Dim,
+    let shown = |choices: Option<Choices>| {
+        let keys = key_rows(question, choices, columns);
+        // Who asks comes before how to answer.
+        let room = rows.saturating_sub(keys.len()).max(1);
+        let room = Room { columns: usize::from(columns), rows: room };
+        (words::asked_in(&name, question, (choices, waiting), room), keys)
     };
-    let mut shown: Vec<Row> = (0..)
-        .zip(&text)
-        .map(|(number, line)| Row::new().text(ink(number, line), line))
-        .map(|row| row.cut(usize::from(columns)))
-        .collect();
-    // Where there is no room for all, the answers and who asks come first.
-    shown.truncate(room.rows.max(1));
-    match takes_keys {
-        true => shown.extend(keys),
-        false => shown.extend(keys.iter().map(|_| Row::new())),
+    let offers = [Some(choices), Some(choices.once()), None];
+    let is_seen = |offer: Option<Choices>| {
+        let (text, keys) = shown(offer);
+        let has = |part| text.iter().any(|row| row.part == part);
+        let fits = text.len() + keys.len() <= rows;
+        match offer {
+            Some(Choices::Batch) => fits,
+            Some(choices @ Choices::Call { .. }) => {
+                fits && has(AskedPart::About) && (has(AskedPart::Rules) || !choices.lasts())
+            }
+            None => true,
+        }
+    };
+    let choices = offers.into_iter().find(|offer| is_seen(*offer)).flatten();
+    let (mut text, mut keys) = shown(choices);
+    text.truncate(rows.saturating_sub(keys.len()).max(1));
+    if !takes_keys {
+        keys.fill(Row::new());
     }
-    shown
+    let mut rows = in_ink(&text, columns);
+    rows.extend(keys);
+    Shown { rows, choices }
+}
+
+/// Returns all that is asked, however many rows that takes.
+#[must_use]
+pub fn whole_question(asked: Asked<'_>, columns: u16) -> Vec<Row> {
+    let Asked { name, question, choices, waiting: _, takes_keys: _ } = asked;
+    in_ink(&words::asked_whole(name, question, choices, usize::from(columns)), columns)
+}
+
+fn in_ink(rows: &[AskedRow], columns: u16) -> Vec<Row> {
+    let row = |AskedRow { text, part }: &AskedRow| {
+        let ink = match part {
+            AskedPart::Head => Ink::Caution,
+            AskedPart::About => Ink::Plain,
+            AskedPart::Removed => Ink::Removed,
+            AskedPart::Added => Ink::Added,
+            AskedPart::Words | AskedPart::Rules => Ink::Dim,
+        };
+        Row::new().text(ink, text).cut(usize::from(columns))
+    };
+    rows.iter().map(row).collect()
+}
+
+/// Returns the keys that answer a question, in rows.
+fn key_rows(question: &Question, choices: Option<Choices>, columns: u16) -> Vec<Row> {
+    let keys = match (choices, question) {
+        (Some(choices), _) => keys(choices),
+        (None, Question::Batch { slots: _ }) => "n no  d all".to_owned(),
+        (None, Question::Call(_)) => "n no  m no and why  d all".to_owned(),
+    };
+    let keys = wrapped(Ink::Strong, &keys, columns.saturating_sub(2), 2);
+    let indent = Row::new().text(Ink::Plain, "  ");
+    keys.into_iter().map(|row| indent.clone().row(&row)).collect()
 }
 
 /// Returns the keys that answer a question.
@@ -179,7 +232,7 @@ mod tests {
     #[test]
     fn a_question_is_shown_with_the_keys_that_answer_it() {
         let question = question("cargo audit --deny warnings");
-        assert_snapshot!(plain(&question_rows(asked(&question, true), 79, 12)), @"
+        assert_snapshot!(plain(&question_rows(asked(&question, true), 79, 12).rows), @"
         security asks to use Bash (1 question behind it):
           | cargo audit --deny warnings
           no rule allows it
@@ -188,7 +241,7 @@ mod tests {
             `Bash(cargo audit --deny warnings *)`
           y once  b this batch  s this session  a always  n no  m no and why  d all
         ");
-        assert_snapshot!(plain(&question_rows(asked(&question, true), 39, 12)), @"
+        assert_snapshot!(plain(&question_rows(asked(&question, true), 39, 12).rows), @"
         security asks to use Bash (1 behind
           it):
           | cargo audit --deny warnings
@@ -207,8 +260,8 @@ mod tests {
     #[test]
     fn before_its_keys_count_their_rows_are_there_and_empty() {
         let question = question("ls");
-        let shown = question_rows(asked(&question, true), 79, 12);
-        let early = question_rows(asked(&question, false), 79, 12);
+        let shown = question_rows(asked(&question, true), 79, 12).rows;
+        let early = question_rows(asked(&question, false), 79, 12).rows;
         assert_eq!(early.len(), shown.len());
         assert!(!plain(&early).contains("y once"));
     }
@@ -218,7 +271,7 @@ mod tests {
         for text in ["x ".repeat(5_000), "x\n".repeat(3_000), "日".repeat(2_000)] {
             let question = question(&text);
             for (columns, rows) in [(79, 14), (39, 14), (24, 12)] {
-                let shown = question_rows(asked(&question, true), columns, rows);
+                let shown = question_rows(asked(&question, true), columns, rows).rows;
                 assert!(shown.len() <= rows, "{} of {rows}: {shown:?}", shown.len());
                 assert!(shown.iter().all(|row| row.columns() <= usize::from(columns)), "{shown:?}");
                 assert!(plain(&shown).contains("y once"));
@@ -227,6 +280,112 @@ mod tests {
                 assert!(is_seen || columns < 39, "{columns}: {}", plain(&shown));
             }
         }
+    }
+
+    /// What is shown of a question in so little room, and what it takes.
+    fn small(question: &Question, columns: u16, rows: usize) -> String {
+        let Shown { rows, choices } = question_rows(asked(question, true), columns, rows);
+        format!("{}{choices:?}", plain(&rows))
+    }
+
+    #[test]
+    fn without_room_for_the_rules_no_answer_that_lasts_is_offered() {
+        let command = question("cargo audit --deny warnings");
+        assert_snapshot!(small(&command, 39, 10), @"
+        security asks to use Bash (1 behind
+          it):
+          | cargo audit --deny warnings
+          no rule allows it
+          after a yes it runs without a sandbox
+          y once  n no  m no and why  d all
+        Some(Call { in_batch: true, has_rules: false })
+        ");
+        assert_snapshot!(small(&command, 79, 5), @"
+        security asks to use Bash (1 question behind it):
+          | cargo audit --deny warnings
+          no rule allows it
+          after a yes it runs without a sandbox
+          y once  n no  m no and why  d all
+        Some(Call { in_batch: true, has_rules: false })
+        ");
+        assert_snapshot!(small(&command, 39, 4), @"
+        security asks to use Bash (1 behind
+          | cargo audit --deny warnings
+          no rule allows it
+          y once  n no  m no and why  d all
+        Some(Call { in_batch: true, has_rules: false })
+        ");
+    }
+
+    #[test]
+    fn without_a_row_of_what_is_asked_about_only_a_no_is_offered() {
+        let command = question("cargo audit --deny warnings");
+        assert_snapshot!(small(&command, 79, 2), @"
+        security asks to use Bash (1 question behind it):
+          n no  m no and why  d all
+        None
+        ");
+        assert_snapshot!(small(&question(&"x ".repeat(500)), 39, 3), @"
+        security asks to use Bash (1 behind
+          [1000 characters left out, of 29 row…
+          n no  m no and why  d all
+        None
+        ");
+        let batch = Question::Batch { slots: 40 };
+        let of_batch = |rows| {
+            let choices = Choices::Batch;
+            let asked = Asked { choices, ..asked(&batch, true) };
+            question_rows(asked, 39, rows).choices
+        };
+        assert_eq!((of_batch(8), of_batch(2)), (Some(Choices::Batch), None));
+    }
+
+    #[test]
+    fn whatever_is_not_on_the_screen_is_not_allowed_by_a_key() {
+        for text in ["ls".to_owned(), "x ".repeat(5_000), "日\n".repeat(2_000)] {
+            let question = question(&text);
+            for (columns, rows) in (12..100).step_by(9).flat_map(|at| (0..20).map(move |n| (at, n)))
+            {
+                let Shown { rows: shown, choices } =
+                    question_rows(asked(&question, true), columns, rows);
+                let text = plain(&shown);
+                assert!(shown.len() <= rows || choices.is_none(), "{columns}x{rows}: {text}");
+                assert!(choices.is_none() || text.contains("\n  | "), "{columns}x{rows}: {text}");
+                let lasts = choices.is_some_and(Choices::lasts);
+                assert!(!lasts || text.contains('`'), "{columns}x{rows}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_rows_of_a_change_have_their_inks_and_all_of_it_can_be_seen() {
+        let arguments = serde_json::json!({"file_path": "a.rs", "old_string": "a();",
+            "new_string": "b();\nc();", "replace_all": true});
+        let Question::Call(call) = question("a.rs") else { unreachable!() };
+        let edit = Question::Call(std::sync::Arc::new(crate::event::CallQuestion {
+            tool: "Edit".into(),
+            arguments: arguments.to_string().into(),
+            ..crate::event::CallQuestion::clone(&call)
+        }));
+        let Shown { rows, .. } = question_rows(asked(&edit, true), 79, 12);
+        let inks: Vec<Ink> = rows[1..6].iter().map(|row| row.spans()[0].0).collect();
+        assert_eq!(inks, [Ink::Plain, Ink::Dim, Ink::Removed, Ink::Added, Ink::Added]);
+        let whole = whole_question(asked(&edit, true), 79);
+        assert_snapshot!(plain(&whole), @"
+        security asks to use Edit:
+          | a.rs
+          +2 -1:
+          | -a();
+          | +b();
+          | +c();
+          with replace_all = true
+          no rule allows it
+          after a yes it runs without a sandbox
+          b, s and a allow more; a keeps it in your settings:
+            `Bash(a.rs *)`
+        ");
+        assert_eq!(whole[2].spans()[0].0, Ink::Dim);
+        assert_eq!(whole[3].spans()[0].0, Ink::Removed);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use super::result::Ending;
 use super::sanitise;
 use super::units::{Counts, Hold, HoldCause};
 
-pub use asking::{Room, asked, asked_in, asked_whole};
+pub use asking::{AskedPart, AskedRow, Room, asked, asked_in, asked_whole};
 use guarding::denied_in_all;
 pub use guarding::{answered, confined, file_changed, is_told_alone, question, started, worktree};
 pub use steering::{TOOK_BACK, rewound, set_aside};

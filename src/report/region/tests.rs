@@ -32,7 +32,7 @@ fn screen(story: &Story, text: &str, size: (u16, u16), asks: bool) -> String {
         let choices = Choices::Call { in_batch: true, has_rules: true };
         let asked =
             Asked { name: "security", question: &question, choices, waiting: 1, takes_keys: true };
-        if asks { question_rows(asked, columns, rows) } else { Vec::new() }
+        if asks { question_rows(asked, columns, rows).rows } else { Vec::new() }
     };
     let footer = Row::new().text(Ink::Dim, "qwen3-coder  31% of 262k  1-8 pick  Esc ends");
     let parts = Parts {
@@ -191,11 +191,11 @@ fn a_question_stands_over_a_live_batch() {
       | cargo audit --deny warnings
       no rule allows it
       after a yes it runs without a sandbox
-      b, s and a allow more; a keeps it in
-      y once  b this batch  s this
-        session  a always  n no  m no and
-        why  d all
-    2 two  asks                         12s
+      y once  n no  m no and why  d all
+    1 one    running                    12s
+    2 two    asks                       12s
+    3 three  running                    12s
+    4 four   running                    12s
     8 agents: 5 running, 1 asks,
       2 queued                          13s
     > then run
@@ -236,7 +236,7 @@ fn wherever_text_of_others_appears_it_is_only_text() {
             let choices = Choices::Call { in_batch: true, has_rules: true };
             let (name, question) = ("x", &question);
             let asked = Asked { name, question, choices, waiting: 1, takes_keys: true };
-            let mut shown = question_rows(asked, columns, rows);
+            let mut shown = question_rows(asked, columns, rows).rows;
             shown.extend(list_rows(&list, columns, 4));
             shown.push(strand_head(&board, UnitId(9), now, columns));
             shown

@@ -33,6 +33,10 @@ const ROWS_CAP: usize = 16;
 /// Most rows that what a call is about may take where its change is shown too.
 const ABOUT_CAP: usize = 4;
 
+/// Fewest rows that it takes, if it has so many: one of its own, and how much is
+/// left out.
+const ABOUT_LEAST: usize = 2;
+
 /// Most characters of the rules of an answer.
 const RULES_CAP: usize = 200;
 
@@ -55,34 +59,74 @@ pub struct Room {
     pub rows: usize,
 }
 
+/// A row of a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedRow {
+    /// Its text.
+    pub text: String,
+    /// What it is part of.
+    pub part: AskedPart,
+}
+
+/// What a row of a question is part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskedPart {
+    /// Who asks for what.
+    Head,
+    /// What is asked about.
+    About,
+    /// A line that would go.
+    Removed,
+    /// A line that would come.
+    Added,
+    /// Words of ours.
+    Words,
+    /// What an answer that lasts would allow.
+    Rules,
+}
+
+impl AskedRow {
+    fn all(part: AskedPart, texts: impl IntoIterator<Item = String>) -> Vec<Self> {
+        texts.into_iter().map(|text| Self { text, part }).collect()
+    }
+}
+
 /// The smallest screen that a question is made for, without what stays free.
 const SMALLEST: Room = Room { columns: COLUMNS, rows: SCREEN - FREE };
 
-/// Returns who asks for what, and what follows from the answers, in rows. What
-/// is asked about is shown as far as there is room.
+/// Returns who asks for what, and what follows from the answers, in no more rows
+/// than there is room for. What is asked about comes before words of ours; the
+/// rules of answers that last are there as a whole or not at all. Without
+/// choices it says nothing of them.
 #[must_use]
 pub fn asked_in(
     name: &str,
     asked: &Question,
-    (choices, waiting): (Choices, usize),
+    (choices, waiting): (Option<Choices>, usize),
     room: Room,
-) -> Vec<String> {
+) -> Vec<AskedRow> {
     let waiting = match waiting {
         1.. if room.columns < NARROW => format!(" ({waiting} behind it)"),
         _ => behind(waiting),
     };
-    match asked {
-        Question::Batch { slots: _ } => {
-            wrapped(&format!("{name} asks{waiting}: {}", question(asked)), INDENTS_BELOW, room)
-        }
+    let mut rows = head(name, asked, &waiting, room);
+    let Question::Call(call) = asked else { return rows };
+    // Who asks may be cut, what is asked about must be seen.
+    rows.truncate(room.rows.saturating_sub(ABOUT_LEAST).max(1));
+    let left = Room { rows: room.rows.saturating_sub(rows.len()), ..room };
+    rows.extend(rows_of(call, choices, left));
+    rows
+}
+
+fn head(name: &str, asked: &Question, waiting: &str, room: Room) -> Vec<AskedRow> {
+    let text = match asked {
+        Question::Batch { slots: _ } => format!("{name} asks{waiting}: {}", question(asked)),
         Question::Call(call) => {
             let tool = short_line(&call.tool, NAME_CAP);
-            let head =
-                wrapped(&format!("{name} asks to use {tool}{waiting}:"), INDENTS_BELOW, room);
-            let left = Room { rows: room.rows.saturating_sub(head.len()), ..room };
-            head.into_iter().chain(rows_of(call, choices, left)).collect()
+            format!("{name} asks to use {tool}{waiting}:")
         }
-    }
+    };
+    AskedRow::all(AskedPart::Head, wrapped(&text, INDENTS_BELOW, room))
 }
 
 fn behind(waiting: usize) -> String {
@@ -93,24 +137,24 @@ fn behind(waiting: usize) -> String {
     }
 }
 
-/// Returns all that a question is about, line by line behind a bar, and what
-/// would change.
+/// Returns all that is asked: what it is about line by line behind a bar, what
+/// would change, and what follows from the answers.
 #[must_use]
-pub fn asked_whole(name: &str, asked: &Question, columns: usize) -> Vec<String> {
+pub fn asked_whole(
+    name: &str,
+    asked: &Question,
+    choices: Choices,
+    columns: usize,
+) -> Vec<AskedRow> {
     let room = Room { columns, rows: usize::MAX };
-    let call = match asked {
-        Question::Batch { slots: _ } => {
-            return wrapped(&format!("{name} asks: {}", question(asked)), INDENTS_BELOW, room);
-        }
-        Question::Call(call) => call,
-    };
-    let tool = short_line(&call.tool, NAME_CAP);
-    let mut rows = wrapped(&format!("{name} asks to use {tool}:"), INDENTS_BELOW, room);
-    rows.extend(shown(&change::about(call), usize::MAX, room));
-    if let Some(Change { what, lines }) = change::change(call) {
-        rows.push(format!("{}{what}", INDENTS[0]));
-        rows.extend(shown(&lines, usize::MAX, room));
+    let mut rows = head(name, asked, "", room);
+    let Question::Call(call) = asked else { return rows };
+    rows.extend(about_rows(&change::about(call), usize::MAX, room));
+    if let Some(change) = change::change(call) {
+        rows.extend(change_rows(&change, usize::MAX, room));
     }
+    let Words { others, follows, rules } = Words::whole(call, Some(choices), room);
+    rows.extend([others, follows, rules].into_iter().flatten());
     rows
 }
 
@@ -129,42 +173,128 @@ pub fn asked(name: &str, asked: &Question, choices: Choices, waiting: usize) -> 
             let offered = format!("{}: ", choices.offered());
             let used = |line: &str| wrapped(line, [""; 2], SMALLEST).len();
             let room = SMALLEST.rows - used(&head) - used(&offered);
-            let rows = rows_of(call, choices, Room { rows: room, ..SMALLEST });
-            let rows: String = rows.into_iter().map(|row| row + "\n").collect();
+            let rows = rows_of(call, Some(choices), Room { rows: room, ..SMALLEST });
+            let rows: String = rows.into_iter().map(|row| row.text + "\n").collect();
             format!("{head}\n{rows}{offered}")
         }
     }
 }
 
-/// Returns what is asked and what follows from the answers.
-fn rows_of(call: &CallQuestion, choices: Choices, room: Room) -> Vec<String> {
-    let CallQuestion { reason, rules, confinement, .. } = call;
-    let (about, changes) = (&change::about(call), change::change(call));
-    let has_change = changes.is_some();
-    let mut words = change::others(call);
-    words.push(short_line(reason, SENTENCE_CAP));
-    words.extend(confinement.map(after_a_yes));
-    if choices.lasts() {
-        words.push(choices.lasting().to_owned());
-        let rules = rules.iter().map(|rule| format!("`{}`", sanitise::line(rule)));
-        words.push(format!("  {}", short_line(&rules.collect::<Vec<_>>().join(", "), RULES_CAP)));
+/// The words of ours about a call.
+struct Words {
+    /// What stands nowhere else in it.
+    others: Vec<AskedRow>,
+    /// Why it is asked, and how it would run.
+    follows: Vec<AskedRow>,
+    /// What answers that last allow.
+    rules: Vec<AskedRow>,
+}
+
+impl Words {
+    fn of(call: &CallQuestion, choices: Option<Choices>, room: Room) -> Self {
+        let rules: Vec<String> = call.rules.iter().map(|rule| in_marks(rule)).collect();
+        let rules = short_line(&rules.join(", "), RULES_CAP);
+        let reason = short_line(&call.reason, SENTENCE_CAP);
+        Self::with(change::others(call), reason, &[rules], (call, choices), room)
     }
-    let words: Vec<String> = words.iter().flat_map(|words| wrapped(words, INDENTS, room)).collect();
-    // On a very small screen a third of it is for what is asked about.
-    let needed = shown(about, ABOUT_CAP, room).len() + usize::from(has_change) * ABOUT_CAP;
-    let most = room.rows - needed.min(room.rows.div_ceil(3));
-    let words: Vec<String> = words.into_iter().take(most).collect();
-    let free = room.rows.saturating_sub(words.len()).min(ROWS_CAP);
-    let mut rows = Vec::new();
-    match changes {
-        Some(Change { what, lines }) => {
-            rows.extend(shown(about, ABOUT_CAP, room));
-            rows.push(format!("{}{what}", INDENTS[0]));
-            rows.extend(shown(&lines, free.saturating_sub(rows.len()), room));
+
+    /// Does what `of` does, and leaves out nothing.
+    fn whole(call: &CallQuestion, choices: Option<Choices>, room: Room) -> Self {
+        let rules: Vec<String> = call.rules.iter().map(|rule| in_marks(rule)).collect();
+        let reason = sanitise::line(&call.reason).into_owned();
+        Self::with(change::others_whole(call), reason, &rules, (call, choices), room)
+    }
+
+    fn with(
+        others: Vec<String>,
+        reason: String,
+        rules: &[String],
+        (call, choices): (&CallQuestion, Option<Choices>),
+        room: Room,
+    ) -> Self {
+        let rows = |part, texts: &mut dyn Iterator<Item = String>| {
+            AskedRow::all(part, texts.flat_map(|text| wrapped(&text, INDENTS, room)))
+        };
+        let bounds = call.confinement.map(after_a_yes);
+        let lasting = choices.filter(|choices| choices.lasts()).map(|choices| {
+            let rules = rules.iter().map(|rule| format!("  {rule}"));
+            [choices.lasting().to_owned()].into_iter().chain(rules)
+        });
+        Self {
+            others: rows(AskedPart::Words, &mut others.into_iter()),
+            follows: rows(AskedPart::Words, &mut [reason].into_iter().chain(bounds)),
+            rules: rows(AskedPart::Rules, &mut lasting.into_iter().flatten()),
         }
-        None => rows.extend(shown(about, free, room)),
+    }
+
+    /// Returns them in at most so many rows.
+    fn in_rows(self, most: usize) -> Vec<AskedRow> {
+        let Self { mut others, mut follows, mut rules } = self;
+        let needed = follows.len() + usize::from(!others.is_empty());
+        if needed + rules.len() > most {
+            rules.clear();
+        }
+        follows.truncate(most);
+        let left = most - follows.len() - rules.len();
+        if others.len() > left {
+            others.truncate(left.saturating_sub(1));
+            let more = "  and more arguments".to_owned();
+            others.extend(AskedRow::all(AskedPart::Words, (left > 0).then_some(more)));
+        }
+        [others, follows, rules].into_iter().flatten().collect()
+    }
+}
+
+fn in_marks(rule: &str) -> String {
+    format!("`{}`", sanitise::line(rule))
+}
+
+/// Returns what is asked and what follows from the answers.
+fn rows_of(call: &CallQuestion, choices: Option<Choices>, room: Room) -> Vec<AskedRow> {
+    let (about, change) = (&change::about(call), change::change(call));
+    // On a very small screen a third of it is for what is asked about.
+    let needed = shown(about, ABOUT_CAP, room).len() + usize::from(change.is_some()) * ABOUT_CAP;
+    let least = room.rows.div_ceil(3).max(ABOUT_LEAST).min(room.rows);
+    let words = Words::of(call, choices, room).in_rows(room.rows - needed.min(least));
+    let free = (room.rows - words.len()).min(ROWS_CAP);
+    let most = if change.is_some() { ABOUT_CAP.min(free) } else { free };
+    let mut rows = about_rows(about, most, room);
+    if let Some(change) = &change {
+        rows.extend(change_rows(change, free - rows.len(), room));
     }
     rows.into_iter().chain(words).collect()
+}
+
+/// Returns what is asked about in at most so many rows.
+fn about_rows(about: &str, cap: usize, room: Room) -> Vec<AskedRow> {
+    let row = |text: String| {
+        let is_ours = !BARS.iter().any(|bar| text.starts_with(bar));
+        let part = if is_ours { AskedPart::Words } else { AskedPart::About };
+        AskedRow { text, part }
+    };
+    shown(about, cap, room).into_iter().map(row).collect()
+}
+
+/// Returns a change below how much it is, in at most so many rows.
+fn change_rows(change: &Change, cap: usize, room: Room) -> Vec<AskedRow> {
+    let Change { what, lines } = change;
+    let what = (cap > 0).then(|| format!("{}{what}", INDENTS[0]));
+    let mut rows = AskedRow::all(AskedPart::Words, what);
+    let mut part = AskedPart::About;
+    for text in shown(lines, cap.saturating_sub(1), room) {
+        // Further rows of a line are like its first.
+        if let Some(line) = text.strip_prefix(BARS[0]) {
+            part = match line.chars().next() {
+                Some('-') => AskedPart::Removed,
+                Some('+') => AskedPart::Added,
+                Some(_) | None => AskedPart::About,
+            };
+        } else if !text.starts_with(BARS[1]) {
+            part = AskedPart::Words;
+        }
+        rows.push(AskedRow { text, part });
+    }
+    rows
 }
 
 fn after_a_yes(bounds: Confinement) -> String {
@@ -182,6 +312,9 @@ fn shown(text: &str, cap: usize, room: Room) -> Vec<String> {
         .collect();
     if rows.len() <= cap {
         return rows;
+    }
+    if cap == 0 {
+        return Vec::new();
     }
     let last = cap * 3 / 8;
     let first = cap.saturating_sub(last + 1);

@@ -8,6 +8,7 @@ use super::short_line;
 use crate::event::CallQuestion;
 use crate::message::counted;
 use crate::patch;
+use crate::report::sanitise;
 
 /// Most other arguments that are shown.
 const ARGUMENTS_CAP: usize = 3;
@@ -87,11 +88,37 @@ fn signed(lines: &[String]) -> Change {
     Change { what: format!("+{} -{}:", count('+'), count('-')), lines: lines.join("\n") }
 }
 
-/// Returns a row for each argument that is shown nowhere else.
+/// Returns a row for each argument that is shown nowhere else, cut; of many only
+/// how many more there are.
 pub(super) fn others(asked: &CallQuestion) -> Vec<String> {
+    let others = unshown(asked);
+    let row = |(name, value): &(String, String)| {
+        format!("with {} = {}", short_line(name, 20), short_line(value, ARGUMENT_CAP))
+    };
+    let mut rows: Vec<String> = others.iter().take(ARGUMENTS_CAP).map(row).collect();
+    match u64::try_from(others.len().saturating_sub(ARGUMENTS_CAP)) {
+        Ok(0) => {}
+        more => rows.push(format!("and {}", counted(more.unwrap_or(u64::MAX), "more argument"))),
+    }
+    rows
+}
+
+/// Returns a row for each argument that is shown nowhere else.
+pub(super) fn others_whole(asked: &CallQuestion) -> Vec<String> {
+    let line = |text: &str| sanitise::line(text).into_owned();
+    let row = |(name, value): &(String, String)| format!("with {} = {}", line(name), line(value));
+    unshown(asked).iter().map(row).collect()
+}
+
+/// Returns the arguments that are shown nowhere else.
+fn unshown(asked: &CallQuestion) -> Vec<(String, String)> {
     let Ok(Value::Object(arguments)) = serde_json::from_str(&asked.arguments) else {
         return Vec::new();
     };
+    // Of some all arguments are shown.
+    if about(asked) == *asked.arguments {
+        return Vec::new();
+    }
     let shown: &[&str] = match &*asked.tool {
         "Bash" => &["command"],
         "Write" => &["file_path", "content"],
@@ -102,17 +129,7 @@ pub(super) fn others(asked: &CallQuestion) -> Vec<String> {
     let is_shown = |name: &str, value: &Value| {
         shown.contains(&name) || value.as_str().is_some_and(|value| value == &*asked.subject)
     };
-    // Of some all arguments are shown.
-    let others = arguments.iter().filter(|_| about(asked) != *asked.arguments);
-    let others: Vec<_> = others.filter(|(name, value)| !is_shown(name, value)).collect();
-    let row = |(name, value): &(&String, &Value)| {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        format!("with {} = {}", short_line(name, 20), short_line(&value, ARGUMENT_CAP))
-    };
-    let mut rows: Vec<String> = others.iter().take(ARGUMENTS_CAP).map(row).collect();
-    match u64::try_from(others.len().saturating_sub(ARGUMENTS_CAP)) {
-        Ok(0) => {}
-        more => rows.push(format!("and {}", counted(more.unwrap_or(u64::MAX), "more argument"))),
-    }
-    rows
+    let others = arguments.into_iter().filter(|(name, value)| !is_shown(name, value));
+    let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    others.map(|(name, value)| (name, text(value))).collect()
 }

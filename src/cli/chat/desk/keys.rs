@@ -11,6 +11,8 @@ use crate::event::{QuestionId, UnixMillis, Verdict};
 use crate::message::counted;
 use crate::report::Choices;
 use crate::report::ink::Ink;
+use crate::report::panel::{Asked, whole_question};
+use crate::report::questions::OpenQuestion;
 use crate::report::row::Row;
 use crate::report::words;
 use crate::run::FromUser;
@@ -205,11 +207,11 @@ impl Desk {
 
     /// Puts all that is asked about into the scrollback.
     fn show_whole_question(&mut self) {
-        let columns = usize::from(self.columns());
         if let Some((_, open)) = self.questions.first() {
-            let lines = words::asked_whole(&open.name, &open.question, columns);
-            let rows = lines.iter().map(|line| Row::new().text(Ink::Plain, line)).collect();
-            self.commits.note(rows);
+            let OpenQuestion { unit: _, name, question, choices } = open;
+            let (choices, waiting) = (*choices, self.questions.waiting());
+            let asked = Asked { name, question, choices, waiting, takes_keys: true };
+            self.commits.note(whole_question(asked, self.columns()));
         }
     }
 

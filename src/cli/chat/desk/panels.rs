@@ -67,7 +67,7 @@ impl Panels<'_> {
             waiting: self.questions.waiting(),
             takes_keys: self.keys == Keys::Answer,
         };
-        let mut shown = question_rows(asked, columns, rows);
+        let mut shown = question_rows(asked, columns, rows).rows;
         let said = match self.keys {
             Keys::Answer | Keys::NotYet => None,
             Keys::Words => Some("Enter says no with these words  Esc back"),
