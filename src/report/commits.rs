@@ -113,29 +113,33 @@ impl Commits {
     /// after it, `columns` how wide prose may be.
     pub fn take(&mut self, event: &Event, (units, left): (&Units, &[Ended]), columns: u16) {
         let ending = self.tally.take(event);
-        let left = left_rows(left, columns);
-        // Of others it stands above what main is writing.
-        let is_main = event.unit == UnitId::MAIN;
-        if !left.is_empty() {
-            if is_main {
-                self.finish_text(columns);
-            }
-            self.put(Part::Work, left);
+        if ends_an_answer(event) {
+            self.end_answer(event, columns);
         }
+        // Whatever is told now stands above what main is writing.
+        self.put(Part::Work, left_rows(left, columns));
         self.conversation(event, columns);
-        let told = told::rows(event, units, columns);
-        if !told.is_empty() {
-            if is_main {
-                self.finish_text(columns);
-            }
-            self.put(Part::Work, told);
-        }
+        self.put(Part::Work, told::rows(event, units, columns));
         if let (EventKind::InvocationEnded(end), Some(ending)) = (&event.kind, ending) {
-            self.finish_text(columns);
-            self.said = 0;
             self.calls.clear();
             self.put(Part::Work, told::closing(end, units.counts(), &ending, columns));
         }
+    }
+
+    /// Takes note of what ends an answer of main: nothing of it follows.
+    fn end_answer(&mut self, event: &Event, columns: u16) {
+        if let EventKind::RequestFailed(failed) = &event.kind
+            && told::is_made_again(failed)
+        {
+            self.begin_anew(columns);
+            return;
+        }
+        if let EventKind::Replied(replied) = &event.kind {
+            self.add_missing(&replied.reply, columns);
+        }
+        self.finish_text(columns);
+        self.said = 0;
+        self.thinking = Thinking::default();
     }
 
     /// Takes note of what is said and done in main.
@@ -156,11 +160,9 @@ impl Commits {
                     self.put(Part::Prompt, prompt_rows(&text, columns));
                 }
             }
-            EventKind::RequestFailed(_) => self.begin_anew(event, columns),
-            EventKind::Replied(replied) => self.replied(&replied.reply, columns),
             EventKind::ToolStarted { .. }
             | EventKind::ToolFinished { .. }
-            | EventKind::FileChanged(_) => self.call(event, columns),
+            | EventKind::FileChanged(_) => self.call(event),
             EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
             | EventKind::Compacted(_)
@@ -170,6 +172,8 @@ impl Commits {
             | EventKind::PrefixShared(_)
             | EventKind::Throttled(_)
             | EventKind::Admitted { .. }
+            | EventKind::RequestFailed(_)
+            | EventKind::Replied(_)
             | EventKind::Worktree(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
@@ -185,7 +189,7 @@ impl Commits {
     }
 
     /// Takes the whole of an answer, of which pieces may be missing.
-    fn replied(&mut self, reply: &Reply, columns: u16) {
+    fn add_missing(&mut self, reply: &Reply, columns: u16) {
         if let Some(missing) = reply.thinking.get(self.thinking.said..) {
             self.think(missing, columns);
         }
@@ -193,9 +197,6 @@ impl Commits {
         if let Some(missing) = reply.text.get(self.said..) {
             self.prose.push(missing);
         }
-        self.finish_text(columns);
-        self.said = 0;
-        self.thinking = Thinking::default();
     }
 
     /// Takes note of a piece of an answer.
@@ -265,12 +266,11 @@ impl Commits {
         true
     }
 
-    fn call(&mut self, event: &Event, columns: u16) {
+    fn call(&mut self, event: &Event) {
         if let EventKind::ToolStarted { call, tool, subject, .. } = &event.kind {
             let (tool, subject) = (Arc::clone(tool), Arc::clone(subject));
             // What waits for agents is told first: their rows stand below it.
             if may_wait_for_agents(&tool) {
-                self.finish_text(columns);
                 self.put(Part::Work, vec![call_row(&tool, &subject, None)]);
             }
             self.calls.insert(call.clone(), Running { tool, subject, changes: Vec::new() });
@@ -284,7 +284,6 @@ impl Commits {
         if let EventKind::ToolFinished { call, output, took_ms, .. } = &event.kind
             && let Some(running) = self.calls.remove(call)
         {
-            self.finish_text(columns);
             self.call_ended(running, CallEnd { output, took_ms: *took_ms }, event.at);
         }
     }
@@ -309,10 +308,8 @@ impl Commits {
     }
 
     /// Takes back what an answer said that is made again.
-    fn begin_anew(&mut self, event: &Event, columns: u16) {
-        let EventKind::RequestFailed(failed) = &event.kind else { return };
-        let is_cut = self.said > 0 || self.thinking.said > 0;
-        if !is_cut || !told::is_made_again(failed) {
+    fn begin_anew(&mut self, columns: u16) {
+        if self.said == 0 && self.thinking.said == 0 {
             return;
         }
         let rows = self.prose.settled(columns);
@@ -384,6 +381,15 @@ impl Commits {
         self.last = Some(part);
         rows.into_iter().for_each(|row| self.held.push(row));
     }
+}
+
+/// Tells whether an event is the end of what main was writing, whole or not.
+fn ends_an_answer(event: &Event) -> bool {
+    let ends = matches!(
+        event.kind,
+        EventKind::Replied(_) | EventKind::RequestFailed(_) | EventKind::InvocationEnded(_)
+    );
+    ends && event.unit == UnitId::MAIN
 }
 
 fn kept(output: &Output) -> String {

@@ -157,6 +157,71 @@ fn an_answer_that_breaks_off_begins_anew_and_its_tail_goes() {
     ");
 }
 
+/// Returns what stays of an answer that comes in two pieces, much being told
+/// between them.
+fn between(pieces: [&str; 2]) -> String {
+    let mut story = Story::new();
+    story.invocation("go").turn(0, 1).notice(NoticeLevel::Warning, "careful");
+    story.denied(0, "d", "Bash", "a rule denies it");
+    story.answered(0, 50, (question("ls"), Verdict::Yes));
+    story.push(0, EventKind::SetAside { units: vec![UnitId(1)] });
+    story.reply(0, &pieces.concat(), 1, 1);
+    let (mut board, mut commits) = (Board::default(), Commits::new(None));
+    let mut rows = Vec::new();
+    for (number, event) in story.events().iter().enumerate() {
+        let piece = match number {
+            2 => Some(pieces[0]),
+            6 => Some(pieces[1]),
+            _ => None,
+        };
+        piece.into_iter().for_each(|piece| commits.delta(&text_delta(0, piece), 79));
+        rows.extend(commits.settled(79, NOW));
+        let left = board.take(event);
+        commits.take(event, (board.units(), &left), 79);
+        rows.extend(commits.settled(79, NOW));
+    }
+    plain(&rows)
+}
+
+#[test]
+fn what_is_told_while_main_writes_does_not_tear_its_text() {
+    assert_snapshot!(between(["A word that is to", "rn apart."]), @"
+    > go
+    warning: careful
+    denied Bash: a rule denies it
+    Bash ls? (no rule allows it; it would run without a sandbox) yes
+    1 agent set aside: from here on in the background
+
+    A word that is torn apart.
+    ");
+    assert_snapshot!(between(["| a | b |\n|---|---|\n| 1 | 2", " |\n| 3 | 4 |\n"]), @"
+    > go
+    warning: careful
+    denied Bash: a rule denies it
+    Bash ls? (no rule allows it; it would run without a sandbox) yes
+    1 agent set aside: from here on in the background
+
+    a  b
+    -  -
+    1  2
+    3  4
+    ");
+    assert_snapshot!(between(["```\none\n", "*two*\n```\n\n*end*"]), @"
+    > go
+
+    one
+
+    warning: careful
+    denied Bash: a rule denies it
+    Bash ls? (no rule allows it; it would run without a sandbox) yes
+    1 agent set aside: from here on in the background
+
+    *two*
+
+    end
+    ");
+}
+
 #[test]
 fn what_the_user_wrote_waits_until_it_is_read() {
     let mut board = Board::default();
