@@ -8,7 +8,7 @@ mod calls;
 mod held;
 mod told;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::board::Ended;
@@ -17,8 +17,10 @@ use super::prose::Prose;
 use super::result::Tally;
 use super::row::Row;
 use super::units::Units;
-use crate::event::{ChangedBy, Delta, Event, EventKind, FileChange, Piece, UnitId, UnixMillis};
-use crate::message::{CallId, Output, Reply};
+use crate::event::{
+    ChangedBy, Delta, Event, EventKind, FileChange, Piece, Question, UnitId, UnixMillis, Verdict,
+};
+use crate::message::{CallId, Output, Reply, byte_size};
 use crate::tool_name::may_wait_for_agents;
 
 pub use calls::{CallEnd, call_row};
@@ -44,6 +46,8 @@ pub struct Commits {
     outputs: VecDeque<Opened>,
     /// What the user wrote and main has not read.
     waiting: VecDeque<Arc<str>>,
+    /// Calls that the user said no to, until it is known that they do not run.
+    refused: HashSet<(UnitId, CallId)>,
     tally: Tally,
     held: Held,
     /// What the last row was part of.
@@ -55,6 +59,8 @@ struct Running {
     tool: Arc<str>,
     subject: Arc<str>,
     changes: Vec<Arc<FileChange>>,
+    /// Whether it started agents, whose rows tell what became of it.
+    has_agents: bool,
 }
 
 /// A call that ended, for looking at it again.
@@ -64,8 +70,24 @@ struct Opened {
     title: String,
     /// Its output, cut at its cap.
     output: String,
+    /// How many bytes of it that left out.
+    left_out: usize,
     /// The files that it changed.
     changes: Vec<Arc<FileChange>>,
+}
+
+impl Running {
+    fn new(tool: Arc<str>, subject: Arc<str>) -> Self {
+        Self { tool, subject, changes: Vec::new(), has_agents: false }
+    }
+}
+
+impl Opened {
+    fn new(title: String, output: &Output, changes: Vec<Arc<FileChange>>) -> Self {
+        let text = &output.text;
+        let end = text.floor_char_boundary(OUTPUT_CAP);
+        Self { title, output: text[..end].to_owned(), left_out: text.len() - end, changes }
+    }
 }
 
 /// What rows are part of; a blank row stands between some.
@@ -97,6 +119,7 @@ impl Commits {
             calls: HashMap::new(),
             outputs: VecDeque::new(),
             waiting: VecDeque::new(),
+            refused: HashSet::new(),
             tally: Tally::default(),
             held: Held::new(highlighter),
             last: None,
@@ -119,11 +142,26 @@ impl Commits {
         // Whatever is told now stands above what main is writing.
         self.put(Part::Work, left_rows(left, columns));
         self.conversation(event, columns);
-        self.put(Part::Work, told::rows(event, units, columns));
+        if !self.is_told_already(event) {
+            self.put(Part::Work, told::rows(event, units, columns));
+        }
         if let (EventKind::InvocationEnded(end), Some(ending)) = (&event.kind, ending) {
             self.calls.clear();
+            self.refused.clear();
             self.put(Part::Work, told::closing(end, units.counts(), &ending, columns));
         }
+    }
+
+    /// Tells whether an event is that a call is denied which the user has just
+    /// said no to: the row of that answer tells it.
+    fn is_told_already(&mut self, event: &Event) -> bool {
+        if let EventKind::Answered { question: Question::Call(asked), answer, .. } = &event.kind
+            && matches!(answer, Verdict::No | Verdict::NoBecause(_))
+        {
+            self.refused.insert((event.unit, asked.call.clone()));
+        }
+        let EventKind::Denied { call, .. } = &event.kind else { return false };
+        self.refused.remove(&(event.unit, call.clone()))
     }
 
     /// Takes note of what ends an answer of main: nothing of it follows.
@@ -144,6 +182,12 @@ impl Commits {
 
     /// Takes note of what is said and done in main.
     fn conversation(&mut self, event: &Event, columns: u16) {
+        if let EventKind::UnitQueued(head) = &event.kind
+            && head.parent == UnitId::MAIN
+            && let Some(running) = head.call.as_ref().and_then(|call| self.calls.get_mut(call))
+        {
+            running.has_agents = true;
+        }
         if event.unit != UnitId::MAIN {
             return;
         }
@@ -258,10 +302,15 @@ impl Commits {
     /// whether there is one.
     pub fn open_call(&mut self, back: usize, at: UnixMillis) -> bool {
         let Some(opened) = self.outputs.iter().rev().nth(back).cloned() else { return false };
-        let Opened { title, output, changes } = opened;
+        let Opened { title, output, left_out, changes } = opened;
         let lines = output.lines().map(|line| Row::new().text(Ink::Plain, line));
         let rows = [Row::new().text(Ink::Strong, &title)].into_iter().chain(lines);
-        self.put(Part::Work, rows.collect());
+        let cut = (left_out > 0).then(|| {
+            let (left_out, kept) = (byte_size(left_out as u64), byte_size(OUTPUT_CAP as u64));
+            let text = format!("[{left_out} left out: of an output {kept} are kept for this]");
+            Row::new().text(Ink::Dim, &text)
+        });
+        self.put(Part::Work, rows.chain(cut).collect());
         changes.iter().for_each(|change| self.held.push_change(change, true, at));
         true
     }
@@ -273,7 +322,7 @@ impl Commits {
             if may_wait_for_agents(&tool) {
                 self.put(Part::Work, vec![call_row(&tool, &subject, None)]);
             }
-            self.calls.insert(call.clone(), Running { tool, subject, changes: Vec::new() });
+            self.calls.insert(call.clone(), Running::new(tool, subject));
         }
         if let EventKind::FileChanged(change) = &event.kind
             && let ChangedBy::Call(call) = &change.by
@@ -289,15 +338,15 @@ impl Commits {
     }
 
     fn call_ended(&mut self, running: Running, end: CallEnd<'_>, at: UnixMillis) {
-        let Running { tool, subject, changes } = running;
-        if !may_wait_for_agents(&tool) || end.output.is_error {
+        let Running { tool, subject, changes, has_agents } = running;
+        if !may_wait_for_agents(&tool) || (end.output.is_error && !has_agents) {
             self.put(Part::Work, vec![call_row(&tool, &subject, Some(end))]);
         }
         if !end.output.is_error {
             changes.iter().for_each(|change| self.held.push_change(change, false, at));
         }
         let title = super::words::call(&tool, &subject);
-        self.remember(Opened { title, output: kept(end.output), changes });
+        self.remember(Opened::new(title, end.output, changes));
     }
 
     fn remember(&mut self, opened: Opened) {
@@ -390,12 +439,6 @@ fn ends_an_answer(event: &Event) -> bool {
         EventKind::Replied(_) | EventKind::RequestFailed(_) | EventKind::InvocationEnded(_)
     );
     ends && event.unit == UnitId::MAIN
-}
-
-fn kept(output: &Output) -> String {
-    let text = &output.text;
-    let end = (0..=OUTPUT_CAP.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    text[..end.unwrap_or(0)].to_owned()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::message::Reply;
 use crate::report::board::Board;
 use crate::report::sanitise;
 use crate::report::story::{
-    Story, call_of, done, failed, question, skipped, text_delta, thinking_delta, usage,
+    Story, call_of, cancelled, done, failed, question, skipped, text_delta, thinking_delta, usage,
 };
 
 const NOW: UnixMillis = UnixMillis(2_000_000);
@@ -220,6 +220,66 @@ fn what_is_told_while_main_writes_does_not_tear_its_text() {
 
     end
     ");
+}
+
+#[test]
+fn a_batch_that_was_ended_is_told_by_its_slots_alone() {
+    let mut story = Story::new();
+    story.invocation("go").call(0, "c", "Agent", "2 tasks").batch("c", &["a", "b"]).start(1);
+    story.end(1, cancelled()).end(2, skipped());
+    let text = "## Task 1: a\n\ncancelled";
+    let failed = |call: &str, text: &str| EventKind::ToolFinished {
+        call: call.into(),
+        tool: "Agent".into(),
+        output: Arc::new(Output { text: text.into(), is_error: true, images: vec![] }),
+        took_ms: 20,
+    };
+    story.push(0, failed("c", text));
+    story.call(0, "d", "Agent", "").push(0, failed("d", "it has no `prompt`"));
+    story.over(cancelled(), "");
+    assert_snapshot!(plain(&stays(&story, 79)), @"
+    > go
+    Agent 2 tasks
+    Agent
+    Agent  failed: it has no `prompt`
+      a  cancelled
+      b  never started
+    cancelled
+    ");
+}
+
+#[test]
+fn a_no_of_the_user_is_told_once() {
+    let mut story = Story::new();
+    story.invocation("go");
+    let asked = question("ls");
+    let Question::Call(call) = &asked else { unreachable!() };
+    let call = call.call.to_string();
+    story.answered(0, 50, (asked.clone(), Verdict::NoBecause("use rg".into())));
+    story.denied(0, &call, "Bash", "the user said no: use rg");
+    story.denied(0, &call, "Bash", "a rule denies it");
+    assert_snapshot!(plain(&stays(&story, 79)), @"
+    > go
+    Bash ls? (no rule allows it; it would run without a sandbox) no: use rg
+    denied Bash: a rule denies it
+    ");
+}
+
+#[test]
+fn an_output_that_was_cut_says_so_when_it_is_opened() {
+    let mut story = Story::new();
+    let long = "a line\n".repeat(20_000);
+    story.invocation("go").call(0, "b", "Bash", "seq").output(0, "b", "Bash", &long);
+    let (mut board, mut commits) = (Board::default(), Commits::new(None));
+    for event in story.events() {
+        let left = board.take(event);
+        commits.take(event, (board.units(), &left), 79);
+    }
+    commits.settled(79, NOW);
+    assert!(commits.open_call(0, NOW) && !commits.open_call(1, NOW));
+    let rows = commits.settled(79, NOW);
+    assert_eq!(rows.iter().take(2).map(Row::plain).collect::<Vec<_>>(), ["Bash seq", "a line"]);
+    assert_snapshot!(rows.last().unwrap().plain(), @"[74 kB left out: of an output 65 kB are kept for this]");
 }
 
 #[test]
