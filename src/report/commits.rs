@@ -300,7 +300,7 @@ impl Commits {
 
     /// Tells all of a call of main that ended, 0 for the last one. Returns
     /// whether there is one.
-    pub fn open_call(&mut self, back: usize, at: UnixMillis) -> bool {
+    pub fn open_call(&mut self, back: usize) -> bool {
         let Some(opened) = self.outputs.iter().rev().nth(back).cloned() else { return false };
         let Opened { title, output, left_out, changes } = opened;
         let lines = output.lines().map(|line| Row::new().text(Ink::Plain, line));
@@ -311,7 +311,7 @@ impl Commits {
             Row::new().text(Ink::Dim, &text)
         });
         self.put(Part::Work, rows.chain(cut).collect());
-        changes.iter().for_each(|change| self.held.push_change(change, true, at));
+        changes.iter().for_each(|change| self.held.push_change(change, true));
         true
     }
 
@@ -333,17 +333,17 @@ impl Commits {
         if let EventKind::ToolFinished { call, output, took_ms, .. } = &event.kind
             && let Some(running) = self.calls.remove(call)
         {
-            self.call_ended(running, CallEnd { output, took_ms: *took_ms }, event.at);
+            self.call_ended(running, CallEnd { output, took_ms: *took_ms });
         }
     }
 
-    fn call_ended(&mut self, running: Running, end: CallEnd<'_>, at: UnixMillis) {
+    fn call_ended(&mut self, running: Running, end: CallEnd<'_>) {
         let Running { tool, subject, changes, has_agents } = running;
         if !may_wait_for_agents(&tool) || (end.output.is_error && !has_agents) {
             self.put(Part::Work, vec![call_row(&tool, &subject, Some(end))]);
         }
         if !end.output.is_error {
-            changes.iter().for_each(|change| self.held.push_change(change, false, at));
+            changes.iter().for_each(|change| self.held.push_change(change, false));
         }
         let title = super::words::call(&tool, &subject);
         self.remember(Opened::new(title, end.output, changes));

@@ -32,21 +32,28 @@ pub struct BothSides {
     pub after: Vec<u8>,
 }
 
-/// Returns what changed, below a row with its counts; nothing if the file is no
-/// text or very large. `is_whole` shows all of it.
+/// Returns a row for a change of which nothing can be shown.
+#[must_use]
+pub fn not_shown(why: &str) -> Row {
+    Row::new().text(Ink::Dim, &format!("  [the change is not shown: {why}]"))
+}
+
+/// Returns what changed, below a row with its counts; only that it is not shown
+/// if the file is no text or very large. `is_whole` shows all of it.
 #[must_use]
 pub fn difference(sides: &BothSides, is_whole: bool) -> Vec<Row> {
-    let text = |bytes: &[u8]| -> Option<String> {
-        let is_small = bytes.len() <= FILE_CAP && !bytes.contains(&0);
-        is_small.then(|| String::from_utf8(bytes.to_vec()).ok())?
-    };
-    let (Some(before), Some(after)) = (text(&sides.before), text(&sides.after)) else {
-        return Vec::new();
+    let BothSides { before, after } = sides;
+    if before.len().max(after.len()) > FILE_CAP {
+        return vec![not_shown("the file is very large")];
+    }
+    let text = |bytes| std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+    let (Some(before), Some(after)) = (text(before), text(after)) else {
+        return vec![not_shown("the file is no text")];
     };
     let changes = TextDiff::configure()
         .algorithm(Algorithm::Myers)
         .timeout(PATIENCE)
-        .diff_lines(&before, &after);
+        .diff_lines(before, after);
     let most = before.lines().count().max(after.lines().count());
     let digits = most.to_string().len();
     let (mut rows, mut added, mut removed) = (Vec::new(), 0_u32, 0_u32);
@@ -162,10 +169,15 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_no_text_nothing_is_shown() {
-        for before in [&b"\xff"[..], b"a\0b"] {
+    fn of_what_is_no_text_or_very_large_is_told_that_it_is_not_shown() {
+        let large = vec![b'a'; FILE_CAP + 1];
+        for (before, why) in [
+            (&b"\xff"[..], "the file is no text"),
+            (b"a\0b", "the file is no text"),
+            (&large, "the file is very large"),
+        ] {
             let sides = BothSides { before: before.to_vec(), after: b"x".to_vec() };
-            assert_eq!(difference(&sides, false), []);
+            assert_eq!(difference(&sides, false), [not_shown(why)]);
         }
         assert_eq!(difference(&sides("same\n", "same\n"), false), []);
     }

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::event::{FileChange, UnixMillis};
+use crate::report::difference::not_shown;
 use crate::report::ink::{Coloured, Highlighter};
 use crate::report::row::Row;
 
@@ -37,8 +38,32 @@ struct Waits {
     number: u64,
     /// Until when; `None` until the rows are first asked for.
     until: Option<UnixMillis>,
-    patience: u64,
-    block: Option<u64>,
+    what: What,
+}
+
+/// What waits.
+#[derive(Clone, Copy)]
+enum What {
+    /// A line of this block of code.
+    Line(u64),
+    /// A change of a file.
+    Change,
+}
+
+impl What {
+    fn patience(self) -> u64 {
+        match self {
+            Self::Line(_) => CODE_WAIT,
+            Self::Change => CHANGE_WAIT,
+        }
+    }
+
+    fn is_in(self, blocks: &BTreeSet<u64>) -> bool {
+        match self {
+            Self::Line(block) => blocks.contains(&block),
+            Self::Change => false,
+        }
+    }
 }
 
 impl Held {
@@ -47,24 +72,27 @@ impl Held {
     }
 
     pub(super) fn push(&mut self, row: Row) {
-        let block = row.code().map(|block| block.number);
         let number = self.number();
-        let is_slow = block.is_some_and(|block| self.slow.contains(&block));
-        let is_sent = !is_slow
-            && self.highlighter.as_ref().is_some_and(|thread| thread.send_line(number, &row));
-        let waits = is_sent.then_some(Waits { number, until: None, patience: CODE_WAIT, block });
+        let what = row.code().map(|block| What::Line(block.number));
+        let sends = |what: &What| {
+            let thread = self.highlighter.as_ref().filter(|_| !what.is_in(&self.slow));
+            thread.is_some_and(|thread| thread.send_line(number, &row))
+        };
+        let waits = what.filter(sends).map(|what| Waits { number, until: None, what });
         self.rows.push_back(Entry { rows: vec![row], waits });
     }
 
     /// Takes what a change of a file will look like.
-    pub(super) fn push_change(&mut self, change: &Arc<FileChange>, is_whole: bool, at: UnixMillis) {
+    pub(super) fn push_change(&mut self, change: &Arc<FileChange>, is_whole: bool) {
         let number = self.number();
-        let sends = |thread: &Highlighter| thread.send_change(number, change, is_whole);
-        if self.highlighter.as_ref().is_some_and(sends) {
-            let until = Some(UnixMillis(at.0.saturating_add(CHANGE_WAIT)));
-            let waits = Waits { number, until, patience: CHANGE_WAIT, block: None };
-            self.rows.push_back(Entry { rows: Vec::new(), waits: Some(waits) });
-        }
+        let Some(thread) = &self.highlighter else { return };
+        self.rows.push_back(match thread.send_change(number, change, is_whole) {
+            true => {
+                let waits = Waits { number, until: None, what: What::Change };
+                Entry { rows: Vec::new(), waits: Some(waits) }
+            }
+            false => Entry { rows: vec![not_shown("too much else is looked at")], waits: None },
+        });
     }
 
     fn number(&mut self) -> u64 {
@@ -85,24 +113,33 @@ impl Held {
     /// Returns the rows that go out now.
     pub(super) fn release(&mut self, now: UnixMillis) -> Vec<Row> {
         for waits in self.rows.iter_mut().filter_map(|entry| entry.waits.as_mut()) {
-            let until = UnixMillis(now.0.saturating_add(waits.patience));
+            let until = UnixMillis(now.0.saturating_add(waits.what.patience()));
             waits.until.get_or_insert(until);
         }
         let mut out = Vec::new();
         while let Some(entry) = self.rows.front() {
-            if let Some(Waits { until, block, .. }) = &entry.waits {
-                let is_slow = block.is_some_and(|block| self.slow.contains(&block));
-                if !is_slow && until.is_none_or(|until| now < until) {
+            let mut late = None;
+            if let Some(Waits { until, what, .. }) = &entry.waits {
+                if !what.is_in(&self.slow) && until.is_none_or(|until| now < until) {
                     break;
                 }
-                if self.slow.len() == SLOW_CAP {
-                    self.slow.pop_first();
-                }
-                self.slow.extend(block);
+                late = Some(*what);
+            }
+            match late {
+                Some(What::Line(block)) => self.is_slow(block),
+                Some(What::Change) => out.push(not_shown("it took too long to find")),
+                None => {}
             }
             out.extend(self.rows.pop_front().into_iter().flat_map(|entry| entry.rows));
         }
         out
+    }
+
+    fn is_slow(&mut self, block: u64) {
+        if self.slow.len() == SLOW_CAP {
+            self.slow.pop_first();
+        }
+        self.slow.insert(block);
     }
 
     /// Returns the rows that have not gone out.

@@ -6,6 +6,7 @@ use super::*;
 use crate::event::{AfterFailure, NoticeLevel, Verdict};
 use crate::message::Reply;
 use crate::report::board::Board;
+use crate::report::difference::BothSides;
 use crate::report::sanitise;
 use crate::report::story::{
     Story, call_of, cancelled, done, failed, question, skipped, text_delta, thinking_delta, usage,
@@ -276,10 +277,86 @@ fn an_output_that_was_cut_says_so_when_it_is_opened() {
         commits.take(event, (board.units(), &left), 79);
     }
     commits.settled(79, NOW);
-    assert!(commits.open_call(0, NOW) && !commits.open_call(1, NOW));
+    assert!(commits.open_call(0) && !commits.open_call(1));
     let rows = commits.settled(79, NOW);
     assert_eq!(rows.iter().take(2).map(Row::plain).collect::<Vec<_>>(), ["Bash seq", "a line"]);
     assert_snapshot!(rows.last().unwrap().plain(), @"[74 kB left out: of an output 65 kB are kept for this]");
+}
+
+/// Commits whose highlighter reads with this, and what comes back from it.
+fn with_reader(
+    read: impl FnMut(&FileChange) -> Option<BothSides> + Send + 'static,
+) -> (Commits, std::sync::mpsc::Receiver<Coloured>) {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let deliver = move |coloured| {
+        // A test that is over needs it no more.
+        let _ = sender.send(coloured);
+    };
+    let highlighter = Highlighter::start(Box::new(read), deliver).unwrap();
+    (Commits::new(Some(highlighter)), receiver)
+}
+
+fn edited() -> Story {
+    let mut story = Story::new();
+    story.invocation("go").call(0, "e", "Edit", "a.bin");
+    story.push(
+        0,
+        EventKind::FileChanged(Arc::new(FileChange {
+            by: ChangedBy::Call("e".into()),
+            path: "a.bin".into(),
+            before: None,
+            after: None,
+            directories: 0,
+        })),
+    );
+    story.output(0, "e", "Edit", "done");
+    story
+}
+
+fn take_all(commits: &mut Commits, story: &Story) {
+    let mut board = Board::default();
+    for event in story.events() {
+        let left = board.take(event);
+        commits.take(event, (board.units(), &left), 79);
+    }
+}
+
+#[test]
+fn a_change_that_takes_too_long_is_told_from_when_it_was_first_wanted() {
+    let (wait, waits) = std::sync::mpsc::channel::<()>();
+    let (mut commits, _coloured) = with_reader(move |_| {
+        // An error is what it waits for: the test is over.
+        let _ = waits.recv();
+        None
+    });
+    take_all(&mut commits, &edited());
+    assert_eq!(plain(&commits.settled(79, NOW)), "> go\nEdit a.bin  1 line\n");
+    assert_eq!(commits.deadline(), Some(UnixMillis(NOW.0 + 500)));
+    assert_eq!(commits.settled(79, UnixMillis(NOW.0 + 499)), []);
+    assert_snapshot!(plain(&commits.settled(79, UnixMillis(NOW.0 + 500))), @"  [the change is not shown: it took too long to find]");
+    drop(wait);
+}
+
+#[test]
+fn a_change_that_cannot_be_shown_says_why() {
+    let found = [None, Some(BothSides { before: b"\0".to_vec(), after: b"x".to_vec() })];
+    let mut found = found.into_iter();
+    let (mut commits, coloured) = with_reader(move |_| found.next().flatten());
+    let mut rows = Vec::new();
+    for _ in 0..2 {
+        take_all(&mut commits, &edited());
+        commits.coloured(coloured.recv_timeout(std::time::Duration::from_secs(60)).unwrap());
+        rows.extend(commits.settled(79, NOW));
+    }
+    assert_snapshot!(plain(&rows), @"
+    > go
+    Edit a.bin  1 line
+      [the change is not shown: the file is very large or has changed since]
+
+    > go
+    Edit a.bin  1 line
+      [the change is not shown: the file is no text]
+    ");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxReference, SyntaxSet
 use super::Ink;
 use crate::event::FileChange;
 use crate::report::caught::caught;
-use crate::report::difference::{BothSides, difference};
+use crate::report::difference::{BothSides, difference, not_shown};
 use crate::report::row::{CodeBlock, Row};
 
 /// Most columns of a line that gets colours: longer ones are data.
@@ -35,8 +35,7 @@ static SYNTAXES: LazyLock<SyntaxSet> = LazyLock::new(SyntaxSet::load_defaults_ne
 pub struct Coloured {
     /// The number that they were asked for with.
     pub number: u64,
-    /// A line of code; or a change, of which there is nothing if it cannot be
-    /// shown.
+    /// A line of code; or a change, or why that cannot be shown.
     pub rows: Vec<Row>,
 }
 
@@ -102,9 +101,10 @@ fn work_on_all(
     for Job { number, what } in waiting {
         let rows = match what {
             Task::Line { block, text } => vec![coloured(&mut pens, &block, &text)],
-            Task::Change { change, is_whole } => {
-                read(&change).map(|sides| difference(&sides, is_whole)).unwrap_or_default()
-            }
+            Task::Change { change, is_whole } => match read(&change) {
+                Some(sides) => difference(&sides, is_whole),
+                None => vec![not_shown("the file is very large or has changed since")],
+            },
         };
         deliver(Coloured { number, rows });
     }

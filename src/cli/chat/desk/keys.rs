@@ -26,7 +26,7 @@ impl Desk {
             (KeyCode::Char('c'), KeyModifiers::CONTROL) => return self.interrupt(now),
             (KeyCode::Char('z'), KeyModifiers::CONTROL) => return vec![Step::Suspend],
             (KeyCode::Char('o'), KeyModifiers::CONTROL) => {
-                self.open_call(now);
+                self.open_call();
                 return Vec::new();
             }
             _ => {}
@@ -92,7 +92,7 @@ impl Desk {
     }
 
     /// Shows the whole output of the last call; again, of the one before.
-    fn open_call(&mut self, now: UnixMillis) {
+    fn open_call(&mut self) {
         if let Some(unit) = self.strands.followed() {
             let opened = self.strands.last_output(unit).map(|(title, output)| {
                 let lines = output.text.lines().map(|line| Row::new().text(Ink::Plain, line));
@@ -104,7 +104,7 @@ impl Desk {
             }
             return;
         }
-        match (self.commits.open_call(self.opened, now), self.opened) {
+        match (self.commits.open_call(self.opened), self.opened) {
             (true, _) => self.opened += 1,
             (false, 0) => self.note = Some("no call has ended yet".to_owned()),
             (false, _) => self.note = Some("there are no more calls".to_owned()),
