@@ -243,6 +243,24 @@ impl Screen {
         (self.grid.top..last).map(row).collect()
     }
 
+    /// Returns the rows that are on the screen, each in parts that look the
+    /// same.
+    pub(crate) fn parts(&self) -> Vec<Vec<(String, Look)>> {
+        let shown = self.grid.rows.iter().skip(self.grid.top);
+        let parts = |row: &Row| {
+            let mut parts: Vec<(String, Look)> = Vec::new();
+            for Cell { text, look, .. } in row.cells.iter().filter(|cell| !cell.is_right_half) {
+                let text = if text.is_empty() { " " } else { text };
+                match parts.last_mut().filter(|(_, last)| last == look) {
+                    Some((part, _)) => part.push_str(text),
+                    None => parts.push((text.to_owned(), *look)),
+                }
+            }
+            parts
+        };
+        shown.take(usize::from(self.grid.size.rows)).map(parts).collect()
+    }
+
     /// Returns the rows that have scrolled away.
     pub(crate) fn scrolled(&self) -> Vec<String> {
         self.grid.rows[..self.grid.top.min(self.grid.rows.len())].iter().map(Row::text).collect()
@@ -753,6 +771,8 @@ mod tests {
         let cold = Look { ink, ground, ..Look::default() };
         let looks = ["ä", "warm", "cold", "hot"].map(|word| screen.look(word));
         assert_eq!(looks, [Some(Look::default()), Some(warm), Some(cold), None]);
+        let parts = [("ä", Look::default()), ("warm", warm), ("cold", cold)];
+        assert_eq!(screen.parts(), [parts.map(|(text, look)| (text.to_owned(), look))]);
         assert_eq!(screen.calls(), ("tine: a;b", &["done".to_owned()][..], 1));
         assert_eq!((screen.cursor(), screen.marks_pastes()), (None, true));
     }
