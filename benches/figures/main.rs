@@ -3,8 +3,8 @@
 //! Runs the optimised program against a scripted server in a process of its
 //! own and prints each figure beside its limit; the exit code is 1 if one is
 //! missed. `cargo bench -- NAME` measures one group: `start`, `turn`,
-//! `schedule`, `many`, `interrupt`, `resume`, `branches`, `gate`, `decode`,
-//! `edits`, `sandbox` or `judge`.
+//! `schedule`, `many`, `interrupt`, `resume`, `typing`, `branches`, `gate`,
+//! `decode`, `edits`, `sandbox` or `judge`.
 
 mod allocations;
 mod branches;
@@ -20,6 +20,8 @@ mod sandbox;
 mod script;
 mod server;
 mod table;
+mod terminal;
+mod typing;
 
 use std::process::ExitCode;
 
@@ -31,13 +33,14 @@ static ALLOCATOR: allocations::Counting = allocations::Counting;
 /// A group of figures that are measured together.
 type Measure = fn() -> Vec<Figure>;
 
-const GROUPS: [(&str, Measure); 12] = [
+const GROUPS: [(&str, Measure); 13] = [
     ("start", measure::start),
     ("turn", measure::turn),
     ("schedule", measure::schedule),
     ("many", measure::many),
     ("interrupt", measure::interrupt),
     ("resume", resume::resume),
+    ("typing", typing::typing),
     ("branches", branches::branches),
     ("gate", gate::gate),
     ("decode", decode::decode),

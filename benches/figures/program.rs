@@ -63,17 +63,27 @@ impl Place {
 /// Returns the program with nothing of this process's environment but PATH.
 pub(crate) fn command(place: &Place) -> Command {
     let output = |name: &str| File::create(place.directory.path().join(name)).expect("a new file");
-    let mut command = Command::new(PROGRAM);
+    let mut command = by(place, PROGRAM);
+    command.process_group(0).stdin(Stdio::null()).stdout(output("output")).stderr(output("errors"));
+    command
+}
+
+/// Returns the program as the first of a session of its own, whose terminal is
+/// its standard input. It has the id of the child.
+pub(crate) fn command_on_terminal(place: &Place) -> Command {
+    let mut command = by(place, "setsid");
+    command.args(["--ctty", PROGRAM]).env("TERM", "xterm-256color");
+    command
+}
+
+fn by(place: &Place, program: &str) -> Command {
+    let mut command = Command::new(program);
     command
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", place.home())
         .env(MARK, place.mark())
-        .current_dir(place.workspace())
-        .process_group(0)
-        .stdin(Stdio::null())
-        .stdout(output("output"))
-        .stderr(output("errors"));
+        .current_dir(place.workspace());
     command
 }
 
@@ -158,7 +168,7 @@ pub(crate) fn run(script: &Script, flags: &[&str]) -> Ended {
 }
 
 /// Adds up the session logs below a directory.
-fn bytes_of_logs(directory: &Path) -> u64 {
+pub(crate) fn bytes_of_logs(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).expect("a home can be listed").flatten();
     let bytes = entries.map(|entry| {
         let about = entry.metadata().expect("nothing below a home goes away after its run");

@@ -4,7 +4,6 @@
 //! how-manyeth time, is read off the end of a body, because reading all of a
 //! long one would make the server slower than what it measures.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +20,21 @@ pub(crate) const FILE: &str = "measured.txt";
 
 /// Bytes of a call's arguments in one piece of the answer.
 const PIECE: usize = 512;
+
+/// Bytes of a token, about.
+const TOKEN: usize = 4;
+
+/// Tokens of a request and its answer, where it does not matter.
+const USAGE: (usize, usize) = (10, 5);
+
+/// What a request for a summary says.
+const COMPACTION: &str = "Write a summary of this conversation.";
+
+/// What a summary is; the turn that is next follows.
+const SUMMARY: &str = "bench-summary-";
+
+/// What is written, over and over: a bit of all that an answer is made of.
+const TEXT: &str = include_str!("written.md");
 
 /// What the model does in one measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +72,19 @@ pub(crate) enum Act {
     Read,
     /// Even slots get no answer, odd ones a command that does not end.
     Stall,
+    /// A text, and a short TodoWrite call behind it.
+    Write(Pace),
+}
+
+/// How a text comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pace {
+    /// In how many pieces.
+    pub(crate) pieces: usize,
+    /// How many bytes each has.
+    pub(crate) bytes: usize,
+    /// How many come in a second; `None` for as many as are read.
+    pub(crate) per_second: Option<u32>,
 }
 
 /// Who makes a request.
@@ -73,13 +100,20 @@ pub(crate) enum Who {
 pub(crate) enum Answer {
     /// Sends these events after a pause.
     Events(Duration, Vec<u8>),
+    /// Sends these events one by one, so many in a second; `None` for as many
+    /// as are read.
+    Pieces(Option<u32>, Vec<Vec<u8>>),
     /// Keeps silent until the client goes away.
     Silence,
 }
 
 impl Script {
-    /// Returns what the request of this unit and turn gets.
-    pub(crate) fn answer(&self, who: Who, turn: u32) -> Answer {
+    /// Returns what the request of this unit and turn gets, which is `body`.
+    pub(crate) fn answer(&self, who: Who, turn: u32, body: &[u8]) -> Answer {
+        if is_compaction(body) {
+            let events = said(&format!("{SUMMARY}{turn}"), usage_of(body));
+            return Answer::Events(Duration::ZERO, events);
+        }
         let part = match who {
             Who::Main => self.main,
             Who::Slot(_) => self.slot,
@@ -99,6 +133,9 @@ impl Script {
                     call(who, turn, "Bash", &stall(number))
                 }
                 (Act::Stall, _) => return Answer::Silence,
+                (Act::Write(pace), _) => {
+                    return Answer::Pieces(pace.per_second, written(who, turn, pace, body));
+                }
             },
         };
         Answer::Events(Duration::from_millis(part.think_ms), events)
@@ -128,13 +165,33 @@ pub(crate) fn asker(body: &[u8]) -> (Who, u32) {
         let who = who.parse().map_or(Who::Main, Who::Slot);
         return (who, turn + 1);
     }
-    match last.rsplit_once(SLOT_PROMPT) {
-        Some((_, number)) => {
-            let digits: String = number.chars().take_while(char::is_ascii_digit).collect();
-            (Who::Slot(digits.parse().expect("a slot's prompt ends in its number")), 1)
-        }
-        None => (Who::Main, 1),
+    let number_behind = |word: &str| {
+        let (_, behind) = last.rsplit_once(word)?;
+        let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();
+        Some(digits.parse().expect("the word is ours, and a number is behind it"))
+    };
+    match (number_behind(SLOT_PROMPT), number_behind(SUMMARY)) {
+        (Some(number), _) => (Who::Slot(number as usize), 1),
+        (None, Some(turn)) => (Who::Main, turn),
+        (None, None) if is_compaction(body) => (Who::Main, last_turn(body) + 1),
+        (None, None) => (Who::Main, 1),
     }
+}
+
+/// Tells whether a summary is asked for.
+fn is_compaction(body: &[u8]) -> bool {
+    let last = rfind(body, b"{\"role\":\"").unwrap_or_default();
+    String::from_utf8_lossy(&body[last..]).contains(COMPACTION)
+}
+
+/// Returns the turn of the last call of main that has its output.
+fn last_turn(body: &[u8]) -> u32 {
+    let last =
+        rfind(body, b"\"tool_call_id\":\"main_").expect("a conversation that is long has calls");
+    let digits = body[last..].split(|byte| *byte == b'_').nth(3).unwrap_or_default();
+    let digits: String =
+        digits.iter().map(|byte| char::from(*byte)).take_while(char::is_ascii_digit).collect();
+    digits.parse().expect("the id of a call ends in its turn")
 }
 
 /// Returns where `wanted` begins for the last time.
@@ -155,11 +212,40 @@ fn stall(number: usize) -> String {
 }
 
 fn text() -> Vec<u8> {
-    events(&[json!({ "role": "assistant", "content": "" }), json!({ "content": "done" })], "stop")
+    said("done", USAGE)
+}
+
+fn said(text: &str, usage: (usize, usize)) -> Vec<u8> {
+    let deltas = [json!({ "role": "assistant", "content": "" }), json!({ "content": text })];
+    [&*deltas.iter().map(event).collect::<String>(), &*end("stop", usage)].concat().into_bytes()
+}
+
+/// The events of a text that comes in pieces, with a call behind it.
+fn written(who: Who, turn: u32, pace: Pace, body: &[u8]) -> Vec<Vec<u8>> {
+    let mut text = TEXT.as_bytes().iter().cycle();
+    let mut pieces = vec![event(&json!({ "role": "assistant", "content": "" }))];
+    pieces.extend((0..pace.pieces).map(|_| {
+        let piece: String = text.by_ref().take(pace.bytes).map(|byte| char::from(*byte)).collect();
+        event(&json!({ "content": piece }))
+    }));
+    pieces.push(deltas_of(who, turn, "TodoWrite", &todo(turn)).iter().map(event).collect());
+    let (prompt, _) = usage_of(body);
+    pieces.push(end("tool_calls", (prompt, pace.pieces * pace.bytes / TOKEN)));
+    pieces.into_iter().map(String::into_bytes).collect()
+}
+
+/// Returns the tokens of a request, and a few for its answer.
+fn usage_of(body: &[u8]) -> (usize, usize) {
+    (body.len() / TOKEN, USAGE.1)
 }
 
 /// The events of one call, its arguments in pieces as servers send them.
 fn call(who: Who, turn: u32, tool: &str, arguments: &str) -> Vec<u8> {
+    let deltas: String = deltas_of(who, turn, tool, arguments).iter().map(event).collect();
+    (deltas + &end("tool_calls", USAGE)).into_bytes()
+}
+
+fn deltas_of(who: Who, turn: u32, tool: &str, arguments: &str) -> Vec<Value> {
     let id = match who {
         Who::Main => format!("main_{turn}"),
         Who::Slot(number) => format!("{number}_{turn}"),
@@ -172,22 +258,22 @@ fn call(who: Who, turn: u32, tool: &str, arguments: &str) -> Vec<u8> {
         json!({ "tool_calls": [{ "index": 0, "function": { "arguments": text } }] })
     };
     let pieces = arguments.as_bytes().chunks(PIECE).map(piece);
-    events(&std::iter::once(begin).chain(pieces).collect::<Vec<_>>(), "tool_calls")
+    std::iter::once(begin).chain(pieces).collect()
 }
 
-fn events(deltas: &[Value], finish: &str) -> Vec<u8> {
-    let mut text = String::new();
-    let mut say = |value: &Value| {
-        write!(text, "data: {value}\n\n").expect("a string takes any text");
-    };
-    for delta in deltas {
-        say(&json!({ "id": "c", "object": "chat.completion.chunk", "model": "bench", "choices": [
-            { "index": 0, "delta": delta, "finish_reason": null }
-        ] }));
-    }
-    say(&json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": finish }] }));
-    let usage = json!({ "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15 });
-    say(&json!({ "choices": [], "usage": usage }));
-    text.push_str("data: [DONE]\n\n");
-    text.into_bytes()
+fn event(delta: &Value) -> String {
+    let choice = json!({ "index": 0, "delta": delta, "finish_reason": null });
+    let chunk = json!({
+        "id": "c", "object": "chat.completion.chunk", "model": "bench", "choices": [choice]
+    });
+    format!("data: {chunk}\n\n")
+}
+
+/// The last events of an answer.
+fn end(finish: &str, (prompt, completion): (usize, usize)) -> String {
+    let last = json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": finish }] });
+    let usage = json!({ "prompt_tokens": prompt, "completion_tokens": completion,
+        "total_tokens": prompt + completion });
+    let usage = json!({ "choices": [], "usage": usage });
+    format!("data: {last}\n\ndata: {usage}\n\ndata: [DONE]\n\n")
 }

@@ -20,6 +20,13 @@ use crate::script::{self, Answer, Script, Who};
 /// The argument that makes this program the server.
 pub(crate) const ARGUMENT: &str = "--serve";
 
+/// What an answer begins with.
+const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+    transfer-encoding: chunked\r\n\r\n";
+
+/// What it ends with.
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
 /// A request, as the server saw it once all of it was there.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Seen {
@@ -43,6 +50,8 @@ enum Order {
     Watch(i32),
     /// Say so when this many requests have come.
     Await(usize),
+    /// Say so when main has got so far.
+    AwaitTurn(u32),
     /// Say what was seen, and end.
     Finish,
 }
@@ -84,6 +93,12 @@ impl Server {
     /// Waits until this many requests have come.
     pub(crate) fn wait_for(&mut self, requests: usize) {
         self.order(&Order::Await(requests));
+        let () = self.hear();
+    }
+
+    /// Waits until the main conversation asks for this turn.
+    pub(crate) fn wait_for_turn(&mut self, turn: u32) {
+        self.order(&Order::AwaitTurn(turn));
         let () = self.hear();
     }
 
@@ -144,9 +159,12 @@ pub(crate) fn serve(script: &str) {
         match serde_json::from_str(&line).expect("orders are JSON") {
             Order::Watch(pid) => shared.watched.store(pid, Ordering::Relaxed),
             Order::Await(count) => {
-                let seen = shared.seen.lock().expect("no thread panics with the lock");
-                let enough = shared.came.wait_while(seen, |seen| seen.len() < count);
-                drop(enough.expect("no thread panics with the lock"));
+                shared.wait_until(|seen| seen.len() >= count);
+                say(&());
+            }
+            Order::AwaitTurn(turn) => {
+                let is_it = |seen: &Seen| seen.who == Who::Main && seen.turn >= turn;
+                shared.wait_until(|seen| seen.iter().any(is_it));
                 say(&());
             }
             Order::Finish => {
@@ -172,13 +190,17 @@ fn converse(mut socket: TcpStream, shared: &Shared) -> std::io::Result<()> {
     while let Some(length) = read_request(&mut socket, &mut buffer)? {
         let (who, turn) = script::asker(&buffer[..length]);
         shared.note(who, turn);
+        let answer = shared.script.answer(who, turn, &buffer[..length]);
         buffer.drain(..length);
-        match shared.script.answer(who, turn) {
+        match answer {
             Answer::Events(pause, events) => {
                 if pause > Duration::ZERO {
                     std::thread::sleep(pause);
                 }
                 write_answer(&mut socket, &events)?;
+            }
+            Answer::Pieces(per_second, events) => {
+                write_pieces(&mut socket, per_second, &events)?;
             }
             Answer::Silence => {
                 let mut rest = Vec::new();
@@ -191,6 +213,12 @@ fn converse(mut socket: TcpStream, shared: &Shared) -> std::io::Result<()> {
 }
 
 impl Shared {
+    fn wait_until(&self, is_enough: impl Fn(&[Seen]) -> bool) {
+        let seen = self.seen.lock().expect("no thread panics with the lock");
+        let enough = self.came.wait_while(seen, |seen| !is_enough(seen));
+        drop(enough.expect("no thread panics with the lock"));
+    }
+
     fn note(&self, who: Who, turn: u32) {
         let at = clock::now();
         let watched = self.watched.load(Ordering::Relaxed);
@@ -234,11 +262,29 @@ fn content_length(head: &[u8]) -> usize {
 }
 
 fn write_answer(socket: &mut TcpStream, events: &[u8]) -> std::io::Result<()> {
-    let mut answer = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
-        transfer-encoding: chunked\r\n\r\n"
-        .to_vec();
-    answer.extend_from_slice(format!("{:x}\r\n", events.len()).as_bytes());
-    answer.extend_from_slice(events);
-    answer.extend_from_slice(b"\r\n0\r\n\r\n");
+    let answer = [HEAD, &chunk(events), LAST_CHUNK].concat();
     socket.write_all(&answer)
+}
+
+/// Writes events one by one, each when it is due.
+fn write_pieces(
+    socket: &mut TcpStream,
+    per_second: Option<u32>,
+    events: &[Vec<u8>],
+) -> std::io::Result<()> {
+    socket.write_all(HEAD)?;
+    let started = clock::now();
+    for (number, event) in (0..).zip(events) {
+        if let Some(per_second) = per_second {
+            let due = started + Duration::from_secs(1) * number / per_second;
+            // Who was kept from running is late with one piece and not with all.
+            std::thread::sleep(due.saturating_sub(clock::now()));
+        }
+        socket.write_all(&chunk(event))?;
+    }
+    socket.write_all(LAST_CHUNK)
+}
+
+fn chunk(bytes: &[u8]) -> Vec<u8> {
+    [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
 }

@@ -25,6 +25,8 @@ pub(crate) enum Unit {
     MiB,
     /// One value over another.
     Times,
+    /// Hundredths.
+    Percent,
     /// Occurrences.
     Count,
 }
@@ -53,6 +55,7 @@ impl fmt::Display for Figure {
             Unit::Millis => format!("{value:.2} ms"),
             Unit::MiB => format!("{value:.1} MiB"),
             Unit::Times => format!("{value:.2} x"),
+            Unit::Percent => format!("{value:.1} %"),
             Unit::Count => format!("{value}"),
         };
         let ratio = if self.limit > 0.0 {
