@@ -4,10 +4,12 @@
 //! own and prints each figure beside its limit; the exit code is 1 if one is
 //! missed. `cargo bench -- NAME` measures one group: `start`, `turn`,
 //! `schedule`, `many`, `interrupt`, `resume`, `typing`, `branches`, `gate`,
-//! `decode`, `edits`, `sandbox` or `judge`.
+//! `decode`, `edits`, `sandbox` or `judge`. `cargo bench -- cast` measures
+//! nothing: it records the chat that the README shows.
 
 mod allocations;
 mod branches;
+mod cast;
 mod clock;
 mod decode;
 mod edits;
@@ -19,6 +21,7 @@ mod resume;
 mod sandbox;
 mod script;
 mod server;
+mod svg;
 mod table;
 mod terminal;
 mod typing;
@@ -60,6 +63,10 @@ fn main() -> ExitCode {
     }
     // Cargo adds a flag of its own.
     let wanted: Vec<&String> = arguments.iter().filter(|name| !name.starts_with('-')).collect();
+    if wanted.iter().any(|wanted| *wanted == cast::ARGUMENT) {
+        cast::record();
+        return ExitCode::SUCCESS;
+    }
     println!("{}\n{}\n\n{}", table::machine(), measure::method(), table::head());
     let mut is_met = true;
     for (name, measure) in GROUPS {

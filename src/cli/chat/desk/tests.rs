@@ -1,3 +1,5 @@
+//! What keys and events come to, and that every frame fits.
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
 

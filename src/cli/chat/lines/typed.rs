@@ -130,8 +130,8 @@ impl Lines {
     ) -> Vec<Step> {
         let whole = self.questions.first().filter(|_| line == "d" && choices != Choices::Batch);
         if let Some((_, open)) = whole {
-            let rows = words::asked_whole(&open.name, &open.question, COLUMNS);
-            rows.iter().for_each(|row| self.page.line(row));
+            let rows = words::asked_whole(&open.name, &open.question, open.choices, COLUMNS);
+            rows.iter().for_each(|row| self.page.line(&row.text));
             return Vec::new();
         }
         match choices.read(line) {
