@@ -16,7 +16,7 @@ use super::row::Row;
 use crate::event::{UnitId, UnixMillis};
 
 /// Most rows of what is being written.
-const TAIL: usize = 6;
+const TAIL: u16 = 6;
 
 /// Most rows of messages that wait.
 const WAITING: usize = 3;
@@ -61,17 +61,18 @@ pub fn region(parts: Parts<'_>, size: Size, now: UnixMillis) -> (Vec<Row>, (u16,
     room = room.saturating_sub(line.len());
     let waiting = waiting(commits.waiting().collect::<Vec<_>>().as_slice(), columns, room);
     room = room.saturating_sub(waiting.len());
-    let needed = board.rows(View { columns, rows: usize::MAX, now, picked }).len();
-    let mut panel = panel(columns, room.saturating_sub(needed.min(UNITS)));
+    let mut units = board.rows(View { columns, rows: usize::MAX, now, picked });
+    let mut panel = panel(columns, room.saturating_sub(units.len().min(UNITS)));
     panel.truncate(room);
     room = room.saturating_sub(panel.len());
+    let mut tail = if panel.is_empty() { commits.tail(columns, TAIL) } else { Vec::new() };
     // One row of what is being written is worth more than the last unit.
-    let needs_tail = usize::from(panel.is_empty() && !commits.tail(columns, 1).is_empty());
-    let rows = room.saturating_sub(needs_tail);
-    let units = board.rows(View { columns, rows, now, picked });
+    let rows = room.saturating_sub(usize::from(!tail.is_empty()));
+    if units.len() > rows {
+        units = board.rows(View { columns, rows, now, picked });
+    }
     room = room.saturating_sub(units.len());
-    let rows = if panel.is_empty() { TAIL.min(room) } else { 0 };
-    let tail = commits.tail(columns, u16::try_from(rows).unwrap_or(u16::MAX));
+    tail.drain(..tail.len().saturating_sub(room));
     let above = tail.len() + panel.len() + units.len() + waiting.len();
     // The line does not stick to what stays above it.
     let gap = if above == 0 && room > 0 { vec![Row::new()] } else { Vec::new() };

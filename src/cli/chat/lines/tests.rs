@@ -1,3 +1,5 @@
+//! What lines and events come to, and what is printed of it.
+
 use insta::assert_snapshot;
 
 use super::typed::{LATE, TWICE};
