@@ -23,6 +23,10 @@ const BEHIND_CAP: usize = 1_024;
 /// told to stop, goes on without it.
 const READER_GRACE: Duration = Duration::from_secs(2);
 
+/// How long pieces of answers gather before they are shown: nobody sees how late
+/// that is, and a wake-up for each would cost more than all that is done with it.
+const GATHERING: Duration = Duration::from_millis(8);
+
 /// What reporters are shown.
 pub(super) enum Shown {
     /// Something that happened.
@@ -179,14 +183,19 @@ fn show(
     let mut goes_on = true;
     while goes_on && let Some(shown) = receiver.blocking_recv() {
         let mut next = Some(shown);
+        let mut are_pieces = true;
         while let Some(shown) = next {
             each(&mut |reporter| match &shown {
                 Shown::Event(event) => reporter.event(event),
                 Shown::Delta(delta) => reporter.delta(delta),
             });
+            are_pieces &= matches!(shown, Shown::Delta(_));
             next = receiver.try_recv().ok();
         }
         goes_on = each(&mut |reporter| reporter.pause());
+        if are_pieces {
+            std::thread::sleep(GATHERING);
+        }
     }
     result
 }

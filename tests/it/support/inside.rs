@@ -452,7 +452,7 @@ impl Setup {
 
     fn parts(&self, root: &Path) -> Parts {
         let (definitions, _) = Definitions::load(&[], |_, _| false);
-        let (skills, _) = Skills::load(&[]);
+        let (skills, _) = Skills::load(&[], &[]);
         let offered: Vec<(&str, &str)> = definitions
             .iter()
             .map(|definition| (definition.name.as_str(), definition.description.as_str()))
