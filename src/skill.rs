@@ -63,15 +63,16 @@ impl Skills {
     pub fn load(directories: &[PathBuf], commands: &[PathBuf]) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut skills: Vec<Skill> = Vec::new();
-        let mut take = |path: &Path, parse: Parse, problems: &mut Vec<Problem>| {
-            match front_matter::read(path).and_then(|text| parse(&text, path)) {
+        let mut take =
+            |path: &Path, parse: Parse, problems: &mut Vec<Problem>| match front_matter::read(path)
+                .and_then(|text| parse(&text, path))
+            {
                 Err(error) => problems.push(error.into()),
                 Ok(new) => match skills.iter().find(|old| is_name(&old.name, &new.name)) {
                     None => skills.push(new),
                     Some(old) => problems.push(collision(path, old)),
                 },
-            }
-        };
+            };
         for directory in directories {
             for entry in front_matter::entries(directory, &mut problems) {
                 let path = entry.join("SKILL.md");

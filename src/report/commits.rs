@@ -293,6 +293,12 @@ impl Commits {
         tail.split_off(tail.len().saturating_sub(usize::from(rows)))
     }
 
+    /// Returns how many rows are final and wait for their colours.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.held.rows().count()
+    }
+
     /// Returns what the user wrote and main has not read, oldest first.
     pub fn waiting(&self) -> impl Iterator<Item = &Arc<str>> {
         self.waiting.iter()

@@ -200,6 +200,15 @@ pub fn strand_head(board: &Board, unit: UnitId, now: UnixMillis, columns: u16) -
     row.cut(usize::from(columns))
 }
 
+/// Returns the row above a strand that is over and told: it has no number any
+/// more.
+#[must_use]
+pub fn strand_head_after(name: &str, state: UnitState, columns: u16) -> Row {
+    let row = Row::new().text(Ink::Dim, "--- ").text(Ink::Strong, name);
+    let row = row.text(super::board::ink_of(state), &format!("  {}", words::state(state)));
+    row.cut(usize::from(columns))
+}
+
 /// Returns the row below a strand that is followed: what the others do.
 #[must_use]
 pub fn strand_foot(board: &Board, columns: u16) -> Option<Row> {

@@ -65,7 +65,9 @@ pub fn region(parts: Parts<'_>, size: Size, now: UnixMillis) -> (Vec<Row>, (u16,
     let mut panel = panel(columns, room.saturating_sub(units.len().min(UNITS)));
     panel.truncate(room);
     room = room.saturating_sub(panel.len());
-    let mut tail = if panel.is_empty() { commits.tail(columns, TAIL) } else { Vec::new() };
+    // What was seen and only waits for its colours does not go out of sight.
+    let most = TAIL.saturating_add(u16::try_from(commits.held()).unwrap_or(u16::MAX));
+    let mut tail = if panel.is_empty() { commits.tail(columns, most) } else { Vec::new() };
     // One row of what is being written is worth more than the last unit.
     let rows = room.saturating_sub(usize::from(!tail.is_empty()));
     if units.len() > rows {

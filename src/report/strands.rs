@@ -198,6 +198,13 @@ impl Strands {
             .collect()
     }
 
+    /// Returns what people call a unit, and its state; `None` if it is not known
+    /// any more.
+    #[must_use]
+    pub fn name_of(&self, unit: UnitId) -> Option<(&str, UnitState)> {
+        self.strands.get(&unit).map(|strand| (&*strand.name, strand.state))
+    }
+
     /// Returns the last call of a unit that ended: what it was, and its output.
     #[must_use]
     pub fn last_output(&self, unit: UnitId) -> Option<(&str, &Output)> {

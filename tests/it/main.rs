@@ -25,10 +25,8 @@ mod branches;
 mod budgets;
 /// Signals: everything ends, nothing new begins, the log stays whole.
 mod cancel;
-/// The chat without a screen: lines in, lines out.
-mod chat_lines;
-/// What a chat tells its terminal besides text: bell, title, colours.
-mod chat_signs;
+/// The chat on a pseudo-terminal, and the screen as it is then.
+mod chat;
 /// Summaries that take the place of a conversation.
 mod compact;
 /// A program that speaks for a person, over standard input.

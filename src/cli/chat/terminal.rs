@@ -182,7 +182,8 @@ enum Paint {
 
 impl Terminal {
     fn go(mut self) {
-        let mut paint = Paint::Now;
+        // Nothing is known of the session yet.
+        let mut paint = Paint::Nothing;
         while !self.is_over {
             if paint == Paint::Now || (paint == Paint::Soon && self.until_frame().is_zero()) {
                 if self.paint().is_err() {

@@ -48,12 +48,17 @@ pub fn left_rows(left: &[Ended], columns: u16) -> Vec<Row> {
     let names: Vec<String> = names.collect();
     let widest = names.iter().map(|name| columns_of(name)).max().unwrap_or(0);
     let widest = widest.min(usize::from(columns) / 3);
+    let indent = 4 + widest;
+    let room = columns.saturating_sub(u16::try_from(indent).unwrap_or(u16::MAX));
     let row = |(ended, name): (&Ended, &String)| {
         let name = Row::new().text(Ink::Plain, "  ").text(Ink::Plain, name).cut(2 + widest);
         let ink = ink_of(ended.end.outcome.state());
-        name.padded(4 + widest).text(ink, &words::unit_end(&ended.end))
+        let end = wrapped(ink, &words::unit_end(&ended.end), room.max(1), 0);
+        let before = [name].into_iter().chain(std::iter::repeat(Row::new()));
+        let rows = before.zip(end).map(|(before, end)| before.padded(indent).row(&end));
+        rows.collect::<Vec<Row>>()
     };
-    let mut rows: Vec<Row> = told.zip(&names).map(row).collect();
+    let mut rows: Vec<Row> = told.zip(&names).flat_map(row).collect();
     rows.extend(counted_only(left));
     rows
 }

@@ -174,11 +174,18 @@ impl Reaction {
     /// The answer of a model that says these pieces, each once its gate is open.
     /// It is over with the last one.
     pub(crate) fn in_steps<'a>(steps: impl IntoIterator<Item = (&'a str, &'a Gate)>) -> Self {
-        let step = |(piece, gate): (&str, &Gate)| {
-            let delta = json!({ "role": "assistant", "content": piece });
-            Stepped { gate: gate.clone(), bytes: events([&said(&delta)]) }
+        let delta = |piece| json!({ "role": "assistant", "content": piece });
+        Self::in_parts(steps.into_iter().map(|(piece, gate)| (delta(piece), gate)))
+    }
+
+    /// The answer of a model that consists of these parts, each once its gate is
+    /// open. It is over with the last one.
+    pub(crate) fn in_parts<'a>(parts: impl IntoIterator<Item = (Value, &'a Gate)>) -> Self {
+        let step = |(delta, gate): (Value, &Gate)| Stepped {
+            gate: gate.clone(),
+            bytes: events([&said(&delta)]),
         };
-        let mut steps: Vec<_> = steps.into_iter().map(step).collect();
+        let mut steps: Vec<_> = parts.into_iter().map(step).collect();
         steps.last_mut().expect("an answer has a step").bytes.extend(reply_end("stop"));
         Self::Steps(steps)
     }

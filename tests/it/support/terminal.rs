@@ -5,13 +5,18 @@
 //! so no test ever sees half of one.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::io::{PipeWriter, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::termios::{Termios, tcgetattr};
+use nix::unistd::tcgetpgrp;
 
 use super::picture::picture;
 use super::screen::{Reflow, Screen, Size, Writer};
@@ -32,9 +37,12 @@ pub(crate) enum StandardOutput {
 /// A process on a terminal. It is killed when this value goes.
 pub(crate) struct Sitting {
     child: Child,
-    /// What is written here is as if it was typed.
-    keys: File,
+    /// What is written here is as if it was typed; `None` once it hung up.
+    keys: Option<File>,
     written: Receiver<Vec<u8>>,
+    reader: Option<Reader>,
+    /// How the terminal was set before anything ran on it.
+    pub(crate) before: Termios,
     /// What came behind the frame that the screen shows.
     rest: Vec<u8>,
     /// Everything that came, with its control sequences.
@@ -67,6 +75,7 @@ impl Sitting {
         for side in [&pty.master, &pty.slave] {
             fcntl(side, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("a descriptor has flags");
         }
+        let before = tcgetattr(&pty.slave).expect("it is a terminal");
         let mut command = tine.into_command();
         connect(&mut command, pty.slave, stdout);
         let child = command.spawn().expect("cargo has built the binary");
@@ -74,19 +83,25 @@ impl Sitting {
         drop(command);
         let keys = File::from(pty.master.try_clone().expect("a descriptor can be copied"));
         let (rest, raw, screen) = (Vec::new(), Vec::new(), Screen::new(size, writer));
-        Self { child, keys, written: read(pty.master), rest, raw, screen }
+        let (reader, written) = read(pty.master);
+        let (keys, reader) = (Some(keys), Some(reader));
+        Self { child, keys, written, reader, before, rest, raw, screen }
+    }
+
+    fn terminal(&self) -> &File {
+        self.keys.as_ref().expect("it has not hung up")
     }
 
     /// Types something.
     pub(crate) fn keys(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("the terminal takes a few keys");
+        self.terminal().write_all(keys.as_bytes()).expect("the terminal takes a few keys");
     }
 
     /// Pastes a text, as a terminal does it that was asked to mark pastes.
     pub(crate) fn paste(&mut self, text: &str) {
         assert!(self.screen.marks_pastes(), "a paste would be typed");
         let bytes = format!("\u{1b}[200~{}\u{1b}[201~", text.replace('\n', "\r"));
-        let mut keys = self.keys.try_clone().expect("a descriptor can be copied");
+        let mut keys = self.terminal().try_clone().expect("a descriptor can be copied");
         // A terminal takes 4 kB and waits for whoever reads it, who may wait for
         // us to read what it draws.
         std::thread::spawn(move || drop(keys.write_all(bytes.as_bytes())));
@@ -107,7 +122,33 @@ impl Sitting {
         let window =
             rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         self.screen.resize(size, reflow);
-        rustix::termios::tcsetwinsize(&self.keys, window).expect("it is a terminal");
+        rustix::termios::tcsetwinsize(self.terminal(), window).expect("it is a terminal");
+    }
+
+    /// Tells whether there is a terminal still.
+    pub(crate) fn has_terminal(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Returns how the terminal is set.
+    pub(crate) fn settings(&self) -> Termios {
+        tcgetattr(self.terminal()).expect("it is a terminal")
+    }
+
+    /// Sends a signal to the process whose terminal it is.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let leader = tcgetpgrp(self.terminal()).expect("the terminal is somebody's");
+        kill(leader, signal).expect("the process was not waited for");
+    }
+
+    /// Closes the terminal, as a window that is closed or a connection that
+    /// breaks does.
+    pub(crate) fn hang_up(&mut self) {
+        self.keys = None;
+        if let Some(Reader { stop, thread }) = self.reader.take() {
+            drop(stop);
+            thread.join().expect("it only reads");
+        }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -185,20 +226,35 @@ fn connect(command: &mut Command, slave: OwnedFd, stdout: StandardOutput) {
     };
 }
 
+/// The thread that reads a terminal.
+struct Reader {
+    /// Ends it when this goes.
+    stop: PipeWriter,
+    thread: JoinHandle<()>,
+}
+
 /// Sends what is written, and hangs up at the end.
-fn read(master: OwnedFd) -> Receiver<Vec<u8>> {
+fn read(master: OwnedFd) -> (Reader, Receiver<Vec<u8>>) {
     let (sender, receiver) = mpsc::channel();
+    let (stopped, stop) = std::io::pipe().expect("there is a pipe to spare");
     let mut master = File::from(master);
-    std::thread::spawn(move || {
+    let thread = std::thread::spawn(move || {
         let mut buffer = vec![0; 16 * 1024];
-        // Linux reports an error once the other side is closed.
-        while let Ok(count @ 1..) = master.read(&mut buffer) {
+        loop {
+            let both = [stopped.as_fd(), master.as_fd()];
+            let mut both = both.map(|one| PollFd::new(one, PollFlags::POLLIN));
+            poll(&mut both, PollTimeout::NONE).expect("both are open");
+            if both[0].any() == Some(true) {
+                return;
+            }
+            // Linux reports an error once the other side is closed.
+            let Ok(count @ 1..) = master.read(&mut buffer) else { return };
             if sender.send(buffer[..count].to_vec()).is_err() {
                 return;
             }
         }
     });
-    receiver
+    (Reader { stop, thread }, receiver)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::cli::chat::line::State;
 use crate::event::UnitId;
 use crate::message::{counted, short_number};
 use crate::report::ink::Ink;
-use crate::report::row::Row;
+use crate::report::row::{Row, columns_of};
 use crate::report::words;
 
 /// Fewest columns of a footer that names the model.
@@ -27,13 +27,18 @@ impl Desk {
         facts.push(self.about.mode.to_owned());
         facts.extend(self.window());
         facts.extend(words::cost(self.meter.cost()));
-        let mut row = Row::new().text(Ink::Dim, &facts.join("  "));
-        if let Some(note) = &self.note {
-            row = row.text(Ink::Caution, &format!("  {note}"));
-        } else {
-            row = row.text(Ink::Dim, &format!("  {}", self.keys_now()));
+        let (ink, words) = match &self.note {
+            Some(note) => (Ink::Caution, note.clone()),
+            None => (Ink::Dim, self.keys_now()),
+        };
+        // What the keys do now is worth more than what the session is.
+        let room = usize::from(columns).saturating_sub(columns_of(&words));
+        let width = |facts: &[String]| facts.iter().map(|fact| columns_of(fact) + 2).sum::<usize>();
+        while width(&facts) > room && !facts.is_empty() {
+            facts.remove(0);
         }
-        row.cut(usize::from(columns))
+        facts.push(String::new());
+        Row::new().text(Ink::Dim, &facts.join("  ")).text(ink, &words).cut(usize::from(columns))
     }
 
     fn window(&self) -> Option<String> {

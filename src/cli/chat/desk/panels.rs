@@ -6,7 +6,7 @@ use super::listing::Listing;
 use crate::event::UnixMillis;
 use crate::report::board::Board;
 use crate::report::ink::Ink;
-use crate::report::panel::{Asked, question_rows, strand_foot, strand_head};
+use crate::report::panel::{Asked, question_rows, strand_foot, strand_head, strand_head_after};
 use crate::report::questions::Questions;
 use crate::report::row::Row;
 use crate::report::strands::Strands;
@@ -82,7 +82,10 @@ impl Panels<'_> {
 
     fn strand(&mut self, columns: u16, rows: usize) -> Vec<Row> {
         let Some(unit) = self.strands.followed() else { return Vec::new() };
-        let head = strand_head(self.board, unit, self.now, columns);
+        let head = match (self.board.head(unit), self.strands.name_of(unit)) {
+            (None, Some((name, state))) => strand_head_after(name, state, columns),
+            (Some(_), _) | (None, None) => strand_head(self.board, unit, self.now, columns),
+        };
         let foot = strand_foot(self.board, columns);
         let room = rows.saturating_sub(1 + usize::from(foot.is_some()));
         let text = self.strands.rows(columns, room);
