@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::result::Tally;
 use super::units::{Counts, LastCall, Unit, Units};
 use crate::event::{
-    Delta, Event, EventKind, Outcome, Piece, UnitEnd, UnitHead, UnitId, UnixMillis,
+    Delta, Event, EventKind, Outcome, Piece, Question, UnitEnd, UnitHead, UnitId, UnixMillis,
 };
 
 pub use rows::View;
@@ -97,9 +97,12 @@ impl Board {
             EventKind::TurnStarted { .. } | EventKind::ToolFinished { .. } => {
                 self.doing.insert(id, Activity::Waits);
             }
-            EventKind::ToolStarted { tool, subject, .. } => {
-                let call = LastCall { tool: tool.clone(), subject: subject.clone() };
-                self.doing.insert(id, Activity::Calls(call));
+            EventKind::ToolStarted { tool, subject, .. } => self.calls(id, tool, subject),
+            // What it asks about is what it would do.
+            EventKind::Asked { id: _, question } => {
+                if let Question::Call(call) = question {
+                    self.calls(event.unit, &call.tool, &call.subject);
+                }
             }
             EventKind::UnitEnded(end) => {
                 self.doing.remove(&id);
@@ -128,7 +131,6 @@ impl Board {
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
             | EventKind::Denied { .. }
-            | EventKind::Asked { .. }
             | EventKind::Answered { .. }
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack
@@ -138,6 +140,11 @@ impl Board {
             | EventKind::Notice { .. } => {}
         }
         Vec::new()
+    }
+
+    fn calls(&mut self, unit: UnitId, tool: &Arc<str>, subject: &Arc<str>) {
+        let call = LastCall { tool: Arc::clone(tool), subject: Arc::clone(subject) };
+        self.doing.insert(unit, Activity::Calls(call));
     }
 
     /// Takes note of a piece of an answer.

@@ -23,6 +23,7 @@ use super::line::Line;
 use super::line::view::view;
 use crate::cli::exit::Refusal;
 use crate::event::{Event, EventKind, InvocationEnd, QuestionId, UnitId, UnixMillis, Verdict};
+use crate::report::Choices;
 use crate::report::board::Board;
 use crate::report::commits::Commits;
 use crate::report::ink::{Highlighter, Ink};
@@ -87,6 +88,8 @@ pub(super) struct Desk {
     shown: Option<QuestionId>,
     /// Since when it has been on the screen.
     seen_since: Option<UnixMillis>,
+    /// The answers that can be given to what is to be seen of it.
+    offered: Option<Choices>,
     list: Option<Listing>,
     /// A prompt was given that has not begun.
     is_pending: bool,
@@ -98,6 +101,8 @@ pub(super) struct Desk {
     opened: usize,
     /// What stands in the footer until the next key.
     note: Option<String>,
+    /// The number of a unit that is run again: whoever takes it is picked.
+    again: Option<u8>,
     /// When Ctrl-C was typed last, and did not only empty the line.
     interrupted: Option<UnixMillis>,
     /// Whether leaving was asked for, and is to be said again.
@@ -121,12 +126,14 @@ impl Desk {
             focus: Focus::Line,
             shown: None,
             seen_since: None,
+            offered: None,
             list: None,
             is_pending: false,
             is_calm: false,
             began: None,
             opened: 0,
             note: None,
+            again: None,
             interrupted: None,
             wants_to_leave: false,
             is_leaving: false,
@@ -214,7 +221,7 @@ impl Desk {
             Focus::Picked(unit) | Focus::Strand(unit) => Some(unit),
             Focus::Line | Focus::Question | Focus::Reason { .. } | Focus::List => None,
         };
-        let panels = panels::Panels {
+        let mut panels = panels::Panels {
             list: self.list.as_ref(),
             questions: &self.questions,
             keys: self.question_keys(now),
@@ -222,8 +229,8 @@ impl Desk {
             strands: &mut self.strands,
             completing: &self.completing,
             now,
+            offered: None,
         };
-        let mut panels = panels;
         let parts = Parts {
             commits: &self.commits,
             board: &self.board,
@@ -234,6 +241,7 @@ impl Desk {
             footer,
         };
         let (region, cursor) = region(parts, self.size, now);
+        self.offered = panels.offered;
         Frame { commits, region, cursor }
     }
 
@@ -294,7 +302,8 @@ impl Desk {
         if let Focus::Picked(unit) = self.focus
             && !self.board.pickable().contains(&unit)
         {
-            self.focus = self.resting_focus();
+            let successor = self.again.take().and_then(|number| self.board.numbered(number));
+            self.focus = successor.map_or_else(|| self.resting_focus(), Focus::Picked);
         }
         steps
     }
@@ -457,7 +466,12 @@ pub(super) fn refusal_rows(refusal: &Refusal, columns: u16) -> Vec<Row> {
     rows
 }
 
-/// Returns the verdict that a key gives; `None` if it is no answer here.
-fn verdict(choices: crate::report::Choices, key: char) -> Option<Verdict> {
-    matches!(key, 'y' | 'b' | 's' | 'a' | 'n').then(|| choices.read(&key.to_string()))?
+/// Returns the verdict that a key gives; `None` if it is no answer here. Where
+/// too little is to be seen of what is asked, it can only be refused.
+fn verdict(offered: Option<Choices>, key: char) -> Option<Verdict> {
+    match (key, offered) {
+        ('n', None) => Some(Verdict::No),
+        ('y' | 'b' | 's' | 'a' | 'n', Some(choices)) => choices.read(&key.to_string()),
+        (_, Some(_) | None) => None,
+    }
 }

@@ -238,7 +238,9 @@ fn history(environment: &Environment, is_kept: bool) -> History {
 fn forward(terminal: &SyncSender<ToTerminal>) -> io::Result<Sender<ToTerminal>> {
     let (shown, waiting) = channel();
     let terminal = terminal.clone();
-    let forwarding = move || waiting.into_iter().try_for_each(|next| terminal.send(next));
+    let forwarding = move || {
+        let _ = waiting.into_iter().all(|next| terminal.send(next).is_ok());
+    };
     std::thread::Builder::new().name("shown".to_owned()).spawn(forwarding)?;
     Ok(shown)
 }

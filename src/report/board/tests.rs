@@ -86,14 +86,14 @@ fn a_unit_that_asks_is_the_last_to_go() {
     story.end(1, done("fine"));
     let board = board(&story);
     assert_snapshot!(drawn(&board, 79, 2, None), @"
-    6 docs  asks                                                                11s
+    6 docs  asks Bash make docs                                                 11s
     8 agents: 3 running, 1 asks, 1 throttled, 2 queued, 1 done     9.2k tok     13s
     ");
     assert_snapshot!(drawn(&board, 79, 5, None), @"
     2 security     running Bash cargo audit --deny warnings        4.0k tok     12s
     3 tests        running                                                      12s
     4 performance  throttled provider asked to wait 9 s                         12s
-    6 docs         asks                                                         11s
+    6 docs         asks Bash make docs                                          11s
     8 agents: 3 running, 1 asks, 1 throttled, 2 queued, 1 done     9.2k tok     13s
     ");
 }

@@ -183,7 +183,7 @@ impl Desk {
             (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) => self.pick_by_number(letter),
             (KeyCode::Char(letter), KeyModifiers::NONE) if counts => {
                 let letter = letter.to_ascii_lowercase();
-                if let Some(verdict) = verdict(choices, letter) {
+                if let Some(verdict) = verdict(self.offered, letter) {
                     return vec![Step::Tell(FromUser::Answered { id, verdict })];
                 }
                 match (letter, choices) {

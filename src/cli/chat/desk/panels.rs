@@ -4,9 +4,12 @@
 use super::completing::Completing;
 use super::listing::Listing;
 use crate::event::UnixMillis;
+use crate::report::Choices;
 use crate::report::board::Board;
 use crate::report::ink::Ink;
-use crate::report::panel::{Asked, question_rows, strand_foot, strand_head, strand_head_after};
+use crate::report::panel::{
+    Asked, Shown, question_rows, strand_foot, strand_head, strand_head_after,
+};
 use crate::report::questions::Questions;
 use crate::report::row::Row;
 use crate::report::strands::Strands;
@@ -36,6 +39,9 @@ pub(super) struct Panels<'a> {
     pub(super) strands: &'a mut Strands,
     pub(super) completing: &'a Completing,
     pub(super) now: UnixMillis,
+    /// The answers that can be given to what is to be seen of the question;
+    /// none before it is drawn, or if too little of it is to be seen.
+    pub(super) offered: Option<Choices>,
 }
 
 impl Panels<'_> {
@@ -58,7 +64,7 @@ impl Panels<'_> {
         }
     }
 
-    fn question(&self, columns: u16, rows: usize) -> Vec<Row> {
+    fn question(&mut self, columns: u16, rows: usize) -> Vec<Row> {
         let Some((_, open)) = self.questions.first() else { return Vec::new() };
         let asked = Asked {
             name: &open.name,
@@ -67,7 +73,8 @@ impl Panels<'_> {
             waiting: self.questions.waiting(),
             takes_keys: self.keys == Keys::Answer,
         };
-        let mut shown = question_rows(asked, columns, rows).rows;
+        let Shown { rows: mut shown, choices } = question_rows(asked, columns, rows);
+        self.offered = choices;
         let said = match self.keys {
             Keys::Answer | Keys::NotYet => None,
             Keys::Words => Some("Enter says no with these words  Esc back"),

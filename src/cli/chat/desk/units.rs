@@ -117,6 +117,7 @@ impl Desk {
     }
 
     fn again(&mut self, unit: UnitId) -> Vec<Step> {
+        self.again = self.board.number_of(unit);
         vec![Step::Tell(FromUser::Again(unit))]
     }
 }
