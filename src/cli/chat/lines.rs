@@ -140,7 +140,7 @@ impl Lines {
         // What was asked for comes behind these.
         let is_other = matches!(&seen, Seen::Changed(_))
             || matches!(&seen, Seen::Event(event)
-                if matches!(event.kind, EventKind::SessionOpened(_)));
+                if matches!(event.kind, EventKind::SessionOpened(_) | EventKind::Left));
         self.is_looking &= is_other;
         let mut steps = match seen {
             Seen::Began { about, highlighter: _, rows } => {

@@ -125,7 +125,7 @@ impl Session {
         }
         // It is a key, too.
         if signal == Signal::Interrupt && !self.kit.has_screen() {
-            let _ = self.terminal.send(ToTerminal::Interrupted);
+            let _ = self.shown.send(ToTerminal::Interrupted);
             return;
         }
         // A run that has so many of them is about to end.
