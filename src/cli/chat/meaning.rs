@@ -1,7 +1,11 @@
 //! What something that was typed is: a line for the shell, a command, or words
 //! for main. Shared by the chats with and without a screen.
 
+use std::sync::Arc;
+
 use super::commands::{self, Command, When};
+use crate::message::byte_size;
+use crate::run::WROTE_CAP;
 
 /// What a text that was sent is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,9 +54,43 @@ pub(super) fn meaning<'a>(
     }
 }
 
+/// Says why a text is not taken, if it is too much for what takes it. `waiting`
+/// is what main has not read.
+pub(super) fn too_much<'a>(
+    text: &str,
+    is_busy: bool,
+    waiting: impl Iterator<Item = &'a Arc<str>>,
+) -> Option<String> {
+    let (most, bytes) = WROTE_CAP;
+    let (count, sum) = waiting.fold((0, 0), |(count, sum), text| (count + 1, sum + text.len()));
+    if text.len() > bytes {
+        let bytes = byte_size(bytes as u64);
+        return Some(format!("a message holds {bytes} at most; put it into a file"));
+    }
+    let is_much = is_busy && (count >= most || sum + text.len() > bytes);
+    is_much.then(|| "too much waits already; it can be sent once the turn is over".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_waits_has_a_bound_and_so_has_a_message() {
+        let (most, bytes) = WROTE_CAP;
+        let check = |length: usize, is_busy, waiting: &[Arc<str>], is_taken: bool| {
+            let refused = too_much(&"x".repeat(length), is_busy, waiting.iter());
+            assert_eq!(refused.is_none(), is_taken, "{length} behind {}", waiting.len());
+        };
+        let half: Arc<str> = "x".repeat(bytes / 2).into();
+        check(bytes, false, &[], true);
+        check(bytes + 1, false, &[], false);
+        check(bytes - half.len(), true, std::slice::from_ref(&half), true);
+        check(bytes - half.len() + 1, true, std::slice::from_ref(&half), false);
+        check(bytes, false, &[half], true);
+        check(1, true, &vec!["".into(); most - 1], true);
+        check(1, true, &vec!["".into(); most], false);
+    }
 
     #[track_caller]
     fn check(text: &str, is_busy: bool, expected: Result<Meaning<'_>, &str>) {

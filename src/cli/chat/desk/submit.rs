@@ -2,13 +2,13 @@
 
 use super::listing::{Choice, Item, Listing};
 use super::{Desk, Focus, Step};
-use crate::cli::chat::commands::{self, Command, What, When};
+use crate::cli::chat::commands::{Command, What};
+use crate::cli::chat::meaning::{Meaning, meaning, too_much};
 use crate::config::Theme;
 use crate::event::UnitId;
-use crate::message::byte_size;
 use crate::report::ink::Ink;
 use crate::report::row::Row;
-use crate::run::{FromUser, WROTE_CAP};
+use crate::run::FromUser;
 
 impl Desk {
     /// Sends what stands in the line.
@@ -17,7 +17,7 @@ impl Desk {
         if text.is_empty() {
             return Vec::new();
         }
-        if let Some(why) = self.is_too_much(&text) {
+        if let Some(why) = too_much(&text, self.is_busy(), self.commits.waiting()) {
             self.note = Some(why);
             return Vec::new();
         }
@@ -36,43 +36,14 @@ impl Desk {
         step
     }
 
-    /// Says why a text is not taken, if it is too much for what takes it.
-    fn is_too_much(&self, text: &str) -> Option<String> {
-        let (most, bytes) = WROTE_CAP;
-        let (count, waiting) =
-            self.commits.waiting().fold((0, 0), |(count, sum), text| (count + 1, sum + text.len()));
-        if text.len() > bytes {
-            let bytes = byte_size(bytes as u64);
-            return Some(format!("a message holds {bytes} at most; put it into a file"));
-        }
-        let is_much = self.is_busy() && (count >= most || waiting + text.len() > bytes);
-        is_much.then(|| "too much waits already; it can be sent once the turn is over".to_owned())
-    }
-
     /// Returns what a text sets off, or why it has to wait.
     fn meaning(&mut self, text: &str) -> Result<Vec<Step>, String> {
-        let is_busy = self.is_busy();
-        if let Some(line) = text.strip_prefix('!') {
-            return match (is_busy, line.trim()) {
-                (true, _) => Err("a shell line can be given once the turn is over".to_owned()),
-                (false, "") => Err("the shell line follows the `!`".to_owned()),
-                (false, line) => Ok(vec![Step::Shell(line.to_owned())]),
-            };
-        }
-        if let Some((command, arguments)) = commands::typed(text) {
-            let waits = command.when == When::AtRest && is_busy;
-            return match waits {
-                true => Err(format!("/{} can be given once the turn is over", command.name)),
-                false => Ok(self.command(command, text, arguments)),
-            };
-        }
-        let first = text.strip_prefix('/').and_then(|line| line.split_whitespace().next());
-        let skill = first.and_then(|name| self.about.skills.iter().find(|(own, _)| own == name));
-        match (is_busy, skill) {
-            (true, Some((name, _))) => Err(format!("/{name} can be given once the turn is over")),
-            (true, None) => Ok(vec![Step::Tell(FromUser::Wrote(text.into()))]),
-            (false, _) => Ok(self.invoke(text)),
-        }
+        Ok(match meaning(text, self.is_busy(), &self.about.skills)? {
+            Meaning::Shell(line) => vec![Step::Shell(line.to_owned())],
+            Meaning::Command(command, arguments) => self.command(command, text, arguments),
+            Meaning::Wrote => vec![Step::Tell(FromUser::Wrote(text.into()))],
+            Meaning::Prompt => self.invoke(text),
+        })
     }
 
     fn invoke(&mut self, text: &str) -> Vec<Step> {

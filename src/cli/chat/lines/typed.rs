@@ -5,11 +5,11 @@ use super::offer::{Answer, Offer};
 use crate::cli::chat::commands::{COMMANDS, Command, What};
 use crate::cli::chat::desk::Step;
 use crate::cli::chat::desk::listing::Choice;
-use crate::cli::chat::meaning::{Meaning, meaning};
+use crate::cli::chat::meaning::{Meaning, meaning, too_much};
 use crate::event::{QuestionId, UnixMillis};
 use crate::message::counted;
 use crate::report::{Choices, sanitise, words};
-use crate::run::FromUser;
+use crate::run::{FromUser, WROTE_CAP};
 
 /// How long a second Ctrl-C belongs to the first, in milliseconds.
 pub(super) const TWICE: u64 = 2_000;
@@ -17,9 +17,6 @@ pub(super) const TWICE: u64 = 2_000;
 /// How long an answer may have been on its way to the question before, in
 /// milliseconds, where that one was taken back.
 pub(super) const LATE: u64 = 1_000;
-
-/// Most bytes of a message.
-const MESSAGE_CAP: usize = 256 * 1024;
 
 /// Columns that a question is shown in as a whole.
 const COLUMNS: usize = 80;
@@ -90,10 +87,11 @@ impl Lines {
     pub(super) fn typed(&mut self, text: &str, now: UnixMillis) -> Vec<Step> {
         (self.wants_to_leave, self.interrupted, self.is_looking) = (false, None, false);
         self.part.push_str(text);
-        if self.begun.len() + self.part.len() > MESSAGE_CAP {
-            (self.begun, self.part) = (String::new(), String::new());
+        if self.begun.len() + self.part.len() > WROTE_CAP.1 {
+            let why = too_much(&(std::mem::take(&mut self.begun) + &self.part), false, [].iter());
+            self.part.clear();
             self.page.entered();
-            self.say("a message holds 256 kB at most; put it into a file");
+            why.iter().for_each(|why| self.say(why));
             return Vec::new();
         }
         if !self.part.ends_with('\n') {
@@ -148,6 +146,10 @@ impl Lines {
 
     fn message(&mut self, text: &str) -> Vec<Step> {
         if text.is_empty() {
+            return Vec::new();
+        }
+        if let Some(why) = too_much(text, self.is_busy(), self.waiting.iter()) {
+            self.say(&why);
             return Vec::new();
         }
         match meaning(text, self.is_busy(), &self.about.skills) {
