@@ -1,4 +1,4 @@
-//! What lines and events come to, and what is printed of it.
+//! A chat in lines, told what happens and what is typed.
 
 use insta::assert_snapshot;
 
