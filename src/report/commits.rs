@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use super::board::Ended;
 use super::ink::{Coloured, Highlighter, Ink};
-use super::prose::Prose;
+use super::prose::{Prose, wrapped};
 use super::result::Tally;
 use super::row::Row;
 use super::units::Units;
 use crate::event::{
-    ChangedBy, Delta, Event, EventKind, FileChange, Piece, Question, UnitId, UnixMillis, Verdict,
+    ChangedBy, Delta, Event, EventKind, FileChange, Outcome, Piece, Question, UnitId, UnixMillis,
+    Verdict,
 };
 use crate::message::{CallId, Output, Reply, byte_size};
 use crate::tool_name::may_wait_for_agents;
@@ -48,6 +49,10 @@ pub struct Commits {
     waiting: VecDeque<Arc<str>>,
     /// Calls that the user said no to, until it is known that they do not run.
     refused: HashSet<(UnitId, CallId)>,
+    /// An invocation began without a prompt: it is told with what it brings.
+    brings_news: bool,
+    /// Main has answered in this invocation.
+    has_answered: bool,
     tally: Tally,
     held: Held,
     /// What the last row was part of.
@@ -120,6 +125,8 @@ impl Commits {
             outputs: VecDeque::new(),
             waiting: VecDeque::new(),
             refused: HashSet::new(),
+            brings_news: false,
+            has_answered: false,
             tally: Tally::default(),
             held: Held::new(highlighter),
             last: None,
@@ -139,6 +146,12 @@ impl Commits {
         if ends_an_answer(event) {
             self.end_answer(event, columns);
         }
+        let has_told =
+            matches!(&event.kind, EventKind::Notified { children, .. } if !children.is_empty());
+        let is_of_agents = event.unit == UnitId::MAIN && (has_told || !left.is_empty());
+        if is_of_agents && std::mem::take(&mut self.brings_news) {
+            self.put(Part::Prompt, prompt_rows("", columns));
+        }
         // Whatever is told now stands above what main is writing.
         self.put(Part::Work, left_rows(left, columns));
         self.conversation(event, columns);
@@ -148,6 +161,13 @@ impl Commits {
         if let (EventKind::InvocationEnded(end), Some(ending)) = (&event.kind, ending) {
             self.calls.clear();
             self.refused.clear();
+            if let Outcome::Done { text } = &end.outcome
+                && !self.has_answered
+                && !text.trim().is_empty()
+            {
+                // No model had a part in it.
+                self.put(Part::Work, wrapped(Ink::Plain, text.trim_end(), columns, 2));
+            }
             self.put(Part::Work, told::closing(end, units.counts(), &ending, columns));
         }
     }
@@ -173,6 +193,7 @@ impl Commits {
             return;
         }
         if let EventKind::Replied(replied) = &event.kind {
+            self.has_answered = true;
             self.add_missing(&replied.reply, columns);
         }
         self.finish_text(columns);
@@ -193,11 +214,16 @@ impl Commits {
         }
         match &event.kind {
             EventKind::InvocationStarted { prompt } => {
-                self.put(Part::Prompt, prompt_rows(prompt, columns));
+                self.brings_news = prompt.trim().is_empty();
+                self.has_answered = false;
+                if !self.brings_news {
+                    self.put(Part::Prompt, prompt_rows(prompt, columns));
+                }
             }
             EventKind::UserWrote { text } => self.waiting.push_back(Arc::clone(text)),
             EventKind::UserTookBack => self.waiting.clear(),
             EventKind::Notified { wrote, .. } => {
+                self.brings_news = false;
                 let count = (*wrote as usize).min(self.waiting.len());
                 let read: Vec<Arc<str>> = self.waiting.drain(..count).collect();
                 for text in read {

@@ -1,6 +1,8 @@
 //! Attacks: each is shown to work where nothing stands in its way, and then
 //! to be stopped.
 
+/// Text that a terminal obeys, in every place where a chat shows text.
+mod chat;
 /// Our own calls of git: which git is run, and what it is given.
 mod git;
 /// Paths, links, swaps and patches.

@@ -8,6 +8,8 @@
 mod batches;
 /// Ends of every sort: what is left on the terminal and on disk.
 mod leaving;
+/// Others that have the terminal for a while.
+mod lending;
 /// Questions, and who has the keys meanwhile.
 mod questions;
 /// Windows of another size.
@@ -23,6 +25,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
+use crate::support::picture::last_rows;
 use crate::support::screen::{Screen, Size};
 use crate::support::server::{Gate, Reaction, Server};
 use crate::support::talk::serve;
@@ -98,14 +101,26 @@ impl Scene {
     /// Keeps the screen as it is, below a line that says what it shows.
     fn picture(&mut self, shows: &str, sitting: &Sitting) {
         let Size { columns, rows } = self.size;
-        let screen = sitting.snapshot();
-        let is_blank = |row: &&str| row.trim_matches('|').trim().is_empty();
-        let (screen, cursor) = screen.rsplit_once('\n').expect("a cursor follows the rows");
-        let all: Vec<&str> = screen.lines().collect();
-        let blank = all.iter().rev().take_while(|row| is_blank(row)).count();
-        let seen = all[..all.len() - blank].join("\n");
-        let below = format!("{blank} blank rows, {cursor}");
-        self.pictures += &format!("{columns}x{rows}: {shows}\n{seen}\n{below}\n\n");
+        let picture = last_rows(&sitting.screen);
+        let picture: String = picture.lines().map(|row| without_ids(row) + "\n").collect();
+        self.pictures += &format!("{columns}x{rows}: {shows}\n{picture}\n");
+    }
+}
+
+/// Returns a row in which parts of a session's id are masked: its beginning,
+/// and the end that did not fit into the row before.
+fn without_ids(row: &str) -> String {
+    let is_id = |text: &str| text.chars().all(|c| c.is_ascii_hexdigit());
+    if let Some((end, rest)) = row.split_once(';')
+        && end.len() == 5
+        && is_id(&end[1..])
+    {
+        return format!("|####;{rest}");
+    }
+    let is_beginning = |word: &&str| word.len() == 8 && word.starts_with("01") && is_id(word);
+    match row.split(' ').find(is_beginning) {
+        Some(id) => row.replace(id, "########"),
+        None => row.to_owned(),
     }
 }
 

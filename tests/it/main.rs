@@ -27,6 +27,10 @@ mod budgets;
 mod cancel;
 /// The chat on a pseudo-terminal, and the screen as it is then.
 mod chat;
+/// The chat without a screen: lines in, lines out.
+mod chat_lines;
+/// What a chat tells its terminal besides text: bell, title, colours.
+mod chat_signs;
 /// Summaries that take the place of a conversation.
 mod compact;
 /// A program that speaks for a person, over standard input.

@@ -8,7 +8,7 @@ use crate::support::terminal::{Sitting, StandardOutput};
 use crate::support::tine::Place;
 
 /// Returns what a terminal does with bytes besides showing them.
-fn obeyed(bytes: &[u8]) -> Vec<String> {
+pub(super) fn obeyed(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let mut found = Vec::new();
     let mut rest = text.chars().peekable();
@@ -52,7 +52,7 @@ fn obeyed(bytes: &[u8]) -> Vec<String> {
 
 /// Tells whether our own display uses a sequence: colours, moves of the
 /// cursor, erasing, hiding the cursor.
-fn is_our_own(sequence: &str) -> bool {
+pub(super) fn is_our_own(sequence: &str) -> bool {
     let Some(body) = sequence.strip_prefix("ESC [") else { return sequence == "control d" };
     match body.chars().last() {
         Some('A' | 'B' | 'C' | 'D' | 'K' | 'J' | 'm') => !["8m", "2J", "3J"].contains(&body),

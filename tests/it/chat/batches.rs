@@ -12,7 +12,7 @@ use crate::support::talk::{Talk, serve};
 use crate::support::terminal::Sitting;
 
 const EIGHT: [&str; 8] =
-    ["correctness", "security", "tests", "performance", "clarity", "docs", "style", "naming"];
+    ["logic", "security", "tests", "speed", "clarity", "docs", "style", "naming"];
 
 /// Main starts a batch and says `done` once it is over; `react` is what its
 /// agents get.
@@ -75,12 +75,12 @@ fn an_agent_is_picked_and_followed_while_others_go_on() {
         let held = gate.clone();
         let server = serve_batch(&EIGHT[..3], move |talk| match talk.task() {
             "security" => match talk.turn() {
-                1 => Reaction::reply(
-                    Some("I look at what is there."),
-                    &[("Glob", json!({ "pattern": "*.rs" }))],
-                ),
+                1 => Reaction::call_reply(&[("Glob", json!({ "pattern": "*.rs" }))]),
                 _ => Reaction::in_steps([
-                    ("# Findings\n\nThe total is summed in `f32`; amo", &open_gate()),
+                    (
+                        "I have looked.\n\n# Findings\n\nThe total is summed in `f32`; amo",
+                        &open_gate(),
+                    ),
                     ("unts lose cents.", &held),
                 ]),
             },
@@ -155,7 +155,11 @@ fn esc_ends_the_turn_and_a_fork_in_the_background_lives_on() {
         scene.picture("the turn was ended", &sitting);
         gates[0].open();
         sitting.wait_until(|screen| rests(screen) && rows_with(screen, "The history is old.") == 1);
-        scene.picture("its news came at once", &sitting);
+        let text = sitting.screen.text();
+        assert!(
+            text.contains("\n> (news of agents in the background)\n  history  done in "),
+            "{text}"
+        );
     });
 }
 
@@ -170,7 +174,7 @@ fn a_batch_that_is_set_aside_goes_on_and_comes_back_as_news() {
             ("go", 2) => Reaction::text_reply("They go on beside us."),
             ("go", 3) => Reaction::text_reply("One has found nothing."),
             ("go", _) => Reaction::text_reply("Nor has the other."),
-            ("correctness", _) => works(talk, &held[0]),
+            ("logic", _) => works(talk, &held[0]),
             (_, _) => works(talk, &held[1]),
         });
         let mut sitting = at_work(scene, &server, (&[], 2));

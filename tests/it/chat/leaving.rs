@@ -111,7 +111,7 @@ fn leaving_with_agents_in_the_background_is_said_twice() {
         sitting.keys(super::CTRL_B);
         sitting.wait_until(|screen| footer(screen).contains("in the background"));
         sitting.keys(CTRL_D);
-        sitting.wait_until(|screen| footer(screen).contains("Ctrl-D again"));
+        sitting.wait_until(|screen| footer(screen).contains("in the background: Ctrl-D"));
         scene.picture("it asks", &sitting);
         sitting.keys(CTRL_D);
         assert_eq!(sitting.wait().0, Some(0));

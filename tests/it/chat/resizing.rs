@@ -14,7 +14,7 @@ const ANSWER: &str = "# Sums\n\nThe total was too small for two reasons, both of
 
 /// Tells whether what is shown was drawn for so many columns.
 fn is_drawn_for(screen: &Screen, columns: u16) -> bool {
-    footer(screen).starts_with(if columns < 60 { "default" } else { "m  default" })
+    footer(screen).starts_with(if columns < 60 { "Esc ends" } else { "m  default" })
 }
 
 /// Works on an answer and a batch while the window gets other sizes.

@@ -59,7 +59,12 @@ fn files_that_were_written_go_back() {
         scene.picture("what would go back", &sitting);
         assert_eq!(scene.place.read("new.txt").as_deref(), Some("new\n"));
         sitting.keys("\r");
-        sitting.wait_until(|screen| rests(screen) && !scene.place.work().join("new.txt").exists());
+        sitting.wait_until(|screen| {
+            rests(screen)
+                && rows_with(screen, "> /undo") == 1
+                && rows_with(screen, "files put back") == 1
+        });
+        assert_eq!(scene.place.read("new.txt"), None);
         assert_eq!(scene.place.read("old.txt").as_deref(), Some("old\n"));
         ask(&mut sitting, "go on", "Turn 4.");
         scene.picture("they went back, and work goes on", &sitting);
@@ -81,10 +86,14 @@ fn a_conversation_goes_back_before_a_turn() {
         sitting.wait_for("what goes back?");
         scene.picture("what of it", &sitting);
         sitting.keys(&[DOWN, "\r"].concat());
-        sitting.wait_until(|screen| rests(screen) && rows_with(screen, "what goes back?") == 0);
-        sitting.keys("cherries\r");
+        sitting.wait_until(|screen| {
+            screen.text().contains("the conversation is what")
+                && screen.text().lines().rev().nth(1) == Some("> bananas")
+        });
+        scene.picture("it went back, and what was typed is in the line", &sitting);
+        sitting.keys("\u{15}cherries\r");
         sitting.wait_until(|screen| rests(screen) && rows_with(screen, "turn 2.") == 2);
-        scene.picture("it went back", &sitting);
+        scene.picture("it goes on from there", &sitting);
         let requests = server.finish();
         let body = String::from_utf8_lossy(&requests[2].body).into_owned();
         assert!(body.contains("cherries") && !body.contains("bananas"), "{body}");

@@ -75,10 +75,8 @@ fn the_last_calls_are_opened_one_after_another() {
     at_every_size("opened", |scene| {
         scene.place.write("a.txt", "one\ntwo\n");
         let server = serve(|talk| match talk.turn() {
-            1 => Reaction::call_reply(&[
-                ("Glob", json!({ "pattern": "*.txt" })),
-                ("Read", json!({ "file_path": "a.txt" })),
-            ]),
+            1 => Reaction::call_reply(&[("Glob", json!({ "pattern": "*.txt" }))]),
+            2 => Reaction::call_reply(&[("Read", json!({ "file_path": "a.txt" }))]),
             _ => Reaction::text_reply("Two lines."),
         });
         let mut sitting = scene.chat(&server, &[]);

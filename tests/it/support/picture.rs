@@ -7,14 +7,31 @@ use super::screen::Screen;
 
 /// Returns the rows of a screen between bars, and where the cursor is.
 pub(crate) fn picture(screen: &Screen) -> String {
+    drawn(&screen.shown(), screen.size().columns, screen.cursor())
+}
+
+/// Returns the last rows that are not blank, as many as a screen has, between
+/// bars, and where the cursor is in them. Once rows have scrolled away, how many
+/// are blank below says how many frames there were, and no more.
+pub(crate) fn last_rows(screen: &Screen) -> String {
+    let scrolled = screen.scrolled();
+    let above = scrolled.len();
+    let mut rows = [scrolled, screen.shown()].concat();
+    rows.truncate(rows.iter().rposition(|row| !row.is_empty()).map_or(0, |last| last + 1));
+    let first = rows.len().saturating_sub(usize::from(screen.size().rows));
+    let cursor = screen.cursor().map(|(row, column)| (above + row - first, column));
+    drawn(&rows[first..], screen.size().columns, cursor)
+}
+
+fn drawn(rows: &[String], columns: u16, cursor: Option<(usize, usize)>) -> String {
     let mut picture = String::new();
-    for row in screen.shown() {
-        let row = masked(&row);
-        let columns: usize = row.chars().map(|c| c.width().unwrap_or(0)).sum();
-        let blanks = usize::from(screen.size().columns).saturating_sub(columns);
+    for row in rows {
+        let row = masked(row);
+        let width: usize = row.chars().map(|c| c.width().unwrap_or(0)).sum();
+        let blanks = usize::from(columns).saturating_sub(width);
         picture += &format!("|{row}{}|\n", " ".repeat(blanks));
     }
-    match screen.cursor() {
+    match cursor {
         Some((row, column)) => picture + &format!("cursor at row {row}, column {column}"),
         None => picture + "no cursor",
     }
@@ -114,7 +131,9 @@ fn changing(text: &str) -> Option<(usize, usize)> {
             return (index > 1).then_some((0, length));
         }
         if !text[length..].starts_with('-') {
-            return (index > 0).then_some((0, length));
+            // The first part alone stands in lists; it begins with the hour.
+            let is_short = text.starts_with("01") && text[length..].starts_with(' ');
+            return (index > 0 || is_short).then_some((0, length));
         }
         length += 1;
     }

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -164,8 +165,11 @@ impl Sitting {
     /// Waits until the screen shows what is wanted.
     #[track_caller]
     pub(crate) fn wait_until(&mut self, shows: impl Fn(&Screen) -> bool) {
+        let begun = Instant::now();
         while self.screen.is_in_frame() || !shows(&self.screen) {
             assert!(self.take(), "it ended without it:\n{}", self.screen.text());
+            // A clock on the screen goes on whatever hangs.
+            assert!(begun.elapsed() < HANG_LIMIT, "it never comes:\n{}", self.screen.text());
         }
     }
 

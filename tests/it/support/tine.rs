@@ -22,7 +22,7 @@ use super::server::Server;
 
 /// How long a process may be silent before a test gives it up. Nothing is
 /// measured by it: it turns a hang into a failure.
-pub(crate) const HANG_LIMIT: Duration = Duration::from_secs(15);
+pub(crate) const HANG_LIMIT: Duration = Duration::from_secs(60);
 
 /// The key that goes to a scripted server.
 pub(crate) const KEY: &str = "sk-for-tests-only";

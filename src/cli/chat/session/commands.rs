@@ -186,10 +186,7 @@ impl Session {
     /// Takes note of what became of the files.
     pub(super) fn undone(&mut self, result: Option<Result<(), NoUndo>>, before: Option<Before>) {
         match result {
-            Some(Ok(())) => {
-                self.tell_people(Ink::Dim, "the files are as they were");
-                before.into_iter().for_each(|before| self.rewind(before));
-            }
+            Some(Ok(())) => before.into_iter().for_each(|before| self.rewind(before)),
             Some(Err(error)) => self.refuse("", Refusal::because(Exit::Error, &error)),
             // The session is over.
             None => {}
