@@ -1,6 +1,7 @@
 //! The chat: one conversation at a terminal, with a line that is always there
 //! to type into.
 
+mod clock;
 pub mod commands;
 pub mod complete;
 pub mod decode;

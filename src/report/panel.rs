@@ -211,10 +211,11 @@ pub fn strand_head_after(name: &str, state: UnitState, columns: u16) -> Row {
 
 /// Returns the row below a strand that is followed: what the others do.
 #[must_use]
-pub fn strand_foot(board: &Board, columns: u16) -> Option<Row> {
+pub fn strand_foot(board: &Board, unit: UnitId, columns: u16) -> Option<Row> {
     let Counts { queued, running, throttled, waiting, .. } = board.units().counts();
     let all = queued + running + throttled + waiting;
-    let others = all.checked_sub(1).filter(|others| *others > 0)?;
+    let own = u64::from(board.units().get(unit).is_some());
+    let others = all.checked_sub(own).filter(|others| *others > 0)?;
     let asks = board.units().asking().filter(|unit| *unit != UnitId::MAIN).count();
     let asks = if asks > 0 { format!(", {asks} of all ask") } else { String::new() };
     let queued = if queued > 0 { format!(", {queued} queued") } else { String::new() };
@@ -431,7 +432,7 @@ mod tests {
         let head = |columns| strand_head(&board, UnitId(2), now, columns).plain();
         assert_eq!(head(79), "--- 2 security (reviewer)  running  0 tok  31s");
         assert_eq!(head(39), "--- 2 security  running  31s");
-        let foot = strand_foot(&board, 79).map(|row| row.plain());
+        let foot = strand_foot(&board, UnitId(2), 79).map(|row| row.plain());
         assert_eq!(foot.as_deref(), Some("--- 2 others, 1 queued"));
     }
 }

@@ -12,7 +12,7 @@ use crate::event::{
     AfterFailure, CancelReason, Compaction, Event, EventKind, FailureKind, InvocationEnd, Outcome,
     Question, Replied, RequestFailed, UnitId, UnixMillis, Verdict,
 };
-use crate::message::{CallId, StopReason, Usage};
+use crate::message::{CallId, Cost, StopReason, Usage};
 use crate::model::Facts;
 
 use super::words;
@@ -248,6 +248,14 @@ impl Tally {
     #[must_use]
     pub fn total_tokens(&self) -> u64 {
         self.models.values().fold(0, |sum, usage| sum.saturating_add(usage.total()))
+    }
+
+    /// Returns what the requests of every unit cost so far.
+    #[must_use]
+    pub fn total_cost(&self) -> Cost {
+        let mut sum = Usage::default();
+        self.models.values().for_each(|usage| sum += *usage);
+        sum.cost
     }
 
     fn replied(&mut self, unit: UnitId, replied: &Replied) {

@@ -22,7 +22,9 @@ use super::history::History;
 use super::line::Line;
 use super::line::view::view;
 use crate::cli::exit::Refusal;
-use crate::event::{Event, EventKind, InvocationEnd, QuestionId, UnitId, UnixMillis, Verdict};
+use crate::event::{
+    Event, EventKind, InvocationEnd, QuestionId, UnitHead, UnitId, UnixMillis, Verdict,
+};
 use crate::report::Choices;
 use crate::report::board::Board;
 use crate::report::commits::Commits;
@@ -37,7 +39,7 @@ use crate::report::strands::Strands;
 use completing::Completing;
 use listing::Listing;
 
-pub(super) use seen::{About, Manners, Seen, Step};
+pub(super) use seen::{About, Given, Manners, Seen, Step};
 
 /// How long a question has to be seen before a key can answer it, in
 /// milliseconds: what was typed before it came is no answer.
@@ -101,8 +103,12 @@ pub(super) struct Desk {
     opened: usize,
     /// What stands in the footer until the next key.
     note: Option<String>,
-    /// The number of a unit that is run again: whoever takes it is picked.
-    again: Option<u8>,
+    /// What stood in the line when it was given to an editor.
+    lent: Option<String>,
+    /// Another session was asked for.
+    is_switching: bool,
+    /// Whether another session was asked for, and is to be said again.
+    wants_to_switch: bool,
     /// When Ctrl-C was typed last, and did not only empty the line.
     interrupted: Option<UnixMillis>,
     /// Whether leaving was asked for, and is to be said again.
@@ -133,7 +139,9 @@ impl Desk {
             began: None,
             opened: 0,
             note: None,
-            again: None,
+            lent: None,
+            is_switching: false,
+            wants_to_switch: false,
             interrupted: None,
             wants_to_leave: false,
             is_leaving: false,
@@ -177,12 +185,12 @@ impl Desk {
                 (self.list, self.focus) = (Some(list), Focus::List);
                 Vec::new()
             }
-            Seen::Refused { text, refusal } => {
-                self.refused(&text, &refusal);
+            Seen::Refused { given, text, refusal } => {
+                self.refused(given, &text, &refusal);
                 Vec::new()
             }
             Seen::Edited(text) => {
-                self.line.set(&text);
+                self.take_edited(&text);
                 self.edited().into_iter().collect()
             }
             Seen::Draft(text) => {
@@ -255,6 +263,11 @@ impl Desk {
         format!("tine: {}{sign}", self.about.place)
     }
 
+    /// Tells whether another session was asked for, which is not there yet.
+    pub(super) fn is_switching(&self) -> bool {
+        self.is_switching
+    }
+
     /// Tells whether main works, or is about to.
     fn is_busy(&self) -> bool {
         self.board.is_busy() || self.is_pending
@@ -275,6 +288,7 @@ impl Desk {
         (self.focus, self.shown, self.list) = (Focus::Line, None, None);
         self.seen_since = None;
         (self.is_pending, self.is_calm, self.began) = (false, false, None);
+        self.is_switching = false;
         self.commits.note(rows);
     }
 
@@ -299,13 +313,28 @@ impl Desk {
         if let EventKind::UnitEnded(_) = event.kind {
             self.is_calm = false;
         }
+        if let EventKind::UnitQueued(UnitHead { again: Some(before), .. }) = &event.kind {
+            self.go_over(*before, event.unit);
+        }
         if let Focus::Picked(unit) = self.focus
             && !self.board.pickable().contains(&unit)
         {
-            let successor = self.again.take().and_then(|number| self.board.numbered(number));
-            self.focus = successor.map_or_else(|| self.resting_focus(), Focus::Picked);
+            self.focus = self.resting_focus();
         }
         steps
+    }
+
+    /// Has the keys go over to the unit that does another one's task again.
+    fn go_over(&mut self, before: UnitId, unit: UnitId) {
+        if self.focus == Focus::Picked(before) {
+            self.focus = Focus::Picked(unit);
+        }
+        if self.strands.followed() == Some(before) {
+            self.strands.follow(Some(unit));
+        }
+        if self.focus == Focus::Strand(before) {
+            self.focus = Focus::Strand(unit);
+        }
     }
 
     fn ended(&mut self, end: &InvocationEnd, at: UnixMillis) -> Option<Step> {
@@ -367,6 +396,7 @@ impl Desk {
         let is_due = self.board.units().untold() > 0 || self.commits.waiting().next().is_some();
         let is_free = !self.is_busy()
             && !self.is_leaving
+            && !self.is_switching
             && !self.is_calm
             && self.list.is_none()
             && self.line.text().is_empty();
@@ -377,10 +407,26 @@ impl Desk {
         Some(Step::News)
     }
 
-    fn refused(&mut self, text: &str, refusal: &Refusal) {
-        self.is_pending = false;
+    fn refused(&mut self, given: Given, text: &str, refusal: &Refusal) {
+        self.is_switching = false;
+        if given == Given::Prompt {
+            // What would be refused again is not asked for again at once.
+            (self.is_pending, self.is_calm) = (false, true);
+        }
         self.commits.note(refusal_rows(refusal, self.columns()));
         self.put_back(text);
+    }
+
+    /// Takes a text back from an editor. What came into the line meanwhile stays
+    /// behind it.
+    fn take_edited(&mut self, text: &str) {
+        match self.lent.take().is_some_and(|lent| lent == self.line.text()) {
+            true => self.line.set(text),
+            false => self.put_back(text),
+        }
+        if self.focus == Focus::Question {
+            self.focus = Focus::Line;
+        }
     }
 
     /// Puts a text into the line, before what stands there.

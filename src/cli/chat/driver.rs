@@ -22,7 +22,7 @@ use super::history::History;
 use super::lines::{self, Lines};
 use super::seat::Seat;
 use super::session::{After, Session};
-use super::terminal::{self, Making, SEEN_CAP, STEPS_CAP, ToTerminal};
+use super::terminal::{self, Making, SEEN_CAP, STEPS_CAP, SessionNumber, ToTerminal};
 use super::tty;
 use crate::cli::args::RunFlags;
 use crate::cli::exit::{Exit, Refusal};
@@ -53,11 +53,13 @@ pub(in crate::cli) fn run(environment: &Environment, flags: RunFlags) -> Result<
     let start = first(environment, flags)?;
     let runtime = print::runtime()?;
     let models = Arc::clone(&start.kit.models);
-    let (exit, scratch) = runtime.block_on(async {
+    let Over { exit, scratch, takes_words } = runtime.block_on(async {
         let (driver, seat) = Driver::new(environment, start)?;
         Ok::<_, Refusal>(driver.go(seat).await)
     })?;
-    print::say_remarks(&models);
+    if takes_words {
+        print::say_remarks(&models);
+    }
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);
     // Only now: until here some unit may still have been writing there.
     drop(scratch);
@@ -78,13 +80,23 @@ fn first(environment: &Environment, mut flags: RunFlags) -> Result<Start, Refusa
     }
 }
 
+/// A chat that is over.
+struct Over {
+    exit: Exit,
+    scratch: Vec<TempDir>,
+    /// Whether the terminal takes anything: else whoever writes to it waits.
+    takes_words: bool,
+}
+
 struct Driver {
     environment: Environment,
     terminal: SyncSender<ToTerminal>,
     /// Leads there, too, and never waits.
     shown: Sender<ToTerminal>,
     thread: JoinHandle<()>,
-    steps: mpsc::Receiver<Step>,
+    steps: mpsc::Receiver<(SessionNumber, Step)>,
+    /// The session that goes on.
+    number: SessionNumber,
     signals: mpsc::Receiver<Signal>,
     scratch: Vec<TempDir>,
 }
@@ -104,12 +116,13 @@ impl Driver {
             .map_err(|error| cannot("use the terminal", &error))?;
         let shown = forward(&terminal).map_err(|error| cannot("use the terminal", &error))?;
         let (environment, scratch) = (environment.clone(), Vec::new());
-        let driver = Self { environment, terminal, shown, thread, steps, signals, scratch };
+        let number = SessionNumber::default();
+        let driver = Self { environment, terminal, shown, thread, steps, number, signals, scratch };
         Ok((driver, seat))
     }
 
     /// Goes through sessions until the user leaves.
-    async fn go(mut self, mut seat: Seat) -> (Exit, Vec<TempDir>) {
+    async fn go(mut self, mut seat: Seat) -> Over {
         let (exit, note) = loop {
             let (after, note) = self.session(seat).await;
             match after {
@@ -124,11 +137,13 @@ impl Driver {
             let _ = thread.join();
         });
         // A terminal that takes nothing any more keeps nobody from leaving.
-        if tokio::time::timeout(TERMINAL_GRACE, ending).await.is_err() {
-            tty::restore();
+        let takes_words = tokio::time::timeout(TERMINAL_GRACE, ending).await.is_ok();
+        if takes_words {
+            note.iter().for_each(say);
+        } else {
+            tty::put_back();
         }
-        note.iter().for_each(say);
-        (exit, self.scratch)
+        Over { exit, scratch: self.scratch, takes_words }
     }
 
     /// Goes through one session. Returns what follows, and what is said of it
@@ -153,6 +168,7 @@ impl Driver {
             is_opening: false,
             place,
         };
+        self.number = self.number.next();
         let began = Seen::Began { about: session.about(), highlighter, rows };
         session.first(began).await;
         let mut running = tokio::spawn(run.go());
@@ -162,7 +178,9 @@ impl Driver {
                 Some(signal) = self.signals.recv() => session.signal(signal),
                 ended = &mut running => break ended,
                 step = self.steps.recv(), if session.asking.is_some() => match step {
-                    Some(step) => session.step(step),
+                    Some((number, step)) if number == self.number => session.step(step),
+                    // It was meant for the session before.
+                    Some((_, step)) => session.missed(step),
                     // The terminal's thread is gone.
                     None => session.end(After::Leave(Exit::Error)),
                 },
@@ -197,7 +215,7 @@ fn serve(
     kit: &Kit,
     environment: &Environment,
     inbox: Receiver<ToTerminal>,
-    (sender, steps): (SyncSender<ToTerminal>, mpsc::Sender<Step>),
+    (sender, steps): (SyncSender<ToTerminal>, mpsc::Sender<(SessionNumber, Step)>),
 ) -> io::Result<JoinHandle<()>> {
     let (chat, environment) = (&kit.config.chat, environment.clone());
     let bell_after_ms = u64::try_from(chat.bell_after.as_millis()).unwrap_or(u64::MAX);

@@ -18,7 +18,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use super::desk::{About, Seen, Step};
+use super::desk::{About, Given, Seen, Step};
 use crate::cli::exit::Refusal;
 use crate::event::{Event, EventKind, InvocationEnd, QuestionId, UnitId, UnixMillis};
 use crate::report::questions::{OpenQuestion, Questions};
@@ -161,8 +161,10 @@ impl Lines {
                 self.offer(Offer::of(listing));
                 Vec::new()
             }
-            Seen::Refused { text: _, refusal } => {
-                self.is_pending = false;
+            Seen::Refused { given, text: _, refusal } => {
+                if given == Given::Prompt {
+                    (self.is_pending, self.is_calm) = (false, true);
+                }
                 self.refused(&refusal);
                 Vec::new()
             }

@@ -46,7 +46,8 @@ pub(super) fn meaning<'a>(
         };
     }
     let first = text.strip_prefix('/').and_then(|line| line.split_whitespace().next());
-    let skill = first.and_then(|name| skills.iter().find(|(own, _)| own == name));
+    let skill = first
+        .and_then(|name| skills.iter().find(|(own, _)| own.to_lowercase() == name.to_lowercase()));
     match (is_busy, skill) {
         (true, Some((name, _))) => Err(format!("/{name} can be given once the turn is over")),
         (true, None) => Ok(Meaning::Wrote),

@@ -11,7 +11,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 
 use super::desk::listing::Before;
-use super::desk::{About, Seen, Step};
+use super::desk::{About, Given, Seen, Step};
 use super::opening::place;
 use super::seat::{Place, Seat};
 use super::terminal::ToTerminal;
@@ -107,13 +107,34 @@ impl Session {
         let _ = self.shown.send(ToTerminal::Seen(seen));
     }
 
-    pub(super) fn refuse(&self, text: &str, refusal: Refusal) {
-        self.show(Seen::Refused { text: text.to_owned(), refusal });
+    /// Says why a command is not carried out.
+    pub(super) fn refuse(&self, refusal: Refusal) {
+        self.refuse_text(Given::Command, "", refusal);
+    }
+
+    fn refuse_text(&self, given: Given, text: &str, refusal: Refusal) {
+        self.show(Seen::Refused { given, text: text.to_owned(), refusal });
+    }
+
+    /// Takes a step that was meant for the session before: words go back into
+    /// the line, all else is over with it.
+    pub(super) fn missed(&self, step: Step) {
+        if let Step::Invoke(text) = &step {
+            let refusal = Refusal::new(Exit::Interrupted, "the session before was over");
+            self.refuse_text(Given::Command, text, refusal);
+        }
+        if let Step::Tell(FromUser::Wrote(text)) = &step {
+            let refusal = Refusal::new(Exit::Interrupted, "the session before was over");
+            self.refuse_text(Given::Command, text, refusal);
+        }
     }
 
     /// The session is to end; what follows is known.
     pub(super) fn end(&mut self, after: After) {
-        self.after = Some(after);
+        // Whoever leaves goes on nowhere.
+        if !matches!((&self.after, &after), (Some(After::Leave(_)), After::Next(_))) {
+            self.after = Some(after);
+        }
         self.asking = None;
     }
 
@@ -167,7 +188,8 @@ impl Session {
         if said == FromUser::EndTurn
             && let Some((_, text)) = self.wanted.take()
         {
-            self.refuse(&text, Refusal::new(Exit::Interrupted, "stopped before it began"));
+            let refusal = Refusal::new(Exit::Interrupted, "stopped before it began");
+            self.refuse_text(Given::Prompt, &text, refusal);
             return;
         }
         // It hears them as fast as anybody can type.
@@ -183,7 +205,7 @@ impl Session {
                 | FromUser::TookBack => String::new(),
             };
             let refusal = Refusal::new(Exit::Error, "the session is busy; that was not heard");
-            self.refuse(&text, refusal);
+            self.refuse_text(Given::Command, &text, refusal);
         }
     }
 
@@ -208,7 +230,8 @@ impl Session {
             self.place.begins();
         } else {
             let refusal = Refusal::new(Exit::Error, "the turn before is not over yet");
-            self.refuse(text, refusal.hint("send it again in a moment"));
+            let refusal = refusal.hint("send it again in a moment");
+            self.refuse_text(Given::Prompt, text, refusal);
         }
     }
 
@@ -260,7 +283,7 @@ impl Session {
                 self.wanted = None;
                 match opening {
                     Ok(opening) => self.ask(&text, opening),
-                    Err(refusal) => self.refuse(&text, refusal),
+                    Err(refusal) => self.refuse_text(Given::Prompt, &text, refusal),
                 }
             }
             Done::Seen(Ok(seen)) => self.show(seen),
@@ -271,7 +294,7 @@ impl Session {
             Done::Seen(Err(refusal))
             | Done::Planned(Err(refusal), _)
             | Done::Next(Err(refusal)) => {
-                self.refuse("", refusal);
+                self.refuse(refusal);
             }
         }
     }

@@ -16,16 +16,15 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::clock::Clock;
 use super::complete::Paths;
 use super::decode::PASTE_CAP;
 use super::desk::{Desk, Seen, Step};
 use super::tty::{self, FromTerminal, Keys, Raw};
 use crate::config::{Bell, Environment, Theme as Themes};
-use crate::event::UnixMillis;
 use crate::report::ink::{Ink, Level, Palette, Theme};
 use crate::report::paint::{Reflow, Screen};
 use crate::report::row::Row;
-use crate::run;
 
 /// Most things that wait to be seen.
 pub(super) const SEEN_CAP: usize = 1_024;
@@ -38,6 +37,18 @@ const FRAME: Duration = Duration::from_millis(33);
 
 /// How late the end of a program is noticed that has the terminal.
 const MEANWHILE: Duration = Duration::from_millis(20);
+
+/// Tells the sessions of a chat apart, one after another. What was meant for one
+/// is not for the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct SessionNumber(u64);
+
+impl SessionNumber {
+    /// Returns that of the session after it.
+    pub(super) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
 
 /// Something for the thread.
 pub(super) enum ToTerminal {
@@ -70,7 +81,7 @@ pub(super) struct Making {
     pub(super) root: std::path::PathBuf,
     pub(super) inbox: Receiver<ToTerminal>,
     pub(super) sender: SyncSender<ToTerminal>,
-    pub(super) steps: mpsc::Sender<Step>,
+    pub(super) steps: mpsc::Sender<(SessionNumber, Step)>,
 }
 
 /// Takes the terminal. It is as it was once the thread has ended.
@@ -95,6 +106,7 @@ pub(super) fn start(making: Making) -> io::Result<JoinHandle<()>> {
         inbox,
         sender,
         steps,
+        session: SessionNumber::default(),
         typed: VecDeque::new(),
         clock: Clock::start(),
         painted: None,
@@ -129,24 +141,6 @@ fn theme_of(theme: Themes) -> Theme {
     }
 }
 
-/// The time of day, which goes on whatever is done to the system's clock: keys
-/// count and frames are due by it.
-struct Clock {
-    began: UnixMillis,
-    since: Instant,
-}
-
-impl Clock {
-    fn start() -> Self {
-        Self { began: run::now(), since: Instant::now() }
-    }
-
-    fn now(&self) -> UnixMillis {
-        let since = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        UnixMillis(self.began.0.saturating_add(since))
-    }
-}
-
 struct Terminal {
     desk: Desk,
     screen: Screen<Stdout>,
@@ -161,7 +155,9 @@ struct Terminal {
     root: std::path::PathBuf,
     inbox: Receiver<ToTerminal>,
     sender: SyncSender<ToTerminal>,
-    steps: mpsc::Sender<Step>,
+    steps: mpsc::Sender<(SessionNumber, Step)>,
+    /// The session that is seen.
+    session: SessionNumber,
     /// What was typed before another program got the terminal.
     typed: VecDeque<FromTerminal>,
     clock: Clock,
@@ -202,7 +198,9 @@ impl Terminal {
 
     /// Waits for something to be seen, or for the time to paint.
     fn wait(&mut self, paint: Paint) -> Paint {
-        if let Some(typed) = self.typed.pop_front() {
+        if !self.holds_keys()
+            && let Some(typed) = self.typed.pop_front()
+        {
             return paint.max(self.take(ToTerminal::Typed(typed)));
         }
         let now = self.clock.now();
@@ -247,6 +245,11 @@ impl Terminal {
                 self.see(seen);
                 Paint::Soon
             }
+            // It is for whoever is seen then.
+            ToTerminal::Typed(typed @ FromTerminal::Typed(_)) if self.holds_keys() => {
+                self.typed.push_back(typed);
+                Paint::Nothing
+            }
             ToTerminal::Typed(FromTerminal::Typed(typed)) => {
                 self.see(Seen::Typed(typed));
                 Paint::Now
@@ -278,7 +281,15 @@ impl Terminal {
         }
     }
 
+    /// Tells whether what is typed is not for the session that is seen.
+    fn holds_keys(&self) -> bool {
+        self.is_away || self.desk.is_switching()
+    }
+
     fn see(&mut self, seen: Seen) {
+        if let Seen::Began { .. } = seen {
+            self.session = self.session.next();
+        }
         let now = self.clock.now();
         for step in self.desk.see(seen, now) {
             self.act(step);
@@ -323,7 +334,7 @@ impl Terminal {
 
     fn tell(&mut self, step: Step) {
         // It takes them as fast as anybody can type; if it is gone, so are we.
-        if self.steps.try_send(step).is_err() {
+        if self.steps.try_send((self.session, step)).is_err() {
             self.show(Ink::Bad, "error: too much at once; the last key is left out");
         }
     }
@@ -389,14 +400,15 @@ impl Terminal {
         self.paint()?;
         self.give_screen()?;
         self.is_away = true;
+        let mut wanted = None;
         let ended = tty::lend(command, || {
             match self.inbox.recv_timeout(MEANWHILE) {
                 Ok(ToTerminal::Seen(seen)) => self.see(seen),
                 // It was typed before, for the chat.
                 Ok(ToTerminal::Typed(typed)) => self.typed.push_back(typed),
                 Ok(ToTerminal::Over) => self.is_over = true,
-                // It has the screen already, in a way.
-                Ok(ToTerminal::Away(given)) => drop(given.send(())),
+                // Whoever wants the screen gets it from that program.
+                Ok(ToTerminal::Away(given)) => wanted = Some(given),
                 Ok(
                     ToTerminal::Back
                     | ToTerminal::Resized
@@ -407,6 +419,11 @@ impl Terminal {
             }
             if self.is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
+        if let Some(given) = wanted {
+            // As above.
+            let _ = given.send(());
+            return ended;
+        }
         self.is_away = false;
         self.take_screen()?;
         ended
@@ -424,7 +441,11 @@ impl Terminal {
         // Under its name: editors put another file in its place.
         let mut edited = Vec::new();
         let most = u64::try_from(PASTE_CAP).unwrap_or(u64::MAX);
-        File::open(file.path())?.take(most).read_to_end(&mut edited)?;
+        File::open(file.path())?.take(most + 1).read_to_end(&mut edited)?;
+        if edited.len() > PASTE_CAP {
+            self.show(Ink::Caution, "the text has more than 1 MiB; it is as it was");
+            return Ok(());
+        }
         let edited = String::from_utf8_lossy(&edited).into_owned();
         self.see(Seen::Edited(edited.trim_end_matches('\n').to_owned()));
         Ok(())

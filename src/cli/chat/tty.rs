@@ -107,10 +107,21 @@ impl Drop for Raw {
 }
 
 /// Puts the terminal back as it was, if it is raw.
-pub fn restore() {
+fn restore() {
+    put_back_after(|output| {
+        // The terminal is gone: then there is nothing to put back.
+        let _ = write_all(output, END);
+    });
+}
+
+/// Puts back how a terminal takes keys that takes no words any more.
+pub fn put_back() {
+    put_back_after(|_| {});
+}
+
+fn put_back_after(end: impl FnOnce(&OwnedFd)) {
     let Some(Before { input, output, settings }) = before().take() else { return };
-    // The terminal is gone: then there is nothing to put back.
-    let _ = write_all(&output, END);
+    end(&output);
     // A process in the background that changed it would be stopped; whoever is
     // in front has it as they want it by now.
     if tcgetpgrp(&input).is_ok_and(|group| group != getpgrp()) {

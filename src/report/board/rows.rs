@@ -235,7 +235,9 @@ impl Board {
         ];
         let told = states.iter().filter(|(count, _)| *count > 0);
         let told: Vec<String> = told.map(|(count, state)| format!("{count} {state}")).collect();
-        let text = format!("{}: {}", counted_agents(agents), told.join(", "));
+        let cost = words::cost(self.tally.total_cost()).map(|cost| format!("  {cost}"));
+        let cost = cost.unwrap_or_default();
+        let text = format!("{}: {}{cost}", counted_agents(agents), told.join(", "));
         let figures = figures_columns(view.columns);
         let columns = usize::from(view.columns).saturating_sub(figures).max(8);
         let columns = u16::try_from(columns).unwrap_or(view.columns);

@@ -75,3 +75,25 @@ fn an_interrupt_is_for_the_program_that_has_the_terminal() {
     sitting.keys(CTRL_D);
     assert_eq!(sitting.wait().0, Some(0));
 }
+
+#[test]
+fn what_is_typed_while_another_session_is_opened_is_for_that_one() {
+    let (place, server) = (Place::new(), says("Hello."));
+    let mut sitting = chat(&place, &server, (MIDDLE, &[]));
+    sitting.keys("/clear\rhello there\r");
+    sitting.wait_until(|screen| rests(screen) && rows_with(screen, "Hello.") == 1);
+    sitting.keys(CTRL_D);
+    assert_eq!(sitting.wait().0, Some(0));
+    assert_eq!((place.sessions().len(), server.finish().len()), (1, 1));
+}
+
+#[test]
+fn a_termination_ends_a_chat_whose_terminal_takes_nothing_any_more() {
+    let (place, server) = (Place::new(), says("Hello."));
+    let mut sitting = chat(&place, &server, (MIDDLE, &[]));
+    sitting.leave_unread();
+    // What that shows is more than a terminal holds.
+    sitting.keys(&"/help\r".repeat(60));
+    sitting.signal(Signal::SIGTERM);
+    assert_eq!(sitting.wait_unread(), Some(143));
+}

@@ -17,7 +17,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{Termios, tcgetattr};
-use nix::unistd::tcgetpgrp;
+use nix::unistd::{Pid, tcgetpgrp};
 
 use super::picture::picture;
 use super::screen::{Reflow, Screen, Size, Writer};
@@ -146,9 +146,31 @@ impl Sitting {
     /// breaks does.
     pub(crate) fn hang_up(&mut self) {
         self.keys = None;
+        self.leave_unread();
+    }
+
+    /// Reads no more of what is written: once the terminal is full, whoever
+    /// writes to it waits.
+    pub(crate) fn leave_unread(&mut self) {
         if let Some(Reader { stop, thread }) = self.reader.take() {
             drop(stop);
             thread.join().expect("it only reads");
+        }
+    }
+
+    /// Waits for the end of a process whose terminal nobody reads; returns its
+    /// code.
+    pub(crate) fn wait_unread(mut self) -> Option<i32> {
+        self.leave_unread();
+        let (ended, end) = mpsc::channel();
+        let id = Pid::from_raw(i32::try_from(self.id()).expect("an id is small"));
+        std::thread::spawn(move || drop(ended.send(self.child.wait().map(|end| end.code()))));
+        match end.recv_timeout(HANG_LIMIT) {
+            Ok(code) => code.expect("a child can be waited for"),
+            Err(_) => {
+                kill(id, Signal::SIGKILL).expect("it still runs");
+                panic!("it hangs")
+            }
         }
     }
 

@@ -6,7 +6,8 @@ use super::listing::{Choice, Item, Listing};
 use super::panels::Keys;
 use super::{Desk, Focus, Step, TWICE, verdict};
 use crate::cli::chat::history::ENTRIES;
-use crate::cli::chat::line::Edited;
+use crate::cli::chat::line::{Edited, State};
+use crate::cli::chat::meaning::too_much;
 use crate::event::{QuestionId, UnixMillis, Verdict};
 use crate::message::counted;
 use crate::report::Choices;
@@ -22,6 +23,10 @@ impl Desk {
     pub(super) fn key(&mut self, key: KeyEvent, now: UnixMillis) -> Vec<Step> {
         self.note = None;
         let wanted_to_leave = std::mem::take(&mut self.wants_to_leave);
+        let is_enter = key.code == KeyCode::Enter;
+        self.wants_to_switch = self.wants_to_switch && is_enter;
+        let is_interrupt = (key.code, key.modifiers) == (KeyCode::Char('c'), KeyModifiers::CONTROL);
+        self.interrupted = self.interrupted.filter(|_| is_interrupt);
         match (key.code, key.modifiers) {
             (KeyCode::Char('c'), KeyModifiers::CONTROL) => return self.interrupt(now),
             (KeyCode::Char('z'), KeyModifiers::CONTROL) => return vec![Step::Suspend],
@@ -51,15 +56,16 @@ impl Desk {
             self.end_reason(&draft);
             return Vec::new();
         }
-        if !self.line.text().is_empty() {
-            self.line.clear();
-            self.complete();
-            return Vec::new();
-        }
+        // What the first one took back into the line does not count as typed.
         let is_second = self.interrupted.is_some_and(|first| now.since(first) <= TWICE);
         if is_second {
             self.is_leaving = true;
             return vec![Step::Leave { at_once: true }];
+        }
+        if !self.line.text().is_empty() {
+            self.line.clear();
+            self.complete();
+            return Vec::new();
         }
         self.interrupted = Some(now);
         if self.is_busy() {
@@ -156,11 +162,13 @@ impl Desk {
             }
             Choice::Theme(theme) => vec![Step::Colour(theme)],
             Choice::Nothing => Vec::new(),
-            Choice::Model(_)
-            | Choice::Session(_)
-            | Choice::Turn(_)
-            | Choice::Back(..)
-            | Choice::TakeBack => vec![Step::Chosen(choice)],
+            Choice::Session(_) => {
+                self.is_switching = true;
+                vec![Step::Chosen(choice)]
+            }
+            Choice::Model(_) | Choice::Turn(_) | Choice::Back(..) | Choice::TakeBack => {
+                vec![Step::Chosen(choice)]
+            }
         }
     }
 
@@ -191,6 +199,7 @@ impl Desk {
                         let draft = self.line.text().to_owned();
                         self.line.clear();
                         self.focus = Focus::Reason { id, draft };
+                        self.begin_to_write();
                         Vec::new()
                     }
                     ('d', _) => {
@@ -226,12 +235,23 @@ impl Desk {
             return Vec::new();
         }
         let words = self.line.text().trim().to_owned();
+        if let Some(why) = too_much(&words, false, std::iter::empty()) {
+            self.note = Some(why);
+            return Vec::new();
+        }
         let verdict = match &*words {
             "" => Verdict::No,
             words => Verdict::NoBecause(words.into()),
         };
         self.end_reason(draft);
         vec![Step::Tell(FromUser::Answered { id, verdict })]
+    }
+
+    /// Has letters be letters where they would be commands of vi.
+    fn begin_to_write(&mut self) {
+        if matches!(self.line.state(), State::Normal | State::Visual) {
+            self.line.key(KeyEvent::new(KeyCode::Char('i'), KeyModifiers::NONE));
+        }
     }
 
     fn end_reason(&mut self, draft: &str) {
@@ -285,7 +305,11 @@ impl Desk {
                 self.search();
                 Vec::new()
             }
-            Edited::Editor => vec![Step::Edit(self.line.text().to_owned())],
+            Edited::Editor => {
+                let text = self.line.text().to_owned();
+                self.lent = Some(text.clone());
+                vec![Step::Edit(text)]
+            }
             Edited::Redraw => vec![Step::Redraw],
         }
     }

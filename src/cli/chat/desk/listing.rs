@@ -81,7 +81,11 @@ impl Listing {
     fn fitting(&self) -> impl Iterator<Item = &Item> {
         let wanted = self.filter.to_lowercase();
         self.items.iter().filter(move |item| {
-            wanted.is_empty() || item.row.plain().to_lowercase().contains(&wanted)
+            // A text is longer than its row.
+            let whole =
+                if let Choice::Text(text) = &item.choice { Some(text.clone()) } else { None };
+            let text = whole.unwrap_or_else(|| item.row.plain());
+            wanted.is_empty() || text.to_lowercase().contains(&wanted)
         })
     }
 

@@ -93,7 +93,7 @@ impl Panels<'_> {
             (None, Some((name, state))) => strand_head_after(name, state, columns),
             (Some(_), _) | (None, None) => strand_head(self.board, unit, self.now, columns),
         };
-        let foot = strand_foot(self.board, columns);
+        let foot = strand_foot(self.board, unit, columns);
         let room = rows.saturating_sub(1 + usize::from(foot.is_some()));
         let text = self.strands.rows(columns, room);
         [head].into_iter().chain(text).chain(foot).collect()

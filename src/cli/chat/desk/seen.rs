@@ -59,6 +59,8 @@ pub(in crate::cli::chat) enum Seen {
     Choose(Listing),
     /// What was given is not carried out; the text goes back into the line.
     Refused {
+        /// What was given.
+        given: Given,
         text: String,
         refusal: Refusal,
     },
@@ -66,6 +68,15 @@ pub(in crate::cli::chat) enum Seen {
     Edited(String),
     /// A text that was sent before, to be changed and sent again.
     Draft(String),
+}
+
+/// What somebody gave that is not carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli::chat) enum Given {
+    /// A prompt, which main waits for.
+    Prompt,
+    /// Anything else.
+    Command,
 }
 
 /// What somebody else has to do.

@@ -6,6 +6,7 @@ use crate::cli::chat::commands::{Command, What};
 use crate::cli::chat::meaning::{Meaning, meaning, too_much};
 use crate::config::Theme;
 use crate::event::UnitId;
+use crate::message::counted;
 use crate::report::ink::Ink;
 use crate::report::row::Row;
 use crate::run::FromUser;
@@ -40,10 +41,25 @@ impl Desk {
     fn meaning(&mut self, text: &str) -> Result<Vec<Step>, String> {
         Ok(match meaning(text, self.is_busy(), &self.about.skills)? {
             Meaning::Shell(line) => vec![Step::Shell(line.to_owned())],
-            Meaning::Command(command, arguments) => self.command(command, text, arguments),
+            Meaning::Command(command, arguments) => {
+                self.may_switch(command)?;
+                self.command(command, text, arguments)
+            }
             Meaning::Wrote => vec![Step::Tell(FromUser::Wrote(text.into()))],
             Meaning::Prompt => self.invoke(text),
         })
+    }
+
+    /// Says that agents would end with a session, once.
+    fn may_switch(&mut self, command: &Command) -> Result<(), String> {
+        let background = self.board.units().background().count();
+        let leaves = matches!(command.what, What::Clear | What::Resume);
+        if !leaves || background == 0 || std::mem::take(&mut self.wants_to_switch) {
+            return Ok(());
+        }
+        self.wants_to_switch = true;
+        let agents = counted(background as u64, "agent");
+        Err(format!("{agents} in the background: Enter again ends it and goes on"))
     }
 
     fn invoke(&mut self, text: &str) -> Vec<Step> {
@@ -52,6 +68,9 @@ impl Desk {
     }
 
     fn command(&mut self, command: &Command, text: &str, arguments: &str) -> Vec<Step> {
+        if command.what == What::Clear || command.what == What::Resume && !arguments.is_empty() {
+            self.is_switching = true;
+        }
         match command.what {
             // What they mean is said by what a prompt means.
             What::Fork | What::Compact => self.invoke(text),

@@ -193,6 +193,81 @@ fn ctrl_c_empties_the_line_then_ends_the_turn_then_all() {
 }
 
 #[test]
+fn two_interrupts_leave_also_where_the_first_took_back_what_waited() {
+    let mut desk = desk();
+    let mut story = busy();
+    story.push(0, EventKind::UserWrote { text: "one".into() });
+    tell(&mut desk, &story);
+    let ends = [Step::Tell(FromUser::TookBack), Step::Tell(FromUser::EndTurn)];
+    assert_eq!(control(&mut desk, 'c'), ends);
+    assert_eq!(control(&mut desk, 'c'), [Step::Leave { at_once: true }]);
+}
+
+#[test]
+fn a_key_between_two_interrupts_tells_them_apart() {
+    let mut desk = desk();
+    control(&mut desk, 'c');
+    types(&mut desk, "a");
+    assert_eq!(control(&mut desk, 'c'), [], "it empties the line");
+    assert_eq!(control(&mut desk, 'c'), [], "it is a first one again");
+    assert_eq!(control(&mut desk, 'c'), [Step::Leave { at_once: true }]);
+}
+
+#[test]
+fn whoever_follows_a_unit_follows_the_one_that_does_its_task_again() {
+    let mut desk = desk();
+    let mut story = busy();
+    tell(&mut desk, &story);
+    types(&mut desk, "2\n");
+    types(&mut desk, "r");
+    let EventKind::UnitQueued(head) = &story.events()[2].kind else { panic!("it is declared") };
+    let head = UnitHead { again: Some(UnitId(2)), ..head.clone() };
+    let mut rest = Story::new();
+    rest.push(4, EventKind::UnitQueued(head));
+    tell(&mut desk, &rest);
+    assert_eq!(desk.focus, Focus::Strand(UnitId(4)));
+    assert_eq!(desk.strands.followed(), Some(UnitId(4)));
+    story.start(4);
+}
+
+#[test]
+fn agents_in_the_background_are_not_ended_by_another_session_unsaid() {
+    let mut story = Story::new();
+    story.invocation("go").push(1, EventKind::UnitQueued(background())).start(1);
+    story.over(done("started"), "started");
+    let mut desk = desk();
+    tell(&mut desk, &story);
+    assert_eq!(types(&mut desk, "/clear\n"), []);
+    assert_eq!(desk.line.text(), "/clear");
+    assert_eq!(types(&mut desk, "\n"), [Step::Command(What::Clear, String::new())]);
+    let mut rest = Story::new();
+    rest.end(1, done("found"));
+    assert_eq!(tell(&mut desk, &rest), [], "no news of a session that is being left");
+}
+
+#[test]
+fn a_command_that_is_refused_ends_no_prompt() {
+    let mut desk = desk();
+    types(&mut desk, "look\n");
+    let refusal = || Refusal::new(crate::cli::exit::Exit::BadInput, "no");
+    let refused = |given| Seen::Refused { given, text: String::new(), refusal: refusal() };
+    desk.see(refused(Given::Command), LATER);
+    assert!(desk.is_busy());
+    desk.see(refused(Given::Prompt), LATER);
+    assert!(!desk.is_busy());
+}
+
+#[test]
+fn what_came_into_the_line_while_it_was_edited_stays() {
+    let mut desk = desk();
+    types(&mut desk, "draft");
+    assert_eq!(control(&mut desk, 'g'), [Step::Edit("draft".to_owned())]);
+    desk.see(Seen::Draft("put back".to_owned()), LATER);
+    desk.see(Seen::Edited("edited".to_owned()), LATER);
+    assert_eq!(desk.line.text(), "edited\n\nput back\n\ndraft");
+}
+
+#[test]
 fn ctrl_d_leaves_at_rest_and_asks_once_more_at_work() {
     let mut desk = desk();
     assert_eq!(control(&mut desk, 'd'), [Step::Leave { at_once: false }]);
@@ -263,7 +338,7 @@ fn what_is_refused_comes_back_into_an_empty_line() {
     let mut desk = desk();
     types(&mut desk, "/revew\n");
     let refusal = Refusal::new(crate::cli::exit::Exit::BadInput, "there is no skill `/revew`");
-    let seen = Seen::Refused { text: "/revew".to_owned(), refusal };
+    let seen = Seen::Refused { given: Given::Prompt, text: "/revew".to_owned(), refusal };
     desk.see(seen, LATER);
     assert_eq!(desk.line.text(), "/revew");
     assert!(!desk.is_busy());

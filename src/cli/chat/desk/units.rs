@@ -117,7 +117,6 @@ impl Desk {
     }
 
     fn again(&mut self, unit: UnitId) -> Vec<Step> {
-        self.again = self.board.number_of(unit);
         vec![Step::Tell(FromUser::Again(unit))]
     }
 }

@@ -18,11 +18,11 @@ use nix::unistd::read;
 use tokio::sync::mpsc;
 
 use super::Lines;
-use crate::cli::chat::desk::Step;
-use crate::cli::chat::terminal::{SEEN_CAP, ToTerminal};
+use crate::cli::chat::clock::Clock;
+use crate::cli::chat::desk::{Seen, Step};
+use crate::cli::chat::terminal::{SEEN_CAP, SessionNumber, ToTerminal};
 use crate::cli::chat::tty;
 use crate::config::{Bell, Environment};
-use crate::run;
 
 /// Most bytes of a line: what a terminal takes.
 const LINE_CAP: usize = 4_096;
@@ -37,7 +37,7 @@ pub(in crate::cli::chat) struct Making {
     pub(in crate::cli::chat) bell: Bell,
     pub(in crate::cli::chat) inbox: Receiver<ToTerminal>,
     pub(in crate::cli::chat) sender: SyncSender<ToTerminal>,
-    pub(in crate::cli::chat) steps: mpsc::Sender<Step>,
+    pub(in crate::cli::chat) steps: mpsc::Sender<(SessionNumber, Step)>,
 }
 
 /// Serves the terminal.
@@ -56,6 +56,8 @@ pub(in crate::cli::chat) fn start(making: Making) -> io::Result<JoinHandle<()>> 
         bell,
         inbox,
         steps,
+        session: SessionNumber::default(),
+        clock: Clock::start(),
         again,
         is_readable: false,
         is_away: false,
@@ -87,7 +89,10 @@ struct Cooked {
     environment: Environment,
     bell: Bell,
     inbox: Receiver<ToTerminal>,
-    steps: mpsc::Sender<Step>,
+    steps: mpsc::Sender<(SessionNumber, Step)>,
+    /// The session that is seen.
+    session: SessionNumber,
+    clock: Clock,
     /// Has the watch go on.
     again: Sender<()>,
     /// Whether it waits for that.
@@ -129,6 +134,9 @@ impl Cooked {
     fn take(&mut self, next: ToTerminal) {
         match next {
             ToTerminal::Seen(seen) => {
+                if let Seen::Began { .. } = seen {
+                    self.session = self.session.next();
+                }
                 let steps = self.lines.see(seen);
                 self.carry_out(steps);
             }
@@ -137,7 +145,8 @@ impl Cooked {
                 self.read_on();
             }
             ToTerminal::Interrupted => {
-                let steps = self.lines.interrupt(run::now());
+                let now = self.clock.now();
+                let steps = self.lines.interrupt(now);
                 self.carry_out(steps);
             }
             ToTerminal::Away(given) => {
@@ -179,7 +188,7 @@ impl Cooked {
     fn read(&mut self) -> ControlFlow<(), bool> {
         let steps = match read_line(&self.stdin) {
             Read::Nothing => return ControlFlow::Continue(false),
-            Read::Some(line) => self.lines.typed(&line, run::now()),
+            Read::Some(line) => self.lines.typed(&line, self.clock.now()),
             Read::End => self.lines.end_of_input(),
             Read::Gone => {
                 self.tell(Step::Gone);
@@ -203,7 +212,7 @@ impl Cooked {
             // terminal is gone nothing is typed either.
             let _ = tcflush(&self.stdin, FlushArg::TCIFLUSH);
         }
-        self.lines.prompt(run::now());
+        self.lines.prompt(self.clock.now());
         self.write()
     }
 
@@ -241,7 +250,7 @@ impl Cooked {
 
     fn tell(&mut self, step: Step) {
         // It takes them as fast as anybody can type; if it is gone, so are we.
-        if self.steps.try_send(step).is_err() {
+        if self.steps.try_send((self.session, step)).is_err() {
             self.lines.say("error: too much at once; the last line is left out");
         }
     }

@@ -49,6 +49,8 @@ impl Session {
                 name => self.set_mode(name),
             },
             What::Rename => {
+                // What has a name stays.
+                self.place.begins();
                 self.look(move |kit| sessions::rename(kit, &arguments).map(Seen::Shown));
             }
             What::Export => self.look(move |kit| export(kit, &arguments)),
@@ -93,7 +95,7 @@ impl Session {
                 self.show(Seen::Changed(about));
                 self.tell_people(Ink::Dim, &text);
             }
-            Err(refusal) => self.refuse("", refusal),
+            Err(refusal) => self.refuse(refusal),
         }
     }
 
@@ -101,7 +103,7 @@ impl Session {
         let Some(mode) = Mode::from_name(name) else {
             let names: Vec<&str> = Mode::ALL.iter().map(|mode| mode.as_str()).collect();
             let refusal = Refusal::new(Exit::Usage, format!("there is no mode `{name}`"));
-            return self.refuse("", refusal.hint(format!("there are: {}", names.join(", "))));
+            return self.refuse(refusal.hint(format!("there are: {}", names.join(", "))));
         };
         self.change(|kit| kit.set_mode(mode));
     }
@@ -125,7 +127,7 @@ impl Session {
 
     fn resume(&mut self, session: String) {
         if *session == *self.kit.session.0 {
-            return self.tell_people(Ink::Dim, "this is that session");
+            return self.refuse(Refusal::new(Exit::BadInput, "this is that session"));
         }
         self.open(RunFlags { resume: Some(session), ..self.next_flags() });
     }
@@ -133,7 +135,7 @@ impl Session {
     fn undo(&mut self, arguments: &str) {
         let flags = match undo::asked(&format!("/undo {arguments}")) {
             Some(Ok(flags)) => flags,
-            Some(Err(refusal)) => return self.refuse("", refusal),
+            Some(Err(refusal)) => return self.refuse(refusal),
             None => return,
         };
         self.plan(None, move |kit| rewind::plan_flags(kit, &flags));
@@ -187,7 +189,7 @@ impl Session {
     pub(super) fn undone(&mut self, result: Option<Result<(), NoUndo>>, before: Option<Before>) {
         match result {
             Some(Ok(())) => before.into_iter().for_each(|before| self.rewind(before)),
-            Some(Err(error)) => self.refuse("", Refusal::because(Exit::Error, &error)),
+            Some(Err(error)) => self.refuse(Refusal::because(Exit::Error, &error)),
             // The session is over.
             None => {}
         }
@@ -206,7 +208,7 @@ impl Session {
     pub(super) fn rewound(&mut self, result: Option<Result<(), NoRewind>>, prompt: String) {
         match result {
             Some(Ok(())) => self.show(Seen::Draft(prompt)),
-            Some(Err(error)) => self.refuse("", Refusal::because(Exit::Error, &error)),
+            Some(Err(error)) => self.refuse(Refusal::because(Exit::Error, &error)),
             // The session is over.
             None => {}
         }
@@ -217,7 +219,7 @@ impl Session {
         let sent = self.asking.as_ref().map(|run| run.try_send(asked));
         let is_heard = matches!(sent, Some(Ok(())));
         if !is_heard {
-            self.refuse("", Refusal::new(Exit::Error, "the turn before is not over yet"));
+            self.refuse(Refusal::new(Exit::Error, "the turn before is not over yet"));
         }
         is_heard
     }
