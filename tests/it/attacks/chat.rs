@@ -92,6 +92,18 @@ fn above_line(screen: &Screen) -> String {
     text.rsplitn(3, '\n').last().unwrap_or_default().trim_end().to_owned()
 }
 
+/// Returns how many turns were answered or refused.
+fn ends(screen: &Screen) -> usize {
+    ["The end: ", "error: "].iter().map(|end| screen.text().matches(end).count()).sum()
+}
+
+/// Tells whether all of a paste stands in the line, which begins like this.
+fn line_is(screen: &Screen, beginning: &str) -> bool {
+    let rows = screen.shown();
+    let begins = rows.iter().rposition(|row| row.starts_with(beginning));
+    begins.is_some_and(|first| rows[first..].iter().any(|row| row.ends_with('.')))
+}
+
 fn shows(screen: &Screen, text: &str) -> bool {
     screen.shown().iter().any(|row| row.contains(text))
 }
@@ -148,7 +160,7 @@ fn show_everywhere(text: &str) -> Vec<u8> {
 
     // At the end some of them would break the line.
     sitting.paste(&format!("go {text}."));
-    sitting.wait_until(|screen| shows(screen, "> go"));
+    sitting.wait_until(|screen| line_is(screen, "> go"));
     sitting.keys("\r");
     sitting.wait_until(|screen| !rests(screen));
     assert_eq!(go_through_questions(&mut sitting), 1, "the command is asked about");
@@ -175,12 +187,12 @@ fn show_everywhere(text: &str) -> Vec<u8> {
     sitting.wait_until(|screen| shows(screen, "  @at"));
     sitting.keys("\u{15}\u{15}/no");
     sitting.paste(&format!("{text}."));
-    sitting.wait_until(|screen| shows(screen, "> /no"));
+    sitting.wait_until(|screen| line_is(screen, "> /no"));
     // Refused, unless it looks like a path.
     for keys in ["\r", "\u{15}\u{15}\u{15}fail\r"] {
-        let before = above_line(&sitting.screen);
+        let before = ends(&sitting.screen);
         sitting.keys(keys);
-        sitting.wait_until(|screen| rests(screen) && above_line(screen) != before);
+        sitting.wait_until(|screen| rests(screen) && ends(screen) > before);
     }
     sitting.keys("\u{4}");
     assert_eq!(sitting.wait().0, Some(0));
@@ -201,7 +213,10 @@ fn is_the_chats(sequence: &str) -> bool {
 fn no_place_of_a_chat_lets_a_terminal_obey() {
     let wrong = for_each(&ATTACKS, |(does, text)| {
         let raw = show_everywhere(text);
-        let is_there = raw.windows(text.len()).any(|window| window == text.as_bytes());
+        // Pastes are marked no more once the terminal is given back.
+        let own = usize::from(*text == "\u{1b}[?2004l");
+        let found = raw.windows(text.len()).filter(|window| *window == text.as_bytes()).count();
+        let is_there = found > own;
         let wrong: Vec<_> = obeyed(&raw).into_iter().filter(|found| !is_the_chats(found)).collect();
         match is_there || !wrong.is_empty() {
             true => Err(format!("a chat {does}: {wrong:?}")),
