@@ -71,9 +71,12 @@ fn footer(screen: &Screen) -> String {
     screen.shown().into_iter().rfind(|row| !row.is_empty()).unwrap_or_default()
 }
 
-/// Tells whether nothing is under way.
+/// Tells whether nothing is under way, and all that was said is where it stays:
+/// then a blank row is above the line.
 fn rests(screen: &Screen) -> bool {
-    footer(screen).ends_with("  /help")
+    let rows = screen.shown();
+    let last = rows.iter().rposition(|row| !row.is_empty()).unwrap_or(0);
+    rows[last].ends_with("  /help") && last > 1 && rows[last - 2].is_empty()
 }
 
 /// Returns how many rows on the screen have this text.
@@ -102,14 +105,21 @@ impl Scene {
     fn picture(&mut self, shows: &str, sitting: &Sitting) {
         let Size { columns, rows } = self.size;
         let picture = last_rows(&sitting.screen);
-        let picture: String = picture.lines().map(|row| without_ids(row) + "\n").collect();
+        let picture: String = picture.lines().map(|row| settled(row) + "\n").collect();
         self.pictures += &format!("{columns}x{rows}: {shows}\n{picture}\n");
     }
 }
 
 /// Returns a row in which parts of a session's id are masked: its beginning,
-/// and the end that did not fit into the row before.
-fn without_ids(row: &str) -> String {
+/// and the end that did not fit into the row before. How long a call took is
+/// told only of slow ones, so it is left out.
+fn settled(row: &str) -> String {
+    for lines in ["line", "lines"] {
+        let slow = format!(" {lines}  #s");
+        if row.contains(&slow) {
+            return row.replace(&slow, &format!(" {lines}    "));
+        }
+    }
     let is_id = |text: &str| text.chars().all(|c| c.is_ascii_hexdigit());
     if let Some((end, rest)) = row.split_once(';')
         && end.len() == 5

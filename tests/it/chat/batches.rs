@@ -99,7 +99,7 @@ fn an_agent_is_picked_and_followed_while_others_go_on() {
         sitting.keys("\u{15}");
         sitting.wait_until(|screen| rows_with(screen, "and a message") == 0);
         gate.open();
-        sitting.wait_until(|screen| rows_with(screen, "All is done.") == 1);
+        sitting.wait_until(|screen| rows_with(screen, "120 tokens") == 1);
         scene.picture("it has ended", &sitting);
         sitting.keys(ESC);
         sitting.wait_until(rests);
@@ -205,8 +205,7 @@ fn a_batch_that_is_set_aside_goes_on_and_comes_back_as_news() {
 fn two_interrupts_end_all_and_leave_the_terminal_as_it_was() {
     at_every_size("interrupts", |scene| {
         let gate = Gate::closed();
-        let held = gate.clone();
-        let server = serve_batch(&EIGHT[..2], move |talk| works(talk, &held));
+        let server = serve_batch(&EIGHT[..2], move |talk| works(talk, &gate));
         let mut sitting = at_work(scene, &server, (&[], 2));
         sitting.keys(&[CTRL_C, CTRL_C].concat());
         assert_eq!(sitting.wait().0, Some(130));

@@ -42,7 +42,8 @@ fn check(code: i32, end: impl Fn(&mut Sitting)) {
         let asked = place.tine(["-c", "-p", "go on", "-m", "m"]).server(&server).run().exits(0);
         assert_eq!(asked.stdout, "It goes on.\n");
         let requests = server.finish();
-        let last = String::from_utf8_lossy(&requests.last().unwrap().body).into_owned();
+        let last = requests.last().expect("there were three at least");
+        let last = String::from_utf8_lossy(&last.body);
         assert!(last.contains("First."), "{last}");
     }
 }

@@ -14,7 +14,7 @@ use crate::support::tine::Place;
 /// A pipe that keeps whoever reads it until somebody writes.
 fn pipe(place: &Place) -> PathBuf {
     let pipe = place.root().join("pipe");
-    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    mkfifo(&pipe, Mode::S_IRWXU).expect("there is none of that name");
     pipe
 }
 

@@ -111,7 +111,7 @@ fn a_question_takes_no_key_from_whoever_types() {
 fn a_question_goes_with_the_agent_that_asked() {
     at_every_size("question-withdrawn", |scene| {
         let gates = [Gate::closed(), Gate::closed()];
-        let server = writers(gates.clone());
+        let server = writers(gates);
         let mut sitting = scene.chat(&server, &[]);
         sitting.keys("go\r");
         sitting.wait_until(|screen| asks_alone(screen, scene.size));

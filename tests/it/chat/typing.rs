@@ -14,9 +14,8 @@ use crate::support::talk::{Talk, serve};
 fn a_message_waits_for_the_next_boundary_and_can_be_taken_back() {
     at_every_size("waiting", |scene| {
         let gate = Gate::closed();
-        let held = gate.clone();
         let server = serve(move |talk| match talk.turn() {
-            1 => Reaction::in_steps([("I am at wo", &super::open_gate()), ("rk.", &held)]),
+            1 => Reaction::in_steps([("I am at wo", &super::open_gate()), ("rk.", &gate)]),
             _ => Reaction::text_reply("The docs, too, then."),
         });
         let mut sitting = scene.chat(&server, &[]);
