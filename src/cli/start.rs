@@ -1,10 +1,10 @@
 //! Putting a run together from flags, configuration and surroundings.
 
+mod parts;
 mod reporters;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -15,7 +15,7 @@ use super::exit::{Exit, Refusal};
 use super::kit::Kit;
 use super::model::{Chosen, DefaultModel, Wanted, choose, fallbacks, find_model};
 use super::place::{Place, create_log, name_session};
-use super::project::{self, Manner, Trusted};
+use super::project::{self, Manner};
 use super::recordings;
 use super::resume::{self, Resume};
 use super::rules;
@@ -23,22 +23,20 @@ use super::sandbox;
 use super::sessions::{age_out, parse_name};
 use crate::agent::Opening;
 use crate::config::{self, Environment, dirs};
-use crate::definition::Definitions;
 use crate::event::SessionHead;
-use crate::fanout::{Fanout, Limits, Parking, Pool, Surroundings, Worktrees};
+use crate::fanout::{Fanout, Parking, Pool, Surroundings, Worktrees};
 use crate::git;
 use crate::line::Budget;
-use crate::model::http::exchange::{Exchanges, Pace};
-use crate::model::retry::{self, Jitter};
+use crate::model::retry::Jitter;
 use crate::model::{Model, Models};
 use crate::prompt;
 use crate::report;
 use crate::run::{self, Asked, FromUser, Prompts, Reporter, Resumed, Run, Signal};
 use crate::session::{Account, Blobs, SessionLog, SessionName, Spill};
-use crate::skill::Skills;
+use crate::tool::Workspace;
 use crate::tool::files::Files;
 use crate::tool::roots::Roots;
-use crate::tool::{Registry, Workspace, registry};
+use parts::{found, limits, system_prompt, tools};
 use reporters::Asker;
 
 /// Everything a run needs, before its prompt is known.
@@ -348,94 +346,6 @@ impl Start {
             worktrees,
         })
     }
-}
-
-/// Returns the skills and the definitions that are found around a directory.
-fn found(
-    (root, top): (&Path, Option<&Path>),
-    environment: &Environment,
-    trusted: &Trusted,
-) -> (Skills, Definitions) {
-    let (skills, mut problems) = Skills::load(
-        &dirs::skill_directories(root, top, environment),
-        &dirs::command_directories(root, top, environment),
-    );
-    let agents = dirs::agent_directories(root, top, environment);
-    let (definitions, more) = Definitions::load(&agents, |path, text| trusted.covers(path, text));
-    problems.extend(more);
-    problems.iter().for_each(|problem| super::say(&format!("warning: {problem}")));
-    (skills, definitions)
-}
-
-/// Returns what bounds every unit.
-fn limits(kit: &Kit) -> Limits {
-    let (agents, retry) = (&kit.config.agents, &kit.config.retry);
-    let (prime, base) = match kit.models.exchanges() {
-        Exchanges::Live | Exchanges::Record(_) => (agents.prime, retry.base),
-        // There is no cache to wait for, and nobody to be spared.
-        Exchanges::Replay(player) => match player.pace() {
-            Pace::Recorded => (Duration::ZERO, retry.base),
-            Pace::AtOnce => (Duration::ZERO, Duration::ZERO),
-        },
-    };
-    Limits {
-        max_turns: agents.max_turns,
-        timeout: agents.timeout,
-        max_depth: kit.flags.max_subagent_depth.unwrap_or(agents.max_depth),
-        background_wait: kit.config.background.wait,
-        prime,
-        confirm_above: match kit.flags.allow_large_batches {
-            true => None,
-            false => agents.confirm_above,
-        },
-        needs_price: kit.flags.max_budget_usd.is_some(),
-        compact_at: kit.config.session.compact_at,
-        retries: retry::Policy { most: retry.most, base },
-    }
-}
-
-/// Returns the tools that there are.
-fn tools(flags: &RunFlags, definitions: &Definitions) -> Result<Registry, Refusal> {
-    let offered: Vec<(&str, &str)> = definitions
-        .iter()
-        .map(|definition| (definition.name.as_str(), definition.description.as_str()))
-        .collect();
-    let all = Registry::all(offered);
-    let wanted = rules::split(&flags.tools);
-    if wanted.is_empty() {
-        return Ok(all);
-    }
-    if let Some(unknown) = wanted.iter().find(|name| all.find(name).is_none()) {
-        let names: Vec<&str> = all.names().collect();
-        return Err(Refusal::new(Exit::Usage, format!("there is no tool `{unknown}`"))
-            .hint(format!("there are: {}", names.join(", "))));
-    }
-    Ok(all.filtered(|name| {
-        wanted.iter().any(|wanted| registry::canonical(wanted).eq_ignore_ascii_case(name))
-    }))
-}
-
-fn system_prompt(flags: &RunFlags) -> Result<String, Refusal> {
-    let read = |path: &Path| {
-        std::fs::read_to_string(path).map_err(|error| {
-            Refusal::new(Exit::BadInput, format!("cannot read `{}`: {error}", path.display()))
-        })
-    };
-    let mut system = match (&flags.system_prompt, &flags.system_prompt_file) {
-        (Some(text), _) => text.clone(),
-        (None, Some(path)) => read(path)?,
-        (None, None) => prompt::main().to_owned(),
-    };
-    let added = match (&flags.append_system_prompt, &flags.append_system_prompt_file) {
-        (Some(text), _) => Some(text.clone()),
-        (None, Some(path)) => Some(read(path)?),
-        (None, None) => None,
-    };
-    if let Some(added) = added {
-        system.push_str("\n\n");
-        system.push_str(&added);
-    }
-    Ok(system)
 }
 
 /// Returns the facts of the moment as every unit reads them.

@@ -206,7 +206,6 @@ impl Lines {
             EventKind::InvocationEnded(end) => steps.extend(self.ended(end, event.at)),
             EventKind::UnitEnded(_) => self.is_calm = false,
             EventKind::SetAside { units } => self.page.news(&words::set_aside(units)),
-            EventKind::Rewound { to } => self.page.news(&words::rewound(*to)),
             EventKind::Asked { id, .. } => {
                 let is_first = self.questions.first().is_some_and(|(first, _)| first == *id);
                 steps.extend(self.next_question().filter(|_| is_first).map(call));
@@ -224,6 +223,8 @@ impl Lines {
             | EventKind::Prompted { .. }
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack
+            // As with a screen, whoever asked for it says so.
+            | EventKind::Rewound { .. }
             | EventKind::Notified { .. }
             | EventKind::Compacted(_)
             | EventKind::UnitQueued(_)

@@ -130,7 +130,6 @@ pub(super) fn rows(event: &Event, units: &Units, columns: u16) -> Vec<Row> {
         EventKind::SetAside { units } => {
             return wrapped(Ink::Dim, &words::set_aside(units), columns, 2);
         }
-        EventKind::Rewound { to } => return wrapped(Ink::Dim, &words::rewound(*to), columns, 2),
         EventKind::SessionOpened(_)
         | EventKind::InvocationStarted { .. }
         | EventKind::Prompted { .. }
@@ -155,6 +154,8 @@ pub(super) fn rows(event: &Event, units: &Units, columns: u16) -> Vec<Row> {
         | EventKind::Notice { .. }
         | EventKind::UserWrote { .. }
         | EventKind::UserTookBack
+        // Whoever asked for it says so, by the turn and not by a number.
+        | EventKind::Rewound { .. }
         | EventKind::Left
         | EventKind::InvocationEnded(_) => return Vec::new(),
     };

@@ -87,7 +87,7 @@ fn a_conversation_goes_back_before_a_turn() {
         scene.picture("what of it", &sitting);
         sitting.keys(&[DOWN, "\r"].concat());
         sitting.wait_until(|screen| {
-            screen.text().contains("the conversation is what")
+            screen.text().contains("the conversation is as")
                 && screen.text().lines().rev().nth(1) == Some("> bananas")
         });
         scene.picture("it went back, and what was typed is in the line", &sitting);

@@ -55,7 +55,7 @@ impl Desk {
         let background = self.board.units().background().count();
         let words = match &self.focus {
             Focus::List => "Enter takes it  Esc back  type to find",
-            Focus::Reason { .. } => "Enter says no with these words  Esc back",
+            Focus::Reason { .. } => "Esc back",
             Focus::Picked(_) => "Enter follows  x stops it  r runs it again  Esc back",
             Focus::Strand(_) => "Esc back  Up/Down scroll  x stops it  r runs it again",
             Focus::Question => "Tab to the line",

@@ -17,8 +17,13 @@ use crate::cli::undo;
 use crate::guard::Mode;
 use crate::message::counted;
 use crate::report::ink::Ink;
+use crate::report::prose::wrapped;
 use crate::report::row::Row;
+use crate::report::words;
 use crate::run::{Asked, NoRewind, NoUndo, TakeBack};
+
+/// Most characters of a prompt that is named.
+const PROMPT_CAP: usize = 60;
 
 /// What would go back, once that is confirmed.
 pub(in crate::cli::chat) struct Plan {
@@ -109,7 +114,8 @@ impl Session {
     }
 
     fn tell_people(&self, ink: Ink, text: &str) {
-        self.show(Seen::Shown(vec![Row::new().text(ink, text)]));
+        let columns = tty::size(std::io::stdout()).text_columns();
+        self.show(Seen::Shown(wrapped(ink, text, columns, 2)));
     }
 
     /// Returns the flags of another session: those of this one, but for what
@@ -207,7 +213,15 @@ impl Session {
     /// changed and sent again.
     pub(super) fn rewound(&mut self, result: Option<Result<(), NoRewind>>, prompt: String) {
         match result {
-            Some(Ok(())) => self.show(Seen::Draft(prompt)),
+            Some(Ok(())) => {
+                let turn = words::short_line(prompt.trim(), PROMPT_CAP);
+                let text = match &*turn {
+                    "" => "the conversation is as it was before".to_owned(),
+                    turn => format!("the conversation is as it was before `{turn}`"),
+                };
+                self.tell_people(Ink::Dim, &text);
+                self.show(Seen::Draft(prompt));
+            }
             Some(Err(error)) => self.refuse(Refusal::because(Exit::Error, &error)),
             // The session is over.
             None => {}
