@@ -32,7 +32,8 @@ pub struct Arguments {
     #[arg(short, long, value_name = "PROMPT", num_args = 0..=1, default_missing_value = "")]
     pub print: Option<String>,
 
-    /// The prompt, if it does not follow `--print`
+    /// The prompt, if it does not follow `--print`; without one a chat starts, in a
+    /// terminal
     #[arg(value_name = "PROMPT")]
     pub prompt: Option<String>,
 
