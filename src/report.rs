@@ -37,6 +37,7 @@ mod transcript;
 mod undo;
 mod unfinished;
 mod units;
+pub mod unread;
 mod usage;
 mod viewer;
 pub mod window;

@@ -16,5 +16,6 @@ mod seat;
 mod session;
 mod terminal;
 pub mod tty;
+mod turns;
 
 pub(super) use driver::run;

@@ -17,6 +17,7 @@ use super::prose::{Prose, wrapped};
 use super::result::Tally;
 use super::row::Row;
 use super::units::Units;
+use super::unread::Unread;
 use crate::event::{
     ChangedBy, Delta, Event, EventKind, FileChange, Outcome, Piece, Question, UnitId, UnixMillis,
     Verdict,
@@ -46,7 +47,7 @@ pub struct Commits {
     calls: HashMap<CallId, Running>,
     outputs: VecDeque<Opened>,
     /// What the user wrote and main has not read.
-    waiting: VecDeque<Arc<str>>,
+    waiting: Unread,
     /// Calls that the user said no to, until it is known that they do not run.
     refused: HashSet<(UnitId, CallId)>,
     /// An invocation began without a prompt: it is told with what it brings.
@@ -123,7 +124,7 @@ impl Commits {
             thinking: Thinking::default(),
             calls: HashMap::new(),
             outputs: VecDeque::new(),
-            waiting: VecDeque::new(),
+            waiting: Unread::default(),
             refused: HashSet::new(),
             brings_news: false,
             has_answered: false,
@@ -212,6 +213,7 @@ impl Commits {
         if event.unit != UnitId::MAIN {
             return;
         }
+        let read = self.waiting.take(event);
         match &event.kind {
             EventKind::InvocationStarted { prompt } => {
                 self.brings_news = prompt.trim().is_empty();
@@ -220,12 +222,8 @@ impl Commits {
                     self.put(Part::Prompt, prompt_rows(prompt, columns));
                 }
             }
-            EventKind::UserWrote { text } => self.waiting.push_back(Arc::clone(text)),
-            EventKind::UserTookBack => self.waiting.clear(),
-            EventKind::Notified { wrote, .. } => {
+            EventKind::Notified { .. } => {
                 self.brings_news = false;
-                let count = (*wrote as usize).min(self.waiting.len());
-                let read: Vec<Arc<str>> = self.waiting.drain(..count).collect();
                 for text in read {
                     self.put(Part::Prompt, prompt_rows(&text, columns));
                 }
@@ -251,6 +249,8 @@ impl Commits {
             | EventKind::UnitEnded(_)
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
+            | EventKind::UserWrote { .. }
+            | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Left

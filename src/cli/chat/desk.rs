@@ -12,8 +12,6 @@ pub(super) mod listing;
 mod panels;
 mod seen;
 mod submit;
-#[cfg(test)]
-mod tests;
 mod units;
 
 use super::commands::COMMANDS;
@@ -21,10 +19,9 @@ use super::decode::{Pasted, Typed};
 use super::history::History;
 use super::line::Line;
 use super::line::view::view;
+use super::turns::Turns;
 use crate::cli::exit::Refusal;
-use crate::event::{
-    Event, EventKind, InvocationEnd, QuestionId, UnitHead, UnitId, UnixMillis, Verdict,
-};
+use crate::event::{Event, EventKind, QuestionId, UnitHead, UnitId, UnixMillis, Verdict};
 use crate::report::Choices;
 use crate::report::board::Board;
 use crate::report::commits::Commits;
@@ -44,9 +41,6 @@ pub(super) use seen::{About, Given, Manners, Seen, Step};
 /// How long a question has to be seen before a key can answer it, in
 /// milliseconds: what was typed before it came is no answer.
 const QUESTION_GUARD: u64 = 300;
-
-/// How long a second Ctrl-C belongs to the first, in milliseconds.
-const TWICE: u64 = 2_000;
 
 /// How often running times go on, in milliseconds.
 const TICK: u64 = 1_000;
@@ -76,7 +70,6 @@ enum Focus {
 /// The state of a chat.
 pub(super) struct Desk {
     about: About,
-    manners: Manners,
     size: Size,
     board: Board,
     commits: Commits,
@@ -86,19 +79,12 @@ pub(super) struct Desk {
     line: Line,
     completing: Completing,
     focus: Focus,
-    /// The question that is shown, if there is one.
-    shown: Option<QuestionId>,
-    /// Since when it has been on the screen.
+    /// Since when the first question has been on the screen.
     seen_since: Option<UnixMillis>,
     /// The answers that can be given to what is to be seen of it.
     offered: Option<Choices>,
     list: Option<Listing>,
-    /// A prompt was given that has not begun.
-    is_pending: bool,
-    /// The user ended the turn: news wait until something else happens.
-    is_calm: bool,
-    /// When main began, for whoever waits for its end.
-    began: Option<UnixMillis>,
+    turns: Turns,
     /// How many calls were opened since something last happened.
     opened: usize,
     /// What stands in the footer until the next key.
@@ -109,18 +95,12 @@ pub(super) struct Desk {
     is_switching: bool,
     /// Whether another session was asked for, and is to be said again.
     wants_to_switch: bool,
-    /// When Ctrl-C was typed last, and did not only empty the line.
-    interrupted: Option<UnixMillis>,
-    /// Whether leaving was asked for, and is to be said again.
-    wants_to_leave: bool,
-    is_leaving: bool,
 }
 
 impl Desk {
     pub(super) fn new(manners: Manners, history: History, size: Size) -> Self {
         Self {
             about: About::default(),
-            manners,
             size,
             board: Board::default(),
             commits: Commits::new(None),
@@ -130,21 +110,15 @@ impl Desk {
             line: Line::new(manners.editing, history),
             completing: Completing::default(),
             focus: Focus::Line,
-            shown: None,
             seen_since: None,
             offered: None,
             list: None,
-            is_pending: false,
-            is_calm: false,
-            began: None,
+            turns: Turns::new(manners.bell_after_ms),
             opened: 0,
             note: None,
             lent: None,
             is_switching: false,
             wants_to_switch: false,
-            interrupted: None,
-            wants_to_leave: false,
-            is_leaving: false,
         }
     }
 
@@ -220,7 +194,7 @@ impl Desk {
     pub(super) fn frame(&mut self, now: UnixMillis) -> Frame {
         let columns = self.columns();
         // A list covers it. What is not painted is not seen, either.
-        let is_seen = self.shown.is_some() && self.list.is_none();
+        let is_seen = self.is_asked() && self.list.is_none();
         self.seen_since = is_seen.then(|| self.seen_since.unwrap_or(now));
         let commits = self.commits.settled(columns, now);
         let (line, cursor) = self.line_rows(columns);
@@ -255,10 +229,10 @@ impl Desk {
 
     /// Returns the window's title.
     pub(super) fn title(&self) -> String {
-        let sign = match (self.shown, self.is_busy()) {
-            (Some(_), _) => " ?",
-            (None, true) => " *",
-            (None, false) => "",
+        let sign = match (self.is_asked(), self.is_busy()) {
+            (true, _) => " ?",
+            (false, true) => " *",
+            (false, false) => "",
         };
         format!("tine: {}{sign}", self.about.place)
     }
@@ -270,7 +244,12 @@ impl Desk {
 
     /// Tells whether main works, or is about to.
     fn is_busy(&self) -> bool {
-        self.board.is_busy() || self.is_pending
+        self.turns.is_busy()
+    }
+
+    /// Tells whether a question is open. The first one is shown.
+    fn is_asked(&self) -> bool {
+        self.questions.first().is_some()
     }
 
     fn columns(&self) -> u16 {
@@ -285,9 +264,9 @@ impl Desk {
         self.strands = Strands::default();
         self.questions = Questions::default();
         self.meter = Meter::default();
-        (self.focus, self.shown, self.list) = (Focus::Line, None, None);
+        (self.focus, self.list) = (Focus::Line, None);
         self.seen_since = None;
-        (self.is_pending, self.is_calm, self.began) = (false, false, None);
+        self.turns = self.turns.anew();
         self.is_switching = false;
         self.commits.note(rows);
     }
@@ -303,15 +282,9 @@ impl Desk {
         if is_another {
             steps.extend(self.show_question());
         }
-        if let EventKind::InvocationStarted { .. } = event.kind {
-            (self.is_pending, self.is_calm) = (false, false);
-            (self.began, self.opened) = (Some(event.at), 0);
-        }
-        if let EventKind::InvocationEnded(end) = &event.kind {
-            steps.extend(self.ended(end, event.at));
-        }
-        if let EventKind::UnitEnded(_) = event.kind {
-            self.is_calm = false;
+        steps.extend(self.turns.take(event));
+        if let EventKind::InvocationStarted { .. } | EventKind::InvocationEnded(_) = event.kind {
+            self.opened = 0;
         }
         if let EventKind::UnitQueued(UnitHead { again: Some(before), .. }) = &event.kind {
             self.go_over(*before, event.unit);
@@ -337,15 +310,6 @@ impl Desk {
         }
     }
 
-    fn ended(&mut self, end: &InvocationEnd, at: UnixMillis) -> Option<Step> {
-        // Whoever ended the turn does not want another at once.
-        self.is_calm = end.cancel.is_some();
-        self.opened = 0;
-        let took = at.since(self.began.take()?);
-        let is_long = took >= self.manners.bell_after_ms;
-        is_long.then(|| Step::Call("the turn is over".to_owned()))
-    }
-
     /// Shows the first question, if there is another one now, or takes away
     /// what is answered.
     fn show_question(&mut self) -> Option<Step> {
@@ -355,14 +319,12 @@ impl Desk {
             self.line.set(&draft);
             self.focus = Focus::Question;
         }
-        let Some((id, open)) = self.questions.first() else {
-            self.shown = None;
+        let Some((_, open)) = self.questions.first() else {
             if self.focus == Focus::Question {
                 self.focus = self.resting_focus();
             }
             return None;
         };
-        self.shown = Some(id);
         let name = open.name.clone();
         if matches!(self.focus, Focus::Line | Focus::Picked(_)) && self.line.text().is_empty() {
             self.focus = Focus::Question;
@@ -374,7 +336,7 @@ impl Desk {
     fn resting_focus(&self) -> Focus {
         match self.strands.followed() {
             Some(unit) => Focus::Strand(unit),
-            None if self.shown.is_some() && self.line.text().is_empty() => Focus::Question,
+            None if self.is_asked() && self.line.text().is_empty() => Focus::Question,
             None => Focus::Line,
         }
     }
@@ -382,11 +344,11 @@ impl Desk {
     /// Returns what the keys do about the question that is shown.
     fn question_keys(&self, now: UnixMillis) -> panels::Keys {
         let counts = self.seen_since.is_some_and(|since| now.since(since) >= QUESTION_GUARD);
-        match (&self.focus, self.shown) {
-            (Focus::Question, Some(_)) if counts => panels::Keys::Answer,
-            (Focus::Question, Some(_)) => panels::Keys::NotYet,
-            (Focus::Reason { .. }, Some(_)) => panels::Keys::Words,
-            (_, Some(_) | None) => panels::Keys::Elsewhere,
+        match (&self.focus, self.is_asked()) {
+            (Focus::Question, true) if counts => panels::Keys::Answer,
+            (Focus::Question, true) => panels::Keys::NotYet,
+            (Focus::Reason { .. }, true) => panels::Keys::Words,
+            (_, true | false) => panels::Keys::Elsewhere,
         }
     }
 
@@ -394,25 +356,16 @@ impl Desk {
     /// or at the line.
     fn news(&mut self) -> Option<Step> {
         let is_due = self.board.units().untold() > 0 || self.commits.waiting().next().is_some();
-        let is_free = !self.is_busy()
-            && !self.is_leaving
+        let is_free = self.turns.takes_news()
             && !self.is_switching
-            && !self.is_calm
             && self.list.is_none()
             && self.line.text().is_empty();
-        if !is_due || !is_free {
-            return None;
-        }
-        self.is_pending = true;
-        Some(Step::News)
+        (is_due && is_free).then(|| self.turns.ask(Step::News))
     }
 
     fn refused(&mut self, given: Given, text: &str, refusal: &Refusal) {
         self.is_switching = false;
-        if given == Given::Prompt {
-            // What would be refused again is not asked for again at once.
-            (self.is_pending, self.is_calm) = (false, true);
-        }
+        self.turns.refused(given);
         self.commits.note(refusal_rows(refusal, self.columns()));
         self.put_back(text);
     }
@@ -521,3 +474,6 @@ fn verdict(offered: Option<Choices>, key: char) -> Option<Verdict> {
         (_, Some(_) | None) => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

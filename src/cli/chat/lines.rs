@@ -9,20 +9,19 @@
 mod cooked;
 mod offer;
 mod page;
-#[cfg(test)]
-mod tests;
 mod typed;
 
-use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use super::desk::{About, Given, Seen, Step};
+use super::desk::{About, Seen, Step};
+use super::turns::Turns;
 use crate::cli::exit::Refusal;
 use crate::event::{Event, EventKind, InvocationEnd, QuestionId, UnitId, UnixMillis};
 use crate::report::questions::{OpenQuestion, Questions};
 use crate::report::row::Row;
+use crate::report::unread::Unread;
 use crate::report::{Choices, Plain, Stdout, StdoutKind, Units, sanitise, words};
 use crate::run::Reporter as _;
 use offer::Offer;
@@ -36,8 +35,7 @@ const PROMPT: &str = "> ";
 /// The state of a chat without a screen.
 pub(super) struct Lines {
     about: About,
-    /// A turn that took less ends without a bell, in milliseconds.
-    bell_after_ms: u64,
+    turns: Turns,
     page: Page,
     plain: Plain,
     /// What the reporter of lines writes.
@@ -56,21 +54,11 @@ pub(super) struct Lines {
     /// The lines of a message that goes on in the next.
     begun: String,
     /// What was written and main has not read.
-    waiting: VecDeque<Arc<str>>,
+    waiting: Unread,
     /// What main said last.
     said: Option<Said>,
-    /// A prompt was given that has not begun.
-    is_pending: bool,
     /// Something was asked for that is shown when it is there.
     is_looking: bool,
-    /// The user ended the turn: news wait until something else happens.
-    is_calm: bool,
-    /// When main began; `None` while it rests.
-    began: Option<UnixMillis>,
-    interrupted: Option<UnixMillis>,
-    /// Whether leaving was asked for, and is to be said again.
-    wants_to_leave: bool,
-    is_leaving: bool,
     /// Whether somebody else has the terminal.
     is_away: bool,
 }
@@ -110,7 +98,7 @@ impl Lines {
         let stdout = Stdout::new(Box::new(Printed(sender.clone())), StdoutKind::Terminal);
         Self {
             about: About::default(),
-            bell_after_ms,
+            turns: Turns::new(bell_after_ms),
             page: Page::default(),
             plain: Plain::new(stdout, Box::new(Printed(sender))),
             printed,
@@ -122,15 +110,9 @@ impl Lines {
             offer: None,
             part: String::new(),
             begun: String::new(),
-            waiting: VecDeque::new(),
+            waiting: Unread::default(),
             said: None,
-            is_pending: false,
             is_looking: false,
-            is_calm: false,
-            began: None,
-            interrupted: None,
-            wants_to_leave: false,
-            is_leaving: false,
             is_away: false,
         }
     }
@@ -162,9 +144,7 @@ impl Lines {
                 Vec::new()
             }
             Seen::Refused { given, text: _, refusal } => {
-                if given == Given::Prompt {
-                    (self.is_pending, self.is_calm) = (false, true);
-                }
+                self.turns.refused(given);
                 self.refused(&refusal);
                 Vec::new()
             }
@@ -185,7 +165,8 @@ impl Lines {
     fn begin(&mut self, about: About) {
         let mut page = std::mem::take(&mut self.page);
         page.hold(self.is_away);
-        *self = Self { about, page, is_away: self.is_away, ..Self::new(self.bell_after_ms) };
+        let turns = self.turns.anew();
+        *self = Self { about, turns, page, is_away: self.is_away, ..Self::new(0) };
     }
 
     fn event(&mut self, event: &Event) -> Vec<Step> {
@@ -193,18 +174,15 @@ impl Lines {
         self.written(event);
         self.units.take(event);
         self.questions.take(event, &self.units);
-        let mut steps = Vec::new();
+        let mut steps: Vec<Step> = self.turns.take(event).into_iter().collect();
         let call = |(_, open): (_, &OpenQuestion)| Step::Call(format!("{} asks", open.name));
         match &event.kind {
             EventKind::InvocationStarted { prompt } => {
-                (self.is_pending, self.is_calm) = (false, false);
-                self.began = Some(event.at);
                 if prompt.trim().is_empty() {
                     self.page.news("the conversation goes on with news of agents");
                 }
             }
-            EventKind::InvocationEnded(end) => steps.extend(self.ended(end, event.at)),
-            EventKind::UnitEnded(_) => self.is_calm = false,
+            EventKind::InvocationEnded(_) => self.said = None,
             EventKind::SetAside { units } => self.page.news(&words::set_aside(units)),
             EventKind::Asked { id, .. } => {
                 let is_first = self.questions.first().is_some_and(|(first, _)| first == *id);
@@ -229,6 +207,7 @@ impl Lines {
             | EventKind::Compacted(_)
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
+            | EventKind::UnitEnded(_)
             | EventKind::TurnStarted { .. }
             | EventKind::PrefixShared(_)
             | EventKind::Throttled(_)
@@ -249,19 +228,11 @@ impl Lines {
 
     /// Takes note of what was written to main, and whether it has read it.
     fn written(&mut self, event: &Event) {
-        if let EventKind::UserWrote { text } = &event.kind {
-            self.waiting.push_back(Arc::clone(text));
+        if let EventKind::UserWrote { .. } = event.kind {
             self.page.news("that waits until the model can read it");
         }
-        if event.kind == EventKind::UserTookBack {
-            self.waiting.clear();
-        }
-        if let EventKind::Notified { wrote, .. } = &event.kind
-            && event.unit == UnitId::MAIN
-        {
-            let count = (*wrote as usize).min(self.waiting.len());
-            self.waiting.drain(..count);
-        }
+        // What it reads stands above.
+        self.waiting.take(event);
     }
 
     /// Says in lines what an event tells.
@@ -306,14 +277,6 @@ impl Lines {
         }
     }
 
-    fn ended(&mut self, end: &InvocationEnd, at: UnixMillis) -> Option<Step> {
-        // Whoever ended the turn does not want another at once.
-        self.is_calm = end.cancel.is_some();
-        self.said = None;
-        let took = at.since(self.began.take()?);
-        (took >= self.bell_after_ms).then(|| Step::Call("the turn is over".to_owned()))
-    }
-
     /// The question at the end is answered by somebody else, or not at all.
     fn take_question_back(&mut self) {
         self.taken_back = self.shown.take().map(|shown| shown.choices);
@@ -324,20 +287,12 @@ impl Lines {
     /// Asks for a turn where there is something to be told and nobody at work.
     fn news(&mut self) -> Option<Step> {
         let is_due = self.units.untold() > 0 || !self.waiting.is_empty();
-        let is_free = !self.is_busy()
-            && !self.is_leaving
-            && !self.is_calm
-            && self.offer.is_none()
-            && self.begun.is_empty();
-        if !is_due || !is_free {
-            return None;
-        }
-        self.is_pending = true;
-        Some(Step::News)
+        let is_free = self.turns.takes_news() && self.offer.is_none() && self.begun.is_empty();
+        (is_due && is_free).then(|| self.turns.ask(Step::News))
     }
 
     fn is_busy(&self) -> bool {
-        self.began.is_some() || self.is_pending
+        self.turns.is_busy()
     }
 
     fn rows(&mut self, rows: &[Row]) {
@@ -416,7 +371,7 @@ impl Lines {
         if self.page.is_prompted() {
             return;
         }
-        let is_free = !self.is_busy() && !self.is_looking && !self.is_leaving;
+        let is_free = !self.is_busy() && !self.is_looking && !self.turns.is_leaving();
         if let Some(shown) = &self.shown {
             self.page.prompt(&format!("{}: ", shown.choices.offered()));
         } else if let Some(offer) = &self.offer {
@@ -432,3 +387,6 @@ impl Lines {
         self.offer = Some(offer);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::commands::{self, Command, When};
+use super::commands::{self, What, When};
 use crate::message::byte_size;
 use crate::run::WROTE_CAP;
 
@@ -12,8 +12,15 @@ use crate::run::WROTE_CAP;
 pub(super) enum Meaning<'a> {
     /// A line for the shell.
     Shell(&'a str),
-    /// A command, and what stands behind its name.
-    Command(&'static Command, &'a str),
+    /// A command that is carried out beside the run, and what stands behind its
+    /// name.
+    Command(What, &'a str),
+    /// The agents are to be listed.
+    Tasks,
+    /// Other colours, by their name.
+    Theme(&'a str),
+    /// The chat is to be left.
+    Quit,
     /// Words for main, which works and reads them at its next boundary.
     Wrote,
     /// What main is asked next.
@@ -42,7 +49,7 @@ pub(super) fn meaning<'a>(
         let waits = command.when == When::AtRest && is_busy;
         return match waits {
             true => Err(format!("/{} can be given once the turn is over", command.name)),
-            false => Ok(Meaning::Command(command, arguments)),
+            false => Ok(commanded(command.what, arguments)),
         };
     }
     let first = text.strip_prefix('/').and_then(|line| line.split_whitespace().next());
@@ -52,6 +59,32 @@ pub(super) fn meaning<'a>(
         (true, Some((name, _))) => Err(format!("/{name} can be given once the turn is over")),
         (true, None) => Ok(Meaning::Wrote),
         (false, _) => Ok(Meaning::Prompt),
+    }
+}
+
+fn commanded(what: What, arguments: &str) -> Meaning<'_> {
+    match what {
+        // What they mean is said by what a prompt means.
+        What::Fork | What::Compact => Meaning::Prompt,
+        What::Quit => Meaning::Quit,
+        What::Tasks => Meaning::Tasks,
+        What::Theme => Meaning::Theme(arguments),
+        What::Help
+        | What::Model
+        | What::Models
+        | What::Agents
+        | What::Usage
+        | What::Context
+        | What::Permissions
+        | What::Diff
+        | What::Undo
+        | What::Rewind
+        | What::Resume
+        | What::Rename
+        | What::Export
+        | What::Skills
+        | What::Mcp
+        | What::Clear => Meaning::Command(what, arguments),
     }
 }
 
@@ -101,16 +134,15 @@ mod tests {
 
     #[test]
     fn what_needs_rest_waits_for_it_and_words_go_to_main_at_any_time() {
-        let [help, clear] = ["help", "clear"].map(|name| commands::find(name).unwrap());
         for is_busy in [false, true] {
-            check("/help me", is_busy, Ok(Meaning::Command(help, "me")));
+            check("/help me", is_busy, Ok(Meaning::Command(What::Help, "me")));
         }
         check("look", false, Ok(Meaning::Prompt));
         check("look", true, Ok(Meaning::Wrote));
         check("/review x", false, Ok(Meaning::Prompt));
         check("/reviewer", true, Ok(Meaning::Wrote));
         check("! ls ", false, Ok(Meaning::Shell("ls")));
-        check("/clear", false, Ok(Meaning::Command(clear, "")));
+        check("/clear", false, Ok(Meaning::Command(What::Clear, "")));
         check("/clear", true, Err("/clear can be given once the turn is over"));
         check("/review x", true, Err("/review can be given once the turn is over"));
         check("!ls", true, Err("a shell line can be given once the turn is over"));

@@ -2,8 +2,9 @@
 
 use super::{Desk, Focus};
 use crate::cli::chat::line::State;
+use crate::cli::chat::turns::in_background;
 use crate::event::UnitId;
-use crate::message::{counted, short_number};
+use crate::message::short_number;
 use crate::report::ink::Ink;
 use crate::report::row::{Row, columns_of};
 use crate::report::words;
@@ -49,7 +50,7 @@ impl Desk {
 
     /// Says what the keys do that nobody would guess.
     fn keys_now(&self) -> String {
-        if self.is_leaving {
+        if self.turns.is_leaving() {
             return "leaving".to_owned();
         }
         let background = self.board.units().background().count();
@@ -59,7 +60,7 @@ impl Desk {
             Focus::Picked(_) => "Enter follows  x stops it  r runs it again  Esc back",
             Focus::Strand(_) => "Esc back  Up/Down scroll  x stops it  r runs it again",
             Focus::Question => "Tab to the line",
-            Focus::Line if self.shown.is_some() => "Tab answers the question",
+            Focus::Line if self.is_asked() => "Tab answers the question",
             Focus::Line if self.completing.is_open() => "Tab completes  Esc closes",
             Focus::Line if self.is_busy() && self.sets_aside() => {
                 "Esc ends the turn  Ctrl-B goes on without its agents"
@@ -69,8 +70,7 @@ impl Desk {
                 "news of agents come with your message"
             }
             Focus::Line if background > 0 => {
-                let agents = counted(background as u64, "agent");
-                return format!("{agents} in the background: Down picks");
+                return format!("{}: Down picks", in_background(background));
             }
             Focus::Line => "/help",
         };

@@ -4,12 +4,11 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::listing::{Choice, Item, Listing};
 use super::panels::Keys;
-use super::{Desk, Focus, Step, TWICE, verdict};
+use super::{Desk, Focus, Step, verdict};
 use crate::cli::chat::history::ENTRIES;
 use crate::cli::chat::line::{Edited, State};
 use crate::cli::chat::meaning::too_much;
 use crate::event::{QuestionId, UnixMillis, Verdict};
-use crate::message::counted;
 use crate::report::Choices;
 use crate::report::ink::Ink;
 use crate::report::panel::{Asked, whole_question};
@@ -22,11 +21,15 @@ impl Desk {
     /// Takes a key.
     pub(super) fn key(&mut self, key: KeyEvent, now: UnixMillis) -> Vec<Step> {
         self.note = None;
-        let wanted_to_leave = std::mem::take(&mut self.wants_to_leave);
-        let is_enter = key.code == KeyCode::Enter;
-        self.wants_to_switch = self.wants_to_switch && is_enter;
-        let is_interrupt = (key.code, key.modifiers) == (KeyCode::Char('c'), KeyModifiers::CONTROL);
-        self.interrupted = self.interrupted.filter(|_| is_interrupt);
+        self.wants_to_switch &= key.code == KeyCode::Enter;
+        let is_control =
+            |letter| (key.code, key.modifiers) == (KeyCode::Char(letter), KeyModifiers::CONTROL);
+        if !is_control('c') {
+            self.turns.not_interrupted();
+        }
+        if !is_control('d') {
+            self.turns.stays();
+        }
         match (key.code, key.modifiers) {
             (KeyCode::Char('c'), KeyModifiers::CONTROL) => return self.interrupt(now),
             (KeyCode::Char('z'), KeyModifiers::CONTROL) => return vec![Step::Suspend],
@@ -40,9 +43,9 @@ impl Desk {
             Focus::List => self.list_key(key),
             Focus::Question => self.question_key(key, now),
             Focus::Reason { id, draft } => self.reason_key(key, id, &draft),
-            Focus::Picked(unit) => self.picked_key(key, unit, wanted_to_leave),
-            Focus::Strand(unit) => self.strand_key(key, unit, wanted_to_leave),
-            Focus::Line => self.line_key(key, wanted_to_leave),
+            Focus::Picked(unit) => self.picked_key(key, unit),
+            Focus::Strand(unit) => self.strand_key(key, unit),
+            Focus::Line => self.line_key(key),
         }
     }
 
@@ -57,23 +60,16 @@ impl Desk {
             return Vec::new();
         }
         // What the first one took back into the line does not count as typed.
-        let is_second = self.interrupted.is_some_and(|first| now.since(first) <= TWICE);
-        if is_second {
-            self.is_leaving = true;
-            return vec![Step::Leave { at_once: true }];
+        if let Some(leave) = self.turns.second_interrupt(now) {
+            return vec![leave];
         }
         if !self.line.text().is_empty() {
             self.line.clear();
             self.complete();
             return Vec::new();
         }
-        self.interrupted = Some(now);
-        if self.is_busy() {
-            self.note = Some("Ctrl-C again ends everything and leaves".to_owned());
-            return self.end_turn();
-        }
-        self.note = Some("Ctrl-C again leaves".to_owned());
-        Vec::new()
+        self.note = Some(self.turns.first_interrupt(now).to_owned());
+        if self.is_busy() { self.end_turn() } else { Vec::new() }
     }
 
     /// Ends the turn. What waits for it comes back into the line.
@@ -256,23 +252,24 @@ impl Desk {
 
     fn end_reason(&mut self, draft: &str) {
         self.line.set(draft);
-        self.focus = if self.shown.is_some() { Focus::Question } else { Focus::Line };
+        self.focus = if self.is_asked() { Focus::Question } else { Focus::Line };
     }
 
     /// Gives a key to the line, which has the focus from now on.
     fn line_takes(&mut self, key: KeyEvent) -> Vec<Step> {
         self.focus = Focus::Line;
-        self.line_key(key, false)
+        self.turns.stays();
+        self.line_key(key)
     }
 
-    pub(super) fn line_key(&mut self, key: KeyEvent, wanted_to_leave: bool) -> Vec<Step> {
+    pub(super) fn line_key(&mut self, key: KeyEvent) -> Vec<Step> {
         if let Some(steps) = self.completion_key(key) {
             return steps;
         }
         let is_empty = self.line.text().is_empty();
         let has_units = !self.board.pickable().is_empty();
         match (key.code, key.modifiers) {
-            (KeyCode::Tab, KeyModifiers::NONE) if self.shown.is_some() => {
+            (KeyCode::Tab, KeyModifiers::NONE) if self.is_asked() => {
                 self.focus = Focus::Question;
                 return Vec::new();
             }
@@ -300,7 +297,7 @@ impl Desk {
             Edited::Escape => Vec::new(),
             // Seen before the line has it.
             Edited::Interrupt => Vec::new(),
-            Edited::End => self.leave(wanted_to_leave),
+            Edited::End => self.leave(),
             Edited::Search => {
                 self.search();
                 Vec::new()
@@ -363,21 +360,13 @@ impl Desk {
     }
 
     /// Leaves, if nothing would be lost by it or it was said twice.
-    fn leave(&mut self, wanted_to_leave: bool) -> Vec<Step> {
-        let background = self.board.units().background().count();
-        let what = match (self.is_busy(), background) {
-            (true, _) => "a turn is under way".to_owned(),
-            (false, 1..) => {
-                format!("{} in the background", counted(background as u64, "agent"))
+    fn leave(&mut self) -> Vec<Step> {
+        match self.turns.leave(self.board.units().background().count()) {
+            Ok(leave) => vec![leave],
+            Err(why) => {
+                self.note = Some(why);
+                Vec::new()
             }
-            (false, 0) => String::new(),
-        };
-        if what.is_empty() || wanted_to_leave {
-            self.is_leaving = true;
-            return vec![Step::Leave { at_once: false }];
         }
-        self.wants_to_leave = true;
-        self.note = Some(format!("{what}: Ctrl-D again ends it and leaves"));
-        Vec::new()
     }
 }

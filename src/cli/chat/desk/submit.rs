@@ -2,11 +2,11 @@
 
 use super::listing::{Choice, Item, Listing};
 use super::{Desk, Focus, Step};
-use crate::cli::chat::commands::{Command, What};
+use crate::cli::chat::commands::What;
 use crate::cli::chat::meaning::{Meaning, meaning, too_much};
+use crate::cli::chat::turns::in_background;
 use crate::config::Theme;
 use crate::event::UnitId;
-use crate::message::counted;
 use crate::report::ink::Ink;
 use crate::report::row::Row;
 use crate::run::FromUser;
@@ -41,65 +41,32 @@ impl Desk {
     fn meaning(&mut self, text: &str) -> Result<Vec<Step>, String> {
         Ok(match meaning(text, self.is_busy(), &self.about.skills)? {
             Meaning::Shell(line) => vec![Step::Shell(line.to_owned())],
-            Meaning::Command(command, arguments) => {
-                self.may_switch(command)?;
-                self.command(command, text, arguments)
-            }
             Meaning::Wrote => vec![Step::Tell(FromUser::Wrote(text.into()))],
-            Meaning::Prompt => self.invoke(text),
+            Meaning::Prompt => vec![self.turns.ask(Step::Invoke(text.to_owned()))],
+            Meaning::Quit => vec![self.turns.leave_now()],
+            Meaning::Tasks => {
+                self.tasks();
+                Vec::new()
+            }
+            Meaning::Theme(name) => self.theme(name),
+            Meaning::Command(what, arguments) => {
+                self.may_switch(what)?;
+                self.is_switching |=
+                    what == What::Clear || what == What::Resume && !arguments.is_empty();
+                vec![Step::Command(what, arguments.to_owned())]
+            }
         })
     }
 
     /// Says that agents would end with a session, once.
-    fn may_switch(&mut self, command: &Command) -> Result<(), String> {
+    fn may_switch(&mut self, what: What) -> Result<(), String> {
         let background = self.board.units().background().count();
-        let leaves = matches!(command.what, What::Clear | What::Resume);
+        let leaves = matches!(what, What::Clear | What::Resume);
         if !leaves || background == 0 || std::mem::take(&mut self.wants_to_switch) {
             return Ok(());
         }
         self.wants_to_switch = true;
-        let agents = counted(background as u64, "agent");
-        Err(format!("{agents} in the background: Enter again ends it and goes on"))
-    }
-
-    fn invoke(&mut self, text: &str) -> Vec<Step> {
-        self.is_pending = true;
-        vec![Step::Invoke(text.to_owned())]
-    }
-
-    fn command(&mut self, command: &Command, text: &str, arguments: &str) -> Vec<Step> {
-        if command.what == What::Clear || command.what == What::Resume && !arguments.is_empty() {
-            self.is_switching = true;
-        }
-        match command.what {
-            // What they mean is said by what a prompt means.
-            What::Fork | What::Compact => self.invoke(text),
-            What::Quit => {
-                self.is_leaving = true;
-                vec![Step::Leave { at_once: false }]
-            }
-            What::Tasks => {
-                self.tasks();
-                Vec::new()
-            }
-            What::Theme => self.theme(arguments),
-            What::Help
-            | What::Model
-            | What::Models
-            | What::Agents
-            | What::Usage
-            | What::Context
-            | What::Permissions
-            | What::Diff
-            | What::Undo
-            | What::Rewind
-            | What::Resume
-            | What::Rename
-            | What::Export
-            | What::Skills
-            | What::Mcp
-            | What::Clear => vec![Step::Command(command.what, arguments.to_owned())],
-        }
+        Err(format!("{}: Enter again ends it and goes on", in_background(background)))
     }
 
     fn theme(&mut self, name: &str) -> Vec<Step> {

@@ -178,7 +178,7 @@ fn a_question_that_is_withdrawn_gives_the_keys_back() {
     let mut rest = Story::new();
     rest.answered(2, 8, (question("rm"), Verdict::Withdrawn));
     tell(&mut desk, &rest);
-    assert_eq!((desk.shown, &desk.focus), (None, &Focus::Line));
+    assert_eq!((desk.is_asked(), &desk.focus), (false, &Focus::Line));
 }
 
 #[test]

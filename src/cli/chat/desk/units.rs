@@ -10,12 +10,7 @@ use crate::run::FromUser;
 const PAGE: isize = 10;
 
 impl Desk {
-    pub(super) fn picked_key(
-        &mut self,
-        key: KeyEvent,
-        unit: UnitId,
-        wanted_to_leave: bool,
-    ) -> Vec<Step> {
+    pub(super) fn picked_key(&mut self, key: KeyEvent, unit: UnitId) -> Vec<Step> {
         match (key.code, key.modifiers) {
             (KeyCode::Up | KeyCode::Down, KeyModifiers::NONE) => self.pick_by_arrow(key.code),
             (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) => self.pick_by_number(letter),
@@ -29,23 +24,18 @@ impl Desk {
                 self.focus = self.resting_focus();
                 Vec::new()
             }
-            (KeyCode::Tab, _) if self.shown.is_some() => {
+            (KeyCode::Tab, _) if self.is_asked() => {
                 self.focus = Focus::Question;
                 Vec::new()
             }
             _ => {
                 self.focus = Focus::Line;
-                self.line_key(key, wanted_to_leave)
+                self.line_key(key)
             }
         }
     }
 
-    pub(super) fn strand_key(
-        &mut self,
-        key: KeyEvent,
-        unit: UnitId,
-        wanted_to_leave: bool,
-    ) -> Vec<Step> {
+    pub(super) fn strand_key(&mut self, key: KeyEvent, unit: UnitId) -> Vec<Step> {
         let is_empty = self.line.text().is_empty();
         match (key.code, key.modifiers) {
             (KeyCode::Esc, _) => {
@@ -59,15 +49,14 @@ impl Desk {
             (KeyCode::Char('x'), KeyModifiers::NONE) if is_empty => return self.stop(unit),
             (KeyCode::Char('r'), KeyModifiers::NONE) if is_empty => return self.again(unit),
             (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) if is_empty => {
-                let number = letter.to_digit(10).and_then(|digit| u8::try_from(digit).ok());
-                if let Some(unit) = number.and_then(|number| self.board.numbered(number)) {
+                if let Some(unit) = self.numbered(letter) {
                     self.follow(unit);
                 }
             }
-            (KeyCode::Tab, _) if self.shown.is_some() && !self.completing.is_open() => {
+            (KeyCode::Tab, _) if self.is_asked() && !self.completing.is_open() => {
                 self.focus = Focus::Question;
             }
-            _ => return self.line_key(key, wanted_to_leave),
+            _ => return self.line_key(key),
         }
         Vec::new()
     }
@@ -95,12 +84,17 @@ impl Desk {
     }
 
     pub(super) fn pick_by_number(&mut self, letter: char) -> Vec<Step> {
-        let number = letter.to_digit(10).and_then(|digit| u8::try_from(digit).ok());
-        match number.and_then(|number| self.board.numbered(number)) {
+        match self.numbered(letter) {
             Some(unit) => self.focus = Focus::Picked(unit),
             None => self.note = Some(format!("no agent has the number {letter}")),
         }
         Vec::new()
+    }
+
+    /// Returns the unit with a digit's number.
+    fn numbered(&self, digit: char) -> Option<UnitId> {
+        let number = digit.to_digit(10).and_then(|digit| u8::try_from(digit).ok());
+        self.board.numbered(number?)
     }
 
     pub(super) fn follow(&mut self, unit: UnitId) {

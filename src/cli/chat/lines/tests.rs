@@ -2,10 +2,11 @@
 
 use insta::assert_snapshot;
 
-use super::typed::{LATE, TWICE};
+use super::typed::LATE;
 use super::*;
 use crate::cli::chat::commands::What;
 use crate::cli::chat::desk::listing::{Choice, Item, Listing};
+use crate::cli::chat::turns::TWICE;
 use crate::event::{Seq, Verdict};
 use crate::message::Reply;
 use crate::report::ink::Ink;

@@ -7,12 +7,8 @@ use crate::cli::chat::desk::Step;
 use crate::cli::chat::desk::listing::Choice;
 use crate::cli::chat::meaning::{Meaning, meaning, too_much};
 use crate::event::{QuestionId, UnixMillis};
-use crate::message::counted;
 use crate::report::{Choices, sanitise, words};
 use crate::run::{FromUser, WROTE_CAP};
-
-/// How long a second Ctrl-C belongs to the first, in milliseconds.
-pub(super) const TWICE: u64 = 2_000;
 
 /// How long an answer may have been on its way to the question before, in
 /// milliseconds, where that one was taken back.
@@ -42,20 +38,16 @@ impl Lines {
         if self.offer.take().is_some() || had_begun {
             return Vec::new();
         }
-        let is_second = self.interrupted.is_some_and(|first| now.since(first) <= TWICE);
-        if is_second {
-            self.is_leaving = true;
-            return vec![Step::Leave { at_once: true }];
+        if let Some(leave) = self.turns.second_interrupt(now) {
+            return vec![leave];
         }
-        self.interrupted = Some(now);
+        self.page.line(self.turns.first_interrupt(now));
         if !self.is_busy() {
-            self.page.line("Ctrl-C again leaves");
             return Vec::new();
         }
-        self.page.line("Ctrl-C again ends everything and leaves");
         let mut steps = Vec::new();
         if !self.waiting.is_empty() {
-            for text in &self.waiting {
+            for text in self.waiting.iter() {
                 self.page.line(&format!("not sent: {}", sanitise::text(text)));
             }
             steps.push(Step::Tell(FromUser::TookBack));
@@ -67,25 +59,20 @@ impl Lines {
     /// Ctrl-D: leaves, if nothing would be lost by it or it was said twice.
     pub(super) fn end_of_input(&mut self) -> Vec<Step> {
         self.page.broken_off();
-        let background = self.units.background().count();
-        let what = match (self.is_busy(), background) {
-            (true, _) => "a turn is under way".to_owned(),
-            (false, 1..) => {
-                format!("{} in the background", counted(background as u64, "agent"))
+        match self.turns.leave(self.units.background().count()) {
+            Ok(leave) => vec![leave],
+            Err(why) => {
+                self.page.line(&why);
+                Vec::new()
             }
-            (false, 0) => String::new(),
-        };
-        if !what.is_empty() && !std::mem::replace(&mut self.wants_to_leave, true) {
-            self.page.line(&format!("{what}: Ctrl-D again ends it and leaves"));
-            return Vec::new();
         }
-        self.is_leaving = true;
-        vec![Step::Leave { at_once: false }]
     }
 
     /// Takes what was typed: a line, or a part of one.
     pub(super) fn typed(&mut self, text: &str, now: UnixMillis) -> Vec<Step> {
-        (self.wants_to_leave, self.interrupted, self.is_looking) = (false, None, false);
+        self.turns.not_interrupted();
+        self.turns.stays();
+        self.is_looking = false;
         self.part.push_str(text);
         if self.begun.len() + self.part.len() > WROTE_CAP.1 {
             let why = too_much(&(std::mem::take(&mut self.begun) + &self.part), false, [].iter());
@@ -153,64 +140,23 @@ impl Lines {
             return Vec::new();
         }
         match meaning(text, self.is_busy(), &self.about.skills) {
-            Err(why) => {
-                self.say(&why);
-                Vec::new()
-            }
-            Ok(Meaning::Shell(line)) => vec![Step::Shell(line.to_owned())],
-            Ok(Meaning::Wrote) => vec![Step::Tell(FromUser::Wrote(text.into()))],
-            Ok(Meaning::Prompt) => self.invoke(text),
-            Ok(Meaning::Command(command, arguments)) => self.command(command, text, arguments),
-        }
-    }
-
-    fn invoke(&mut self, text: &str) -> Vec<Step> {
-        self.is_pending = true;
-        vec![Step::Invoke(text.to_owned())]
-    }
-
-    fn command(&mut self, command: &Command, text: &str, arguments: &str) -> Vec<Step> {
-        match command.what {
-            // What they mean is said by what a prompt means.
-            What::Fork | What::Compact => self.invoke(text),
-            What::Quit => {
-                self.is_leaving = true;
-                vec![Step::Leave { at_once: false }]
-            }
-            What::Help => {
-                self.help();
-                Vec::new()
-            }
-            What::Tasks => {
-                match Offer::of_units(&self.units, self.began.is_some()) {
-                    Some(offer) => self.offer(offer),
-                    None => self.say("no agent is at work"),
-                }
-                Vec::new()
-            }
-            What::Theme => {
-                self.say("there are no colours without a screen");
-                Vec::new()
-            }
-            What::Model
-            | What::Models
-            | What::Agents
-            | What::Usage
-            | What::Context
-            | What::Permissions
-            | What::Diff
-            | What::Undo
-            | What::Rewind
-            | What::Resume
-            | What::Rename
-            | What::Export
-            | What::Skills
-            | What::Mcp
-            | What::Clear => {
+            Err(why) => self.say(&why),
+            Ok(Meaning::Shell(line)) => return vec![Step::Shell(line.to_owned())],
+            Ok(Meaning::Wrote) => return vec![Step::Tell(FromUser::Wrote(text.into()))],
+            Ok(Meaning::Prompt) => return vec![self.turns.ask(Step::Invoke(text.to_owned()))],
+            Ok(Meaning::Quit) => return vec![self.turns.leave_now()],
+            Ok(Meaning::Tasks) => match Offer::of_units(&self.units, self.turns.is_at_work()) {
+                Some(offer) => self.offer(offer),
+                None => self.say("no agent is at work"),
+            },
+            Ok(Meaning::Theme(_)) => self.say("there are no colours without a screen"),
+            Ok(Meaning::Command(What::Help, _)) => self.help(),
+            Ok(Meaning::Command(what, arguments)) => {
                 self.is_looking = true;
-                vec![Step::Command(command.what, arguments.to_owned())]
+                return vec![Step::Command(what, arguments.to_owned())];
             }
         }
+        Vec::new()
     }
 
     fn help(&mut self) {

@@ -1,0 +1,41 @@
+//! What the user wrote to main and it has not read, oldest first.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::event::{Event, EventKind, UnitId};
+
+/// A fold over a session's events.
+#[derive(Debug, Default)]
+pub struct Unread {
+    texts: VecDeque<Arc<str>>,
+}
+
+impl Unread {
+    /// Takes note of an event. Returns what main reads with it.
+    pub fn take(&mut self, event: &Event) -> Vec<Arc<str>> {
+        if event.unit != UnitId::MAIN {
+            return Vec::new();
+        }
+        if let EventKind::UserWrote { text } = &event.kind {
+            self.texts.push_back(Arc::clone(text));
+        }
+        if event.kind == EventKind::UserTookBack {
+            self.texts.clear();
+        }
+        let EventKind::Notified { wrote, .. } = &event.kind else { return Vec::new() };
+        let count = (*wrote as usize).min(self.texts.len());
+        self.texts.drain(..count).collect()
+    }
+
+    /// Returns what waits.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.texts.iter()
+    }
+
+    /// Tells whether nothing does.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+}
