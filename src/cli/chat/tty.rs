@@ -4,7 +4,7 @@
 //! Whatever happens, the terminal is given back as it was: at the end, on a
 //! panic, before a stop. Nothing is drawn here.
 
-use std::io::{self, PipeWriter};
+use std::io::{self, PipeReader, PipeWriter};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -197,16 +197,12 @@ impl Keys {
         let may_read = Arc::new(Mutex::new(true));
         let allowed = Arc::clone(&may_read);
         let reading = move || {
-            let mut decoder = Decoder::default();
+            let mut reader = Reader { input, over, decoder: Decoder::default(), was_lines: true };
             loop {
                 let mut typed = Vec::new();
                 let was_read = {
                     let allowed = allowed.lock().unwrap_or_else(PoisonError::into_inner);
-                    if *allowed {
-                        read_some(&input, &over, &mut decoder, &mut typed)
-                    } else {
-                        Read::Over
-                    }
+                    if *allowed { reader.read(&mut typed) } else { Read::Over }
                 };
                 // Not while it is held: whoever hears may be waiting for that.
                 let told = typed.into_iter().map(FromTerminal::Typed).try_for_each(&mut tell);
@@ -241,42 +237,71 @@ enum Read {
     Gone,
 }
 
-/// Waits for something to read, or for a silence that says what it was.
-fn read_some(
-    input: &OwnedFd,
-    over: &impl AsFd,
-    decoder: &mut Decoder,
-    typed: &mut Vec<Typed>,
-) -> Read {
-    let wait = decoder.wait().map_or(PollTimeout::NONE, |wait| {
-        PollTimeout::try_from(wait).expect("a wait is some seconds")
-    });
-    let mut both = [over.as_fd(), input.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-    match poll(&mut both, wait) {
-        Ok(0) => {
-            decoder.settle(typed);
-            return Read::Some;
+/// What reads a terminal, piece by piece.
+struct Reader {
+    input: OwnedFd,
+    /// Ready once nothing is to be read any more.
+    over: PipeReader,
+    decoder: Decoder,
+    /// Nothing was read yet: what is there was typed while lines were read.
+    was_lines: bool,
+}
+
+impl Reader {
+    /// Waits for something to read, or for a silence that says what it was.
+    fn read(&mut self, typed: &mut Vec<Typed>) -> Read {
+        let wait = match self.decoder.wait() {
+            _ if self.was_lines => PollTimeout::ZERO,
+            Some(wait) => PollTimeout::try_from(wait).expect("a wait is some seconds"),
+            None => PollTimeout::NONE,
+        };
+        let mut both =
+            [self.over.as_fd(), self.input.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        match poll(&mut both, wait) {
+            Ok(0) => {
+                self.was_lines = false;
+                self.decoder.settle(typed);
+                return Read::Some;
+            }
+            Ok(_) => {}
+            Err(Errno::EINTR) => return Read::Some,
+            Err(_) => return Read::Gone,
         }
-        Ok(_) => {}
-        Err(Errno::EINTR) => return Read::Some,
-        Err(_) => return Read::Gone,
+        let [over, input_events] = both.map(|one| one.revents().unwrap_or(PollFlags::POLLERR));
+        if !over.is_empty() {
+            return Read::Over;
+        }
+        let mut buffer = [0; READ_CAP];
+        match read(&self.input, &mut buffer) {
+            Ok(0) if input_events == PollFlags::POLLIN => Read::Some,
+            Ok(count @ 1..) => {
+                self.feed(&mut buffer[..count], typed);
+                Read::Some
+            }
+            Err(Errno::EINTR | Errno::EAGAIN) => Read::Some,
+            Ok(_) | Err(_) => {
+                self.decoder.settle(typed);
+                Read::Gone
+            }
+        }
     }
-    let [over, input_events] = both.map(|one| one.revents().unwrap_or(PollFlags::POLLERR));
-    if !over.is_empty() {
-        return Read::Over;
+
+    fn feed(&mut self, bytes: &mut [u8], typed: &mut Vec<Typed>) {
+        if std::mem::take(&mut self.was_lines) {
+            bytes.iter_mut().for_each(|byte| *byte = as_raw(*byte));
+        }
+        self.decoder.feed(bytes, typed);
     }
-    let mut buffer = [0; READ_CAP];
-    match read(input, &mut buffer) {
-        Ok(0) if input_events == PollFlags::POLLIN => Read::Some,
-        Ok(count @ 1..) => {
-            decoder.feed(&buffer[..count], typed);
-            Read::Some
-        }
-        Err(Errno::EINTR | Errno::EAGAIN) => Read::Some,
-        Ok(_) | Err(_) => {
-            decoder.settle(typed);
-            Read::Gone
-        }
+}
+
+/// Returns what a raw terminal would have given. To Linux, Enter is a line feed
+/// while lines are read, and an end of file that no reader took is a NUL from
+/// then on (`__DISABLED_CHAR`, drivers/tty/n_tty.c).
+fn as_raw(byte: u8) -> u8 {
+    match byte {
+        b'\n' => b'\r',
+        0 => b'\x04',
+        _ => byte,
     }
 }
 
@@ -402,6 +427,27 @@ mod tests {
             written.extend_from_slice(&some[..count]);
         }
         assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn what_was_typed_while_lines_were_read_is_what_it_was() {
+        let OpenptyResult { master, slave } = openpty(None, None).unwrap();
+        let key = |code, modifiers| FromTerminal::Typed(Typed::Key(KeyEvent::new(code, modifiers)));
+        let control = |c| key(KeyCode::Char(c), KeyModifiers::CONTROL);
+        write(&master, b"a\r\x04").unwrap();
+        // Not by `Raw`, of which there is one in a process.
+        let mut raw = tcgetattr(&slave).unwrap();
+        cfmakeraw(&mut raw);
+        tcsetattr(&slave, SetArg::TCSANOW, &raw).unwrap();
+        let (_keys, typed) = reading(&slave);
+        let enter = key(KeyCode::Enter, KeyModifiers::NONE);
+        for expected in [letter('a'), enter, control('d')] {
+            assert_eq!(typed.recv_timeout(HANG_LIMIT), Ok(expected));
+        }
+        write(&master, b"\0\n").unwrap();
+        for expected in [control(' '), control('j')] {
+            assert_eq!(typed.recv_timeout(HANG_LIMIT), Ok(expected), "from then on");
+        }
     }
 
     #[test]
