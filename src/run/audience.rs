@@ -8,6 +8,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Thread;
 use std::time::Duration;
 
 use tokio::sync::mpsc::error::TrySendError;
@@ -39,6 +40,8 @@ pub(super) enum Shown {
 pub(super) struct Audience {
     /// `None` once nobody is shown anything any more.
     sender: Option<mpsc::Sender<Shown>>,
+    /// The thread that shows, while it may be waiting for more pieces.
+    thread: Option<Thread>,
     /// Why the first reporter, the one on standard output, has stopped.
     gone: oneshot::Receiver<io::Error>,
     /// The end of the thread, and why one of the others has stopped.
@@ -56,20 +59,22 @@ impl Audience {
         let progress = Arc::new(AtomicU64::new(0));
         // A thread that has nothing to show is not started.
         let is_running = !reporters.is_empty();
-        let sender = is_running.then(|| {
-            let (sender, receiver) = mpsc::channel(BEHIND_CAP);
-            let progress = Arc::clone(&progress);
-            std::thread::Builder::new()
-                .name("reporters".to_owned())
-                .spawn(move || {
-                    let result = show(reporters, receiver, say_gone, &progress);
-                    // The run may have given up waiting.
-                    let _ = say_finished.send(result);
-                })
-                .expect("the system has room for one more thread");
-            sender
-        });
-        Self { sender, gone, finished, is_running, progress, error: None }
+        let (sender, thread) = is_running
+            .then(|| {
+                let (sender, receiver) = mpsc::channel(BEHIND_CAP);
+                let progress = Arc::clone(&progress);
+                let handle = std::thread::Builder::new()
+                    .name("reporters".to_owned())
+                    .spawn(move || {
+                        let result = show(reporters, receiver, say_gone, &progress);
+                        // The run may have given up waiting.
+                        let _ = say_finished.send(result);
+                    })
+                    .expect("the system has room for one more thread");
+                (sender, handle.thread().clone())
+            })
+            .unzip();
+        Self { sender, thread, gone, finished, is_running, progress, error: None }
     }
 
     /// Waits until the first reporter has stopped by itself; forever if there
@@ -88,8 +93,14 @@ impl Audience {
         let Some(sender) = self.sender.clone() else {
             return;
         };
+        let is_event = matches!(shown, Shown::Event(_));
         let sending = match sender.try_send(shown) {
-            Ok(()) => return,
+            Ok(()) => {
+                if is_event {
+                    self.hurry();
+                }
+                return;
+            }
             Err(TrySendError::Closed(_)) => {
                 self.sender = None;
                 return;
@@ -118,10 +129,16 @@ impl Audience {
         }
     }
 
+    /// Has what waits for more pieces wait no longer.
+    fn hurry(&self) {
+        self.thread.iter().for_each(Thread::unpark);
+    }
+
     /// Waits until everything was shown. After a signal it waits only as long
     /// as somebody reads. Returns what kept it from being shown.
     pub(super) async fn close(mut self, signals: &mut Signals) -> Option<io::Error> {
         self.sender = None;
+        self.hurry();
         if !self.is_running {
             return self.error;
         }
@@ -194,7 +211,8 @@ fn show(
         }
         goes_on = each(&mut |reporter| reporter.pause());
         if are_pieces {
-            std::thread::sleep(GATHERING);
+            // Events do not wait for them.
+            std::thread::park_timeout(GATHERING);
         }
     }
     result
