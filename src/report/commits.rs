@@ -27,7 +27,7 @@ use crate::tool_name::may_wait_for_agents;
 
 pub use calls::{CallEnd, call_row};
 use held::Held;
-pub use told::{left_rows, prompt_rows};
+pub use told::{NEWS, left_rows, prompt_rows};
 
 /// Most rows of reasoning in an answer; the rest is counted.
 const THOUGHTS: usize = 12;

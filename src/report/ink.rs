@@ -8,6 +8,8 @@ mod highlight;
 
 pub use highlight::{Coloured, Highlighter, Pen, ReadSides};
 
+use crate::config::Theme;
+
 /// What a part of a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Ink {
@@ -71,33 +73,6 @@ pub enum Level {
     Indexed,
     /// All.
     True,
-}
-
-/// The themes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Theme {
-    /// For a dark background.
-    #[default]
-    Dark,
-    /// For a light background.
-    Light,
-    /// Without colours: only bold, faint and the like.
-    Plain,
-}
-
-impl Theme {
-    /// Every theme.
-    pub const ALL: [Self; 3] = [Self::Dark, Self::Light, Self::Plain];
-
-    /// Returns its name in the configuration.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Dark => "dark",
-            Self::Light => "light",
-            Self::Plain => "plain",
-        }
-    }
 }
 
 /// The colours of a theme on a terminal.

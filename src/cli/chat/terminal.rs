@@ -21,8 +21,8 @@ use super::complete::Paths;
 use super::decode::PASTE_CAP;
 use super::desk::{Desk, Seen, Step};
 use super::tty::{self, FromTerminal, Keys, Raw};
-use crate::config::{Bell, Environment, Theme as Themes};
-use crate::report::ink::{Ink, Level, Palette, Theme};
+use crate::config::{Bell, Environment, Theme};
+use crate::report::ink::{Ink, Level, Palette};
 use crate::report::paint::{Reflow, Screen};
 use crate::report::row::Row;
 
@@ -75,7 +75,7 @@ pub(super) enum ToTerminal {
 pub(super) struct Making {
     pub(super) desk: Desk,
     pub(super) environment: Environment,
-    pub(super) theme: Themes,
+    pub(super) theme: Theme,
     pub(super) bell: Bell,
     pub(super) has_title: bool,
     pub(super) root: std::path::PathBuf,
@@ -92,7 +92,7 @@ pub(super) struct Making {
 pub(super) fn start(making: Making) -> io::Result<JoinHandle<()>> {
     let Making { desk, environment, theme, bell, has_title, root, inbox, sender, steps } = making;
     let reflow = if environment.reflows { Reflow::Yes } else { Reflow::No };
-    let palette = Palette { level: level(&environment), theme: theme_of(theme) };
+    let palette = Palette { level: level(&environment), theme };
     let screen = Screen::new(io::stdout(), tty::size(io::stdout()), palette, reflow);
     let mut terminal = Terminal {
         desk,
@@ -130,14 +130,6 @@ fn level(environment: &Environment) -> Level {
         Level::Indexed
     } else {
         Level::Basic
-    }
-}
-
-fn theme_of(theme: Themes) -> Theme {
-    match theme {
-        Themes::Dark => Theme::Dark,
-        Themes::Light => Theme::Light,
-        Themes::Plain => Theme::Plain,
     }
 }
 
@@ -310,7 +302,7 @@ impl Terminal {
             }
             Step::Colour(theme) => {
                 let level = level(&self.environment);
-                self.screen.set_palette(Palette { level, theme: theme_of(theme) });
+                self.screen.set_palette(Palette { level, theme });
                 let name = theme.as_str();
                 self.show(Ink::Dim, &format!("`theme = \"{name}\"` under `[chat]` keeps it"));
                 Ok(())

@@ -18,8 +18,8 @@ use crate::report::words;
 /// of it is in the log.
 const PROMPT_ROWS: usize = 20;
 
-/// What stands for a message that holds only news.
-const NEWS: &str = "(news of agents in the background)";
+/// What stands for a prompt that only tells main news.
+pub const NEWS: &str = "(news of agents in the background)";
 
 /// Returns what the user typed, as it stays.
 #[must_use]

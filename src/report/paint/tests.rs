@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use unicode_width::UnicodeWidthChar as _;
 
 use super::*;
-use crate::report::ink::{Ink, Level, Theme};
+use crate::config::Theme;
+use crate::report::ink::{Ink, Level};
 use crate::report::payloads;
 use crate::report::screen::{self, Screen as Terminal, Writer};
 

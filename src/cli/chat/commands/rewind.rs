@@ -12,6 +12,7 @@ use crate::cli::kit::Kit;
 use crate::cli::{session, undo};
 use crate::event::{Event, EventKind, Invocation, Seq, UnitId, UnixMillis, Worktree};
 use crate::message::counted;
+use crate::report::commits::NEWS;
 use crate::report::ink::Ink;
 use crate::report::row::Row;
 use crate::report::words;
@@ -22,9 +23,6 @@ use crate::session::{Entry, Past, read};
 
 /// Most characters of a prompt in a list.
 const PROMPT_CAP: usize = 200;
-
-/// Stands for the prompt of a turn that only told main news.
-const NEWS: &str = "(news of agents in the background)";
 
 /// An invocation of the main conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
