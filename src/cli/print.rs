@@ -103,10 +103,12 @@ pub(super) async fn go(
     prompt: String,
     mut outside: Outside,
 ) -> Result<(RunEnd, Option<TempDir>), Refusal> {
-    let (typed, kit) = (prompt.clone(), start.kit.clone());
-    let expanding = tokio::task::spawn_blocking(move || kit.meaning(&typed, Typed::Line));
-    let opening = tokio::select! {
-        opening = expanding => opening.expect("a skill's text is put together without panics")?,
+    let expanding = tokio::task::spawn_blocking(move || {
+        let opening = start.kit.meaning(&prompt, Typed::Line);
+        opening.map(|opening| (start, prompt, opening))
+    });
+    let (start, prompt, opening) = tokio::select! {
+        expanded = expanding => expanded.expect("a skill's text is put together without panics")?,
         signal = outside.signals.recv() => {
             let signal = signal.expect("signals are listened to until the end");
             return Err(Refusal::new(Exit::after(signal), "stopped before it began"));

@@ -199,12 +199,15 @@ impl Start {
     }
 
     /// Builds the run of a chat, and what its prompts are made with.
-    pub(super) fn sit(mut self, sitting: Sitting) -> Result<(Run, Kit, Option<TempDir>), Refusal> {
+    pub(super) fn sit(
+        mut self,
+        sitting: Sitting,
+    ) -> Result<(Run, Arc<Kit>, Option<TempDir>), Refusal> {
         let Sitting { signals, answers, asking, shown } = sitting;
         let begun = self.begin()?;
         let reporters = self.reporters(Asker::Chat(shown))?;
         self.note.iter().for_each(super::say);
-        let kit = self.kit.clone();
+        let kit = Arc::new(self.kit.clone());
         let prompts = Prompts::Many(asking);
         let (run, scratch) = self.assemble(begun, prompts, reporters, (signals, Some(answers)))?;
         Ok((run, kit, scratch))

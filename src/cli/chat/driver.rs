@@ -89,7 +89,6 @@ struct Over {
 }
 
 struct Driver {
-    environment: Environment,
     terminal: SyncSender<ToTerminal>,
     /// Leads there, too, and never waits.
     shown: Sender<ToTerminal>,
@@ -115,9 +114,8 @@ impl Driver {
         let thread = serve(kit, environment, inbox, sender)
             .map_err(|error| cannot("use the terminal", &error))?;
         let shown = forward(&terminal).map_err(|error| cannot("use the terminal", &error))?;
-        let (environment, scratch) = (environment.clone(), Vec::new());
-        let number = SessionNumber::default();
-        let driver = Self { environment, terminal, shown, thread, steps, number, signals, scratch };
+        let (number, scratch) = (SessionNumber::default(), Vec::new());
+        let driver = Self { terminal, shown, thread, steps, number, signals, scratch };
         Ok((driver, seat))
     }
 
@@ -154,7 +152,6 @@ impl Driver {
         let highlighter = kit.has_screen().then(|| self.highlighter(&kit.directory)).flatten();
         let mut session = Session {
             kit,
-            environment: self.environment.clone(),
             terminal: self.terminal.clone(),
             shown: self.shown.clone(),
             asking: Some(asking),

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use tempfile::TempDir;
@@ -31,7 +32,7 @@ const SIGNALS_CAP: usize = 8;
 /// A session that is ready to be sat at.
 pub(super) struct Seat {
     pub(super) run: Run,
-    pub(super) kit: Kit,
+    pub(super) kit: Arc<Kit>,
     /// Where it is kept, if it is not to be.
     pub(super) scratch: Option<TempDir>,
     /// What it shows first.

@@ -22,7 +22,6 @@ use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::slash::Typed;
 use crate::cli::start::Start;
-use crate::config::Environment;
 use crate::report::row::Row;
 use crate::run::{Asked, FromUser, NoRewind, NoUndo, Signal, TakeBack};
 use commands::Plan;
@@ -54,8 +53,7 @@ pub(super) enum Done {
 
 /// A session that goes on.
 pub(super) struct Session {
-    pub(super) kit: Kit,
-    pub(super) environment: Environment,
+    pub(super) kit: Arc<Kit>,
     pub(super) terminal: SyncSender<ToTerminal>,
     /// Leads there, too, and never waits. It holds what one person has asked
     /// for since the terminal last took something.
@@ -88,7 +86,7 @@ impl Session {
             model: Arc::clone(kit.model.name()),
             window: (window < u64::MAX).then_some(window),
             mode: kit.policy.mode().as_str(),
-            place: place(&kit.root, &self.environment),
+            place: place(&kit.root, &kit.environment),
             skills: skills.map(|skill| (skill.name.clone(), skill.description.clone())).collect(),
         }
     }
@@ -212,7 +210,7 @@ impl Session {
     /// Finds out what a prompt means, and asks main then.
     fn find_meaning(&mut self, text: String) {
         self.prompts += 1;
-        let (number, kit) = (self.prompts, self.kit.clone());
+        let (number, kit) = (self.prompts, Arc::clone(&self.kit));
         self.wanted = Some((number, text.clone()));
         self.work.push(Box::pin(async move {
             let typed = text.clone();
@@ -240,7 +238,7 @@ impl Session {
         &mut self,
         what: impl FnOnce(&Kit) -> Result<Seen, Refusal> + Send + 'static,
     ) {
-        let kit = self.kit.clone();
+        let kit = Arc::clone(&self.kit);
         self.work.push(Box::pin(async move {
             let looking = tokio::task::spawn_blocking(move || what(&kit));
             Done::Seen(looking.await.expect("what is shown is put together without panics"))
@@ -253,7 +251,7 @@ impl Session {
         if std::mem::replace(&mut self.is_opening, true) {
             return;
         }
-        let (environment, models) = (self.environment.clone(), Arc::clone(&self.kit.models));
+        let kit = Arc::clone(&self.kit);
         let terminal = self.terminal.clone();
         self.work.push(Box::pin(async move {
             let (given, is_given) = oneshot::channel();
@@ -261,7 +259,7 @@ impl Session {
                 // Without a terminal there is nothing to wait for.
                 let away = terminal.send(ToTerminal::Away(given)).is_ok();
                 let _ = away.then(|| is_given.blocking_recv());
-                let start = Start::again(&environment, flags, models);
+                let start = Start::again(&kit.environment, flags, Arc::clone(&kit.models));
                 let seat = start.and_then(|start| Seat::take(start, &terminal));
                 let _ = terminal.send(ToTerminal::Back);
                 seat.map(Box::new)

@@ -1,6 +1,7 @@
 //! What the commands of a chat set off.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use tokio::sync::oneshot;
@@ -93,7 +94,7 @@ impl Session {
 
     /// Changes what the next prompts are made with.
     fn change(&mut self, change: impl FnOnce(&mut Kit) -> Result<(), Refusal>) {
-        match change(&mut self.kit) {
+        match change(Arc::make_mut(&mut self.kit)) {
             Ok(()) => {
                 let about = self.about();
                 let text = format!("from the next message on: {}, {}", about.model, about.mode);
@@ -153,7 +154,7 @@ impl Session {
         before: Option<Before>,
         plan: impl FnOnce(&Kit) -> Result<(Vec<Row>, Option<TakeBack>), Refusal> + Send + 'static,
     ) {
-        let kit = self.kit.clone();
+        let kit = Arc::clone(&self.kit);
         self.work.push(Box::pin(async move {
             let planning = tokio::task::spawn_blocking(move || plan(&kit));
             let planned = planning.await.expect("a plan is made without panics");
