@@ -29,11 +29,15 @@ use crate::message::{Head, Message, Prefix, counted};
 use crate::model::http::probe;
 use crate::model::served::Served;
 use crate::model::{Asker, Chunk, Models, Purpose, Request};
+use crate::report::words::short_line;
 use talk::{Dialogue, Stop};
 
 /// How long the first answer may take. A server on this machine loads the model
 /// first.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
+
+/// Most characters of it that are shown.
+const ANSWER_CAP: usize = 80;
 
 /// What a model is sent to be tried.
 const HELLO: &str = "Say hello in one short sentence.";
@@ -242,7 +246,10 @@ impl Setup<'_> {
             })
         });
         match asked {
-            Ok(answer) => self.dialogue.say(format_args!("it answers: {answer}")),
+            Ok(answer) => {
+                let answer = short_line(&answer, ANSWER_CAP);
+                self.dialogue.say(format_args!("it answers: {answer}"))
+            }
             Err(error) => Err(self.dialogue.refuse(error)),
         }
     }

@@ -5,6 +5,7 @@
 //! Keys go to what has the focus. The line has it unless something was opened
 //! over it, and a question takes it only from an empty line.
 
+mod answers;
 mod completing;
 mod footer;
 mod keys;
@@ -21,7 +22,7 @@ use super::line::Line;
 use super::line::view::view;
 use super::turns::Turns;
 use crate::cli::exit::Refusal;
-use crate::event::{Event, EventKind, QuestionId, UnitHead, UnitId, UnixMillis, Verdict};
+use crate::event::{Event, EventKind, QuestionId, UnitHead, UnitId, UnixMillis};
 use crate::report::Choices;
 use crate::report::board::Board;
 use crate::report::commits::Commits;
@@ -83,6 +84,8 @@ pub(super) struct Desk {
     seen_since: Option<UnixMillis>,
     /// The answers that can be given to what is to be seen of it.
     offered: Option<Choices>,
+    /// A letter that may answer it, or begin a message.
+    held: Option<answers::Held>,
     list: Option<Listing>,
     turns: Turns,
     /// How many calls were opened since something last happened.
@@ -112,6 +115,7 @@ impl Desk {
             focus: Focus::Line,
             seen_since: None,
             offered: None,
+            held: None,
             list: None,
             turns: Turns::new(manners.bell_after_ms),
             opened: 0,
@@ -124,7 +128,8 @@ impl Desk {
 
     /// Takes note of something.
     pub(super) fn see(&mut self, seen: Seen, now: UnixMillis) -> Vec<Step> {
-        let mut steps = match seen {
+        let mut steps = self.due(now);
+        steps.extend(match seen {
             Seen::Began { about, highlighter, rows } => {
                 self.begin(about, highlighter, rows);
                 Vec::new()
@@ -171,7 +176,7 @@ impl Desk {
                 self.put_back(&text);
                 Vec::new()
             }
-        };
+        });
         steps.extend(self.news());
         steps
     }
@@ -181,13 +186,14 @@ impl Desk {
         self.size = size;
     }
 
-    /// Returns when something is to be drawn without anything being seen.
+    /// Returns when something is to be done or drawn without anything being seen.
     pub(super) fn wakes(&self, now: UnixMillis) -> Option<UnixMillis> {
         let ticks = self.is_busy() || self.board.units().running().next().is_some();
         let tick = ticks.then(|| UnixMillis(now.0 - now.0 % TICK + TICK));
         let guarded = self.seen_since.map(|since| UnixMillis(since.0 + QUESTION_GUARD));
         let guarded = guarded.filter(|until| *until > now);
-        [tick, guarded, self.commits.deadline()].into_iter().flatten().min()
+        let held = self.held.as_ref().map(answers::Held::until);
+        [tick, guarded, held, self.commits.deadline()].into_iter().flatten().min()
     }
 
     /// Returns what the screen shows now. What came to stay is handed out once.
@@ -463,16 +469,6 @@ pub(super) fn refusal_rows(refusal: &Refusal, columns: u16) -> Vec<Row> {
         rows.extend(wrapped(Ink::Dim, &format!("hint: {hint}"), columns, 2));
     }
     rows
-}
-
-/// Returns the verdict that a key gives; `None` if it is no answer here. Where
-/// too little is to be seen of what is asked, it can only be refused.
-fn verdict(offered: Option<Choices>, key: char) -> Option<Verdict> {
-    match (key, offered) {
-        ('n', None) => Some(Verdict::No),
-        ('y' | 'b' | 's' | 'a' | 'n', Some(choices)) => choices.read(&key.to_string()),
-        (_, Some(_) | None) => None,
-    }
 }
 
 #[cfg(test)]

@@ -217,7 +217,13 @@ impl Terminal {
                 }
                 paint
             }
-            Err(RecvTimeoutError::Timeout) => Paint::Soon,
+            Err(RecvTimeoutError::Timeout) => {
+                let now = self.clock.now();
+                for step in self.desk.due(now) {
+                    self.act(step);
+                }
+                Paint::Soon
+            }
             // Not while this thread has a sender itself.
             Err(RecvTimeoutError::Disconnected) => {
                 self.is_over = true;

@@ -117,8 +117,8 @@ fn go_through_questions(sitting: &mut Sitting) -> usize {
         if rests(&sitting.screen) {
             return asked;
         }
-        sitting.keys("d");
-        sitting.keys("n");
+        sitting.keys("d\r");
+        sitting.keys("n\r");
         sitting.wait_until(|screen| !shows(screen, "y once"));
         asked += 1;
     }

@@ -3,16 +3,11 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::listing::{Choice, Item, Listing};
-use super::panels::Keys;
-use super::{Desk, Focus, Step, verdict};
+use super::{Desk, Focus, Step};
 use crate::cli::chat::history::ENTRIES;
-use crate::cli::chat::line::{Edited, State};
-use crate::cli::chat::meaning::too_much;
-use crate::event::{QuestionId, UnixMillis, Verdict};
-use crate::report::Choices;
+use crate::cli::chat::line::Edited;
+use crate::event::UnixMillis;
 use crate::report::ink::Ink;
-use crate::report::panel::{Asked, whole_question};
-use crate::report::questions::OpenQuestion;
 use crate::report::row::Row;
 use crate::report::words;
 use crate::run::FromUser;
@@ -20,6 +15,9 @@ use crate::run::FromUser;
 impl Desk {
     /// Takes a key.
     pub(super) fn key(&mut self, key: KeyEvent, now: UnixMillis) -> Vec<Step> {
+        if let Some(steps) = self.held_key(key) {
+            return steps;
+        }
         self.note = None;
         self.wants_to_switch &= key.code == KeyCode::Enter;
         let is_control =
@@ -73,7 +71,7 @@ impl Desk {
     }
 
     /// Ends the turn. What waits for it comes back into the line.
-    fn end_turn(&mut self) -> Vec<Step> {
+    pub(super) fn end_turn(&mut self) -> Vec<Step> {
         let mut steps = self.take_back_waiting();
         steps.push(Step::Tell(FromUser::EndTurn));
         steps
@@ -168,95 +166,8 @@ impl Desk {
         }
     }
 
-    fn question_key(&mut self, key: KeyEvent, now: UnixMillis) -> Vec<Step> {
-        let Some((id, open)) = self.questions.first() else { return self.line_takes(key) };
-        let choices = open.choices;
-        let counts = self.question_keys(now) == Keys::Answer;
-        let modifiers = key.modifiers - KeyModifiers::SHIFT;
-        match (key.code, modifiers) {
-            (KeyCode::Tab, KeyModifiers::NONE) => {
-                self.focus = Focus::Line;
-                Vec::new()
-            }
-            (KeyCode::Esc, _) if self.is_busy() => self.end_turn(),
-            (KeyCode::Esc, _) => {
-                self.focus = Focus::Line;
-                Vec::new()
-            }
-            (KeyCode::Up | KeyCode::Down, KeyModifiers::NONE) => self.pick_by_arrow(key.code),
-            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) => self.pick_by_number(letter),
-            (KeyCode::Char(letter), KeyModifiers::NONE) if counts => {
-                let letter = letter.to_ascii_lowercase();
-                if let Some(verdict) = verdict(self.offered, letter) {
-                    return vec![Step::Tell(FromUser::Answered { id, verdict })];
-                }
-                match (letter, choices) {
-                    ('m', Choices::Call { .. }) => {
-                        let draft = self.line.text().to_owned();
-                        self.line.clear();
-                        self.focus = Focus::Reason { id, draft };
-                        self.begin_to_write();
-                        Vec::new()
-                    }
-                    ('d', _) => {
-                        self.show_whole_question();
-                        Vec::new()
-                    }
-                    // Whoever types words writes to the model.
-                    _ => self.line_takes(key),
-                }
-            }
-            _ => self.line_takes(key),
-        }
-    }
-
-    /// Puts all that is asked about into the scrollback.
-    fn show_whole_question(&mut self) {
-        if let Some((_, open)) = self.questions.first() {
-            let OpenQuestion { unit: _, name, question, choices } = open;
-            let (choices, waiting) = (*choices, self.questions.waiting());
-            let asked = Asked { name, question, choices, waiting, takes_keys: true };
-            self.commits.note(whole_question(asked, self.columns()));
-        }
-    }
-
-    fn reason_key(&mut self, key: KeyEvent, id: QuestionId, draft: &str) -> Vec<Step> {
-        let is_send = key.code == KeyCode::Enter && key.modifiers.is_empty();
-        if key.code == KeyCode::Esc {
-            self.end_reason(draft);
-            return Vec::new();
-        }
-        if !is_send {
-            self.line.key(key);
-            return Vec::new();
-        }
-        let words = self.line.text().trim().to_owned();
-        if let Some(why) = too_much(&words, false, std::iter::empty()) {
-            self.note = Some(why);
-            return Vec::new();
-        }
-        let verdict = match &*words {
-            "" => Verdict::No,
-            words => Verdict::NoBecause(words.into()),
-        };
-        self.end_reason(draft);
-        vec![Step::Tell(FromUser::Answered { id, verdict })]
-    }
-
-    /// Has letters be letters where they would be commands of vi.
-    fn begin_to_write(&mut self) {
-        if matches!(self.line.state(), State::Normal | State::Visual) {
-            self.line.key(KeyEvent::new(KeyCode::Char('i'), KeyModifiers::NONE));
-        }
-    }
-
-    fn end_reason(&mut self, draft: &str) {
-        self.line.set(draft);
-        self.focus = if self.is_asked() { Focus::Question } else { Focus::Line };
-    }
-
     /// Gives a key to the line, which has the focus from now on.
-    fn line_takes(&mut self, key: KeyEvent) -> Vec<Step> {
+    pub(super) fn line_takes(&mut self, key: KeyEvent) -> Vec<Step> {
         self.focus = Focus::Line;
         self.turns.stays();
         self.line_key(key)

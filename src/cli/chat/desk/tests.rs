@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::cli::chat::commands::What;
 use crate::config::Editing;
-use crate::event::Question;
+use crate::event::{Question, Verdict};
 use crate::report::story::{Story, done, question};
 use crate::run::FromUser;
 
@@ -44,6 +44,7 @@ fn types(desk: &mut Desk, text: &str) -> Vec<Step> {
         '\n' => KeyCode::Enter,
         '\u{1b}' => KeyCode::Esc,
         '\t' => KeyCode::Tab,
+        '\u{8}' => KeyCode::Backspace,
         letter => KeyCode::Char(letter),
     };
     text.chars().flat_map(|letter| press(desk, code(letter), KeyModifiers::NONE)).collect()
@@ -62,6 +63,13 @@ fn wrote(text: &str) -> Step {
 
 fn answered(id: u64, verdict: Verdict) -> Step {
     Step::Tell(FromUser::Answered { id: QuestionId(crate::event::Seq(id)), verdict })
+}
+
+/// Types letters, and nothing more for a while.
+fn says(desk: &mut Desk, text: &str) -> Vec<Step> {
+    let mut steps = types(desk, text);
+    steps.extend(desk.due(UnixMillis(LATER.0 + 350)));
+    steps
 }
 
 #[test]
@@ -116,7 +124,7 @@ fn a_question_takes_keys_after_a_moment_and_from_an_empty_line() {
     assert_eq!(desk.question_keys(LATER), panels::Keys::NotYet, "nobody has seen it");
     desk.frame(NOW);
     assert_eq!(desk.question_keys(NOW), panels::Keys::NotYet);
-    assert_eq!(types(&mut desk, "y"), [answered(7, Verdict::Yes)]);
+    assert_eq!(says(&mut desk, "y"), [answered(7, Verdict::Yes)]);
     // The first one is not answered before the log says so.
     story.asks(2, 8, question("rm"));
     let mut again = self::desk();
@@ -125,7 +133,38 @@ fn a_question_takes_keys_after_a_moment_and_from_an_empty_line() {
     again.frame(NOW);
     assert_eq!(types(&mut again, "y"), [], "it is a letter of the line");
     assert_eq!(again.line.text(), "soy");
-    assert_eq!(types(&mut again, "\tn"), [answered(7, Verdict::No)]);
+    assert_eq!(says(&mut again, "\tn"), [answered(7, Verdict::No)]);
+}
+
+#[test]
+fn a_letter_that_begins_words_answers_nothing() {
+    let asked = || {
+        let mut desk = desk();
+        let mut story = busy();
+        story.asks(1, 7, question("ls"));
+        tell(&mut desk, &story);
+        desk.frame(NOW);
+        desk
+    };
+    let mut desk = asked();
+    assert_eq!(types(&mut desk, "a"), []);
+    assert_eq!(desk.wakes(LATER), Some(UnixMillis(LATER.0 + 350)));
+    assert_eq!(desk.due(UnixMillis(LATER.0 + 349)), [], "another letter may come");
+    assert_eq!(says(&mut desk, "lso look"), []);
+    assert_eq!((desk.line.text(), &desk.focus), ("also look", &Focus::Line));
+
+    for (typed, said) in [("aa", 1), ("a\n", 1), ("a\u{8}", 0), ("a\u{1b}", 0)] {
+        let mut desk = asked();
+        let steps = types(&mut desk, typed);
+        let always = answered(7, Verdict::Always);
+        assert_eq!(steps.iter().filter(|step| **step == always).count(), said, "{typed:?}");
+        assert_eq!(desk.line.text(), "");
+    }
+    let mut desk = asked();
+    types(&mut desk, "a");
+    let seen = Seen::Shown(Vec::new());
+    let at = UnixMillis(LATER.0 + 350);
+    assert_eq!(desk.see(seen, at), [answered(7, Verdict::Always)], "whatever comes first");
 }
 
 #[test]

@@ -1,0 +1,168 @@
+//! What keys say to the question that is shown.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::panels::Keys;
+use super::{Desk, Focus, Step};
+use crate::cli::chat::line::State;
+use crate::cli::chat::meaning::too_much;
+use crate::event::{QuestionId, UnixMillis, Verdict};
+use crate::report::Choices;
+use crate::report::panel::{Asked, whole_question};
+use crate::report::questions::OpenQuestion;
+use crate::run::FromUser;
+
+/// How soon a second letter makes words of an answer's letter, in milliseconds:
+/// whoever begins a message with `also` allows nothing always.
+const WORD_GAP: u64 = 350;
+
+/// A letter that answers a question unless it begins a word.
+#[derive(Debug)]
+pub(super) struct Held {
+    id: QuestionId,
+    key: KeyEvent,
+    since: UnixMillis,
+}
+
+impl Held {
+    /// Returns when it is an answer.
+    pub(super) fn until(&self) -> UnixMillis {
+        UnixMillis(self.since.0 + WORD_GAP)
+    }
+}
+
+impl Desk {
+    /// Does what is due by now.
+    pub(in crate::cli::chat) fn due(&mut self, now: UnixMillis) -> Vec<Step> {
+        match self.held.take_if(|held| held.until() <= now) {
+            Some(held) => self.answer(&held).into_iter().collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Takes the letter that is held for what the next key makes it: words, if
+    /// that is another letter, an answer, if it is Enter or the same, and else
+    /// nothing. Returns what follows if that is all there is to the key.
+    pub(super) fn held_key(&mut self, key: KeyEvent) -> Option<Vec<Step>> {
+        let held = self.held.take()?;
+        match (key.code, key.modifiers - KeyModifiers::SHIFT) {
+            // A key that is held down repeats.
+            (code, KeyModifiers::NONE) if code == KeyCode::Enter || code == held.key.code => {
+                Some(self.answer(&held).into_iter().collect())
+            }
+            (KeyCode::Backspace | KeyCode::Esc, _) => Some(Vec::new()),
+            (KeyCode::Char(_), KeyModifiers::NONE) => {
+                // A letter at the end of an empty line asks for nothing.
+                self.line_takes(held.key);
+                None
+            }
+            (_, _) => None,
+        }
+    }
+
+    fn answer(&mut self, held: &Held) -> Option<Step> {
+        // It is for the question that was shown when it was typed.
+        let id = self.questions.first().map(|(id, _)| id).filter(|id| *id == held.id)?;
+        let KeyCode::Char(letter) = held.key.code else { return None };
+        match verdict(self.offered, letter.to_ascii_lowercase()) {
+            Some(verdict) => Some(Step::Tell(FromUser::Answered { id, verdict })),
+            None => {
+                self.show_whole_question();
+                None
+            }
+        }
+    }
+
+    pub(super) fn question_key(&mut self, key: KeyEvent, now: UnixMillis) -> Vec<Step> {
+        let Some((id, open)) = self.questions.first() else { return self.line_takes(key) };
+        let choices = open.choices;
+        let counts = self.question_keys(now) == Keys::Answer;
+        let modifiers = key.modifiers - KeyModifiers::SHIFT;
+        match (key.code, modifiers) {
+            (KeyCode::Tab, KeyModifiers::NONE) => {
+                self.focus = Focus::Line;
+                Vec::new()
+            }
+            (KeyCode::Esc, _) if self.is_busy() => self.end_turn(),
+            (KeyCode::Esc, _) => {
+                self.focus = Focus::Line;
+                Vec::new()
+            }
+            (KeyCode::Up | KeyCode::Down, KeyModifiers::NONE) => self.pick_by_arrow(key.code),
+            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) => self.pick_by_number(letter),
+            (KeyCode::Char(letter), KeyModifiers::NONE) if counts => {
+                match letter.to_ascii_lowercase() {
+                    'm' if matches!(choices, Choices::Call { .. }) => {
+                        let draft = self.line.text().to_owned();
+                        self.line.clear();
+                        self.focus = Focus::Reason { id, draft };
+                        self.begin_to_write();
+                        Vec::new()
+                    }
+                    letter if letter == 'd' || verdict(self.offered, letter).is_some() => {
+                        self.held = Some(Held { id, key, since: now });
+                        Vec::new()
+                    }
+                    // Whoever types words writes to the model.
+                    _ => self.line_takes(key),
+                }
+            }
+            _ => self.line_takes(key),
+        }
+    }
+
+    /// Puts all that is asked about into the scrollback.
+    fn show_whole_question(&mut self) {
+        if let Some((_, open)) = self.questions.first() {
+            let OpenQuestion { unit: _, name, question, choices } = open;
+            let (choices, waiting) = (*choices, self.questions.waiting());
+            let asked = Asked { name, question, choices, waiting, takes_keys: true };
+            self.commits.note(whole_question(asked, self.columns()));
+        }
+    }
+
+    pub(super) fn reason_key(&mut self, key: KeyEvent, id: QuestionId, draft: &str) -> Vec<Step> {
+        let is_send = key.code == KeyCode::Enter && key.modifiers.is_empty();
+        if key.code == KeyCode::Esc {
+            self.end_reason(draft);
+            return Vec::new();
+        }
+        if !is_send {
+            self.line.key(key);
+            return Vec::new();
+        }
+        let words = self.line.text().trim().to_owned();
+        if let Some(why) = too_much(&words, false, std::iter::empty()) {
+            self.note = Some(why);
+            return Vec::new();
+        }
+        let verdict = match &*words {
+            "" => Verdict::No,
+            words => Verdict::NoBecause(words.into()),
+        };
+        self.end_reason(draft);
+        vec![Step::Tell(FromUser::Answered { id, verdict })]
+    }
+
+    /// Has letters be letters where they would be commands of vi.
+    fn begin_to_write(&mut self) {
+        if matches!(self.line.state(), State::Normal | State::Visual) {
+            self.line.key(KeyEvent::new(KeyCode::Char('i'), KeyModifiers::NONE));
+        }
+    }
+
+    pub(super) fn end_reason(&mut self, draft: &str) {
+        self.line.set(draft);
+        self.focus = if self.is_asked() { Focus::Question } else { Focus::Line };
+    }
+}
+
+/// Returns the verdict that a key gives; `None` if it is no answer here. Where
+/// too little is to be seen of what is asked, it can only be refused.
+fn verdict(offered: Option<Choices>, key: char) -> Option<Verdict> {
+    match (key, offered) {
+        ('n', None) => Some(Verdict::No),
+        ('y' | 'b' | 's' | 'a' | 'n', Some(choices)) => choices.read(&key.to_string()),
+        (_, Some(_) | None) => None,
+    }
+}
