@@ -163,12 +163,6 @@ impl Board {
         &self.units
     }
 
-    /// Tells whether main is at work.
-    #[must_use]
-    pub fn is_busy(&self) -> bool {
-        self.started.is_some()
-    }
-
     /// Returns the unit with a number.
     #[must_use]
     pub fn numbered(&self, number: u8) -> Option<UnitId> {

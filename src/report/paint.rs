@@ -77,12 +77,6 @@ impl<W: Write> Screen<W> {
         Self { out, size, palette, reflow, drawn, at, was_resized }
     }
 
-    /// Returns the size that frames are made for.
-    #[must_use]
-    pub fn size(&self) -> Size {
-        self.size
-    }
-
     /// Takes other colours from the next frame on, in which the whole region is
     /// drawn.
     pub fn set_palette(&mut self, palette: Palette) {

@@ -218,7 +218,7 @@ fn check_steps(reflow: Reflow, steps: &[Step]) -> Result<(), TestCaseError> {
             }
             Step::Paint(frame) => frame,
         };
-        let widest = screen.size().text_columns();
+        let widest = screen.size.text_columns();
         let region = frame.region.iter().map(|row| row.clone().cut(usize::from(widest))).collect();
         let cursor = (frame.cursor.0, frame.cursor.1.min(widest - 1));
         let numbered = |(at, row): (usize, &Row)| {

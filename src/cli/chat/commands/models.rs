@@ -21,8 +21,6 @@ pub struct Item {
     pub typed: String,
     /// What it is.
     pub kind: ListedKind,
-    /// Whether it can be asked as it is.
-    pub is_ready: bool,
     /// What a list shows of it.
     pub row: Row,
 }
@@ -43,7 +41,7 @@ fn item(listed: &ListedModel, now: &str) -> Item {
     let (mark, ink) = if name == now { ("* ", Ink::Strong) } else { ("  ", Ink::Plain) };
     let row = Row::new().text(Ink::Good, mark).text(ink, &typed).padded(API_COLUMN - 1);
     let row = row.text(Ink::Plain, " ");
-    let (is_ready, row) = match found {
+    let row = match found {
         Ok(Found { server, key_env, is_key_set, is_ready }) => {
             let row = row.text(Ink::Dim, server.api.as_str()).padded(STATE_COLUMN);
             let row = match (is_ready, key_env, is_key_set) {
@@ -59,12 +57,12 @@ fn item(listed: &ListedModel, now: &str) -> Item {
                 true => row.padded(MODEL_COLUMN - 1).text(Ink::Plain, " "),
                 false => row,
             };
-            (*is_ready, row.text(Ink::Dim, if is_named { &server.model } else { "" }))
+            row.text(Ink::Dim, if is_named { &server.model } else { "" })
         }
         Err(error) => {
             let error = error.to_string();
-            (false, row.text(Ink::Bad, error.lines().next().unwrap_or_default()))
+            row.text(Ink::Bad, error.lines().next().unwrap_or_default())
         }
     };
-    Item { typed, kind: *kind, is_ready, row }
+    Item { typed, kind: *kind, row }
 }

@@ -35,15 +35,6 @@ impl Listed {
         Self { id, title, last_activity, state }
     }
 
-    /// Tells whether another process has it open.
-    #[must_use]
-    pub fn is_running(&self) -> bool {
-        match self.state {
-            SessionState::Running => true,
-            SessionState::Ended | SessionState::Interrupted => false,
-        }
-    }
-
     /// Returns what a list shows of it.
     #[must_use]
     pub fn row(&self, now: UnixMillis) -> Row {

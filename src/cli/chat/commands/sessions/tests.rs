@@ -32,9 +32,6 @@ fn the_other_sessions_are_listed_the_latest_first() {
     0198aaa2  2 h ago     its name
     0198aaa4  2 h ago     running elsewhere  open
     "#);
-    let running: Vec<&str> =
-        listed.iter().filter(|listed| listed.is_running()).map(|listed| &*listed.id).collect();
-    assert_eq!(running, [&*id("0198aaa4").0]);
     assert_eq!(listed[0].id, session::id_of(&cut));
 }
 
