@@ -214,7 +214,11 @@ impl Unit {
                 self.context.fork_point = Arc::new(self.fork_point());
                 let context = &self.context;
                 match context.delegate.delegate(context, None, AgentCall::One(task)).await {
-                    Ok(output) => Ok((Next::Settle, output.text.into())),
+                    // The rest says what a model can call.
+                    Ok(output) => {
+                        let first = output.text.split(". ").next().unwrap_or_default();
+                        Ok((Next::Settle, first.into()))
+                    }
                     Err(ToolError::TellModel { message }) => {
                         Err(Outcome::failed(FailureKind::Setup, message))
                     }
