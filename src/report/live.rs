@@ -208,7 +208,9 @@ impl Live {
         let (state, what) = match doing {
             Doing::Work => (self.paint(UnitState::Running), call),
             Doing::Wait => (WAITING.to_owned(), call),
-            Doing::Hold(hold) => (self.paint(UnitState::Throttled), Some(words::hold(hold))),
+            Doing::Hold(hold) => {
+                (self.paint(UnitState::Throttled), Some(words::hold(hold.cause, hold.wait_ms)))
+            }
         };
         match what {
             Some(what) => format!("{name}  {state}  {what}"),

@@ -4,13 +4,16 @@
 //! thousand slots cost what waits and runs, not what is over. Of main only is
 //! known what its request waits for.
 
+mod hold;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use self::hold::hold;
+pub use self::hold::{Hold, HoldCause};
 use crate::branch::Branch;
 use crate::event::{
-    AfterFailure, Event, EventKind, Origin, Outcome, QuestionId, RequestFailed, ThrottleCause,
-    Throttled, UnitEnd, UnitHead, UnitId, UnixMillis,
+    Event, EventKind, Origin, Outcome, QuestionId, UnitEnd, UnitHead, UnitId, UnixMillis,
 };
 use crate::message::Usage;
 use crate::tool_name::may_wait_for_agents;
@@ -54,29 +57,6 @@ pub struct Unit {
     /// How many units that it started in the background have not ended.
     background: u32,
     hold: Option<Hold>,
-}
-
-/// Why a request does not go out yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hold {
-    /// What it waits for.
-    pub cause: HoldCause,
-    /// How long, in milliseconds, where that is known.
-    pub wait_ms: Option<u64>,
-}
-
-/// What a request waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HoldCause {
-    /// Something in the gate.
-    Gate(ThrottleCause),
-    /// The time to make it again.
-    Retry {
-        /// Which of the retries that will be, from 1.
-        retry: u32,
-        /// How many there are at most.
-        most: u32,
-    },
 }
 
 /// A call that began to run.
@@ -123,7 +103,10 @@ impl Units {
                 // Units beside main go on, and with them what they ask.
                 self.questions.remove(&UnitId::MAIN);
             }
-            EventKind::Notified { children, .. } if event.unit == UnitId::MAIN => {
+            // It was told of them, or has asked for all there is.
+            EventKind::Notified { children, .. } | EventKind::Joined { children }
+                if event.unit == UnitId::MAIN =>
+            {
                 self.untold.retain(|unit| !children.contains(unit));
             }
             EventKind::Asked { id, .. } => {
@@ -445,53 +428,11 @@ impl Unit {
     }
 }
 
-/// Returns why the request of an event's unit does not go out yet, as of the
-/// event; `None` for an event that says nothing of it.
-fn hold(event: &Event) -> Option<Hold> {
-    match &event.kind {
-        EventKind::Throttled(Throttled { model: _, cause, wait_ms }) => {
-            Some(Hold { cause: HoldCause::Gate(*cause), wait_ms: *wait_ms })
-        }
-        EventKind::RequestFailed(failed) => {
-            let RequestFailed { attempt, next, .. } = &**failed;
-            let AfterFailure::Retry { delay_ms, most } = *next else { return None };
-            let cause = HoldCause::Retry { retry: *attempt, most };
-            Some(Hold { cause, wait_ms: Some(delay_ms) })
-        }
-        EventKind::SessionOpened(_)
-        | EventKind::InvocationStarted { .. }
-        | EventKind::Prompted { .. }
-        | EventKind::Notified { .. }
-        | EventKind::Compacted(_)
-        | EventKind::UnitQueued(_)
-        | EventKind::UnitStarted
-        | EventKind::TurnStarted { .. }
-        | EventKind::PrefixShared(_)
-        | EventKind::Admitted { waited_ms: _ }
-        | EventKind::Replied(_)
-        | EventKind::ToolStarted { .. }
-        | EventKind::ToolFinished { .. }
-        | EventKind::FileChanged(_)
-        | EventKind::Worktree(_)
-        | EventKind::Denied { .. }
-        | EventKind::Asked { .. }
-        | EventKind::Answered { .. }
-        | EventKind::UnitEnded(_)
-        | EventKind::UserWrote { .. }
-        | EventKind::UserTookBack
-        | EventKind::SetAside { .. }
-        | EventKind::Rewound { .. }
-        | EventKind::Left
-        | EventKind::Joined { .. }
-        | EventKind::Notice { .. }
-        | EventKind::InvocationEnded(_) => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::event::testing::{Log, ended, queued};
+    use crate::event::{AfterFailure, ThrottleCause};
     use crate::report::story::{Story, cancelled, done, failed, skipped, usage};
 
     #[test]
@@ -506,6 +447,18 @@ mod tests {
         let told = EventKind::Notified { children: vec![UnitId(1)], text: "news".into(), wrote: 0 };
         story.push(0, told);
         drop(units.take(story.events().last().unwrap()));
+        assert_eq!(units.untold(), 0);
+    }
+
+    #[test]
+    fn a_unit_that_main_has_asked_for_is_no_news() {
+        let mut story = Story::new();
+        story.batch("b", &["a"]).start(1);
+        story.push(0, EventKind::SetAside { units: vec![UnitId(1)] });
+        story.end(1, done("x"));
+        story.push(0, EventKind::Joined { children: vec![UnitId(1)] });
+        let mut units = Units::default();
+        story.events().iter().for_each(|event| drop(units.take(event)));
         assert_eq!(units.untold(), 0);
     }
 
@@ -560,9 +513,9 @@ mod tests {
         let mut units = Units::default();
         story.events().iter().for_each(|event| drop(units.take(event)));
         assert_eq!(units.counts(), Counts { throttled: 4, ..Counts::default() });
-        let hold = |cause, wait_ms| Some(Hold { cause, wait_ms });
+        let hold = |cause, wait_ms| Some((cause, wait_ms));
         assert_eq!(
-            [0, 1, 2, 3].map(|unit| units.hold(UnitId(unit))),
+            [0, 1, 2, 3].map(|unit| units.hold(UnitId(unit)).map(|it| (it.cause, it.wait_ms))),
             [
                 hold(HoldCause::Gate(ThrottleCause::Requests), None),
                 hold(HoldCause::Gate(ThrottleCause::Provider), Some(12_000)),

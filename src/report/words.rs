@@ -24,7 +24,7 @@ use crate::message::{Cost, Image, Usage, Usd, byte_size, counted, short_number};
 
 use super::result::Ending;
 use super::sanitise;
-use super::units::{Counts, Hold, HoldCause};
+use super::units::{Counts, HoldCause};
 
 pub use asking::{AskedPart, AskedRow, Room, asked, asked_in, asked_whole};
 use guarding::denied_in_all;
@@ -172,15 +172,18 @@ pub fn state(state: UnitState) -> &'static str {
 #[must_use]
 pub fn throttled(throttled: &Throttled) -> String {
     let Throttled { model, cause, wait_ms } = throttled;
-    let hold = Hold { cause: HoldCause::Gate(*cause), wait_ms: *wait_ms };
     let model = short_line(model, NAME_CAP);
-    format!("{}: {} (`{model}`)", state(UnitState::Throttled), self::hold(hold))
+    format!(
+        "{}: {} (`{model}`)",
+        state(UnitState::Throttled),
+        hold(HoldCause::Gate(*cause), *wait_ms)
+    )
 }
 
-/// Returns why a request does not go out yet, and how long.
+/// Returns why a request does not go out yet, and how long, in milliseconds.
 #[must_use]
-pub fn hold(hold: Hold) -> String {
-    let (why, between) = match hold.cause {
+pub fn hold(cause: HoldCause, wait_ms: Option<u64>) -> String {
+    let (why, between) = match cause {
         HoldCause::Gate(ThrottleCause::InFlight) => ("waits for other requests".into(), " for "),
         HoldCause::Gate(ThrottleCause::Provider) => ("provider asked to wait".into(), " "),
         HoldCause::Gate(ThrottleCause::Requests) => {
@@ -189,7 +192,7 @@ pub fn hold(hold: Hold) -> String {
         HoldCause::Gate(ThrottleCause::Tokens) => ("tokens per minute are used up".into(), " for "),
         HoldCause::Retry { retry, most } => (format!("retry {retry} of {most}"), " in "),
     };
-    match hold.wait_ms {
+    match wait_ms {
         Some(left) => format!("{why}{between}{}", wait(left)),
         None => why,
     }
@@ -202,7 +205,7 @@ pub fn request_failed(failed: &RequestFailed) -> String {
     let next = match next {
         AfterFailure::Retry { delay_ms, most } => {
             let cause = HoldCause::Retry { retry: *attempt, most: *most };
-            hold(Hold { cause, wait_ms: Some(*delay_ms) })
+            hold(cause, Some(*delay_ms))
         }
         AfterFailure::Fallback { model } => {
             format!("goes on with `{}`", short_line(model, NAME_CAP))
@@ -521,7 +524,6 @@ mod tests {
 
     #[test]
     fn a_request_that_waits_says_why_and_how_long() {
-        let hold = |cause, wait_ms| hold(Hold { cause, wait_ms });
         let all = ThrottleCause::ALL.map(HoldCause::Gate);
         assert_eq!(
             all.map(|cause| hold(cause, Some(12_000))),

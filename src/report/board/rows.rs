@@ -6,7 +6,7 @@ use crate::message::{counted, short_number};
 use crate::report::ink::Ink;
 use crate::report::prose::wrapped;
 use crate::report::row::Row;
-use crate::report::units::{Counts, Doing, Hold, Unit};
+use crate::report::units::{Counts, Doing, Unit};
 use crate::report::words;
 
 /// Most columns of a name: what a unit does needs the rest of the row.
@@ -183,10 +183,9 @@ impl Board {
             Doing::Work => (Ink::Working, String::new(), call),
             Doing::Wait => (Ink::Plain, "waiting".to_owned(), call),
             Doing::Hold(hold) => {
-                let Hold { cause: _, wait_ms } = hold;
-                let why = match wait_ms {
-                    Some(wait_ms) if !is_wide => words::wait(wait_ms),
-                    Some(_) | None => words::hold(hold),
+                let why = match hold.left(view.now) {
+                    Some(left) if !is_wide => words::wait(left),
+                    left => words::hold(hold.cause, left),
                 };
                 (Ink::Caution, words::state(UnitState::Throttled).to_owned(), why)
             }

@@ -32,7 +32,7 @@ fn eight() -> Story {
     });
     story.reply(1, "x", 5_000, 200).call(1, "r", "Read", "src/price.rs");
     story.reply(2, "x", 4_000, 0).call(2, "b", "Bash", "cargo audit --deny warnings");
-    story.throttled(4, ThrottleCause::Provider, Some(9_000));
+    story.throttled(4, ThrottleCause::Provider, Some(21_000));
     story
 }
 
@@ -44,7 +44,7 @@ fn eight_slots_have_a_row_each_and_those_that_wait_their_place() {
     1 correctness  running Read src/price.rs                       5.2k tok     12s
     2 security     running Bash cargo audit --deny warnings        4.0k tok     12s
     3 tests        running                                                      12s
-    4 performance  throttled provider asked to wait 9 s                         12s
+    4 performance  throttled provider asked to wait 10 s                        12s
     5 clarity      running writing                                              12s
     6 docs         running                                                      11s
     7 style        queued 1st
@@ -55,7 +55,7 @@ fn eight_slots_have_a_row_each_and_those_that_wait_their_place() {
     1 correctness  running Read src/price.rs                                5.2k tok     12s
     2 security     running Bash cargo audit --deny warnings                 4.0k tok     12s
     3>tests        running                                                               12s
-    4 performance  throttled provider asked to wait 9 s                                  12s
+    4 performance  throttled provider asked to wait 10 s                                 12s
     5 clarity      running writing                                                       12s
     6 docs         running                                                               11s
     7 style        queued 1st
@@ -71,7 +71,7 @@ fn on_a_narrow_screen_what_is_least_wanted_goes_into_the_sums() {
     1 correctness  Read src/price.…     12s
     2 security     Bash cargo audi…     12s
     3 tests        running              12s
-    4 performance  throttled 9 s        12s
+    4 performance  throttled 10 s       12s
     5 clarity      running              12s
     6 docs         running              11s
     8 agents: 5 running, 1
@@ -92,7 +92,7 @@ fn a_unit_that_asks_is_the_last_to_go() {
     assert_snapshot!(drawn(&board, 79, 5, None), @"
     2 security     running Bash cargo audit --deny warnings        4.0k tok     12s
     3 tests        running                                                      12s
-    4 performance  throttled provider asked to wait 9 s                         12s
+    4 performance  throttled provider asked to wait 10 s                        12s
     6 docs         asks Bash make docs                                          11s
     8 agents: 3 running, 1 asks, 1 throttled, 2 queued, 1 done     9.2k tok     13s
     ");
