@@ -2,7 +2,7 @@
 //! for a chat with a screen and for one without.
 
 use super::desk::{Given, Step};
-use crate::event::{Event, EventKind, UnixMillis};
+use crate::event::{Event, EventKind, UnitId, UnixMillis};
 use crate::message::counted;
 
 /// How long a second Ctrl-C belongs to the first, in milliseconds.
@@ -15,8 +15,11 @@ pub(super) struct Turns {
     bell_after_ms: u64,
     /// A prompt was given that has not begun.
     is_pending: bool,
-    /// The user ended the turn: news wait until something else happens.
+    /// The user ended the turn, or it brought nothing: news wait until
+    /// something else happens.
     is_calm: bool,
+    /// News were asked for, and main was told none yet.
+    awaits_news: bool,
     /// When main began; `None` while it rests.
     began: Option<UnixMillis>,
     /// When Ctrl-C was typed last, and did not only empty the line.
@@ -32,6 +35,7 @@ impl Turns {
             bell_after_ms,
             is_pending: false,
             is_calm: false,
+            awaits_news: false,
             began: None,
             interrupted: None,
             wants_to_leave: false,
@@ -54,9 +58,13 @@ impl Turns {
         if let EventKind::UnitEnded(_) = event.kind {
             self.is_calm = false;
         }
+        if let (EventKind::Notified { .. }, UnitId::MAIN) = (&event.kind, event.unit) {
+            self.awaits_news = false;
+        }
         let EventKind::InvocationEnded(end) = &event.kind else { return None };
-        // Whoever ended the turn does not want another at once.
-        self.is_calm = end.cancel.is_some();
+        // Whoever ended the turn does not want another at once, and what brought
+        // nothing would bring nothing again.
+        self.is_calm = end.cancel.is_some() || std::mem::take(&mut self.awaits_news);
         let took = event.at.since(self.began.take()?);
         (took >= self.bell_after_ms).then(|| Step::Call("the turn is over".to_owned()))
     }
@@ -84,6 +92,7 @@ impl Turns {
     /// Has main asked something.
     pub(super) fn ask(&mut self, step: Step) -> Step {
         self.is_pending = true;
+        self.awaits_news = step == Step::News;
         step
     }
 
@@ -93,6 +102,11 @@ impl Turns {
             // What would be refused again is not asked for again at once.
             (self.is_pending, self.is_calm) = (false, true);
         }
+    }
+
+    /// Returns when a Ctrl-C is a first one again.
+    pub(super) fn forgets_interrupt(&self) -> Option<UnixMillis> {
+        self.interrupted.map(|first| UnixMillis(first.0 + TWICE + 1))
     }
 
     /// Something else was typed than Ctrl-C: the next one is a first one.

@@ -4,12 +4,14 @@
 use serde_json::json;
 
 use super::{
-    CTRL_B, CTRL_C, ESC, Scene, at_every_size, batch, footer, open_gate, rests, rows_with,
+    CTRL_B, CTRL_C, CTRL_D, ESC, MIDDLE, Scene, at_every_size, batch, chat, footer, open_gate,
+    rests, rows_with,
 };
 use crate::support::screen::Screen;
 use crate::support::server::{Gate, Reaction, Server};
 use crate::support::talk::{Talk, serve};
 use crate::support::terminal::Sitting;
+use crate::support::tine::Place;
 
 const EIGHT: [&str; 8] =
     ["logic", "security", "tests", "speed", "clarity", "docs", "style", "naming"];
@@ -161,6 +163,31 @@ fn esc_ends_the_turn_and_a_fork_in_the_background_lives_on() {
             "{text}"
         );
     });
+}
+
+#[test]
+fn what_main_has_asked_for_is_no_news() {
+    let (place, fork) = (
+        Place::new(),
+        json!({ "description": "history",
+        "prompt": "look at the history", "run_in_background": true }),
+    );
+    let server = serve(move |talk| match (talk.directive(), talk.turn()) {
+        (Some(_), _) => Reaction::text_reply("It is old."),
+        (None, 1) => Reaction::call_reply(&[("Agent", fork.clone())]),
+        (None, 2) => Reaction::call_reply(&[("TaskOutput", json!({ "task_id": "agent-1" }))]),
+        (None, turn) => Reaction::text_reply(&format!("This is turn {turn}.")),
+    });
+    let mut sitting = chat(&place, &server, (MIDDLE, &[]));
+    for (prompt, answer) in [("go", "This is turn 3."), ("on", "This is turn 4.")] {
+        sitting.keys(&format!("{prompt}\r"));
+        sitting.wait_until(|screen| rests(screen) && rows_with(screen, answer) == 1);
+    }
+    sitting.keys(CTRL_D);
+    assert_eq!(sitting.wait().0, Some(0));
+    let log = place.log();
+    let begun = log.iter().filter(|line| line["kind"] == "invocation_started").count();
+    assert_eq!(begun, 2);
 }
 
 #[test]
