@@ -48,6 +48,7 @@ const CTRL_G: &str = "\u{7}";
 const CTRL_L: &str = "\u{c}";
 const CTRL_O: &str = "\u{f}";
 const CTRL_R: &str = "\u{12}";
+const CTRL_Z: &str = "\u{1a}";
 
 /// The binary as a chat with a model of this server.
 fn chat_of(place: &Place, server: &Server, flags: &[&str]) -> Tine {

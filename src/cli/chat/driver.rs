@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use nix::sys::signal::{self, kill};
+use nix::unistd::Pid;
 use tempfile::TempDir;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal as arriving};
 use tokio::sync::mpsc;
 
 use super::desk::{Desk, Manners, Seen, Step};
@@ -51,6 +53,10 @@ const SHOWN_CAP: u64 = 1 << 20;
 /// Runs a chat.
 pub(in crate::cli) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Refusal> {
     let start = first(environment, flags)?;
+    if start.kit.has_screen() {
+        // Before there are more threads.
+        tty::keep_stops().map_err(|error| Refusal::new(Exit::Error, error.to_string()))?;
+    }
     let runtime = print::runtime()?;
     let models = Arc::clone(&start.kit.models);
     let Over { exit, scratch, takes_words } = runtime.block_on(async {
@@ -113,6 +119,7 @@ impl Driver {
         let (kit, sender) = (&seat.kit, (terminal.clone(), sender));
         let thread = serve(kit, environment, inbox, sender)
             .map_err(|error| cannot("use the terminal", &error))?;
+        quits().map_err(|error| cannot("listen to signals", &error))?;
         let shown = forward(&terminal).map_err(|error| cannot("use the terminal", &error))?;
         let (number, scratch) = (SessionNumber::default(), Vec::new());
         let driver = Self { terminal, shown, thread, steps, number, signals, scratch };
@@ -262,7 +269,7 @@ fn forward(terminal: &SyncSender<ToTerminal>) -> io::Result<Sender<ToTerminal>> 
 
 /// Tells the terminal whenever its window has another size.
 fn resizes(terminal: &SyncSender<ToTerminal>) -> io::Result<()> {
-    let mut changes = signal(SignalKind::window_change())?;
+    let mut changes = arriving(SignalKind::window_change())?;
     let terminal = terminal.clone();
     tokio::spawn(async move {
         while changes.recv().await.is_some() {
@@ -272,6 +279,20 @@ fn resizes(terminal: &SyncSender<ToTerminal>) -> io::Result<()> {
             let tell = move || terminal.send(ToTerminal::Resized).is_ok();
             if !matches!(tokio::task::spawn_blocking(tell).await, Ok(true)) {
                 return;
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Has a quit that is typed for another program end that program alone.
+fn quits() -> io::Result<()> {
+    let mut quits = arriving(SignalKind::quit())?;
+    tokio::spawn(async move {
+        while quits.recv().await.is_some() {
+            if !tty::is_lent() {
+                // As whoever sent it wanted, and the terminal is given back.
+                let _ = kill(Pid::this(), signal::SIGTERM);
             }
         }
     });

@@ -111,6 +111,7 @@ pub(super) fn start(making: Making) -> io::Result<JoinHandle<()>> {
         clock: Clock::start(),
         painted: None,
         is_away: false,
+        missed_call: None,
         is_over: false,
     };
     terminal.take_screen()?;
@@ -156,6 +157,8 @@ struct Terminal {
     /// When the last frame was painted.
     painted: Option<Instant>,
     is_away: bool,
+    /// What would have called meanwhile.
+    missed_call: Option<String>,
     is_over: bool,
 }
 
@@ -269,7 +272,7 @@ impl Terminal {
             }
             ToTerminal::Back => {
                 self.is_away = false;
-                self.is_over = self.take_screen().is_err();
+                self.is_over |= self.take_screen().and_then(|()| self.call_again()).is_err();
                 Paint::Now
             }
             ToTerminal::Over => {
@@ -399,7 +402,7 @@ impl Terminal {
         self.give_screen()?;
         self.is_away = true;
         let mut wanted = None;
-        let ended = tty::lend(command, || {
+        let ended = tty::lend(io::stdin(), command, || {
             match self.inbox.recv_timeout(MEANWHILE) {
                 Ok(ToTerminal::Seen(seen)) => self.see(seen),
                 // It was typed before, for the chat.
@@ -424,6 +427,7 @@ impl Terminal {
         }
         self.is_away = false;
         self.take_screen()?;
+        self.call_again()?;
         ended
     }
 
@@ -470,9 +474,17 @@ impl Terminal {
         stopped
     }
 
+    /// Calls for what came while another program had the terminal.
+    fn call_again(&mut self) -> io::Result<()> {
+        self.missed_call.take().map_or(Ok(()), |why| self.call(&why))
+    }
+
     fn call(&mut self, why: &str) -> io::Result<()> {
+        if self.is_away {
+            self.missed_call = Some(why.to_owned());
+            return Ok(());
+        }
         match self.bell {
-            _ if self.is_away => Ok(()),
             Bell::Off => Ok(()),
             Bell::Bell => self.screen.ring(),
             Bell::Osc9 => self.screen.notify(&format!("tine: {why}")),

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, kill, raise};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::termios::{
     SetArg, SpecialCharacterIndices, Termios, cfmakeraw, tcgetattr, tcsetattr,
 };
@@ -313,9 +313,14 @@ fn as_raw(byte: u8) -> u8 {
 ///
 /// If it cannot be started or waited for.
 pub fn lend(
+    terminal: impl AsFd,
     command: &mut Command,
     mut meanwhile: impl FnMut() -> ControlFlow<()>,
 ) -> io::Result<ExitStatus> {
+    let before = tcgetattr(&terminal);
+    // Ctrl-Z stops that program, and us with it. It inherits what is let in.
+    let mask = SigSet::thread_get_mask()?;
+    stops().thread_unblock()?;
     IS_LENT.store(true, Ordering::SeqCst);
     let ended = command.spawn().and_then(|mut child| {
         loop {
@@ -330,7 +335,26 @@ pub fn lend(
         }
     });
     IS_LENT.store(false, Ordering::SeqCst);
+    mask.thread_set_mask()?;
+    if let Ok(before) = before {
+        // What was killed may have left it in any state. It may be gone.
+        let _ = tcsetattr(&terminal, SetArg::TCSADRAIN, &before);
+    }
     ended
+}
+
+fn stops() -> SigSet {
+    SigSet::from(Signal::SIGTSTP)
+}
+
+/// Has Ctrl-Z stop nothing before this thread, and those that it starts from
+/// now on, say so.
+///
+/// # Errors
+///
+/// Never on any known system.
+pub fn keep_stops() -> io::Result<()> {
+    stops().thread_block().map_err(io::Error::from)
 }
 
 /// Tells whether another program has the terminal. An interrupt that is typed
@@ -348,9 +372,9 @@ pub fn is_lent() -> bool {
 /// If it cannot be stopped.
 pub fn stop() -> io::Result<()> {
     kill(Pid::from_raw(0), Signal::SIGTSTP)?;
-    // Another thread may be the one that was told; this one goes no further
-    // before it is told, too. Whoever lets the process go on takes back both.
-    raise(Signal::SIGTSTP).map_err(io::Error::from)
+    // No other thread takes it; this one does before the call returns.
+    stops().thread_unblock()?;
+    keep_stops()
 }
 
 /// Returns what edits a file: `$VISUAL` or `$EDITOR`, which may have arguments.
@@ -463,16 +487,17 @@ mod tests {
     fn a_program_has_the_terminal_until_it_ends() {
         let environment = Environment::from_variables([("EDITOR", "test x =")]);
         assert!(!is_lent());
+        let file = std::fs::File::open("/dev/null").unwrap();
         let mut calls = 0;
         let mut command = editor(&environment, Path::new("x"));
-        let status = lend(&mut command, || {
+        let status = lend(&file, &mut command, || {
             assert!(is_lent());
             calls += 1;
             std::thread::yield_now();
             ControlFlow::Continue(())
         });
         assert!(status.unwrap().success() && !is_lent());
-        let ended = lend(&mut shell(&environment, "sleep 60"), || ControlFlow::Break(()));
+        let ended = lend(&file, &mut shell(&environment, "sleep 60"), || ControlFlow::Break(()));
         assert_eq!(ended.map_err(|error| error.kind()), Err(io::ErrorKind::Interrupted));
         let failing = shell(&environment, "exit 3").status().unwrap();
         assert_eq!(failing.code(), Some(3));

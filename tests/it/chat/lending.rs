@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use super::{CTRL_D, CTRL_G, MIDDLE, chat, chat_of, rests, rows_with, says, sit};
+use super::{CTRL_D, CTRL_G, CTRL_Z, MIDDLE, chat, chat_of, rests, rows_with, says, sit};
 use crate::support::tine::Place;
 
 /// A pipe that keeps whoever reads it until somebody writes.
@@ -74,6 +74,56 @@ fn an_interrupt_is_for_the_program_that_has_the_terminal() {
     sitting.wait_until(|screen| rests(screen) && rows_with(screen, "Hello.") == 1);
     sitting.keys(CTRL_D);
     assert_eq!(sitting.wait().0, Some(0));
+}
+
+#[test]
+fn a_quit_is_for_the_program_that_has_the_terminal() {
+    let (place, server) = (Place::new(), says("Hello."));
+    let pipe = pipe(&place);
+    let mut sitting = chat(&place, &server, (MIDDLE, &[]));
+    sitting.keys(&format!("!ulimit -c 0; echo begun; read x < {}\r", pipe.display()));
+    sitting.wait_until(|screen| screen.shown().iter().any(|row| row == "begun"));
+    sitting.keys("\u{1c}");
+    sitting.wait_until(|screen| rests(screen) && rows_with(screen, "it ended with signal: 3") == 1);
+    sitting.keys(CTRL_D);
+    assert_eq!(sitting.wait().0, Some(0));
+}
+
+#[test]
+fn a_program_that_leaves_the_terminal_in_disorder_harms_nobody() {
+    let (place, server) = (Place::new(), says("Hello."));
+    let mut sitting = chat(&place, &server, (MIDDLE, &[]));
+    sitting.keys("!stty -echo raw; echo done\r");
+    sitting.wait_until(|screen| {
+        rests(screen) && screen.shown().iter().any(|row| row.trim() == "done")
+    });
+    sitting.keys(CTRL_D);
+    assert_eq!(sitting.wait().0, Some(0));
+    assert_eq!(sitting.settings(), sitting.before);
+}
+
+#[test]
+fn one_stop_takes_one_word_to_go_on() {
+    // A shell with jobs, as people have one.
+    const SHELL: &str = "set -m; \"$0\" \"$@\"; echo stopped 1; fg >/dev/null; \
+        echo stopped 2; fg >/dev/null; echo stopped 3; fg >/dev/null; echo left";
+    let (place, server) = (Place::new(), says("Hello."));
+    let tine = chat_of(&place, &server, &[]).by("bash", ["-c", SHELL]);
+    let mut sitting = sit(tine, MIDDLE);
+    for time in 1..=3 {
+        sitting.keys(CTRL_Z);
+        let stopped = format!("stopped {time}");
+        sitting.wait_until(|screen| rests(screen) && rows_with(screen, &stopped) == 1);
+        sitting.keys(&format!("{time}\r"));
+        sitting
+            .wait_until(|screen| rests(screen) && screen.text().matches("Hello.").count() == time);
+        assert_eq!(sitting.screen.text().matches("stopped").count(), time);
+    }
+    sitting.keys(CTRL_D);
+    assert_eq!(sitting.wait().0, Some(0));
+    let text = sitting.screen.text();
+    let left = text.find("left").expect("the shell had the last word");
+    assert!(text.find("goes on with it").is_some_and(|farewell| farewell < left), "{text}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::termios::{FlushArg, SetArg, tcflush, tcgetattr, tcsetattr};
+use nix::sys::termios::{FlushArg, tcflush};
 use nix::unistd::read;
 use tokio::sync::mpsc;
 
@@ -257,10 +257,9 @@ impl Cooked {
 
     /// Lets the shell have the terminal until it is done.
     fn shell(&mut self, line: &str) {
-        let before = tcgetattr(&self.stdin);
         self.set_away(true);
         let mut command = tty::shell(&self.environment, line);
-        let ended = tty::lend(&mut command, || {
+        let ended = tty::lend(io::stdin(), &mut command, || {
             match self.inbox.recv_timeout(MEANWHILE) {
                 // It was typed for the program that has the terminal.
                 Ok(ToTerminal::Interrupted) | Err(_) => {}
@@ -271,10 +270,6 @@ impl Cooked {
             }
             if self.is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        if let Ok(before) = before {
-            // The terminal is gone: then it is as nobody wants it.
-            let _ = tcsetattr(&self.stdin, SetArg::TCSADRAIN, &before);
-        }
         self.set_away(false);
         match ended {
             Ok(status) if status.success() => {}
