@@ -93,16 +93,9 @@ pub(super) fn expand(
     spill: &Path,
     repository: (&git::Program, &Path),
 ) -> Result<Meant, Refusal> {
-    let Some(line) = prompt.strip_prefix('/') else {
+    let Some((name, arguments)) = named(prompt) else {
         return Ok(Meant::Typed);
     };
-    let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let is_name = |name: &str| {
-        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_')
-    };
-    if !is_name(name) {
-        return Ok(Meant::Typed);
-    }
     let skill = skills.find(name).filter(|skill| skill.user_invocable);
     if let Some(opening) = opening(name, arguments) {
         let opening = opening?;
@@ -114,8 +107,7 @@ pub(super) fn expand(
         return Ok(Meant::Command(opening));
     }
     let Some(skill) = skill else {
-        // `/tmp is full` is a sentence about a directory.
-        if Path::new("/").join(name).exists() {
+        if is_place(name) {
             return Ok(Meant::Typed);
         }
         let names: Vec<String> = names(skills).iter().map(|name| format!("/{name}")).collect();
@@ -124,6 +116,21 @@ pub(super) fn expand(
     };
     let text = skill.expand(arguments, spill, repository).map_err(|error| refusal(&error))?;
     Ok(Meant::Skill { name: skill.name.clone(), text })
+}
+
+/// Returns the name that a text begins with as `/name`, and what follows it;
+/// `None` if it does not begin so.
+pub(super) fn named(text: &str) -> Option<(&str, &str)> {
+    let line = text.strip_prefix('/')?;
+    let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let is_name = name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
+    (is_name && !name.is_empty()).then_some((name, arguments))
+}
+
+/// Tells whether a name is that of something below the root of the file system:
+/// `/tmp is full` is a sentence about a directory.
+pub(super) fn is_place(name: &str) -> bool {
+    Path::new("/").join(name).exists()
 }
 
 fn refusal(error: &SkillError) -> Refusal {

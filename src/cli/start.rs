@@ -32,6 +32,7 @@ use crate::model::{Model, Models};
 use crate::prompt;
 use crate::report;
 use crate::run::{self, Asked, FromUser, Prompts, Reporter, Resumed, Run, Signal};
+use crate::session::Past;
 use crate::session::{Account, Blobs, SessionLog, SessionName, Spill};
 use crate::tool::Workspace;
 use crate::tool::files::Files;
@@ -247,7 +248,12 @@ impl Start {
 
     /// Returns where a session stands that goes on.
     pub(super) fn account(&self) -> Option<&Account> {
-        self.resume.as_ref().map(|resume| resume.past.account())
+        self.past().map(Past::account)
+    }
+
+    /// Returns what is known of a session that goes on.
+    pub(super) fn past(&self) -> Option<&Past> {
+        self.resume.as_ref().map(|resume| &resume.past)
     }
 
     /// Returns how a new session would begin.

@@ -12,6 +12,26 @@ pub struct Meter {
 }
 
 impl Meter {
+    /// Returns the meter of a session in which main's conversation has so many
+    /// tokens; `None` if no request has told.
+    #[must_use]
+    pub fn with_context(context: Option<u64>) -> Self {
+        Self { context, ..Self::default() }
+    }
+
+    /// Returns how many tokens a conversation has that is to go on; `None` if
+    /// no request has told.
+    #[must_use]
+    pub fn context_of(conversation: &[EventKind]) -> Option<u64> {
+        conversation.iter().rev().find_map(|kind| {
+            if let EventKind::Replied(replied) = kind {
+                return Some(replied.usage.total());
+            }
+            let EventKind::Compacted(compaction) = kind else { return None };
+            Some(compaction.tokens_after)
+        })
+    }
+
     /// Takes note of an event.
     pub fn take(&mut self, event: &Event) {
         let is_main = event.unit == UnitId::MAIN;
@@ -66,13 +86,6 @@ impl Meter {
         self.used.cost
     }
 
-    /// Returns how many tokens main's conversation has; `None` if no request
-    /// has told.
-    #[must_use]
-    pub fn context(&self) -> Option<u64> {
-        self.context
-    }
-
     /// Returns how much of a window of so many tokens main's conversation
     /// fills, in percent.
     #[must_use]
@@ -93,10 +106,10 @@ mod tests {
         story.batch("c", &["north"]).start(1);
         let mut meter = Meter::default();
         story.events().iter().for_each(|event| meter.take(event));
-        assert_eq!((meter.context(), meter.percent_of(1_000)), (None, None));
+        assert_eq!(meter.percent_of(1_000), None);
         story.reply(0, "a", 100, 20).reply(1, "b", 5_000, 5);
         story.events().iter().for_each(|event| meter.take(event));
-        assert_eq!((meter.context(), meter.percent_of(1_000)), (Some(120), Some(12)));
+        assert_eq!(meter.percent_of(1_000), Some(12));
         assert_eq!(meter.percent_of(0), None);
     }
 }

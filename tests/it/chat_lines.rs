@@ -108,8 +108,7 @@ fn a_conversation_reads_from_top_to_bottom() {
     You said: one
     two.
     > /nothing
-    error: there is no skill `/nothing`
-    hint: there are: /compact, /fork, /undo, /usage, /review, /init
+    there is no /nothing; /help lists commands, /skills skills
     > !echo $((6 * 7)); exit 3
     42
     it ended with exit status: 3

@@ -8,6 +8,7 @@
 mod answers;
 mod completing;
 mod footer;
+mod input;
 mod keys;
 pub(super) mod listing;
 mod panels;
@@ -16,10 +17,9 @@ mod submit;
 mod units;
 
 use super::commands::COMMANDS;
-use super::decode::{Pasted, Typed};
+use super::decode::Typed;
 use super::history::History;
 use super::line::Line;
-use super::line::view::view;
 use super::turns::Turns;
 use crate::cli::exit::Refusal;
 use crate::event::{Event, EventKind, QuestionId, UnitHead, UnitId, UnixMillis};
@@ -84,6 +84,10 @@ pub(super) struct Desk {
     seen_since: Option<UnixMillis>,
     /// The answers that can be given to what is to be seen of it.
     offered: Option<Choices>,
+    /// The digit that picked a unit with the key before, or begins a message.
+    digit: Option<char>,
+    /// What waits was asked back, and has not come.
+    takes_back: bool,
     /// A letter that may answer it, or begin a message.
     held: Option<answers::Held>,
     list: Option<Listing>,
@@ -115,6 +119,8 @@ impl Desk {
             focus: Focus::Line,
             seen_since: None,
             offered: None,
+            digit: None,
+            takes_back: false,
             held: None,
             list: None,
             turns: Turns::new(manners.bell_after_ms),
@@ -130,8 +136,9 @@ impl Desk {
     pub(super) fn see(&mut self, seen: Seen, now: UnixMillis) -> Vec<Step> {
         let mut steps = self.due(now);
         steps.extend(match seen {
-            Seen::Began { about, highlighter, rows } => {
+            Seen::Began { about, highlighter, rows, context } => {
                 self.begin(about, highlighter, rows);
+                self.meter = Meter::with_context(context);
                 Vec::new()
             }
             Seen::Changed(about) => {
@@ -161,6 +168,7 @@ impl Desk {
                 Vec::new()
             }
             Seen::Choose(list) => {
+                self.keep_reason();
                 (self.list, self.focus) = (Some(list), Focus::List);
                 Vec::new()
             }
@@ -193,7 +201,8 @@ impl Desk {
         let guarded = self.seen_since.map(|since| UnixMillis(since.0 + QUESTION_GUARD));
         let guarded = guarded.filter(|until| *until > now);
         let held = self.held.as_ref().map(answers::Held::until);
-        [tick, guarded, held, self.commits.deadline()].into_iter().flatten().min()
+        let forgets = self.turns.forgets_interrupt();
+        [tick, guarded, held, forgets, self.commits.deadline()].into_iter().flatten().min()
     }
 
     /// Returns what the screen shows now. What came to stay is handed out once.
@@ -258,6 +267,13 @@ impl Desk {
         self.questions.first().is_some()
     }
 
+    /// Tells whether something is offered for a word, and can be seen: nothing
+    /// else stands in its place.
+    fn offers(&self) -> bool {
+        let is_hidden = self.is_asked() || self.strands.followed().is_some();
+        self.completing.is_open() && !is_hidden && self.list.is_none()
+    }
+
     fn columns(&self) -> u16 {
         self.size.text_columns()
     }
@@ -269,7 +285,6 @@ impl Desk {
         self.commits = Commits::new(highlighter);
         self.strands = Strands::default();
         self.questions = Questions::default();
-        self.meter = Meter::default();
         (self.focus, self.list) = (Focus::Line, None);
         self.seen_since = None;
         self.turns = self.turns.anew();
@@ -287,6 +302,11 @@ impl Desk {
         let mut steps = Vec::new();
         if is_another {
             steps.extend(self.show_question());
+        }
+        if let EventKind::UserTookBack | EventKind::UserWrote { .. } | EventKind::Notified { .. } =
+            event.kind
+        {
+            self.takes_back = false;
         }
         steps.extend(self.turns.take(event));
         if let EventKind::InvocationStarted { .. } | EventKind::InvocationEnded(_) = event.kind {
@@ -320,11 +340,7 @@ impl Desk {
     /// what is answered.
     fn show_question(&mut self) -> Option<Step> {
         self.seen_since = None;
-        if let Focus::Reason { draft, .. } = &self.focus {
-            let draft = draft.clone();
-            self.line.set(&draft);
-            self.focus = Focus::Question;
-        }
+        self.keep_reason();
         let Some((_, open)) = self.questions.first() else {
             if self.focus == Focus::Question {
                 self.focus = self.resting_focus();
@@ -374,87 +390,6 @@ impl Desk {
         self.turns.refused(given);
         self.commits.note(refusal_rows(refusal, self.columns()));
         self.put_back(text);
-    }
-
-    /// Takes a text back from an editor. What came into the line meanwhile stays
-    /// behind it.
-    fn take_edited(&mut self, text: &str) {
-        match self.lent.take().is_some_and(|lent| lent == self.line.text()) {
-            true => self.line.set(text),
-            false => self.put_back(text),
-        }
-        if self.focus == Focus::Question {
-            self.focus = Focus::Line;
-        }
-    }
-
-    /// Puts a text into the line, before what stands there.
-    fn put_back(&mut self, text: &str) {
-        let draft = self.line.text();
-        let whole = match (text.is_empty(), draft.is_empty()) {
-            (true, _) => return,
-            (false, true) => text.to_owned(),
-            (false, false) => format!("{text}\n\n{draft}"),
-        };
-        self.line.set(&whole);
-    }
-
-    fn paste(&mut self, pasted: &Pasted) -> Vec<Step> {
-        if pasted.left_out > 0 {
-            let left_out = crate::message::byte_size(pasted.left_out as u64);
-            self.note = Some(format!("{left_out} of the pasted text are left out"));
-        }
-        match &self.focus {
-            Focus::List => {
-                if let Some(list) = &mut self.list {
-                    list.type_text(pasted.text.trim());
-                }
-                return Vec::new();
-            }
-            // It never picks and never answers.
-            Focus::Picked(_) | Focus::Question => self.focus = Focus::Line,
-            Focus::Line | Focus::Strand(_) | Focus::Reason { .. } => {}
-        }
-        self.line.paste(&pasted.text);
-        self.edited().into_iter().collect()
-    }
-
-    /// The line has another text.
-    fn edited(&mut self) -> Option<Step> {
-        self.complete();
-        self.completing.wants_paths().then_some(Step::Gather)
-    }
-
-    fn complete(&mut self) {
-        let commands: Vec<(&str, &str)> = COMMANDS
-            .iter()
-            .map(|command| (command.name, command.about))
-            .chain(self.about.skills.iter().map(|(name, about)| (&**name, &**about)))
-            .collect();
-        let is_line = matches!(self.focus, Focus::Line | Focus::Strand(_));
-        let (text, cursor) = (self.line.text(), self.line.cursor());
-        self.completing.look(if is_line { text } else { "" }, cursor, &commands);
-    }
-
-    /// Returns the line with its prompt, and where the cursor stands in it.
-    fn line_rows(&self, columns: u16) -> (Vec<Row>, (u16, u16)) {
-        let mark = match self.focus {
-            Focus::Reason { .. } => "no, because: ",
-            Focus::Line | Focus::Picked(_) | Focus::Strand(_) | Focus::Question | Focus::List => {
-                "> "
-            }
-        };
-        let indent = mark.len();
-        let room = usize::from(columns).saturating_sub(indent).max(2);
-        let view = view(self.line.text(), self.line.cursor(), room, LINE_ROWS);
-        let marks = [mark.to_owned()].into_iter().chain(std::iter::repeat(" ".repeat(indent)));
-        let rows = view
-            .rows
-            .iter()
-            .zip(marks)
-            .map(|(text, mark)| Row::new().text(Ink::Strong, &mark).text(Ink::Plain, text));
-        let small = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
-        (rows.collect(), (small(view.cursor.0), small(view.cursor.1 + indent)))
     }
 }
 

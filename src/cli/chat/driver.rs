@@ -154,7 +154,7 @@ impl Driver {
     /// Goes through one session. Returns what follows, and what is said of it
     /// if that is the end.
     async fn session(&mut self, seat: Seat) -> (After, Option<String>) {
-        let Seat { run, kit, scratch, rows, asking, said, signals, place } = seat;
+        let Seat { run, kit, scratch, rows, context, asking, said, signals, place } = seat;
         self.scratch.extend(scratch);
         let highlighter = kit.has_screen().then(|| self.highlighter(&kit.directory)).flatten();
         let mut session = Session {
@@ -173,7 +173,7 @@ impl Driver {
             place,
         };
         self.number = self.number.next();
-        let began = Seen::Began { about: session.about(), highlighter, rows };
+        let began = Seen::Began { about: session.about(), highlighter, rows, context };
         session.first(began).await;
         let mut running = tokio::spawn(run.go());
         let ended = loop {

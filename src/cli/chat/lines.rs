@@ -125,7 +125,7 @@ impl Lines {
                 if matches!(event.kind, EventKind::SessionOpened(_) | EventKind::Left));
         self.is_looking &= is_other;
         let mut steps = match seen {
-            Seen::Began { about, highlighter: _, rows } => {
+            Seen::Began { about, highlighter: _, rows, context: _ } => {
                 self.begin(about);
                 self.rows(&rows);
                 Vec::new()

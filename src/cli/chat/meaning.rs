@@ -3,9 +3,14 @@
 
 use std::sync::Arc;
 
-use super::commands::{self, What, When};
+use super::commands::{self, COMMANDS, What, When};
+use crate::cli::slash;
 use crate::message::byte_size;
 use crate::run::WROTE_CAP;
+use crate::slips::distance;
+
+/// Most letters of a name that are compared with others.
+const NAME_CAP: usize = 40;
 
 /// What a text that was sent is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,10 +60,28 @@ pub(super) fn meaning<'a>(
     let first = text.strip_prefix('/').and_then(|line| line.split_whitespace().next());
     let skill = first
         .and_then(|name| skills.iter().find(|(own, _)| own.to_lowercase() == name.to_lowercase()));
+    if let (None, Some((name, _))) = (skill, slash::named(text))
+        && !slash::is_place(name)
+    {
+        return Err(unknown(name, skills));
+    }
     match (is_busy, skill) {
         (true, Some((name, _))) => Err(format!("/{name} can be given once the turn is over")),
         (true, None) => Ok(Meaning::Wrote),
         (false, _) => Ok(Meaning::Prompt),
+    }
+}
+
+/// Says that nothing has this name, and what has nearly the same.
+fn unknown(name: &str, skills: &[(String, String)]) -> String {
+    let skills = skills.iter().map(|(name, _)| &**name);
+    let known = COMMANDS.iter().map(|command| command.name).chain(skills);
+    let typed: Vec<char> = name.to_lowercase().chars().take(NAME_CAP).collect();
+    let slips = |known: &str| distance(&known.chars().collect::<Vec<char>>(), &typed);
+    let nearest = known.map(|known| (slips(known), known)).min();
+    match nearest.filter(|(slips, known)| *slips <= known.len().div_ceil(3)) {
+        Some((_, nearest)) => format!("there is no /{name}; try /{nearest}"),
+        None => format!("there is no /{name}; /help lists commands, /skills skills"),
     }
 }
 
@@ -140,7 +163,14 @@ mod tests {
         check("look", false, Ok(Meaning::Prompt));
         check("look", true, Ok(Meaning::Wrote));
         check("/review x", false, Ok(Meaning::Prompt));
-        check("/reviewer", true, Ok(Meaning::Wrote));
+        for is_busy in [false, true] {
+            let unknown = "there is no /reviewer; try /review";
+            check("/reviewer now", is_busy, Err(unknown));
+            let unknown = "there is no /xyz; /help lists commands, /skills skills";
+            check("/xyz", is_busy, Err(unknown));
+        }
+        check("/tmp is full", true, Ok(Meaning::Wrote));
+        check("/etc/passwd is short", false, Ok(Meaning::Prompt));
         check("! ls ", false, Ok(Meaning::Shell("ls")));
         check("/clear", false, Ok(Meaning::Command(What::Clear, "")));
         check("/clear", true, Err("/clear can be given once the turn is over"));

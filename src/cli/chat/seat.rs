@@ -15,6 +15,7 @@ use crate::cli::exit::Refusal;
 use crate::cli::kit::Kit;
 use crate::cli::start::{Sitting, Start};
 use crate::event::{Delta, Event, SessionId};
+use crate::report::meter::Meter;
 use crate::report::row::Row;
 use crate::run::{Asked, FromUser, Reporter, Run, Signal};
 use crate::session;
@@ -37,6 +38,8 @@ pub(super) struct Seat {
     pub(super) scratch: Option<TempDir>,
     /// What it shows first.
     pub(super) rows: Vec<Row>,
+    /// How many tokens main's conversation has; `None` if that is not known.
+    pub(super) context: Option<u64>,
     /// Where the run is asked.
     pub(super) asking: mpsc::Sender<Asked>,
     pub(super) said: mpsc::Sender<FromUser>,
@@ -57,10 +60,11 @@ impl Seat {
         let is_empty = *is_kept && start.is_new();
         let place = Place { session, directory, is_kept: *is_kept, is_empty };
         let rows = opening::rows(&start, tty::size(io::stdout()).text_columns());
+        let context = start.past().map_or(Some(0), |past| Meter::context_of(past.conversation()));
         let shown = Box::new(Shows(terminal.clone()));
         let sitting = Sitting { signals: arriving, answers, asking: asked, shown };
         let (run, kit, scratch) = start.sit(sitting)?;
-        Ok(Self { run, kit, scratch, rows, asking, said, signals, place })
+        Ok(Self { run, kit, scratch, rows, context, asking, said, signals, place })
     }
 }
 

@@ -201,7 +201,7 @@ fn a_name_that_nobody_knows_stays_in_the_line() {
         let server = says("I see.");
         let mut sitting = scene.chat(&server, &[]);
         sitting.keys("/reviw the last commit\r");
-        sitting.wait_for("error:");
+        sitting.wait_until(|screen| footer(screen).contains("try /review"));
         scene.picture("it was refused", &sitting);
         assert_eq!(server.count(), 0);
     });

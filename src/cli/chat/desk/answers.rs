@@ -20,7 +20,7 @@ const WORD_GAP: u64 = 350;
 #[derive(Debug)]
 pub(super) struct Held {
     id: QuestionId,
-    key: KeyEvent,
+    pub(super) key: KeyEvent,
     since: UnixMillis,
 }
 
@@ -34,6 +34,10 @@ impl Held {
 impl Desk {
     /// Does what is due by now.
     pub(in crate::cli::chat) fn due(&mut self, now: UnixMillis) -> Vec<Step> {
+        if self.turns.forgets_interrupt().is_some_and(|at| at <= now) {
+            self.turns.not_interrupted();
+            self.note = None;
+        }
         match self.held.take_if(|held| held.until() <= now) {
             Some(held) => self.answer(&held).into_iter().collect(),
             None => Vec::new(),
@@ -149,6 +153,17 @@ impl Desk {
         if matches!(self.line.state(), State::Normal | State::Visual) {
             self.line.key(KeyEvent::new(KeyCode::Char('i'), KeyModifiers::NONE));
         }
+    }
+
+    /// What the words are for has gone, or is covered: they stay in the line.
+    pub(super) fn keep_reason(&mut self) {
+        let Focus::Reason { draft, .. } = &self.focus else { return };
+        let (draft, words) = (draft.clone(), self.line.text().to_owned());
+        self.line.set(&draft);
+        self.put_back(&words);
+        // What is typed next was not meant for another question.
+        self.focus = Focus::Line;
+        self.note = Some("that question has gone".to_owned());
     }
 
     pub(super) fn end_reason(&mut self, draft: &str) {

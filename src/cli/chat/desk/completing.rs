@@ -114,7 +114,7 @@ impl Completing {
 
     /// Returns the offers in at most so many rows.
     pub(super) fn rows(&self, columns: u16, rows: usize) -> Vec<Row> {
-        let Some(Offered { choices, picked, .. }) = &self.offered else { return Vec::new() };
+        let Some(Offered { word, choices, picked }) = &self.offered else { return Vec::new() };
         let room = ROWS.min(rows).min(choices.len());
         let at = picked.unwrap_or(0);
         let first = (at + 1).saturating_sub(room);
@@ -132,6 +132,11 @@ impl Completing {
             };
             row.cut(usize::from(columns))
         };
-        seen.map(row).collect()
+        let is_path = matches!(word.kind, Kind::Path);
+        let cut = (is_path && self.paths.is_cut).then(|| {
+            let said = "  not all files are listed: there are too many";
+            Row::new().text(Ink::Dim, said).cut(usize::from(columns))
+        });
+        seen.map(row).chain(cut).take(rows).collect()
     }
 }

@@ -44,7 +44,7 @@ impl Desk {
 
     fn window(&self) -> Option<String> {
         let window = self.about.window?;
-        let percent = self.meter.percent_of(window).unwrap_or(0);
+        let percent = self.meter.percent_of(window)?;
         Some(format!("{percent}% of {}", short_number(window)))
     }
 
@@ -59,9 +59,10 @@ impl Desk {
             Focus::Reason { .. } => "Esc back",
             Focus::Picked(_) => "Enter follows  x stops it  r runs it again  Esc back",
             Focus::Strand(_) => "Esc back  Up/Down scroll  x stops it  r runs it again",
+            Focus::Question if self.is_busy() => "Tab to the line  Esc ends the turn",
             Focus::Question => "Tab to the line",
             Focus::Line if self.is_asked() => "Tab answers the question",
-            Focus::Line if self.completing.is_open() => "Tab completes  Esc closes",
+            Focus::Line if self.offers() => "Tab completes  Esc closes",
             Focus::Line if self.is_busy() && self.sets_aside() => {
                 "Esc ends the turn  Ctrl-B goes on without its agents"
             }

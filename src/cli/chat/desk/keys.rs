@@ -79,7 +79,7 @@ impl Desk {
 
     fn take_back_waiting(&mut self) -> Vec<Step> {
         let mut texts: Vec<&str> = self.commits.waiting().map(|text| &**text).collect();
-        if texts.is_empty() {
+        if texts.is_empty() || self.takes_back {
             return Vec::new();
         }
         let draft = self.line.text().to_owned();
@@ -88,6 +88,7 @@ impl Desk {
         }
         let text = texts.join("\n\n");
         self.line.set(&text);
+        self.takes_back = true;
         vec![Step::Tell(FromUser::TookBack)]
     }
 
@@ -185,7 +186,9 @@ impl Desk {
                 return Vec::new();
             }
             (KeyCode::Tab, KeyModifiers::NONE) => return Vec::new(),
-            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) if is_empty && has_units => {
+            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE)
+                if is_empty && has_units && self.is_busy() =>
+            {
                 return self.pick_by_number(letter);
             }
             (KeyCode::Up, KeyModifiers::NONE) if is_empty && has_units && self.is_busy() => {
@@ -225,7 +228,7 @@ impl Desk {
     /// Takes a key for what is offered for the word before the cursor; `None`
     /// if it is none of its.
     fn completion_key(&mut self, key: KeyEvent) -> Option<Vec<Step>> {
-        if !self.completing.is_open() {
+        if !self.offers() {
             return None;
         }
         let replaced = match (key.code, key.modifiers) {

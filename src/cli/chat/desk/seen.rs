@@ -44,6 +44,8 @@ pub(in crate::cli::chat) enum Seen {
         highlighter: Option<Highlighter>,
         /// What is told first.
         rows: Vec<Row>,
+        /// How many tokens main's conversation has; `None` if that is not known.
+        context: Option<u64>,
     },
     /// What was said of the session has changed.
     Changed(About),

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::cli::chat::commands::What;
+use crate::cli::chat::decode::Pasted;
 use crate::config::Editing;
 use crate::event::{Question, Verdict};
 use crate::report::story::{Story, done, question};
@@ -21,7 +22,7 @@ fn desk() -> Desk {
     let mut desk = Desk::new(manners, History::default(), size);
     let skills = vec![("review".to_owned(), "looks at a change".to_owned())];
     let about = About { mode: "default", skills, ..About::default() };
-    desk.see(Seen::Began { about, highlighter: None, rows: Vec::new() }, NOW);
+    desk.see(Seen::Began { about, highlighter: None, rows: Vec::new(), context: Some(0) }, NOW);
     desk
 }
 
@@ -207,6 +208,78 @@ fn a_no_may_have_words_and_the_draft_comes_back() {
 }
 
 #[test]
+fn words_of_a_no_stay_when_their_question_goes() {
+    let mut desk = desk();
+    types(&mut desk, "draft");
+    let mut story = busy();
+    story.asks(1, 7, question("ls")).asks(2, 8, question("rm"));
+    tell(&mut desk, &story);
+    desk.frame(NOW);
+    types(&mut desk, "\tmno, use pnpm");
+    let mut rest = Story::new();
+    rest.answered(1, 7, (question("ls"), Verdict::Withdrawn));
+    tell(&mut desk, &rest);
+    desk.frame(NOW);
+    assert_eq!((desk.line.text(), &desk.focus), ("no, use pnpm\n\ndraft", &Focus::Line));
+    assert_eq!(says(&mut desk, "a"), [], "it was meant for no other question");
+}
+
+#[test]
+fn a_list_that_comes_late_covers_no_words() {
+    let mut desk = desk();
+    let mut story = busy();
+    story.asks(1, 7, question("ls"));
+    tell(&mut desk, &story);
+    desk.frame(NOW);
+    types(&mut desk, "mno");
+    desk.see(Seen::Choose(Listing::new("turns", Vec::new())), LATER);
+    types(&mut desk, "\u{1b}");
+    assert_eq!((desk.line.text(), &desk.focus), ("no", &Focus::Line));
+}
+
+#[test]
+fn offers_that_are_not_seen_take_no_keys() {
+    let mut desk = desk();
+    let mut story = busy();
+    tell(&mut desk, &story);
+    types(&mut desk, "/re");
+    assert!(desk.offers());
+    story.asks(1, 7, question("ls"));
+    tell(&mut desk, &story);
+    assert!(!desk.offers());
+    types(&mut desk, "\t");
+    assert_eq!((desk.line.text(), &desk.focus), ("/re", &Focus::Question));
+    types(&mut desk, "\t\u{1b}");
+    assert_eq!(desk.line.text(), "/re");
+}
+
+#[test]
+fn a_digit_that_begins_a_message_stays_in_it() {
+    let mut desk = desk();
+    tell(&mut desk, &busy());
+    types(&mut desk, "2 more");
+    assert_eq!((desk.line.text(), &desk.focus), ("2 more", &Focus::Line));
+    desk.line.clear();
+    types(&mut desk, "7 more");
+    assert_eq!(desk.line.text(), "7 more", "no agent has that number");
+    desk.line.clear();
+    assert_eq!(types(&mut desk, "2x"), [Step::Tell(FromUser::Stop(UnitId(2)))]);
+    assert_eq!(desk.line.text(), "");
+}
+
+#[test]
+fn a_note_about_a_second_key_ends_with_its_time() {
+    let mut desk = desk();
+    control(&mut desk, 'c');
+    assert_eq!(desk.note.as_deref(), Some("Ctrl-C again leaves"));
+    let over = desk.wakes(LATER).expect("the time is known");
+    assert_eq!(desk.due(UnixMillis(over.0 - 1)), []);
+    assert!(desk.note.is_some());
+    assert_eq!(desk.due(over), []);
+    assert_eq!(desk.note, None);
+}
+
+#[test]
 fn a_question_that_is_withdrawn_gives_the_keys_back() {
     let mut desk = desk();
     let mut story = busy();
@@ -376,11 +449,43 @@ fn a_paste_never_picks_answers_or_sends() {
 fn what_is_refused_comes_back_into_an_empty_line() {
     let mut desk = desk();
     types(&mut desk, "/revew\n");
-    let refusal = Refusal::new(crate::cli::exit::Exit::BadInput, "there is no skill `/revew`");
-    let seen = Seen::Refused { given: Given::Prompt, text: "/revew".to_owned(), refusal };
+    assert_eq!(desk.line.text(), "/revew", "it was never sent");
+    assert_eq!(desk.note.as_deref(), Some("there is no /revew; try /review"));
+    desk.line.clear();
+    types(&mut desk, "/review x\n");
+    assert!(desk.is_busy() && desk.line.text().is_empty());
+    let refusal = Refusal::new(crate::cli::exit::Exit::BadInput, "there is no branch `x`");
+    let seen = Seen::Refused { given: Given::Prompt, text: "/review x".to_owned(), refusal };
     desk.see(seen, LATER);
-    assert_eq!(desk.line.text(), "/revew");
+    assert_eq!(desk.line.text(), "/review x");
     assert!(!desk.is_busy());
+}
+
+#[test]
+fn news_that_never_come_are_not_asked_for_again() {
+    let mut desk = desk();
+    let mut story = busy();
+    story.push(0, EventKind::SetAside { units: vec![UnitId(1)] });
+    story.end(1, done("x"));
+    story.over(done("x"), "x");
+    assert_eq!(tell(&mut desk, &story).last(), Some(&Step::News));
+    let mut nothing = Story::new();
+    nothing.invocation("").over(done(""), "");
+    assert_eq!(tell(&mut desk, &nothing), []);
+    let seen = Seen::Shown(Vec::new());
+    assert_eq!(desk.see(seen, LATER), [], "not before something else has ended");
+}
+
+#[test]
+fn what_waits_is_taken_back_once() {
+    let mut desk = desk();
+    let mut story = busy();
+    story.push(0, EventKind::UserWrote { text: "waits".into() });
+    tell(&mut desk, &story);
+    let back = Step::Tell(FromUser::TookBack);
+    assert_eq!(press(&mut desk, KeyCode::Up, KeyModifiers::ALT), [back]);
+    assert_eq!(press(&mut desk, KeyCode::Up, KeyModifiers::ALT), []);
+    assert_eq!(desk.line.text(), "waits");
 }
 
 #[test]

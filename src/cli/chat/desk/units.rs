@@ -11,6 +11,7 @@ const PAGE: isize = 10;
 
 impl Desk {
     pub(super) fn picked_key(&mut self, key: KeyEvent, unit: UnitId) -> Vec<Step> {
+        let digit = self.digit.take();
         match (key.code, key.modifiers) {
             (KeyCode::Up | KeyCode::Down, KeyModifiers::NONE) => self.pick_by_arrow(key.code),
             (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) => self.pick_by_number(letter),
@@ -28,8 +29,13 @@ impl Desk {
                 self.focus = Focus::Question;
                 Vec::new()
             }
-            _ => {
+            (code, modifiers) => {
                 self.focus = Focus::Line;
+                let is_word = matches!(code, KeyCode::Char(_)) && modifiers.is_empty();
+                // `3 more of them` is a message.
+                if let Some(digit) = digit.filter(|_| is_word) {
+                    self.line.paste(&digit.to_string());
+                }
                 self.line_key(key)
             }
         }
@@ -53,7 +59,7 @@ impl Desk {
                     self.follow(unit);
                 }
             }
-            (KeyCode::Tab, _) if self.is_asked() && !self.completing.is_open() => {
+            (KeyCode::Tab, _) if self.is_asked() => {
                 self.focus = Focus::Question;
             }
             _ => return self.line_key(key),
@@ -85,10 +91,16 @@ impl Desk {
 
     pub(super) fn pick_by_number(&mut self, letter: char) -> Vec<Step> {
         match self.numbered(letter) {
-            Some(unit) => self.focus = Focus::Picked(unit),
-            None => self.note = Some(format!("no agent has the number {letter}")),
+            Some(unit) => {
+                (self.focus, self.digit) = (Focus::Picked(unit), Some(letter));
+                Vec::new()
+            }
+            None => {
+                self.focus = Focus::Line;
+                self.line.paste(&letter.to_string());
+                self.edited().into_iter().collect()
+            }
         }
-        Vec::new()
     }
 
     /// Returns the unit with a digit's number.

@@ -2,6 +2,7 @@
 //! cursor where there is no room for all of it.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use unicode_width::UnicodeWidthStr as _;
 
@@ -10,11 +11,22 @@ use crate::report::sanitise;
 /// Columns that a tab is shown as. It need not line up with anything.
 const TAB: &str = "    ";
 
+/// How large it may be.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// Columns of each row.
+    pub columns: usize,
+    /// Rows.
+    pub rows: usize,
+}
+
 /// Rows of the line, safe for a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     /// At least one, and no more than were asked for.
     pub rows: Vec<String>,
+    /// Which bytes of each of them are selected.
+    pub selected: Vec<Range<usize>>,
     /// Row and column of the cursor among them.
     pub cursor: (usize, usize),
     /// Whether there is more of the line above.
@@ -23,22 +35,22 @@ pub struct View {
     pub goes_on_below: bool,
 }
 
-/// Returns a text as rows of at most so many columns, the cursor's among them.
+/// Returns a text as rows for the room there is, the cursor's among them.
 ///
 /// Only the lines around the cursor are looked at: a pasted text may have a
 /// million.
 #[must_use]
-pub fn view(text: &str, cursor: usize, columns: usize, most: usize) -> View {
-    let (columns, most) = (columns.max(2), most.max(1));
+pub fn view(text: &str, cursor: usize, selected: Range<usize>, room: Room) -> View {
+    let (columns, most) = (room.columns.max(2), room.rows.max(1));
     let first = start_of_line_before(text, cursor, most);
-    let mut broken = Broken { columns, rows: vec![Broad::default()], cursor: (0, 0) };
+    let mut broken = Broken { columns, selected, rows: vec![Broad::default()], cursor: (0, 0) };
     let mut at = first;
     for line in text[first..].split_inclusive('\n') {
         // No row of a line that begins below what is shown can be.
         if at > cursor && broken.rows.len() > broken.cursor.0 + most {
             break;
         }
-        broken.take(line, cursor.checked_sub(at));
+        broken.take(line, at, cursor);
         at += line.len();
     }
     if cursor == text.len() {
@@ -52,6 +64,7 @@ pub fn view(text: &str, cursor: usize, columns: usize, most: usize) -> View {
         goes_on_above: first > 0 || top > 0,
         goes_on_below: at < text.len() || end < rows.len(),
         rows: rows[top..end].iter().map(|row| row.text.clone()).collect(),
+        selected: rows[top..end].iter().map(|row| row.selected.clone()).collect(),
         cursor: (row - top, column),
     }
 }
@@ -64,6 +77,7 @@ fn start_of_line_before(text: &str, cursor: usize, lines: usize) -> usize {
 
 struct Broken {
     columns: usize,
+    selected: Range<usize>,
     rows: Vec<Broad>,
     cursor: (usize, usize),
 }
@@ -71,13 +85,14 @@ struct Broken {
 #[derive(Default)]
 struct Broad {
     text: String,
+    selected: Range<usize>,
     columns: usize,
 }
 
 impl Broken {
-    /// Takes a line with its line break; `cursor` is where in it the cursor is.
-    fn take(&mut self, line: &str, cursor: Option<usize>) {
-        for (at, c) in line.char_indices() {
+    /// Takes a line with its line break. It begins at `start`.
+    fn take(&mut self, line: &str, start: usize, cursor: usize) {
+        for (at, c) in line.char_indices().map(|(at, c)| (start + at, c)) {
             let mut bytes = [0; 4];
             let piece = match c {
                 '\n' => Cow::Borrowed(""),
@@ -89,11 +104,16 @@ impl Broken {
             if last.columns + columns > self.columns && last.columns > 0 {
                 self.rows.push(Broad::default());
             }
-            if cursor == Some(at) {
+            if cursor == at {
                 self.mark();
             }
             let last = self.rows.last_mut().expect("there is a first row");
+            let before = last.text.len();
             last.text.push_str(&piece);
+            if self.selected.contains(&at) {
+                let first = if last.selected.is_empty() { before } else { last.selected.start };
+                last.selected = first..last.text.len();
+            }
             last.columns += columns;
             if c == '\n' {
                 self.rows.push(Broad::default());
@@ -124,7 +144,8 @@ mod tests {
     #[track_caller]
     fn check(text: &str, size: (usize, usize), expected: &[&str], cursor: (usize, usize)) -> View {
         let at = text.find('|').expect("the cursor is somewhere");
-        let view = view(&text.replacen('|', "", 1), at, size.0, size.1);
+        let room = Room { columns: size.0, rows: size.1 };
+        let view = view(&text.replacen('|', "", 1), at, 0..0, room);
         let rows: Vec<&str> = view.rows.iter().map(String::as_str).collect();
         assert_eq!((&rows[..], view.cursor), (expected, cursor), "{text:?}");
         view
@@ -138,6 +159,16 @@ mod tests {
         check("a\u{4e00}|\u{4e00}", (4, 3), &["a\u{4e00}", "\u{4e00}"], (1, 0));
         check("abcd|", (4, 3), &["abcd", ""], (1, 0));
         check("ab|\n", (4, 3), &["ab", ""], (0, 2));
+    }
+
+    #[test]
+    fn what_is_selected_is_known_in_each_row() {
+        let text = "a\tbcd\nef";
+        let shown = view(text, 3, 1..7, Room { columns: 6, rows: 3 });
+        assert_eq!(shown.rows, ["a    b", "cd", "ef"]);
+        assert_eq!(shown.selected, [1..6, 0..2, 0..1]);
+        let none = view(text, 3, 0..0, Room { columns: 6, rows: 3 });
+        assert_eq!(none.selected, [0..0, 0..0, 0..0]);
     }
 
     #[test]

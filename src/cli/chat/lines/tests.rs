@@ -22,7 +22,7 @@ fn lines() -> Lines {
     let mut lines = Lines::new(10_000);
     let skills = vec![("review".to_owned(), "looks at a change".to_owned())];
     let about = About { mode: "default", skills, ..About::default() };
-    lines.see(Seen::Began { about, highlighter: None, rows: Vec::new() });
+    lines.see(Seen::Began { about, highlighter: None, rows: Vec::new(), context: Some(0) });
     lines.prompt(NOW);
     assert_eq!(lines.take(), "> ");
     lines
