@@ -101,6 +101,18 @@ mod tests {
     use crate::report::story::Story;
 
     #[test]
+    fn a_conversation_that_goes_on_is_as_full_as_it_was() {
+        let mut story = Story::new();
+        story.reply(0, "a", 100, 20).reply(0, "b", 200, 30);
+        let kinds: Vec<EventKind> = story.events().iter().map(|event| event.kind.clone()).collect();
+        assert_eq!(Meter::context_of(&kinds), Some(230));
+        assert_eq!(Meter::context_of(&kinds[..1]), Some(120));
+        assert_eq!(Meter::context_of(&[]), None);
+        assert_eq!(Meter::with_context(Some(230)).percent_of(1_000), Some(23));
+        assert_eq!(Meter::with_context(None).percent_of(1_000), None);
+    }
+
+    #[test]
     fn the_window_holds_what_main_was_last_asked_and_answered() {
         let mut story = Story::new();
         story.batch("c", &["north"]).start(1);

@@ -39,3 +39,28 @@ impl Unread {
         self.texts.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::story::Story;
+
+    #[test]
+    fn what_was_written_waits_until_it_is_read_or_taken_back() {
+        let wrote = |text: &str| EventKind::UserWrote { text: text.into() };
+        let read = EventKind::Notified { children: Vec::new(), text: "".into(), wrote: 2 };
+        let mut story = Story::new();
+        story.push(0, wrote("a")).push(0, wrote("b")).push(0, wrote("c")).push(0, read);
+        story.push(0, EventKind::UserTookBack);
+        let mut unread = Unread::default();
+        let mut taken = Vec::new();
+        let mut waits = Vec::new();
+        for event in story.events() {
+            taken.extend(unread.take(event));
+            waits.push(unread.iter().count());
+        }
+        assert_eq!(taken, ["a".into(), "b".into()]);
+        assert_eq!(waits, [1, 2, 3, 1, 0]);
+        assert!(unread.is_empty());
+    }
+}
