@@ -48,6 +48,12 @@ pub struct Parts<'a> {
     pub footer: Row,
 }
 
+/// Returns how many rows of the line are shown at most.
+#[must_use]
+pub fn line_rows(size: Size) -> usize {
+    LINE.min(usize::from(size.rows) / 3).max(1)
+}
+
 /// Returns the rows of the region and where the cursor stands in them.
 #[must_use]
 pub fn region(parts: Parts<'_>, size: Size, now: UnixMillis) -> (Vec<Row>, (u16, u16)) {
@@ -56,8 +62,7 @@ pub fn region(parts: Parts<'_>, size: Size, now: UnixMillis) -> (Vec<Row>, (u16,
     let mut room = usize::from(size.rows).saturating_sub(1).max(1);
     let has_footer = size.rows >= WITH_FOOTER;
     room = room.saturating_sub(usize::from(has_footer));
-    let most = LINE.min(usize::from(size.rows) / 3).max(1);
-    let (line, cursor) = seen(line, cursor, most.min(room.max(1)));
+    let (line, cursor) = seen(line, cursor, line_rows(size).min(room.max(1)));
     room = room.saturating_sub(line.len());
     let waiting = waiting(commits.waiting().collect::<Vec<_>>().as_slice(), columns, room);
     room = room.saturating_sub(waiting.len());

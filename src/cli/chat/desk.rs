@@ -46,9 +46,6 @@ const QUESTION_GUARD: u64 = 300;
 /// How often running times go on, in milliseconds.
 const TICK: u64 = 1_000;
 
-/// Most rows of the line.
-const LINE_ROWS: usize = 10;
-
 /// What has the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Focus {
@@ -84,12 +81,12 @@ pub(super) struct Desk {
     seen_since: Option<UnixMillis>,
     /// The answers that can be given to what is to be seen of it.
     offered: Option<Choices>,
-    /// The digit that picked a unit with the key before, or begins a message.
-    digit: Option<char>,
-    /// What waits was asked back, and has not come.
-    takes_back: bool,
     /// A letter that may answer it, or begin a message.
     held: Option<answers::Held>,
+    /// The digits typed last, which pick units or begin a message.
+    digits: String,
+    /// What waits was asked back, and has not come.
+    takes_back: bool,
     list: Option<Listing>,
     turns: Turns,
     /// How many calls were opened since something last happened.
@@ -119,7 +116,7 @@ impl Desk {
             focus: Focus::Line,
             seen_since: None,
             offered: None,
-            digit: None,
+            digits: String::new(),
             takes_back: false,
             held: None,
             list: None,
@@ -134,8 +131,7 @@ impl Desk {
 
     /// Takes note of something.
     pub(super) fn see(&mut self, seen: Seen, now: UnixMillis) -> Vec<Step> {
-        let mut steps = self.due(now);
-        steps.extend(match seen {
+        let mut steps = match seen {
             Seen::Began { about, highlighter, rows, context } => {
                 self.begin(about, highlighter, rows);
                 self.meter = Meter::with_context(context);
@@ -169,6 +165,7 @@ impl Desk {
             }
             Seen::Choose(list) => {
                 self.keep_reason();
+                self.held = None;
                 (self.list, self.focus) = (Some(list), Focus::List);
                 Vec::new()
             }
@@ -184,7 +181,7 @@ impl Desk {
                 self.put_back(&text);
                 Vec::new()
             }
-        });
+        };
         steps.extend(self.news());
         steps
     }
@@ -288,6 +285,8 @@ impl Desk {
         (self.focus, self.list) = (Focus::Line, None);
         self.seen_since = None;
         self.turns = self.turns.anew();
+        (self.held, self.takes_back) = (None, false);
+        self.digits.clear();
         self.is_switching = false;
         self.commits.note(rows);
     }
@@ -340,7 +339,10 @@ impl Desk {
     /// what is answered.
     fn show_question(&mut self) -> Option<Step> {
         self.seen_since = None;
-        self.keep_reason();
+        let had_words = self.keep_reason();
+        if had_words {
+            self.note = Some("that question has gone".to_owned());
+        }
         let Some((_, open)) = self.questions.first() else {
             if self.focus == Focus::Question {
                 self.focus = self.resting_focus();
@@ -348,7 +350,9 @@ impl Desk {
             return None;
         };
         let name = open.name.clone();
-        if matches!(self.focus, Focus::Line | Focus::Picked(_)) && self.line.text().is_empty() {
+        let is_free = matches!(self.focus, Focus::Line | Focus::Picked(_));
+        // What is typed after words that were for another was not meant for this.
+        if is_free && !had_words && self.line.text().is_empty() {
             self.focus = Focus::Question;
         }
         Some(Step::Call(format!("{name} asks")))

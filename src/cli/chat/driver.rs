@@ -290,7 +290,7 @@ fn quits() -> io::Result<()> {
     let mut quits = arriving(SignalKind::quit())?;
     tokio::spawn(async move {
         while quits.recv().await.is_some() {
-            if !tty::is_lent() {
+            if !tty::was_lent() {
                 // As whoever sent it wanted, and the terminal is given back.
                 let _ = kill(Pid::this(), signal::SIGTERM);
             }

@@ -5,11 +5,11 @@
 //! while, and so does the driver where words of other parts have to be seen;
 //! meanwhile the desk goes on seeing.
 
+mod lending;
+
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, Read as _, Stdin, Stdout, Write as _};
+use std::io::{self, Stdin, Stdout};
 use std::ops::ControlFlow;
-use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -18,9 +18,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::clock::Clock;
 use super::complete::Paths;
-use super::decode::PASTE_CAP;
 use super::desk::{Desk, Seen, Step};
-use super::tty::{self, FromTerminal, Keys, Raw};
+use super::tty::{self, Ahead, FromTerminal, Keys, Raw};
 use crate::config::{Bell, Environment, Theme};
 use crate::report::ink::{Ink, Level, Palette};
 use crate::report::paint::{Reflow, Screen};
@@ -34,6 +33,9 @@ pub(super) const STEPS_CAP: usize = 256;
 
 /// Shortest time between two frames that no key asked for.
 const FRAME: Duration = Duration::from_millis(33);
+
+/// How long a key may take from the terminal to its reader.
+const UNREAD: Duration = Duration::from_millis(5);
 
 /// How late the end of a program is noticed that has the terminal.
 const MEANWHILE: Duration = Duration::from_millis(20);
@@ -114,7 +116,7 @@ pub(super) fn start(making: Making) -> io::Result<JoinHandle<()>> {
         missed_call: None,
         is_over: false,
     };
-    terminal.take_screen()?;
+    terminal.take_screen(Ahead::Other)?;
     thread::Builder::new().name("terminal".to_owned()).spawn(move || terminal.go())
 }
 
@@ -198,9 +200,7 @@ impl Terminal {
         {
             return paint.max(self.take(ToTerminal::Typed(typed)));
         }
-        let now = self.clock.now();
-        let wakes = self.desk.wakes(now);
-        let until = wakes.map(|at| Duration::from_millis(at.since(now)));
+        let until = self.due();
         let until = match paint {
             Paint::Nothing => until,
             Paint::Soon | Paint::Now => Some(self.until_frame().min(until.unwrap_or(FRAME))),
@@ -220,19 +220,28 @@ impl Terminal {
                 }
                 paint
             }
-            Err(RecvTimeoutError::Timeout) => {
-                let now = self.clock.now();
-                for step in self.desk.due(now) {
-                    self.act(step);
-                }
-                Paint::Soon
-            }
+            Err(RecvTimeoutError::Timeout) => Paint::Soon,
             // Not while this thread has a sender itself.
             Err(RecvTimeoutError::Disconnected) => {
                 self.is_over = true;
                 Paint::Now
             }
         }
+    }
+
+    /// Does what is due, unless a key comes before it that was typed already.
+    /// Returns how long nothing will be.
+    fn due(&mut self) -> Option<Duration> {
+        let now = self.clock.now();
+        if self.desk.is_due(now) {
+            if self.held.is_some() && tty::has_input(&self.stdin) {
+                return Some(UNREAD);
+            }
+            for step in self.desk.due(now) {
+                self.act(step);
+            }
+        }
+        self.desk.wakes(now).map(|at| Duration::from_millis(at.since(now)))
     }
 
     /// Returns how long the last frame has to stand yet.
@@ -272,7 +281,8 @@ impl Terminal {
             }
             ToTerminal::Back => {
                 self.is_away = false;
-                self.is_over |= self.take_screen().and_then(|()| self.call_again()).is_err();
+                self.is_over |=
+                    self.take_screen(Ahead::Chat).and_then(|()| self.call_again()).is_err();
                 Paint::Now
             }
             ToTerminal::Over => {
@@ -367,17 +377,18 @@ impl Terminal {
     }
 
     /// Makes the screen ours, if it is not.
-    fn take_screen(&mut self) -> io::Result<()> {
+    fn take_screen(&mut self, ahead: Ahead) -> io::Result<()> {
         if self.held.is_some() {
             return Ok(());
         }
         let raw = Raw::enter(&self.stdin, io::stdout())?;
         let sender = self.sender.clone();
-        let keys =
-            Keys::read(&self.stdin, move |typed| match sender.send(ToTerminal::Typed(typed)) {
+        let keys = Keys::read(&self.stdin, ahead, move |typed| {
+            match sender.send(ToTerminal::Typed(typed)) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
-            })?;
+            }
+        })?;
         self.held = Some((keys, raw));
         Ok(())
     }
@@ -394,101 +405,6 @@ impl Terminal {
         let erased = self.screen.erase();
         self.held = None;
         erased
-    }
-
-    /// Lets another program have the terminal until it ends.
-    fn lend(&mut self, command: &mut Command) -> io::Result<std::process::ExitStatus> {
-        self.paint()?;
-        self.give_screen()?;
-        self.is_away = true;
-        let mut wanted = None;
-        let ended = tty::lend(io::stdin(), command, || {
-            match self.inbox.recv_timeout(MEANWHILE) {
-                Ok(ToTerminal::Seen(seen)) => self.see(seen),
-                // It was typed before, for the chat.
-                Ok(ToTerminal::Typed(typed)) => self.typed.push_back(typed),
-                Ok(ToTerminal::Over) => self.is_over = true,
-                // Whoever wants the screen gets it from that program.
-                Ok(ToTerminal::Away(given)) => wanted = Some(given),
-                Ok(
-                    ToTerminal::Back
-                    | ToTerminal::Resized
-                    | ToTerminal::Readable
-                    | ToTerminal::Interrupted,
-                )
-                | Err(_) => {}
-            }
-            if self.is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        if let Some(given) = wanted {
-            // As above.
-            let _ = given.send(());
-            return ended;
-        }
-        self.is_away = false;
-        self.take_screen()?;
-        self.call_again()?;
-        ended
-    }
-
-    fn edit(&mut self, text: &str) -> io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix("tine-").suffix(".md").tempfile()?;
-        file.write_all(text.as_bytes())?;
-        let mut command = tty::editor(&self.environment, file.path());
-        let status = self.lend(&mut command)?;
-        if !status.success() {
-            self.show(Ink::Caution, "the editor failed; the text is as it was");
-            return Ok(());
-        }
-        // Under its name: editors put another file in its place.
-        let mut edited = Vec::new();
-        let most = u64::try_from(PASTE_CAP).unwrap_or(u64::MAX);
-        File::open(file.path())?.take(most + 1).read_to_end(&mut edited)?;
-        if edited.len() > PASTE_CAP {
-            self.show(Ink::Caution, "the text has more than 1 MiB; it is as it was");
-            return Ok(());
-        }
-        let edited = String::from_utf8_lossy(&edited).into_owned();
-        self.see(Seen::Edited(edited.trim_end_matches('\n').to_owned()));
-        Ok(())
-    }
-
-    fn shell(&mut self, line: &str) -> io::Result<()> {
-        for (number, line) in line.lines().enumerate() {
-            let mark = if number == 0 { "! " } else { "  " };
-            self.show(Ink::Typed, &format!("{mark}{line}"));
-        }
-        let mut command = tty::shell(&self.environment, line);
-        let status = self.lend(&mut command)?;
-        if !status.success() {
-            self.show(Ink::Caution, &format!("it ended with {status}"));
-        }
-        Ok(())
-    }
-
-    fn suspend(&mut self) -> io::Result<()> {
-        self.paint()?;
-        self.give_screen()?;
-        let stopped = tty::stop();
-        self.take_screen()?;
-        stopped
-    }
-
-    /// Calls for what came while another program had the terminal.
-    fn call_again(&mut self) -> io::Result<()> {
-        self.missed_call.take().map_or(Ok(()), |why| self.call(&why))
-    }
-
-    fn call(&mut self, why: &str) -> io::Result<()> {
-        if self.is_away {
-            self.missed_call = Some(why.to_owned());
-            return Ok(());
-        }
-        match self.bell {
-            Bell::Off => Ok(()),
-            Bell::Bell => self.screen.ring(),
-            Bell::Osc9 => self.screen.notify(&format!("tine: {why}")),
-        }
     }
 }
 

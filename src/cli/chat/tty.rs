@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -47,6 +48,13 @@ static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
 
 /// Whether another program has the terminal.
 static IS_LENT: AtomicBool = AtomicBool::new(false);
+
+/// When the last one that had it gave it back.
+static LENT_UNTIL: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// How late a signal may be heard that was typed for a program which it has
+/// ended.
+const ECHO: Duration = Duration::from_millis(500);
 
 struct Before {
     input: OwnedFd,
@@ -181,6 +189,15 @@ pub struct Keys {
     may_read: Arc<Mutex<bool>>,
 }
 
+/// For whom was typed what came before the terminal was raw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ahead {
+    /// For the chat: an Enter is one.
+    Chat,
+    /// For whoever had the terminal. What it left is text, and sends nothing.
+    Other,
+}
+
 impl Keys {
     /// Reads a raw terminal until it is gone, nobody hears or this value is
     /// dropped.
@@ -190,6 +207,7 @@ impl Keys {
     /// If there is no thread or pipe to be had.
     pub fn read(
         input: impl AsFd,
+        ahead: Ahead,
         mut tell: impl FnMut(FromTerminal) -> ControlFlow<()> + Send + 'static,
     ) -> io::Result<Self> {
         let input = input.as_fd().try_clone_to_owned()?;
@@ -197,7 +215,8 @@ impl Keys {
         let may_read = Arc::new(Mutex::new(true));
         let allowed = Arc::clone(&may_read);
         let reading = move || {
-            let mut reader = Reader { input, over, decoder: Decoder::default(), was_lines: true };
+            let mut reader =
+                Reader { input, over, decoder: Decoder::default(), ahead: Some(ahead) };
             loop {
                 let mut typed = Vec::new();
                 let was_read = {
@@ -243,15 +262,15 @@ struct Reader {
     /// Ready once nothing is to be read any more.
     over: PipeReader,
     decoder: Decoder,
-    /// Nothing was read yet: what is there was typed while lines were read.
-    was_lines: bool,
+    /// For whom what is there was typed, while nothing was read yet.
+    ahead: Option<Ahead>,
 }
 
 impl Reader {
     /// Waits for something to read, or for a silence that says what it was.
     fn read(&mut self, typed: &mut Vec<Typed>) -> Read {
         let wait = match self.decoder.wait() {
-            _ if self.was_lines => PollTimeout::ZERO,
+            _ if self.ahead.is_some() => PollTimeout::ZERO,
             Some(wait) => PollTimeout::try_from(wait).expect("a wait is some seconds"),
             None => PollTimeout::NONE,
         };
@@ -259,7 +278,7 @@ impl Reader {
             [self.over.as_fd(), self.input.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         match poll(&mut both, wait) {
             Ok(0) => {
-                self.was_lines = false;
+                self.ahead = None;
                 self.decoder.settle(typed);
                 return Read::Some;
             }
@@ -275,7 +294,7 @@ impl Reader {
         match read(&self.input, &mut buffer) {
             Ok(0) if input_events == PollFlags::POLLIN => Read::Some,
             Ok(count @ 1..) => {
-                self.feed(&mut buffer[..count], typed);
+                self.feed(&buffer[..count], typed);
                 Read::Some
             }
             Err(Errno::EINTR | Errno::EAGAIN) => Read::Some,
@@ -286,22 +305,26 @@ impl Reader {
         }
     }
 
-    fn feed(&mut self, bytes: &mut [u8], typed: &mut Vec<Typed>) {
-        if std::mem::take(&mut self.was_lines) {
-            bytes.iter_mut().for_each(|byte| *byte = as_raw(*byte));
+    fn feed(&mut self, bytes: &[u8], typed: &mut Vec<Typed>) {
+        match self.ahead.take() {
+            Some(ahead) => {
+                let raw: Vec<u8> = bytes.iter().filter_map(|byte| as_raw(*byte, ahead)).collect();
+                self.decoder.feed(&raw, typed);
+            }
+            None => self.decoder.feed(bytes, typed),
         }
-        self.decoder.feed(bytes, typed);
     }
 }
 
 /// Returns what a raw terminal would have given. To Linux, Enter is a line feed
 /// while lines are read, and an end of file that no reader took is a NUL from
 /// then on (`__DISABLED_CHAR`, drivers/tty/n_tty.c).
-fn as_raw(byte: u8) -> u8 {
-    match byte {
-        b'\n' => b'\r',
-        0 => b'\x04',
-        _ => byte,
+fn as_raw(byte: u8, ahead: Ahead) -> Option<u8> {
+    match (byte, ahead) {
+        (b'\n', Ahead::Chat) => Some(b'\r'),
+        (0, Ahead::Chat) => Some(b'\x04'),
+        (0, Ahead::Other) => None,
+        (byte, _) => Some(byte),
     }
 }
 
@@ -334,6 +357,7 @@ pub fn lend(
             }
         }
     });
+    *LENT_UNTIL.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     IS_LENT.store(false, Ordering::SeqCst);
     mask.thread_set_mask()?;
     if let Ok(before) = before {
@@ -362,6 +386,21 @@ pub fn keep_stops() -> io::Result<()> {
 #[must_use]
 pub fn is_lent() -> bool {
     IS_LENT.load(Ordering::SeqCst)
+}
+
+/// Tells whether another program has the terminal, or had it just now: a signal
+/// that has ended it may be heard here later than its end is seen.
+#[must_use]
+pub fn was_lent() -> bool {
+    let until = *LENT_UNTIL.lock().unwrap_or_else(PoisonError::into_inner);
+    is_lent() || until.is_some_and(|until| until.elapsed() < ECHO)
+}
+
+/// Tells whether something was typed that nobody has read.
+#[must_use]
+pub fn has_input(terminal: impl AsFd) -> bool {
+    let mut fds = [PollFd::new(terminal.as_fd(), PollFlags::POLLIN)];
+    matches!(poll(&mut fds, PollTimeout::ZERO), Ok(1..))
 }
 
 /// Stops this process and those of its job, as Ctrl-Z does, and returns when it
@@ -402,7 +441,6 @@ mod tests {
     use nix::pty::{OpenptyResult, openpty};
     use nix::sys::termios::LocalFlags;
     use std::sync::mpsc::{self, Receiver};
-    use std::time::Duration;
 
     /// Longer than anything here takes on any machine.
     const HANG_LIMIT: Duration = Duration::from_secs(30);
@@ -411,12 +449,16 @@ mod tests {
         FromTerminal::Typed(Typed::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE)))
     }
 
-    fn reading(input: &OwnedFd) -> (Keys, Receiver<FromTerminal>) {
+    fn control(c: char) -> FromTerminal {
+        FromTerminal::Typed(Typed::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL)))
+    }
+
+    fn reading(input: &OwnedFd, ahead: Ahead) -> (Keys, Receiver<FromTerminal>) {
         let (sender, receiver) = mpsc::channel();
         let tell = move |one| {
             sender.send(one).map_or(ControlFlow::Break(()), |()| ControlFlow::Continue(()))
         };
-        (Keys::read(input, tell).unwrap(), receiver)
+        (Keys::read(input, ahead, tell).unwrap(), receiver)
     }
 
     #[test]
@@ -425,7 +467,7 @@ mod tests {
         let before = tcgetattr(&slave).unwrap();
         let raw = Raw::enter(&slave, &slave).unwrap();
         assert!(!tcgetattr(&slave).unwrap().local_flags.contains(LocalFlags::ICANON));
-        let (keys, typed) = reading(&slave);
+        let (keys, typed) = reading(&slave, Ahead::Other);
         write(&master, b"a\x1b").unwrap();
         assert_eq!(typed.recv_timeout(HANG_LIMIT), Ok(letter('a')));
         let escape = KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE);
@@ -439,7 +481,7 @@ mod tests {
         // What is typed from now on is another program's.
         assert_eq!((read(&slave, &mut buffer), &buffer), (Ok(1), b"b"));
         assert!(typed.recv_timeout(HANG_LIMIT).is_err(), "nobody reads it any more");
-        let (keys, typed) = reading(&slave);
+        let (keys, typed) = reading(&slave, Ahead::Other);
         assert_eq!(typed.recv_timeout(HANG_LIMIT), Ok(letter('c')));
         drop((keys, raw));
         assert_eq!(tcgetattr(&slave).unwrap(), before);
@@ -453,31 +495,42 @@ mod tests {
         assert_eq!(written, expected);
     }
 
-    #[test]
-    fn what_was_typed_while_lines_were_read_is_what_it_was() {
+    /// Types something while lines are read, and then two keys.
+    #[track_caller]
+    fn check(ahead: Ahead, expected: &[FromTerminal]) {
         let OpenptyResult { master, slave } = openpty(None, None).unwrap();
-        let key = |code, modifiers| FromTerminal::Typed(Typed::Key(KeyEvent::new(code, modifiers)));
-        let control = |c| key(KeyCode::Char(c), KeyModifiers::CONTROL);
-        write(&master, b"a\r\x04").unwrap();
+        write(&master, b"a\r\x04b").unwrap();
+        // What is echoed was read as lines are.
+        let mut echoed = Vec::new();
+        while !echoed.contains(&b'b') {
+            let mut some = [0; 16];
+            let count = read(&master, &mut some).unwrap();
+            echoed.extend_from_slice(&some[..count]);
+        }
         // Not by `Raw`, of which there is one in a process.
         let mut raw = tcgetattr(&slave).unwrap();
         cfmakeraw(&mut raw);
         tcsetattr(&slave, SetArg::TCSANOW, &raw).unwrap();
-        let (_keys, typed) = reading(&slave);
-        let enter = key(KeyCode::Enter, KeyModifiers::NONE);
-        for expected in [letter('a'), enter, control('d')] {
-            assert_eq!(typed.recv_timeout(HANG_LIMIT), Ok(expected));
-        }
+        let (_keys, typed) = reading(&slave, ahead);
+        let next = |_: &FromTerminal| typed.recv_timeout(HANG_LIMIT).unwrap();
+        assert_eq!(expected.iter().map(next).collect::<Vec<_>>(), expected);
         write(&master, b"\0\n").unwrap();
-        for expected in [control(' '), control('j')] {
-            assert_eq!(typed.recv_timeout(HANG_LIMIT), Ok(expected), "from then on");
-        }
+        let then = [control(' '), control('j')];
+        assert_eq!(then.each_ref().map(next), then, "from then on");
+    }
+
+    #[test]
+    fn what_was_typed_while_lines_were_read_is_for_whom_it_was_meant() {
+        let enter = KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE);
+        let enter = FromTerminal::Typed(Typed::Key(enter));
+        check(Ahead::Chat, &[letter('a'), enter, control('d'), letter('b')]);
+        check(Ahead::Other, &[letter('a'), control('j'), letter('b')]);
     }
 
     #[test]
     fn a_terminal_that_goes_is_told_once() {
         let OpenptyResult { master, slave } = openpty(None, None).unwrap();
-        let (_keys, typed) = reading(&slave);
+        let (_keys, typed) = reading(&slave, Ahead::Other);
         drop(master);
         assert_eq!(typed.recv_timeout(HANG_LIMIT), Ok(FromTerminal::Gone));
         assert!(typed.recv_timeout(HANG_LIMIT).is_err());

@@ -8,6 +8,9 @@ use crate::message::counted;
 /// How long a second Ctrl-C belongs to the first, in milliseconds.
 pub(super) const TWICE: u64 = 2_000;
 
+/// What a note about a second Ctrl-C begins with.
+pub(super) const AGAIN: &str = "Ctrl-C again";
+
 /// A fold over events and over what was asked for.
 #[derive(Debug)]
 pub(super) struct Turns {
@@ -64,7 +67,8 @@ impl Turns {
         let EventKind::InvocationEnded(end) = &event.kind else { return None };
         // Whoever ended the turn does not want another at once, and what brought
         // nothing would bring nothing again.
-        self.is_calm = end.cancel.is_some() || std::mem::take(&mut self.awaits_news);
+        let brought_nothing = std::mem::take(&mut self.awaits_news);
+        self.is_calm = end.cancel.is_some() || brought_nothing;
         let took = event.at.since(self.began.take()?);
         (took >= self.bell_after_ms).then(|| Step::Call("the turn is over".to_owned()))
     }
@@ -135,11 +139,11 @@ impl Turns {
     }
 
     /// Takes note of a first Ctrl-C, and says what a second one does.
-    pub(super) fn first_interrupt(&mut self, now: UnixMillis) -> &'static str {
+    pub(super) fn first_interrupt(&mut self, now: UnixMillis) -> String {
         self.interrupted = Some(now);
         match self.is_busy() {
-            true => "Ctrl-C again ends everything and leaves",
-            false => "Ctrl-C again leaves",
+            true => format!("{AGAIN} ends everything and leaves"),
+            false => format!("{AGAIN} leaves"),
         }
     }
 

@@ -166,6 +166,25 @@ fn esc_ends_the_turn_and_a_fork_in_the_background_lives_on() {
 }
 
 #[test]
+fn a_fork_that_is_typed_is_told_to_people() {
+    let place = Place::new();
+    let server = serve(|talk| match talk.directive() {
+        Some(_) => Reaction::text_reply("It is old."),
+        None => Reaction::text_reply("Hello."),
+    });
+    let mut sitting = chat(&place, &server, (MIDDLE, &[]));
+    sitting.keys("hi\r");
+    sitting.wait_until(|screen| rests(screen) && rows_with(screen, "Hello.") == 1);
+    sitting.keys("/fork look at the history\r");
+    sitting.wait_until(|screen| rests(screen) && rows_with(screen, "done in ") == 1);
+    let text = sitting.screen.text();
+    assert!(text.contains("\nagent-1 runs in the background\n"), "{text}");
+    assert!(!text.contains("TaskWait"), "{text}");
+    sitting.keys(CTRL_D);
+    assert_eq!(sitting.wait().0, Some(0));
+}
+
+#[test]
 fn what_main_has_asked_for_is_no_news() {
     let (place, fork) = (
         Place::new(),

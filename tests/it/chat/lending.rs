@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use super::{CTRL_D, CTRL_G, CTRL_Z, MIDDLE, chat, chat_of, rests, rows_with, says, sit};
+use super::{CTRL_D, CTRL_G, CTRL_Z, MIDDLE, chat, chat_of, footer, rests, rows_with, says, sit};
 use crate::support::tine::Place;
 
 /// A pipe that keeps whoever reads it until somebody writes.
@@ -87,6 +87,25 @@ fn a_quit_is_for_the_program_that_has_the_terminal() {
     sitting.wait_until(|screen| rests(screen) && rows_with(screen, "it ended with signal: 3") == 1);
     sitting.keys(CTRL_D);
     assert_eq!(sitting.wait().0, Some(0));
+}
+
+#[test]
+fn what_is_typed_while_a_program_has_the_terminal_stands_in_the_line_afterwards() {
+    let (place, server) = (Place::new(), says("Hello."));
+    let pipe = pipe(&place);
+    let mut sitting = chat(&place, &server, (MIDDLE, &[]));
+    sitting.keys(&format!("!echo begun; read x < {}\r", pipe.display()));
+    sitting.wait_until(|screen| screen.shown().iter().any(|row| row == "begun"));
+    sitting.keys("!touch typed\rthree\r\u{4}");
+    // The terminal has it, and shows it.
+    sitting.wait_for("three");
+    fs::write(&pipe, "\n").unwrap();
+    sitting.wait_until(|screen| {
+        rows_with(screen, "> !touch typed") == 1 && footer(screen).contains("/help")
+    });
+    assert_eq!((server.count(), place.read("typed")), (0, None));
+    sitting.signal(Signal::SIGTERM);
+    assert_eq!(sitting.wait().0, Some(143));
 }
 
 #[test]

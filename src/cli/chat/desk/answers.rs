@@ -6,6 +6,7 @@ use super::panels::Keys;
 use super::{Desk, Focus, Step};
 use crate::cli::chat::line::State;
 use crate::cli::chat::meaning::too_much;
+use crate::cli::chat::turns::AGAIN;
 use crate::event::{QuestionId, UnixMillis, Verdict};
 use crate::report::Choices;
 use crate::report::panel::{Asked, whole_question};
@@ -32,11 +33,18 @@ impl Held {
 }
 
 impl Desk {
-    /// Does what is due by now.
+    /// Tells whether something is due by now.
+    pub(in crate::cli::chat) fn is_due(&self, now: UnixMillis) -> bool {
+        let held = self.held.as_ref().map(Held::until);
+        held.into_iter().chain(self.turns.forgets_interrupt()).any(|at| at <= now)
+    }
+
+    /// Does what is due by now. Not while a key waits to be read, which may have
+    /// been typed before.
     pub(in crate::cli::chat) fn due(&mut self, now: UnixMillis) -> Vec<Step> {
         if self.turns.forgets_interrupt().is_some_and(|at| at <= now) {
             self.turns.not_interrupted();
-            self.note = None;
+            self.note.take_if(|note| note.starts_with(AGAIN));
         }
         match self.held.take_if(|held| held.until() <= now) {
             Some(held) => self.answer(&held).into_iter().collect(),
@@ -56,7 +64,7 @@ impl Desk {
             }
             (KeyCode::Backspace | KeyCode::Esc, _) => Some(Vec::new()),
             (KeyCode::Char(_), KeyModifiers::NONE) => {
-                // A letter at the end of an empty line asks for nothing.
+                // What the first letter asks for, the second asks for again.
                 self.line_takes(held.key);
                 None
             }
@@ -68,13 +76,12 @@ impl Desk {
         // It is for the question that was shown when it was typed.
         let id = self.questions.first().map(|(id, _)| id).filter(|id| *id == held.id)?;
         let KeyCode::Char(letter) = held.key.code else { return None };
-        match verdict(self.offered, letter.to_ascii_lowercase()) {
-            Some(verdict) => Some(Step::Tell(FromUser::Answered { id, verdict })),
-            None => {
-                self.show_whole_question();
-                None
-            }
+        let letter = letter.to_ascii_lowercase();
+        if letter == 'd' {
+            self.show_whole_question();
         }
+        let verdict = verdict(self.offered, letter)?;
+        Some(Step::Tell(FromUser::Answered { id, verdict }))
     }
 
     pub(super) fn question_key(&mut self, key: KeyEvent, now: UnixMillis) -> Vec<Step> {
@@ -93,7 +100,9 @@ impl Desk {
                 Vec::new()
             }
             (KeyCode::Up | KeyCode::Down, KeyModifiers::NONE) => self.pick_by_arrow(key.code),
-            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) => self.pick_by_number(letter),
+            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) => {
+                self.pick_by_number(letter, "")
+            }
             (KeyCode::Char(letter), KeyModifiers::NONE) if counts => {
                 match letter.to_ascii_lowercase() {
                     'm' if matches!(choices, Choices::Call { .. }) => {
@@ -156,14 +165,14 @@ impl Desk {
     }
 
     /// What the words are for has gone, or is covered: they stay in the line.
-    pub(super) fn keep_reason(&mut self) {
-        let Focus::Reason { draft, .. } = &self.focus else { return };
+    /// Returns whether there may have been some.
+    pub(super) fn keep_reason(&mut self) -> bool {
+        let Focus::Reason { draft, .. } = &self.focus else { return false };
         let (draft, words) = (draft.clone(), self.line.text().to_owned());
         self.line.set(&draft);
         self.put_back(&words);
-        // What is typed next was not meant for another question.
         self.focus = Focus::Line;
-        self.note = Some("that question has gone".to_owned());
+        true
     }
 
     pub(super) fn end_reason(&mut self, draft: &str) {

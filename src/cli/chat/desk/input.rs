@@ -1,9 +1,10 @@
 //! The line: what comes into it besides keys, and how it is shown.
 
-use super::{COMMANDS, Desk, Focus, LINE_ROWS, Step};
+use super::{COMMANDS, Desk, Focus, Step};
 use crate::cli::chat::decode::Pasted;
 use crate::cli::chat::line::view::{Room, view};
 use crate::report::ink::Ink;
+use crate::report::region::line_rows;
 use crate::report::row::Row;
 
 impl Desk {
@@ -35,6 +36,10 @@ impl Desk {
             let left_out = crate::message::byte_size(pasted.left_out as u64);
             self.note = Some(format!("{left_out} of the pasted text are left out"));
         }
+        self.turns.not_interrupted();
+        self.turns.stays();
+        self.wants_to_switch = false;
+        let digits = std::mem::take(&mut self.digits);
         match &self.focus {
             Focus::List => {
                 if let Some(list) = &mut self.list {
@@ -48,6 +53,7 @@ impl Desk {
                     self.line_takes(held.key);
                 }
                 self.focus = Focus::Line;
+                self.line.paste(&digits);
             }
             Focus::Line | Focus::Strand(_) | Focus::Reason { .. } => {}
         }
@@ -82,7 +88,7 @@ impl Desk {
         };
         let indent = mark.len();
         let room = usize::from(columns).saturating_sub(indent).max(2);
-        let room = Room { columns: room, rows: LINE_ROWS };
+        let room = Room { columns: room, rows: line_rows(self.size) };
         let selected = self.line.selection().unwrap_or_default();
         let view = view(self.line.text(), self.line.cursor(), selected, room);
         let last = view.rows.len() - 1;

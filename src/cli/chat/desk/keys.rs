@@ -18,6 +18,7 @@ impl Desk {
         if let Some(steps) = self.held_key(key) {
             return steps;
         }
+        let digits = std::mem::take(&mut self.digits);
         self.note = None;
         self.wants_to_switch &= key.code == KeyCode::Enter;
         let is_control =
@@ -41,8 +42,8 @@ impl Desk {
             Focus::List => self.list_key(key),
             Focus::Question => self.question_key(key, now),
             Focus::Reason { id, draft } => self.reason_key(key, id, &draft),
-            Focus::Picked(unit) => self.picked_key(key, unit),
-            Focus::Strand(unit) => self.strand_key(key, unit),
+            Focus::Picked(unit) => self.picked_key(key, unit, &digits),
+            Focus::Strand(unit) => self.strand_key(key, unit, &digits),
             Focus::Line => self.line_key(key),
         }
     }
@@ -66,7 +67,7 @@ impl Desk {
             self.complete();
             return Vec::new();
         }
-        self.note = Some(self.turns.first_interrupt(now).to_owned());
+        self.note = Some(self.turns.first_interrupt(now));
         if self.is_busy() { self.end_turn() } else { Vec::new() }
     }
 
@@ -189,7 +190,7 @@ impl Desk {
             (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE)
                 if is_empty && has_units && self.is_busy() =>
             {
-                return self.pick_by_number(letter);
+                return self.pick_by_number(letter, "");
             }
             (KeyCode::Up, KeyModifiers::NONE) if is_empty && has_units && self.is_busy() => {
                 return self.pick_by_arrow(key.code);

@@ -163,9 +163,17 @@ fn a_letter_that_begins_words_answers_nothing() {
     }
     let mut desk = asked();
     types(&mut desk, "a");
-    let seen = Seen::Shown(Vec::new());
-    let at = UnixMillis(LATER.0 + 350);
-    assert_eq!(desk.see(seen, at), [answered(7, Verdict::Always)], "whatever comes first");
+    let late = UnixMillis(LATER.0 + 900);
+    assert_eq!(desk.see(Seen::Shown(Vec::new()), late), [], "a key may wait to be read");
+    let key = Typed::Key(KeyEvent::new(KeyCode::Char('l'), KeyModifiers::NONE));
+    assert_eq!(desk.see(Seen::Typed(key), late), []);
+    assert_eq!(desk.line.text(), "al");
+
+    let mut desk = asked();
+    types(&mut desk, "a");
+    desk.see(Seen::Choose(Listing::new("turns", Vec::new())), LATER);
+    assert_eq!(says(&mut desk, ""), [], "nobody sees the question any more");
+    assert_eq!(desk.focus, Focus::List);
 }
 
 #[test]
@@ -262,9 +270,36 @@ fn a_digit_that_begins_a_message_stays_in_it() {
     desk.line.clear();
     types(&mut desk, "7 more");
     assert_eq!(desk.line.text(), "7 more", "no agent has that number");
+    for message in ["12 more", "2D", "27 more", "72"] {
+        desk.line.clear();
+        types(&mut desk, message);
+        assert_eq!(desk.line.text(), message);
+    }
     desk.line.clear();
-    assert_eq!(types(&mut desk, "2x"), [Step::Tell(FromUser::Stop(UnitId(2)))]);
+    types(&mut desk, "2");
+    let pasted = Pasted { text: " more".to_owned(), left_out: 0 };
+    desk.see(Seen::Typed(Typed::Paste(pasted)), LATER);
+    assert_eq!(desk.line.text(), "2 more");
+    desk.line.clear();
+    types(&mut desk, "2\u{1b}");
+    press(&mut desk, KeyCode::Down, KeyModifiers::NONE);
+    types(&mut desk, "h");
+    assert_eq!(desk.line.text(), "h", "nothing of it stays");
+    desk.line.clear();
+    assert_eq!(types(&mut desk, "12x"), [Step::Tell(FromUser::Stop(UnitId(2)))]);
     assert_eq!(desk.line.text(), "");
+    types(&mut desk, "\u{1b}2\n1 more");
+    assert_eq!(desk.line.text(), "1 more", "while one is followed, too");
+}
+
+#[test]
+fn a_paste_is_something_else_that_was_typed() {
+    let mut desk = desk();
+    control(&mut desk, 'c');
+    let pasted = Pasted { text: "text".to_owned(), left_out: 0 };
+    desk.see(Seen::Typed(Typed::Paste(pasted)), LATER);
+    assert_eq!(control(&mut desk, 'c'), [], "it empties the line");
+    assert_eq!(control(&mut desk, 'c'), [], "that was a first one");
 }
 
 #[test]

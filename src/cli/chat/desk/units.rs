@@ -10,11 +10,13 @@ use crate::run::FromUser;
 const PAGE: isize = 10;
 
 impl Desk {
-    pub(super) fn picked_key(&mut self, key: KeyEvent, unit: UnitId) -> Vec<Step> {
-        let digit = self.digit.take();
+    /// Takes a key for a unit that is picked; `digits` are those before it.
+    pub(super) fn picked_key(&mut self, key: KeyEvent, unit: UnitId, digits: &str) -> Vec<Step> {
         match (key.code, key.modifiers) {
             (KeyCode::Up | KeyCode::Down, KeyModifiers::NONE) => self.pick_by_arrow(key.code),
-            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) => self.pick_by_number(letter),
+            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) => {
+                self.pick_by_number(letter, digits)
+            }
             (KeyCode::Enter, KeyModifiers::NONE) => {
                 self.follow(unit);
                 Vec::new()
@@ -29,19 +31,16 @@ impl Desk {
                 self.focus = Focus::Question;
                 Vec::new()
             }
-            (code, modifiers) => {
+            _ => {
                 self.focus = Focus::Line;
-                let is_word = matches!(code, KeyCode::Char(_)) && modifiers.is_empty();
-                // `3 more of them` is a message.
-                if let Some(digit) = digit.filter(|_| is_word) {
-                    self.line.paste(&digit.to_string());
-                }
+                self.begin_with(digits, key);
                 self.line_key(key)
             }
         }
     }
 
-    pub(super) fn strand_key(&mut self, key: KeyEvent, unit: UnitId) -> Vec<Step> {
+    /// Takes a key while a unit is followed; `digits` are those before it.
+    pub(super) fn strand_key(&mut self, key: KeyEvent, unit: UnitId, digits: &str) -> Vec<Step> {
         let is_empty = self.line.text().is_empty();
         match (key.code, key.modifiers) {
             (KeyCode::Esc, _) => {
@@ -55,14 +54,21 @@ impl Desk {
             (KeyCode::Char('x'), KeyModifiers::NONE) if is_empty => return self.stop(unit),
             (KeyCode::Char('r'), KeyModifiers::NONE) if is_empty => return self.again(unit),
             (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) if is_empty => {
-                if let Some(unit) = self.numbered(letter) {
-                    self.follow(unit);
+                match self.numbered(letter) {
+                    Some(unit) => {
+                        self.follow(unit);
+                        self.digits = format!("{digits}{letter}");
+                    }
+                    None => return self.begins_message(digits, letter),
                 }
             }
             (KeyCode::Tab, _) if self.is_asked() => {
                 self.focus = Focus::Question;
             }
-            _ => return self.line_key(key),
+            _ => {
+                self.begin_with(digits, key);
+                return self.line_key(key);
+            }
         }
         Vec::new()
     }
@@ -89,17 +95,26 @@ impl Desk {
         Vec::new()
     }
 
-    pub(super) fn pick_by_number(&mut self, letter: char) -> Vec<Step> {
-        match self.numbered(letter) {
-            Some(unit) => {
-                (self.focus, self.digit) = (Focus::Picked(unit), Some(letter));
-                Vec::new()
-            }
-            None => {
-                self.focus = Focus::Line;
-                self.line.paste(&letter.to_string());
-                self.edited().into_iter().collect()
-            }
+    /// Picks a unit by its number; `digits` are those before it.
+    pub(super) fn pick_by_number(&mut self, letter: char, digits: &str) -> Vec<Step> {
+        let Some(unit) = self.numbered(letter) else { return self.begins_message(digits, letter) };
+        (self.focus, self.digits) = (Focus::Picked(unit), format!("{digits}{letter}"));
+        Vec::new()
+    }
+
+    /// Nothing has that number: it is the beginning of a message.
+    fn begins_message(&mut self, digits: &str, letter: char) -> Vec<Step> {
+        self.focus = Focus::Line;
+        self.line.paste(&format!("{digits}{letter}"));
+        self.edited().into_iter().collect()
+    }
+
+    /// Puts digits into the line that a letter makes the beginning of a message:
+    /// `3 more of them`.
+    fn begin_with(&mut self, digits: &str, key: KeyEvent) {
+        let modifiers = key.modifiers - KeyModifiers::SHIFT;
+        if matches!(key.code, KeyCode::Char(_)) && modifiers.is_empty() && !digits.is_empty() {
+            self.line.paste(digits);
         }
     }
 

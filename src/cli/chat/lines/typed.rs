@@ -41,7 +41,7 @@ impl Lines {
         if let Some(leave) = self.turns.second_interrupt(now) {
             return vec![leave];
         }
-        self.page.line(self.turns.first_interrupt(now));
+        self.page.line(&self.turns.first_interrupt(now));
         if !self.is_busy() {
             return Vec::new();
         }
