@@ -1,6 +1,8 @@
 //! Commands that are typed as `/name` and built in.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use super::exit::{Exit, Refusal};
 use crate::agent::Opening;
@@ -130,7 +132,18 @@ pub(super) fn named(text: &str) -> Option<(&str, &str)> {
 /// Tells whether a name is that of something below the root of the file system:
 /// `/tmp is full` is a sentence about a directory.
 pub(super) fn is_place(name: &str) -> bool {
-    Path::new("/").join(name).exists()
+    places().contains(name)
+}
+
+/// Returns what is below the root. It is looked at once: whoever asks again
+/// waits for no disk.
+pub(super) fn places() -> &'static BTreeSet<String> {
+    static PLACES: OnceLock<BTreeSet<String>> = OnceLock::new();
+    PLACES.get_or_init(|| {
+        // What cannot be listed is no place to talk about.
+        let entries = std::fs::read_dir("/").into_iter().flatten().filter_map(Result::ok);
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    })
 }
 
 fn refusal(error: &SkillError) -> Refusal {

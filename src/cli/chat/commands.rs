@@ -138,6 +138,8 @@ pub fn find(name: &str) -> Option<&'static Command> {
 pub fn typed(text: &str) -> Option<(&'static Command, &str)> {
     let line = text.strip_prefix('/')?;
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    // What half of all others call it.
+    let name = if name == "exit" { "quit" } else { name };
     Some((find(name)?, arguments.trim()))
 }
 
@@ -149,6 +151,7 @@ mod tests {
     fn a_command_is_the_first_word_of_a_text() {
         let found = |text| typed(text).map(|(command, rest)| (command.what, rest));
         assert_eq!(found("/help"), Some((What::Help, "")));
+        assert_eq!(found("/exit"), Some((What::Quit, "")));
         assert_eq!(found("/model  fast \n"), Some((What::Model, "fast")));
         for none in ["help", " /help", "/helper", "/", "/review x"] {
             assert_eq!(found(none), None, "{none}");

@@ -20,7 +20,7 @@ use crate::agent::Opening;
 use crate::cli::args::RunFlags;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
-use crate::cli::slash::Typed;
+use crate::cli::slash::{self, Typed};
 use crate::cli::start::Start;
 use crate::report::row::Row;
 use crate::run::{Asked, FromUser, NoRewind, NoUndo, Signal, TakeBack};
@@ -80,6 +80,8 @@ impl Session {
     /// Returns what the chat shows of the session.
     pub(super) fn about(&self) -> About {
         let kit = &self.kit;
+        // Whoever reads what is typed waits for nothing.
+        let _ = slash::places();
         let window = kit.model.facts().context_window;
         let skills = kit.skills.iter().filter(|skill| skill.user_invocable);
         About {
