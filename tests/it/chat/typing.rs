@@ -135,7 +135,11 @@ fn commands_and_files_are_completed() {
         let server = says("I see.");
         let mut sitting = scene.chat(&server, &[]);
         sitting.keys("/re");
-        sitting.wait_for("/rewind");
+        // Others begin with the first letter, too.
+        sitting.wait_until(|screen| {
+            let has = |text| rows_with(screen, text) > 0;
+            has("> /re") && has("  /rewind ") && !has("  /clear ")
+        });
         scene.picture("commands", &sitting);
         sitting.keys("s\t");
         sitting.wait_for("> /resume");
