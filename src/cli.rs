@@ -44,17 +44,19 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::config::Environment;
-use args::{Arguments, Command, Format, InputFormat, RunFlags};
+use args::{Arguments, Command, Format, InputFormat, RunFlags, Sifted};
 use exit::{Exit, Refusal};
 
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {
     keep_others_out();
-    let arguments = match Arguments::try_parse() {
+    let Sifted { arguments, left_out } = args::sift(std::env::args_os().collect());
+    let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
+    left_out.iter().for_each(|flag| say(&format!("note: `{flag}` does nothing here")));
     set_up_tracing(arguments.run.debug.as_deref());
     keep_panics_of_units_quiet();
     let flags = arguments.run.clone();

@@ -224,8 +224,20 @@ pub enum EventKind {
     /// The invocation is over. Always the last event of main in it; units that
     /// run beside main may go on.
     InvocationEnded(Arc<InvocationEnd>),
+    /// From here on main answers otherwise than the session began, or than was
+    /// chosen last.
+    Chosen(Chosen),
     /// The process left the session, in which nothing was at work any more.
     Left,
+}
+
+/// What main answers with, as a person may choose it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// Its model.
+    pub model: Arc<str>,
+    /// The permission mode's name.
+    pub mode: Arc<str>,
 }
 
 /// How a session began.

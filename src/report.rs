@@ -36,7 +36,7 @@ mod stream_json;
 mod transcript;
 mod undo;
 mod unfinished;
-mod units;
+pub mod units;
 pub mod unread;
 mod usage;
 mod viewer;

@@ -29,6 +29,7 @@ use crate::event::{
 };
 use crate::fanout::Fanout;
 use crate::flow::Step;
+use crate::guard::Mode;
 use crate::line::{Budget, FromUnit, LINE_CAP};
 use crate::session::{Past, SessionLog};
 use crate::tool::files::Seen;
@@ -148,6 +149,8 @@ pub enum FromUser {
     Wrote(Arc<str>),
     /// What main has not read is not meant any more.
     TookBack,
+    /// From now on this much runs without a rule.
+    Mode(Mode),
 }
 
 impl Run {
@@ -278,6 +281,8 @@ fn starts_deadline(input: &Input, dispatcher: &Dispatcher) -> bool {
         | Input::Overdue
         | Input::Trouble(_)
         | Input::Begin(_)
+        | Input::Chosen(_)
+        | Input::Mode(_)
         | Input::Wrote(_)
         | Input::TookBack
         | Input::SetAside
@@ -297,6 +302,7 @@ async fn next_answer(answers: &mut Option<mpsc::Receiver<FromUser>>) -> Input {
         Some(FromUser::SetAside) => Input::SetAside,
         Some(FromUser::Wrote(text)) => Input::Wrote(text),
         Some(FromUser::TookBack) => Input::TookBack,
+        Some(FromUser::Mode(mode)) => Input::Mode(mode),
         Some(FromUser::EndAll) => Input::Cancel(Reach::All, CancelReason::Interrupt),
         None => {
             *answers = None;
@@ -380,6 +386,7 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
         | EventKind::UserTookBack
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
+        | EventKind::Chosen(_)
         | EventKind::Left
         | EventKind::Joined { children: _ }
         | EventKind::Notice { level: _, text: _ } => None,

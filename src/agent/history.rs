@@ -241,6 +241,7 @@ impl History {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Chosen(_)
             | EventKind::Left
             | EventKind::Joined { children: _ }
             | EventKind::Notice { level: _, text: _ }

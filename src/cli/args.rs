@@ -3,6 +3,7 @@
 //! Flags that other harnesses have go by the same names here, so that a script
 //! written for them runs; aliases are listed beside each.
 
+mod foreign;
 mod guarding;
 mod inert;
 mod sessions;
@@ -20,6 +21,7 @@ use crate::config::Effort;
 use crate::event::{Access, Backend};
 use crate::message::Usd;
 
+pub use foreign::{Sifted, sift};
 pub use guarding::{PermissionsCommand, TrustFlags};
 pub use inert::InertFlags;
 pub use sessions::{ListFlags, SessionCommand, SessionsCommand, ShowFormat, UndoFlags};
@@ -65,8 +67,8 @@ pub struct RunFlags {
 
     /// Most turns of the main conversation
     #[arg(long, visible_alias = "max-session-turns", global = true, value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..))]
-    pub max_turns: Option<u32>,
+        value_parser = parse_most, allow_negative_numbers = true)]
+    pub max_turns: Option<Most>,
 
     /// Models to go on with, in order, once the one before is overloaded
     #[arg(long, global = true, value_name = "MODELS", value_delimiter = ',',
@@ -83,8 +85,9 @@ pub struct RunFlags {
     pub max_budget_usd: Option<Usd>,
 
     /// Most tool calls of the run, with all its agents
-    #[arg(long, global = true, value_name = "N")]
-    pub max_tool_calls: Option<NonZeroU32>,
+    #[arg(long, global = true, value_name = "N", value_parser = parse_most,
+        allow_negative_numbers = true)]
+    pub max_tool_calls: Option<Most>,
 
     /// Start batches of any size without asking
     #[arg(long, global = true)]
@@ -209,6 +212,18 @@ pub struct RunFlags {
     #[arg(long, global = true, value_name = "PACE", requires = "replay")]
     pub replay_timing: Option<ReplayTiming>,
 
+    /// Agents for this run: a JSON object of them by name, or a file that holds one
+    #[arg(long, global = true, value_name = "JSON|FILE")]
+    pub agents: Option<String>,
+
+    /// The agent that the main conversation is: its system prompt and its tools
+    #[arg(long, global = true, value_name = "NAME")]
+    pub agent: Option<String>,
+
+    /// With stream-json: repeat each message as it is taken up
+    #[arg(long, global = true)]
+    pub replay_user_messages: bool,
+
     /// Set a key of the configuration for this run, such as
     /// `agents.max_concurrent=4`
     #[arg(long, global = true, value_name = "KEY=VALUE")]
@@ -233,7 +248,24 @@ pub struct RunFlags {
     pub inert: InertFlags,
 }
 
+/// Most of something; `None` means that there is no limit, which others write
+/// as `-1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Most(pub Option<NonZeroU32>);
+
 impl RunFlags {
+    /// Returns the most turns of the main conversation for one prompt.
+    #[must_use]
+    pub fn turn_limit(&self) -> Option<u32> {
+        self.max_turns.and_then(|most| most.0).map(NonZeroU32::get)
+    }
+
+    /// Returns the most tool calls of a run.
+    #[must_use]
+    pub fn call_limit(&self) -> Option<NonZeroU32> {
+        self.max_tool_calls.and_then(|most| most.0)
+    }
+
     /// Returns how to print.
     #[must_use]
     pub fn output_format(&self) -> Format {
@@ -419,6 +451,13 @@ pub struct ReviewFlags {
 
 fn parse_effort(level: &str) -> Result<Effort, &'static str> {
     Effort::new(level).ok_or(Effort::RULE)
+}
+
+fn parse_most(text: &str) -> Result<Most, &'static str> {
+    match text {
+        "-1" => Ok(Most(None)),
+        _ => text.parse().map(|most| Most(Some(most))).map_err(|_| "expected a number from 1 on"),
+    }
 }
 
 fn parse_usd(text: &str) -> Result<Usd, String> {

@@ -1,37 +1,45 @@
 //! `--input-format stream-json`: a program that speaks for a person.
 //!
 //! Its lines are heard while a message is being answered, and no line waits for
-//! that: questions go out as requests, and their answers come in as lines. Each
-//! message is an invocation of its own in the one session, one after the other.
-//! The end of the input says that nothing more comes, neither a message nor an
+//! that: questions go out as requests, and their answers come in as lines. The
+//! run begins with the first message and lives on between them, so what works in
+//! the background outlives a result, and main is told of it when it rests. The
+//! end of the input says that nothing more comes, neither a message nor an
 //! answer; the work in hand is finished.
 
 mod incoming;
+mod progress;
 mod talk;
 mod wire;
 
-use std::future::Future;
 use std::io::Write as _;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
 use tempfile::TempDir;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::args::{Format, RunFlags};
 use super::exit::{Exit, Refusal};
+use super::kit::Kit;
 use super::model::DefaultModel;
-use super::start::{Client, Outside, Start};
-use super::{print, resume, signals, slash, undo};
+use super::slash::{self, Typed};
+use super::start::{Sitter, Sitting, Start};
+use super::{print, resume, signals, undo};
+use crate::agent::Opening;
 use crate::config::Environment;
 use crate::definition::AgentDefinition;
 use crate::event::CancelReason;
 use crate::guard::Mode;
 use crate::model::Models;
-use crate::report::control::{Introduction, Named};
-use crate::run::{FromUser, RunEnd, Signal};
+use crate::report::control::{Introduction, Named, Reply};
+use crate::run::{Asked, FromUser, RunEnd, Signal};
+use progress::{Progress, Teller};
 use talk::{Step, Talk};
 use wire::{Heard, Replies};
 
@@ -43,6 +51,10 @@ const SAID_CAP: usize = 1 << 16;
 
 /// Most signals that wait for a run.
 const SIGNALS_CAP: usize = 8;
+
+/// Most that a run is asked before it has taken it: one thing, since it does one
+/// at a time.
+const ASKED_CAP: usize = 1;
 
 /// Answers a client until its input ends.
 pub(super) fn run(
@@ -72,197 +84,349 @@ pub(super) fn run(
     exit
 }
 
-/// A run, until its end.
-type Running = Pin<Box<dyn Future<Output = Result<(RunEnd, Option<TempDir>), Refusal>>>>;
-
 /// A conversation with a client.
 struct Conversation {
     environment: Environment,
-    /// Those of the next run.
     flags: RunFlags,
-    /// What the next run is made of, if that is there already.
-    ready: Option<Start>,
-    /// Those that were asked so far, for all messages.
+    /// The model that was asked for at the start.
+    first_model: Option<String>,
     models: Arc<Models>,
+    session: String,
     talk: Talk,
     replies: Replies,
     /// Whether the last reply was left out, because too many are not read.
     is_unread: bool,
     /// Whether people know that messages are not taken.
     has_refused: bool,
-    /// Ends the wait for a client to read, once a signal has asked for the end.
+    /// What the run is made of, until there is one.
+    ready: Option<Start>,
+    run: Option<Sat>,
+    /// How far the run is.
+    progress: Option<watch::Receiver<Progress>>,
+    /// The run itself.
+    running: Option<JoinHandle<RunEnd>>,
+    /// What is found out or written beside everything else; one thing at most
+    /// for each message.
+    work: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// The message whose meaning is being found out; a number that is not this
+    /// is not wanted any more.
+    wanted: Option<u64>,
+    messages: u64,
+    /// Whether a result is being written that no run has.
+    is_writing: bool,
+    /// Whether news that were not asked for wait until something else happens:
+    /// the client has ended a turn.
+    is_calm: bool,
+    /// Whether the input has ended.
+    has_ended: bool,
+    /// The signal that asked for the end.
+    told: Option<Signal>,
+    /// Ends the wait for a client to read, once it has.
     is_told: CancellationToken,
-    /// Where the run hears the client; `None` while there is no run, or once
-    /// the input has ended.
-    said: Option<mpsc::Sender<FromUser>>,
-    /// Where the run hears signals.
-    signals: Option<mpsc::Sender<Signal>>,
-    /// Whether the session is kept, so that a second message can go on with it.
-    is_kept: bool,
-    session: String,
-    /// Whether anything was run.
-    has_begun: bool,
+    /// How the process ends, as far as that is known.
+    exit: Exit,
     scratch: Vec<TempDir>,
+}
+
+/// A run that a client sits at.
+struct Sat {
+    kit: Arc<Kit>,
+    /// Where it is asked; `None` once it is to end.
+    asking: Option<mpsc::Sender<Asked>>,
+    /// Where it hears the client; `None` once nobody answers any more.
+    said: Option<mpsc::Sender<FromUser>>,
+    signals: mpsc::Sender<Signal>,
+    /// How far it was when that was last looked at.
+    known: Progress,
+    /// How many invocations it was asked for.
+    asked: u64,
+}
+
+/// Something that was worked on beside everything else.
+enum Done {
+    /// What a message means, by its number.
+    Meant { number: u64, prompt: String, opening: Result<Opening, Refusal> },
+    /// A result is written.
+    Written,
 }
 
 impl Conversation {
     fn new(environment: Environment, flags: RunFlags, start: Start) -> Self {
         Self {
             environment,
+            first_model: flags.model.clone(),
             flags,
             models: Arc::clone(&start.kit.models),
+            session: start.kit.session.to_string(),
             talk: Talk::new(introduction(&start)),
             replies: Replies::new(),
             is_unread: false,
             has_refused: false,
-            is_told: CancellationToken::new(),
-            said: None,
-            signals: None,
-            is_kept: start.kit.is_kept,
-            session: start.kit.session.to_string(),
             ready: Some(start),
-            has_begun: false,
+            run: None,
+            progress: None,
+            running: None,
+            work: FuturesUnordered::new(),
+            wanted: None,
+            messages: 0,
+            is_writing: false,
+            is_calm: false,
+            has_ended: false,
+            told: None,
+            is_told: CancellationToken::new(),
+            exit: Exit::Done,
             scratch: Vec::new(),
         }
     }
 
-    /// Answers messages until there are no more. Returns how the last one went.
+    /// Answers messages until there are no more. Returns how the process ends.
     async fn go(&mut self) -> Result<Exit, Refusal> {
         let mut arriving = signals::listen().map_err(|error| {
             Refusal::new(Exit::Error, format!("cannot listen to signals: {error}"))
         })?;
         let mut heard = wire::listen();
-        let (mut exit, mut told, mut has_ended) = (Exit::Done, None, false);
-        let mut running: Option<Running> = None;
         loop {
-            if running.is_none() {
-                match (told, self.talk.next_message()) {
-                    (Some(signal), _) => return Ok(Exit::after(signal)),
-                    (None, Some(message)) => running = Some(self.begin(message, has_ended)),
-                    (None, None) if has_ended => return Ok(exit),
-                    (None, None) => {}
-                }
+            self.feed();
+            if self.is_over() {
+                return Ok(self.told.map_or(self.exit, Exit::after));
             }
             tokio::select! {
                 biased;
-                Some(signal) = arriving.recv() => {
-                    told = Some(signal);
-                    self.is_told.cancel();
-                    // A run that has so many of them is about to end.
-                    let _ = self.signals.as_ref().map(|run| run.try_send(signal));
-                }
-                ended = ended(&mut running) => {
-                    running = None;
-                    exit = self.end(ended, told.is_some());
-                }
-                line = heard.recv(), if !has_ended => match line {
+                Some(signal) = arriving.recv() => self.signal(signal),
+                () = got_on(&mut self.progress) => self.got_on(),
+                ended = ended(&mut self.running) => return Ok(self.ended(&ended)),
+                line = heard.recv(), if !self.has_ended => match line {
                     Some(line) => self.hear(&line),
-                    None => {
-                        has_ended = true;
-                        // Nobody answers any more.
-                        self.said = None;
-                    }
+                    None => self.input_ended(),
                 },
+                Some(done) = self.work.next() => self.done(done),
             }
+        }
+    }
+
+    /// Tells whether nothing is left to be done, and no run to wait for.
+    fn is_over(&self) -> bool {
+        let is_idle = !self.is_busy() && self.run.is_none();
+        is_idle && (self.told.is_some() || (self.has_ended && !self.talk.has_message()))
+    }
+
+    /// Tells whether a message is being answered, or about to be.
+    fn is_busy(&self) -> bool {
+        let is_at_work = |run: &Sat| run.asked > run.known.ended;
+        self.is_writing || self.wanted.is_some() || self.run.as_ref().is_some_and(is_at_work)
+    }
+
+    /// Asks for what is next, if main rests.
+    fn feed(&mut self) {
+        if self.is_busy() {
+            return;
+        }
+        let owes_news = |known: &Progress| match self.has_ended {
+            // Main waits for what is still at work.
+            true => known.owes_news(),
+            false => known.untold > 0 && !self.is_calm,
+        };
+        if self.told.is_some() {
+            return self.leave();
+        }
+        if let Some(message) = self.talk.next_message() {
+            return self.begin(message);
+        }
+        if self.run.as_ref().is_some_and(|run| owes_news(&run.known)) {
+            self.is_calm = true;
+            self.ask("", Opening::News);
+        } else if self.has_ended {
+            self.leave();
+        }
+    }
+
+    /// Lets the run come to its end.
+    fn leave(&mut self) {
+        if let Some(run) = &mut self.run {
+            run.asking = None;
         }
     }
 
     /// Begins to answer a message.
-    fn begin(&mut self, message: Result<String, String>, nobody_answers: bool) -> Running {
-        let (signals, arriving) = mpsc::channel(SIGNALS_CAP);
-        let (said, hearing) = mpsc::channel(SAID_CAP);
-        let answers = (!nobody_answers).then_some(hearing);
-        (self.signals, self.said) = (Some(signals), answers.is_some().then_some(said));
-        let client = Client { answers, is_first: !self.has_begun };
-        let outside = Outside { signals: arriving, client: Some(client) };
-        let message = message.map_err(|why| Refusal::new(Exit::BadInput, why));
-        let ready = message.and_then(|prompt| Ok((self.next_start()?, prompt)));
-        let (session, is_told) = (self.session.parse().ok(), self.is_told.clone());
-        Box::pin(async move {
-            let answering = async {
-                let (start, prompt) = ready?;
-                if slash::asks_for_usage(&prompt) || undo::asked(&prompt).is_some() {
-                    let message = "`/usage` and `/undo` are for the command line";
-                    return Err(Refusal::new(Exit::Usage, message)
-                        .hint("there are `tine session usage` and `tine session revert`, too"));
-                }
-                print::go(start, prompt, outside).await
-            };
-            let answered = answering.await;
-            if let Err(refusal) = &answered {
-                // Before the next message is begun, whose records come after.
-                let result = refused(refusal, session);
-                let written = tokio::task::spawn_blocking(move || WholeLines.write_all(&result));
-                tokio::select! {
-                    // Nobody reads: the refusal is on standard error, too.
-                    _ = written => {}
-                    () = is_told.cancelled() => {}
-                }
+    fn begin(&mut self, message: Result<String, String>) {
+        self.is_calm = false;
+        let refusal = |why: String| Refusal::new(Exit::BadInput, why);
+        let ready = message.map_err(refusal).and_then(|prompt| {
+            if slash::asks_for_usage(&prompt) || undo::asked(&prompt).is_some() {
+                let message = "`/usage` and `/undo` are for the command line";
+                return Err(Refusal::new(Exit::Usage, message)
+                    .hint("there are `tine session usage` and `tine session revert`, too"));
             }
-            answered
-        })
+            Ok((self.sit()?, prompt))
+        });
+        match ready {
+            Ok((kit, prompt)) => self.find_meaning(kit, prompt),
+            Err(refusal) => self.refuse(refusal),
+        }
     }
 
-    /// Returns what the next run is made of: it goes on where the last one
-    /// ended.
-    fn next_start(&mut self) -> Result<Start, Refusal> {
-        if let Some(start) = self.ready.take() {
-            return Ok(start);
+    /// Returns what prompts are made with. The run begins now if there is none.
+    fn sit(&mut self) -> Result<Arc<Kit>, Refusal> {
+        if let Some(run) = &self.run {
+            return Ok(Arc::clone(&run.kit));
         }
-        if !self.has_begun {
-            // The session is there only once something was run in it.
-            let is_there = resume::is_wanted(&self.flags) && !self.flags.fork_session;
-            let session_id = if is_there { None } else { self.session.parse().ok() };
-            let flags = RunFlags { session_id, ..self.flags.clone() };
-            return Start::again(&self.environment, flags, Arc::clone(&self.models));
-        }
-        if !self.is_kept {
-            let message = "a session that is not kept takes one message only";
-            return Err(
-                Refusal::new(Exit::BadInput, message).hint("leave `--no-session-persistence` out")
-            );
-        }
-        let flags = RunFlags {
-            continue_latest: false,
-            resume: Some(self.session.clone()),
-            fork_session: false,
-            session_id: None,
-            name: None,
-            ..self.flags.clone()
+        let start = match self.ready.take() {
+            Some(start) => start,
+            None => self.start_again()?,
         };
+        let (signals, arriving) = mpsc::channel(SIGNALS_CAP);
+        let (said, answers) = mpsc::channel(SAID_CAP);
+        let (asking, asked) = mpsc::channel(ASKED_CAP);
+        let (teller, progress) = Teller::new();
+        let sitter = Sitter::Client(Box::new(teller));
+        let sitting = Sitting { signals: arriving, answers, asking: asked, sitter };
+        let (run, kit, scratch) = start.sit(sitting)?;
+        self.scratch.extend(scratch);
+        self.run = Some(Sat {
+            kit: Arc::clone(&kit),
+            asking: Some(asking),
+            // Nobody answers once the input has ended.
+            said: (!self.has_ended).then_some(said),
+            signals,
+            known: Progress::default(),
+            asked: 0,
+        });
+        (self.progress, self.running) = (Some(progress), Some(tokio::spawn(run.go())));
+        Ok(kit)
+    }
+
+    /// Returns what the run is made of where the first try came to nothing.
+    fn start_again(&self) -> Result<Start, Refusal> {
+        // The session is there only once something was run in it.
+        let is_there = resume::is_wanted(&self.flags) && !self.flags.fork_session;
+        let session_id = if is_there { None } else { self.session.parse().ok() };
+        let flags = RunFlags { session_id, ..self.flags.clone() };
         Start::again(&self.environment, flags, Arc::clone(&self.models))
     }
 
-    /// Tells how a message was answered, and returns what that means for the
-    /// process. `is_told` is whether a signal has asked it to end.
-    fn end(&mut self, ended: Result<(RunEnd, Option<TempDir>), Refusal>, is_told: bool) -> Exit {
-        self.talk.answered();
-        (self.said, self.signals) = (None, None);
-        let (finished, scratch) = match ended {
-            Ok(ended) => ended,
-            Err(refusal) => {
-                super::say(&refusal);
-                return refusal.exit;
-            }
+    /// Finds out what a message means, which may take its time.
+    fn find_meaning(&mut self, kit: Arc<Kit>, prompt: String) {
+        self.messages += 1;
+        let number = self.messages;
+        self.wanted = Some(number);
+        self.work.push(Box::pin(async move {
+            let typed = prompt.clone();
+            let finding = tokio::task::spawn_blocking(move || kit.meaning(&typed, Typed::Line));
+            let opening = finding.await.expect("a skill's text is put together without panics");
+            Done::Meant { number, prompt, opening }
+        }));
+    }
+
+    /// Has main asked something.
+    fn ask(&mut self, prompt: &str, opening: Opening) {
+        let is_last = self.has_ended && !self.talk.has_message();
+        let Some(run) = &mut self.run else { return };
+        let invoked = Box::new(run.kit.invoked(prompt, opening));
+        let asked = match is_last {
+            true => Asked::InvokeLast(invoked),
+            false => Asked::Invoke(invoked),
         };
-        self.has_begun = true;
-        self.scratch.extend(scratch);
-        let last_message = self.flags.output_last_message.as_deref().map(print::create);
-        let last_message = last_message.transpose().unwrap_or_else(|refusal| {
-            super::say(&refusal);
-            None
-        });
-        let exit = print::wind_up(&finished, last_message);
-        match finished.end.cancel {
-            // The client ended a turn, and goes on.
-            Some(CancelReason::Interrupt) if !is_told => Exit::Done,
-            _ => exit,
+        // It rests, so it takes it; unless it has ended, and is heard of next.
+        let sent = run.asking.as_ref().is_some_and(|asking| asking.try_send(asked).is_ok());
+        run.asked += u64::from(sent);
+    }
+
+    /// Takes what was worked on.
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Written => self.is_writing = false,
+            Done::Meant { number, prompt, opening } => {
+                if self.wanted != Some(number) {
+                    return;
+                }
+                self.wanted = None;
+                match opening {
+                    Ok(opening) => self.ask(&prompt, opening),
+                    Err(refusal) => self.refuse(refusal),
+                }
+            }
         }
     }
 
-    /// Tells that a message is not taken: its result says so. Whoever sends many
-    /// of them may not read meanwhile, so people are told once.
-    fn refuse(&mut self, refusal: &Refusal) {
+    /// Takes note of how far the run is now.
+    fn got_on(&mut self) {
+        let (Some(run), Some(progress)) = (&mut self.run, &mut self.progress) else { return };
+        let now = progress.borrow_and_update().clone();
+        let before = std::mem::replace(&mut run.known, now);
+        let (ended, last) = (run.known.ended > before.ended, run.known.last.clone());
+        if run.known.unit_ends > before.unit_ends {
+            self.is_calm = false;
+        }
+        if let Some(last) = last.filter(|_| ended) {
+            // Whoever ended the turn does not want another at once.
+            self.is_calm |= last.cancel.is_some();
+            let exit = print::keep_last(&last, self.last_message());
+            self.exit = match last.cancel {
+                // The client ended a turn, and goes on.
+                Some(CancelReason::Interrupt) if self.told.is_none() => Exit::Done,
+                _ => exit,
+            };
+        }
+    }
+
+    /// Returns where the last message goes.
+    fn last_message(&self) -> Option<(std::path::PathBuf, std::fs::File)> {
+        let created = print::create(self.flags.output_last_message.as_deref()?);
+        created.inspect_err(|refusal| super::say(refusal)).ok()
+    }
+
+    /// Returns how the process ends, now that the run has.
+    fn ended(&mut self, ended: &RunEnd) -> Exit {
+        self.got_on();
+        self.run = None;
+        print::wind_up(
+            ended,
+            self.told.map_or(self.exit, |signal| match self.exit {
+                // A turn that ended before the signal reached it is done.
+                Exit::Done => Exit::after(signal),
+                exit => exit,
+            }),
+        )
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        self.told = Some(signal);
+        self.wanted = None;
+        self.is_told.cancel();
+        // A run that has so many of them is about to end.
+        let _ = self.run.as_ref().map(|run| run.signals.try_send(signal));
+    }
+
+    fn input_ended(&mut self) {
+        self.has_ended = true;
+        // Nobody answers any more.
+        if let Some(run) = &mut self.run {
+            run.said = None;
+        }
+    }
+
+    /// Has a result say that a message is not answered.
+    fn refuse(&mut self, refusal: Refusal) {
+        super::say(&refusal);
+        self.exit = refusal.exit;
+        self.is_writing = true;
+        let result = refused(&refusal, self.session.parse().ok());
+        let is_told = self.is_told.clone();
+        self.work.push(Box::pin(async move {
+            // Before the next message is begun, whose records come after.
+            let written = tokio::task::spawn_blocking(move || WholeLines.write_all(&result));
+            tokio::select! {
+                // Nobody reads: the refusal is on standard error, too.
+                _ = written => {}
+                () = is_told.cancelled() => {}
+            }
+            Done::Written
+        }));
+    }
+
+    /// Tells that a message is not even kept: its result says so. Whoever sends
+    /// many of them may not read meanwhile, so people are told once.
+    fn turn_away(&mut self, refusal: &Refusal) {
         if !std::mem::replace(&mut self.has_refused, true) {
             super::say(refusal);
         }
@@ -279,41 +443,87 @@ impl Conversation {
     }
 
     fn hear(&mut self, heard: &Heard) {
-        for step in self.talk.hear(heard) {
+        let is_busy = self.is_busy();
+        for step in self.talk.hear(heard, is_busy) {
             match step {
                 Step::Reply { id, reply } => self.send(reply.line(&id)),
-                Step::Tell(said) => {
-                    let full = self.said.as_ref().is_some_and(|run| {
-                        matches!(run.try_send(said), Err(mpsc::error::TrySendError::Full(_)))
-                    });
-                    if full {
-                        super::say(&"warning: the client says too much; an answer is left out");
-                    }
-                }
+                Step::Tell(said) => self.tell(said),
+                Step::EndTurn => self.end_turn(),
                 Step::SetMode(mode) => self.set_mode(mode),
-                Step::Refuse(why) => self.refuse(&Refusal::new(Exit::BadInput, why)),
+                Step::SetModel { id, name } => {
+                    let reply = self.set_model(name.as_deref());
+                    self.send(reply.line(&id));
+                }
+                Step::Refuse(why) => self.turn_away(&Refusal::new(Exit::BadInput, why)),
                 Step::Say(text) => super::say(&format!("warning: {text}")),
             }
         }
     }
 
+    /// Tells the run something, if there is one.
+    fn tell(&self, said: FromUser) {
+        let to = self.run.as_ref().and_then(|run| run.said.as_ref());
+        let sent = to.map(|run| run.try_send(said));
+        if matches!(sent, Some(Err(mpsc::error::TrySendError::Full(_)))) {
+            super::say(&"warning: the client says too much; an answer is left out");
+        }
+    }
+
+    /// Ends the turn. It may not have begun.
+    fn end_turn(&mut self) {
+        match self.wanted.take() {
+            Some(_) => self.refuse(Refusal::new(Exit::Done, "stopped before it began")),
+            None => self.tell(FromUser::EndTurn),
+        }
+    }
+
     fn set_mode(&mut self, mode: Mode) {
         (self.flags.permission_mode, self.flags.dangerously_skip_permissions) = (Some(mode), false);
-        // What cannot be made of the same flags again is told with the message.
-        if let Some(Err(refusal)) = self.ready.as_mut().map(|start| start.kit.set_mode(mode)) {
-            self.ready = None;
-            super::say(&refusal);
+        if let Some(start) = &mut self.ready {
+            start.kit.set_mode(mode);
+        }
+        if let Some(run) = &mut self.run {
+            Arc::make_mut(&mut run.kit).set_mode(mode);
+        }
+        self.tell(FromUser::Mode(mode));
+    }
+
+    /// Has another model answer from the next message on; without a name, the
+    /// one that did at the start.
+    fn set_model(&mut self, name: Option<&str>) -> Reply {
+        let kit = match (&mut self.run, &mut self.ready) {
+            (Some(run), _) => Arc::make_mut(&mut run.kit),
+            (None, Some(start)) => &mut start.kit,
+            (None, None) => return Reply::Refused("there is nothing to set it for".to_owned()),
+        };
+        let name = name.or(self.first_model.as_deref());
+        match kit.set_model(name) {
+            Ok(()) => {
+                self.flags.model = name.map(str::to_owned);
+                Reply::ModelIs(kit.model.name().to_string())
+            }
+            Err(refusal) => Reply::Refused(refusal.to_string()),
         }
     }
 }
 
-/// Waits for the end of a run; forever if there is none. Dropping the future
+/// Waits for the end of the run; forever if there is none. Dropping the future
 /// loses nothing.
-async fn ended(running: &mut Option<Running>) -> <Running as Future>::Output {
+async fn ended(running: &mut Option<JoinHandle<RunEnd>>) -> RunEnd {
     match running {
-        Some(running) => running.await,
+        Some(running) => running.await.expect("a run never panics"),
         None => std::future::pending().await,
     }
+}
+
+/// Waits until the run has got on; forever if there is none, or if it is over.
+async fn got_on(progress: &mut Option<watch::Receiver<Progress>>) {
+    if let Some(progress) = progress
+        && progress.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 /// Returns the result of a message that was not answered.

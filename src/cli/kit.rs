@@ -7,7 +7,6 @@ use std::sync::Arc;
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::model::{Chosen, DefaultModel, Wanted, choose};
-use super::rules;
 use super::slash::{self, Meant, Typed};
 use crate::agent::Opening;
 use crate::config::{Config, Environment, ModelChoice};
@@ -85,10 +84,11 @@ impl Kit {
         })
     }
 
-    /// Has another model answer from the next prompt on.
-    pub(super) fn set_model(&mut self, name: &str) -> Result<(), Refusal> {
+    /// Has another model answer from the next prompt on; without a name, the one
+    /// that is configured.
+    pub(super) fn set_model(&mut self, name: Option<&str>) -> Result<(), Refusal> {
         let wanted = Wanted {
-            flag: Some(name),
+            flag: name,
             before: None,
             default_model: DefaultModel::None,
             effort: self.flags.effort.as_ref(),
@@ -97,16 +97,15 @@ impl Kit {
         let Chosen { choice, model, note: _ } = chosen;
         super::start::check_price(&self.flags, &*model)?;
         (self.choice, self.model) = (choice, model);
-        self.flags.model = Some(name.to_owned());
+        self.flags.model = name.map(str::to_owned);
         Ok(())
     }
 
-    /// Changes how much runs without a rule, from the next prompt on.
-    pub(super) fn set_mode(&mut self, mode: Mode) -> Result<(), Refusal> {
+    /// Changes how much runs without a rule, from the next call on of whatever
+    /// unit works.
+    pub(super) fn set_mode(&mut self, mode: Mode) {
         (self.flags.permission_mode, self.flags.dangerously_skip_permissions) = (Some(mode), false);
-        let around = (self.root.as_path(), &self.sandbox);
-        (self.policy, _) = rules::policy(&self.environment, &self.config, &self.flags, around)?;
-        Ok(())
+        self.policy.set_mode(mode);
     }
 
     /// Tells whether rows of the terminal may change once they are written. What

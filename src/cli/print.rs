@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::model::DefaultModel;
 use super::slash::Typed;
-use super::start::{Outside, Start};
+use super::start::Start;
 use super::terminal::QuietControls;
 use super::{input, resume, signals, slash, undo, usage};
 use crate::branch::Branch;
@@ -24,7 +25,7 @@ use crate::event::{
 };
 use crate::model::Models;
 use crate::report::Json;
-use crate::run::{self, Reporter as _, RunEnd};
+use crate::run::{self, Reporter as _, RunEnd, Signal};
 
 /// How long work on other threads may go on after the result is out.
 pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_millis(50);
@@ -74,7 +75,7 @@ pub(super) fn run_prompt(
         let signals = signals::listen().map_err(|error| {
             Refusal::new(Exit::Error, format!("cannot listen to signals: {error}"))
         })?;
-        go(start, prompt, Outside { signals, client: None }).await
+        go(start, prompt, signals).await
     });
     drop(quiet);
     runtime.shutdown_timeout(SHUTDOWN_GRACE);
@@ -82,7 +83,7 @@ pub(super) fn run_prompt(
     say_remarks(&models);
     // Only now: until here some unit may still have been writing there.
     drop(scratch);
-    Ok(wind_up(&finished, last_message))
+    Ok(wind_up(&finished, keep_last(&finished.end, last_message)))
 }
 
 /// Starts the threads that units run on.
@@ -98,10 +99,10 @@ pub(super) fn runtime() -> Result<Runtime, Refusal> {
 }
 
 /// Makes the prompt whole, and runs it.
-pub(super) async fn go(
+async fn go(
     start: Start,
     prompt: String,
-    mut outside: Outside,
+    mut signals: mpsc::Receiver<Signal>,
 ) -> Result<(RunEnd, Option<TempDir>), Refusal> {
     let expanding = tokio::task::spawn_blocking(move || {
         let opening = start.kit.meaning(&prompt, Typed::Line);
@@ -109,12 +110,12 @@ pub(super) async fn go(
     });
     let (start, prompt, opening) = tokio::select! {
         expanded = expanding => expanded.expect("a skill's text is put together without panics")?,
-        signal = outside.signals.recv() => {
+        signal = signals.recv() => {
             let signal = signal.expect("signals are listened to until the end");
             return Err(Refusal::new(Exit::after(signal), "stopped before it began"));
         }
     };
-    let (run, scratch) = start.run(&prompt, opening, outside)?;
+    let (run, scratch) = start.run(&prompt, opening, signals)?;
     Ok((run.go().await, scratch))
 }
 
@@ -125,37 +126,41 @@ pub(super) fn say_remarks(models: &Models) {
     }
 }
 
-/// Says what went wrong at the end, and returns how the process ends.
-pub(super) fn wind_up(finished: &RunEnd, last_message: Option<(PathBuf, File)>) -> Exit {
-    let mut exit = Exit::of(&finished.end);
+/// Writes down the last message, if that is wanted, and returns how an
+/// invocation ends the process.
+pub(super) fn keep_last(end: &InvocationEnd, last_message: Option<(PathBuf, File)>) -> Exit {
+    let exit = Exit::of(end);
+    let Some((path, mut file)) = last_message else { return exit };
+    let text = match &end.outcome {
+        Outcome::Done { text } => text,
+        Outcome::Failed(_) | Outcome::Cancelled { ran: _ } | Outcome::Interrupted => &end.text,
+    };
+    match file.write_all(text.as_bytes()) {
+        Ok(()) => exit,
+        Err(error) => unwritten(exit, &format!("`{}`", path.display()), &error),
+    }
+}
+
+/// Says what went wrong at the end of a run whose last invocation ends the
+/// process like this, and returns how the process ends.
+pub(super) fn wind_up(finished: &RunEnd, exit: Exit) -> Exit {
     for trouble in &finished.trouble {
         super::say(&format!("warning: {trouble}"));
     }
-    let mut fail = |what: &str, error: &io::Error| {
-        super::say(&format!("error: cannot write {what}: {error}"));
-        exit = if exit == Exit::Done { Exit::Error } else { exit };
-    };
-    if let Some((path, mut file)) = last_message {
-        let text = match &finished.end.outcome {
-            Outcome::Done { text } => text,
-            Outcome::Failed(_) | Outcome::Cancelled { ran: _ } | Outcome::Interrupted => {
-                &finished.end.text
-            }
-        };
-        if let Err(error) = file.write_all(text.as_bytes()) {
-            fail(&format!("`{}`", path.display()), &error);
-        }
-    }
     match (&finished.output_error, finished.signal) {
-        (None, _) => {}
-        (Some(error), _) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        (None, _) => exit,
+        (Some(error), _) if error.kind() == io::ErrorKind::BrokenPipe => exit,
         // Told to end while nobody was reading.
         (Some(error), Some(signal)) if error.kind() == io::ErrorKind::TimedOut => {
-            return Exit::after(signal);
+            Exit::after(signal)
         }
-        (Some(error), _) => fail("the output", error),
+        (Some(error), _) => unwritten(exit, "the output", error),
     }
-    exit
+}
+
+fn unwritten(exit: Exit, what: &str, error: &io::Error) -> Exit {
+    super::say(&format!("error: cannot write {what}: {error}"));
+    if exit == Exit::Done { Exit::Error } else { exit }
 }
 
 pub(super) fn create(path: &Path) -> Result<(PathBuf, File), Refusal> {

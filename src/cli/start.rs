@@ -62,29 +62,22 @@ struct Begun {
     log: Option<SessionLog>,
 }
 
-/// What reaches a run from outside.
-pub(super) struct Outside {
-    pub(super) signals: mpsc::Receiver<Signal>,
-    /// A program that speaks for a person, if it is one that asked for the run.
-    pub(super) client: Option<Client>,
-}
-
-/// What reaches a run from a person who sits at a chat.
+/// What reaches a run from whoever sits at it.
 pub(super) struct Sitting {
     pub(super) signals: mpsc::Receiver<Signal>,
     pub(super) answers: mpsc::Receiver<FromUser>,
     /// What the run is asked to do, one thing after the other.
     pub(super) asking: mpsc::Receiver<Asked>,
-    /// Shows the run.
-    pub(super) shown: Box<dyn Reporter>,
+    pub(super) sitter: Sitter,
 }
 
-/// A program that speaks for a person.
-pub(super) struct Client {
-    /// Where it answers; `None` if it no longer does.
-    pub(super) answers: Option<mpsc::Receiver<FromUser>>,
-    /// Whether it has not been answered before.
-    pub(super) is_first: bool,
+/// Who sits at a run, and is shown it.
+pub(super) enum Sitter {
+    /// A person at a chat.
+    Chat(Box<dyn Reporter>),
+    /// A program that speaks for a person. It is sent records; whoever feeds
+    /// the run with its messages is shown it behind them.
+    Client(Box<dyn Reporter>),
 }
 
 impl Start {
@@ -176,37 +169,28 @@ impl Start {
         mut self,
         typed: &str,
         opening: Opening,
-        outside: Outside,
+        signals: mpsc::Receiver<Signal>,
     ) -> Result<(Run, Option<TempDir>), Refusal> {
-        let Outside { signals, client } = outside;
-        let goes_on = matches!(&client, Some(Client { is_first: false, .. }));
         let begun = self.begin()?;
         // Whoever is not there cannot be asked.
-        let (asker, answers) = match client {
-            Some(Client { answers, is_first }) => (Asker::Client { is_first }, answers),
-            None => match asking::on_terminal().filter(|_| !self.kit.environment.ci) {
-                Some((prompter, answers)) => (Asker::Terminal(prompter), Some(answers)),
-                None => (Asker::Nobody, None),
-            },
+        let (asker, answers) = match asking::on_terminal().filter(|_| !self.kit.environment.ci) {
+            Some((prompter, answers)) => (Asker::Terminal(prompter), Some(answers)),
+            None => (Asker::Nobody, None),
         };
         let reporters = self.reporters(asker)?;
         self.note.iter().for_each(super::say);
         let prompts = Prompts::One(Box::new(self.kit.invoked(typed, opening)));
-        // A client knows what it has just been told.
-        let resumed = begun
-            .resumed
-            .map(|before| Resumed { note: before.note.filter(|_| !goes_on), ..before });
-        self.assemble(Begun { resumed, ..begun }, prompts, reporters, (signals, answers))
+        self.assemble(begun, prompts, reporters, (signals, answers))
     }
 
-    /// Builds the run of a chat, and what its prompts are made with.
+    /// Builds a run that lives on, and what its prompts are made with.
     pub(super) fn sit(
         mut self,
         sitting: Sitting,
     ) -> Result<(Run, Arc<Kit>, Option<TempDir>), Refusal> {
-        let Sitting { signals, answers, asking, shown } = sitting;
+        let Sitting { signals, answers, asking, sitter } = sitting;
         let begun = self.begin()?;
-        let reporters = self.reporters(Asker::Chat(shown))?;
+        let reporters = self.reporters(Asker::Sitter(sitter))?;
         self.note.iter().for_each(super::say);
         let kit = Arc::new(self.kit.clone());
         let prompts = Prompts::Many(asking);
@@ -222,7 +206,7 @@ impl Start {
         (signals, answers): (mpsc::Receiver<Signal>, Option<mpsc::Receiver<FromUser>>),
     ) -> Result<(Run, Option<TempDir>), Refusal> {
         let Begun { head, resumed, log } = begun;
-        let (max_turns, budget) = (self.kit.flags.max_turns, self.budget());
+        let (max_turns, budget) = (self.kit.flags.turn_limit(), self.budget());
         let scratch = self.scratch.take();
         let keep_rule = rules::keep(&self.kit.environment);
         let run = Run {
@@ -308,8 +292,9 @@ impl Start {
 
     /// Returns what all units of the run may use together.
     fn budget(&self) -> Budget {
-        let RunFlags { max_budget_usd, max_tool_calls, .. } = self.kit.flags;
-        Budget { usd: max_budget_usd, tokens: None, tool_calls: max_tool_calls }
+        let flags = &self.kit.flags;
+        let (usd, tool_calls) = (flags.max_budget_usd, flags.call_limit());
+        Budget { usd, tokens: None, tool_calls }
     }
 
     fn fanout(self) -> Result<Fanout, Refusal> {

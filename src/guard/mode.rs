@@ -1,5 +1,8 @@
 //! How much runs without a rule, and what two such words mean together.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
 /// How much runs without a rule, least first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Mode {
@@ -46,6 +49,55 @@ impl Mode {
     }
 }
 
+/// The mode that holds for a unit: the session's, or what is left of it to the
+/// unit. A clone shares the session's.
+///
+/// A person may change that while units work, and it holds for all of them from
+/// their next call on: so it is one cell, and not a value that each has a copy
+/// of.
+#[derive(Debug, Clone)]
+pub(super) struct Holding {
+    session: Arc<AtomicU8>,
+    narrowed: Reach,
+}
+
+impl Holding {
+    pub(super) fn new(mode: Mode) -> Self {
+        Self { session: Arc::new(AtomicU8::new(mode as u8)), narrowed: Reach::ALL }
+    }
+
+    /// Changes the session's mode.
+    pub(super) fn set(&self, mode: Mode) {
+        self.session.store(mode as u8, Ordering::Relaxed);
+    }
+
+    /// Returns what is left of it where a mode holds besides.
+    pub(super) fn and(&self, mode: Mode) -> Self {
+        Self { narrowed: self.narrowed.and(Reach::of(mode)), ..self.clone() }
+    }
+
+    /// Returns what is left of it for a unit that goes on for another one.
+    pub(super) fn within(&self, other: &Self) -> Self {
+        Self { narrowed: self.narrowed.and(other.narrowed), ..self.clone() }
+    }
+
+    pub(super) fn reach(&self) -> Reach {
+        let held = self.session.load(Ordering::Relaxed);
+        let session = Mode::ALL.into_iter().find(|mode| *mode as u8 == held);
+        self.narrowed.and(Reach::of(session.unwrap_or_default()))
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        self.reach().mode()
+    }
+}
+
+impl Default for Holding {
+    fn default() -> Self {
+        Self::new(Mode::Default)
+    }
+}
+
 /// What one mode, or several together, leave to a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reach {
@@ -56,6 +108,9 @@ pub(super) struct Reach {
 }
 
 impl Reach {
+    /// Takes nothing away from any other.
+    pub(super) const ALL: Self = Self { runs: Mode::BypassPermissions, may_ask: true };
+
     pub(super) fn of(mode: Mode) -> Self {
         match mode {
             Mode::DontAsk => Self { runs: Mode::Default, may_ask: false },
@@ -82,6 +137,19 @@ impl Reach {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sessions_mode_is_changed_for_all_and_what_a_unit_has_of_it_stays_bounded() {
+        let session = Holding::new(Mode::Default);
+        let unit = session.and(Mode::AcceptEdits);
+        let bounded = unit.within(&session.and(Mode::Plan));
+        for mode in Mode::ALL {
+            session.set(mode);
+            assert_eq!(session.mode(), mode);
+            assert_eq!(unit.reach(), Reach::of(mode).and(Reach::of(Mode::AcceptEdits)));
+            assert_eq!(bounded.mode(), Mode::Plan);
+        }
+    }
 
     #[test]
     fn two_modes_together_are_never_more_than_either() {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::copies::Copies;
 use super::explained::Explained;
-use super::mode::Reach;
+use super::mode::Holding;
 use super::paths::{self, Ground};
 use super::rules::{self, Rule, Subjects};
 use super::unasked::{Gate, OnlyReads, Touch};
@@ -25,7 +25,7 @@ use crate::path_text;
 /// What the units of a run may do.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    reach: Reach,
+    mode: Holding,
     rules: Arc<Rules>,
     /// What its own definition denies a unit, and those it starts.
     denied: Arc<[Sourced]>,
@@ -59,7 +59,7 @@ impl Policy {
     #[must_use]
     pub fn new(mode: Mode, roots: impl Into<Arc<[PathBuf]>>) -> Self {
         Self {
-            reach: Reach::of(mode),
+            mode: Holding::new(mode),
             rules: Arc::default(),
             denied: [].into(),
             roots: roots.into(),
@@ -110,9 +110,9 @@ impl Policy {
     /// mode and denies some calls. It is never more than this policy.
     #[must_use]
     pub fn narrowed(&self, mode: Option<Mode>, denied: &[Sourced]) -> Self {
-        let reach = mode.map_or(self.reach, |mode| self.reach.and(Reach::of(mode)));
+        let mode = mode.map_or_else(|| self.mode.clone(), |mode| self.mode.and(mode));
         let denied = self.denied.iter().chain(denied).cloned().collect();
-        Self { reach, denied, ..self.clone() }
+        Self { mode, denied, ..self.clone() }
     }
 
     /// Returns what both policies leave, for a unit of the first that goes on for
@@ -120,13 +120,19 @@ impl Policy {
     #[must_use]
     pub fn within(&self, other: &Self) -> Self {
         let denied = self.denied.iter().chain(&*other.denied).cloned().collect();
-        Self { reach: self.reach.and(other.reach), denied, ..self.clone() }
+        Self { mode: self.mode.within(&other.mode), denied, ..self.clone() }
     }
 
     /// Returns the mode, as it is called.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.reach.mode()
+        self.mode.mode()
+    }
+
+    /// Changes the session's mode for every policy that was made from the same
+    /// one as this, from their next decision on.
+    pub fn set_mode(&self, mode: Mode) {
+        self.mode.set(mode);
     }
 
     /// Returns the rules in force.
@@ -161,12 +167,12 @@ impl Policy {
     pub fn searches(&self) -> Searches {
         let rules = |sourced: &[Sourced]| sourced.iter().map(|it| it.rule.clone()).collect();
         let denied = self.denials().map(|it| it.rule.clone()).collect();
-        let secrets = (self.mode() != Mode::BypassPermissions).then(|| Arc::clone(&self.secrets));
         Searches {
             denied,
             asked: rules(&self.rules.ask),
             shown: rules(&self.rules.allow),
-            secrets,
+            secrets: Arc::clone(&self.secrets),
+            mode: self.mode.clone(),
             root: self.root().to_owned(),
             copies: self.copies.clone(),
         }
@@ -203,7 +209,7 @@ impl Policy {
             Decision::Deny { reason: _ } => return explained,
         };
         ask.allowed.places = places;
-        if self.reach.may_ask {
+        if self.mode.reach().may_ask {
             return explained;
         }
         let remedy = ask.remedy.as_deref().map(|remedy| format!("; {remedy}"));

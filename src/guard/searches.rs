@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use globset::GlobMatcher;
 
+use super::Mode;
 use super::copies::Copies;
+use super::mode::Holding;
 use super::paths;
 use super::rules::Rule;
 use super::sensitive::Secrets;
@@ -24,8 +26,9 @@ pub struct Searches {
     pub(super) asked: Vec<Rule>,
     /// Secrets that these match are not.
     pub(super) shown: Vec<Rule>,
-    /// `None` if nothing is one.
-    pub(super) secrets: Option<Arc<Secrets>>,
+    /// Unless the mode allows to read them.
+    pub(super) secrets: Arc<Secrets>,
+    pub(super) mode: Holding,
     pub(super) root: PathBuf,
     pub(super) copies: Copies,
 }
@@ -45,7 +48,7 @@ impl Searches {
         let mut left_out = LeftOut {
             hidden: of(&self.denied),
             shown: of(&self.shown),
-            secrets: self.secrets.as_deref(),
+            secrets: (self.mode.mode() != Mode::BypassPermissions).then_some(&*self.secrets),
             root,
             copies: &self.copies,
             base,

@@ -137,6 +137,7 @@ impl Context {
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
+            | EventKind::Chosen(_)
             | EventKind::Left
             | EventKind::Notice { level: _, text: _ }
             | EventKind::InvocationEnded(_) => {}

@@ -175,6 +175,7 @@ impl Reporter for Asking {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Chosen(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }

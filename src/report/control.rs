@@ -57,6 +57,10 @@ pub enum Reply {
     Interrupted,
     /// From now on this permission mode holds.
     ModeIs(&'static str),
+    /// From the next message on this model answers.
+    ModelIs(String),
+    /// It is done, and there is nothing to say of it.
+    Done,
     /// It cannot be done, and why.
     Refused(String),
 }
@@ -73,6 +77,8 @@ impl Reply {
             }
             Self::Interrupted => success(Answer::Interrupted { subtype: "interrupt" }),
             Self::ModeIs(mode) => success(Answer::ModeIs { status: "updated", mode }),
+            Self::ModelIs(model) => success(Answer::ModelIs { status: "updated", model }),
+            Self::Done => success(Answer::Done {}),
         };
         let mut line = Vec::new();
         write(&Control::Response { response }, &mut line).expect("memory can always be written to");

@@ -75,6 +75,7 @@ impl Meter {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Chosen(_)
             | EventKind::Left
             | EventKind::InvocationEnded(_) => {}
         }

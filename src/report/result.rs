@@ -237,6 +237,7 @@ impl Tally {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Chosen(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. } => {}

@@ -134,6 +134,7 @@ impl Strands {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Chosen(_)
             | EventKind::Left
             | EventKind::InvocationEnded(_) => {}
         }

@@ -86,6 +86,8 @@ pub struct StreamJson {
     facts: Facts,
     units: Units,
     tally: Tally,
+    /// The tokens of every unit, by model, in all invocations that are over.
+    spent: BTreeMap<Arc<str>, Usage>,
     /// The answers that are being written, by unit.
     streams: BTreeMap<UnitId, Stream>,
     /// The model that answered a unit last, or goes on for it.
@@ -107,6 +109,7 @@ impl StreamJson {
             facts,
             units: Units::default(),
             tally: Tally::default(),
+            spent: BTreeMap::new(),
             streams: BTreeMap::new(),
             models: BTreeMap::new(),
             paused: BTreeSet::new(),
@@ -153,7 +156,7 @@ impl StreamJson {
             subagent_type: &unit.head.agent,
         });
         let tasks: Vec<_> = tasks.collect();
-        let left_out = self.units.background().count() - tasks.len();
+        let left_out = self.units.beside() - tasks.len();
         let changed = BackgroundTasksChanged { tasks, left_out };
         self.output.write(Record::System(System::BackgroundTasksChanged(changed)))
     }
@@ -277,13 +280,18 @@ impl StreamJson {
         self.output.write(Record::System(System::TaskNotification(notification)))
     }
 
-    fn invocation_ended(&mut self, ending: &Ending) -> io::Result<()> {
+    fn invocation_ended(&mut self, mut ending: Ending) -> io::Result<()> {
+        // What a program pays for is the process, whatever it asks of it.
+        for (model, usage) in std::mem::take(&mut ending.models) {
+            *self.spent.entry(model).or_default() += usage;
+        }
+        ending.models = self.spent.clone();
         while let Some((&unit, _)) = self.streams.first_key_value() {
             self.break_off(unit, Usage::default())?;
         }
         self.paused.remove(&UnitId::MAIN);
         self.list_background()?;
-        let result = ResultRecord::new(ending, &self.facts.models);
+        let result = ResultRecord::new(&ending, &self.facts.models);
         self.output.write(Record::Result(Box::new(result)))?;
         self.output.flush()
     }
@@ -319,7 +327,7 @@ impl Reporter for StreamJson {
         let ended = self.units.take(event);
         let ending = self.tally.take(event);
         if let Some(ending) = ending {
-            return self.invocation_ended(&ending);
+            return self.invocation_ended(ending);
         }
         match &event.kind {
             EventKind::InvocationStarted { prompt: _ } => self.output.write(init(&self.facts)),
@@ -340,6 +348,11 @@ impl Reporter for StreamJson {
             EventKind::Notice { level, text } => self.notice(event, *level, text),
             EventKind::SetAside { .. } => {
                 self.background_is_new = true;
+                Ok(())
+            }
+            EventKind::Chosen(chosen) => {
+                self.facts.model = Arc::clone(&chosen.model);
+                self.facts.permission_mode = chosen.mode.to_string();
                 Ok(())
             }
             EventKind::Compacted(compaction) => self.compacted(event, compaction),

@@ -133,6 +133,7 @@ impl Entry<'_> {
             }
             EventKind::Notice { level, text } => self.line(&words::notice(*level, text), out),
             EventKind::InvocationEnded(end) => self.invocation_ended(end, out),
+            EventKind::Chosen(chosen) => self.line(&words::chosen(chosen), out),
             EventKind::Left => self.line("left the session", out),
         }
     }

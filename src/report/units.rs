@@ -24,6 +24,8 @@ pub struct Units {
     open: BTreeMap<UnitId, Unit>,
     /// Those of `open` that run: a few among what may be thousands that wait.
     running: BTreeSet<UnitId>,
+    /// Those of `open` that run beside their parents.
+    beside: BTreeSet<UnitId>,
     counts: Counts,
     main_hold: Option<Hold>,
     /// Questions without an answer, and whose they are.
@@ -136,6 +138,7 @@ impl Units {
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack
             | EventKind::Rewound { .. }
+            | EventKind::Chosen(_)
             | EventKind::Left
             | EventKind::Joined { .. } => self.change(event),
             EventKind::SessionOpened(_)
@@ -215,7 +218,13 @@ impl Units {
     /// Returns the units that run beside their parents, or wait to, in the
     /// order they were declared.
     pub fn background(&self) -> impl Iterator<Item = (UnitId, &Unit)> {
-        self.open.iter().filter(|(_, unit)| unit.head.is_background).map(|(&id, unit)| (id, unit))
+        self.beside.iter().filter_map(|&id| Some((id, self.open.get(&id)?)))
+    }
+
+    /// Returns how many units run beside their parents, or wait to.
+    #[must_use]
+    pub fn beside(&self) -> usize {
+        self.beside.len()
     }
 
     /// Returns how many units of this invocation are in each state.
@@ -231,6 +240,7 @@ impl Units {
 
     fn queue(&mut self, event: &Event, head: &UnitHead) {
         if head.is_background {
+            self.beside.insert(event.unit);
             self.adjust(head.parent, |parent| parent.background += 1);
         }
         self.counts.queued += 1;
@@ -257,6 +267,7 @@ impl Units {
                 continue;
             };
             unit.head.is_background = true;
+            self.beside.insert(*id);
             self.adjust(parent, |parent| parent.background += 1);
         }
     }
@@ -287,6 +298,7 @@ impl Units {
     fn end(&mut self, id: UnitId, end: &UnitEnd) -> Option<Unit> {
         let unit = self.open.remove(&id)?;
         self.questions.remove(&id);
+        self.beside.remove(&id);
         if unit.head.is_background && unit.head.parent == UnitId::MAIN {
             self.untold.insert(id);
         }
@@ -421,6 +433,7 @@ impl Unit {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Chosen(_)
             | EventKind::Left
             | EventKind::Notice { .. }
             | EventKind::InvocationEnded(_) => {}

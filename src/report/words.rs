@@ -29,7 +29,7 @@ use super::units::{Counts, HoldCause};
 pub use asking::{AskedPart, AskedRow, Room, asked, asked_in, asked_whole};
 use guarding::denied_in_all;
 pub use guarding::{answered, confined, file_changed, is_told_alone, question, started, worktree};
-pub use steering::{TOOK_BACK, rewound, set_aside};
+pub use steering::{TOOK_BACK, chosen, rewound, set_aside};
 
 /// Most characters of a unit's name. A description may be a sentence, and it
 /// stands in front of each of the unit's lines.

@@ -25,9 +25,10 @@ use tokio_util::sync::CancellationToken;
 use super::ledger::Ledger;
 use crate::branch::{Branch, RootJoins, Tokens};
 use crate::event::{
-    CancelReason, Delta, Event, EventKind, Invocation, InvocationEnd, NoticeLevel, Outcome,
+    CancelReason, Chosen, Delta, Event, EventKind, Invocation, InvocationEnd, NoticeLevel, Outcome,
     QuestionId, Seq, SessionHead, UnitEnd, UnitId, UnixMillis, Verdict,
 };
+use crate::guard::Mode;
 use crate::line::{FromUnit, UnitEvent};
 use crate::prompt::Context;
 use units::Declared;
@@ -54,6 +55,10 @@ pub enum Input {
     Trouble(Arc<str>),
     /// Somebody wants the next thing done. Only said while main rests.
     Begin(Arc<str>),
+    /// From here on main answers with this.
+    Chosen(Chosen),
+    /// From here on this much runs without a rule.
+    Mode(Mode),
     /// The user writes to main.
     Wrote(Arc<str>),
     /// The user takes back what main has not read.
@@ -137,6 +142,8 @@ pub struct Dispatcher {
     leaving: Option<Leaving>,
     /// Whether main rests after each invocation until the next one begins.
     lives_on: bool,
+    /// What main answers with; `None` if nobody has said.
+    chosen: Option<Chosen>,
     /// Whether any invocation of the session has begun.
     has_begun: bool,
     /// Whether the process leaves the session once nothing works any more.
@@ -178,6 +185,7 @@ impl Dispatcher {
             grants: questions::Grants::of(seed.granted),
             leaving: None,
             lives_on: false,
+            chosen: seed.chosen,
             has_begun: true,
             departs: false,
             finished: false,
@@ -205,9 +213,23 @@ impl Dispatcher {
     /// Begins the session and its invocation.
     pub fn open(&mut self, head: SessionHead, prompt: Arc<str>, now: UnixMillis) -> Response {
         let mut out = Out::new(now);
-        self.record(&mut out, UnitId::MAIN, EventKind::SessionOpened(head));
+        self.opened(&mut out, head);
         self.begin(&mut out, prompt);
         out.done()
+    }
+
+    fn opened(&mut self, out: &mut Out, head: SessionHead) {
+        let (model, mode) = (Arc::clone(&head.model), Arc::clone(&head.mode));
+        self.chosen = Some(Chosen { model, mode });
+        self.record(out, UnitId::MAIN, EventKind::SessionOpened(head));
+    }
+
+    /// From here on main answers with this. Nothing happens if it does already.
+    fn choose(&mut self, out: &mut Out, chosen: Chosen) {
+        if self.chosen.as_ref() != Some(&chosen) {
+            self.chosen = Some(chosen.clone());
+            self.record(out, UnitId::MAIN, EventKind::Chosen(chosen));
+        }
     }
 
     /// Begins a further invocation of the session.
@@ -243,6 +265,12 @@ impl Dispatcher {
                 Input::Cancel(reach, reason) => self.cancel(&mut out, reach, reason),
                 Input::Overdue => self.give_up(&mut out),
                 Input::Begin(prompt) => self.begin_next(&mut out, prompt),
+                Input::Chosen(chosen) => self.choose(&mut out, chosen),
+                Input::Mode(mode) => {
+                    if let Some(chosen) = self.chosen.clone() {
+                        self.choose(&mut out, Chosen { mode: mode.as_str().into(), ..chosen });
+                    }
+                }
                 Input::Wrote(text) => self.wrote(&mut out, text),
                 Input::TookBack => self.take_back(&mut out),
                 Input::SetAside => self.set_aside(&mut out),

@@ -21,7 +21,7 @@ use super::sink::why_lost;
 use super::undo::{Book, Said, Undo, UndoError};
 use super::{Main, now};
 use crate::agent::{Bounds, History, LimitSource, Opening, TurnLimit, Unit};
-use crate::event::{Event, FailureKind, Outcome, Seq, SessionHead, UnitId};
+use crate::event::{Chosen, Event, FailureKind, Outcome, Seq, SessionHead, UnitId};
 use crate::fanout::{Caller, Fanout};
 use crate::flow::{self, Step};
 use crate::guard::Policy;
@@ -50,6 +50,13 @@ pub struct Invoked {
     pub system: String,
 }
 
+impl Invoked {
+    /// Returns what of it a person may have chosen.
+    fn chosen(&self) -> Chosen {
+        Chosen { model: Arc::clone(self.model.name()), mode: self.policy.mode().as_str().into() }
+    }
+}
+
 /// What is asked of a run.
 pub enum Prompts {
     /// One thing. The run is over when that is.
@@ -64,6 +71,9 @@ pub enum Prompts {
 pub enum Asked {
     /// The next invocation.
     Invoke(Box<Invoked>),
+    /// The last invocation: it waits for what works beside it, and the run is
+    /// over when it is.
+    InvokeLast(Box<Invoked>),
     /// Main's conversation is to be again what it was after this event.
     Rewind(Seq, oneshot::Sender<Result<(), NoRewind>>),
     /// Files are to go back.
@@ -161,10 +171,12 @@ impl Sitting {
         let Some(invoked) = &self.next else { return dispatcher.live_on(head, now()) };
         self.tell_of_others(invoked, dispatcher);
         let typed = Arc::clone(&invoked.typed);
-        match head {
-            Some(head) => dispatcher.open(head, typed, now()),
-            None => dispatcher.go_on(typed, now()),
-        }
+        let Some(head) = head else {
+            let mut response = dispatcher.handle(Input::Chosen(invoked.chosen()), now());
+            response.effects.extend(dispatcher.go_on(typed, now()).effects);
+            return response;
+        };
+        dispatcher.open(head, typed, now())
     }
 
     /// Waits for what is asked next; `None` once nobody can ask any more.
@@ -184,11 +196,12 @@ impl Sitting {
         log: Option<&mut SessionLog>,
     ) -> Done {
         match asked {
-            Some(Asked::Invoke(invoked)) => {
-                self.tell_of_others(&invoked, dispatcher);
-                let begin = Input::Begin(Arc::clone(&invoked.typed));
-                self.next = Some(invoked);
-                dispatcher.handle(begin, now()).into()
+            Some(Asked::Invoke(invoked)) => self.invoke(invoked, dispatcher).into(),
+            Some(Asked::InvokeLast(invoked)) => {
+                let response = self.invoke(invoked, dispatcher);
+                dispatcher.rest_no_more();
+                self.stage.lives_on = false;
+                response.into()
             }
             Some(Asked::Rewind(to, reply)) => {
                 let (result, response) = match self.may_rewind(to, dispatcher) {
@@ -218,6 +231,15 @@ impl Sitting {
             }
             None => dispatcher.handle(Input::Leave, now()).into(),
         }
+    }
+
+    fn invoke(&mut self, invoked: Box<Invoked>, dispatcher: &mut Dispatcher) -> Response {
+        self.tell_of_others(&invoked, dispatcher);
+        let begin = Input::Begin(Arc::clone(&invoked.typed));
+        let mut response = dispatcher.handle(Input::Chosen(invoked.chosen()), now());
+        self.next = Some(invoked);
+        response.effects.extend(dispatcher.handle(begin, now()).effects);
+        response
     }
 
     /// Tells whether main's conversation can go back to what it was after an

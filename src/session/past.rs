@@ -18,8 +18,8 @@ use super::log::LogError;
 use super::read::{Entry, read};
 use crate::branch::{Branch, RootJoins, Token};
 use crate::event::{
-    EventKind, Invocation, Outcome, QuestionId, Seq, SessionHead, UnitEnd, UnitHead, UnitId,
-    UnitState,
+    Chosen, EventKind, Invocation, Outcome, QuestionId, Seq, SessionHead, UnitEnd, UnitHead,
+    UnitId, UnitState,
 };
 use crate::message::CallId;
 
@@ -45,7 +45,9 @@ const GRANTED_CAP: usize = 1_000;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Past {
     head: Option<SessionHead>,
-    /// The model of main's last answer.
+    /// What was chosen last for main, if that was not as the session began.
+    chosen: Option<Chosen>,
+    /// The model of main's last answer, or the one that was chosen since.
     model: Option<Arc<str>>,
     last: Seq,
     largest_unit: u32,
@@ -189,6 +191,17 @@ impl Past {
     #[must_use]
     pub fn head(&self) -> Option<&SessionHead> {
         self.head.as_ref()
+    }
+
+    /// Returns what main was to answer with in the end; `None` if the line that
+    /// says it is damaged.
+    #[must_use]
+    pub fn chosen(&self) -> Option<Chosen> {
+        let first = || {
+            let SessionHead { model, mode, .. } = self.head.as_ref()?;
+            Some(Chosen { model: Arc::clone(model), mode: Arc::clone(mode) })
+        };
+        self.chosen.clone().or_else(first)
     }
 
     /// Returns the model that main last used, as configured.

@@ -6,12 +6,12 @@ use proptest::prelude::*;
 
 use crate::branch::{Branch, BranchPath, Token, TokenSet};
 use crate::event::{
-    AfterFailure, Backend, CallQuestion, CancelReason, ChangedBy, Compaction, CompactionTrigger,
-    Confinement, Digest, Event, EventKind, FailureKind, FileChange, FileState, ForkShare,
-    Insistence, Invocation, InvocationEnd, Lasting, NoticeLevel, Origin, Outcome, PrefixShare,
-    Question, QuestionId, Replied, RequestFailed, SandboxHead, Seq, SessionHead, SessionId,
-    SlotPosition, Terms, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId, UnixMillis, Verdict,
-    Worktree,
+    AfterFailure, Backend, CallQuestion, CancelReason, ChangedBy, Chosen, Compaction,
+    CompactionTrigger, Confinement, Digest, Event, EventKind, FailureKind, FileChange, FileState,
+    ForkShare, Insistence, Invocation, InvocationEnd, Lasting, NoticeLevel, Origin, Outcome,
+    PrefixShare, Question, QuestionId, Replied, RequestFailed, SandboxHead, Seq, SessionHead,
+    SessionId, SlotPosition, Terms, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId,
+    UnixMillis, Verdict, Worktree,
 };
 use crate::message::{
     Call, CallId, Cost, Image, ImageKind, Output, Reply, Sealed, StopReason, Usage, Usd,
@@ -86,6 +86,8 @@ pub(super) fn one_of_each() -> Vec<Event> {
         unfinished: vec![UnitId(2)],
     };
     events.push(event(0, EventKind::InvocationEnded(Arc::new(end))));
+    let chosen = Chosen { model: "offline".into(), mode: "plan".into() };
+    events.push(event(0, EventKind::Chosen(chosen)));
     events.push(event(0, EventKind::Left));
     for (seq, event) in (1..).zip(&mut events) {
         (event.seq, event.at) = (Seq(seq), UnixMillis(1_700_000_000_000 + seq));
@@ -602,6 +604,8 @@ fn any_end() -> impl Strategy<Value = EventKind> {
             ),
         any_units().prop_map(|units| EventKind::SetAside { units }),
         any::<u64>().prop_map(|to| EventKind::Rewound { to: Seq(to) }),
+        (any_text(), any_text())
+            .prop_map(|(model, mode)| EventKind::Chosen(Chosen { model, mode })),
         Just(EventKind::Left),
         any_units().prop_map(|children| EventKind::Joined { children }),
         (any_outcome(), any_text(), cancel, any_units()).prop_map(

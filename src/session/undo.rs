@@ -186,6 +186,7 @@ impl Changes {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Chosen(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::support::server::{Reaction, Server};
+use crate::support::server::{End, Reaction, RecordedRequest, Server};
 use crate::support::tine::{HANG_LIMIT, Place, Running};
 
 const FLAGS: [&str; 4] = ["--input-format", "stream-json", "-o", "stream-json"];
@@ -340,19 +340,200 @@ fn a_signal_ends_a_run_that_asks_with_its_result() {
     client.running.wait().exits(143);
 }
 
-#[test]
-fn a_session_that_is_not_kept_takes_one_message() {
+/// A client of a process that asks `server`.
+fn client_of(server: &Server, model: &str, flags: &[&str]) -> Client {
     let place = Place::new();
-    let model = place.script("script.json", &json!({"units": {"main": [{"text": "one"}]}}));
-    let flags = ["-m", &model, "--no-session-persistence"];
+    let tine = place.tine(FLAGS.iter().chain(&["-m", model]).chain(flags)).server(server);
+    Client { running: tine.silent_stdin().start(), place }
+}
+
+/// The last message of a request, as text.
+fn last(request: &RecordedRequest) -> String {
+    request.json()["messages"].as_array().unwrap().last().unwrap().to_string()
+}
+
+#[test]
+fn a_session_that_is_not_kept_goes_on_from_message_to_message() {
+    let server = Server::start(|request| {
+        let knows = request.json()["messages"].to_string().contains("my name is Ada");
+        Reaction::text_reply(if knows && last(request).contains("who") { "Ada" } else { "hello" })
+    });
+    let mut client = client_of(&server, "m", &["--no-session-persistence"]);
+    client.ask("my name is Ada");
+    assert_eq!(client.result()["result"], "hello");
+    client.ask("who am I?");
+    assert_eq!(client.result()["result"], "Ada");
+    client.ends(0);
+}
+
+/// Main has an agent beside it write a file, and is told of it; the agent asks
+/// before it writes.
+fn writes_beside() -> Server {
+    Server::start(|request| {
+        let last = last(request);
+        let task = json!({"description": "writer", "prompt": "write it down",
+            "subagent_type": "general-purpose", "run_in_background": true});
+        if last.contains("start it") {
+            Reaction::call_reply(&[("Agent", task)])
+        } else if last.contains("write it down") {
+            Reaction::call_reply(&[("Write", json!({"file_path": "a.txt", "content": "new\n"}))])
+        } else if last.contains("runs in the background") {
+            Reaction::text_reply("started")
+        } else if last.contains("it is over") {
+            Reaction::text_reply("told")
+        } else if last.contains("and now") {
+            Reaction::text_reply("next")
+        } else {
+            Reaction::text_reply("it is over")
+        }
+    })
+}
+
+impl Client {
+    /// Waits for a result and for a question, in whichever order they come.
+    fn result_and_question(&mut self) -> (Value, Value) {
+        let (mut result, mut question) = (Value::Null, Value::Null);
+        self.running.read_until(|record| {
+            match record["type"].as_str() {
+                Some("result") => result = record.clone(),
+                Some("control_request") => question = record.clone(),
+                _ => {}
+            }
+            !result.is_null() && !question.is_null()
+        });
+        (result, question)
+    }
+}
+
+#[test]
+fn what_works_in_the_background_outlives_a_result_and_main_is_told_of_it() {
+    let server = writes_beside();
+    let mut client = client_of(&server, "m", &[]);
+    client.ask("start it");
+    let (started, question) = client.result_and_question();
+    assert_eq!(started["result"], "started");
+    // Nobody has answered: it still works, and the next message does not wait.
+    client.ask("and now?");
+    assert_eq!(client.result()["result"], "next");
+    client.answer(&question, &json!({"behavior": "allow"}));
+    let ended = client.running.read_until(|record| record["subtype"] == "task_notification");
+    assert_eq!(ended["status"], "completed");
+    client.running.read_until(|record| record["subtype"] == "init");
+    assert_eq!(client.result()["result"], "told");
+    assert_eq!(client.ends(0).read("a.txt").as_deref(), Some("new\n"));
+}
+
+#[test]
+fn the_end_of_the_input_waits_for_the_background_and_tells_main_in_one_more_turn() {
+    let server = writes_beside();
+    let mut client = client_of(&server, "m", &[]);
+    client.ask("start it");
+    let (started, _) = client.result_and_question();
+    assert_eq!(started["result"], "started");
+    // Nobody answers any more, so the file is not written, and all is finished.
+    client.running.hang_up();
+    assert_eq!(client.result()["result"], "told");
+    client.running.wait().exits(0);
+}
+
+#[test]
+fn what_is_still_at_work_when_its_time_is_up_is_named_and_is_no_success() {
+    let server = Server::start(|request| {
+        let last = last(request);
+        let task = json!({"description": "endless", "prompt": "never end",
+            "subagent_type": "general-purpose", "run_in_background": true});
+        if last.contains("start it") {
+            Reaction::call_reply(&[("Agent", task)])
+        } else if last.contains("never end") {
+            Reaction::pieces([Vec::new()], End::Hang)
+        } else {
+            Reaction::text_reply("started")
+        }
+    });
+    let mut client = client_of(&server, "m", &["--config", "background.wait_s=0"]);
+    client.ask("start it");
+    let started = client.result();
+    assert_eq!(started["result"], "started", "{started}");
+    client.running.hang_up();
+    let result = client.result();
+    assert_eq!(result["is_error"], true, "{result}");
+    assert_eq!(result["unfinished"][0]["task_id"], "agent-1", "{result}");
+    client.running.wait().exits(1);
+}
+
+#[test]
+fn a_task_is_stopped_by_its_id_and_its_sibling_goes_on() {
+    let mut client = Client::new(&slot_writes("a.txt"));
+    client.ask("go");
+    let question = client.is_asked();
+    let stop = json!({"subtype": "stop_task", "task_id": "agent-1"});
+    client.say(&json!({"type": "control_request", "request_id": "r-2", "request": stop}));
+    client.running.read_until(|record| record["type"] == "control_cancel_request");
+    client.answer(&question, &json!({"behavior": "allow"}));
+    assert_eq!(client.result()["result"], "done");
+    assert_eq!(client.ends(0).read("a.txt"), None);
+}
+
+#[test]
+fn a_mode_that_is_set_while_a_turn_goes_on_holds_for_its_next_call() {
+    let both = json!([{"calls": [write("a.txt")]}, {"calls": [write("b.txt")]}, {"text": "done"}, {"text": "again"}]);
+    let mut client = Client::new(&json!({"units": {"main": both}}));
+    client.ask("go");
+    let question = client.is_asked();
+    let reply = client.request(&json!({"subtype": "set_permission_mode", "mode": "acceptEdits"}));
+    assert_eq!(reply["response"]["mode"], "acceptEdits");
+    client.answer(&question, &json!({"behavior": "allow"}));
+    // The second file is not asked about.
+    assert_eq!(client.result()["result"], "done");
+    client.ask("again");
+    let init = client.running.read_until(|record| record["subtype"] == "init");
+    assert_eq!(init["permissionMode"], "acceptEdits");
+    client.result();
+    let place = client.ends(0);
+    assert_eq!(place.read("b.txt").as_deref(), Some("new\n"));
+}
+
+#[test]
+fn another_model_answers_from_the_next_message_on() {
+    let server = Server::start(|_| Reaction::text_reply("fine"));
+    let mut client = client_of(&server, "first", &[]);
+    let mut models = Vec::new();
+    for model in [None, Some(json!("second")), Some(json!(null))] {
+        if let Some(model) = model {
+            let reply = client.request(&json!({"subtype": "set_model", "model": model}));
+            assert_eq!(reply["subtype"], "success", "{reply}");
+        }
+        client.ask("go");
+        let init = client.running.read_until(|record| record["subtype"] == "init");
+        models.push(init["model"].clone());
+        client.result();
+    }
+    assert_eq!(models, ["first", "second", "first"]);
+    let refused = client.request(&json!({"subtype": "set_model", "model": "scripted:nothing"}));
+    assert_eq!(refused["subtype"], "error", "{refused}");
+    client.ends(0);
+    let asked: Vec<_> =
+        server.finish().iter().map(|request| request.json()["model"].clone()).collect();
+    assert_eq!(asked, ["first", "second", "first"]);
+}
+
+#[test]
+fn a_budget_is_that_of_all_messages_together() {
+    let place = Place::new();
+    let paid = json!({"text": "ok", "usage": {"input": 1, "output": 1, "cost_usd": 0.6}});
+    let model = place.script("script.json", &json!({"units": {"main": [paid]}}));
+    let flags = ["-m", &model, "--max-budget-usd", "1"];
     let running = place.tine(FLAGS.iter().chain(&flags)).silent_stdin().start();
     let mut client = Client { running, place };
-    client.ask("a");
-    assert_eq!(client.result()["result"], "one");
-    client.ask("b");
-    let refused = "a session that is not kept takes one message only";
-    assert_eq!(client.result()["errors"], json!([refused]));
-    client.ends(42);
+    let mut ended = Vec::new();
+    for text in ["a", "b", "c"] {
+        client.ask(text);
+        let result = client.result();
+        ended.push((result["subtype"].clone(), result["total_cost_usd"].clone()));
+    }
+    let expected = [("success", 0.6), ("success", 1.2), ("error_max_budget_usd", 1.2)];
+    assert_eq!(ended, expected.map(|(subtype, cost)| (json!(subtype), json!(cost))));
+    client.ends(53);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::terminal::ToTerminal;
 use super::{opening, tty};
 use crate::cli::exit::Refusal;
 use crate::cli::kit::Kit;
-use crate::cli::start::{Sitting, Start};
+use crate::cli::start::{Sitter, Sitting, Start};
 use crate::event::{Delta, Event, SessionId};
 use crate::report::meter::Meter;
 use crate::report::row::Row;
@@ -62,7 +62,8 @@ impl Seat {
         let rows = opening::rows(&start, tty::size(io::stdout()).text_columns());
         let context = start.past().map_or(Some(0), |past| Meter::context_of(past.conversation()));
         let shown = Box::new(Shows(terminal.clone()));
-        let sitting = Sitting { signals: arriving, answers, asking: asked, shown };
+        let sitting =
+            Sitting { signals: arriving, answers, asking: asked, sitter: Sitter::Chat(shown) };
         let (run, kit, scratch) = start.sit(sitting)?;
         Ok(Self { run, kit, scratch, rows, context, asking, said, signals, place })
     }

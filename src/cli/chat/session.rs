@@ -202,6 +202,7 @@ impl Session {
                 | FromUser::Stop(_)
                 | FromUser::Again(_)
                 | FromUser::SetAside
+                | FromUser::Mode(_)
                 | FromUser::TookBack => String::new(),
             };
             let refusal = Refusal::new(Exit::Error, "the session is busy; that was not heard");

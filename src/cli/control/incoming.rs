@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::event::{Lasting, QuestionId, Terms, Verdict};
+use crate::event::{Lasting, QuestionId, Terms, UnitId, Verdict};
 use crate::guard::{Mode, Rule};
 use crate::report::control::question_of;
 
@@ -31,6 +31,10 @@ pub(super) enum Wanted {
     Initialize,
     Interrupt,
     SetMode(Result<Mode, String>),
+    /// Another model is to answer; `None` means the configured one.
+    SetModel(Option<String>),
+    /// A unit is to stop.
+    Stop(Result<UnitId, String>),
     /// Something that there is not, by its name.
     Other(String),
 }
@@ -127,9 +131,21 @@ fn request(fields: &Map<String, Value>) -> Result<Incoming, BadLine> {
         "initialize" => Wanted::Initialize,
         "interrupt" => Wanted::Interrupt,
         "set_permission_mode" => Wanted::SetMode(mode(field("mode").unwrap_or_default())),
+        "set_model" => Wanted::SetModel(field("model").and_then(model)),
+        "stop_task" => Wanted::Stop(task(field("task_id").unwrap_or_default())),
         other => Wanted::Other(short(other)),
     };
     Ok(Incoming::Request { id, wanted })
+}
+
+/// Returns the name of a model; `None` if it means the configured one.
+fn model(name: &str) -> Option<String> {
+    (!name.is_empty() && name != "default").then(|| name.to_owned())
+}
+
+fn task(name: &str) -> Result<UnitId, String> {
+    let unit = UnitId::from_name(name).filter(|unit| *unit != UnitId::MAIN);
+    unit.ok_or_else(|| format!("there is no task `{}`", short(name)))
 }
 
 fn mode(name: &str) -> Result<Mode, String> {

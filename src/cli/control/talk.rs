@@ -24,8 +24,13 @@ pub(super) enum Step {
     Reply { id: String, reply: Reply },
     /// Tell the run.
     Tell(FromUser),
-    /// From the next message on this mode holds.
+    /// End the turn.
+    EndTurn,
+    /// From now on this mode holds.
     SetMode(Mode),
+    /// From the next message on this model answers, or the configured one; the
+    /// request is replied to.
+    SetModel { id: String, name: Option<String> },
     /// A message is not taken, and why.
     Refuse(String),
     /// Tell people.
@@ -38,32 +43,25 @@ pub(super) struct Talk {
     /// Messages that wait, oldest first; in place of one that cannot be a
     /// prompt, why not.
     waiting: VecDeque<Result<String, String>>,
-    is_running: bool,
 }
 
 impl Talk {
     pub(super) fn new(introduction: Introduction) -> Self {
-        Self { introduction, waiting: VecDeque::new(), is_running: false }
+        Self { introduction, waiting: VecDeque::new() }
     }
 
-    /// Returns the next message, if none is being answered. It is, then, until
-    /// [`Talk::answered`].
+    /// Returns the next message.
     pub(super) fn next_message(&mut self) -> Option<Result<String, String>> {
-        if self.is_running {
-            return None;
-        }
-        let next = self.waiting.pop_front()?;
-        self.is_running = true;
-        Some(next)
+        self.waiting.pop_front()
     }
 
-    /// A message has its result.
-    pub(super) fn answered(&mut self) {
-        self.is_running = false;
+    /// Tells whether one waits.
+    pub(super) fn has_message(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
-    /// Takes a line.
-    pub(super) fn hear(&mut self, heard: &Heard) -> Vec<Step> {
+    /// Takes a line. `is_busy` is whether a message is being answered.
+    pub(super) fn hear(&mut self, heard: &Heard, is_busy: bool) -> Vec<Step> {
         let line = match heard {
             Heard::Line(line) if line.trim_ascii().is_empty() => return Vec::new(),
             Heard::Line(line) => line,
@@ -71,7 +69,7 @@ impl Talk {
         };
         match Incoming::read(line) {
             Ok(Incoming::User(message)) => self.message(message).into_iter().collect(),
-            Ok(Incoming::Request { id, wanted }) => self.request(id, wanted),
+            Ok(Incoming::Request { id, wanted }) => self.request(id, wanted, is_busy),
             Ok(Incoming::Answer(answer)) => answered(answer),
             Ok(Incoming::Nothing) => Vec::new(),
             Err(BadLine { why, request: Some(id) }) => {
@@ -93,11 +91,11 @@ impl Talk {
         None
     }
 
-    fn request(&self, id: String, wanted: Wanted) -> Vec<Step> {
+    fn request(&self, id: String, wanted: Wanted, is_busy: bool) -> Vec<Step> {
         let reply = match wanted {
             Wanted::Initialize => Reply::Initialized(Box::new(self.introduction.clone())),
             Wanted::Interrupt => {
-                let ends = self.is_running.then_some(Step::Tell(FromUser::EndTurn));
+                let ends = is_busy.then_some(Step::EndTurn);
                 let reply = Step::Reply { id, reply: Reply::Interrupted };
                 return ends.into_iter().chain([reply]).collect();
             }
@@ -106,6 +104,12 @@ impl Talk {
                 return vec![Step::SetMode(mode), reply];
             }
             Wanted::SetMode(Err(why)) => Reply::Refused(why),
+            Wanted::SetModel(name) => return vec![Step::SetModel { id, name }],
+            Wanted::Stop(Ok(unit)) => {
+                let reply = Step::Reply { id, reply: Reply::Done };
+                return vec![Step::Tell(FromUser::Stop(unit)), reply];
+            }
+            Wanted::Stop(Err(why)) => Reply::Refused(why),
             Wanted::Other(name) => Reply::Refused(format!("`{name}` is not supported")),
         };
         vec![Step::Reply { id, reply }]
@@ -115,7 +119,7 @@ impl Talk {
 fn answered(answer: Answer) -> Vec<Step> {
     let Answer { id, verdict, ends_turn, remarks } = answer;
     let answer = Step::Tell(FromUser::Answered { id, verdict });
-    let ends = ends_turn.then_some(Step::Tell(FromUser::EndTurn));
+    let ends = ends_turn.then_some(Step::EndTurn);
     remarks.into_iter().map(Step::Say).chain([answer]).chain(ends).collect()
 }
 
@@ -124,7 +128,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::event::{QuestionId, Seq, SessionId, Verdict};
+    use crate::event::{QuestionId, Seq, SessionId, UnitId, Verdict};
 
     fn talk() -> Talk {
         Talk::new(introduction())
@@ -136,7 +140,11 @@ mod tests {
     }
 
     fn hear(talk: &mut Talk, line: &Value) -> Vec<Step> {
-        talk.hear(&Heard::Line(line.to_string().into_bytes()))
+        talk.hear(&Heard::Line(line.to_string().into_bytes()), false)
+    }
+
+    fn hear_at_work(talk: &mut Talk, line: &Value) -> Vec<Step> {
+        talk.hear(&Heard::Line(line.to_string().into_bytes()), true)
     }
 
     fn user(text: &str) -> Value {
@@ -158,9 +166,9 @@ mod tests {
         assert_eq!(hear(&mut talk, &user("a")), []);
         assert_eq!(hear(&mut talk, &user("b")), []);
         assert_eq!(talk.next_message(), Some(Ok("a".to_owned())));
-        assert_eq!(talk.next_message(), None);
-        talk.answered();
+        assert!(talk.has_message());
         assert_eq!(talk.next_message(), Some(Ok("b".to_owned())));
+        assert!(!talk.has_message());
     }
 
     #[test]
@@ -184,14 +192,24 @@ mod tests {
         assert_eq!(hear(&mut talk, &interrupt), [replied(Reply::Interrupted)]);
         let mode = [Step::SetMode(Mode::Plan), replied(Reply::ModeIs("plan"))];
         assert_eq!(hear(&mut talk, &plan), mode);
-        hear(&mut talk, &user("a"));
-        assert!(talk.next_message().is_some());
-        assert_eq!(hear(&mut talk, &initialize), introduced);
-        let ends = [Step::Tell(FromUser::EndTurn), replied(Reply::Interrupted)];
-        assert_eq!(hear(&mut talk, &interrupt), ends);
-        // It holds from the next message on.
-        let mode = [Step::SetMode(Mode::Plan), replied(Reply::ModeIs("plan"))];
-        assert_eq!(hear(&mut talk, &plan), mode);
+        assert_eq!(hear_at_work(&mut talk, &initialize), introduced);
+        let ends = [Step::EndTurn, replied(Reply::Interrupted)];
+        assert_eq!(hear_at_work(&mut talk, &interrupt), ends);
+        assert_eq!(hear_at_work(&mut talk, &plan), mode);
+        let model = |name: &Value| request(&json!({"subtype": "set_model", "model": name}));
+        for (name, wanted) in
+            [(json!("m"), Some("m".to_owned())), (json!("default"), None), (json!(null), None)]
+        {
+            let step = Step::SetModel { id: "r".to_owned(), name: wanted };
+            assert_eq!(hear_at_work(&mut talk, &model(&name)), [step]);
+        }
+        let stop = |task: &str| request(&json!({"subtype": "stop_task", "task_id": task}));
+        let stops = [Step::Tell(FromUser::Stop(UnitId(3))), replied(Reply::Done)];
+        assert_eq!(hear_at_work(&mut talk, &stop("agent-3")), stops);
+        for task in ["main", "agent-x", ""] {
+            let refused = replied(Reply::Refused(format!("there is no task `{task}`")));
+            assert_eq!(hear_at_work(&mut talk, &stop(task)), [refused]);
+        }
         let other = request(&json!({"subtype": "dance"}));
         let refused = replied(Reply::Refused("`dance` is not supported".to_owned()));
         assert_eq!(hear(&mut talk, &other), [refused]);
@@ -206,7 +224,7 @@ mod tests {
         let line = json!({"type": "control_response", "response": response});
         let verdict = Verdict::NoBecause("stop".into());
         let answer = FromUser::Answered { id: QuestionId(Seq(7)), verdict };
-        let expected = [Step::Tell(answer), Step::Tell(FromUser::EndTurn)];
+        let expected = [Step::Tell(answer), Step::EndTurn];
         assert_eq!(hear(&mut talk(), &line), expected);
     }
 
@@ -214,10 +232,10 @@ mod tests {
     fn what_cannot_be_read_is_told_and_ends_nothing() {
         let mut talk = talk();
         for line in ["{", "[]", "{\"type\":\"dance\"}"] {
-            let steps = talk.hear(&Heard::Line(line.into()));
+            let steps = talk.hear(&Heard::Line(line.into()), false);
             assert!(matches!(&steps[..], [Step::Say(_)]), "{line}: {steps:?}");
         }
-        assert!(matches!(&talk.hear(&Heard::TooLong)[..], [Step::Say(_)]));
-        assert_eq!(talk.hear(&Heard::Line("  ".into())), []);
+        assert!(matches!(&talk.hear(&Heard::TooLong, false)[..], [Step::Say(_)]));
+        assert_eq!(talk.hear(&Heard::Line("  ".into()), false), []);
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Start;
+use super::{Sitter, Start};
 use crate::cli::args::Format;
 use crate::cli::asking::TerminalPrompter;
 use crate::cli::control::WholeLines;
@@ -24,30 +24,24 @@ const TICK: Duration = Duration::from_secs(1);
 pub(super) enum Asker {
     /// Whoever sits there.
     Terminal(TerminalPrompter),
-    /// A program; whether the run is the first that it asks for.
-    Client {
-        is_first: bool,
-    },
-    /// Whoever sits at a chat, which shows the run, too.
-    Chat(Box<dyn Reporter>),
+    /// Whoever sits at the run, and is shown it.
+    Sitter(Sitter),
     Nobody,
 }
 
 impl Start {
     pub(super) fn reporters(&self, asker: Asker) -> Result<Vec<Box<dyn Reporter>>, Refusal> {
-        let appends = matches!(asker, Asker::Client { is_first: false });
-        let mut reporters = vec![match asker {
+        let mut reporters = match asker {
             Asker::Terminal(prompter) => {
-                Box::new(Asking::new(self.on_stdout(false), Box::new(prompter)))
+                vec![Box::new(Asking::new(self.on_stdout(false), Box::new(prompter))) as _]
             }
-            Asker::Client { .. } => self.on_stdout(true),
-            Asker::Chat(shown) => shown,
-            Asker::Nobody => self.on_stdout(false),
-        }];
+            // Whoever feeds the run hears of an end once its record is out.
+            Asker::Sitter(Sitter::Client(feeding)) => vec![self.on_stdout(true), feeding],
+            Asker::Sitter(Sitter::Chat(shown)) => vec![shown],
+            Asker::Nobody => vec![self.on_stdout(false)],
+        };
         if let Some(path) = &self.kit.flags.json_file {
-            let mut how = std::fs::OpenOptions::new();
-            how.create(true).write(true).append(appends).truncate(!appends);
-            let file = how.open(path).map_err(|error| {
+            let file = std::fs::File::create(path).map_err(|error| {
                 Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))
             })?;
             let options = self.stream_options();

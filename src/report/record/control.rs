@@ -70,6 +70,8 @@ pub(in crate::report) enum Answer<'a> {
     Initialized(Box<Initialized<'a>>),
     Interrupted { subtype: &'static str },
     ModeIs { status: &'static str, mode: &'static str },
+    ModelIs { status: &'static str, model: &'a str },
+    Done {},
 }
 
 #[derive(Serialize)]
@@ -122,7 +124,7 @@ impl Capabilities {
         can_handle_can_use_tool: true,
         can_handle_hook_callback: false,
         can_set_permission_mode: true,
-        can_set_model: false,
+        can_set_model: true,
         can_handle_mcp_message: false,
     };
 }

@@ -1,6 +1,6 @@
 //! The words for what a person does to a conversation while it goes on.
 
-use crate::event::{Seq, UnitId};
+use crate::event::{Chosen, Seq, UnitId};
 
 use super::agents;
 
@@ -11,6 +11,12 @@ pub const TOOK_BACK: &str = "what the user wrote and was not read yet is taken b
 #[must_use]
 pub fn set_aside(units: &[UnitId]) -> String {
     format!("{} set aside: from here on in the background", agents(units.len() as u64))
+}
+
+/// Returns what is said of what main answers with from now on.
+#[must_use]
+pub fn chosen(Chosen { model, mode }: &Chosen) -> String {
+    format!("main answers with {model}, in mode {mode}")
 }
 
 /// Returns what is said of a conversation that went back to an event.

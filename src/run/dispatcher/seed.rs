@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::branch::{RootJoins, Token};
-use crate::event::{Invocation, QuestionId, Seq, UnitId};
+use crate::event::{Chosen, Invocation, QuestionId, Seq, UnitId};
 use crate::session::{Past, PastUnit};
 
 /// Where a session stands when a run takes it up.
@@ -27,6 +27,8 @@ pub struct Seed {
     /// The rules that people have allowed for the whole session, each with the
     /// question whose answer did.
     pub granted: BTreeMap<Arc<str>, QuestionId>,
+    /// What main was to answer with, if that is known.
+    pub chosen: Option<Chosen>,
 }
 
 impl Seed {
@@ -49,6 +51,7 @@ impl Seed {
             joins: past.joins().clone(),
             untold: past.untold().map(|(id, unit)| (id, unit.clone())).collect(),
             granted: past.granted().clone(),
+            chosen: past.chosen(),
         }
     }
 }
@@ -64,6 +67,7 @@ impl Default for Seed {
             joins: RootJoins::default(),
             untold: Vec::new(),
             granted: BTreeMap::new(),
+            chosen: None,
         }
     }
 }

@@ -33,7 +33,7 @@ impl Dispatcher {
         main.standing = Standing::Ended(UnitState::Completed);
         self.has_begun = next != last;
         if let Some(head) = head {
-            self.record(&mut out, UnitId::MAIN, EventKind::SessionOpened(head));
+            self.opened(&mut out, head);
         }
         out.done()
     }
@@ -73,6 +73,12 @@ impl Dispatcher {
         self.main_ledger().takes_over(before);
         (self.cancel, self.unfinished) = (None, Vec::new());
         self.begin(out, prompt);
+    }
+
+    /// The invocation that has begun is the last one: what works beside main
+    /// ends with it, and so does the run.
+    pub fn rest_no_more(&mut self) {
+        self.lives_on = false;
     }
 
     /// Puts main's conversation back to what it was after an event. Only while

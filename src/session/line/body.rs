@@ -14,8 +14,8 @@ use super::questions::{Answered, Asked};
 use super::requests::{Admitted, FailedBody, RepliedBody, ThrottledBody, UsageBody};
 use super::{Text, parse, unit};
 use crate::event::{
-    Compaction, CompactionTrigger, EventKind, NoticeLevel, Origin, Seq, SessionHead, SessionId,
-    SlotPosition, UnitHead, UnitId,
+    Chosen, Compaction, CompactionTrigger, EventKind, NoticeLevel, Origin, Seq, SessionHead,
+    SessionId, SlotPosition, UnitHead, UnitId,
 };
 use crate::message::CallId;
 
@@ -51,6 +51,7 @@ pub(super) enum Body<'a> {
     Joined(Joined<'a>),
     Notice(Notice<'a>),
     InvocationEnded(InvocationEnded<'a>),
+    Chosen(ChosenBody<'a>),
     Left(Left),
 }
 
@@ -100,6 +101,7 @@ impl<'a> Body<'a> {
             }
             EventKind::Notice { level, text } => Self::Notice(Notice::of(*level, text)),
             EventKind::InvocationEnded(end) => Self::InvocationEnded(InvocationEnded::of(end)),
+            EventKind::Chosen(chosen) => Self::Chosen(ChosenBody::of(chosen)),
             EventKind::Left => Self::Left(Left {}),
         }
     }
@@ -135,6 +137,7 @@ impl<'a> Body<'a> {
             Self::Joined(_) => "joined",
             Self::Notice(_) => "notice",
             Self::InvocationEnded(_) => "invocation_ended",
+            Self::Chosen(_) => "chosen",
             Self::Left(_) => "left",
         }
     }
@@ -188,6 +191,10 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
             EventKind::Notice { level, text: text.into() }
         }
         "invocation_ended" => parse::<InvocationEnded<'_>>(body)?.into_kind()?,
+        "chosen" => {
+            let ChosenBody { model, mode } = parse(body)?;
+            EventKind::Chosen(Chosen { model: model.into(), mode: mode.into() })
+        }
         "left" => {
             let Left {} = parse(body)?;
             EventKind::Left
@@ -304,6 +311,18 @@ pub(super) struct SetAside<'a> {
 #[derive(Serialize, Deserialize)]
 pub(super) struct Rewound {
     to: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct ChosenBody<'a> {
+    model: Text<'a>,
+    mode: Text<'a>,
+}
+
+impl<'a> ChosenBody<'a> {
+    fn of(Chosen { model, mode }: &'a Chosen) -> Self {
+        Self { model: text(model), mode: text(mode) }
+    }
 }
 
 #[derive(Serialize, Deserialize)]

@@ -46,6 +46,10 @@ impl Past {
             }
             EventKind::UserWrote { text: _ } => self.waiting = self.waiting.saturating_add(1),
             EventKind::UserTookBack => self.waiting = 0,
+            EventKind::Chosen(chosen) => {
+                self.model = Some(Arc::clone(&chosen.model));
+                self.chosen = Some(chosen.clone());
+            }
             EventKind::ToolFinished { call, tool: _, output, took_ms: _ } => {
                 self.finished(event.unit, &call.0, output.text == CUT_OFF);
             }
@@ -155,6 +159,7 @@ impl Past {
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
+            | EventKind::Chosen(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }

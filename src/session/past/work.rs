@@ -102,6 +102,7 @@ impl Work {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Chosen(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }

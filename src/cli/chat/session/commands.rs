@@ -21,7 +21,7 @@ use crate::report::ink::Ink;
 use crate::report::prose::wrapped;
 use crate::report::row::Row;
 use crate::report::words;
-use crate::run::{Asked, NoRewind, NoUndo, TakeBack};
+use crate::run::{Asked, FromUser, NoRewind, NoUndo, TakeBack};
 
 /// Most characters of a prompt that is named.
 const PROMPT_CAP: usize = 60;
@@ -41,7 +41,7 @@ impl Session {
             What::Help => self.look(move |kit| shown(look::help(&kit.skills, columns))),
             What::Model => match &*arguments {
                 "" => self.look(|kit| Ok(Seen::Choose(model_list(kit)))),
-                name => self.change(|kit| kit.set_model(name)),
+                name => self.set_model(name),
             },
             What::Models => self.look(|kit| shown(look::models(kit))),
             What::Agents => self.look(|kit| shown(look::agents(kit))),
@@ -75,7 +75,7 @@ impl Session {
     /// Does what was chosen from a list.
     pub(super) fn chosen(&mut self, choice: Choice) {
         match choice {
-            Choice::Model(name) => self.change(|kit| kit.set_model(&name)),
+            Choice::Model(name) => self.set_model(&name),
             Choice::Session(id) => self.resume(id),
             Choice::Turn(before) => self.show(Seen::Choose(back_list(&before))),
             Choice::Back(before, Back::Conversation) => self.rewind(before),
@@ -92,17 +92,19 @@ impl Session {
         }
     }
 
-    /// Changes what the next prompts are made with.
-    fn change(&mut self, change: impl FnOnce(&mut Kit) -> Result<(), Refusal>) {
-        match change(Arc::make_mut(&mut self.kit)) {
-            Ok(()) => {
-                let about = self.about();
-                let text = format!("from the next message on: {}, {}", about.model, about.mode);
-                self.show(Seen::Changed(about));
-                self.tell_people(Ink::Dim, &text);
-            }
+    fn set_model(&mut self, name: &str) {
+        match Arc::make_mut(&mut self.kit).set_model(Some(name)) {
+            Ok(()) => self.changed("from the next message on"),
             Err(refusal) => self.refuse(refusal),
         }
+    }
+
+    /// Shows what main answers with, from when on.
+    fn changed(&self, from: &str) {
+        let about = self.about();
+        let text = format!("{from}: {}, {}", about.model, about.mode);
+        self.show(Seen::Changed(about));
+        self.tell_people(Ink::Dim, &text);
     }
 
     fn set_mode(&mut self, name: &str) {
@@ -111,7 +113,9 @@ impl Session {
             let refusal = Refusal::new(Exit::Usage, format!("there is no mode `{name}`"));
             return self.refuse(refusal.hint(format!("there are: {}", names.join(", "))));
         };
-        self.change(|kit| kit.set_mode(mode));
+        Arc::make_mut(&mut self.kit).set_mode(mode);
+        self.tell(FromUser::Mode(mode));
+        self.changed("from now on");
     }
 
     fn tell_people(&self, ink: Ink, text: &str) {
