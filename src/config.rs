@@ -38,7 +38,7 @@ use crate::guard::{Mode, Source};
 
 pub use chat::{Bell, Chat, Editing, Theme};
 pub use entry::{Api, Effort, Headers, ModelEntry};
-pub use environment::Environment;
+pub use environment::{Environment, StatesFor};
 pub use error::{ConfigError, Place, Problem};
 pub use instructions::{INSTRUCTIONS_CAP, instructions};
 pub use listed::{Found, ListedKind, ListedModel, list_models};

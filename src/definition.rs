@@ -6,6 +6,8 @@
 //! narrow that, and the mode counts only in a file that the user trusts, as it
 //! may come from a stranger. Hooks and the like are left out.
 
+mod given;
+
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,8 @@ use serde::de::IgnoredAny;
 use crate::front_matter::{self, FrontMatterError, Names, Problem, Source};
 use crate::guard::{Mode, Rule, Sourced};
 use crate::tool_name;
+
+pub use given::given;
 
 /// One type of agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +47,18 @@ pub struct AgentDefinition {
     pub isolation: Option<Isolation>,
     /// Where it comes from.
     pub source: Source,
+}
+
+impl AgentDefinition {
+    /// Tells whether such an agent gets a tool that its parent has.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        let is_listed = |tools: &[String]| {
+            tools.iter().any(|listed| tool_name::canonical(listed).eq_ignore_ascii_case(name))
+        };
+        self.tools.as_deref().is_none_or(is_listed)
+            && !tool_name::is_kept_from(&self.disallowed_tools, name)
+    }
 }
 
 /// What keeps an agent's changes from others while it works.
@@ -106,6 +122,18 @@ impl Definitions {
         (Self::in_order(from_files), problems)
     }
 
+    /// Returns these definitions and others, which take the place of those of
+    /// their names.
+    #[must_use]
+    pub fn with(self, others: Vec<AgentDefinition>) -> Self {
+        let is_kept = |old: &Arc<AgentDefinition>| {
+            let takes_place = |new: &AgentDefinition| is_name(&new.name, &old.name);
+            old.source != Source::BuiltIn && !others.iter().any(takes_place)
+        };
+        let kept = self.definitions.into_iter().filter(is_kept).map(Arc::unwrap_or_clone);
+        Self::in_order(kept.chain(others.iter().cloned()).collect())
+    }
+
     /// Returns the definition that a call means by `name`, whatever its case.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Arc<AgentDefinition>> {
@@ -151,7 +179,7 @@ fn take_place(file: &mut AgentDefinition, built_in: &AgentDefinition) -> Problem
     }
     let path = match &file.source {
         Source::File(path) => path.clone(),
-        Source::BuiltIn => PathBuf::new(),
+        Source::BuiltIn | Source::Given => PathBuf::new(),
     };
     Problem::new(path, message)
 }
@@ -207,9 +235,19 @@ fn read(
 }
 
 fn parse(text: &str, path: &Path, is_trusted: bool) -> Result<AgentDefinition, FrontMatterError> {
+    let (head, body) = front_matter::parse::<Head>(text, path)?;
+    define(head, body, path, is_trusted)
+}
+
+/// Makes a definition of what is said of it.
+fn define(
+    head: Head,
+    body: &str,
+    path: &Path,
+    is_trusted: bool,
+) -> Result<AgentDefinition, FrontMatterError> {
     let malformed =
         |message: String| FrontMatterError::Malformed { path: path.to_owned(), line: 1, message };
-    let (head, body) = front_matter::parse::<Head>(text, path)?;
     for key in head.unknown.keys() {
         tracing::debug!(path = %path.display(), key, "left out a key of an agent definition");
     }

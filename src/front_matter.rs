@@ -37,6 +37,8 @@ pub const NAME_CAP: usize = 64;
 pub enum Source {
     /// It is part of the program.
     BuiltIn,
+    /// It was given with the run.
+    Given,
     /// It was read from this file.
     File(PathBuf),
 }
@@ -45,6 +47,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BuiltIn => f.write_str("built in"),
+            Self::Given => f.write_str("given with the run"),
             Self::File(path) => write!(f, "{}", path.display()),
         }
     }

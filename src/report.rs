@@ -61,7 +61,7 @@ pub use live::{Clock, Live, LiveOptions};
 pub use markdown::{Document, markdown};
 pub use plain::Plain;
 pub use result::{Denial, Ending, FindFacts, Subtype, Tally};
-pub use stream_json::{Facts, StreamJson, StreamOptions};
+pub use stream_json::{Facts, HostOnly, StreamJson, StreamOptions};
 pub use transcript::transcript;
 pub use undo::{UndoReport, UndoState};
 pub use unfinished::{

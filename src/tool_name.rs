@@ -22,9 +22,98 @@ pub const KNOWN: [&str; 15] = [
     "SendMessage",
 ];
 
-/// Tools of other harnesses that rules may speak of, though they are not here:
-/// people bring their rules along.
-const ELSEWHERE: [&str; 1] = ["WebFetch"];
+/// Tools of other harnesses that rules, definitions and flags may speak of,
+/// though they are not here: people bring those along.
+const ELSEWHERE: [&str; 57] = [
+    "WebFetch",
+    "WebSearch",
+    "AskUserQuestion",
+    "NotebookEdit",
+    "NotebookRead",
+    "LS",
+    "LSP",
+    "Artifact",
+    "ClaudeDesign",
+    "CronCreate",
+    "CronDelete",
+    "CronList",
+    "EndConversation",
+    "EnterPlanMode",
+    "EnterWorktree",
+    "ExitPlanMode",
+    "ExitWorktree",
+    "ListMcpResourcesTool",
+    "ListMcpResources",
+    "ReadMcpResourceTool",
+    "ReadMcpResource",
+    "ReadMcpResourceDirTool",
+    "ReadMcpResourceDir",
+    "Monitor",
+    "OfferChromeSetup",
+    "PowerShell",
+    "Projects",
+    "propose_skills",
+    "ProposeGoal",
+    "PushNotification",
+    "ReadNotifications",
+    "RemoteTrigger",
+    "ReportFindings",
+    "ScheduleWakeup",
+    "SendFeedback",
+    "SendUserFile",
+    "SendUserMessage",
+    "Brief",
+    "SetGoal",
+    "ShareOnboardingGuide",
+    "ShowOnboardingRolePicker",
+    "SlashCommand",
+    "SubagentHandback",
+    "TaskCreate",
+    "TaskGet",
+    "TaskUpdate",
+    "ToolSearch",
+    "WaitForMcpServers",
+    "Workflow",
+    "list_directory",
+    "read_many_files",
+    "web_search",
+    "save_memory",
+    "exit_plan_mode",
+    "notebook_edit",
+    "tool_search",
+    "lsp",
+];
+
+/// What other harnesses call tools that are here.
+const ALIASES: [(&str, &str); 27] = [
+    ("Task", "Agent"),
+    ("apply_patch", "ApplyPatch"),
+    ("run_shell_command", "Bash"),
+    ("ShellTool", "Bash"),
+    ("read_file", "Read"),
+    ("ReadFileTool", "Read"),
+    ("write_file", "Write"),
+    ("WriteFileTool", "Write"),
+    ("EditTool", "Edit"),
+    ("MultiEdit", "Edit"),
+    ("replace", "Edit"),
+    ("GlobTool", "Glob"),
+    ("GrepTool", "Grep"),
+    ("grep_search", "Grep"),
+    ("search_file_content", "Grep"),
+    ("todo_write", "TodoWrite"),
+    ("ListAgents", "TaskList"),
+    ("ListPeers", "TaskList"),
+    ("list_agents", "TaskList"),
+    ("BashOutput", "TaskOutput"),
+    ("KillShell", "TaskStop"),
+    ("KillBash", "TaskStop"),
+    ("task_stop", "TaskStop"),
+    ("send_message", "SendMessage"),
+    ("web_fetch", "WebFetch"),
+    ("ask_user_question", "AskUserQuestion"),
+    ("TodoWriteTool", "TodoWrite"),
+];
 
 /// The tool that starts agents.
 pub const AGENT: &str = "Agent";
@@ -71,7 +160,14 @@ pub fn is_kept_from(listed: &[String], name: &str) -> bool {
 /// or of one that people know from elsewhere.
 #[must_use]
 pub fn is_ruled(name: &str) -> bool {
-    KNOWN.contains(&name) || ELSEWHERE.contains(&name) || name.starts_with("mcp__")
+    KNOWN.contains(&name) || is_elsewhere(name) || name.starts_with("mcp__")
+}
+
+/// Tells whether a name is that of a tool which other harnesses have, and which
+/// is not here.
+#[must_use]
+pub fn is_elsewhere(name: &str) -> bool {
+    ELSEWHERE.contains(&canonical(name))
 }
 
 /// Returns the name a tool has here: rules, skills and models written for
@@ -80,12 +176,8 @@ pub fn is_ruled(name: &str) -> bool {
 #[must_use]
 pub fn canonical(name: &str) -> &str {
     let name = name.trim();
-    let is = |other: &str| name.eq_ignore_ascii_case(other);
-    let name = match name {
-        _ if is("Task") => "Agent",
-        _ if is("apply_patch") => "ApplyPatch",
-        other => other,
-    };
+    let alias = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(name));
+    let name = alias.map_or(name, |(_, name)| name);
     let mut known = KNOWN.into_iter().chain(ELSEWHERE);
     known.find(|known| known.eq_ignore_ascii_case(name)).unwrap_or(name)
 }

@@ -7,10 +7,15 @@
 //! end of the input says that nothing more comes, neither a message nor an
 //! answer; the work in hand is finished.
 
+mod deeds;
 mod incoming;
 mod progress;
+mod refusals;
+mod requests;
+mod sat;
 mod talk;
 mod wire;
+mod wishes;
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -22,7 +27,6 @@ use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use super::args::{Format, RunFlags};
 use super::exit::{Exit, Refusal};
@@ -33,13 +37,14 @@ use super::start::{Sitter, Sitting, Start};
 use super::{print, resume, signals, undo};
 use crate::agent::Opening;
 use crate::config::Environment;
-use crate::definition::AgentDefinition;
 use crate::event::CancelReason;
 use crate::guard::Mode;
 use crate::model::Models;
-use crate::report::control::{Introduction, Named, Reply};
 use crate::run::{Asked, FromUser, RunEnd, Signal};
+use incoming::Message;
 use progress::{Progress, Teller};
+use refusals::refused;
+use sat::{Done, Sat, ended, got_on};
 use talk::{Step, Talk};
 use wire::{Heard, Replies};
 
@@ -71,8 +76,9 @@ pub(super) fn run(
         return Err(Refusal::new(Exit::Usage, message)
             .hint("leave the prompt out: messages are read from standard input"));
     }
-    let start = Start::new(environment, flags.clone(), DefaultModel::None)?;
     let runtime = print::runtime()?;
+    let start = Start::new(environment, flags.clone(), DefaultModel::None);
+    let start = start.inspect_err(|refusal| runtime.block_on(refusals::decline(refusal)))?;
     let mut conversation = Conversation::new(environment.clone(), flags, start);
     let exit = runtime.block_on(conversation.go());
     let Conversation { replies, scratch, models, .. } = conversation;
@@ -100,6 +106,8 @@ struct Conversation {
     has_refused: bool,
     /// What the run is made of, until there is one.
     ready: Option<Start>,
+    /// Why there is nothing that it could be made of, as the client wants it.
+    refusal: Option<Refusal>,
     run: Option<Sat>,
     /// How far the run is.
     progress: Option<watch::Receiver<Progress>>,
@@ -128,28 +136,6 @@ struct Conversation {
     scratch: Vec<TempDir>,
 }
 
-/// A run that a client sits at.
-struct Sat {
-    kit: Arc<Kit>,
-    /// Where it is asked; `None` once it is to end.
-    asking: Option<mpsc::Sender<Asked>>,
-    /// Where it hears the client; `None` once nobody answers any more.
-    said: Option<mpsc::Sender<FromUser>>,
-    signals: mpsc::Sender<Signal>,
-    /// How far it was when that was last looked at.
-    known: Progress,
-    /// How many invocations it was asked for.
-    asked: u64,
-}
-
-/// Something that was worked on beside everything else.
-enum Done {
-    /// What a message means, by its number.
-    Meant { number: u64, prompt: String, opening: Result<Opening, Refusal> },
-    /// A result is written.
-    Written,
-}
-
 impl Conversation {
     fn new(environment: Environment, flags: RunFlags, start: Start) -> Self {
         Self {
@@ -158,11 +144,12 @@ impl Conversation {
             flags,
             models: Arc::clone(&start.kit.models),
             session: start.kit.session.to_string(),
-            talk: Talk::new(introduction(&start)),
+            talk: Talk::default(),
             replies: Replies::new(),
             is_unread: false,
             has_refused: false,
             ready: Some(start),
+            refusal: None,
             run: None,
             progress: None,
             running: None,
@@ -248,10 +235,11 @@ impl Conversation {
     }
 
     /// Begins to answer a message.
-    fn begin(&mut self, message: Result<String, String>) {
+    fn begin(&mut self, message: Result<Message, String>) {
         self.is_calm = false;
         let refusal = |why: String| Refusal::new(Exit::BadInput, why);
-        let ready = message.map_err(refusal).and_then(|prompt| {
+        let ready = message.map_err(refusal).and_then(|message| {
+            let prompt = message.text;
             if slash::asks_for_usage(&prompt) || undo::asked(&prompt).is_some() {
                 let message = "`/usage` and `/undo` are for the command line";
                 return Err(Refusal::new(Exit::Usage, message)
@@ -270,9 +258,12 @@ impl Conversation {
         if let Some(run) = &self.run {
             return Ok(Arc::clone(&run.kit));
         }
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.clone());
+        }
         let start = match self.ready.take() {
             Some(start) => start,
-            None => self.start_again()?,
+            None => self.start_again(&self.flags)?,
         };
         let (signals, arriving) = mpsc::channel(SIGNALS_CAP);
         let (said, answers) = mpsc::channel(SAID_CAP);
@@ -296,11 +287,11 @@ impl Conversation {
     }
 
     /// Returns what the run is made of where the first try came to nothing.
-    fn start_again(&self) -> Result<Start, Refusal> {
+    fn start_again(&self, flags: &RunFlags) -> Result<Start, Refusal> {
         // The session is there only once something was run in it.
-        let is_there = resume::is_wanted(&self.flags) && !self.flags.fork_session;
+        let is_there = resume::is_wanted(flags) && !flags.fork_session;
         let session_id = if is_there { None } else { self.session.parse().ok() };
-        let flags = RunFlags { session_id, ..self.flags.clone() };
+        let flags = RunFlags { session_id, ..flags.clone() };
         Start::again(&self.environment, flags, Arc::clone(&self.models))
     }
 
@@ -335,6 +326,7 @@ impl Conversation {
     fn done(&mut self, done: Done) {
         match done {
             Done::Written => self.is_writing = false,
+            Done::Replied { id, reply } => self.send(reply.line(&id)),
             Done::Meant { number, prompt, opening } => {
                 if self.wanted != Some(number) {
                     return;
@@ -450,10 +442,7 @@ impl Conversation {
                 Step::Tell(said) => self.tell(said),
                 Step::EndTurn => self.end_turn(),
                 Step::SetMode(mode) => self.set_mode(mode),
-                Step::SetModel { id, name } => {
-                    let reply = self.set_model(name.as_deref());
-                    self.send(reply.line(&id));
-                }
+                Step::Do { id, deed } => self.carry_out(id, deed),
                 Step::Refuse(why) => self.turn_away(&Refusal::new(Exit::BadInput, why)),
                 Step::Say(text) => super::say(&format!("warning: {text}")),
             }
@@ -486,67 +475,5 @@ impl Conversation {
             Arc::make_mut(&mut run.kit).set_mode(mode);
         }
         self.tell(FromUser::Mode(mode));
-    }
-
-    /// Has another model answer from the next message on; without a name, the
-    /// one that did at the start.
-    fn set_model(&mut self, name: Option<&str>) -> Reply {
-        let kit = match (&mut self.run, &mut self.ready) {
-            (Some(run), _) => Arc::make_mut(&mut run.kit),
-            (None, Some(start)) => &mut start.kit,
-            (None, None) => return Reply::Refused("there is nothing to set it for".to_owned()),
-        };
-        let name = name.or(self.first_model.as_deref());
-        match kit.set_model(name) {
-            Ok(()) => {
-                self.flags.model = name.map(str::to_owned);
-                Reply::ModelIs(kit.model.name().to_string())
-            }
-            Err(refusal) => Reply::Refused(refusal.to_string()),
-        }
-    }
-}
-
-/// Waits for the end of the run; forever if there is none. Dropping the future
-/// loses nothing.
-async fn ended(running: &mut Option<JoinHandle<RunEnd>>) -> RunEnd {
-    match running {
-        Some(running) => running.await.expect("a run never panics"),
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits until the run has got on; forever if there is none, or if it is over.
-async fn got_on(progress: &mut Option<watch::Receiver<Progress>>) {
-    if let Some(progress) = progress
-        && progress.changed().await.is_ok()
-    {
-        return;
-    }
-    std::future::pending().await
-}
-
-/// Returns the result of a message that was not answered.
-fn refused(refusal: &Refusal, session: Option<Uuid>) -> Vec<u8> {
-    wire::written_by(|output| print::show_refusal(refusal, session, vec![output]))
-}
-
-fn introduction(start: &Start) -> Introduction {
-    let agent = |definition: &Arc<AgentDefinition>| Named {
-        name: definition.name.clone(),
-        description: definition.description.clone(),
-    };
-    let described = |name: String| {
-        let skill = start.kit.skills.find(&name);
-        Named {
-            name,
-            description: skill.map_or_else(String::new, |skill| skill.description.clone()),
-        }
-    };
-    Introduction {
-        session: start.kit.session.clone(),
-        commands: slash::names(&start.kit.skills).into_iter().map(described).collect(),
-        agents: start.kit.definitions.iter().map(agent).collect(),
-        models: vec![start.kit.model.name().to_string()],
     }
 }

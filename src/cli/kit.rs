@@ -9,7 +9,7 @@ use super::exit::{Exit, Refusal};
 use super::model::{Chosen, DefaultModel, Wanted, choose};
 use super::slash::{self, Meant, Typed};
 use crate::agent::Opening;
-use crate::config::{Config, Environment, ModelChoice};
+use crate::config::{Config, Effort, Environment, ModelChoice};
 use crate::definition::Definitions;
 use crate::event::SessionId;
 use crate::git;
@@ -99,6 +99,21 @@ impl Kit {
         (self.choice, self.model) = (choice, model);
         self.flags.model = name.map(str::to_owned);
         Ok(())
+    }
+
+    /// Has models think as hard as this from the next prompt on.
+    pub(super) fn set_effort(&mut self, effort: Effort) -> Result<(), Refusal> {
+        self.flags.effort = Some(effort);
+        let name = self.flags.model.clone();
+        self.set_model(name.as_deref())
+    }
+
+    /// Returns where the model's key comes from, in a word.
+    pub(super) fn key_source(&self) -> &str {
+        match &self.choice {
+            ModelChoice::Offline | ModelChoice::Scripted(_) => "none",
+            ModelChoice::Server(server) => server.key_source.as_str(),
+        }
     }
 
     /// Changes how much runs without a rule, from the next call on of whatever

@@ -37,7 +37,7 @@ use crate::session::{Account, Blobs, SessionLog, SessionName, Spill};
 use crate::tool::Workspace;
 use crate::tool::files::Files;
 use crate::tool::roots::Roots;
-use parts::{found, limits, system_prompt, tools};
+use parts::{agent, found, given, limits, system_prompt, tools};
 use reporters::Asker;
 
 /// Everything a run needs, before its prompt is known.
@@ -126,8 +126,12 @@ impl Start {
             Some(models) => models,
             None => Arc::new(Models::new(recordings::exchanges(&flags, &surroundings)?)),
         };
+        let (skills, definitions) = found((&root, top), environment, &trusted);
+        let definitions = definitions.with(given(&flags)?);
+        let agent = agent(&flags, &definitions)?;
         let before = resume.as_ref().and_then(|resume| resume.past.model());
-        let (flag, effort) = (flags.model.as_deref(), flags.effort.as_ref());
+        let own_model = agent.and_then(|agent| agent.model.as_deref());
+        let (flag, effort) = (flags.model.as_deref().or(own_model), flags.effort.as_ref());
         let wanted = Wanted { flag, before, default_model, effort };
         let Chosen { choice, model, note } = choose(environment, &config, &wanted, &models)?;
         let fallbacks = fallbacks(environment, &config, &flags, &models)?;
@@ -136,9 +140,12 @@ impl Start {
         }
         let sandbox = Arc::new(sandbox::of(environment, &config));
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
-        let system = system_prompt(&flags)?;
-        let (skills, definitions) = found((&root, top), environment, &trusted);
-        let tools = tools(&flags, &definitions)?;
+        let system = system_prompt(&flags, agent)?;
+        let tools = tools(&flags, &definitions, agent)?;
+        let policy = match agent {
+            Some(agent) => policy.narrowed(agent.permission_mode, &agent.denied),
+            None => policy,
+        };
         let instructions = prompt::instructions(&config::instructions(&root, top, environment));
         let kit = Kit {
             skills: Arc::new(skills),

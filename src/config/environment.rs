@@ -36,6 +36,9 @@ pub struct Environment {
     pub no_color: bool,
     /// Whether `CI` is set.
     pub ci: bool,
+    /// Who is told how a session stands, by `CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS`
+    /// and `CLAUDE_CODE_SDK_READS_SESSION_STATE`.
+    pub session_states: Option<StatesFor>,
     /// Whether `TERM` names a terminal that cannot move its cursor.
     pub is_dumb_terminal: bool,
     /// `TERM`.
@@ -55,6 +58,15 @@ pub struct Environment {
     pub inherited: Variables,
     /// All variables, for those that a configuration names as keys.
     variables: BTreeMap<String, SecretString>,
+}
+
+/// Who is told how a session stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatesFor {
+    /// The program that drives it, and not who uses that.
+    Client,
+    /// Both.
+    Everybody,
 }
 
 impl Environment {
@@ -106,6 +118,12 @@ impl Environment {
             "TINE_HOME" => self.tine_home = Some(PathBuf::from(&value)),
             "NO_COLOR" => self.no_color = true,
             "CI" => self.ci = true,
+            "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS" if value != "0" => {
+                self.session_states = Some(StatesFor::Everybody);
+            }
+            "CLAUDE_CODE_SDK_READS_SESSION_STATE" if value != "0" => {
+                self.session_states.get_or_insert(StatesFor::Client);
+            }
             "TERM" => self.is_dumb_terminal = value == "dumb",
             "SHELL" => self.shell = absolute(&value),
             _ => {}

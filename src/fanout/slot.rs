@@ -369,9 +369,8 @@ impl Slot {
                 .any(|listed| crate::tool::registry::canonical(listed).eq_ignore_ascii_case(name))
         };
         self.tools.filtered(|name| {
-            definition.tools.as_deref().is_none_or(|tools| lists(tools, name))
+            definition.has(name)
                 && asked_for.is_none_or(|tools| lists(tools, name))
-                && !crate::tool_name::is_kept_from(&definition.disallowed_tools, name)
                 && (!crate::tool_name::is_for_agents(name)
                     || self.depth < self.fanout.limits.max_depth)
         })

@@ -4,11 +4,16 @@
 //! requests are replied to, and how a question is called on the wire. What a
 //! client sends is read in the command line.
 
+use std::collections::BTreeMap;
+
 use super::lines::write;
 use super::record::{
-    AgentRecord, Answer, Capabilities, CommandRecord, Control, Given, Initialized, ModelRecord,
+    Account, AgentRecord, Answer, Capabilities, CommandRecord, CommandsRecord, Control, Given,
+    Initialized, ModelRecord, ModelsRecord, SPOKEN, ServersRecord, SessionCost, Spent,
 };
+use super::window::Window;
 use crate::event::{QuestionId, Seq, SessionId};
+use crate::message::Cost;
 
 /// What a request id of ours begins with.
 const QUESTION: &str = "question-";
@@ -35,8 +40,43 @@ pub struct Introduction {
     pub commands: Vec<Named>,
     /// The agent definitions.
     pub agents: Vec<Named>,
-    /// The names of models.
-    pub models: Vec<String>,
+    /// The models that can be chosen, the one that answers first.
+    pub models: Vec<ModelNamed>,
+    /// Where the model's key comes from, in a word; never the key.
+    pub api_key_source: String,
+}
+
+/// A model that can be chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelNamed {
+    /// Its name.
+    pub name: String,
+    /// The tokens of its context window, if they are known.
+    pub window: Option<u64>,
+}
+
+/// What fills main's context window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContextUsage {
+    /// The model that answers.
+    pub model: String,
+    /// The window.
+    pub window: Window,
+    /// The names of the tools.
+    pub tools: Vec<String>,
+    /// The names of the skills.
+    pub skills: Vec<String>,
+}
+
+/// What is in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InForce {
+    /// The model that answers from the next message on.
+    pub model: String,
+    /// The permission mode's name.
+    pub mode: &'static str,
+    /// How hard models think, if that was said.
+    pub effort: Option<String>,
 }
 
 /// Something with a name, and what it is for.
@@ -53,8 +93,29 @@ pub struct Named {
 pub enum Reply {
     /// The client and tine know of each other.
     Initialized(Box<Introduction>),
-    /// The turn ends.
-    Interrupted,
+    /// The turn ends, if there is one.
+    Interrupted {
+        /// What the client calls the messages that still wait.
+        still_queued: Vec<String>,
+    },
+    /// What main waited for goes on in the background.
+    SetAside,
+    /// Whether a message that waited is forgotten.
+    Forgot(bool),
+    /// From the next message on models think as hard as this.
+    EffortIs(String),
+    /// What fills main's context window.
+    Context(Box<ContextUsage>),
+    /// What can be typed as `/name`.
+    Commands(Vec<Named>),
+    /// The models that can be chosen.
+    Models(Vec<ModelNamed>),
+    /// The servers of tools, and how each stands, in a word.
+    Servers(BTreeMap<String, &'static str>),
+    /// What the process has cost so far.
+    Cost(Cost),
+    /// What is in force.
+    Settings(InForce),
     /// From now on this permission mode holds.
     ModeIs(&'static str),
     /// From the next message on this model answers.
@@ -75,9 +136,28 @@ impl Reply {
             Self::Initialized(introduction) => {
                 success(Answer::Initialized(Box::new(initialized(introduction))))
             }
-            Self::Interrupted => success(Answer::Interrupted { subtype: "interrupt" }),
+            Self::Interrupted { still_queued } => {
+                success(Answer::Interrupted { subtype: "interrupt", still_queued })
+            }
+            Self::SetAside => success(Answer::SetAside { backgrounded: true }),
+            Self::Forgot(cancelled) => success(Answer::Forgot { cancelled: *cancelled }),
+            Self::EffortIs(effort) => {
+                let (subtype, r#override) = ("set_effort", None);
+                success(Answer::EffortIs { subtype, effort, applied: true, r#override })
+            }
+            Self::Context(usage) => success(Answer::Context(Box::new((&**usage).into()))),
+            Self::Commands(commands) => success(Answer::Commands(CommandsRecord::of(commands))),
+            Self::Models(models) => success(Answer::Models(ModelsRecord::of(models))),
+            Self::Servers(servers) => success(Answer::Servers(ServersRecord::of(servers))),
+            Self::Cost(Cost { usd, is_partial }) => success(Answer::Cost(SessionCost {
+                session: Spent { total_cost_usd: usd.dollars(), is_partial: *is_partial },
+                rate_limits_available: false,
+                rate_limits: None,
+                behaviors: None,
+            })),
+            Self::Settings(in_force) => success(Answer::Settings(in_force.into())),
             Self::ModeIs(mode) => success(Answer::ModeIs { status: "updated", mode }),
-            Self::ModelIs(model) => success(Answer::ModelIs { status: "updated", model }),
+            Self::ModelIs(model) => success(Answer::ModelIs { subtype: "set_model", model }),
             Self::Done => success(Answer::Done {}),
         };
         let mut line = Vec::new();
@@ -87,16 +167,19 @@ impl Reply {
 }
 
 fn initialized(introduction: &Introduction) -> Initialized<'_> {
-    let Introduction { session, commands, agents, models } = introduction;
+    let Introduction { session, commands, agents, models, api_key_source } = introduction;
     let model = |name| ModelRecord { value: name, display_name: name, description: "" };
+    let names = models.iter().map(|model| model.name.as_str());
     Initialized {
         session_id: &session.0,
         commands: commands.iter().map(CommandRecord::from).collect(),
         agents: agents.iter().map(AgentRecord::from).collect(),
-        models: models.iter().map(String::as_str).map(model).collect(),
+        models: names.map(model).collect(),
+        account: Account { api_key_source },
         output_style: "default",
         available_output_styles: ["default"],
         capabilities: Capabilities::OURS,
+        claude_code_version: SPOKEN,
     }
 }
 
@@ -129,10 +212,11 @@ mod tests {
             session: SessionId("s-1".into()),
             commands: vec![named("review")],
             agents: vec![named("explore")],
-            models: vec!["m".to_owned()],
+            models: vec![ModelNamed { name: "m".to_owned(), window: None }],
+            api_key_source: "none".to_owned(),
         };
         assert_snapshot!(written(&Reply::Initialized(Box::new(introduction))), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"initialize","session_id":"s-1","commands":[{"name":"review","description":"what","argumentHint":""}],"agents":[{"name":"explore","description":"what"}],"models":[{"value":"m","displayName":"m","description":""}],"output_style":"default","available_output_styles":["default"],"capabilities":{"can_handle_can_use_tool":true,"can_handle_hook_callback":false,"can_set_permission_mode":true,"can_set_model":false,"can_handle_mcp_message":false}}}}"#);
-        assert_snapshot!(written(&Reply::Interrupted), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"interrupt"}}}"#);
+        assert_snapshot!(written(&Reply::Interrupted { still_queued: vec!["u-1".to_owned()] }), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"interrupt"}}}"#);
         assert_snapshot!(written(&Reply::ModeIs("plan")), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"status":"updated","mode":"plan"}}}"#);
         assert_snapshot!(written(&Reply::Refused("`x` is not known".to_owned())), @r#"{"type":"control_response","response":{"subtype":"error","request_id":"r-1","error":"`x` is not known"}}"#);
     }

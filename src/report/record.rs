@@ -6,6 +6,7 @@
 //! How a record becomes a line and gets its name is in `lines`.
 
 mod control;
+mod replies;
 mod request;
 mod sandbox;
 mod task;
@@ -25,8 +26,10 @@ use crate::model::Facts;
 use super::result::{Denial, Ending, FindFacts};
 
 pub(super) use control::{
-    AgentRecord, Answer, Capabilities, CommandRecord, Control, Given, Initialized, ModelRecord,
+    Account, AgentRecord, Answer, Capabilities, CommandRecord, Control, Given, Initialized,
+    ModelRecord,
 };
+pub(super) use replies::{CommandsRecord, ModelsRecord, ServersRecord, SessionCost, Spent};
 pub(super) use request::{ApiRetry, Status, Wait};
 pub(super) use sandbox::SandboxRecord;
 pub(super) use task::{
@@ -71,6 +74,30 @@ pub(super) enum System<'a> {
     Status(Status),
     PermissionDenied(PermissionDenied<'a>),
     Informational(Informational<'a>),
+    SessionStateChanged(SessionStateChanged),
+    #[serde(rename = "status")]
+    Mode(ModeRecord<'a>),
+}
+
+/// The version of Claude Code whose records these are, for clients that ask for
+/// one before they rely on something.
+pub(super) const SPOKEN: &str = "2.1.330";
+
+/// How a session stands: `running`, `requires_action` or `idle`.
+#[derive(Serialize)]
+pub(super) struct SessionStateChanged {
+    pub(super) state: &'static str,
+    /// Whether it is for the program alone that drives it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub(super) sdk_host_only: bool,
+}
+
+/// Another permission mode holds.
+#[derive(Serialize)]
+pub(super) struct ModeRecord<'a> {
+    pub(super) status: Option<()>,
+    #[serde(rename = "permissionMode")]
+    pub(super) mode: &'a str,
 }
 
 #[derive(Serialize)]
@@ -89,6 +116,8 @@ pub(super) struct Init<'a> {
     pub(super) api_key_source: &'a str,
     pub(super) output_style: &'static str,
     pub(super) tine_version: &'a str,
+    pub(super) claude_code_version: &'static str,
+    pub(super) plugins: [(); 0],
     pub(super) sandbox: SandboxRecord,
     pub(super) capabilities: [&'static str; 3],
 }
@@ -348,6 +377,8 @@ struct ModelUsage {
     context_window: u64,
     #[serde(rename = "maxOutputTokens")]
     max_output_tokens: u64,
+    #[serde(rename = "webSearchRequests")]
+    web_searches: u64,
 }
 
 #[derive(Serialize)]
@@ -408,6 +439,7 @@ impl ModelUsage {
             // there is, which most of them cannot hold.
             context_window: window.filter(|window| *window != u64::MAX).unwrap_or(0),
             max_output_tokens: most.map_or(0, u64::from),
+            web_searches: 0,
         }
     }
 }
@@ -569,6 +601,8 @@ mod tests {
             api_key_source: "OPENAI_API_KEY",
             output_style: "default",
             tine_version: "0.1.0",
+            claude_code_version: SPOKEN,
+            plugins: [],
             sandbox: SandboxHead {
                 mode: Insistence::Required,
                 network: true,

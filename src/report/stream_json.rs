@@ -6,6 +6,7 @@
 
 mod convert;
 mod requests;
+mod standing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -13,8 +14,8 @@ use std::sync::Arc;
 
 use crate::branch::Branch;
 use crate::event::{
-    Compaction, Delta, Event, EventKind, NoticeLevel, Replied, SandboxHead, SessionId, UnitEnd,
-    UnitHead, UnitId,
+    Chosen, Compaction, Delta, Event, EventKind, NoticeLevel, Replied, SandboxHead, SessionId,
+    UnitEnd, UnitHead, UnitId,
 };
 use crate::message::{CallId, Output, Usage};
 use crate::run::Reporter;
@@ -22,8 +23,9 @@ use crate::run::Reporter;
 use super::lines::{Lines, message_id};
 use super::record::{
     Assistant, BackgroundTask, BackgroundTasksChanged, CompactBoundary, CompactMetadata,
-    Informational, PermissionDenied, Record, ResultContent, ResultRecord, System, TaskProgress,
-    TaskStarted, TaskStatus, TaskUpdated, ToolResult, User, UserMessage, Wait,
+    Informational, ModeRecord, PermissionDenied, Record, ResultContent, ResultRecord,
+    SessionStateChanged, System, TaskProgress, TaskStarted, TaskStatus, TaskUpdated, ToolResult,
+    User, UserMessage, Wait,
 };
 use super::result::{Ending, FindFacts, Tally};
 use super::stream::Stream;
@@ -32,6 +34,7 @@ use convert::{
     call_of, contents, ended_patch, init, message, notification, speaker, strand, stream_event,
     task_usage, updated,
 };
+use standing::{Standing, State};
 
 /// What of tine's own a client may rely on.
 const CAPABILITIES: [&str; 3] = ["agent_batch_v1", "agent_queue_v1", "branches_v1"];
@@ -48,7 +51,15 @@ pub struct StreamOptions {
     pub forward_subagent_text: bool,
     /// Questions, as requests to the client.
     pub asks_client: bool,
+    /// How the session stands, and whether that is for the program alone that
+    /// drives it.
+    pub states: Option<HostOnly>,
 }
+
+/// Whether something is for the program that drives a run, and not for who uses
+/// that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostOnly(pub bool);
 
 /// What the records tell and no event holds.
 #[derive(Clone)]
@@ -97,6 +108,7 @@ pub struct StreamJson {
     /// Whether a unit in the background has come or gone since they were
     /// listed.
     background_is_new: bool,
+    standing: Standing,
 }
 
 impl StreamJson {
@@ -114,6 +126,7 @@ impl StreamJson {
             models: BTreeMap::new(),
             paused: BTreeSet::new(),
             background_is_new: false,
+            standing: Standing::default(),
         }
     }
 
@@ -310,25 +323,8 @@ impl StreamJson {
     fn branch_of(&self, unit: UnitId) -> Branch {
         self.units.get(unit).map_or_else(Branch::root, |unit| unit.branch.clone())
     }
-}
-
-impl Reporter for StreamJson {
-    fn event(&mut self, event: &Event) -> io::Result<()> {
-        self.output.begin(event.seq);
-        if let EventKind::UnitEnded(_) = &event.kind {
-            self.break_off(event.unit, Usage::default())?;
-            self.models.remove(&event.unit);
-            self.paused.remove(&event.unit);
-        }
-        let was_asked = matches!(
-            &event.kind,
-            EventKind::Answered { id, .. } if self.units.is_open(event.unit, *id)
-        );
-        let ended = self.units.take(event);
-        let ending = self.tally.take(event);
-        if let Some(ending) = ending {
-            return self.invocation_ended(ending);
-        }
+    /// Writes the records of an event.
+    fn tell(&mut self, event: &Event, ended: Option<Unit>, was_asked: bool) -> io::Result<()> {
         match &event.kind {
             EventKind::InvocationStarted { prompt: _ } => self.output.write(init(&self.facts)),
             EventKind::UnitQueued(head) => self.queued(event, head),
@@ -350,11 +346,7 @@ impl Reporter for StreamJson {
                 self.background_is_new = true;
                 Ok(())
             }
-            EventKind::Chosen(chosen) => {
-                self.facts.model = Arc::clone(&chosen.model);
-                self.facts.permission_mode = chosen.mode.to_string();
-                Ok(())
-            }
+            EventKind::Chosen(chosen) => self.chosen(chosen),
             EventKind::Compacted(compaction) => self.compacted(event, compaction),
             EventKind::Throttled(throttled) => self.throttled(event, throttled),
             EventKind::Admitted { waited_ms } => self.admitted(event, *waited_ms),
@@ -376,6 +368,60 @@ impl Reporter for StreamJson {
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::InvocationEnded(_) => Ok(()),
+        }
+    }
+
+    fn chosen(&mut self, chosen: &Chosen) -> io::Result<()> {
+        self.facts.model = Arc::clone(&chosen.model);
+        let is_new = self.facts.permission_mode != *chosen.mode;
+        self.facts.permission_mode = chosen.mode.to_string();
+        if !is_new {
+            return Ok(());
+        }
+        self.output
+            .write(Record::System(System::Mode(ModeRecord { status: None, mode: &chosen.mode })))
+    }
+
+    /// Tells how the session stands, if that is wanted.
+    fn stands(&mut self, state: State) -> io::Result<()> {
+        let Some(HostOnly(sdk_host_only)) = self.options.states else { return Ok(()) };
+        let changed = SessionStateChanged { state: state.as_str(), sdk_host_only };
+        self.output.write(Record::System(System::SessionStateChanged(changed)))
+    }
+}
+
+impl Reporter for StreamJson {
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        self.output.begin(event.seq);
+        if let EventKind::UnitEnded(_) = &event.kind {
+            self.break_off(event.unit, Usage::default())?;
+            self.models.remove(&event.unit);
+            self.paused.remove(&event.unit);
+        }
+        let was_asked = matches!(
+            &event.kind,
+            EventKind::Answered { id, .. } if self.units.is_open(event.unit, *id)
+        );
+        let ended = self.units.take(event);
+        let ending = self.tally.take(event);
+        let state = self.standing.take(event, &self.units);
+        // It goes on before the first record of what goes on, and comes to rest
+        // behind the last.
+        match state {
+            Some(State::Idle) | None => {}
+            Some(state @ (State::Running | State::RequiresAction)) => self.stands(state)?,
+        }
+        if let Some(ending) = ending {
+            self.invocation_ended(ending)?;
+        } else {
+            self.tell(event, ended, was_asked)?;
+        }
+        match state {
+            Some(State::Idle) => {
+                self.stands(State::Idle)?;
+                self.output.flush()
+            }
+            Some(State::Running | State::RequiresAction) | None => Ok(()),
         }
     }
 
@@ -420,6 +466,7 @@ mod tests {
         include_partial_messages: false,
         forward_subagent_text: false,
         asks_client: false,
+        states: None,
     };
     const PARTIAL: StreamOptions = StreamOptions { include_partial_messages: true, ..NOTHING_MORE };
     const EVERYTHING: StreamOptions = StreamOptions { forward_subagent_text: true, ..PARTIAL };

@@ -122,7 +122,7 @@ impl Skill {
 
     fn directory(&self) -> Option<String> {
         match &self.source {
-            Source::BuiltIn => None,
+            Source::BuiltIn | Source::Given => None,
             Source::File(path) => path.parent().map(|directory| directory.display().to_string()),
         }
     }

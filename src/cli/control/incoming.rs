@@ -1,22 +1,24 @@
 //! What a client's lines say.
 //!
 //! A line is read into a value that can be acted on, or into what is wrong with
-//! it. An answer to a question becomes a verdict here: whatever of it cannot be
-//! read, or is more than tine knows, allows nothing.
+//! it.
 
-use std::sync::Arc;
+mod answer;
 
 use serde_json::{Map, Value};
 
-use crate::event::{Lasting, QuestionId, Terms, UnitId, Verdict};
-use crate::guard::{Mode, Rule};
-use crate::report::control::question_of;
+use super::wishes::Wishes;
+use crate::config::Effort;
+use crate::event::UnitId;
+use crate::guard::Mode;
+
+pub(super) use answer::Answer;
 
 /// A line of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Incoming {
     /// A message for the model; the error says why it cannot be one.
-    User(Result<String, String>),
+    User(Result<Message, String>),
     /// The client asks for something.
     Request { id: String, wanted: Wanted },
     /// The client answers a question.
@@ -25,30 +27,82 @@ pub(super) enum Incoming {
     Nothing,
 }
 
+/// A message for the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Message {
+    pub(super) text: String,
+    /// What the client calls it.
+    pub(super) uuid: Option<String>,
+    /// Whether it is to be answered; else it goes along with the next one.
+    pub(super) is_query: bool,
+}
+
+impl Message {
+    /// Returns how much room it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.text.len()
+    }
+}
+
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
-    Initialize,
+    Initialize(Box<Wishes>),
     Interrupt,
     SetMode(Result<Mode, String>),
     /// Another model is to answer; `None` means the configured one.
     SetModel(Option<String>),
+    /// Models are to think as hard as this.
+    SetEffort(Result<Effort, String>),
+    /// These settings hold from now on: a model and a mode, where they are
+    /// named.
+    Settings {
+        model: Option<String>,
+        mode: Option<Result<Mode, String>>,
+    },
     /// A unit is to stop.
     Stop(Result<UnitId, String>),
+    /// What main waits for is to go on in the background.
+    SetAside,
+    /// A message that waits is not meant any more, by what the client calls it.
+    Forget(String),
+    /// The session is to have this name.
+    Rename(String),
+    /// To be told something.
+    Look(Look),
+    /// Something that changes nothing here.
+    Inert(String),
     /// Something that there is not, by its name.
     Other(String),
 }
 
-/// A client's answer to a question.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) id: QuestionId,
-    pub(super) verdict: Verdict,
-    /// Whether the turn is to end as well.
-    pub(super) ends_turn: bool,
-    /// What of it had no effect, in words for people.
-    pub(super) remarks: Vec<String>,
+/// What a client may be told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// What fills main's context window.
+    Context,
+    /// What can be typed as `/name`.
+    Commands,
+    /// The models that can be chosen.
+    Models,
+    /// The servers of tools.
+    Servers,
+    /// What the session has used.
+    Cost,
+    /// What is in force.
+    Settings,
 }
+
+/// Requests that set what there is not, and so change nothing.
+const INERT: [&str; 7] = [
+    "set_max_thinking_tokens",
+    "seed_read_state",
+    "update_settings",
+    "set_color",
+    "set_has_subscribers",
+    "set_mcp_permission_mode_override",
+    "reload_output_styles",
+];
 
 /// What is wrong with a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,9 +120,9 @@ impl Incoming {
         let fields: Map<String, Value> = serde_json::from_slice(line)
             .map_err(|error| bad(format!("no JSON object: {error}")))?;
         match fields.get("type").and_then(Value::as_str) {
-            Some("user") => Ok(Self::User(prompt(&fields))),
+            Some("user") => Ok(Self::User(message(&fields))),
             Some("control_request") => request(&fields),
-            Some("control_response") => response(&fields).map_err(bad),
+            Some("control_response") => answer::read(&fields).map_err(bad),
             Some("control_cancel_request" | "keep_alive") => Ok(Self::Nothing),
             Some(other) => Err(bad(format!("`{}` is not known", short(other)))),
             None => Err(bad("it has no `type`".to_owned())),
@@ -81,6 +135,14 @@ const QUOTE_CAP: usize = 60;
 
 fn short(text: &str) -> String {
     text.chars().take(QUOTE_CAP).collect()
+}
+
+fn message(fields: &Map<String, Value>) -> Result<Message, String> {
+    Ok(Message {
+        text: prompt(fields)?,
+        uuid: fields.get("uuid").and_then(Value::as_str).map(short),
+        is_query: fields.get("shouldQuery").and_then(Value::as_bool).unwrap_or(true),
+    })
 }
 
 /// Returns the text of a message.
@@ -122,20 +184,50 @@ fn request(fields: &Map<String, Value>) -> Result<Incoming, BadLine> {
         let why = format!("a `request_id` is longer than {ID_CAP} bytes");
         return Err(BadLine { why, request: None });
     }
-    let request = fields.get("request");
-    let field = |name: &str| request.and_then(|request| request.get(name)).and_then(Value::as_str);
-    let Some(subtype) = field("subtype") else {
+    let empty = Map::new();
+    let request = fields.get("request").and_then(Value::as_object).unwrap_or(&empty);
+    if !request.get("subtype").is_some_and(Value::is_string) {
         return Err(BadLine { why: "the request has no `subtype`".to_owned(), request: Some(id) });
-    };
-    let wanted = match subtype {
-        "initialize" => Wanted::Initialize,
+    }
+    Ok(Incoming::Request { id, wanted: wanted(request) })
+}
+
+fn wanted(request: &Map<String, Value>) -> Wanted {
+    let text = |name: &str| request.get(name).and_then(Value::as_str).unwrap_or_default();
+    match text("subtype") {
+        "initialize" => Wanted::Initialize(Box::new(Wishes::read(request))),
         "interrupt" => Wanted::Interrupt,
-        "set_permission_mode" => Wanted::SetMode(mode(field("mode").unwrap_or_default())),
-        "set_model" => Wanted::SetModel(field("model").and_then(model)),
-        "stop_task" => Wanted::Stop(task(field("task_id").unwrap_or_default())),
+        "set_permission_mode" => Wanted::SetMode(mode(text("mode"))),
+        "set_model" => Wanted::SetModel(model(text("model"))),
+        "set_effort" => Wanted::SetEffort(effort(text("effort"))),
+        "apply_flag_settings" => settings(request.get("settings")),
+        "stop_task" => Wanted::Stop(task(text("task_id"))),
+        "background_tasks" => Wanted::SetAside,
+        "cancel_async_message" => Wanted::Forget(short(text("message_uuid"))),
+        "rename_session" => Wanted::Rename(text("title").to_owned()),
+        "get_context_usage" => Wanted::Look(Look::Context),
+        "supported_commands" | "reload_skills" => Wanted::Look(Look::Commands),
+        "get_available_models" | "list_models" => Wanted::Look(Look::Models),
+        "mcp_status" | "mcp_server_status" => Wanted::Look(Look::Servers),
+        "get_session_cost" | "get_usage" | "get_usage_info" => Wanted::Look(Look::Cost),
+        "get_settings" => Wanted::Look(Look::Settings),
+        inert if INERT.contains(&inert) => Wanted::Inert(inert.to_owned()),
         other => Wanted::Other(short(other)),
-    };
-    Ok(Incoming::Request { id, wanted })
+    }
+}
+
+fn effort(level: &str) -> Result<Effort, String> {
+    Effort::new(level).ok_or_else(|| format!("`{}`: {}", short(level), Effort::RULE))
+}
+
+/// Returns what of some settings can be changed while a run goes on.
+fn settings(settings: Option<&Value>) -> Wanted {
+    let field = |name: &str| settings?.get(name);
+    let chosen = field("permissions").and_then(|it| it.get("defaultMode")).and_then(Value::as_str);
+    Wanted::Settings {
+        model: field("model").and_then(Value::as_str).map(str::to_owned),
+        mode: chosen.map(mode),
+    }
 }
 
 /// Returns the name of a model; `None` if it means the configured one.
@@ -152,124 +244,11 @@ fn mode(name: &str) -> Result<Mode, String> {
     Mode::from_name(name).ok_or_else(|| format!("there is no permission mode `{}`", short(name)))
 }
 
-fn response(fields: &Map<String, Value>) -> Result<Incoming, String> {
-    let response = fields.get("response").and_then(Value::as_object);
-    let response = response.ok_or("a response has no `response`")?;
-    let id = response.get("request_id").and_then(Value::as_str);
-    let id = id.ok_or("a response has no `request_id`")?;
-    // One that answers nothing of ours says nothing.
-    let Some(id) = question_of(id) else { return Ok(Incoming::Nothing) };
-    let failed = response.get("subtype").and_then(Value::as_str) != Some("success");
-    let error = response.get("error").and_then(Value::as_str);
-    let decision = match response.get("response").and_then(Value::as_object) {
-        Some(decision) if !failed => Decision::read(decision),
-        Some(_) | None => Decision::no(error.unwrap_or("the client could not answer")),
-    };
-    let Decision { verdict, ends_turn, remarks } = decision;
-    Ok(Incoming::Answer(Answer { id, verdict, ends_turn, remarks }))
-}
-
-/// What an answer decides.
-struct Decision {
-    verdict: Verdict,
-    ends_turn: bool,
-    remarks: Vec<String>,
-}
-
-impl Decision {
-    fn no(why: &str) -> Self {
-        let verdict = match why.trim() {
-            "" => Verdict::No,
-            why => Verdict::NoBecause(why.into()),
-        };
-        Self { verdict, ends_turn: false, remarks: Vec::new() }
-    }
-
-    fn read(decision: &Map<String, Value>) -> Self {
-        let text = |name: &str| decision.get(name).and_then(Value::as_str).unwrap_or_default();
-        match text("behavior") {
-            "allow" => Self::allow(decision),
-            "deny" => {
-                let ends_turn = decision.get("interrupt").and_then(Value::as_bool);
-                Self { ends_turn: ends_turn.unwrap_or(false), ..Self::no(text("message")) }
-            }
-            _ => Self::no("the client's answer is neither `allow` nor `deny`"),
-        }
-    }
-
-    fn allow(decision: &Map<String, Value>) -> Self {
-        let arguments: Option<Arc<str>> = match decision.get("updatedInput") {
-            None | Some(Value::Null) => None,
-            Some(input @ Value::Object(_)) => Some(input.to_string().into()),
-            Some(_) => return Self::no("the client's `updatedInput` is no object"),
-        };
-        let mut granted = Granted::default();
-        let updates = decision.get("updatedPermissions").and_then(Value::as_array);
-        updates.into_iter().flatten().for_each(|update| granted.take(update));
-        let Granted { rules, lasting, remarks } = granted;
-        let lasting = lasting.unwrap_or(Lasting::Once);
-        let verdict = Verdict::YesWith(Arc::new(Terms { arguments, lasting, rules }));
-        Self { verdict, ends_turn: false, remarks }
-    }
-}
-
-/// What a client allows beyond the call.
-#[derive(Default)]
-struct Granted {
-    rules: Vec<Arc<str>>,
-    lasting: Option<Lasting>,
-    remarks: Vec<String>,
-}
-
-impl Granted {
-    fn take(&mut self, update: &Value) {
-        let text = |name: &str| update.get(name).and_then(Value::as_str).unwrap_or_default();
-        if (text("type"), text("behavior")) != ("addRules", "allow") {
-            let what = format!("{} {}", text("type"), text("behavior"));
-            let remark = format!("a client's permission update `{}` has no effect", short(&what));
-            return self.remarks.push(remark);
-        }
-        let lasting = match text("destination") {
-            "userSettings" => Lasting::Always,
-            "session" => Lasting::Session,
-            other => {
-                let other = short(other);
-                let remark = format!("a client's rules for `{other}` hold for this session only");
-                self.remarks.push(remark);
-                Lasting::Session
-            }
-        };
-        if self.lasting.is_some_and(|before| before != lasting) {
-            let remark = "of rules for the settings and rules for the session in one answer, all \
-                          hold for this session only";
-            self.remarks.push(remark.to_owned());
-        }
-        self.lasting = Some(self.lasting.map_or(lasting, |before| before.min(lasting)));
-        let rules = update.get("rules").and_then(Value::as_array);
-        rules.into_iter().flatten().for_each(|rule| self.add(rule));
-    }
-
-    fn add(&mut self, rule: &Value) {
-        let text = |name: &str| rule.get(name).and_then(Value::as_str);
-        let rule = match (text("toolName").unwrap_or_default(), text("ruleContent")) {
-            (tool, Some(content)) => format!("{tool}({content})"),
-            (tool, None) => tool.to_owned(),
-        };
-        match rule.parse::<Rule>() {
-            Ok(_) => self.rules.push(rule.into()),
-            Err(error) => {
-                self.remarks.push(format!("a client's rule `{}`: {error}", short(&rule)));
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::event::Seq;
 
     #[track_caller]
     fn check(line: &Value, expected: Result<Incoming, &str>) {
@@ -283,9 +262,14 @@ mod tests {
 
     #[test]
     fn a_message_is_a_text_or_blocks_of_text() {
-        check(&user(&json!("hi")), Ok(Incoming::User(Ok("hi".to_owned()))));
+        let message = |text: &str| Message { text: text.to_owned(), uuid: None, is_query: true };
+        check(&user(&json!("hi")), Ok(Incoming::User(Ok(message("hi")))));
         let blocks = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
-        check(&user(&blocks), Ok(Incoming::User(Ok("a\n\nb".to_owned()))));
+        check(&user(&blocks), Ok(Incoming::User(Ok(message("a\n\nb")))));
+        let mut note = user(&json!("note"));
+        (note["uuid"], note["shouldQuery"]) = (json!("u-1"), json!(false));
+        let expected = Message { uuid: Some("u-1".to_owned()), is_query: false, ..message("note") };
+        check(&note, Ok(Incoming::User(Ok(expected))));
         for (content, why) in [
             (json!(" "), "the message is empty"),
             (json!([]), "the message is empty"),
@@ -303,7 +287,7 @@ mod tests {
     fn requests_are_known_by_their_subtype() {
         let request = |request: Value| json!({"type": "control_request", "request_id": "r", "request": request});
         for (asked, wanted) in [
-            (json!({"subtype": "initialize", "hooks": null}), Wanted::Initialize),
+            (json!({"subtype": "initialize", "hooks": null}), Wanted::Initialize(Box::default())),
             (json!({"subtype": "interrupt"}), Wanted::Interrupt),
             (
                 json!({"subtype": "set_permission_mode", "mode": "plan"}),
@@ -313,6 +297,21 @@ mod tests {
                 json!({"subtype": "set_permission_mode", "mode": "x"}),
                 Wanted::SetMode(Err("there is no permission mode `x`".to_owned())),
             ),
+            (json!({"subtype": "set_model", "model": "m"}), Wanted::SetModel(Some("m".to_owned()))),
+            (json!({"subtype": "set_model", "model": "default"}), Wanted::SetModel(None)),
+            (json!({"subtype": "set_model", "model": null}), Wanted::SetModel(None)),
+            (json!({"subtype": "stop_task", "task_id": "agent-3"}), Wanted::Stop(Ok(UnitId(3)))),
+            (
+                json!({"subtype": "stop_task", "task_id": "main"}),
+                Wanted::Stop(Err("there is no task `main`".to_owned())),
+            ),
+            (
+                json!({"subtype": "apply_flag_settings", "settings": {"model": "m",
+                    "permissions": {"defaultMode": "plan"}}}),
+                Wanted::Settings { model: Some("m".to_owned()), mode: Some(Ok(Mode::Plan)) },
+            ),
+            (json!({"subtype": "get_context_usage"}), Wanted::Look(Look::Context)),
+            (json!({"subtype": "set_color"}), Wanted::Inert("set_color".to_owned())),
             (json!({"subtype": "dance"}), Wanted::Other("dance".to_owned())),
         ] {
             check(&request(asked), Ok(Incoming::Request { id: "r".to_owned(), wanted }));
@@ -334,85 +333,5 @@ mod tests {
         check(&endless, Err("a `request_id` is longer than 1000 bytes"));
         check(&json!({"type": "control_response"}), Err("a response has no `response`"));
         check(&json!({"type": "keep_alive"}), Ok(Incoming::Nothing));
-    }
-
-    fn answer(response: &Value) -> Answer {
-        let response =
-            json!({"subtype": "success", "request_id": "question-7", "response": response});
-        let line = json!({"type": "control_response", "response": response});
-        match Incoming::read(line.to_string().as_bytes()) {
-            Ok(Incoming::Answer(answer)) => answer,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn yes_with(arguments: Option<&str>, lasting: Lasting, rules: &[&str]) -> Verdict {
-        let rules = rules.iter().map(|rule| (*rule).into()).collect();
-        Verdict::YesWith(Arc::new(Terms { arguments: arguments.map(Into::into), lasting, rules }))
-    }
-
-    #[test]
-    fn an_answer_allows_what_it_says() {
-        let plain = answer(&json!({"behavior": "allow", "updatedInput": {"command": "make"}}));
-        let verdict = yes_with(Some(r#"{"command":"make"}"#), Lasting::Once, &[]);
-        let id = QuestionId(Seq(7));
-        assert_eq!(plain, Answer { id, verdict, ends_turn: false, remarks: Vec::new() });
-        let rules = json!([{"toolName": "Bash", "ruleContent": "make *"}, {"toolName": "Read"}]);
-        for (destination, lasting) in
-            [("session", Lasting::Session), ("userSettings", Lasting::Always)]
-        {
-            let update = json!({"type": "addRules", "rules": rules, "behavior": "allow", "destination": destination});
-            let answer = answer(&json!({"behavior": "allow", "updatedPermissions": [update]}));
-            assert_eq!(answer.verdict, yes_with(None, lasting, &["Bash(make *)", "Read"]));
-        }
-    }
-
-    #[test]
-    fn what_an_answer_says_beyond_what_there_is_has_no_effect_and_is_told() {
-        let update = |kind: &str, behavior: &str, destination: &str| {
-            json!({"type": kind, "behavior": behavior, "destination": destination,
-                "rules": [{"toolName": "Bash", "ruleContent": "ls"}, {"toolName": ""}]})
-        };
-        let updates = [
-            update("addRules", "allow", "localSettings"),
-            update("addRules", "deny", "session"),
-            update("setMode", "", "session"),
-        ];
-        let answer = answer(&json!({"behavior": "allow", "updatedPermissions": updates}));
-        assert_eq!(answer.verdict, yes_with(None, Lasting::Session, &["Bash(ls)"]));
-        assert_eq!(answer.remarks.len(), 4, "{:?}", answer.remarks);
-    }
-
-    #[test]
-    fn whatever_cannot_be_read_is_a_no() {
-        let no = |why: &str| Verdict::NoBecause(why.into());
-        let neither = no("the client's answer is neither `allow` nor `deny`");
-        for (response, verdict) in [
-            (json!({}), neither.clone()),
-            (json!({"behavior": "perhaps"}), neither),
-            (
-                json!({"behavior": "allow", "updatedInput": 7}),
-                no("the client's `updatedInput` is no object"),
-            ),
-            (json!(null), no("the client could not answer")),
-            (json!({"behavior": "deny"}), Verdict::No),
-            (json!({"behavior": "deny", "message": "use rg"}), no("use rg")),
-        ] {
-            assert_eq!(answer(&response).verdict, verdict, "{response}");
-        }
-        let stop = answer(&json!({"behavior": "deny", "message": "stop", "interrupt": true}));
-        assert_eq!((stop.verdict, stop.ends_turn), (no("stop"), true));
-        let error = json!({"subtype": "error", "request_id": "question-7", "error": "it broke"});
-        let line = json!({"type": "control_response", "response": error}).to_string();
-        let Ok(Incoming::Answer(answer)) = Incoming::read(line.as_bytes()) else {
-            panic!("{line}")
-        };
-        assert_eq!(answer.verdict, no("it broke"));
-    }
-
-    #[test]
-    fn a_reply_to_no_request_says_nothing() {
-        let response = json!({"subtype": "success", "request_id": "r-1", "response": {}});
-        check(&json!({"type": "control_response", "response": response}), Ok(Incoming::Nothing));
     }
 }

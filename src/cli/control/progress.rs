@@ -10,6 +10,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::event::{Delta, Event, EventKind, InvocationEnd};
+use crate::message::Cost;
+use crate::report::meter::Meter;
 use crate::report::units::Units;
 use crate::run::Reporter;
 
@@ -26,6 +28,8 @@ pub(super) struct Progress {
     pub(super) untold: usize,
     /// How many units have ended at all.
     pub(super) unit_ends: u64,
+    /// What all of them have cost.
+    pub(super) cost: Cost,
 }
 
 impl Progress {
@@ -38,19 +42,22 @@ impl Progress {
 /// Tells how far a run is.
 pub(super) struct Teller {
     units: Units,
+    meter: Meter,
     sender: watch::Sender<Progress>,
 }
 
 impl Teller {
     pub(super) fn new() -> (Self, watch::Receiver<Progress>) {
         let (sender, receiver) = watch::channel(Progress::default());
-        (Self { units: Units::default(), sender }, receiver)
+        (Self { units: Units::default(), meter: Meter::default(), sender }, receiver)
     }
 }
 
 impl Reporter for Teller {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         self.units.take(event);
+        self.meter.take(event);
+        let cost = self.meter.cost();
         let (beside, untold) = (self.units.beside(), self.units.untold());
         self.sender.send_if_modified(|progress| {
             let before = (progress.ended, progress.beside, progress.untold, progress.unit_ends);
@@ -59,7 +66,7 @@ impl Reporter for Teller {
                 progress.last = Some(Arc::clone(end));
             }
             progress.unit_ends += u64::from(matches!(event.kind, EventKind::UnitEnded(_)));
-            (progress.beside, progress.untold) = (beside, untold);
+            (progress.beside, progress.untold, progress.cost) = (beside, untold, cost);
             before != (progress.ended, progress.beside, progress.untold, progress.unit_ends)
         });
         Ok(())

@@ -5,10 +5,12 @@
 
 use std::collections::VecDeque;
 
-use super::incoming::{Answer, BadLine, Incoming, Wanted};
+use super::incoming::{Answer, BadLine, Incoming, Look, Message, Wanted};
 use super::wire::Heard;
+use super::wishes::Wishes;
+use crate::config::Effort;
 use crate::guard::Mode;
-use crate::report::control::{Introduction, Reply};
+use crate::report::control::Reply;
 use crate::run::FromUser;
 
 /// Most messages that wait for their turn.
@@ -22,36 +24,48 @@ const MESSAGES_BYTES_CAP: usize = 64 * 1024 * 1024;
 pub(super) enum Step {
     /// Answer a request.
     Reply { id: String, reply: Reply },
+    /// Do what a request asks for, and answer it.
+    Do { id: String, deed: Deed },
     /// Tell the run.
     Tell(FromUser),
     /// End the turn.
     EndTurn,
     /// From now on this mode holds.
     SetMode(Mode),
-    /// From the next message on this model answers, or the configured one; the
-    /// request is replied to.
-    SetModel { id: String, name: Option<String> },
     /// A message is not taken, and why.
     Refuse(String),
     /// Tell people.
     Say(String),
 }
 
+/// What a request asks for that takes more than what is known here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Deed {
+    /// The run is to be like this, and the client is introduced to it.
+    Initialize(Box<Wishes>),
+    /// From the next message on this model answers, or the one of the start.
+    SetModel(Option<String>),
+    /// From the next message on models think as hard as this.
+    SetEffort(Effort),
+    /// The session has this name from now on.
+    Rename(String),
+    /// The client is told something.
+    Look(Look),
+}
+
 /// Where a conversation stands.
+#[derive(Default)]
 pub(super) struct Talk {
-    introduction: Introduction,
     /// Messages that wait, oldest first; in place of one that cannot be a
     /// prompt, why not.
-    waiting: VecDeque<Result<String, String>>,
+    waiting: VecDeque<Result<Message, String>>,
+    /// What goes along with the next message that is to be answered.
+    along: Vec<String>,
 }
 
 impl Talk {
-    pub(super) fn new(introduction: Introduction) -> Self {
-        Self { introduction, waiting: VecDeque::new() }
-    }
-
     /// Returns the next message.
-    pub(super) fn next_message(&mut self) -> Option<Result<String, String>> {
+    pub(super) fn next_message(&mut self) -> Option<Result<Message, String>> {
         self.waiting.pop_front()
     }
 
@@ -81,46 +95,100 @@ impl Talk {
         }
     }
 
-    fn message(&mut self, message: Result<String, String>) -> Option<Step> {
-        let bytes = |message: &Result<String, String>| message.as_ref().map_or(0, String::len);
+    fn message(&mut self, message: Result<Message, String>) -> Option<Step> {
+        let bytes = |message: &Result<Message, String>| message.as_ref().map_or(0, Message::bytes);
+        let along: usize = self.along.iter().map(String::len).sum();
         let waiting: usize = self.waiting.iter().map(bytes).sum();
-        if self.waiting.len() >= MESSAGES_CAP || waiting + bytes(&message) > MESSAGES_BYTES_CAP {
+        let is_full = self.waiting.len() + self.along.len() >= MESSAGES_CAP;
+        if is_full || along + waiting + bytes(&message) > MESSAGES_BYTES_CAP {
             return Some(Step::Refuse("too many messages wait for their turn".to_owned()));
         }
-        self.waiting.push_back(message);
+        self.waiting.push_back(match message {
+            Ok(Message { text, is_query: false, uuid: _ }) => {
+                self.along.push(text);
+                return None;
+            }
+            Ok(message) => {
+                self.along.push(message.text);
+                let text = std::mem::take(&mut self.along).join("\n\n");
+                Ok(Message { text, ..message })
+            }
+            Err(why) => Err(why),
+        });
         None
     }
 
-    fn request(&self, id: String, wanted: Wanted, is_busy: bool) -> Vec<Step> {
+    /// Forgets a message that waits, if there is one of this name.
+    fn forget(&mut self, uuid: &str) -> bool {
+        let before = self.waiting.len();
+        let is_it = |message: &Message| message.uuid.as_deref() == Some(uuid);
+        self.waiting.retain(|message| !message.as_ref().is_ok_and(is_it));
+        self.waiting.len() < before
+    }
+
+    fn request(&mut self, id: String, wanted: Wanted, is_busy: bool) -> Vec<Step> {
+        let mut steps = Vec::new();
         let reply = match wanted {
-            Wanted::Initialize => Reply::Initialized(Box::new(self.introduction.clone())),
+            Wanted::Initialize(wishes) => {
+                return vec![Step::Do { id, deed: Deed::Initialize(wishes) }];
+            }
+            Wanted::SetModel(name) => return vec![Step::Do { id, deed: Deed::SetModel(name) }],
+            Wanted::SetEffort(Ok(level)) => {
+                return vec![Step::Do { id, deed: Deed::SetEffort(level) }];
+            }
+            Wanted::Rename(name) => return vec![Step::Do { id, deed: Deed::Rename(name) }],
+            Wanted::Look(what) => return vec![Step::Do { id, deed: Deed::Look(what) }],
+            Wanted::Settings { model, mode } => {
+                let Ok(mode) = mode.transpose() else {
+                    let why = "there is no permission mode of that name".to_owned();
+                    return vec![Step::Reply { id, reply: Reply::Refused(why) }];
+                };
+                steps.extend(mode.map(Step::SetMode));
+                if let Some(model) = model {
+                    steps.push(Step::Do { id, deed: Deed::SetModel(Some(model)) });
+                    return steps;
+                }
+                Reply::Done
+            }
             Wanted::Interrupt => {
-                let ends = is_busy.then_some(Step::EndTurn);
-                let reply = Step::Reply { id, reply: Reply::Interrupted };
-                return ends.into_iter().chain([reply]).collect();
+                steps.extend(is_busy.then_some(Step::EndTurn));
+                let queued = self.waiting.iter().flatten();
+                let still_queued = queued.filter_map(|message| message.uuid.clone());
+                Reply::Interrupted { still_queued: still_queued.collect() }
             }
             Wanted::SetMode(Ok(mode)) => {
-                let reply = Step::Reply { id, reply: Reply::ModeIs(mode.as_str()) };
-                return vec![Step::SetMode(mode), reply];
+                steps.push(Step::SetMode(mode));
+                Reply::ModeIs(mode.as_str())
             }
-            Wanted::SetMode(Err(why)) => Reply::Refused(why),
-            Wanted::SetModel(name) => return vec![Step::SetModel { id, name }],
             Wanted::Stop(Ok(unit)) => {
-                let reply = Step::Reply { id, reply: Reply::Done };
-                return vec![Step::Tell(FromUser::Stop(unit)), reply];
+                steps.push(Step::Tell(FromUser::Stop(unit)));
+                Reply::Done
             }
-            Wanted::Stop(Err(why)) => Reply::Refused(why),
+            Wanted::SetAside => {
+                steps.push(Step::Tell(FromUser::SetAside));
+                Reply::SetAside
+            }
+            Wanted::Forget(uuid) => Reply::Forgot(self.forget(&uuid)),
+            Wanted::Inert(name) => {
+                steps.push(Step::Say(format!("`{name}` changes nothing here")));
+                Reply::Done
+            }
+            Wanted::SetMode(Err(why)) | Wanted::Stop(Err(why)) | Wanted::SetEffort(Err(why)) => {
+                Reply::Refused(why)
+            }
             Wanted::Other(name) => Reply::Refused(format!("`{name}` is not supported")),
         };
-        vec![Step::Reply { id, reply }]
+        steps.push(Step::Reply { id, reply });
+        steps
     }
 }
 
 fn answered(answer: Answer) -> Vec<Step> {
-    let Answer { id, verdict, ends_turn, remarks } = answer;
+    let Answer { id, verdict, ends_turn, mode, remarks } = answer;
     let answer = Step::Tell(FromUser::Answered { id, verdict });
     let ends = ends_turn.then_some(Step::EndTurn);
-    remarks.into_iter().map(Step::Say).chain([answer]).chain(ends).collect()
+    let mode = mode.map(Step::SetMode);
+    remarks.into_iter().map(Step::Say).chain(mode).chain([answer]).chain(ends).collect()
 }
 
 #[cfg(test)]
@@ -128,15 +196,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::event::{QuestionId, Seq, SessionId, UnitId, Verdict};
+    use crate::event::{QuestionId, Seq, UnitId, Verdict};
 
     fn talk() -> Talk {
-        Talk::new(introduction())
-    }
-
-    fn introduction() -> Introduction {
-        let session = SessionId("s-1".into());
-        Introduction { session, commands: Vec::new(), agents: Vec::new(), models: Vec::new() }
+        Talk::default()
     }
 
     fn hear(talk: &mut Talk, line: &Value) -> Vec<Step> {
@@ -165,9 +228,9 @@ mod tests {
         assert_eq!(talk.next_message(), None);
         assert_eq!(hear(&mut talk, &user("a")), []);
         assert_eq!(hear(&mut talk, &user("b")), []);
-        assert_eq!(talk.next_message(), Some(Ok("a".to_owned())));
+        assert_eq!(next(&mut talk).as_deref(), Some("a"));
         assert!(talk.has_message());
-        assert_eq!(talk.next_message(), Some(Ok("b".to_owned())));
+        assert_eq!(next(&mut talk).as_deref(), Some("b"));
         assert!(!talk.has_message());
     }
 
@@ -181,40 +244,88 @@ mod tests {
         assert_eq!(hear(&mut talk, &user("a")), [refused]);
     }
 
+    fn next(talk: &mut Talk) -> Option<String> {
+        Some(talk.next_message()?.unwrap().text)
+    }
+
     #[test]
-    fn every_request_is_answered_at_once_whether_or_not_a_message_is() {
+    fn what_is_no_query_goes_along_with_the_next_one() {
         let mut talk = talk();
-        let initialize = request(&json!({"subtype": "initialize"}));
+        let note = |text: &str| json!({"type": "user", "shouldQuery": false, "message": {"content": text}});
+        hear(&mut talk, &note("one"));
+        hear(&mut talk, &note("two"));
+        assert!(!talk.has_message());
+        hear(&mut talk, &user("three"));
+        hear(&mut talk, &user("four"));
+        assert_eq!(next(&mut talk).as_deref(), Some("one\n\ntwo\n\nthree"));
+        assert_eq!(next(&mut talk).as_deref(), Some("four"));
+    }
+
+    #[test]
+    fn what_waits_is_named_at_an_interrupt_and_can_be_forgotten() {
+        let mut talk = talk();
+        let named =
+            |uuid: &str| json!({"type": "user", "uuid": uuid, "message": {"content": uuid}});
+        hear(&mut talk, &named("u-1"));
+        hear(&mut talk, &named("u-2"));
+        let forget =
+            |uuid: &str| request(&json!({"subtype": "cancel_async_message", "message_uuid": uuid}));
+        assert_eq!(hear(&mut talk, &forget("u-1")), [replied(Reply::Forgot(true))]);
+        assert_eq!(hear(&mut talk, &forget("u-1")), [replied(Reply::Forgot(false))]);
         let interrupt = request(&json!({"subtype": "interrupt"}));
-        let plan = request(&json!({"subtype": "set_permission_mode", "mode": "plan"}));
-        let introduced = [replied(Reply::Initialized(Box::new(introduction())))];
-        assert_eq!(hear(&mut talk, &initialize), introduced);
-        assert_eq!(hear(&mut talk, &interrupt), [replied(Reply::Interrupted)]);
-        let mode = [Step::SetMode(Mode::Plan), replied(Reply::ModeIs("plan"))];
-        assert_eq!(hear(&mut talk, &plan), mode);
-        assert_eq!(hear_at_work(&mut talk, &initialize), introduced);
-        let ends = [Step::EndTurn, replied(Reply::Interrupted)];
-        assert_eq!(hear_at_work(&mut talk, &interrupt), ends);
-        assert_eq!(hear_at_work(&mut talk, &plan), mode);
-        let model = |name: &Value| request(&json!({"subtype": "set_model", "model": name}));
-        for (name, wanted) in
-            [(json!("m"), Some("m".to_owned())), (json!("default"), None), (json!(null), None)]
-        {
-            let step = Step::SetModel { id: "r".to_owned(), name: wanted };
-            assert_eq!(hear_at_work(&mut talk, &model(&name)), [step]);
+        let still_queued = vec!["u-2".to_owned()];
+        let expected = [Step::EndTurn, replied(Reply::Interrupted { still_queued })];
+        assert_eq!(hear_at_work(&mut talk, &interrupt), expected);
+        assert_eq!(next(&mut talk).as_deref(), Some("u-2"));
+    }
+
+    #[test]
+    fn every_request_has_its_answer_or_its_deed_at_once() {
+        let mut talk = talk();
+        let interrupted = || replied(Reply::Interrupted { still_queued: Vec::new() });
+        let deed = |deed: Deed| Step::Do { id: "r".to_owned(), deed };
+        for (asked, expected) in [
+            (json!({"subtype": "initialize"}), vec![deed(Deed::Initialize(Box::default()))]),
+            (json!({"subtype": "interrupt"}), vec![interrupted()]),
+            (
+                json!({"subtype": "set_permission_mode", "mode": "plan"}),
+                vec![Step::SetMode(Mode::Plan), replied(Reply::ModeIs("plan"))],
+            ),
+            (
+                json!({"subtype": "set_permission_mode", "mode": "x"}),
+                vec![replied(Reply::Refused("there is no permission mode `x`".to_owned()))],
+            ),
+            (
+                json!({"subtype": "apply_flag_settings", "settings": {"model": "m",
+                    "permissions": {"defaultMode": "plan"}}}),
+                vec![Step::SetMode(Mode::Plan), deed(Deed::SetModel(Some("m".to_owned())))],
+            ),
+            (
+                json!({"subtype": "stop_task", "task_id": "agent-3"}),
+                vec![Step::Tell(FromUser::Stop(UnitId(3))), replied(Reply::Done)],
+            ),
+            (
+                json!({"subtype": "background_tasks"}),
+                vec![Step::Tell(FromUser::SetAside), replied(Reply::SetAside)],
+            ),
+            (json!({"subtype": "mcp_status"}), vec![deed(Deed::Look(Look::Servers))]),
+            (
+                json!({"subtype": "set_color"}),
+                vec![
+                    Step::Say("`set_color` changes nothing here".to_owned()),
+                    replied(Reply::Done),
+                ],
+            ),
+            (
+                json!({"subtype": "dance"}),
+                vec![replied(Reply::Refused("`dance` is not supported".to_owned()))],
+            ),
+            (json!({}), vec![replied(Reply::Refused("the request has no `subtype`".to_owned()))]),
+        ] {
+            assert_eq!(hear(&mut talk, &request(&asked)), expected, "{asked}");
         }
-        let stop = |task: &str| request(&json!({"subtype": "stop_task", "task_id": task}));
-        let stops = [Step::Tell(FromUser::Stop(UnitId(3))), replied(Reply::Done)];
-        assert_eq!(hear_at_work(&mut talk, &stop("agent-3")), stops);
-        for task in ["main", "agent-x", ""] {
-            let refused = replied(Reply::Refused(format!("there is no task `{task}`")));
-            assert_eq!(hear_at_work(&mut talk, &stop(task)), [refused]);
-        }
-        let other = request(&json!({"subtype": "dance"}));
-        let refused = replied(Reply::Refused("`dance` is not supported".to_owned()));
-        assert_eq!(hear(&mut talk, &other), [refused]);
-        let none = replied(Reply::Refused("the request has no `subtype`".to_owned()));
-        assert_eq!(hear(&mut talk, &request(&json!({}))), [none]);
+        let interrupt = request(&json!({"subtype": "interrupt"}));
+        assert_eq!(hear_at_work(&mut talk, &interrupt), [Step::EndTurn, interrupted()]);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! What a run is made of that flags and files say.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::cli::args::RunFlags;
 use crate::cli::exit::{Exit, Refusal};
@@ -9,13 +12,14 @@ use crate::cli::kit::Kit;
 use crate::cli::project::Trusted;
 use crate::cli::{rules, say};
 use crate::config::{Environment, dirs};
-use crate::definition::Definitions;
+use crate::definition::{self, AgentDefinition, Definitions};
 use crate::fanout::Limits;
 use crate::model::http::exchange::{Exchanges, Pace};
 use crate::model::retry;
 use crate::prompt;
 use crate::skill::Skills;
-use crate::tool::{Registry, registry};
+use crate::tool::Registry;
+use crate::tool_name;
 
 /// Returns the skills and the definitions that are found around a directory.
 pub(super) fn found(
@@ -62,36 +66,90 @@ pub(super) fn limits(kit: &Kit) -> Limits {
 }
 
 /// Returns the tools that there are.
-pub(super) fn tools(flags: &RunFlags, definitions: &Definitions) -> Result<Registry, Refusal> {
+pub(super) fn tools(
+    flags: &RunFlags,
+    definitions: &Definitions,
+    agent: Option<&AgentDefinition>,
+) -> Result<Registry, Refusal> {
     let offered: Vec<(&str, &str)> = definitions
         .iter()
         .map(|definition| (definition.name.as_str(), definition.description.as_str()))
         .collect();
     let all = Registry::all(offered);
+    // A whole tool that is denied is none that a model should know of.
+    let denied = rules::split(&flags.disallowed_tools);
+    let all = all.filtered(|name| {
+        let has = |agent: &AgentDefinition| agent.has(name);
+        !denied.iter().any(|denied| is_tool(denied, name)) && agent.is_none_or(has)
+    });
     let wanted = rules::split(&flags.tools);
-    if wanted.is_empty() {
+    if flags.tools.is_empty() || wanted.iter().any(|name| name == "default") {
         return Ok(all);
     }
-    if let Some(unknown) = wanted.iter().find(|name| all.find(name).is_none()) {
+    let is_known = |name: &str| tool_name::is_ruled(tool_name::canonical(name));
+    if let Some(unknown) = wanted.iter().find(|name| !is_known(name)) {
         let names: Vec<&str> = all.names().collect();
         return Err(Refusal::new(Exit::Usage, format!("there is no tool `{unknown}`"))
             .hint(format!("there are: {}", names.join(", "))));
     }
-    Ok(all.filtered(|name| {
-        wanted.iter().any(|wanted| registry::canonical(wanted).eq_ignore_ascii_case(name))
-    }))
+    let missing = wanted.iter().filter(|name| tool_name::is_elsewhere(name));
+    missing.for_each(|name| say(&format!("note: there is no tool `{name}` here")));
+    Ok(all.filtered(|name| wanted.iter().any(|wanted| is_tool(wanted, name))))
 }
 
-pub(super) fn system_prompt(flags: &RunFlags) -> Result<String, Refusal> {
+/// Tells whether a tool is meant by a name.
+fn is_tool(meant: &str, name: &str) -> bool {
+    tool_name::canonical(meant).eq_ignore_ascii_case(name)
+}
+
+/// Returns the definitions that a flag gives, as JSON or in a file.
+pub(super) fn given(flags: &RunFlags) -> Result<Vec<AgentDefinition>, Refusal> {
+    let Some(text) = &flags.agents else { return Ok(Vec::new()) };
+    let json = json_of("--agents", text)?;
+    definition::given(&json).map_err(|why| Refusal::new(Exit::Usage, format!("`--agents`: {why}")))
+}
+
+/// Returns the definition that the main conversation follows, if it follows one.
+pub(super) fn agent<'a>(
+    flags: &RunFlags,
+    definitions: &'a Definitions,
+) -> Result<Option<&'a AgentDefinition>, Refusal> {
+    let Some(name) = &flags.agent else { return Ok(None) };
+    let found = definitions.find(name).map(|agent| &**agent);
+    found.map(Some).ok_or_else(|| {
+        Refusal::new(Exit::Usage, format!("there is no agent `{name}`"))
+            .hint(format!("there are: {}", definitions.names().join(", ")))
+    })
+}
+
+/// Returns what a flag gives as JSON, or as the name of a file that holds it.
+fn json_of(flag: &str, text: &str) -> Result<Value, Refusal> {
+    let wrong = |what: &str, why: &dyn Display| {
+        Refusal::new(Exit::Usage, format!("`{flag}`: {what}: {why}"))
+    };
+    if text.trim_start().starts_with(['{', '[']) {
+        return serde_json::from_str(text).map_err(|error| wrong("the JSON is wrong", &error));
+    }
+    let path = text.strip_prefix('@').unwrap_or(text);
+    let read = std::fs::read(path);
+    let bytes = read.map_err(|error| wrong(&format!("cannot read `{path}`"), &error))?;
+    serde_json::from_slice(&bytes).map_err(|error| wrong(&format!("`{path}` is no JSON"), &error))
+}
+
+pub(super) fn system_prompt(
+    flags: &RunFlags,
+    agent: Option<&AgentDefinition>,
+) -> Result<String, Refusal> {
     let read = |path: &Path| {
         std::fs::read_to_string(path).map_err(|error| {
             Refusal::new(Exit::BadInput, format!("cannot read `{}`: {error}", path.display()))
         })
     };
+    let own = agent.map(|agent| &agent.prompt).filter(|prompt| !prompt.is_empty());
     let mut system = match (&flags.system_prompt, &flags.system_prompt_file) {
         (Some(text), _) => text.clone(),
         (None, Some(path)) => read(path)?,
-        (None, None) => prompt::main().to_owned(),
+        (None, None) => own.cloned().unwrap_or_else(|| prompt::main().to_owned()),
     };
     let added = match (&flags.append_system_prompt, &flags.append_system_prompt_file) {
         (Some(text), _) => Some(text.clone()),

@@ -10,10 +10,10 @@ use crate::cli::asking::TerminalPrompter;
 use crate::cli::control::WholeLines;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::slash;
-use crate::config::ModelChoice;
+use crate::config::StatesFor;
 use crate::report::{
-    Asking, Facts, FindFacts, Json, Live, LiveOptions, Plain, Stdout, StdoutKind, StreamJson,
-    StreamOptions,
+    Asking, Facts, FindFacts, HostOnly, Json, Live, LiveOptions, Plain, Stdout, StdoutKind,
+    StreamJson, StreamOptions,
 };
 use crate::run::{self, Reporter};
 
@@ -60,7 +60,9 @@ impl Start {
                 Box::new(Json::new(stdout, self.kit.session.clone(), self.known_models()))
             }
             Format::StreamJson => {
-                let options = StreamOptions { asks_client, ..self.stream_options() };
+                let states = self.kit.environment.session_states.filter(|_| asks_client);
+                let states = states.map(|who| HostOnly(who == StatesFor::Client));
+                let options = StreamOptions { asks_client, states, ..self.stream_options() };
                 Box::new(StreamJson::new(stdout, options, self.facts()))
             }
             Format::Text => self.text_reporter(stdout),
@@ -99,13 +101,7 @@ impl Start {
             include_partial_messages: self.kit.flags.include_partial_messages,
             forward_subagent_text: self.kit.flags.forward_subagent_text,
             asks_client: false,
-        }
-    }
-
-    fn key_source(&self) -> &str {
-        match &self.kit.choice {
-            ModelChoice::Offline | ModelChoice::Scripted(_) => "none",
-            ModelChoice::Server(server) => server.key_source.as_str(),
+            states: None,
         }
     }
 
@@ -119,7 +115,7 @@ impl Start {
             slash_commands: slash::names(&self.kit.skills),
             model: Arc::clone(self.kit.model.name()),
             permission_mode: self.kit.policy.mode().as_str().to_owned(),
-            api_key_source: self.key_source().to_owned(),
+            api_key_source: self.kit.key_source().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             sandbox: self.kit.sandbox.head(),
             models: self.known_models(),

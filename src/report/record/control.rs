@@ -7,6 +7,9 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::replies::{
+    CommandsRecord, ContextRecord, ModelsRecord, ServersRecord, SessionCost, SettingsRecord,
+};
 use super::{raw, tool_input};
 use crate::event::{CallQuestion, Question, QuestionId, UnitId};
 use crate::report::control::request_id;
@@ -34,7 +37,11 @@ pub(in crate::report) struct CanUseTool<'a> {
     input: Box<RawValue>,
     tool_use_id: String,
     permission_suggestions: Vec<Suggestion<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     blocked_path: Option<String>,
+    decision_reason: String,
+    title: String,
+    display_name: &'a str,
     description: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_id: Option<String>,
@@ -68,9 +75,18 @@ pub(in crate::report) enum Given<'a> {
 #[serde(untagged)]
 pub(in crate::report) enum Answer<'a> {
     Initialized(Box<Initialized<'a>>),
-    Interrupted { subtype: &'static str },
+    Interrupted { subtype: &'static str, still_queued: &'a [String] },
+    SetAside { backgrounded: bool },
+    Forgot { cancelled: bool },
+    EffortIs { subtype: &'static str, effort: &'a str, applied: bool, r#override: Option<()> },
+    Context(Box<ContextRecord<'a>>),
+    Commands(CommandsRecord<'a>),
+    Models(ModelsRecord<'a>),
+    Servers(ServersRecord<'a>),
+    Cost(SessionCost),
+    Settings(SettingsRecord<'a>),
     ModeIs { status: &'static str, mode: &'static str },
-    ModelIs { status: &'static str, model: &'a str },
+    ModelIs { subtype: &'static str, model: &'a str },
     Done {},
 }
 
@@ -84,6 +100,14 @@ pub(in crate::report) struct Initialized<'a> {
     pub(in crate::report) output_style: &'static str,
     pub(in crate::report) available_output_styles: [&'static str; 1],
     pub(in crate::report) capabilities: Capabilities,
+    pub(in crate::report) account: Account<'a>,
+    pub(in crate::report) claude_code_version: &'static str,
+}
+
+#[derive(Serialize)]
+pub(in crate::report) struct Account<'a> {
+    #[serde(rename = "apiKeySource")]
+    pub(in crate::report) api_key_source: &'a str,
 }
 
 #[derive(Serialize)]
@@ -142,6 +166,9 @@ impl<'a> Control<'a> {
                 tool_use_id: request_id(id),
                 permission_suggestions: Vec::new(),
                 blocked_path: None,
+                decision_reason: words::question(question),
+                title: words::question(question),
+                display_name: "Agent",
                 description: words::question(question),
                 agent_id,
             },
@@ -157,7 +184,7 @@ impl<'a> Control<'a> {
 
 impl<'a> CanUseTool<'a> {
     fn of_call(asked: &'a CallQuestion, agent_id: Option<String>) -> Self {
-        let CallQuestion { call, tool, subject: _, arguments, reason, rules, confinement } = asked;
+        let CallQuestion { call, tool, subject, arguments, reason, rules, confinement } = asked;
         let rules: Vec<_> = rules.iter().map(|rule| RuleRecord::of(rule)).collect();
         let suggestion = Suggestion { rules, behavior: "allow", destination: "session" };
         let bounds =
@@ -171,6 +198,12 @@ impl<'a> CanUseTool<'a> {
                 false => vec![suggestion],
             },
             blocked_path: named_path(arguments),
+            decision_reason: reason.to_string(),
+            title: match subject.is_empty() {
+                true => tool.to_string(),
+                false => format!("{tool}: {subject}"),
+            },
+            display_name: tool,
             description: format!("{reason}{}", bounds.unwrap_or_default()),
             agent_id,
         }

@@ -8,8 +8,9 @@ use crate::branch::Branch;
 use crate::event::{Outcome, Replied, UnitEnd, UnitHead, UnitId, UnixMillis};
 use crate::message::{Usage, Usd};
 use crate::report::record::{
-    self, Block, Init, ModelMessage, NotificationStatus, Patch, PrefixShareRecord, Record, Speaker,
-    Strand, StreamEvent, System, TaskNotification, TaskStatus, TaskUpdated, TaskUsage, Wait,
+    self, Block, Init, ModelMessage, NotificationStatus, Patch, PrefixShareRecord, Record, SPOKEN,
+    Speaker, Strand, StreamEvent, System, TaskNotification, TaskStatus, TaskUpdated, TaskUsage,
+    Wait,
 };
 use crate::report::units::{Unit, Units};
 use crate::report::words;
@@ -28,6 +29,8 @@ pub(super) fn init(facts: &Facts) -> Record<'_> {
         api_key_source: &facts.api_key_source,
         output_style: "default",
         tine_version: &facts.version,
+        claude_code_version: SPOKEN,
+        plugins: [],
         sandbox: facts.sandbox.into(),
         capabilities: CAPABILITIES,
     })))

@@ -1,0 +1,81 @@
+//! What a client is told when it asks.
+
+use std::collections::BTreeMap;
+
+use super::incoming::Look;
+use crate::cli::chat::commands::{look, models};
+use crate::cli::exit::Refusal;
+use crate::cli::kit::Kit;
+use crate::cli::slash;
+use crate::definition::AgentDefinition;
+use crate::message::Cost;
+use crate::report::control::{ContextUsage, InForce, Introduction, ModelNamed, Named, Reply};
+use crate::session::Past;
+
+/// Returns what answers a question of a client. `cost` is what the session has
+/// cost in this process.
+pub(super) fn look(kit: &Kit, what: Look, cost: Cost) -> Reply {
+    match what {
+        Look::Context => context(kit).unwrap_or_else(|refusal| Reply::Refused(refusal.message)),
+        Look::Commands => Reply::Commands(commands(kit)),
+        Look::Models => Reply::Models(named_models(kit)),
+        // Those that there are come with the tools.
+        Look::Servers => Reply::Servers(BTreeMap::new()),
+        Look::Cost => Reply::Cost(cost),
+        Look::Settings => Reply::Settings(InForce {
+            model: kit.model.name().to_string(),
+            mode: kit.policy.mode().as_str(),
+            effort: kit.flags.effort.as_ref().map(|effort| effort.as_str().to_owned()),
+        }),
+    }
+}
+
+/// Returns what a client learns at the start.
+pub(super) fn introduction(kit: &Kit) -> Introduction {
+    let agent = |definition: &AgentDefinition| Named {
+        name: definition.name.clone(),
+        description: definition.description.clone(),
+    };
+    Introduction {
+        session: kit.session.clone(),
+        commands: commands(kit),
+        agents: kit.definitions.iter().map(|definition| agent(definition)).collect(),
+        models: named_models(kit),
+        api_key_source: kit.key_source().to_owned(),
+    }
+}
+
+fn commands(kit: &Kit) -> Vec<Named> {
+    let described = |name: String| {
+        let skill = kit.skills.find(&name);
+        let description = skill.map_or_else(String::new, |skill| skill.description.clone());
+        Named { name, description }
+    };
+    slash::names(&kit.skills).into_iter().map(described).collect()
+}
+
+/// Returns the models that can be chosen by their names alone, the one that
+/// answers first.
+fn named_models(kit: &Kit) -> Vec<ModelNamed> {
+    let name = kit.model.name().to_string();
+    let listed = models::items(kit).into_iter().map(|item| item.typed);
+    // Of a preset the name of a model is to follow.
+    let others = listed.filter(|typed| !typed.ends_with(':') && *typed != name);
+    let window = kit.model.facts().context_window;
+    let known = (window < u64::MAX).then_some(window);
+    let others = others.map(|name| ModelNamed { name, window: None }).collect::<Vec<_>>();
+    std::iter::once(ModelNamed { name, window: known }).chain(others).collect()
+}
+
+fn context(kit: &Kit) -> Result<Reply, Refusal> {
+    let past = match kit.is_kept {
+        true => Past::read(&kit.directory).unwrap_or_default(),
+        false => Past::default(),
+    };
+    Ok(Reply::Context(Box::new(ContextUsage {
+        model: kit.model.name().to_string(),
+        window: look::window(kit, &past),
+        tools: kit.tools.names().map(str::to_owned).collect(),
+        skills: kit.skills.iter().map(|skill| skill.name.clone()).collect(),
+    })))
+}

@@ -1,0 +1,147 @@
+//! What a client says it wants when it introduces itself.
+//!
+//! All of it has a flag of the same meaning, so a wish becomes one: what a run
+//! is made of is read in one place.
+
+use serde_json::{Map, Value};
+
+use crate::cli::args::RunFlags;
+use crate::config::Effort;
+use crate::session::SessionName;
+
+/// Stands between what is the same for all conversations and what is not, in the
+/// system prompt of some clients.
+const BOUNDARY: &str = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__";
+
+/// What a client wants of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Wishes {
+    system_prompt: Option<String>,
+    append_system_prompt: Option<String>,
+    /// As JSON.
+    agents: Option<String>,
+    disallowed_tools: Vec<String>,
+    name: Option<String>,
+    effort: Option<Effort>,
+    forwards_text: bool,
+    /// What of it nothing is done about, by name.
+    pub(super) left_out: Vec<&'static str>,
+}
+
+/// What a client may want and there is not.
+const ABSENT: [&str; 5] =
+    ["toolAliases", "planModeInstructions", "plugins", "managedSettings", "promptSuggestions"];
+
+impl Wishes {
+    /// Reads an `initialize` request.
+    pub(super) fn read(request: &Map<String, Value>) -> Self {
+        let text = |name: &str| request.get(name).and_then(Value::as_str).map(str::to_owned);
+        let agents = request.get("agents").filter(|agents| !is_nothing(agents));
+        let denied = request.get("disallowedTools").and_then(Value::as_array);
+        let denied = denied.into_iter().flatten().filter_map(Value::as_str);
+        let wants = |name: &&str| request.get(*name).is_some_and(|wish| !is_nothing(wish));
+        Self {
+            system_prompt: request.get("systemPrompt").and_then(prompt),
+            append_system_prompt: text("appendSystemPrompt"),
+            agents: agents.map(Value::to_string),
+            disallowed_tools: denied.map(str::to_owned).collect(),
+            name: text("title").filter(|title| SessionName::parse(title).is_ok()),
+            effort: text("effort").and_then(|level| Effort::new(&level)),
+            forwards_text: request.get("forwardSubagentText").and_then(Value::as_bool)
+                == Some(true),
+            left_out: ABSENT.into_iter().filter(wants).collect(),
+        }
+    }
+
+    /// Tells whether the run is to be as the flags say.
+    pub(super) fn is_empty(&self) -> bool {
+        Self { left_out: Vec::new(), ..self.clone() } == Self::default()
+    }
+
+    /// Returns the flags that say all of it, too.
+    pub(super) fn apply(&self, flags: &RunFlags) -> RunFlags {
+        let mut flags = flags.clone();
+        if let Some(prompt) = &self.system_prompt {
+            (flags.system_prompt, flags.system_prompt_file) = (Some(prompt.clone()), None);
+        }
+        if let Some(text) = &self.append_system_prompt {
+            (flags.append_system_prompt, flags.append_system_prompt_file) =
+                (Some(text.clone()), None);
+        }
+        flags.agents = self.agents.clone().or(flags.agents);
+        flags.disallowed_tools.extend(self.disallowed_tools.iter().cloned());
+        flags.name = flags.name.or_else(|| self.name.clone());
+        flags.effort = flags.effort.or_else(|| self.effort.clone());
+        flags.forward_subagent_text |= self.forwards_text;
+        flags
+    }
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(true) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Returns a system prompt, which may come in parts; `None` if it is blank.
+fn prompt(value: &Value) -> Option<String> {
+    let parts: Vec<&str> = match value {
+        Value::String(text) => vec![text],
+        Value::Array(parts) => parts.iter().filter_map(Value::as_str).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
+    };
+    let parts = parts.into_iter().filter(|part| *part != BOUNDARY && !part.trim().is_empty());
+    let prompt = parts.collect::<Vec<_>>().join("\n\n");
+    (!prompt.is_empty()).then_some(prompt)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn wishes(request: Value) -> Wishes {
+        let Value::Object(request) = request else { panic!("{request}") };
+        Wishes::read(&request)
+    }
+
+    #[test]
+    fn what_is_blank_is_no_wish() {
+        for request in [
+            json!({}),
+            json!({"hooks": null, "systemPrompt": [""], "agents": {}, "title": null}),
+            json!({"systemPrompt": ["__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__"], "agents": []}),
+        ] {
+            assert!(wishes(request.clone()).is_empty(), "{request}");
+        }
+        let absent = wishes(json!({"plugins": [{"path": "x"}], "promptSuggestions": false}));
+        assert!(absent.is_empty());
+        assert_eq!(absent.left_out, ["plugins"]);
+    }
+
+    #[test]
+    fn a_wish_is_a_flag() {
+        let wishes = wishes(json!({
+            "systemPrompt": ["You", BOUNDARY, "help."], "appendSystemPrompt": "Be brief.",
+            "agents": {"a": {"description": "d"}}, "title": "here",
+            "forwardSubagentText": true, "disallowedTools": ["Bash"], "effort": "low",
+        }));
+        let given = RunFlags {
+            disallowed_tools: vec!["Edit".to_owned()],
+            system_prompt_file: Some("f".into()),
+            ..RunFlags::default()
+        };
+        let flags = wishes.apply(&given);
+        assert_eq!(flags.system_prompt.as_deref(), Some("You\n\nhelp."));
+        assert_eq!(flags.system_prompt_file, None);
+        assert_eq!(flags.append_system_prompt.as_deref(), Some("Be brief."));
+        assert_eq!(flags.agents.as_deref(), Some(r#"{"a":{"description":"d"}}"#));
+        assert_eq!((flags.name.as_deref(), flags.forward_subagent_text), (Some("here"), true));
+        assert_eq!(flags.disallowed_tools, ["Edit", "Bash"]);
+        assert_eq!(flags.effort, Effort::new("low"));
+    }
+}
