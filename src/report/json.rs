@@ -56,6 +56,6 @@ mod tests {
         let session = SessionId("s-1".into());
         let mut json = Json::new(paper.writer(), session, Arc::new(|_| None));
         tell(&mut json, &Story::batch_of_three());
-        assert_snapshot!(paper.text(), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":2000,"duration_api_ms":150,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.0,"usage":{"input_tokens":250,"output_tokens":25,"cache_read_input_tokens":0,"cache_creation_input_tokens":0},"modelUsage":{"m":{"inputTokens":450,"outputTokens":45,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0,"contextWindow":0,"maxOutputTokens":0}},"permission_denials":[],"uuid":"30065dea-cca5-82c5-943a-55e51c9fdd41","session_id":"s-1"}"#);
+        assert_snapshot!(paper.text(), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":2000,"duration_api_ms":150,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.0,"usage":{"input_tokens":250,"output_tokens":25,"cache_read_input_tokens":0,"cache_creation_input_tokens":0},"modelUsage":{"m":{"inputTokens":450,"outputTokens":45,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0,"contextWindow":0,"maxOutputTokens":0,"webSearchRequests":0}},"permission_denials":[],"uuid":"30065dea-cca5-82c5-943a-55e51c9fdd41","session_id":"s-1"}"#);
     }
 }
