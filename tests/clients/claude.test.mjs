@@ -10,7 +10,7 @@ import { AbortError, SYSTEM_PROMPT_DYNAMIC_BOUNDARY, startup } from '@anthropic-
 
 import { Feed, TINE, Talk } from './place.mjs';
 import { gap, promise } from './promise.mjs';
-import { call, calls, held, say } from './server.mjs';
+import { call, held, say } from './server.mjs';
 
 const write = (path, content = 'new\n') => call('Write', { file_path: path, content });
 const task = (name) => ({ description: name, prompt: `do ${name}`, subagent_type: 'general-purpose' });
@@ -360,34 +360,22 @@ gap(10, 'a yes can set the mode', async (place) => {
 });
 
 gap(10, 'a yes can add a directory, and a rule that denies', async (place) => {
-  const path = place.put('other/a.txt', 'old\n');
+  const path = place.put('other/kept.txt', '').replace('kept', 'new');
   place.server.when('work', write('a.txt'), write(path), call('Bash', { command: 'touch b' }), say('done'));
   const asked = [];
-  const talk = place.claude('work', {
-    permissionMode: 'acceptEdits',
-    allowedTools: ['Edit(nothing)'],
+  const updatedPermissions = [
+    { type: 'setMode', mode: 'acceptEdits', destination: 'session' },
+    { type: 'addDirectories', directories: [`${place.root}/other`], destination: 'session' },
+    { type: 'addRules', behavior: 'deny', rules: [{ toolName: 'Bash', ruleContent: 'touch *' }], destination: 'session' },
+  ];
+  const result = await place.claude('work', {
     canUseTool: async (name, updatedInput) => {
       asked.push(name);
-      return { behavior: 'allow', updatedInput };
+      return { behavior: 'allow', updatedInput, updatedPermissions };
     },
-    hooks: undefined,
-  });
-  // The first question is about the directory that the session does not have.
-  await talk.only();
-  assert.deepEqual(asked, ['Write', 'Bash']);
-  const again = place.claude('work again', {
-    canUseTool: async (_name, updatedInput) => ({
-      behavior: 'allow',
-      updatedInput,
-      updatedPermissions: [
-        { type: 'setMode', mode: 'acceptEdits', destination: 'session' },
-        { type: 'addDirectories', directories: [`${place.root}/other`], destination: 'session' },
-        { type: 'addRules', behavior: 'deny', rules: [{ toolName: 'Bash', ruleContent: 'touch *' }], destination: 'session' },
-      ],
-    }),
-  });
-  place.server.when('work again', write('c.txt'), call('Read', { file_path: path }), write(path, 'newer\n'), call('Bash', { command: 'touch d' }), say('done'));
-  const result = await again.only();
+  }).only();
+  assert.deepEqual(asked, ['Write']);
+  assert.equal(place.read('../other/new.txt'), 'new\n');
   assert.deepEqual(result.permission_denials.map(({ tool_name }) => tool_name), ['Bash']);
 });
 
@@ -592,7 +580,7 @@ gap(6, 'every message of a conversation is held to the schema', async (place) =>
 
 // --- ends
 
-gap(13, 'a refusal at the start answers the first request too', async (place) => {
+promise('a refusal at the start answers the first request too', async (place) => {
   const talk = place.claude('hello', { resume: uuid(9) });
   const initialized = talk.query.initializationResult().then(
     () => 'answered',
@@ -645,9 +633,8 @@ promise('two conversations in one directory do not meet', async (place) => {
   assert.notEqual(talks[0].init.session_id, talks[1].init.session_id);
 });
 
-promise('the environment of the client is the environment of commands, without keys', async (place) => {
-  place.server.when('work', calls(['Bash', { command: 'echo "$COLOUR $OPENAI_API_KEY"' }]), say('done'));
-  await place.claude('work', { env: { COLOUR: 'blue' }, allowedTools: ['Bash'] }).only();
-  assert.match(place.server.last('work').outputs[0], /blue/);
-  assert.doesNotMatch(place.server.last('work').outputs[0], /sk-for-tests/);
+promise('commands are given no key of the client', async (place) => {
+  place.server.when('work', call('Bash', { command: 'echo "key: $OPENAI_API_KEY"' }), say('done'));
+  await place.claude('work', { allowedTools: ['Bash'] }).only();
+  assert.match(place.server.last('work').outputs[0], /key: *\n/);
 });

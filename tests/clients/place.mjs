@@ -152,13 +152,8 @@ export class Talk {
   }
 
   /** Reads until a record fits, and returns it. */
-  async until(fits) {
-    for (;;) {
-      const { value, done } = await this.query.next();
-      assert.ok(!done, `the stream ended; ${this.#told()}`);
-      this.records.push(value);
-      if (fits(value)) return value;
-    }
+  until(fits) {
+    return awaited(this.#until(fits));
   }
 
   /** Reads until the next result, and returns it. */
@@ -167,21 +162,34 @@ export class Talk {
   }
 
   /** Reads to the end, and returns the results on the way. */
-  async results() {
+  results() {
+    return awaited(this.#rest());
+  }
+
+  /** Reads to the end, which is one result. */
+  only() {
+    return awaited(this.#rest(1).then(([result]) => result));
+  }
+
+  async #until(fits) {
+    for (;;) {
+      const { value, done } = await this.query.next();
+      assert.ok(!done, `the stream ended; ${this.#told()}`);
+      this.records.push(value);
+      if (fits(value)) return value;
+    }
+  }
+
+  async #rest(count) {
     const before = this.records.length;
     for (;;) {
       const { value, done } = await this.query.next();
       if (done) break;
       this.records.push(value);
     }
-    return this.records.slice(before).filter((record) => record.type === 'result');
-  }
-
-  /** Reads to the end, which is one result. */
-  async only() {
-    const results = await this.results();
-    assert.equal(results.length, 1, this.#told());
-    return results[0];
+    const results = this.records.slice(before).filter((record) => record.type === 'result');
+    if (count !== undefined) assert.equal(results.length, count, this.#told());
+    return results;
   }
 
   /** The records of a type, and of a subtype if one is given. */
@@ -196,6 +204,12 @@ export class Talk {
   #told() {
     return this.records.map(({ type, subtype }) => (subtype ? `${type}/${subtype}` : type)).join(' ');
   }
+}
+
+/** Lets a test look at a promise later than it fails. */
+function awaited(promise) {
+  promise.catch(() => {});
+  return promise;
 }
 
 /** An iterable that a test feeds as it goes on. */
