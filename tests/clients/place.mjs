@@ -103,8 +103,10 @@ export class Place {
       prompt,
       options: { cwd: this.work, pathToQwenExecutable: TINE, env: { ...cleared, ...this.env, ...env }, ...rest },
     });
-    // What it started ends by itself, unheard.
+    // It listens neither to its own first request nor to the input of a process
+    // that has gone; what comes of either is read from its records.
     query.initialized.catch(() => {});
+    query.transport.childProcess?.stdin?.on('error', () => {});
     this.ends(() => query.close());
     return new Talk(query);
   }
