@@ -90,7 +90,7 @@ export class Place {
       prompt,
       options: { cwd: this.work, pathToClaudeCodeExecutable: TINE, env: { ...this.env, ...env }, ...rest },
     });
-    this.ends(() => query.return());
+    this.ends(() => ended(query.transport.process).then(() => query.return()));
     return new Talk(query);
   }
 
@@ -107,7 +107,7 @@ export class Place {
     // that has gone; what comes of either is read from its records.
     query.initialized.catch(() => {});
     query.transport.childProcess?.stdin?.on('error', () => {});
-    this.ends(() => query.close());
+    this.ends(() => ended(query.transport.childProcess).then(() => query.close()));
     return new Talk(query);
   }
 
@@ -122,13 +122,8 @@ export class Place {
       stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
       detached: true,
     });
-    this.ends(() => {
-      try {
-        process.kill(-child.pid, 'SIGKILL');
-      } catch {
-        // It has ended already.
-      }
-    });
+    // Whatever the shell has started is in its group.
+    this.ends(() => ended(child, () => process.kill(-child.pid, 'SIGKILL')));
     const written = { stdout: '', stderr: '' };
     for (const name of ['stdout', 'stderr']) child[name].setEncoding('utf8').on('data', (part) => (written[name] += part));
     child.stdin?.end(input);
@@ -140,7 +135,7 @@ export class Place {
   async #leave() {
     await this.server.stop();
     await Promise.allSettled(this.#endings.map((end) => end()));
-    rmSync(this.root, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
+    rmSync(this.root, { recursive: true, force: true });
   }
 }
 
@@ -206,6 +201,13 @@ export class Talk {
   #told() {
     return this.records.map(({ type, subtype }) => (subtype ? `${type}/${subtype}` : type)).join(' ');
   }
+}
+
+/** Ends a process that a test left behind: it writes where nothing will be. */
+async function ended(child, kill = () => child.kill('SIGKILL')) {
+  if (!child || child.exitCode !== null || child.signalCode !== null) return;
+  kill();
+  await once(child, 'exit');
 }
 
 /** Lets a test look at a promise later than it fails. */
