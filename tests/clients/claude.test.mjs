@@ -199,6 +199,43 @@ gap(3, 'a title names the session', async (place) => {
   assert.match(stdout, /The first try/);
 });
 
+promise('instructions of the project are read', async (place) => {
+  place.put('work/CLAUDE.md', 'Paint everything blue.\n');
+  place.server.when('hello', say('hi'));
+  await place.claude('hello').only();
+  assert.match(JSON.stringify(place.server.requests[0].messages), /Paint everything blue/);
+});
+
+gap(1, 'without sources of settings nothing of the project is read', async (place) => {
+  place.put('work/CLAUDE.md', 'Paint everything blue.\n');
+  place.put('work/.claude/skills/greet/SKILL.md', '---\nname: greet\ndescription: Greets somebody\n---\nGreet.\n');
+  place.server.when('hello', say('hi'));
+  const talk = place.claude('hello', { settingSources: [] });
+  await talk.only();
+  assert.doesNotMatch(JSON.stringify(place.server.requests[0].messages), /Paint everything blue/);
+  assert.ok(!talk.init.skills.includes('greet'));
+});
+
+promise('the latest session of the directory goes on', async (place) => {
+  place.server.when('first', say('one')).when('second', say('two'));
+  const talk = place.claude('first');
+  await talk.only();
+  const again = place.claude('second', { continue: true });
+  await again.only();
+  assert.equal(again.init.session_id, talk.init.session_id);
+  assert.match(place.server.last('second').text('assistant'), /one/);
+});
+
+promise('a session that is copied under an id of the client has that id', async (place) => {
+  place.server.when('first', say('one')).when('second', say('two'));
+  const talk = place.claude('first');
+  await talk.only();
+  const copy = place.claude('second', { resume: talk.init.session_id, forkSession: true, sessionId: uuid(5) });
+  await copy.only();
+  assert.equal(copy.init.session_id, uuid(5));
+  assert.match(place.server.last('second').text('assistant'), /one/);
+});
+
 // --- budgets and totals
 
 promise('a budget ends a message that would cost more', async (place) => {
