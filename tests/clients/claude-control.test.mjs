@@ -552,3 +552,78 @@ gap(4, 'a tool with another name runs the tool it stands for', async (place) => 
   }).only();
   assert.deepEqual(used, [[2, 3]]);
 });
+
+/** A server whose tool asks before it answers. */
+const asking = () =>
+  createSdkMcpServer({
+    name: 'door',
+    version: '1.0.0',
+    tools: [
+      tool('open', 'Opens the door', {}, async (_input, { sendRequest }) => {
+        const requestedSchema = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] };
+        const params = { message: 'Who is there?', requestedSchema };
+        const { action, content } = await sendRequest({ method: 'elicitation/create', params }, z.any());
+        return { content: [{ type: 'text', text: `${action}: ${content?.name}` }] };
+      }),
+    ],
+  });
+
+gap(4, 'a server in the client asks, and the client answers it', async (place) => {
+  place.server.when('open', call('mcp__door__open', {}), say('welcome'));
+  const asked = [];
+  await place.claude('open', {
+    mcpServers: { door: asking() },
+    allowedTools: ['mcp__door'],
+    onElicitation: async ({ serverName, message, requestedSchema }) => {
+      asked.push([serverName, message, Object.keys(requestedSchema.properties)]);
+      return { action: 'accept', content: { name: 'Ann' } };
+    },
+  }).only();
+  assert.deepEqual(asked, [['door', 'Who is there?', ['name']]]);
+  assert.match(place.server.last('open').outputs[0], /accept: Ann/);
+});
+
+gap(4, 'a server in the client asks, and nobody is there to answer', async (place) => {
+  place.server.when('open', call('mcp__door__open', {}), say('closed'));
+  await place.claude('open', { mcpServers: { door: asking() }, allowedTools: ['mcp__door'] }).only();
+  assert.match(place.server.last('open').outputs[0], /decline/);
+});
+
+gap(4, 'the question about a tool in the client names the agent that calls it', async (place) => {
+  place.server.when('fan out', batch('one'), say('back')).when('do one', call('mcp__calc__add', { a: 1, b: 2 }), say('three'));
+  const asked = [];
+  const talk = place.claude('fan out', {
+    mcpServers: { calc: calculator() },
+    canUseTool: async (name, updatedInput, { agentID }) => {
+      asked.push([name, agentID]);
+      return { behavior: 'allow', updatedInput };
+    },
+  });
+  await talk.only();
+  assert.deepEqual(asked, [['mcp__calc__add', talk.of('system', 'task_started')[0].task_id]]);
+});
+
+gap(4, 'an interrupt ends a turn that waits for a tool in the client', async (place) => {
+  let reached;
+  const waiting = new Promise((resolve) => (reached = resolve));
+  const slow = createSdkMcpServer({
+    name: 'slow',
+    version: '1.0.0',
+    tools: [
+      tool('wait', 'Waits', {}, () => {
+        reached();
+        return new Promise(() => {});
+      }),
+    ],
+  });
+  place.server.when('work', call('mcp__slow__wait', {})).when('next', say('here'));
+  const feed = new Feed();
+  const talk = place.claude(feed, { mcpServers: { slow }, allowedTools: ['mcp__slow'] });
+  feed.say('work');
+  const result = talk.result();
+  await waiting;
+  await talk.query.interrupt();
+  assert.equal((await result).subtype, 'error_during_execution');
+  feed.say('next');
+  assert.equal((await talk.result()).result, 'here');
+});
