@@ -4,7 +4,8 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { realpathSync } from 'node:fs';
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 
 import { AbortError, SYSTEM_PROMPT_DYNAMIC_BOUNDARY, startup } from '@anthropic-ai/claude-agent-sdk';
 
@@ -72,7 +73,7 @@ gap(1, 'a log of its own is written where the client says', async (place) => {
   place.server.when('hello', say('hi'));
   const path = `${place.root}/debug.log`;
   assert.equal((await place.claude('hello', { debugFile: path }).only()).result, 'hi');
-  assert.ok(realpathSync(path));
+  assert.ok(existsSync(path));
 });
 
 gap(1, 'effort goes to the model', async (place) => {
@@ -635,7 +636,7 @@ gap(17, 'a client that dies takes tine with it', async (place) => {
     for await (const _ of query({ prompt: 'long', options: { pathToClaudeCodeExecutable: ${JSON.stringify(TINE)} } })) {}
   `;
   const client = spawn(process.execPath, ['--input-type=module', '-e', program], {
-    cwd: import.meta.dirname ?? new URL('.', import.meta.url).pathname,
+    cwd: fileURLToPath(new URL('.', import.meta.url)),
     env: place.env,
     stdio: 'ignore',
   });

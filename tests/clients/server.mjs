@@ -26,7 +26,7 @@ export const held = (gate, answer) => ({ ...answer, gate });
 export const cut = (gate, first, rest) => ({ text: first, gate: null, then: { gate, text: rest } });
 
 /** Lets requests wait, counts them, and lets them go. */
-export class Gate {
+class Gate {
   #open = false;
   #waiting = 0;
   #watchers = new Set();
