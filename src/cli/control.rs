@@ -34,7 +34,7 @@ use super::kit::Kit;
 use super::model::DefaultModel;
 use super::slash::{self, Typed};
 use super::start::{Sitter, Sitting, Start};
-use super::{print, resume, signals, undo};
+use super::{print, resume, signals, undo, usage};
 use crate::agent::Opening;
 use crate::config::Environment;
 use crate::event::CancelReason;
@@ -77,7 +77,9 @@ pub(super) fn run(
             .hint("leave the prompt out: messages are read from standard input"));
     }
     let runtime = print::runtime()?;
-    let start = Start::new(environment, flags.clone(), DefaultModel::None);
+    // The agent that main is may come with the first request.
+    let first = RunFlags { agent: None, ..flags.clone() };
+    let start = Start::new(environment, first, DefaultModel::None);
     let start = start.inspect_err(|refusal| runtime.block_on(refusals::decline(refusal)))?;
     let mut conversation = Conversation::new(environment.clone(), flags, start);
     let exit = runtime.block_on(conversation.go());
@@ -106,6 +108,8 @@ struct Conversation {
     has_refused: bool,
     /// What the run is made of, until there is one.
     ready: Option<Start>,
+    /// Whether the agent that main is has not been looked for.
+    lacks_agent: bool,
     /// Why there is nothing that it could be made of, as the client wants it.
     refusal: Option<Refusal>,
     run: Option<Sat>,
@@ -141,6 +145,7 @@ impl Conversation {
         Self {
             environment,
             first_model: flags.model.clone(),
+            lacks_agent: flags.agent.is_some(),
             flags,
             models: Arc::clone(&start.kit.models),
             session: start.kit.session.to_string(),
@@ -172,6 +177,7 @@ impl Conversation {
             Refusal::new(Exit::Error, format!("cannot listen to signals: {error}"))
         })?;
         let mut heard = wire::listen();
+        let mut gone = Some(wire::watch_reader());
         loop {
             self.feed();
             if self.is_over() {
@@ -186,6 +192,8 @@ impl Conversation {
                     Some(line) => self.hear(&line),
                     None => self.input_ended(),
                 },
+                // Whoever still writes may do without an answer.
+                () = wire::reader_gone(&mut gone), if self.has_ended => self.signal(Signal::Hangup),
                 Some(done) = self.work.next() => self.done(done),
             }
         }
@@ -240,14 +248,14 @@ impl Conversation {
         let refusal = |why: String| Refusal::new(Exit::BadInput, why);
         let ready = message.map_err(refusal).and_then(|message| {
             let prompt = message.text;
-            if slash::asks_for_usage(&prompt) || undo::asked(&prompt).is_some() {
-                let message = "`/usage` and `/undo` are for the command line";
-                return Err(Refusal::new(Exit::Usage, message)
-                    .hint("there are `tine session usage` and `tine session revert`, too"));
+            if undo::asked(&prompt).is_some() {
+                return Err(Refusal::new(Exit::Usage, "`/undo` is for the command line")
+                    .hint("there is `tine session revert`, too"));
             }
             Ok((self.sit()?, prompt))
         });
         match ready {
+            Ok((kit, prompt)) if slash::asks_for_usage(&prompt) => self.tell_usage(&kit),
             Ok((kit, prompt)) => self.find_meaning(kit, prompt),
             Err(refusal) => self.refuse(refusal),
         }
@@ -261,7 +269,7 @@ impl Conversation {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());
         }
-        let start = match self.ready.take() {
+        let start = match self.ready.take().filter(|_| !std::mem::take(&mut self.lacks_agent)) {
             Some(start) => start,
             None => self.start_again(&self.flags)?,
         };
@@ -401,8 +409,20 @@ impl Conversation {
     fn refuse(&mut self, refusal: Refusal) {
         super::say(&refusal);
         self.exit = refusal.exit;
+        self.write(refused(&refusal, self.session.parse().ok()));
+    }
+
+    /// Has a result tell what the session has used.
+    fn tell_usage(&mut self, kit: &Kit) {
+        // What is not kept, or not begun, has no log.
+        let usage = usage::of(&kit.directory).map(|(usage, _)| usage).unwrap_or_default();
+        self.exit = Exit::Done;
+        self.write(usage.result());
+    }
+
+    /// Writes a result that no run has.
+    fn write(&mut self, result: Vec<u8>) {
         self.is_writing = true;
-        let result = refused(&refusal, self.session.parse().ok());
         let is_told = self.is_told.clone();
         self.work.push(Box::pin(async move {
             // Before the next message is begun, whose records come after.

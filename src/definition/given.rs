@@ -86,7 +86,7 @@ mod tests {
             (json!("x"), "agents are an object, each under its name"),
             (json!([{}]), "each agent of a list needs a `name`"),
             (json!({"a": {}}), "the agent `a` needs a `description:`"),
-            (json!({"a b": {"description": "d"}}), "`a b`"),
+            (json!({"a/b": {"description": "d"}}), "`a/b` is not a name"),
             (json!({"a": {"description": 1}}), "the agent `a`: invalid type"),
         ] {
             let error = given(&agents).unwrap_err();

@@ -26,8 +26,8 @@ pub struct Models {
 
 #[derive(Default)]
 struct Opened {
-    /// By what people call them.
-    models: BTreeMap<String, Arc<dyn Model>>,
+    /// By what people call them, and how hard they think.
+    models: BTreeMap<(String, Option<String>), Arc<dyn Model>>,
     /// By the provider's address, and what tells its keys apart.
     gates: BTreeMap<(String, Option<[u8; 32]>), Gate>,
 }
@@ -56,7 +56,8 @@ impl Models {
     #[must_use]
     pub fn facts(&self, name: &str) -> Option<Facts> {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.models.get(name).map(|model| model.facts().clone())
+        let mut named = opened.models.iter().filter(|((other, _), _)| other == name);
+        named.next().map(|(_, model)| model.facts().clone())
     }
 
     /// Opens the model that was chosen, unless it is open already.
@@ -75,7 +76,9 @@ impl Models {
             ModelChoice::Server(server) => server,
         };
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(model) = opened.models.get(&server.name) {
+        let effort = server.effort.as_ref().map(|effort| effort.as_str().to_owned());
+        let key = (server.name.clone(), effort);
+        if let Some(model) = opened.models.get(&key) {
             return Ok(Arc::clone(model));
         }
         let quota = Quota {
@@ -94,7 +97,7 @@ impl Models {
         let exchanges = self.exchanges.clone();
         let settings = ServedSettings { lane, exchanges, ..ServedSettings::from(&**server) };
         let model = Arc::new(Served::new(settings).map_err(|error| error.to_string())?);
-        opened.models.insert(server.name.clone(), Arc::clone(&model) as Arc<dyn Model>);
+        opened.models.insert(key, Arc::clone(&model) as Arc<dyn Model>);
         Ok(model)
     }
 }

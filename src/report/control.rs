@@ -100,6 +100,8 @@ pub enum Reply {
     },
     /// What main waited for goes on in the background.
     SetAside,
+    /// There is no turn that could go on.
+    NotContinued,
     /// Whether a message that waited is forgotten.
     Forgot(bool),
     /// From the next message on models think as hard as this.
@@ -140,6 +142,9 @@ impl Reply {
                 success(Answer::Interrupted { subtype: "interrupt", still_queued })
             }
             Self::SetAside => success(Answer::SetAside { backgrounded: true }),
+            Self::NotContinued => {
+                success(Answer::Continued { subtype: "continue_last_turn", accepted: false })
+            }
             Self::Forgot(cancelled) => success(Answer::Forgot { cancelled: *cancelled }),
             Self::EffortIs(effort) => {
                 let (subtype, r#override) = ("set_effort", None);

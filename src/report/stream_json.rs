@@ -417,11 +417,11 @@ impl Reporter for StreamJson {
             self.tell(event, ended, was_asked)?;
         }
         match state {
-            Some(State::Idle) => {
+            Some(State::Idle) if self.options.states.is_some() => {
                 self.stands(State::Idle)?;
                 self.output.flush()
             }
-            Some(State::Running | State::RequiresAction) | None => Ok(()),
+            Some(State::Idle | State::Running | State::RequiresAction) | None => Ok(()),
         }
     }
 

@@ -11,8 +11,10 @@ use crate::cli::chat::commands::sessions;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::say;
+use crate::event::UnitId;
 use crate::message::Cost;
 use crate::report::control::Reply;
+use crate::run::FromUser;
 
 impl Conversation {
     /// Does what a request asks for, and answers it.
@@ -28,6 +30,7 @@ impl Conversation {
                 let level = effort.as_str().to_owned();
                 self.change(|kit| kit.set_effort(effort)).map(|_| Reply::EffortIs(level))
             }
+            Deed::Stop(unit) => self.stop(unit),
             Deed::Rename(name) => {
                 self.change(|kit| sessions::rename(kit, &name).map(drop)).map(|_| Reply::Done)
             }
@@ -47,12 +50,21 @@ impl Conversation {
         self.send(reply.line(&id));
     }
 
+    fn stop(&self, unit: UnitId) -> Result<Reply, Refusal> {
+        let declared = self.progress.as_ref().map(|progress| progress.borrow().declared);
+        if declared.is_none_or(|last| unit > last) {
+            return Err(Refusal::new(Exit::BadInput, format!("there is no task `{unit}`")));
+        }
+        self.tell(FromUser::Stop(unit));
+        Ok(Reply::Done)
+    }
+
     /// Makes ready what the client wants, and introduces it.
     fn initialize(&mut self, wishes: &Wishes) -> Result<Reply, Refusal> {
         let absent = wishes.left_out.iter();
         absent.for_each(|name| say(&format!("note: `{name}` does nothing here")));
-        if self.run.is_none() && !wishes.is_empty() {
-            (self.ready, self.refusal) = (None, None);
+        if self.run.is_none() && (!wishes.is_empty() || self.lacks_agent) {
+            (self.ready, self.refusal, self.lacks_agent) = (None, None, false);
             let flags = wishes.apply(&self.flags);
             match self.start_again(&flags) {
                 Ok(start) => (self.ready, self.flags) = (Some(start), flags),

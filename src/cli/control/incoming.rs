@@ -50,8 +50,8 @@ pub(super) enum Wanted {
     Initialize(Box<Wishes>),
     Interrupt,
     SetMode(Result<Mode, String>),
-    /// Another model is to answer; `None` means the configured one.
-    SetModel(Option<String>),
+    /// Another model is to answer; `None` means the one of the start.
+    SetModel(Result<Option<String>, String>),
     /// Models are to think as hard as this.
     SetEffort(Result<Effort, String>),
     /// These settings hold from now on: a model and a mode, where they are
@@ -62,6 +62,8 @@ pub(super) enum Wanted {
     },
     /// A unit is to stop.
     Stop(Result<UnitId, String>),
+    /// The last turn is to go on, if it was cut off.
+    Continue,
     /// What main waits for is to go on in the background.
     SetAside,
     /// A message that waits is not meant any more, by what the client calls it.
@@ -94,13 +96,12 @@ pub(super) enum Look {
 }
 
 /// Requests that set what there is not, and so change nothing.
-const INERT: [&str; 7] = [
+const INERT: [&str; 6] = [
     "set_max_thinking_tokens",
     "seed_read_state",
     "update_settings",
     "set_color",
     "set_has_subscribers",
-    "set_mcp_permission_mode_override",
     "reload_output_styles",
 ];
 
@@ -198,10 +199,11 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
         "initialize" => Wanted::Initialize(Box::new(Wishes::read(request))),
         "interrupt" => Wanted::Interrupt,
         "set_permission_mode" => Wanted::SetMode(mode(text("mode"))),
-        "set_model" => Wanted::SetModel(model(text("model"))),
+        "set_model" => Wanted::SetModel(model(request.get("model"))),
         "set_effort" => Wanted::SetEffort(effort(text("effort"))),
         "apply_flag_settings" => settings(request.get("settings")),
         "stop_task" => Wanted::Stop(task(text("task_id"))),
+        "continue_last_turn" => Wanted::Continue,
         "background_tasks" => Wanted::SetAside,
         "cancel_async_message" => Wanted::Forget(short(text("message_uuid"))),
         "rename_session" => Wanted::Rename(text("title").to_owned()),
@@ -230,9 +232,14 @@ fn settings(settings: Option<&Value>) -> Wanted {
     }
 }
 
-/// Returns the name of a model; `None` if it means the configured one.
-fn model(name: &str) -> Option<String> {
-    (!name.is_empty() && name != "default").then(|| name.to_owned())
+/// Returns the name of a model; `None` if it means the one of the start.
+fn model(name: Option<&Value>) -> Result<Option<String>, String> {
+    match name {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(name)) if name == "default" => Ok(None),
+        Some(Value::String(name)) if !name.trim().is_empty() => Ok(Some(name.clone())),
+        Some(_) => Err("a `model` has a name".to_owned()),
+    }
 }
 
 fn task(name: &str) -> Result<UnitId, String> {
@@ -297,9 +304,16 @@ mod tests {
                 json!({"subtype": "set_permission_mode", "mode": "x"}),
                 Wanted::SetMode(Err("there is no permission mode `x`".to_owned())),
             ),
-            (json!({"subtype": "set_model", "model": "m"}), Wanted::SetModel(Some("m".to_owned()))),
-            (json!({"subtype": "set_model", "model": "default"}), Wanted::SetModel(None)),
-            (json!({"subtype": "set_model", "model": null}), Wanted::SetModel(None)),
+            (
+                json!({"subtype": "set_model", "model": "m"}),
+                Wanted::SetModel(Ok(Some("m".to_owned()))),
+            ),
+            (json!({"subtype": "set_model", "model": "default"}), Wanted::SetModel(Ok(None))),
+            (json!({"subtype": "set_model", "model": null}), Wanted::SetModel(Ok(None))),
+            (
+                json!({"subtype": "set_model", "model": " "}),
+                Wanted::SetModel(Err("a `model` has a name".to_owned())),
+            ),
             (json!({"subtype": "stop_task", "task_id": "agent-3"}), Wanted::Stop(Ok(UnitId(3)))),
             (
                 json!({"subtype": "stop_task", "task_id": "main"}),

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::event::{Delta, Event, EventKind, InvocationEnd};
+use crate::event::{Delta, Event, EventKind, InvocationEnd, UnitId};
 use crate::message::Cost;
 use crate::report::meter::Meter;
 use crate::report::units::Units;
 use crate::run::Reporter;
 
 /// How far a run is.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Progress {
     /// How many invocations have ended.
     pub(super) ended: u64,
@@ -28,8 +28,24 @@ pub(super) struct Progress {
     pub(super) untold: usize,
     /// How many units have ended at all.
     pub(super) unit_ends: u64,
+    /// The name of the last one that was declared; main's if there is none.
+    pub(super) declared: UnitId,
     /// What all of them have cost.
     pub(super) cost: Cost,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self {
+            ended: 0,
+            last: None,
+            beside: 0,
+            untold: 0,
+            unit_ends: 0,
+            declared: UnitId::MAIN,
+            cost: Cost::default(),
+        }
+    }
 }
 
 impl Progress {
@@ -65,6 +81,7 @@ impl Reporter for Teller {
                 progress.ended += 1;
                 progress.last = Some(Arc::clone(end));
             }
+            progress.declared = progress.declared.max(event.unit);
             progress.unit_ends += u64::from(matches!(event.kind, EventKind::UnitEnded(_)));
             (progress.beside, progress.untold, progress.cost) = (beside, untold, cost);
             before != (progress.ended, progress.beside, progress.untold, progress.unit_ends)
@@ -84,7 +101,6 @@ impl Reporter for Teller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::UnitId;
     use crate::report::story::{Story, done};
 
     #[test]

@@ -9,6 +9,7 @@ use super::incoming::{Answer, BadLine, Incoming, Look, Message, Wanted};
 use super::wire::Heard;
 use super::wishes::Wishes;
 use crate::config::Effort;
+use crate::event::UnitId;
 use crate::guard::Mode;
 use crate::report::control::Reply;
 use crate::run::FromUser;
@@ -47,6 +48,8 @@ pub(super) enum Deed {
     SetModel(Option<String>),
     /// From the next message on models think as hard as this.
     SetEffort(Effort),
+    /// A unit is to stop.
+    Stop(UnitId),
     /// The session has this name from now on.
     Rename(String),
     /// The client is told something.
@@ -132,7 +135,9 @@ impl Talk {
             Wanted::Initialize(wishes) => {
                 return vec![Step::Do { id, deed: Deed::Initialize(wishes) }];
             }
-            Wanted::SetModel(name) => return vec![Step::Do { id, deed: Deed::SetModel(name) }],
+            Wanted::SetModel(Ok(name)) => {
+                return vec![Step::Do { id, deed: Deed::SetModel(name) }];
+            }
             Wanted::SetEffort(Ok(level)) => {
                 return vec![Step::Do { id, deed: Deed::SetEffort(level) }];
             }
@@ -160,10 +165,7 @@ impl Talk {
                 steps.push(Step::SetMode(mode));
                 Reply::ModeIs(mode.as_str())
             }
-            Wanted::Stop(Ok(unit)) => {
-                steps.push(Step::Tell(FromUser::Stop(unit)));
-                Reply::Done
-            }
+            Wanted::Stop(Ok(unit)) => return vec![Step::Do { id, deed: Deed::Stop(unit) }],
             Wanted::SetAside => {
                 steps.push(Step::Tell(FromUser::SetAside));
                 Reply::SetAside
@@ -173,9 +175,11 @@ impl Talk {
                 steps.push(Step::Say(format!("`{name}` changes nothing here")));
                 Reply::Done
             }
-            Wanted::SetMode(Err(why)) | Wanted::Stop(Err(why)) | Wanted::SetEffort(Err(why)) => {
-                Reply::Refused(why)
-            }
+            Wanted::Continue => Reply::NotContinued,
+            Wanted::SetMode(Err(why))
+            | Wanted::SetModel(Err(why))
+            | Wanted::Stop(Err(why))
+            | Wanted::SetEffort(Err(why)) => Reply::Refused(why),
             Wanted::Other(name) => Reply::Refused(format!("`{name}` is not supported")),
         };
         steps.push(Step::Reply { id, reply });
@@ -196,7 +200,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::event::{QuestionId, Seq, UnitId, Verdict};
+    use crate::event::{QuestionId, Seq, Verdict};
 
     fn talk() -> Talk {
         Talk::default()
@@ -302,7 +306,7 @@ mod tests {
             ),
             (
                 json!({"subtype": "stop_task", "task_id": "agent-3"}),
-                vec![Step::Tell(FromUser::Stop(UnitId(3))), replied(Reply::Done)],
+                vec![deed(Deed::Stop(UnitId(3)))],
             ),
             (
                 json!({"subtype": "background_tasks"}),

@@ -5,10 +5,13 @@
 //! a process that does the same.
 
 use std::io::{self, Write};
+use std::os::fd::AsFd as _;
 use std::sync::mpsc as sync_mpsc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tokio::sync::{mpsc, oneshot};
 
 /// Most bytes of a line. A message may quote a file; no model takes more.
 const LINE_CAP: usize = 16 * 1024 * 1024;
@@ -45,6 +48,35 @@ pub(super) fn listen() -> mpsc::Receiver<Heard> {
     };
     spawn("client", reading);
     heard
+}
+
+/// Waits until nobody can read standard output any more; forever where that is
+/// not to be known.
+pub(super) async fn reader_gone(gone: &mut Option<oneshot::Receiver<()>>) {
+    if let Some(waiting) = gone {
+        let is_gone = waiting.await.is_ok();
+        *gone = None;
+        if is_gone {
+            return;
+        }
+    }
+    std::future::pending().await
+}
+
+/// Begins to watch whether somebody can read standard output.
+pub(super) fn watch_reader() -> oneshot::Receiver<()> {
+    let (sender, gone) = oneshot::channel();
+    spawn("reader", move || {
+        let stdout = io::stdout();
+        let mut watched = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
+        while let Err(Errno::EINTR) = poll(&mut watched, PollTimeout::NONE) {}
+        let is_gone = PollFlags::POLLERR | PollFlags::POLLHUP;
+        if watched[0].revents().is_some_and(|events| events.intersects(is_gone)) {
+            // The conversation may be over.
+            let _ = sender.send(());
+        }
+    });
+    gone
 }
 
 /// Reads a line; `None` at the end, and where nothing can be read any more.

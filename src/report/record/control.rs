@@ -77,6 +77,7 @@ pub(in crate::report) enum Answer<'a> {
     Initialized(Box<Initialized<'a>>),
     Interrupted { subtype: &'static str, still_queued: &'a [String] },
     SetAside { backgrounded: bool },
+    Continued { subtype: &'static str, accepted: bool },
     Forgot { cancelled: bool },
     EffortIs { subtype: &'static str, effort: &'a str, applied: bool, r#override: Option<()> },
     Context(Box<ContextRecord<'a>>),
