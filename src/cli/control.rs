@@ -7,6 +7,7 @@
 //! end of the input says that nothing more comes, neither a message nor an
 //! answer; the work in hand is finished.
 
+mod answers;
 mod deeds;
 mod incoming;
 mod progress;
@@ -34,16 +35,16 @@ use super::kit::Kit;
 use super::model::DefaultModel;
 use super::slash::{self, Typed};
 use super::start::{Sitter, Sitting, Start};
-use super::{print, resume, signals, undo, usage};
+use super::{print, resume, signals, undo};
 use crate::agent::Opening;
 use crate::config::Environment;
 use crate::event::CancelReason;
 use crate::guard::Mode;
 use crate::model::Models;
+use crate::report::control;
 use crate::run::{Asked, FromUser, RunEnd, Signal};
 use incoming::Message;
 use progress::{Progress, Teller};
-use refusals::refused;
 use sat::{Done, Sat, ended, got_on};
 use talk::{Step, Talk};
 use wire::{Heard, Replies};
@@ -247,16 +248,16 @@ impl Conversation {
         self.is_calm = false;
         let refusal = |why: String| Refusal::new(Exit::BadInput, why);
         let ready = message.map_err(refusal).and_then(|message| {
-            let prompt = message.text;
+            let Message { text: prompt, uuid, is_query: _ } = message;
             if undo::asked(&prompt).is_some() {
                 return Err(Refusal::new(Exit::Usage, "`/undo` is for the command line")
                     .hint("there is `tine session revert`, too"));
             }
-            Ok((self.sit()?, prompt))
+            Ok((self.sit()?, prompt, uuid))
         });
         match ready {
-            Ok((kit, prompt)) if slash::asks_for_usage(&prompt) => self.tell_usage(&kit),
-            Ok((kit, prompt)) => self.find_meaning(kit, prompt),
+            Ok((kit, prompt, _)) if slash::asks_for_usage(&prompt) => self.tell_usage(&kit),
+            Ok((kit, prompt, uuid)) => self.find_meaning(kit, prompt, uuid),
             Err(refusal) => self.refuse(refusal),
         }
     }
@@ -304,13 +305,20 @@ impl Conversation {
     }
 
     /// Finds out what a message means, which may take its time.
-    fn find_meaning(&mut self, kit: Arc<Kit>, prompt: String) {
+    fn find_meaning(&mut self, kit: Arc<Kit>, prompt: String, uuid: Option<String>) {
         self.messages += 1;
         let number = self.messages;
         self.wanted = Some(number);
         self.work.push(Box::pin(async move {
             let typed = prompt.clone();
-            let finding = tokio::task::spawn_blocking(move || kit.meaning(&typed, Typed::Line));
+            let finding = tokio::task::spawn_blocking(move || {
+                if kit.flags.replay_user_messages {
+                    let replayed = control::replayed(&kit.session, uuid.as_deref(), &typed);
+                    // Nobody reads: then nobody misses it.
+                    let _ = WholeLines.write_all(&replayed);
+                }
+                kit.meaning(&typed, Typed::Line)
+            });
             let opening = finding.await.expect("a skill's text is put together without panics");
             Done::Meant { number, prompt, opening }
         }));
@@ -403,55 +411,6 @@ impl Conversation {
         if let Some(run) = &mut self.run {
             run.said = None;
         }
-    }
-
-    /// Has a result say that a message is not answered.
-    fn refuse(&mut self, refusal: Refusal) {
-        super::say(&refusal);
-        self.exit = refusal.exit;
-        self.write(refused(&refusal, self.session.parse().ok()));
-    }
-
-    /// Has a result tell what the session has used.
-    fn tell_usage(&mut self, kit: &Kit) {
-        // What is not kept, or not begun, has no log.
-        let usage = usage::of(&kit.directory).map(|(usage, _)| usage).unwrap_or_default();
-        self.exit = Exit::Done;
-        self.write(usage.result());
-    }
-
-    /// Writes a result that no run has.
-    fn write(&mut self, result: Vec<u8>) {
-        self.is_writing = true;
-        let is_told = self.is_told.clone();
-        self.work.push(Box::pin(async move {
-            // Before the next message is begun, whose records come after.
-            let written = tokio::task::spawn_blocking(move || WholeLines.write_all(&result));
-            tokio::select! {
-                // Nobody reads: the refusal is on standard error, too.
-                _ = written => {}
-                () = is_told.cancelled() => {}
-            }
-            Done::Written
-        }));
-    }
-
-    /// Tells that a message is not even kept: its result says so. Whoever sends
-    /// many of them may not read meanwhile, so people are told once.
-    fn turn_away(&mut self, refusal: &Refusal) {
-        if !std::mem::replace(&mut self.has_refused, true) {
-            super::say(refusal);
-        }
-        self.send(refused(refusal, self.session.parse().ok()));
-    }
-
-    /// Sends a line, and tells people if the client has begun to miss some.
-    fn send(&mut self, line: Vec<u8>) {
-        let is_unread = !self.replies.send(line);
-        if is_unread && !self.is_unread {
-            super::say(&"warning: the client reads no replies; some are left out");
-        }
-        self.is_unread = is_unread;
     }
 
     fn hear(&mut self, heard: &Heard) {

@@ -6,10 +6,12 @@
 
 use std::collections::BTreeMap;
 
+use uuid::Uuid;
+
 use super::lines::write;
 use super::record::{
     Account, AgentRecord, Answer, Capabilities, CommandRecord, CommandsRecord, Control, Given,
-    Initialized, ModelRecord, ModelsRecord, SPOKEN, ServersRecord, SessionCost, Spent,
+    Initialized, ModelRecord, ModelsRecord, Replayed, SPOKEN, ServersRecord, SessionCost, Spent,
 };
 use super::window::Window;
 use crate::event::{QuestionId, Seq, SessionId};
@@ -171,6 +173,24 @@ impl Reply {
     }
 }
 
+/// Returns the record that repeats a message as it is taken up. `uuid` is what the
+/// client calls it.
+#[must_use]
+pub fn replayed(session: &SessionId, uuid: Option<&str>, text: &str) -> Vec<u8> {
+    let own;
+    let uuid = match uuid {
+        Some(uuid) => uuid,
+        None => {
+            own = Uuid::now_v7().to_string();
+            &own
+        }
+    };
+    let mut line = Vec::new();
+    let record = Replayed::new(text, uuid, &session.0);
+    write(&record, &mut line).expect("memory can always be written to");
+    line
+}
+
 fn initialized(introduction: &Introduction) -> Initialized<'_> {
     let Introduction { session, commands, agents, models, api_key_source } = introduction;
     let model = |name| ModelRecord { value: name, display_name: name, description: "" };
@@ -224,6 +244,12 @@ mod tests {
         assert_snapshot!(written(&Reply::Interrupted { still_queued: vec!["u-1".to_owned()] }), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"interrupt","still_queued":["u-1"]}}}"#);
         assert_snapshot!(written(&Reply::ModeIs("plan")), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"status":"updated","mode":"plan"}}}"#);
         assert_snapshot!(written(&Reply::Refused("`x` is not known".to_owned())), @r#"{"type":"control_response","response":{"subtype":"error","request_id":"r-1","error":"`x` is not known"}}"#);
+    }
+
+    #[test]
+    fn a_message_is_repeated_under_the_name_that_its_client_gave_it() {
+        let line = replayed(&SessionId("s-1".into()), Some("u-1"), "hi");
+        assert_snapshot!(String::from_utf8(line).unwrap(), @r#"{"type":"user","message":{"role":"user","content":"hi"},"parent_tool_use_id":null,"isReplay":true,"uuid":"u-1","session_id":"s-1"}"#);
     }
 
     #[test]

@@ -29,7 +29,9 @@ pub(super) use control::{
     Account, AgentRecord, Answer, Capabilities, CommandRecord, Control, Given, Initialized,
     ModelRecord,
 };
-pub(super) use replies::{CommandsRecord, ModelsRecord, ServersRecord, SessionCost, Spent};
+pub(super) use replies::{
+    CommandsRecord, ModelsRecord, Replayed, ServersRecord, SessionCost, Spent,
+};
 pub(super) use request::{ApiRetry, Status, Wait};
 pub(super) use sandbox::SandboxRecord;
 pub(super) use task::{

@@ -457,7 +457,7 @@ fn what_is_still_at_work_when_its_time_is_up_is_named_and_is_no_success() {
     client.running.hang_up();
     let result = client.result();
     assert_eq!(result["is_error"], true, "{result}");
-    assert_eq!(result["unfinished"][0]["task_id"], "agent-1", "{result}");
+    assert_eq!(result["unfinished"], json!(["agent-1"]), "{result}");
     client.running.wait().exits(1);
 }
 
@@ -602,4 +602,102 @@ fn all_messages_of_a_client_are_one_recording() {
     let (results, stderr) = ask_all(&there, None, &["--replay", &recording], &texts);
     assert_eq!(answers(results).collect::<Vec<_>>(), ["one", "two"]);
     assert_eq!(stderr, "");
+}
+
+#[test]
+fn what_a_client_wants_of_the_run_holds_for_its_first_message() {
+    let server = Server::start(|_| Reaction::text_reply("fine"));
+    let mut client = client_of(&server, "m", &["--agent", "scout"]);
+    let wishes = json!({"subtype": "initialize", "appendSystemPrompt": "Be brief.",
+        "agents": {"scout": {"description": "looks", "prompt": "You look.", "tools": ["Read"]}}});
+    let reply = client.request(&wishes);
+    let agents = reply["response"]["agents"].as_array().unwrap();
+    assert!(agents.iter().any(|agent| agent["name"] == "scout"), "{reply}");
+    client.ask("go");
+    let init = client.running.read_until(|record| record["subtype"] == "init");
+    assert_eq!(init["tools"], json!(["Read"]));
+    client.result();
+    client.ends(0);
+    let asked = server.finish()[0].json();
+    let system = asked["messages"][0]["content"].to_string();
+    assert!(system.contains("You look.") && system.contains("Be brief."), "{system}");
+}
+
+#[test]
+fn what_cannot_be_as_a_client_wants_it_is_refused_and_so_is_its_message() {
+    let server = Server::start(|_| Reaction::text_reply("fine"));
+    let mut client = client_of(&server, "m", &[]);
+    let reply = client.request(&json!({"subtype": "initialize", "agents": {"a": {}}}));
+    assert_eq!(reply["subtype"], "error", "{reply}");
+    assert!(reply["error"].to_string().contains("the agent `a` needs"), "{reply}");
+    client.ask("go");
+    assert_eq!(client.result()["is_error"], true);
+    client.ends(2);
+    assert_eq!(server.finish().len(), 0);
+}
+
+#[test]
+fn a_run_that_cannot_begin_says_so_to_whoever_introduces_itself() {
+    let place = Place::new();
+    let running =
+        place.tine(FLAGS.iter().chain(&["-m", "scripted:nothing"])).silent_stdin().start();
+    let mut client = Client { running, place };
+    let reply = client.request(&json!({"subtype": "initialize"}));
+    assert_eq!(reply["subtype"], "error", "{reply}");
+    let result = client.result();
+    assert_eq!((&result["is_error"], result["errors"].is_array()), (&json!(true), true));
+}
+
+#[test]
+fn a_programs_flags_that_are_not_known_end_nothing() {
+    let server = Server::start(|_| Reaction::text_reply("fine"));
+    let flags = ["--thinking=adaptive", "--some-new-flag", "value", "--max-turns", "-1"];
+    let mut client = client_of(&server, "m", &flags);
+    client.ask("go");
+    assert_eq!(client.result()["result"], "fine");
+    client.running.hang_up();
+    let stderr = client.running.wait().exits(0).stderr;
+    for flag in ["--thinking", "--some-new-flag"] {
+        assert!(stderr.contains(&format!("note: `{flag}` does nothing here")), "{stderr}");
+    }
+}
+
+#[test]
+fn messages_are_repeated_on_request_as_they_are_taken_up() {
+    let server = Server::start(|_| Reaction::text_reply("fine"));
+    let mut client = client_of(&server, "m", &["--replay-user-messages"]);
+    client.say(&json!({"type": "user", "uuid": "u-1", "message": {"content": "go"}}));
+    let repeated = client.running.read_until(|record| record["isReplay"] == true);
+    assert_eq!((&repeated["uuid"], &repeated["message"]["content"]), (&json!("u-1"), &json!("go")));
+    client.result();
+    client.ends(0);
+}
+
+#[test]
+fn a_client_is_told_what_it_asks_for_while_a_turn_goes_on_and_while_none_does() {
+    let mut client = Client::new(&writes(&["a.txt"]));
+    let ask = |client: &mut Client, subtype: &str| {
+        let reply = client.request(&json!({"subtype": subtype}));
+        assert_eq!(reply["subtype"], "success", "{subtype}: {reply}");
+        reply["response"].clone()
+    };
+    let look = |client: &mut Client| {
+        assert!(ask(client, "get_context_usage")["totalTokens"].is_u64());
+        let commands = ask(client, "supported_commands");
+        assert!(commands["commands"].as_array().unwrap().contains(&json!("review")));
+        assert!(ask(client, "mcp_status")["mcpServers"].is_array());
+        assert!(ask(client, "get_session_cost")["session"]["total_cost_usd"].is_number());
+        assert_eq!(
+            ask(client, "get_settings")["effective"]["permissions"]["defaultMode"],
+            "default"
+        );
+        assert_eq!(ask(client, "get_available_models")["models"].as_array().unwrap().len(), 1);
+    };
+    look(&mut client);
+    client.ask("go");
+    let question = client.is_asked();
+    look(&mut client);
+    client.answer(&question, &json!({"behavior": "allow"}));
+    client.result();
+    client.ends(0);
 }

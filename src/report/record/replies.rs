@@ -273,3 +273,28 @@ impl<'a> From<&'a InForce> for SettingsRecord<'a> {
         }
     }
 }
+
+/// A message of the user, repeated as it is taken up.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "user")]
+pub(in crate::report) struct Replayed<'a> {
+    message: Said<'a>,
+    parent_tool_use_id: Option<()>,
+    #[serde(rename = "isReplay")]
+    is_replay: bool,
+    uuid: &'a str,
+    session_id: &'a str,
+}
+
+#[derive(Serialize)]
+struct Said<'a> {
+    role: &'static str,
+    content: &'a str,
+}
+
+impl<'a> Replayed<'a> {
+    pub(in crate::report) fn new(text: &'a str, uuid: &'a str, session_id: &'a str) -> Self {
+        let message = Said { role: "user", content: text };
+        Self { message, parent_tool_use_id: None, is_replay: true, uuid, session_id }
+    }
+}

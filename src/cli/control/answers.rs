@@ -1,0 +1,62 @@
+//! What a client is sent beside the records of its run.
+
+use std::io::Write as _;
+
+use super::Conversation;
+use super::refusals::refused;
+use super::sat::Done;
+use super::wire::WholeLines;
+use crate::cli::exit::{Exit, Refusal};
+use crate::cli::kit::Kit;
+use crate::cli::{say, usage};
+
+impl Conversation {
+    /// Has a result say that a message is not answered.
+    pub(super) fn refuse(&mut self, refusal: Refusal) {
+        say(&refusal);
+        self.exit = refusal.exit;
+        self.write(refused(&refusal, self.session.parse().ok()));
+    }
+
+    /// Has a result tell what the session has used.
+    pub(super) fn tell_usage(&mut self, kit: &Kit) {
+        // What is not kept, or not begun, has no log.
+        let usage = usage::of(&kit.directory).map(|(usage, _)| usage).unwrap_or_default();
+        self.exit = Exit::Done;
+        self.write(usage.result());
+    }
+
+    /// Writes a result that no run has.
+    fn write(&mut self, result: Vec<u8>) {
+        self.is_writing = true;
+        let is_told = self.is_told.clone();
+        self.work.push(Box::pin(async move {
+            // Before the next message is begun, whose records come after.
+            let written = tokio::task::spawn_blocking(move || WholeLines.write_all(&result));
+            tokio::select! {
+                // Nobody reads: the refusal is on standard error, too.
+                _ = written => {}
+                () = is_told.cancelled() => {}
+            }
+            Done::Written
+        }));
+    }
+
+    /// Tells that a message is not even kept: its result says so. Whoever sends
+    /// many of them may not read meanwhile, so people are told once.
+    pub(super) fn turn_away(&mut self, refusal: &Refusal) {
+        if !std::mem::replace(&mut self.has_refused, true) {
+            say(refusal);
+        }
+        self.send(refused(refusal, self.session.parse().ok()));
+    }
+
+    /// Sends a line, and tells people if the client has begun to miss some.
+    pub(super) fn send(&mut self, line: Vec<u8>) {
+        let is_unread = !self.replies.send(line);
+        if is_unread && !self.is_unread {
+            say(&"warning: the client reads no replies; some are left out");
+        }
+        self.is_unread = is_unread;
+    }
+}
