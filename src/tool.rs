@@ -6,6 +6,7 @@
 
 pub mod agent;
 pub mod arguments;
+pub mod ask_user;
 pub mod background;
 pub mod bash;
 pub mod blocking;
@@ -19,6 +20,7 @@ pub mod glob;
 pub mod grep;
 mod journal;
 pub mod patch;
+pub mod person;
 pub mod read;
 pub mod registry;
 pub mod regular;

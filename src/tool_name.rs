@@ -4,7 +4,7 @@
 //! through here, so that a name means the same everywhere.
 
 /// Every tool there is, in the order models are told of them.
-pub const KNOWN: [&str; 15] = [
+pub const KNOWN: [&str; 16] = [
     "Read",
     "Write",
     "Edit",
@@ -20,6 +20,7 @@ pub const KNOWN: [&str; 15] = [
     "TaskWait",
     "TaskStop",
     "SendMessage",
+    "AskUserQuestion",
 ];
 
 /// Tools of other harnesses that rules may speak of, though they are not here:

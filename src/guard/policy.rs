@@ -234,6 +234,15 @@ impl Policy {
         }
         match call.effect {
             Effect::Reads => self.weigh_reading(call),
+            Effect::Asks if !self.reach.may_ask => {
+                let reason = "`dontAsk` asks nobody; go on with your best judgement";
+                Explained::deny(None, reason)
+            }
+            Effect::Asks => {
+                let reason = "a question of the model needs no leave";
+                Explained::allow(Allowed::default(), None, reason)
+            }
+            Effect::Fetches => self.weigh_command(call),
             Effect::Delegates => {
                 let reason = "agents are under the same rules themselves";
                 Explained::allow(Allowed::default(), None, reason)
@@ -252,7 +261,7 @@ impl Policy {
             return Some(Explained::deny(Some(rule), why));
         }
         let changes = match call.effect {
-            Effect::Reads | Effect::Delegates => false,
+            Effect::Reads | Effect::Asks | Effect::Fetches | Effect::Delegates => false,
             Effect::Edits => true,
             Effect::Executes => call.only_reads().is_none(),
         };
@@ -487,7 +496,9 @@ fn why_unsure<'a>(
         Effect::Executes => {
             call.subjects.words.iter().find_map(|command| shell::obscurity(command))?
         }
-        Effect::Reads | Effect::Delegates | Effect::Edits => return None,
+        Effect::Reads | Effect::Asks | Effect::Fetches | Effect::Delegates | Effect::Edits => {
+            return None;
+        }
     };
     let rule = rules.find(|sourced| sourced.rule.reads_commands())?;
     let why = format!(

@@ -517,7 +517,8 @@ mod tests {
         assert_eq!(
             refused.to_string(),
             "`Shell(rm *)` names no tool; there are Read, Write, Edit, ApplyPatch, Bash, Glob, Grep, \
-             TodoWrite, Agent, Skill, TaskList, TaskOutput, TaskWait, TaskStop, SendMessage"
+             TodoWrite, Agent, Skill, TaskList, TaskOutput, TaskWait, TaskStop, SendMessage, \
+             AskUserQuestion"
         );
         assert!("WebSearch(domain:example.com)".parse::<Rule>().is_err());
         assert!("mcp__server__tool".parse::<Rule>().is_ok());
