@@ -4,7 +4,7 @@
 //! through here, so that a name means the same everywhere.
 
 /// Every tool there is, in the order models are told of them.
-pub const KNOWN: [&str; 16] = [
+pub const KNOWN: [&str; 17] = [
     "Read",
     "Write",
     "Edit",
@@ -21,11 +21,8 @@ pub const KNOWN: [&str; 16] = [
     "TaskStop",
     "SendMessage",
     "AskUserQuestion",
+    "WebFetch",
 ];
-
-/// Tools of other harnesses that rules may speak of, though they are not here:
-/// people bring their rules along.
-const ELSEWHERE: [&str; 1] = ["WebFetch"];
 
 /// The tool that starts agents.
 pub const AGENT: &str = "Agent";
@@ -68,11 +65,11 @@ pub fn is_kept_from(listed: &[String], name: &str) -> bool {
     listed.iter().any(|listed| covers(canonical(listed)))
 }
 
-/// Tells whether a rule may speak of a tool: of one that is here, of a server's,
-/// or of one that people know from elsewhere.
+/// Tells whether a rule may speak of a tool: of one that is here, or of a
+/// server's.
 #[must_use]
 pub fn is_ruled(name: &str) -> bool {
-    KNOWN.contains(&name) || ELSEWHERE.contains(&name) || name.starts_with("mcp__")
+    KNOWN.contains(&name) || name.starts_with("mcp__")
 }
 
 /// Returns the name a tool has here: rules, skills and models written for
@@ -87,8 +84,7 @@ pub fn canonical(name: &str) -> &str {
         _ if is("apply_patch") => "ApplyPatch",
         other => other,
     };
-    let mut known = KNOWN.into_iter().chain(ELSEWHERE);
-    known.find(|known| known.eq_ignore_ascii_case(name)).unwrap_or(name)
+    KNOWN.into_iter().find(|known| known.eq_ignore_ascii_case(name)).unwrap_or(name)
 }
 
 #[cfg(test)]

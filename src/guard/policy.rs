@@ -234,14 +234,7 @@ impl Policy {
         }
         match call.effect {
             Effect::Reads => self.weigh_reading(call),
-            Effect::Asks if !self.reach.may_ask => {
-                let reason = "`dontAsk` asks nobody; go on with your best judgement";
-                Explained::deny(None, reason)
-            }
-            Effect::Asks => {
-                let reason = "a question of the model needs no leave";
-                Explained::allow(Allowed::default(), None, reason)
-            }
+            Effect::Asks => Explained::question(self.reach.may_ask),
             Effect::Fetches => self.weigh_command(call),
             Effect::Delegates => {
                 let reason = "agents are under the same rules themselves";

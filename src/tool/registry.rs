@@ -18,6 +18,7 @@ use super::patch::ApplyPatch;
 use super::read::Read;
 use super::skill::Skill;
 use super::todo::TodoWrite;
+use super::web_fetch::WebFetch;
 use super::write::Write;
 use crate::message::ToolSchema;
 
@@ -39,7 +40,7 @@ impl Registry {
     /// Every tool there is, with an Agent tool that offers `agents` (name and
     /// purpose each).
     pub fn all<'a>(agents: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let tools: [Arc<dyn Tool>; 16] = [
+        let tools: [Arc<dyn Tool>; 17] = [
             Arc::new(Read),
             Arc::new(Write),
             Arc::new(Edit),
@@ -56,6 +57,7 @@ impl Registry {
             Arc::new(TaskStop),
             Arc::new(SendMessage),
             Arc::new(AskUserQuestion),
+            Arc::new(WebFetch),
         ];
         let register = |tool: Arc<dyn Tool>| Registered { name: tool.schema().name.into(), tool };
         Self { tools: tools.into_iter().map(register).collect() }

@@ -494,7 +494,8 @@ fn an_interrupt_takes_a_question_of_the_model_back() {
     let mut client = Client::new(&asks_the_user("main"));
     client.ask("go");
     let question = client.is_asked();
-    client.request(&json!({"subtype": "interrupt"}));
+    let interrupt = json!({"subtype": "interrupt"});
+    client.say(&json!({"type": "control_request", "request_id": "r-1", "request": interrupt}));
     let taken_back = |record: &Value| record["type"] == "control_cancel_request";
     let taken_back = client.running.read_until(taken_back);
     assert_eq!(taken_back["request_id"], question["request_id"]);
