@@ -174,11 +174,11 @@ impl Web {
             if !response.status().is_redirection() {
                 return page::read(url, response).await.map(|page| Fetched::Page(Arc::new(page)));
             }
-            let to = location(&url, &response)?;
+            let (to, next) = self.way(location(&url, &response)?)?;
             if to.host_str() != url.host_str() {
                 return Ok(Fetched::Moved(to));
             }
-            (url, way) = self.way(to)?;
+            (url, way) = (to, next);
         }
         Err(FetchError::Hops)
     }

@@ -186,11 +186,10 @@ fn field(at: usize, question: Value) -> Result<Field, ToolError> {
 
 fn offered(name: &str, option: Value) -> Result<Offered, ToolError> {
     // Some models write the labels alone.
-    let raw = match option {
-        label @ Value::String(_) => RawOption { label, description: Value::Null },
-        option => {
-            serde_json::from_value(option).map_err(|_| arguments::wrong(name, "an object"))?
-        }
+    let raw = if option.is_string() {
+        RawOption { label: option, description: Value::Null }
+    } else {
+        serde_json::from_value(option).map_err(|_| arguments::wrong(name, "an object"))?
     };
     let label = short(&format!("{name}.label"), raw.label, LABEL_CAP)?;
     let description = optional(&format!("{name}.description"), raw.description, DESCRIPTION_CAP)?;
@@ -202,10 +201,13 @@ fn listed(
     value: Value,
     (least, most): (usize, usize),
 ) -> Result<Vec<Value>, ToolError> {
-    match value {
-        Value::Array(items) if (least..=most).contains(&items.len()) => Ok(items),
-        _ => Err(arguments::wrong(name, &format!("an array of {least} to {most}"))),
-    }
+    let items = match value {
+        Value::Array(items) => Some(items).filter(|items| (least..=most).contains(&items.len())),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+            None
+        }
+    };
+    items.ok_or_else(|| arguments::wrong(name, &format!("an array of {least} to {most}")))
 }
 
 fn short(name: &str, value: Value, cap: usize) -> Result<String, ToolError> {

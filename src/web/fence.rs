@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use memchr::memmem;
 use reqwest::Url;
 
-/// Most tags of a page. The largest manuals have that many, and the first part
+/// Most tags of a page, and signs that might have been one. The largest manuals have that many, and the first part
 /// of them fills any context; what a library takes for them may grow as their
 /// square.
 pub(super) const TAG_CAP: usize = 50_000;
@@ -19,6 +19,10 @@ pub(super) const TAG_CAP: usize = 50_000;
 /// How deep elements may nest. Beyond, they are left out and what is in them
 /// stays. Pages made by hand have thirty levels.
 const DEPTH_CAP: usize = 100;
+
+/// How deep lists, quotes and tables may nest: each level is written in front
+/// of every line below it.
+const LEVELS_CAP: usize = 16;
 
 /// Most bytes of an attribute: URLs are not longer.
 const VALUE_CAP: usize = 2_000;
@@ -102,7 +106,15 @@ fn fate(name: &str) -> Fate {
 
 /// Puts a page in its fence; links in it become whole ones.
 pub(super) fn fence(html: &str, base: &Url) -> Fenced {
-    let mut fence = Fence { base, out: String::new(), open: Vec::new(), tags: 0, title: None };
+    let mut fence = Fence {
+        base,
+        out: String::new(),
+        open: Vec::new(),
+        cells: Vec::new(),
+        endless: BTreeSet::new(),
+        tags: 0,
+        title: None,
+    };
     let is_cut = fence.go_through(html);
     Fenced { html: fence.out, title: fence.title.filter(|title| !title.is_empty()), is_cut }
 }
@@ -112,6 +124,10 @@ struct Fence<'a> {
     out: String,
     /// Elements that are open and nest, outermost first.
     open: Vec<&'static str>,
+    /// Of each open table, outermost first, whether a cell of it is.
+    cells: Vec<bool>,
+    /// Names of hidden elements that have no end further on.
+    endless: BTreeSet<String>,
     tags: usize,
     title: Option<String>,
 }
@@ -119,61 +135,86 @@ struct Fence<'a> {
 impl Fence<'_> {
     /// Returns whether there was too much of it.
     fn go_through(&mut self, html: &str) -> bool {
-        let mut endless = BTreeSet::new();
         let mut rest = html;
         while let Some(at) = memchr::memchr(b'<', rest.as_bytes()) {
             if self.tags >= TAG_CAP {
                 return true;
             }
-            self.out.push_str(&rest[..at]);
+            self.text(&rest[..at]);
             rest = &rest[at..];
-            let Some((tag, behind)) = Tag::read(rest) else {
-                let Some(behind) = behind_declaration(rest) else {
-                    self.out.push_str("&lt;");
-                    rest = &rest[1..];
-                    continue;
-                };
+            if let Some((tag, behind)) = Tag::read(rest) {
+                let fate = fate(&tag.name);
+                rest = if tag.is_end { behind } else { self.start(fate, &tag, behind) };
+                if tag.is_end {
+                    self.end(fate);
+                }
+            } else if let Some(behind) = behind_declaration(rest) {
                 rest = behind;
-                continue;
-            };
-            rest = behind;
-            let fate = fate(&tag.name);
-            if tag.is_end {
-                self.end(fate);
-                continue;
+            } else {
+                self.text("&lt;");
+                self.tags += 1;
+                rest = &rest[1..];
             }
-            rest = match fate {
-                Fate::Raw => {
-                    let (inside, behind) = raw(rest, &tag.name).unwrap_or((rest, ""));
-                    if tag.name == "title" && self.title.is_none() {
-                        self.title = Some(title(inside));
-                    }
-                    behind
-                }
-                Fate::Hidden if !endless.contains(&tag.name) => match raw(rest, &tag.name) {
-                    Some((_, behind)) => behind,
-                    // It has none further on, either.
-                    None => {
-                        endless.insert(tag.name);
-                        rest
-                    }
-                },
-                Fate::Hidden | Fate::Goes => rest,
-                Fate::Void(name) | Fate::EndsItself(name) => {
-                    self.write(name, &tag);
-                    rest
-                }
-                Fate::Nests(name) => {
-                    if self.open.len() < DEPTH_CAP {
-                        self.open.push(name);
-                        self.write(name, &tag);
-                    }
-                    rest
-                }
-            };
         }
-        self.out.push_str(rest);
+        self.text(rest);
         false
+    }
+
+    /// Takes a start tag; returns what is left to go through.
+    fn start<'h>(&mut self, fate: Fate, tag: &Tag<'h>, behind: &'h str) -> &'h str {
+        match fate {
+            Fate::Goes => {}
+            Fate::Raw => {
+                let (inside, behind) = raw(behind, &tag.name).unwrap_or((behind, ""));
+                if tag.name == "title" && self.title.is_none() {
+                    self.title = Some(title(inside));
+                }
+                return behind;
+            }
+            Fate::Hidden if self.endless.contains(&tag.name) => {}
+            Fate::Hidden => match raw(behind, &tag.name) {
+                Some((_, behind)) => return behind,
+                // It has none further on, either.
+                None => drop(self.endless.insert(tag.name.clone())),
+            },
+            Fate::Void(name) | Fate::EndsItself(name) => {
+                self.place(name);
+                self.write(name, tag);
+            }
+            Fate::Nests(name) if self.has_room(name) => {
+                self.enter_cell();
+                self.open.push(name);
+                if name == "table" {
+                    self.cells.push(false);
+                }
+                self.write(name, tag);
+            }
+            Fate::Nests(_) => {}
+        }
+        behind
+    }
+
+    fn has_room(&self, name: &str) -> bool {
+        let is_level = |name: &str| matches!(name, "ul" | "ol" | "dl" | "blockquote" | "table");
+        let levels = self.open.iter().filter(|open| is_level(open)).count();
+        self.open.len() < DEPTH_CAP && (!is_level(name) || levels < LEVELS_CAP)
+    }
+
+    fn text(&mut self, text: &str) {
+        if !text.trim_ascii().is_empty() {
+            self.enter_cell();
+        }
+        self.out.push_str(text);
+    }
+
+    /// Has what comes next in a cell. What stands in a table and in no cell of it
+    /// would be moved before the table, one piece past all others.
+    fn enter_cell(&mut self) {
+        if let Some(is_open @ false) = self.cells.last_mut() {
+            *is_open = true;
+            self.out.push_str("<td>");
+            self.tags += 1;
+        }
     }
 
     fn end(&mut self, fate: Fate) {
@@ -181,15 +222,38 @@ impl Fence<'_> {
             Fate::Nests(name) => {
                 let Some(at) = self.open.iter().rposition(|open| *open == name) else { return };
                 for open in self.open.drain(at..).rev() {
+                    if open == "table" {
+                        self.cells.pop();
+                    }
                     self.out.push_str(&format!("</{open}>"));
                     self.tags += 1;
                 }
             }
             Fate::EndsItself(name) => {
+                match name {
+                    "tr" | "td" | "th" | "thead" | "tbody" | "tfoot" | "caption" => {
+                        if let Some(is_open) = self.cells.last_mut() {
+                            *is_open = false;
+                        }
+                    }
+                    _ => self.enter_cell(),
+                }
                 self.out.push_str(&format!("</{name}>"));
                 self.tags += 1;
             }
             Fate::Void(_) | Fate::Raw | Fate::Hidden | Fate::Goes => {}
+        }
+    }
+
+    /// Opens the cell that an element needs, or notes that it is one.
+    fn place(&mut self, name: &str) {
+        let is_cell = match name {
+            "td" | "th" | "caption" => true,
+            "tr" | "thead" | "tbody" | "tfoot" => false,
+            _ => return self.enter_cell(),
+        };
+        if let Some(is_open) = self.cells.last_mut() {
+            *is_open = is_cell;
         }
     }
 
@@ -387,6 +451,13 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_in_a_table_stands_in_a_cell() {
+        check("<table>x<br>y<tr>z</table>a", "<table><td>x<br>y<tr><td>z</table>a");
+        check("<table> <tr> <td>x</td> </tr></table>", "<table> <tr> <td>x</td> </tr></table>");
+        check("<table><table>x</table>y</table>", "<table><td><table><td>x</table>y</table>");
+    }
+
+    #[test]
     fn the_title_is_kept_apart() {
         let page = fenced("<head><title>\n A &amp; B </title></head><title>C</title>x");
         assert_eq!((page.title.as_deref(), &*page.html), (Some("A & B"), "x"));
@@ -397,6 +468,8 @@ mod tests {
     fn depth_and_number_are_bounded() {
         let deep = fenced(&"<div>".repeat(10_000));
         assert_eq!(deep.html.matches("<div>").count(), DEPTH_CAP);
+        let lists = fenced(&"<ul><li>x".repeat(100));
+        assert_eq!(lists.html.matches("<ul>").count(), LEVELS_CAP);
         let many = fenced(&"<p>x</p>".repeat(TAG_CAP));
         assert!(many.is_cut && many.html.len() < 10 * TAG_CAP);
     }

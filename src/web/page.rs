@@ -74,7 +74,7 @@ fn page(
             return Err(FetchError::Binary { kind: "data without a name".to_owned(), size });
         }
         Kind::Unknown if looks_like_html(body) => Kind::Html,
-        known => known,
+        known @ (Kind::Html | Kind::Text | Kind::Unknown | Kind::Binary) => known,
     };
     let text = decoded(body, charset, kind == Kind::Html);
     let cut =
@@ -218,7 +218,7 @@ fn declared(body: &[u8]) -> Option<&'static Encoding> {
         let value = value.trim_start_matches(['"', '\'']);
         let end = value.find(['"', '\'', ' ', ';', '/']).unwrap_or(value.len());
         // Whoever can read this is not in it.
-        Encoding::for_label(value[..end].as_bytes()).map(Encoding::output_encoding)
+        Encoding::for_label(&value.as_bytes()[..end]).map(Encoding::output_encoding)
     })
 }
 
@@ -295,6 +295,24 @@ pub(super) mod tests {
 }
 </code></pre><table><tr><th>A<th>B<tr><td>1<td>2</table></body></html>"#;
         let text = read("text/html", html.as_bytes()).unwrap();
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @"
+        # Head & one
+
+        Some **bold** and `a < b`, [a link](https://example.com/x?y=1#z). 
+
+        - one
+          - in it
+        - two
+
+        ```rust
+        fn main() {
+            let a = 1 < 2;
+        }
+        ```
+
+        | A | B |
+        | - | - |
+        | 1 | 2 |
+        ");
     }
 }

@@ -64,7 +64,7 @@ fn hostile() -> Vec<(&'static str, String)> {
     let formats: String =
         (0..30_000).map(|number| format!("<b id={number}><i x={number}>")).collect();
     let attributes: String = (0..200_000).map(|number| format!("a{number}=x ")).collect();
-    let size = 1_000_000;
+    let size = 400_000;
     let repeated = |text: &str| text.repeat(size / text.len());
     vec![
         ("div", repeated("<div>")),

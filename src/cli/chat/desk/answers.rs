@@ -229,7 +229,7 @@ impl Desk {
                 self.note = Some("that is no answer to it".to_owned());
                 Vec::new()
             }
-            filled => {
+            filled @ (Filled::GoesOn | Filled::Ends(_)) => {
                 self.end_reason(draft);
                 self.filled(id, filled).into_iter().collect()
             }
