@@ -7,6 +7,7 @@
 pub mod args;
 mod asking;
 pub mod chat;
+mod completions;
 mod control;
 mod demo;
 mod doctor;
@@ -121,6 +122,8 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         }
         Some(Command::Session { command }) => session::run(&environment, command),
         Some(Command::Worktree { command }) => worktree::run(&environment, &command),
+        Some(Command::Completions { shell }) => completions::run(shell),
+        Some(Command::Man) => completions::manual(),
         None => match run.input_format {
             InputFormat::Text
                 if typed.is_none() && !is_asked_to_print && is_chat(&environment, &run) =>
@@ -152,7 +155,9 @@ fn check_flags(command: Option<&Command>, run: &RunFlags) -> Result<(), Refusal>
             | Command::Trust(_)
             | Command::Sessions { .. }
             | Command::Session { .. }
-            | Command::Worktree { .. },
+            | Command::Worktree { .. }
+            | Command::Completions { .. }
+            | Command::Man,
         ) => false,
     };
     if !runs_a_model && run.output_format() != Format::Text {

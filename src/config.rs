@@ -35,6 +35,7 @@ use nix::fcntl::OFlag;
 
 use crate::guard::sandbox::Insistence;
 use crate::guard::{Mode, Source};
+use crate::web::Host;
 
 pub use chat::{Bell, Chat, Editing, Theme};
 pub use entry::{Api, Effort, Headers, ModelEntry};
@@ -82,6 +83,8 @@ pub struct Config {
     pub retry: Retry,
     /// How a chat looks and behaves.
     pub chat: Chat,
+    /// What of the web is fetched.
+    pub web: Web,
 }
 
 /// How units run, `[agents]`.
@@ -232,6 +235,13 @@ impl Default for Retry {
         // tell people of an outage.
         Self { most: 10, base: Duration::from_millis(500) }
     }
+}
+
+/// What of the web is fetched, `[web]`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Web {
+    /// Hosts that may be fetched from though they are not on the public web.
+    pub allow_hosts: Vec<Host>,
 }
 
 /// The settings of a project that the user trusts, as they were read when they

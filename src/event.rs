@@ -7,6 +7,7 @@
 
 mod change;
 mod confinement;
+mod form;
 mod question;
 mod request;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use crate::message::{CallId, Output, Reply, StopReason, Usage};
 
 pub use change::{ChangedBy, Digest, FileChange, FileState, Worktree};
 pub use confinement::{Access, Backend, Confinement, Insistence, SandboxHead};
+pub use form::{Entry, Field, Form, Offered, Takes};
 pub use question::{CallQuestion, Lasting, Question, QuestionId, Terms, Verdict};
 pub use request::{AfterFailure, RequestFailed, ThrottleCause, Throttled};
 pub use turn::snap_to_turn_start;

@@ -44,6 +44,11 @@ pub enum Effect {
     /// Nothing: calls of one turn run side by side, and one that was cut off
     /// could be repeated.
     Reads,
+    /// Nothing, but asks a person something; as for `Reads`.
+    Asks,
+    /// Sends a request to somebody else's server and reads the answer; as for
+    /// `Reads`.
+    Fetches,
     /// Starts units, which are guarded themselves. Runs beside other calls.
     Delegates,
     /// Changes files of the workspace.
@@ -57,7 +62,7 @@ impl Effect {
     #[must_use]
     pub fn is_parallel_safe(self) -> bool {
         match self {
-            Self::Reads | Self::Delegates => true,
+            Self::Reads | Self::Asks | Self::Fetches | Self::Delegates => true,
             Self::Edits | Self::Executes => false,
         }
     }

@@ -26,6 +26,7 @@ pub mod session;
 pub mod skill;
 pub mod slips;
 pub mod tool_name;
+pub mod web;
 // 3 line
 pub mod line;
 // 4 tool

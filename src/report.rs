@@ -13,6 +13,7 @@ pub mod caught;
 pub mod commits;
 pub mod control;
 pub mod difference;
+pub mod filling;
 pub mod ink;
 mod json;
 mod lines;

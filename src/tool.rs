@@ -6,6 +6,7 @@
 
 pub mod agent;
 pub mod arguments;
+pub mod ask_user;
 pub mod background;
 pub mod bash;
 pub mod blocking;
@@ -19,6 +20,7 @@ pub mod glob;
 pub mod grep;
 mod journal;
 pub mod patch;
+pub mod person;
 pub mod read;
 pub mod registry;
 pub mod regular;
@@ -29,6 +31,7 @@ pub mod skill;
 pub(crate) mod testing;
 pub mod todo;
 pub mod walk;
+pub mod web_fetch;
 pub mod write;
 
 use std::sync::Arc;
@@ -47,6 +50,7 @@ use crate::line::Line;
 use crate::message::{CallId, Output, ToolSchema};
 use crate::session::{Blobs, Spill};
 use crate::skill::Skills;
+use crate::web::Web;
 
 pub use agent::{AgentCall, BATCH_CAP, FORK, Isolation, Known, Task, TaskKind, Typed};
 pub use background::MESSAGE_CAP;
@@ -146,6 +150,8 @@ pub struct Workspace {
     pub sandbox: Arc<Sandbox>,
     /// What our own calls of git run.
     pub git: git::Program,
+    /// Fetches pages.
+    pub web: Arc<Web>,
 }
 
 impl Workspace {

@@ -4,7 +4,7 @@
 //! through here, so that a name means the same everywhere.
 
 /// Every tool there is, in the order models are told of them.
-pub const KNOWN: [&str; 15] = [
+pub const KNOWN: [&str; 17] = [
     "Read",
     "Write",
     "Edit",
@@ -20,14 +20,14 @@ pub const KNOWN: [&str; 15] = [
     "TaskWait",
     "TaskStop",
     "SendMessage",
+    "AskUserQuestion",
+    "WebFetch",
 ];
 
 /// Tools of other harnesses that rules, definitions and flags may speak of,
 /// though they are not here: people bring those along.
-const ELSEWHERE: [&str; 57] = [
-    "WebFetch",
+const ELSEWHERE: [&str; 55] = [
     "WebSearch",
-    "AskUserQuestion",
     "NotebookEdit",
     "NotebookRead",
     "LS",
@@ -156,8 +156,8 @@ pub fn is_kept_from(listed: &[String], name: &str) -> bool {
     listed.iter().any(|listed| covers(canonical(listed)))
 }
 
-/// Tells whether a rule may speak of a tool: of one that is here, of a server's,
-/// or of one that people know from elsewhere.
+/// Tells whether a rule may speak of a tool: of one that is here, or of a
+/// server's.
 #[must_use]
 pub fn is_ruled(name: &str) -> bool {
     KNOWN.contains(&name) || is_elsewhere(name) || name.starts_with("mcp__")

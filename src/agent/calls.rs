@@ -252,11 +252,13 @@ impl Unit {
         let effect = ready.runner.effect();
         let confinement = match effect {
             Effect::Executes => Some(confinement),
-            Effect::Reads | Effect::Delegates | Effect::Edits => None,
+            Effect::Reads | Effect::Asks | Effect::Fetches | Effect::Delegates | Effect::Edits => {
+                None
+            }
         };
         let started = |synced| UnitEvent::ToolStarted { call, tool, subject, confinement, synced };
         match effect {
-            Effect::Reads | Effect::Delegates => {
+            Effect::Reads | Effect::Asks | Effect::Fetches | Effect::Delegates => {
                 line.tell(started(None)).await;
                 true
             }
@@ -274,14 +276,16 @@ impl Unit {
         match effect {
             // Its units are cancelled with this one and report their own ends.
             Effect::Delegates => running.await,
-            Effect::Reads | Effect::Edits | Effect::Executes => tokio::select! {
-                biased;
-                result = running => result,
-                () = async {
-                    cancel.cancelled().await;
-                    tokio::time::sleep(CANCEL_GRACE).await;
-                } => Err(ToolError::Cancelled { after: started.elapsed() }),
-            },
+            Effect::Reads | Effect::Asks | Effect::Fetches | Effect::Edits | Effect::Executes => {
+                tokio::select! {
+                    biased;
+                    result = running => result,
+                    () = async {
+                        cancel.cancelled().await;
+                        tokio::time::sleep(CANCEL_GRACE).await;
+                    } => Err(ToolError::Cancelled { after: started.elapsed() }),
+                }
+            }
         }
     }
 }

@@ -89,8 +89,9 @@ impl Unit {
                     Err(refusal) => refusal,
                 },
             },
+            // What is no form is not filled in.
+            Some(Verdict::Filled(_) | Verdict::No) => "the user said no".to_owned(),
             Some(Verdict::NoBecause(message)) => format!("the user said no: {message}"),
-            Some(Verdict::No) => "the user said no".to_owned(),
             Some(Verdict::NobodyToAsk) => unasked,
             Some(Verdict::Withdrawn) | None => return Err(Stopped::Cancelled),
         };

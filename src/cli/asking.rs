@@ -17,7 +17,8 @@ use tokio::sync::mpsc;
 
 use super::terminal::is_foreground;
 use crate::event::{QuestionId, Verdict};
-use crate::report::{Choices, Prompter};
+use crate::report::Prompter;
+use crate::report::filling::{Answering, Heard};
 use crate::run::FromUser;
 
 /// Most answers that wait for the run. One question is asked at a time.
@@ -52,12 +53,12 @@ pub(super) fn on_terminal() -> Option<(TerminalPrompter, mpsc::Receiver<FromUser
 }
 
 impl Prompter for TerminalPrompter {
-    fn prompt(&mut self, id: QuestionId, question: &str, choices: Choices) -> io::Result<()> {
+    fn prompt(&mut self, id: QuestionId, question: &str, answering: Answering) -> io::Result<()> {
         // The terminal is gone: then nothing is typed either.
         let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
         say(question);
         let was_entered = Arc::new(AtomicBool::new(false));
-        let answer = Answering { id, choices, answers: self.answers.clone() };
+        let answer = Waiting { id, answering, answers: self.answers.clone() };
         match wait_for_answer(answer, Arc::clone(&was_entered)) {
             Ok(wait) => self.shown = Some(Shown { was_entered, _wait: wait }),
             // Whoever cannot be heard has not said yes; the run may be over.
@@ -82,27 +83,29 @@ impl Shown {
 }
 
 /// The question that is being answered.
-struct Answering {
+struct Waiting {
     id: QuestionId,
-    choices: Choices,
+    answering: Answering,
     answers: mpsc::Sender<FromUser>,
 }
 
 /// Waits for an answer on a thread of its own, until it comes or the returned
 /// value is dropped.
-fn wait_for_answer(answering: Answering, was_entered: Arc<AtomicBool>) -> io::Result<PipeWriter> {
+fn wait_for_answer(waiting: Waiting, was_entered: Arc<AtomicBool>) -> io::Result<PipeWriter> {
     let (over, wait) = io::pipe()?;
     let waiting = move || {
-        let Answering { id, choices, answers } = answering;
+        let Waiting { id, mut answering, answers } = waiting;
         while let Some(line) = line_before(&over) {
             let is_whole = line.ends_with(b"\n");
-            if let Some(verdict) = verdict(choices, &line) {
-                was_entered.store(is_whole, Ordering::Relaxed);
-                // The run may be over by now.
-                let _ = answers.try_send(FromUser::Answered { id, verdict });
-                return;
+            match heard(&mut answering, &line) {
+                Heard::Answer(verdict) => {
+                    was_entered.store(is_whole, Ordering::Relaxed);
+                    // The run may be over by now.
+                    let _ = answers.try_send(FromUser::Answered { id, verdict });
+                    return;
+                }
+                Heard::Part(asked) | Heard::NoAnswer(asked) => say(&asked),
             }
-            say(&format!("that is no answer; type {}: ", choices.offered()));
         }
     };
     std::thread::Builder::new().name("answers".to_owned()).spawn(waiting)?;
@@ -124,12 +127,12 @@ fn line_before(over: &PipeReader) -> Option<Vec<u8>> {
     Some(line)
 }
 
-/// Returns what a line says; `None` if it is no answer. Only a whole line is
-/// one: whoever ends the input in the middle has not said yes.
-fn verdict(choices: Choices, line: &[u8]) -> Option<Verdict> {
+/// Returns what a line says. Only a whole one is an answer: whoever ends the
+/// input in the middle has not said yes.
+fn heard(answering: &mut Answering, line: &[u8]) -> Heard {
     match line.strip_suffix(b"\n") {
-        Some(line) => choices.read(&String::from_utf8_lossy(line)),
-        None => Some(Verdict::No),
+        Some(line) => answering.line(&String::from_utf8_lossy(line)),
+        None => Heard::Answer(Verdict::No),
     }
 }
 
@@ -142,6 +145,7 @@ fn say(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Choices;
 
     #[test]
     fn only_a_whole_line_says_yes() {
@@ -151,7 +155,11 @@ mod tests {
             ("", Some(Verdict::No)),
             ("what?\n", None),
         ] {
-            assert_eq!(verdict(Choices::Batch, line.as_bytes()), expected, "{line:?}");
+            let said = match heard(&mut Answering::Choices(Choices::Batch), line.as_bytes()) {
+                Heard::Answer(verdict) => Some(verdict),
+                Heard::Part(_) | Heard::NoAnswer(_) => None,
+            };
+            assert_eq!(said, expected, "{line:?}");
         }
     }
 }

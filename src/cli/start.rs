@@ -22,7 +22,7 @@ use super::rules;
 use super::sandbox;
 use super::sessions::{age_out, parse_name};
 use crate::agent::Opening;
-use crate::config::{self, Environment, dirs};
+use crate::config::{self, Config, Environment, dirs};
 use crate::event::SessionHead;
 use crate::fanout::{Fanout, Parking, Pool, Surroundings, Worktrees};
 use crate::git;
@@ -37,6 +37,7 @@ use crate::session::{Account, Blobs, SessionLog, SessionName, Spill};
 use crate::tool::Workspace;
 use crate::tool::files::Files;
 use crate::tool::roots::Roots;
+use crate::web::{Reach, Web};
 use parts::{agent, found, given, limits, system_prompt, tools};
 use reporters::Asker;
 
@@ -328,6 +329,7 @@ impl Start {
             searches: kit.policy.searches(),
             sandbox: Arc::clone(&kit.sandbox),
             git: kit.git,
+            web: Arc::new(web(&kit.config, &kit.environment)),
             root: kit.root,
         };
         let instructions = kit.instructions.to_string();
@@ -347,6 +349,15 @@ impl Start {
             worktrees,
         })
     }
+}
+
+/// Returns what fetches pages.
+fn web(config: &Config, environment: &Environment) -> Web {
+    Web::new(Reach {
+        allowed: config.web.allow_hosts.clone(),
+        proxy: environment.proxy.clone(),
+        no_proxy: environment.no_proxy.clone(),
+    })
 }
 
 /// Returns the facts of the moment as every unit reads them.

@@ -52,6 +52,10 @@ pub struct Environment {
     /// Whether the terminal is known to break its rows anew when it gets
     /// narrower. `false` for one that we do not know.
     pub reflows: bool,
+    /// `HTTPS_PROXY`, else `ALL_PROXY`, in small letters too.
+    pub proxy: Option<String>,
+    /// `NO_PROXY`, in small letters too.
+    pub no_proxy: Option<String>,
     /// `TMPDIR`.
     pub temporary: Option<PathBuf>,
     /// What commands inherit, keys among it.
@@ -140,6 +144,12 @@ impl Environment {
             "VISUAL" => self.editor = Some(value.clone()),
             // `VISUAL` may have come before it.
             "EDITOR" => self.editor = self.editor.take().or_else(|| Some(value.clone())),
+            "NO_PROXY" | "no_proxy" => self.no_proxy = Some(value.clone()),
+            "HTTPS_PROXY" | "https_proxy" => self.proxy = Some(value.clone()),
+            // The other may have come before it.
+            "ALL_PROXY" | "all_proxy" => {
+                self.proxy = self.proxy.take().or_else(|| Some(value.clone()));
+            }
             _ => {}
         }
         self.variables.insert(name, value.into());

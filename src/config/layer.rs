@@ -22,6 +22,7 @@ use flag::{flag_value, key_segments, nested};
 
 use crate::guard::sandbox::Insistence;
 use crate::guard::{Mode, Rule, Source};
+use crate::web::Host;
 
 use super::{
     Bell, CONCURRENT_CAP, Config, ConfigError, DAY, Editing, Loaded, Place, Problem, Theme,
@@ -161,6 +162,7 @@ impl Layer<'_> {
                 "session" => self.each(&setting, Self::session),
                 "retry" => self.each(&setting, Self::retry),
                 "chat" => self.each(&setting, Self::chat),
+                "web" => self.each(&setting, Self::web),
                 _ => self.unknown(&setting),
             }
         }
@@ -366,6 +368,29 @@ impl Layer<'_> {
                 if let Some(plain) = self.truth(setting) {
                     self.layers.config.chat.screen_reader = plain;
                 }
+            }
+            _ => self.unknown(setting),
+        }
+    }
+
+    /// Hosts that may be fetched from wherever they are: whoever is on this
+    /// machine or in its network is only the user's to name.
+    fn web(&mut self, setting: &Setting<'_>) {
+        match setting.name() {
+            "allow_hosts" if self.origin.source() == Source::Project => {
+                self.bad(setting, "only your own configuration may set it".to_owned());
+            }
+            "allow_hosts" => {
+                let texts = self.texts(setting).unwrap_or_default();
+                let (hosts, others): (Vec<_>, Vec<_>) = texts
+                    .iter()
+                    .map(|text| (Host::parse(text), text))
+                    .partition(|it| it.0.is_some());
+                if let Some((_, other)) = others.first() {
+                    self.bad(setting, format!("`{other}` is no `HOST` or `HOST:PORT`"));
+                }
+                self.layers.config.web.allow_hosts =
+                    hosts.into_iter().filter_map(|(host, _)| host).collect();
             }
             _ => self.unknown(setting),
         }

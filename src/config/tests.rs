@@ -104,7 +104,7 @@ fn required_sandbox() -> Sandbox {
 }
 
 /// Flags that set much of what there is to something else.
-const OTHER_FLAGS: [&str; 22] = [
+const OTHER_FLAGS: [&str; 23] = [
     "agents.max_turns=7",
     "agents.timeout_s = 90",
     "agents.prime_ms=0",
@@ -127,6 +127,7 @@ const OTHER_FLAGS: [&str; 22] = [
     "chat.bell_after_s=0",
     "chat.title=false",
     "chat.screen_reader=true",
+    "web.allow_hosts=[\"wiki.example.lan:8080\"]",
 ];
 
 #[test]
@@ -167,6 +168,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
         retry: Retry { most: 2, base: Duration::from_millis(40) },
         sandbox: required_sandbox(),
         chat: other_chat(),
+        web: Web { allow_hosts: vec![Host::parse("wiki.example.lan:8080").unwrap()] },
     };
     assert_eq!(config, expected);
 }
@@ -451,4 +453,19 @@ fn a_command_gets_no_variable_that_holds_a_key() {
             "Q_KEY"
         ]
     );
+}
+
+#[test]
+fn hosts_near_by_are_the_users_alone_to_name() {
+    let text = "[web]\nallow_hosts = ['127.0.0.1:80']\n";
+    let project = ProjectSettings { path: "/w/.tine/config.toml".into(), text: text.to_owned() };
+    let refused = Config::load(&Environment::default(), Some(&project), &[]).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "`web.allow_hosts` cannot be used in /w/.tine/config.toml, line 2\n\
+         hint: only your own configuration may set it"
+    );
+    for wrong in ["[\"http://x\"]", "[\"*\"]", "[\"\"]"] {
+        assert!(load("", &[&format!("web.allow_hosts={wrong}")]).is_err(), "{wrong}");
+    }
 }

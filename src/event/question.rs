@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Confinement, Seq};
+use super::{Confinement, Entry, Form, Seq};
 use crate::message::CallId;
 
 /// Names a question within its session: the number of the first event about it.
@@ -21,6 +21,8 @@ pub enum Question {
     },
     /// Whether a call may run.
     Call(Arc<CallQuestion>),
+    /// What a person says to this.
+    Form(Arc<Form>),
 }
 
 /// A call that may run only if a person says so.
@@ -60,6 +62,8 @@ pub enum Verdict {
     /// What was said to this question holds for it, too: nobody was asked
     /// again.
     Covered(QuestionId),
+    /// What the user said to a form, field by field.
+    Filled(Arc<[Entry]>),
     /// The user said no.
     No,
     /// The user said no, and what to do instead.
@@ -132,6 +136,7 @@ impl Verdict {
             Self::ForSession => "yes_for_session",
             Self::Always => "yes_always",
             Self::Covered(_) => "covered",
+            Self::Filled(_) => "filled",
             Self::No => "no",
             Self::NoBecause(_) => "no_because",
             Self::NobodyToAsk => "nobody_to_ask",
@@ -148,7 +153,8 @@ impl Verdict {
             | Self::ForBatch
             | Self::ForSession
             | Self::Always
-            | Self::Covered(_) => true,
+            | Self::Covered(_)
+            | Self::Filled(_) => true,
             Self::No | Self::NoBecause(_) | Self::NobodyToAsk | Self::Withdrawn => false,
         }
     }
@@ -164,6 +170,7 @@ impl Verdict {
             Self::Always => (Lasting::Always, &asked.rules),
             Self::Yes
             | Self::Covered(_)
+            | Self::Filled(_)
             | Self::No
             | Self::NoBecause(_)
             | Self::NobodyToAsk

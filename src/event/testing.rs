@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Event, EventKind, Invocation, Origin, Outcome, Replied, Seq, UnitEnd, UnitHead, UnitId,
-    UnixMillis,
+    Event, EventKind, Field, Form, Invocation, Offered, Origin, Outcome, Replied, Seq, Takes,
+    UnitEnd, UnitHead, UnitId, UnixMillis,
 };
 use crate::branch::Branch;
 use crate::message::{Call, CallId, Output, Reply, StopReason, Usage};
@@ -92,4 +92,31 @@ pub(crate) fn ended(outcome: Outcome, text: &str) -> EventKind {
         output_file: None,
         share: None,
     }))
+}
+
+/// A field with these options that takes own words, too.
+pub(crate) fn field(text: &str, labels: &[&str], several: bool) -> Field {
+    let offered = |label: &&str| Offered {
+        label: (*label).into(),
+        description: format!("what {label} means").into(),
+    };
+    let options = labels.iter().map(offered).collect();
+    Field {
+        name: text.into(),
+        header: "".into(),
+        text: text.into(),
+        takes: Takes::Options { options, several, own_words: true },
+        may_be_empty: false,
+    }
+}
+
+/// A form of fields that can be answered with yes and no.
+pub(crate) fn form(texts: &[&str]) -> Form {
+    Form {
+        call: "ask-1".into(),
+        tool: "AskUserQuestion".into(),
+        arguments: "{}".into(),
+        message: "".into(),
+        fields: texts.iter().map(|text| field(text, &["yes", "no"], false)).collect(),
+    }
 }

@@ -41,7 +41,9 @@ pub(super) async fn confirm(caller: &Caller, slots: usize) -> Result<(), ToolErr
             | Verdict::Always
             | Verdict::Covered(_),
         ) => return Ok(()),
-        Some(Verdict::No | Verdict::NoBecause(_)) => include_str!("../../prompts/batch_refused.md"),
+        Some(Verdict::No | Verdict::NoBecause(_) | Verdict::Filled(_)) => {
+            include_str!("../../prompts/batch_refused.md")
+        }
         Some(Verdict::NobodyToAsk) => include_str!("../../prompts/batch_unasked.md"),
         Some(Verdict::Withdrawn) | None => {
             return Err(ToolError::Cancelled { after: asked.elapsed() });

@@ -259,6 +259,7 @@ impl OwnTree {
             searches: policy.searches(),
             sandbox: Arc::clone(&from.sandbox),
             git: from.git.clone(),
+            web: Arc::clone(&from.web),
             root,
         };
         let notice = notice(&workspace.root, at_end);

@@ -32,4 +32,13 @@ impl Explained {
         let reason = ask.reason.clone();
         Self { decision: Decision::Ask(ask), rule: rule.cloned(), reason }
     }
+
+    /// What a model asks a person.
+    pub(super) fn question(may_ask: bool) -> Self {
+        if may_ask {
+            let reason = "a question of the model needs no leave";
+            return Self::allow(Allowed::default(), None, reason);
+        }
+        Self::deny(None, "`dontAsk` asks nobody; go on with your best judgement")
+    }
 }

@@ -43,6 +43,17 @@ impl Pattern {
         Self::of(vec![pattern.to_owned()], Vec::new())
     }
 
+    /// A pattern of sites, as URLs have them. Whoever denies one denies those
+    /// below it, too; to allow them they have to be named: `*.example.com`.
+    pub(super) fn site(pattern: &str) -> Self {
+        let url = reqwest::Url::parse(&format!("http://{pattern}/"));
+        let site = url.ok().and_then(|url| url.host_str().map(str::to_owned));
+        let site = site.unwrap_or_else(|| pattern.to_lowercase());
+        let site = site.trim_end_matches('.').to_owned();
+        let below = format!("*.{site}");
+        Self::of(vec![site], vec![below])
+    }
+
     fn of(allowed: Vec<String>, more_denied: Vec<String>) -> Self {
         let in_all_ways = |texts: &[String]| -> Vec<String> {
             let lower: Vec<String> = texts.iter().map(|text| text.to_lowercase()).collect();
@@ -145,6 +156,23 @@ mod tests {
         assert!(Pattern::command("rm*").denies("rmdir x"));
         assert!(!Pattern::command("rm *").denies("rmdir x"));
         assert!(Pattern::command("/bin/rm *").denies("rm x"));
+    }
+
+    #[test]
+    fn a_site_is_denied_with_what_is_below_it_and_allowed_alone() {
+        let site = Pattern::site("Bücher.example");
+        for (host, allows, denies) in [
+            ("xn--bcher-kva.example", true, true),
+            ("www.xn--bcher-kva.example", false, true),
+            ("www.xn--bcher-kva.example.net", false, false),
+            ("exn--bcher-kva.example", false, false),
+        ] {
+            assert_eq!((site.allows(host), site.denies(host)), (allows, denies), "{host}");
+        }
+        let below = Pattern::site("*.example.com");
+        assert!(below.allows("a.b.example.com") && !below.allows("example.com"));
+        assert!(!below.allows("a.example.com.net") && !below.allows("aexample.com"));
+        assert!(Pattern::site("127.1").allows("127.0.0.1"));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! allows, and last what the mode says. Each step knows the rule it went by, so
 //! that a decision can be explained.
 
+mod allowing;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +23,7 @@ use super::{
 };
 use crate::event::Access;
 use crate::path_text;
+use allowing::allowing;
 
 /// What the units of a run may do.
 #[derive(Debug, Clone)]
@@ -240,6 +243,8 @@ impl Policy {
         }
         match call.effect {
             Effect::Reads => self.weigh_reading(call),
+            Effect::Asks => Explained::question(self.mode.reach().may_ask),
+            Effect::Fetches => self.weigh_command(call),
             Effect::Delegates => {
                 let reason = "agents are under the same rules themselves";
                 Explained::allow(Allowed::default(), None, reason)
@@ -258,7 +263,7 @@ impl Policy {
             return Some(Explained::deny(Some(rule), why));
         }
         let changes = match call.effect {
-            Effect::Reads | Effect::Delegates => false,
+            Effect::Reads | Effect::Asks | Effect::Fetches | Effect::Delegates => false,
             Effect::Edits => true,
             Effect::Executes => call.only_reads().is_none(),
         };
@@ -454,36 +459,6 @@ fn reading_only(script: Script) -> Allowed {
     Allowed { access: Some(Access::ReadOnly), script: Some(script), ..Allowed::default() }
 }
 
-/// Returns a rule that allows a call. Of a command made of several, and of a
-/// patch of several files, each may be allowed by another rule; then it is that
-/// of the first.
-fn allowing<'a, R: AsRef<Rule>>(
-    rules: impl Iterator<Item = &'a R> + Clone,
-    tool: &str,
-    subjects: &Subjects,
-    ground: Ground<'_>,
-) -> Option<&'a R> {
-    let find = |subjects: &Subjects| {
-        rules.clone().find(|rule| (*rule).as_ref().allows(tool, subjects, ground))
-    };
-    let parts = || -> Option<Vec<Subjects>> {
-        match (tool, &subjects.words[..]) {
-            ("Bash", [command]) => {
-                let plain = shell::plain(command).ok()?;
-                Some(plain.texts().map(Subjects::of_command).collect())
-            }
-            ("ApplyPatch", _) => {
-                Some(subjects.paths.iter().map(|it| Subjects::of_path(it)).collect())
-            }
-            _ => None,
-        }
-    };
-    find(subjects).or_else(|| {
-        let found: Vec<&R> = parts()?.iter().map(find).collect::<Option<_>>()?;
-        found.first().copied()
-    })
-}
-
 /// Returns the rule about commands that cannot be sure of this one, and why.
 fn why_unsure<'a>(
     mut rules: impl Iterator<Item = &'a Sourced>,
@@ -493,7 +468,9 @@ fn why_unsure<'a>(
         Effect::Executes => {
             call.subjects.words.iter().find_map(|command| shell::obscurity(command))?
         }
-        Effect::Reads | Effect::Delegates | Effect::Edits => return None,
+        Effect::Reads | Effect::Asks | Effect::Fetches | Effect::Delegates | Effect::Edits => {
+            return None;
+        }
     };
     let rule = rules.find(|sourced| sourced.rule.reads_commands())?;
     let why = format!(

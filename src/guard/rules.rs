@@ -148,7 +148,7 @@ impl FromStr for Rule {
             (Some(pattern), "Bash") => Specifier::Command(Pattern::command(pattern)),
             (Some(pattern), "Agent" | "Skill") => Specifier::Name(Pattern::name(pattern)),
             (Some(pattern), "WebFetch") => match pattern.strip_prefix("domain:").map(str::trim) {
-                Some(site) if !site.is_empty() => Specifier::Name(Pattern::name(site)),
+                Some(site) if !site.is_empty() => Specifier::Name(Pattern::site(site)),
                 Some(_) | None => return Err(RuleError::Site { rule: rule() }),
             },
             (Some(_), _) => return Err(RuleError::Specifier { rule: rule() }),
@@ -517,7 +517,8 @@ mod tests {
         assert_eq!(
             refused.to_string(),
             "`Shell(rm *)` names no tool; there are Read, Write, Edit, ApplyPatch, Bash, Glob, Grep, \
-             TodoWrite, Agent, Skill, TaskList, TaskOutput, TaskWait, TaskStop, SendMessage"
+             TodoWrite, Agent, Skill, TaskList, TaskOutput, TaskWait, TaskStop, SendMessage, \
+             AskUserQuestion, WebFetch"
         );
         assert!("WebSearch(domain:example.com)".parse::<Rule>().is_err());
         assert!("mcp__server__tool".parse::<Rule>().is_ok());

@@ -6,6 +6,7 @@
 
 use std::io;
 
+use super::filling::Answering;
 use super::questions::{OpenQuestion, Questions};
 use super::units::Units;
 use super::words;
@@ -19,7 +20,7 @@ pub trait Prompter: Send {
     /// # Errors
     ///
     /// As for [`Reporter::event`].
-    fn prompt(&mut self, id: QuestionId, question: &str, choices: Choices) -> io::Result<()>;
+    fn prompt(&mut self, id: QuestionId, question: &str, answering: Answering) -> io::Result<()>;
 
     /// Ends the question that is shown: it has its answer, or was taken back.
     ///
@@ -34,6 +35,8 @@ pub trait Prompter: Send {
 pub enum Choices {
     /// To whether so many agents may start.
     Batch,
+    /// To a form: what its fields take, one after the other.
+    Form,
     /// To whether a call may run.
     Call {
         /// Whether it is a call of a batch.
@@ -44,9 +47,13 @@ pub enum Choices {
 }
 
 impl Choices {
-    /// Reads what was typed; `None` if that is no answer to this question.
+    /// Reads what was typed; `None` if that is no answer to this question. What
+    /// answers a form is not known here.
     #[must_use]
     pub fn read(self, typed: &str) -> Option<Verdict> {
+        if self == Self::Form {
+            return None;
+        }
         let typed = typed.trim();
         let (word, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
         let (word, rest) = (word.to_ascii_lowercase(), rest.trim());
@@ -76,7 +83,7 @@ impl Choices {
     #[must_use]
     pub(super) fn once(self) -> Self {
         match self {
-            Self::Batch => self,
+            Self::Batch | Self::Form => self,
             Self::Call { in_batch, has_rules: _ } => Self::Call { in_batch, has_rules: false },
         }
     }
@@ -95,14 +102,14 @@ impl Choices {
     #[must_use]
     pub(super) fn lasts(self) -> bool {
         match self {
-            Self::Batch => false,
+            Self::Batch | Self::Form => false,
             Self::Call { in_batch: _, has_rules } => has_rules,
         }
     }
 
     fn in_batch(self) -> bool {
         match self {
-            Self::Batch => false,
+            Self::Batch | Self::Form => false,
             Self::Call { in_batch, has_rules } => in_batch && has_rules,
         }
     }
@@ -128,8 +135,9 @@ impl Asking {
         let waiting = self.questions.waiting();
         let Some((id, open)) = self.questions.first() else { return Ok(()) };
         let OpenQuestion { unit: _, name, question, choices } = open;
-        let question = words::asked(name, question, *choices, waiting);
-        self.prompter.prompt(id, &question, *choices)
+        let answering = Answering::of(question, *choices);
+        let question = words::asked(name, question, &answering, waiting);
+        self.prompter.prompt(id, &question, answering)
     }
 }
 
@@ -232,7 +240,7 @@ mod tests {
     }
 
     impl Prompter for Screen {
-        fn prompt(&mut self, _: QuestionId, question: &str, _: Choices) -> io::Result<()> {
+        fn prompt(&mut self, _: QuestionId, question: &str, _: Answering) -> io::Result<()> {
             self.put(question)
         }
 

@@ -6,6 +6,8 @@
 //! so a flood of events costs one drawing. At the end the region goes and the
 //! answer is written to standard output.
 
+mod sums;
+
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,8 +28,9 @@ use crate::run::Reporter;
 use super::answer::{Stderr, Stdout};
 use super::plain::line_of;
 use super::result::{Ending, Tally};
-use super::units::{Counts, Doing, LastCall, Unit, Units};
+use super::units::{Doing, LastCall, Unit, Units};
 use super::words;
+use sums::sums;
 
 /// Most rows for running units. With the rows of sums and a few lines of talk
 /// they fit a terminal of 24 lines.
@@ -472,33 +475,6 @@ fn is_end_wanted(ended: Option<&Unit>, end: &UnitEnd) -> bool {
         }
         Outcome::Cancelled { ran: false } => false,
     }
-}
-
-/// Returns how many units are in which state, without the states that no unit
-/// is in; `None` if there are no units.
-fn sums(counts: Counts) -> Option<String> {
-    let Counts { queued, running, throttled, waiting, .. } = counts;
-    let Counts { completed, failed, cancelled, skipped, interrupted, .. } = counts;
-    let parts: Vec<String> = [
-        (running, words::state(UnitState::Running)),
-        (throttled, words::state(UnitState::Throttled)),
-        (waiting, WAITING),
-        (queued, words::state(UnitState::Queued)),
-        (completed, words::state(UnitState::Completed)),
-        (failed, words::state(UnitState::Failed)),
-        (cancelled, words::state(UnitState::Cancelled)),
-        (skipped, words::state(UnitState::Skipped)),
-        (interrupted, words::state(UnitState::Interrupted)),
-    ]
-    .into_iter()
-    .filter(|&(count, _)| count > 0)
-    .map(|(count, state)| format!("{count} {state}"))
-    .collect();
-    let hidden = match (running + throttled + waiting).saturating_sub(ROWS as u64) {
-        0 => String::new(),
-        more => format!(" ({more} not shown)"),
-    };
-    (!parts.is_empty()).then(|| format!("{}{hidden}", parts.join(", ")))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 use super::asking::Choices;
 use super::board::Board;
+use super::filling::Filling;
 use super::ink::Ink;
 use super::prose::wrapped;
 use super::row::Row;
@@ -14,6 +15,9 @@ use super::units::{Counts, Doing};
 use super::words::{self, AskedPart, AskedRow, Room};
 use crate::event::{Question, UnitId, UnitState, UnixMillis};
 use crate::message::short_number;
+
+/// The keys of a form that has no field to be shown.
+const NO_ANSWER: &str = "n no answer  d all";
 
 /// A question that is open.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +28,8 @@ pub struct Asked<'a> {
     pub question: &'a Question,
     /// The answers that it takes.
     pub choices: Choices,
+    /// The form that it is, as far as it is filled in.
+    pub filling: Option<&'a Filling>,
     /// How many more are behind it.
     pub waiting: usize,
     /// Whether its keys count already: until they do they are not shown.
@@ -46,8 +52,11 @@ pub struct Shown {
 /// first, and with them the answers that would keep them.
 #[must_use]
 pub fn question_rows(asked: Asked<'_>, columns: u16, rows: usize) -> Shown {
-    let Asked { name, question, choices, waiting, takes_keys } = asked;
+    let Asked { name, question, choices, filling, waiting, takes_keys } = asked;
     let name = words::in_columns(name, usize::from(columns) / 2);
+    if let Some(filling) = filling {
+        return form_rows(&name, (filling, waiting, takes_keys), columns, rows);
+    }
     let shown = |choices: Option<Choices>| {
         let keys = key_rows(question, choices, columns);
         // Who asks comes before how to answer.
@@ -61,7 +70,7 @@ pub fn question_rows(asked: Asked<'_>, columns: u16, rows: usize) -> Shown {
         let has = |part| text.iter().any(|row| row.part == part);
         let fits = text.len() + keys.len() <= rows;
         match offer {
-            Some(Choices::Batch) => fits,
+            Some(Choices::Batch | Choices::Form) => fits,
             Some(choices @ Choices::Call { .. }) => {
                 fits && has(AskedPart::About) && (has(AskedPart::Rules) || !choices.lasts())
             }
@@ -79,10 +88,30 @@ pub fn question_rows(asked: Asked<'_>, columns: u16, rows: usize) -> Shown {
     Shown { rows, choices }
 }
 
+/// Returns the field of a form that is shown, and the keys that answer it.
+fn form_rows(
+    name: &str,
+    (filling, waiting, takes_keys): (&Filling, usize, bool),
+    columns: u16,
+    rows: usize,
+) -> Shown {
+    let mut keys = in_key_rows(&words::field_keys(filling), columns);
+    let room = rows.saturating_sub(keys.len()).max(1);
+    let room = Room { columns: usize::from(columns), rows: room };
+    let mut text = words::form_in(name, filling, waiting, room);
+    text.truncate(room.rows);
+    if !takes_keys {
+        keys.fill(Row::new());
+    }
+    let mut rows = in_ink(&text, columns);
+    rows.extend(keys);
+    Shown { rows, choices: Some(Choices::Form) }
+}
+
 /// Returns all that is asked, however many rows that takes.
 #[must_use]
 pub fn whole_question(asked: Asked<'_>, columns: u16) -> Vec<Row> {
-    let Asked { name, question, choices, waiting: _, takes_keys: _ } = asked;
+    let Asked { name, question, choices, filling: _, waiting: _, takes_keys: _ } = asked;
     in_ink(&words::asked_whole(name, question, choices, usize::from(columns)), columns)
 }
 
@@ -106,8 +135,13 @@ fn key_rows(question: &Question, choices: Option<Choices>, columns: u16) -> Vec<
         (Some(choices), _) => keys(choices),
         (None, Question::Batch { slots: _ }) => "n no  d all".to_owned(),
         (None, Question::Call(_)) => "n no  m no and why  d all".to_owned(),
+        (None, Question::Form(_)) => NO_ANSWER.to_owned(),
     };
-    let keys = wrapped(Ink::Strong, &keys, columns.saturating_sub(2), 2);
+    in_key_rows(&keys, columns)
+}
+
+fn in_key_rows(keys: &str, columns: u16) -> Vec<Row> {
+    let keys = wrapped(Ink::Strong, keys, columns.saturating_sub(2), 2);
     let indent = Row::new().text(Ink::Plain, "  ");
     keys.into_iter().map(|row| indent.clone().row(&row)).collect()
 }
@@ -116,6 +150,7 @@ fn key_rows(question: &Question, choices: Option<Choices>, columns: u16) -> Vec<
 fn keys(choices: Choices) -> String {
     match choices {
         Choices::Batch => "y yes  n no  d all".to_owned(),
+        Choices::Form => NO_ANSWER.to_owned(),
         Choices::Call { in_batch, has_rules } => {
             let batch = if in_batch && has_rules { "b this batch  " } else { "" };
             let rules = if has_rules { "s this session  a always  " } else { "" };
@@ -236,7 +271,7 @@ mod tests {
 
     fn asked(question: &Question, takes_keys: bool) -> Asked<'_> {
         let choices = Choices::Call { in_batch: true, has_rules: true };
-        Asked { name: "security", question, choices, waiting: 1, takes_keys }
+        Asked { name: "security", question, choices, filling: None, waiting: 1, takes_keys }
     }
 
     #[test]

@@ -61,6 +61,7 @@ impl OpenQuestion {
         let name = units.get(unit).map(|known| words::unit_name(unit, &known.head));
         let choices = match question {
             Question::Batch { slots: _ } => Choices::Batch,
+            Question::Form(_) => Choices::Form,
             Question::Call(asked) => Choices::Call {
                 in_batch: is_in_batch(unit, units),
                 has_rules: !asked.rules.is_empty(),

@@ -9,6 +9,7 @@ mod control;
 mod replies;
 mod request;
 mod sandbox;
+mod session;
 mod task;
 mod usage;
 
@@ -34,6 +35,7 @@ pub(super) use replies::{
 };
 pub(super) use request::{ApiRetry, Status, Wait};
 pub(super) use sandbox::SandboxRecord;
+pub(super) use session::{Init, ModeRecord, SPOKEN, SessionStateChanged};
 pub(super) use task::{
     BackgroundTask, BackgroundTasksChanged, NotificationStatus, Patch, PrefixShareRecord,
     TaskNotification, TaskProgress, TaskStarted, TaskStatus, TaskUpdated, TaskUsage,
@@ -79,49 +81,6 @@ pub(super) enum System<'a> {
     SessionStateChanged(SessionStateChanged),
     #[serde(rename = "status")]
     Mode(ModeRecord<'a>),
-}
-
-/// The version of Claude Code whose records these are, for clients that ask for
-/// one before they rely on something.
-pub(super) const SPOKEN: &str = "2.1.330";
-
-/// How a session stands: `running`, `requires_action` or `idle`.
-#[derive(Serialize)]
-pub(super) struct SessionStateChanged {
-    pub(super) state: &'static str,
-    /// Whether it is for the program alone that drives it.
-    #[serde(skip_serializing_if = "is_false")]
-    pub(super) sdk_host_only: bool,
-}
-
-/// Another permission mode holds.
-#[derive(Serialize)]
-pub(super) struct ModeRecord<'a> {
-    pub(super) status: Option<()>,
-    #[serde(rename = "permissionMode")]
-    pub(super) mode: &'a str,
-}
-
-#[derive(Serialize)]
-pub(super) struct Init<'a> {
-    pub(super) cwd: &'a str,
-    pub(super) tools: &'a [String],
-    pub(super) mcp_servers: [Value; 0],
-    pub(super) model: &'a str,
-    #[serde(rename = "permissionMode")]
-    pub(super) permission_mode_camel: &'a str,
-    pub(super) permission_mode: &'a str,
-    pub(super) slash_commands: &'a [String],
-    pub(super) agents: &'a [String],
-    pub(super) skills: &'a [String],
-    #[serde(rename = "apiKeySource")]
-    pub(super) api_key_source: &'a str,
-    pub(super) output_style: &'static str,
-    pub(super) tine_version: &'a str,
-    pub(super) claude_code_version: &'static str,
-    pub(super) plugins: [(); 0],
-    pub(super) sandbox: SandboxRecord,
-    pub(super) capabilities: [&'static str; 3],
 }
 
 /// What every record of a unit tells of it; empty for main.

@@ -26,7 +26,10 @@ use super::result::Ending;
 use super::sanitise;
 use super::units::{Counts, HoldCause};
 
-pub use asking::{AskedPart, AskedRow, Room, asked, asked_in, asked_whole};
+pub use asking::{
+    AskedPart, AskedRow, Room, asked, asked_in, asked_whole, field_keys, field_offers, form_in,
+    next_field,
+};
 use guarding::denied_in_all;
 pub use guarding::{answered, confined, file_changed, is_told_alone, question, started, worktree};
 pub use steering::{TOOK_BACK, chosen, rewound, set_aside};

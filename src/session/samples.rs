@@ -5,13 +5,14 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::branch::{Branch, BranchPath, Token, TokenSet};
+use crate::event::testing::{field, form};
 use crate::event::{
     AfterFailure, Backend, CallQuestion, CancelReason, ChangedBy, Chosen, Compaction,
-    CompactionTrigger, Confinement, Digest, Event, EventKind, FailureKind, FileChange, FileState,
-    ForkShare, Insistence, Invocation, InvocationEnd, Lasting, NoticeLevel, Origin, Outcome,
-    PrefixShare, Question, QuestionId, Replied, RequestFailed, SandboxHead, Seq, SessionHead,
-    SessionId, SlotPosition, Terms, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId,
-    UnixMillis, Verdict, Worktree,
+    CompactionTrigger, Confinement, Digest, Entry, Event, EventKind, FailureKind, Field,
+    FileChange, FileState, ForkShare, Form, Insistence, Invocation, InvocationEnd, Lasting,
+    NoticeLevel, Origin, Outcome, PrefixShare, Question, QuestionId, Replied, RequestFailed,
+    SandboxHead, Seq, SessionHead, SessionId, SlotPosition, Takes, Terms, ThrottleCause, Throttled,
+    UnitEnd, UnitHead, UnitId, UnixMillis, Verdict, Worktree,
 };
 use crate::message::{
     Call, CallId, Cost, Image, ImageKind, Output, Reply, Sealed, StopReason, Usage, Usd,
@@ -148,6 +149,22 @@ fn call_question(call: CallId, words: [Arc<str>; 3]) -> Question {
     }))
 }
 
+/// What a person says to a form.
+fn of_a_form() -> [EventKind; 2] {
+    let mut form = form(&["Which database?"]);
+    form.fields.push(Field {
+        takes: Takes::Number { is_whole: true },
+        may_be_empty: true,
+        ..field("How many?", &[], false)
+    });
+    form.fields.push(Field { takes: Takes::Words, ..field("Why?", &[], false) });
+    let (id, question) = (QuestionId(Seq(17)), Question::Form(Arc::new(form)));
+    let given = [Entry::Picked(vec![0]), Entry::Nothing, Entry::Words("it is there".into())];
+    let answer = Verdict::Filled(given.into());
+    let asked = EventKind::Asked { id, question: question.clone() };
+    [asked, EventKind::Answered { id, question, answer }]
+}
+
 /// What a unit does to files.
 fn of_files() -> [EventKind; 4] {
     let state = |bytes: &[u8]| Some(FileState { digest: Digest::of(bytes), mode: 0o644 });
@@ -209,6 +226,7 @@ fn turn_of_a_slot() -> Vec<Event> {
     };
     let [throttled, admitted, failed] = of_a_request(usage);
     let [denied, asked, answered, refused, on_terms, covered] = of_a_person();
+    let [form_asked, form_filled] = of_a_form();
     let [changed, undone, made, kept] = of_files();
     let [started, finished] = of_a_call(output);
     let kinds = [
@@ -228,6 +246,8 @@ fn turn_of_a_slot() -> Vec<Event> {
         refused,
         on_terms,
         covered,
+        form_asked,
+        form_filled,
         changed,
         undone,
         made,
@@ -513,7 +533,13 @@ fn any_question() -> impl Strategy<Value = EventKind> {
         (prop::option::of(any_text()), lasting, rules).prop_map(|(arguments, lasting, rules)| {
             Verdict::YesWith(Arc::new(Terms { arguments, lasting, rules }))
         });
+    let given = prop_oneof![
+        Just(Entry::Nothing),
+        prop::collection::vec(any::<u32>(), 0..3).prop_map(Entry::Picked),
+        any_text().prop_map(Entry::Words),
+    ];
     let answer = prop_oneof![
+        prop::collection::vec(given, 0..3).prop_map(|given| Verdict::Filled(given.into())),
         prop::sample::select(Verdict::PLAIN.to_vec()),
         any_text().prop_map(Verdict::NoBecause),
         any::<u64>().prop_map(|by| Verdict::Covered(QuestionId(Seq(by)))),
@@ -522,7 +548,19 @@ fn any_question() -> impl Strategy<Value = EventKind> {
     let call = [any_text(), any_text(), any_text(), any_text()].prop_map(
         |[call, tool, subject, reason]| call_question((&*call).into(), [tool, subject, reason]),
     );
-    let question = prop_oneof![any::<u32>().prop_map(|slots| Question::Batch { slots }), call];
+    let asked =
+        (any_text(), any::<[bool; 3]>()).prop_map(|(text, [several, own_words, may_be_empty])| {
+            let mut asked = field(&text, &[&text], several);
+            asked.may_be_empty = may_be_empty;
+            if !own_words {
+                asked.takes = Takes::Number { is_whole: several };
+            }
+            asked
+        });
+    let filled = prop::collection::vec(asked, 0..3)
+        .prop_map(|fields| Question::Form(Arc::new(Form { fields, ..form(&[]) })));
+    let batch = any::<u32>().prop_map(|slots| Question::Batch { slots });
+    let question = prop_oneof![batch, call, filled];
     (any::<u64>(), question, prop::option::of(answer)).prop_map(|(id, question, answer)| {
         let id = QuestionId(Seq(id));
         match answer {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::Tool;
 use super::agent::Agent;
+use super::ask_user::AskUserQuestion;
 use super::background::{SendMessage, TaskList, TaskOutput, TaskStop, TaskWait};
 use super::bash::Bash;
 use super::edit::Edit;
@@ -17,6 +18,7 @@ use super::patch::ApplyPatch;
 use super::read::Read;
 use super::skill::Skill;
 use super::todo::TodoWrite;
+use super::web_fetch::WebFetch;
 use super::write::Write;
 use crate::message::ToolSchema;
 
@@ -38,7 +40,7 @@ impl Registry {
     /// Every tool there is, with an Agent tool that offers `agents` (name and
     /// purpose each).
     pub fn all<'a>(agents: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let tools: [Arc<dyn Tool>; 15] = [
+        let tools: [Arc<dyn Tool>; 17] = [
             Arc::new(Read),
             Arc::new(Write),
             Arc::new(Edit),
@@ -54,6 +56,8 @@ impl Registry {
             Arc::new(TaskWait),
             Arc::new(TaskStop),
             Arc::new(SendMessage),
+            Arc::new(AskUserQuestion),
+            Arc::new(WebFetch),
         ];
         let register = |tool: Arc<dyn Tool>| Registered { name: tool.schema().name.into(), tool };
         Self { tools: tools.into_iter().map(register).collect() }

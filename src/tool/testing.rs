@@ -107,6 +107,7 @@ impl Place {
             added: Vec::new(),
             files: Files::default(),
             git: crate::git::tests::program(),
+            web: Arc::default(),
             searches: policy.searches(),
         });
         let (sender, receiver) = mpsc::channel(LINE_CAP);

@@ -22,6 +22,7 @@ const LAYERS: [&[&str]; 9] = [
         "skill",
         "slips",
         "tool_name",
+        "web",
     ],
     &["line"],
     &["tool"],

@@ -701,3 +701,83 @@ fn a_client_is_told_what_it_asks_for_while_a_turn_goes_on_and_while_none_does() 
     client.result();
     client.ends(0);
 }
+
+/// Main asks the user two things, and so does a slot.
+fn asks_the_user(unit: &str) -> Value {
+    let option = |label: &str| json!({"label": label, "description": "it is there"});
+    let question = |text: &str, several: bool| {
+        json!({"question": text, "header": "h", "multiSelect": several,
+            "options": [option("Postgres"), option("SQLite")]})
+    };
+    let questions = [question("Which database?", false), question("Which ones to test?", true)];
+    let asks = json!([
+        {"calls": [{"name": "AskUserQuestion", "arguments": {"questions": questions}}]},
+        {"text": "done"},
+    ]);
+    let task = json!({"description": "asker", "prompt": "go", "subagent_type": "general-purpose"});
+    match unit {
+        "main" => json!({"units": {"main": asks}}),
+        _ => json!({"units": {
+            "main": [{"calls": [{"name": "Agent", "arguments": task}]}, {"text": "done"}],
+            "asker": asks,
+        }}),
+    }
+}
+
+/// Returns what the first call of AskUserQuestion gave, and whether as an error.
+fn said(result: &Value) -> (String, bool) {
+    let block = &result["message"]["content"][0];
+    (block["content"].as_str().unwrap().to_owned(), block["is_error"] == true)
+}
+
+#[test]
+fn a_question_of_the_model_goes_to_the_client_and_its_answers_come_back_in_the_changed_input() {
+    for unit in ["main", "slot"] {
+        let mut client = Client::new(&asks_the_user(unit));
+        client.ask("go");
+        let question = client.is_asked();
+        let request = &question["request"];
+        assert_eq!(request["tool_name"], "AskUserQuestion");
+        assert_eq!(request["input"]["questions"][0]["question"], "Which database?");
+        assert_eq!(request["permission_suggestions"], json!([]));
+        let agent = if unit == "main" { Value::Null } else { json!("agent-1") };
+        assert_eq!(request["agent_id"], agent);
+        let mut input = request["input"].clone();
+        input["answers"] = json!({"Which database?": "neither of them", "Which ones to test?": "SQLite, Postgres"});
+        client.answer(&question, &json!({"behavior": "allow", "updatedInput": input}));
+        let output = client.running.read_until(|record| record["type"] == "user");
+        let expected = "The user has answered:\n\nWhich database?\n> neither of them\n\nWhich ones \
+                        to test?\n> Postgres, SQLite";
+        assert_eq!(said(&output), (expected.to_owned(), false));
+        assert_eq!(client.result()["permission_denials"], json!([]));
+        client.ends(0);
+    }
+}
+
+#[test]
+fn a_client_that_does_not_answer_a_question_of_the_model_says_why() {
+    let mut client = Client::new(&asks_the_user("main"));
+    client.ask("go");
+    let question = client.is_asked();
+    client.answer(&question, &json!({"behavior": "deny", "message": "ask me tomorrow"}));
+    let output = client.running.read_until(|record| record["type"] == "user");
+    let expected = "The user does not want to answer, and says: ask me tomorrow. Go on with your \
+                    best judgement, and do not ask the same again.";
+    assert_eq!(said(&output), (expected.to_owned(), false));
+    client.result();
+    client.ends(0);
+}
+
+#[test]
+fn an_interrupt_takes_a_question_of_the_model_back() {
+    let mut client = Client::new(&asks_the_user("main"));
+    client.ask("go");
+    let question = client.is_asked();
+    let interrupt = json!({"subtype": "interrupt"});
+    client.say(&json!({"type": "control_request", "request_id": "r-1", "request": interrupt}));
+    let taken_back = |record: &Value| record["type"] == "control_cancel_request";
+    let taken_back = client.running.read_until(taken_back);
+    assert_eq!(taken_back["request_id"], question["request_id"]);
+    assert_eq!(client.result()["subtype"], "error_during_execution");
+    client.ends(0);
+}

@@ -33,6 +33,8 @@ mod chat_lines;
 mod chat_signs;
 /// Summaries that take the place of a conversation.
 mod compact;
+/// What completes the command line, and the manual page.
+mod completions;
 /// A program that speaks for a person, over standard input.
 mod control;
 /// Processes that die: the session opens again, and nothing is lost or run
@@ -103,6 +105,8 @@ mod terminal;
 mod undo;
 /// What a session has used, in tokens and money.
 mod usage;
+/// Pages of the web: what is fetched, and what is not reached.
+mod web;
 /// Agents in worktrees of their own: what comes back of their work.
 mod worktrees;
 

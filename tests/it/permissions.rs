@@ -226,7 +226,7 @@ fn a_decision_is_explained_for_every_mode_without_running_anything() {
         ("bash(git push '(x)'\n)", ["deny", "ask", "ask", "deny", "ask"]),
         ("Agent(explore)", ["allow"; 5]),
         ("Skill(review)", ["allow"; 5]),
-        ("WebFetch(domain:x.invalid)", ["deny", "ask", "ask", "deny", "allow"]),
+        ("WebFetch(domain:x.invalid)", ["ask", "ask", "ask", "deny", "allow"]),
         ("mcp__x__y", ["deny", "ask", "ask", "deny", "allow"]),
         ("mcp__x__y(what ever)", ["deny", "ask", "ask", "deny", "allow"]),
         ("TodoWrite(x)", ["allow"; 5]),

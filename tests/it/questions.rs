@@ -1,5 +1,5 @@
 //! Questions that only a person may answer: a batch that is larger than usual
-//! is started only with leave.
+//! is started only with leave, and a model may ask what it cannot decide.
 
 use std::time::Duration;
 
@@ -315,4 +315,76 @@ fn programs_see_that_a_unit_waits_for_approval_and_that_it_goes_on() {
             json!(["completed", null]),
         ]
     );
+}
+
+/// Main asks the user two things and goes on.
+fn asks_the_user() -> Value {
+    let option = |label: &str| json!({"label": label, "description": "it is there"});
+    let question = |text: &str, several: bool| {
+        json!({"question": text, "header": "h", "multiSelect": several,
+            "options": [option("Postgres"), option("SQLite")]})
+    };
+    let questions = [question("Which database?", false), question("Which to test?", true)];
+    let arguments = json!({ "questions": questions });
+    json!({"units": {"main": [
+        {"calls": [{"name": "AskUserQuestion", "arguments": arguments}]},
+        {"text": "done"},
+    ]}})
+}
+
+#[test]
+fn where_nobody_can_be_asked_a_model_is_told_to_decide_and_the_result_lists_what_it_asked() {
+    let records = Place::new().play(&asks_the_user(), &["-o", "stream-json"]).exits(0).records();
+    let [output, ..] = &records.outputs()[..] else { panic!("a call has an output") };
+    assert!(output.text.starts_with("Not asked: in this run nobody can answer."), "{output:?}");
+    assert!(!output.is_error);
+    let result = records.result();
+    assert_eq!((&result["subtype"], &result["result"]), (&json!("success"), &json!("done")));
+    let denial = &result["permission_denials"][0];
+    assert_eq!(denial["tool_name"], "AskUserQuestion");
+    assert_eq!(denial["tool_input"]["questions"][0]["question"], "Which database?");
+}
+
+#[test]
+fn a_mode_that_asks_nobody_asks_nothing_of_the_model_either() {
+    let flags = ["-o", "stream-json", "--permission-mode", "dontAsk"];
+    let records = Place::new().play(&asks_the_user(), &flags).exits(0).records();
+    let [output, ..] = &records.outputs()[..] else { panic!("a call has an output") };
+    assert!(output.text.contains("`dontAsk` asks nobody"), "{output:?}");
+}
+
+#[test]
+fn on_a_terminal_a_model_is_answered_line_by_line() {
+    let place = Place::new();
+    let mut terminal = on_terminal(&place, &asks_the_user(), &["-o", "stream-json"]);
+    let first = |screen: &Screen| screen.row("1-2 or your own words, n no answer:").is_some();
+    terminal.wait_until(first);
+    let screen = terminal.screen.text();
+    assert!(
+        screen.contains("main asks (1 of 2):\n  | Which database?\n  | 1 Postgres"),
+        "{screen}"
+    );
+    terminal.keys("3\n");
+    terminal.wait_until(|screen| screen.row("that is no answer; type 1-2 or").is_some());
+    terminal.keys("the one that is there\n");
+    terminal.wait_until(|screen| screen.row("(2 of 2)").is_some());
+    terminal.keys("1,2\n");
+    let (code, stdout) = terminal.wait();
+    assert_eq!(code, Some(0));
+    let answers = "The user has answered:\\n\\nWhich database?\\n> the one that is there\\n\\nWhich \
+                   to test?\\n> Postgres, SQLite";
+    assert!(stdout.contains(answers), "{stdout}");
+}
+
+#[test]
+fn on_a_terminal_an_n_answers_nothing_and_the_end_of_the_input_too() {
+    for keys in ["n\n", "\u{4}"] {
+        let place = Place::new();
+        let mut terminal = on_terminal(&place, &asks_the_user(), &["-o", "stream-json"]);
+        terminal.wait_until(|screen| screen.row("1-2 or your own words").is_some());
+        terminal.keys(keys);
+        let (code, stdout) = terminal.wait();
+        assert_eq!(code, Some(0));
+        assert!(stdout.contains("The user does not want to answer. Go on"), "{stdout}");
+    }
 }

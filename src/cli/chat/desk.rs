@@ -26,6 +26,7 @@ use crate::event::{Event, EventKind, QuestionId, UnitHead, UnitId, UnixMillis};
 use crate::report::Choices;
 use crate::report::board::Board;
 use crate::report::commits::Commits;
+use crate::report::filling::Filling;
 use crate::report::ink::{Highlighter, Ink};
 use crate::report::meter::Meter;
 use crate::report::paint::{Frame, Size};
@@ -56,7 +57,7 @@ enum Focus {
     Strand(UnitId),
     /// The question that is shown.
     Question,
-    /// The line, for the words of a no; the draft that stood there.
+    /// The line, for the words of an answer; the draft that stood there.
     Reason {
         id: QuestionId,
         draft: String,
@@ -73,6 +74,8 @@ pub(super) struct Desk {
     commits: Commits,
     strands: Strands,
     questions: Questions,
+    /// The first question, if it is a form, as far as it is filled in.
+    filling: Option<Filling>,
     meter: Meter,
     line: Line,
     completing: Completing,
@@ -110,6 +113,7 @@ impl Desk {
             commits: Commits::new(None),
             strands: Strands::default(),
             questions: Questions::default(),
+            filling: None,
             meter: Meter::default(),
             line: Line::new(manners.editing, history),
             completing: Completing::default(),
@@ -218,6 +222,7 @@ impl Desk {
         let mut panels = panels::Panels {
             list: self.list.as_ref(),
             questions: &self.questions,
+            filling: self.filling.as_ref(),
             keys: self.question_keys(now),
             board: &self.board,
             strands: &mut self.strands,
@@ -281,7 +286,7 @@ impl Desk {
         self.board = Board::default();
         self.commits = Commits::new(highlighter);
         self.strands = Strands::default();
-        self.questions = Questions::default();
+        (self.questions, self.filling) = (Questions::default(), None);
         (self.focus, self.list) = (Focus::Line, None);
         self.seen_since = None;
         self.turns = self.turns.anew();
@@ -339,6 +344,7 @@ impl Desk {
     /// what is answered.
     fn show_question(&mut self) -> Option<Step> {
         self.seen_since = None;
+        self.filling = self.questions.first().and_then(|(_, open)| Filling::of(&open.question));
         let had_words = self.keep_reason();
         if had_words {
             self.note = Some("that question has gone".to_owned());

@@ -19,10 +19,11 @@ use super::desk::{About, Seen, Step};
 use super::turns::Turns;
 use crate::cli::exit::Refusal;
 use crate::event::{Event, EventKind, InvocationEnd, QuestionId, UnitId, UnixMillis};
+use crate::report::filling::Answering;
 use crate::report::questions::{OpenQuestion, Questions};
 use crate::report::row::Row;
 use crate::report::unread::Unread;
-use crate::report::{Choices, Plain, Stdout, StdoutKind, Units, sanitise, words};
+use crate::report::{Plain, Stdout, StdoutKind, Units, sanitise, words};
 use crate::run::Reporter as _;
 use offer::Offer;
 use page::Page;
@@ -47,7 +48,7 @@ pub(super) struct Lines {
     /// The one that was answered, until the run says so.
     answered: Option<QuestionId>,
     /// What answered a question that was taken back, until the next line.
-    taken_back: Option<Choices>,
+    taken_back: Option<Answering>,
     offer: Option<Offer>,
     /// What was typed of a line that is not whole.
     part: String,
@@ -66,7 +67,7 @@ pub(super) struct Lines {
 /// A question that stands at the end.
 struct Shown {
     id: QuestionId,
-    choices: Choices,
+    answering: Answering,
     since: UnixMillis,
     /// Whether the one before was taken back, so that its answer may come yet.
     took_place: bool,
@@ -281,7 +282,7 @@ impl Lines {
 
     /// The question at the end is answered by somebody else, or not at all.
     fn take_question_back(&mut self) {
-        self.taken_back = self.shown.take().map(|shown| shown.choices);
+        self.taken_back = self.shown.take().map(|shown| shown.answering);
         self.page.line("the question is taken back");
         self.page.hold(self.is_away);
     }
@@ -362,11 +363,12 @@ impl Lines {
         }
         if let Some((id, open)) = self.next_question() {
             let OpenQuestion { unit: _, name, question, choices } = open;
-            let text = words::asked(name, question, *choices, self.questions.waiting());
-            let (choices, took_place) = (*choices, self.taken_back.take().is_some());
+            let answering = Answering::of(question, *choices);
+            let text = words::asked(name, question, &answering, self.questions.waiting());
+            let took_place = self.taken_back.take().is_some();
             self.page.prompt(&text);
             self.page.hold(true);
-            self.shown = Some(Shown { id, choices, since: now, took_place });
+            self.shown = Some(Shown { id, answering, since: now, took_place });
             // Half a line is of something else.
             self.part.clear();
         }
@@ -375,7 +377,7 @@ impl Lines {
         }
         let is_free = !self.is_busy() && !self.is_looking && !self.turns.is_leaving();
         if let Some(shown) = &self.shown {
-            self.page.prompt(&format!("{}: ", shown.choices.offered()));
+            self.page.prompt(&format!("{}: ", shown.answering.offered()));
         } else if let Some(offer) = &self.offer {
             self.page.prompt(&offer.prompt());
         } else if is_free || !self.begun.is_empty() {

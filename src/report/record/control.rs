@@ -11,7 +11,7 @@ use super::replies::{
     CommandsRecord, ContextRecord, ModelsRecord, ServersRecord, SessionCost, SettingsRecord,
 };
 use super::{raw, tool_input};
-use crate::event::{CallQuestion, Question, QuestionId, UnitId};
+use crate::event::{CallQuestion, Form, Question, QuestionId, UnitId};
 use crate::report::control::request_id;
 use crate::report::words;
 
@@ -160,6 +160,7 @@ impl<'a> Control<'a> {
         let agent_id = (unit != UnitId::MAIN).then(|| unit.to_string());
         let request = match question {
             Question::Call(asked) => CanUseTool::of_call(asked, agent_id),
+            Question::Form(form) => CanUseTool::of_form(form, agent_id),
             Question::Batch { slots } => CanUseTool {
                 tool_name: "Agent",
                 input: raw(format!("{{\"slots\":{slots}}}")),
@@ -206,6 +207,27 @@ impl<'a> CanUseTool<'a> {
             },
             display_name: tool,
             description: format!("{reason}{}", bounds.unwrap_or_default()),
+            agent_id,
+        }
+    }
+}
+
+impl<'a> CanUseTool<'a> {
+    /// Asks for the arguments with what a person says in them.
+    fn of_form(form: &'a Form, agent_id: Option<String>) -> Self {
+        let Form { call, tool, arguments, message, fields } = form;
+        let texts = fields.iter().map(|field| &*field.text);
+        let said = [&**message].into_iter().chain(texts).filter(|text| !text.is_empty());
+        Self {
+            tool_name: tool,
+            input: tool_input(arguments),
+            tool_use_id: call.0.to_string(),
+            permission_suggestions: Vec::new(),
+            blocked_path: None,
+            decision_reason: "the model asks".to_owned(),
+            title: tool.to_string(),
+            display_name: tool,
+            description: said.collect::<Vec<_>>().join(" "),
             agent_id,
         }
     }

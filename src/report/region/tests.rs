@@ -30,8 +30,14 @@ fn screen(story: &Story, text: &str, size: (u16, u16), asks: bool) -> String {
     let question = question("cargo audit --deny warnings");
     let mut panel = |columns: u16, rows: usize| {
         let choices = Choices::Call { in_batch: true, has_rules: true };
-        let asked =
-            Asked { name: "security", question: &question, choices, waiting: 1, takes_keys: true };
+        let asked = Asked {
+            name: "security",
+            question: &question,
+            choices,
+            filling: None,
+            waiting: 1,
+            takes_keys: true,
+        };
         if asks { question_rows(asked, columns, rows).rows } else { Vec::new() }
     };
     let footer = Row::new().text(Ink::Dim, "qwen3-coder  31% of 262k  1-8 pick  Esc ends");
@@ -235,7 +241,8 @@ fn wherever_text_of_others_appears_it_is_only_text() {
         let mut panel = |columns, rows| {
             let choices = Choices::Call { in_batch: true, has_rules: true };
             let (name, question) = ("x", &question);
-            let asked = Asked { name, question, choices, waiting: 1, takes_keys: true };
+            let asked =
+                Asked { name, question, choices, filling: None, waiting: 1, takes_keys: true };
             let mut shown = question_rows(asked, columns, rows).rows;
             shown.extend(list_rows(&list, columns, 4));
             shown.push(strand_head(&board, UnitId(9), now, columns));

@@ -69,6 +69,7 @@ impl StreamJson {
             | Verdict::ForBatch
             | Verdict::ForSession
             | Verdict::Always
+            | Verdict::Filled(_)
             | Verdict::No
             | Verdict::NoBecause(_) => false,
         };
@@ -82,6 +83,7 @@ impl StreamJson {
             | Verdict::ForBatch
             | Verdict::ForSession
             | Verdict::Always
+            | Verdict::Filled(_)
             | Verdict::No
             | Verdict::NoBecause(_) => self.units.questions_of(event.unit) == 0,
             Verdict::NobodyToAsk => self.units.questions_of(event.unit) == 0,

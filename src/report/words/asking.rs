@@ -6,13 +6,19 @@
 
 use unicode_width::UnicodeWidthChar as _;
 
+mod form;
+
 use super::change::{self, Change};
 use super::{NAME_CAP, SENTENCE_CAP, confined, question, short_line};
 use crate::event::{CallQuestion, Confinement, Question};
 use crate::message::counted;
 use crate::report::asking::Choices;
+use crate::report::filling::Answering;
 use crate::report::row::columns_of;
 use crate::report::sanitise;
+
+use form::form_whole;
+pub use form::{field_keys, field_offers, form_in, next_field};
 
 /// Columns of the narrowest terminal that a question is made for.
 const COLUMNS: usize = 80;
@@ -120,7 +126,9 @@ pub fn asked_in(
 
 fn head(name: &str, asked: &Question, waiting: &str, room: Room) -> Vec<AskedRow> {
     let text = match asked {
-        Question::Batch { slots: _ } => format!("{name} asks{waiting}: {}", question(asked)),
+        Question::Batch { slots: _ } | Question::Form(_) => {
+            format!("{name} asks{waiting}: {}", question(asked))
+        }
         Question::Call(call) => {
             let tool = short_line(&call.tool, NAME_CAP);
             format!("{name} asks to use {tool}{waiting}:")
@@ -146,6 +154,9 @@ pub fn asked_whole(
     choices: Choices,
     columns: usize,
 ) -> Vec<AskedRow> {
+    if let Question::Form(form) = asked {
+        return form_whole(name, form, columns);
+    }
     let room = Room { columns, rows: usize::MAX };
     let mut rows = head(name, asked, "", room);
     let Question::Call(call) = asked else { return rows };
@@ -161,10 +172,14 @@ pub fn asked_whole(
 /// Returns a question with the answers that it takes. The cursor stays behind
 /// it. `waiting` is how many more there are.
 #[must_use]
-pub fn asked(name: &str, asked: &Question, choices: Choices, waiting: usize) -> String {
+pub fn asked(name: &str, asked: &Question, answering: &Answering, waiting: usize) -> String {
+    let choices = match answering {
+        Answering::Form(filling) => return form::form_asked(name, filling, waiting),
+        Answering::Choices(choices) => *choices,
+    };
     let waiting = behind(waiting);
     match asked {
-        Question::Batch { slots: _ } => {
+        Question::Batch { slots: _ } | Question::Form(_) => {
             format!("{name} asks{waiting}: {} [y/N] ", question(asked))
         }
         Question::Call(call) => {
@@ -366,6 +381,10 @@ mod tests {
     use super::*;
     use crate::event::{Access, Backend};
 
+    fn asked(name: &str, question: &Question, choices: Choices, waiting: usize) -> String {
+        super::asked(name, question, &Answering::of(question, choices), waiting)
+    }
+
     const ALL: Choices = Choices::Call { in_batch: true, has_rules: true };
 
     fn call(tool: &str, subject: &str, rules: &[&str]) -> Question {
@@ -529,7 +548,7 @@ mod tests {
                 ..CallQuestion::clone(&asked)
             }));
             let name = "n".repeat(NAME_CAP);
-            let text = super::asked(&name, &question, ALL, 12);
+            let text = self::asked(&name, &question, ALL, 12);
             let rows: usize =
                 text.split('\n').map(|row| wrapped(row, [""; 2], SMALLEST).len()).sum();
             assert!(rows < SCREEN, "{rows} rows:\n{text}");

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{SENTENCE_CAP, SUBJECT_CAP, agents, call, short_line};
 use crate::event::{
-    Access, Backend, CallQuestion, ChangedBy, Confinement, FileChange, Lasting, Question, Terms,
-    Verdict, Worktree,
+    Access, Backend, CallQuestion, ChangedBy, Confinement, Entry, Field, FileChange, Form, Lasting,
+    Question, Terms, Verdict, Worktree,
 };
 use crate::message::counted;
 use crate::report::result::Ending;
@@ -16,6 +16,7 @@ use crate::report::sanitise;
 pub fn question(question: &Question) -> String {
     match question {
         Question::Batch { slots } => format!("start {} at once?", agents(u64::from(*slots))),
+        Question::Form(form) => form_in_short(form),
         Question::Call(asked) => {
             let CallQuestion { tool, subject, reason, confinement, .. } = &**asked;
             let reason = short_line(reason, SENTENCE_CAP);
@@ -25,10 +26,32 @@ pub fn question(question: &Question) -> String {
     }
 }
 
+/// Returns what is asked first, and how much more.
+fn form_in_short(form: &Form) -> String {
+    let first = form.fields.first().map(|field| short_line(&field.text, SENTENCE_CAP));
+    let first = first.unwrap_or_else(|| short_line(&form.message, SENTENCE_CAP));
+    match form.fields.len() {
+        0 | 1 => first,
+        count => format!("{first} (and {} more)", count - 1),
+    }
+}
+
+/// Returns what was said to each field.
+fn filled(form: &Form, given: &[Entry]) -> String {
+    let said = |(field, given): (&Field, &Entry)| match field.said(given) {
+        Some(said) => short_line(&said, SUBJECT_CAP),
+        None => "nothing".to_owned(),
+    };
+    form.fields.iter().zip(given).map(said).collect::<Vec<_>>().join("; ")
+}
+
 /// Returns a question and what became of it.
 #[must_use]
 pub fn answered(question: &Question, answer: &Verdict) -> String {
     let answer = match (answer, question) {
+        (Verdict::Filled(given), Question::Form(form)) => filled(form, given),
+        (Verdict::Filled(_), Question::Batch { slots: _ } | Question::Call(_)) => "no".to_owned(),
+        (Verdict::No, Question::Form(_)) => "no answer".to_owned(),
         (Verdict::Yes, _) => "yes".to_owned(),
         (Verdict::YesWith(terms), _) => on_terms(terms),
         (Verdict::Covered(_), _) => "yes, by an earlier answer".to_owned(),
@@ -40,7 +63,9 @@ pub fn answered(question: &Question, answer: &Verdict) -> String {
         (Verdict::NobodyToAsk, Question::Batch { slots: _ }) => {
             "nobody can be asked; `--allow-large-batches` allows it".to_owned()
         }
-        (Verdict::NobodyToAsk, Question::Call(_)) => "nobody can be asked".to_owned(),
+        (Verdict::NobodyToAsk, Question::Call(_) | Question::Form(_)) => {
+            "nobody can be asked".to_owned()
+        }
         (Verdict::Withdrawn, _) => "withdrawn".to_owned(),
     };
     format!("{} {answer}", self::question(question))
@@ -51,14 +76,16 @@ pub fn answered(question: &Question, answer: &Verdict) -> String {
 #[must_use]
 pub fn is_told_alone(question: &Question, answer: &Verdict) -> bool {
     match (question, answer) {
-        (_, Verdict::Covered(_)) | (Question::Call(_), Verdict::NobodyToAsk) => false,
+        (_, Verdict::Covered(_))
+        | (Question::Call(_) | Question::Form(_), Verdict::NobodyToAsk) => false,
         (
-            Question::Batch { slots: _ } | Question::Call(_),
+            Question::Batch { slots: _ } | Question::Call(_) | Question::Form(_),
             Verdict::Yes
             | Verdict::YesWith(_)
             | Verdict::ForBatch
             | Verdict::ForSession
             | Verdict::Always
+            | Verdict::Filled(_)
             | Verdict::No
             | Verdict::NoBecause(_)
             | Verdict::NobodyToAsk

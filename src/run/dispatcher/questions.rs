@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::{Answer, Dispatcher, Effect, Out};
 use crate::event::{
-    CallQuestion, EventKind, Lasting, Question, QuestionId, Seq, Terms, UnitId, Verdict,
+    CallQuestion, EventKind, Form, Lasting, Question, QuestionId, Seq, Terms, UnitId, Verdict,
 };
 use crate::guard::Decided;
 
@@ -68,7 +68,7 @@ impl Dispatcher {
         let answer = settled(answer, &open.question, in_batch);
         let granted = match &open.question {
             Question::Call(asked) => answer.grant(asked),
-            Question::Batch { slots: _ } => None,
+            Question::Batch { slots: _ } | Question::Form(_) => None,
         };
         let granted = granted.map(|(lasting, rules)| (lasting, rules.to_vec()));
         let unit = open.unit;
@@ -119,7 +119,7 @@ impl Dispatcher {
             Question::Call(asked) => {
                 self.grants.covering((asked, &open.decided), self.batches_of(open.unit))
             }
-            Question::Batch { slots: _ } => None,
+            Question::Batch { slots: _ } | Question::Form(_) => None,
         }
     }
 
@@ -159,13 +159,36 @@ impl Dispatcher {
     }
 }
 
-/// Returns what an answer comes to: terms that are those of the question are no
-/// terms of their own, and without rules, or for a batch that there is not, a
-/// yes holds for the one call.
+/// Returns what an answer comes to. Nobody fills in what is no form.
 fn settled(answer: Verdict, question: &Question, in_batch: bool) -> Verdict {
-    let Question::Call(asked) = question else {
-        return if answer.is_yes() { Verdict::Yes } else { answer };
-    };
+    match (question, answer) {
+        (Question::Form(form), answer) => filled(answer, form),
+        (Question::Batch { slots: _ } | Question::Call(_), Verdict::Filled(_)) => Verdict::No,
+        (Question::Batch { slots: _ }, answer) if answer.is_yes() => Verdict::Yes,
+        (Question::Batch { slots: _ }, answer) => answer,
+        (Question::Call(asked), answer) => settled_call(answer, asked, in_batch),
+    }
+}
+
+/// Returns what was said to a form. Whoever says yes to it and nothing more has
+/// passed over all of it.
+fn filled(answer: Verdict, form: &Form) -> Verdict {
+    match answer {
+        Verdict::Filled(given) => Verdict::Filled(form.fitted(&given)),
+        Verdict::YesWith(terms) => Verdict::Filled(form.read(terms.arguments.as_deref())),
+        Verdict::Yes
+        | Verdict::ForBatch
+        | Verdict::ForSession
+        | Verdict::Always
+        | Verdict::Covered(_) => Verdict::Filled(form.fitted(&[])),
+        Verdict::No | Verdict::NoBecause(_) | Verdict::NobodyToAsk | Verdict::Withdrawn => answer,
+    }
+}
+
+/// Returns what an answer about a call comes to: terms that are those of the
+/// question are no terms of their own, and without rules, or for a batch that
+/// there is not, a yes holds for the one call.
+fn settled_call(answer: Verdict, asked: &CallQuestion, in_batch: bool) -> Verdict {
     match answer {
         Verdict::YesWith(terms) => settled_terms(&terms, asked),
         Verdict::ForBatch | Verdict::ForSession | Verdict::Always if asked.rules.is_empty() => {
@@ -177,6 +200,7 @@ fn settled(answer: Verdict, question: &Question, in_batch: bool) -> Verdict {
         | Verdict::ForSession
         | Verdict::Always
         | Verdict::Covered(_)
+        | Verdict::Filled(_)
         | Verdict::No
         | Verdict::NoBecause(_)
         | Verdict::NobodyToAsk

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Text;
 use super::body::text;
 use super::calls::ConfinementBody;
+use super::forms::{EntryBody, FormBody};
 use crate::event::{CallQuestion, EventKind, Lasting, Question, QuestionId, Seq, Terms, Verdict};
 use crate::message::CallId;
 
@@ -40,6 +41,8 @@ pub(super) struct Answered<'a> {
     by: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     terms: Option<TermsBody<'a>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    given: Option<Vec<EntryBody<'a>>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -54,11 +57,12 @@ struct TermsBody<'a> {
 impl<'a> Answered<'a> {
     pub(super) fn of(id: QuestionId, question: &'a Question, answer: &'a Verdict) -> Self {
         let Asked { id, question } = Asked::of(id, question);
-        let (mut message, mut by, mut terms) = (None, None, None);
+        let (mut message, mut by, mut terms, mut given) = (None, None, None, None);
         match answer {
             Verdict::NoBecause(told) => message = Some(text(told)),
             Verdict::Covered(earlier) => by = Some(earlier.0.0),
             Verdict::YesWith(other) => terms = Some(TermsBody::of(other)),
+            Verdict::Filled(all) => given = Some(all.iter().map(EntryBody::of).collect()),
             Verdict::Yes
             | Verdict::ForBatch
             | Verdict::ForSession
@@ -67,11 +71,11 @@ impl<'a> Answered<'a> {
             | Verdict::NobodyToAsk
             | Verdict::Withdrawn => {}
         }
-        Self { id, question, answer: answer.as_str().into(), message, by, terms }
+        Self { id, question, answer: answer.as_str().into(), message, by, terms, given }
     }
 
     pub(super) fn into_kind(self) -> Result<EventKind, String> {
-        let Self { id, question, answer, message, by, terms } = self;
+        let Self { id, question, answer, message, by, terms, given } = self;
         let plain = Verdict::PLAIN.into_iter().find(|verdict| verdict.as_str() == answer);
         let terms = terms.map(TermsBody::into_terms).transpose()?;
         let with_more = || {
@@ -79,6 +83,7 @@ impl<'a> Answered<'a> {
                 message.map(|message| Verdict::NoBecause(message.into())),
                 by.map(|by| Verdict::Covered(QuestionId(Seq(by)))),
                 terms.map(|terms| Verdict::YesWith(Arc::new(terms))),
+                given.map(|given| Verdict::Filled(given.into_iter().map(Into::into).collect())),
             ]
             .into_iter()
             .flatten()
@@ -120,6 +125,8 @@ enum QuestionBody<'a> {
     },
     #[serde(borrow)]
     Call(CallBody<'a>),
+    #[serde(borrow)]
+    Form(FormBody<'a>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -138,6 +145,7 @@ impl<'a> QuestionBody<'a> {
     fn of(question: &'a Question) -> Self {
         match question {
             Question::Batch { slots } => Self::Batch { slots: *slots },
+            Question::Form(form) => Self::Form(FormBody::of(form)),
             Question::Call(asked) => Self::Call(CallBody {
                 call: text(&asked.call.0),
                 tool: text(&asked.tool),
@@ -153,6 +161,7 @@ impl<'a> QuestionBody<'a> {
     fn into_question(self) -> Result<Question, String> {
         let call = match self {
             Self::Batch { slots } => return Ok(Question::Batch { slots }),
+            Self::Form(form) => return Ok(Question::Form(Arc::new(form.into()))),
             Self::Call(call) => call,
         };
         let confinement = call.confinement.map(ConfinementBody::into_confinement);

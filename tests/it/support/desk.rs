@@ -56,6 +56,7 @@ impl Desk {
             files: Files::default(),
             // None of the tools here calls it.
             git: Program::find([], &[]),
+            web: Arc::default(),
             searches: policy.searches(),
             sandbox: Arc::new(Sandbox::new(settings)),
         });

@@ -470,6 +470,7 @@ impl Setup {
             files: Files::default(),
             git: program(),
             searches: policy.searches(),
+            web: Arc::default(),
             sandbox: Arc::new(Sandbox::new(Settings {
                 insistence: Insistence::Off,
                 variables: Variables::new(std::env::vars_os()),

@@ -9,6 +9,7 @@ use crate::cli::chat::meaning::too_much;
 use crate::cli::chat::turns::AGAIN;
 use crate::event::{QuestionId, UnixMillis, Verdict};
 use crate::report::Choices;
+use crate::report::filling::{Filled, Filling};
 use crate::report::panel::{Asked, whole_question};
 use crate::report::questions::OpenQuestion;
 use crate::run::FromUser;
@@ -80,8 +81,26 @@ impl Desk {
         if letter == 'd' {
             self.show_whole_question();
         }
+        if let Some(filling) = &mut self.filling {
+            let filled = filling.key(letter);
+            return self.filled(id, filled);
+        }
         let verdict = verdict(self.offered, letter)?;
         Some(Step::Tell(FromUser::Answered { id, verdict }))
+    }
+
+    /// Goes on with a form: its next field has to be seen as any question has,
+    /// before a key answers it.
+    fn filled(&mut self, id: QuestionId, filled: Filled) -> Option<Step> {
+        match filled {
+            Filled::NoAnswer => None,
+            Filled::Ends(verdict) => Some(Step::Tell(FromUser::Answered { id, verdict })),
+            Filled::GoesOn => {
+                let is_ticking = self.filling.as_ref().is_some_and(Filling::is_ticking);
+                self.seen_since = self.seen_since.filter(|_| is_ticking);
+                None
+            }
+        }
     }
 
     pub(super) fn question_key(&mut self, key: KeyEvent, now: UnixMillis) -> Vec<Step> {
@@ -100,19 +119,34 @@ impl Desk {
                 Vec::new()
             }
             (KeyCode::Up | KeyCode::Down, KeyModifiers::NONE) => self.pick_by_arrow(key.code),
-            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) => {
+            (KeyCode::Enter, KeyModifiers::NONE) if counts && self.filling.is_some() => {
+                let filled = self.filling.as_mut().map_or(Filled::NoAnswer, Filling::enter);
+                self.filled(id, filled).into_iter().collect()
+            }
+            (KeyCode::Char(letter @ '1'..='9'), KeyModifiers::NONE) if !self.fills(letter) => {
                 self.pick_by_number(letter, "")
+            }
+            // Of a field that nobody has seen yet it picks nothing, and no unit either.
+            (KeyCode::Char(digit @ '1'..='9'), KeyModifiers::NONE)
+                if !counts && self.fills(digit) =>
+            {
+                Vec::new()
             }
             (KeyCode::Char(letter), KeyModifiers::NONE) if counts => {
                 match letter.to_ascii_lowercase() {
-                    'm' if matches!(choices, Choices::Call { .. }) => {
+                    'm' if self.takes_words(choices) => {
                         let draft = self.line.text().to_owned();
                         self.line.clear();
                         self.focus = Focus::Reason { id, draft };
                         self.begin_to_write();
                         Vec::new()
                     }
-                    letter if letter == 'd' || verdict(self.offered, letter).is_some() => {
+                    // Ticks can be taken back, and several come fast.
+                    digit @ '1'..='9' if self.is_ticked_by(digit) => {
+                        let filled = self.filling.as_mut().map(|filling| filling.key(digit));
+                        filled.and_then(|it| self.filled(id, it)).into_iter().collect()
+                    }
+                    letter if letter == 'd' || self.is_answer(letter) => {
                         self.held = Some(Held { id, key, since: now });
                         Vec::new()
                     }
@@ -124,12 +158,40 @@ impl Desk {
         }
     }
 
+    /// Tells whether a digit picks an option, or will in a moment.
+    fn fills(&self, digit: char) -> bool {
+        self.filling.as_ref().is_some_and(|filling| filling.takes(digit))
+    }
+
+    fn is_ticked_by(&self, digit: char) -> bool {
+        let ticks = |filling: &Filling| filling.field().takes_several() && filling.takes(digit);
+        self.filling.as_ref().is_some_and(ticks)
+    }
+
+    fn takes_words(&self, choices: Choices) -> bool {
+        match choices {
+            Choices::Batch => false,
+            Choices::Call { .. } => true,
+            Choices::Form => {
+                self.filling.as_ref().is_some_and(|filling| filling.field().takes_words())
+            }
+        }
+    }
+
+    fn is_answer(&self, letter: char) -> bool {
+        match &self.filling {
+            Some(filling) => filling.takes(letter),
+            None => verdict(self.offered, letter).is_some(),
+        }
+    }
+
     /// Puts all that is asked about into the scrollback.
     fn show_whole_question(&mut self) {
         if let Some((_, open)) = self.questions.first() {
             let OpenQuestion { unit: _, name, question, choices } = open;
             let (choices, waiting) = (*choices, self.questions.waiting());
-            let asked = Asked { name, question, choices, waiting, takes_keys: true };
+            let filling = self.filling.as_ref();
+            let asked = Asked { name, question, choices, filling, waiting, takes_keys: true };
             self.commits.note(whole_question(asked, self.columns()));
         }
     }
@@ -149,12 +211,29 @@ impl Desk {
             self.note = Some(why);
             return Vec::new();
         }
+        if self.filling.is_some() {
+            return self.fill_in(&words, id, draft);
+        }
         let verdict = match &*words {
             "" => Verdict::No,
             words => Verdict::NoBecause(words.into()),
         };
         self.end_reason(draft);
         vec![Step::Tell(FromUser::Answered { id, verdict })]
+    }
+
+    /// Answers the field that is shown with words.
+    fn fill_in(&mut self, words: &str, id: QuestionId, draft: &str) -> Vec<Step> {
+        match self.filling.as_mut().map_or(Filled::NoAnswer, |filling| filling.words(words)) {
+            Filled::NoAnswer => {
+                self.note = Some("that is no answer to it".to_owned());
+                Vec::new()
+            }
+            filled @ (Filled::GoesOn | Filled::Ends(_)) => {
+                self.end_reason(draft);
+                self.filled(id, filled).into_iter().collect()
+            }
+        }
     }
 
     /// Has letters be letters where they would be commands of vi.

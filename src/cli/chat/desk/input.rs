@@ -81,6 +81,7 @@ impl Desk {
     /// Returns the line with its prompt, and where the cursor stands in it.
     pub(super) fn line_rows(&self, columns: u16) -> (Vec<Row>, (u16, u16)) {
         let mark = match self.focus {
+            Focus::Reason { .. } if self.filling.is_some() => "answer: ",
             Focus::Reason { .. } => "no, because: ",
             Focus::Line | Focus::Picked(_) | Focus::Strand(_) | Focus::Question | Focus::List => {
                 "> "

@@ -6,6 +6,7 @@ use super::listing::Listing;
 use crate::event::UnixMillis;
 use crate::report::Choices;
 use crate::report::board::Board;
+use crate::report::filling::Filling;
 use crate::report::ink::Ink;
 use crate::report::panel::{
     Asked, Shown, question_rows, strand_foot, strand_head, strand_head_after,
@@ -24,7 +25,7 @@ pub(super) enum Keys {
     Answer,
     /// They will, in a moment.
     NotYet,
-    /// They are the words of a no.
+    /// They are the words of an answer.
     Words,
     /// They go elsewhere.
     Elsewhere,
@@ -34,6 +35,7 @@ pub(super) enum Keys {
 pub(super) struct Panels<'a> {
     pub(super) list: Option<&'a Listing>,
     pub(super) questions: &'a Questions,
+    pub(super) filling: Option<&'a Filling>,
     pub(super) keys: Keys,
     pub(super) board: &'a Board,
     pub(super) strands: &'a mut Strands,
@@ -70,6 +72,7 @@ impl Panels<'_> {
             name: &open.name,
             question: &open.question,
             choices: open.choices,
+            filling: self.filling,
             waiting: self.questions.waiting(),
             takes_keys: self.keys == Keys::Answer,
         };
@@ -77,6 +80,9 @@ impl Panels<'_> {
         self.offered = choices;
         let said = match self.keys {
             Keys::Answer | Keys::NotYet => None,
+            Keys::Words if self.filling.is_some() => {
+                Some("Enter answers with these words  Esc back")
+            }
             Keys::Words => Some("Enter says no with these words  Esc back"),
             Keys::Elsewhere => Some("Tab answers it"),
         };

@@ -1,5 +1,7 @@
 //! What keys and events come to, and that every frame fits.
 
+use std::sync::Arc;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
 
@@ -7,7 +9,8 @@ use super::*;
 use crate::cli::chat::commands::What;
 use crate::cli::chat::decode::Pasted;
 use crate::config::Editing;
-use crate::event::{Question, Verdict};
+use crate::event::testing::{field, form};
+use crate::event::{Entry, Form, Question, Verdict};
 use crate::report::story::{Story, done, question};
 use crate::run::FromUser;
 
@@ -469,6 +472,65 @@ fn ctrl_b_sets_units_aside_and_moves_left_without_any() {
     assert_eq!(control(&mut desk, 'b'), [Step::Tell(FromUser::SetAside)]);
 }
 
+/// A form of fields with three options each, of which several may be picked or
+/// one.
+fn ask(fields: &[(&str, bool)]) -> Question {
+    let labels = ["a", "b", "c"];
+    let fields = fields.iter().map(|(text, several)| field(text, &labels, *several)).collect();
+    Question::Form(Arc::new(Form { fields, ..form(&[]) }))
+}
+
+/// A chat in which main asks this, and the question has been seen for a while.
+fn asked_form(fields: &[(&str, bool)]) -> Desk {
+    let (mut desk, mut story) = (desk(), busy());
+    story.asks(0, 7, ask(fields));
+    tell(&mut desk, &story);
+    desk.frame(NOW);
+    desk.frame(LATER);
+    desk
+}
+
+fn filled(given: &[Entry]) -> Step {
+    answered(7, Verdict::Filled(given.into()))
+}
+
+#[test]
+fn a_digit_picks_an_option_and_the_next_field_has_to_be_seen_before_keys_answer_it() {
+    let mut desk = asked_form(&[("Which?", false), ("How?", false)]);
+    assert_eq!(says(&mut desk, "2"), []);
+    assert_eq!(desk.filling.as_ref().map(Filling::position), Some((2, 2)));
+    assert_eq!(says(&mut desk, "1"), [], "nobody has seen it");
+    assert_eq!((desk.line.text(), &desk.focus), ("", &Focus::Question));
+    desk.frame(NOW);
+    desk.frame(LATER);
+    assert_eq!(says(&mut desk, "3"), [filled(&[Entry::Picked(vec![1]), Entry::Picked(vec![2])])]);
+}
+
+#[test]
+fn digits_tick_and_enter_takes_where_several_may_be_picked() {
+    let mut desk = asked_form(&[("Which?", true)]);
+    assert_eq!(types(&mut desk, "\n"), [], "nothing is ticked");
+    assert_eq!(types(&mut desk, "3122\n"), [filled(&[Entry::Picked(vec![0, 2])])]);
+}
+
+#[test]
+fn an_m_writes_the_answer_in_own_words_and_the_draft_stays() {
+    let mut desk = asked_form(&[("Which?", false)]);
+    assert_eq!(types(&mut desk, "m"), []);
+    assert_eq!(types(&mut desk, "\n"), [], "nothing is no answer");
+    assert_eq!(desk.note.as_deref(), Some("that is no answer to it"));
+    assert_eq!(types(&mut desk, "neither\n"), [filled(&[Entry::Words("neither".into())])]);
+    let mut desk = asked_form(&[("Which?", false)]);
+    assert_eq!(says(&mut desk, "n"), [answered(7, Verdict::No)]);
+}
+
+#[test]
+fn words_that_begin_with_a_digit_answer_nothing() {
+    let mut desk = asked_form(&[("Which?", false)]);
+    assert_eq!(says(&mut desk, "2 of them"), []);
+    assert_eq!(desk.line.text(), "2 of them");
+}
+
 #[test]
 fn a_paste_never_picks_answers_or_sends() {
     let mut desk = desk();
@@ -571,8 +633,11 @@ fn eventful() -> Story {
     story.push(0, EventKind::UserWrote { text: "wait".into() });
     story.asks(1, 7, question("ls")).asks(2, 8, question("rm"));
     story.answered(1, 7, (question("ls"), Verdict::No)).end(1, done("x"));
+    story.asks(2, 9, ask(&[("Which?", true), ("How?", false)]));
     story.push(4, EventKind::UnitQueued(background())).start(4);
-    story.answered(2, 8, (question("rm"), Verdict::Withdrawn)).end(2, done("x"));
+    story.answered(2, 8, (question("rm"), Verdict::Withdrawn));
+    story.answered(2, 9, (ask(&[("Which?", true), ("How?", false)]), Verdict::Withdrawn));
+    story.end(2, done("x"));
     story.over(done("over"), "over").end(4, done("y"));
     story
 }

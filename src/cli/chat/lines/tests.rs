@@ -7,7 +7,8 @@ use super::*;
 use crate::cli::chat::commands::What;
 use crate::cli::chat::desk::listing::{Choice, Item, Listing};
 use crate::cli::chat::turns::TWICE;
-use crate::event::{Seq, Verdict};
+use crate::event::testing::form;
+use crate::event::{Entry, Question, Seq, Verdict};
 use crate::message::Reply;
 use crate::report::ink::Ink;
 use crate::report::story::{Story, call_of, cancelled, done, question, usage};
@@ -102,6 +103,32 @@ fn while_a_question_is_open_a_line_answers_it_or_is_told_how() {
     );
     assert_eq!(types(&mut lines, "y\n"), [wrote("y")], "it has its answer");
     assert_eq!(lines.take(), "[south] Grep north\n");
+}
+
+#[test]
+fn a_form_is_answered_line_by_line_and_its_end_is_one_answer() {
+    let (mut lines, mut story) = (lines(), busy());
+    types(&mut lines, "look\n");
+    let asked = Question::Form(Arc::new(form(&["Which?", "How?"])));
+    story.asks(1, 7, asked.clone());
+    tell(&mut lines, &story, 0);
+    lines.take();
+    assert_eq!(types(&mut lines, "9\n"), []);
+    assert_eq!(types(&mut lines, "2\n"), []);
+    assert_snapshot!(lines.take(), @"
+    that is no answer; type 1-2 or your own words, n no answer: (2 of 2)
+      | How?
+      | 1 yes: what yes means
+      | 2 no: what no means
+    1-2 or your own words, n no answer:
+    ");
+    let given = [Entry::Picked(vec![1]), Entry::Words("as before".into())];
+    assert_eq!(types(&mut lines, "as before\n"), [answered(7, Verdict::Filled(given.into()))]);
+    assert_eq!(types(&mut lines, "2\n"), [wrote("2")], "it has its answer");
+    let told = story.events().len();
+    story.asks(1, 8, asked.clone()).answered(1, 8, (asked, Verdict::Withdrawn));
+    tell(&mut lines, &story, told);
+    lines.take();
 }
 
 #[test]

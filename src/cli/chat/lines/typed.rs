@@ -7,6 +7,8 @@ use crate::cli::chat::desk::Step;
 use crate::cli::chat::desk::listing::Choice;
 use crate::cli::chat::meaning::{Meaning, meaning, too_much};
 use crate::event::{QuestionId, UnixMillis};
+use crate::report::filling::Heard;
+use crate::report::questions::OpenQuestion;
 use crate::report::{Choices, sanitise, words};
 use crate::run::{FromUser, WROTE_CAP};
 
@@ -88,10 +90,10 @@ impl Lines {
         let line = std::mem::take(&mut self.part);
         if let Some(shown) = &self.shown {
             let is_late = shown.took_place && now.since(shown.since) < LATE;
-            return self.answer(line.trim(), (shown.id, shown.choices), is_late);
+            return self.answer(line.trim(), shown.id, is_late);
         }
         let taken_back = self.taken_back.take();
-        if taken_back.is_some_and(|choices| choices.read(&line).is_some()) {
+        if taken_back.is_some_and(|answering| answering.is_late_answer(line.trim())) {
             self.say("the question is taken back; that is not sent");
             return Vec::new();
         }
@@ -107,26 +109,26 @@ impl Lines {
         self.message(text.trim())
     }
 
-    fn answer(
-        &mut self,
-        line: &str,
-        (id, choices): (QuestionId, Choices),
-        is_late: bool,
-    ) -> Vec<Step> {
-        let whole = self.questions.first().filter(|_| line == "d" && choices != Choices::Batch);
+    fn answer(&mut self, line: &str, id: QuestionId, is_late: bool) -> Vec<Step> {
+        let is_asked_whole = |open: &OpenQuestion| line == "d" && open.choices != Choices::Batch;
+        let whole = self.questions.first().filter(|(_, open)| is_asked_whole(open));
         if let Some((_, open)) = whole {
             let rows = words::asked_whole(&open.name, &open.question, open.choices, COLUMNS);
             rows.iter().for_each(|row| self.page.line(&row.text));
             return Vec::new();
         }
-        match choices.read(line) {
-            Some(_) if is_late => self.say("the question before was taken back; this is another"),
-            Some(verdict) => {
+        let Some(shown) = &mut self.shown else { return Vec::new() };
+        if is_late && shown.answering.is_answer(line) {
+            self.say("the question before was taken back; this is another");
+            return Vec::new();
+        }
+        match shown.answering.line(line) {
+            Heard::Answer(verdict) => {
                 (self.shown, self.answered) = (None, Some(id));
                 self.page.hold(false);
                 return vec![Step::Tell(FromUser::Answered { id, verdict })];
             }
-            None => self.page.prompt(&format!("that is no answer; type {}: ", choices.offered())),
+            Heard::Part(asked) | Heard::NoAnswer(asked) => self.page.prompt(&asked),
         }
         Vec::new()
     }

@@ -1,7 +1,8 @@
 //! Questions, their answers, and what becomes of them without one.
 
 use super::*;
-use crate::event::{CallQuestion, Lasting, Question, Seq, Terms, UnitState};
+use crate::event::testing::form;
+use crate::event::{CallQuestion, Entry, Lasting, Question, Seq, Terms, UnitState};
 use crate::guard::{Decided, Decision, Mode, Policy};
 use crate::run::dispatcher::questions::RULES_CAP;
 use crate::session::Past;
@@ -438,4 +439,44 @@ fn terms_allow_what_they_say_and_not_what_was_asked_for() {
     let (_, mut make) = ask_about(&mut bench, UnitId::MAIN, &["Bash(make *)"]);
     let outcomes = (ls.try_recv(), make.try_recv());
     assert_eq!(outcomes, (Ok(Verdict::Covered(id)), Err(TryRecvError::Empty)));
+}
+
+/// Has main ask for what a form is filled in with, and answers it.
+fn settled(answer: Verdict) -> Option<Verdict> {
+    let mut bench = answered();
+    let (reply, mut said) = oneshot::channel();
+    let question = Question::Form(Arc::new(form(&["Which?", "How?"])));
+    bench.say(UnitId::MAIN, UnitEvent::Ask { question, decided: Decided::default(), reply });
+    let EventKind::Asked { id, .. } = bench.last().kind else { panic!("{:?}", bench.last()) };
+    bench.give(Input::Answer(id, answer));
+    said.try_recv().ok()
+}
+
+#[test]
+fn a_form_is_filled_in_by_what_its_fields_take_and_by_nothing_else() {
+    let filled = |given: [Entry; 2]| Some(Verdict::Filled(given.into()));
+    let terms = |arguments: Option<&str>| {
+        let arguments = arguments.map(Arc::from);
+        let (lasting, rules) = (Lasting::Always, vec!["Bash(rm *)".into()]);
+        Verdict::YesWith(Arc::new(Terms { arguments, lasting, rules }))
+    };
+    let no_and_words = [Entry::Picked(vec![1]), Entry::Words("so".into())];
+    let answers = r#"{"answers":{"Which?":"no","How?":"so"}}"#;
+    assert_eq!(settled(terms(Some(answers))), filled(no_and_words.clone()));
+    assert_eq!(settled(Verdict::Filled(no_and_words.clone().into())), filled(no_and_words));
+    for nothing in [terms(None), terms(Some("{}")), Verdict::Yes, Verdict::Always] {
+        assert_eq!(settled(nothing), filled([Entry::Nothing, Entry::Nothing]));
+    }
+    let too_much = Verdict::Filled([Entry::Picked(vec![7]), Entry::Nothing, Entry::Nothing].into());
+    assert_eq!(settled(too_much), filled([Entry::Nothing, Entry::Nothing]));
+    assert_eq!(settled(Verdict::No), Some(Verdict::No));
+}
+
+#[test]
+fn what_is_no_form_is_not_filled_in() {
+    let mut bench = answered();
+    let mut said = ask(&mut bench, UnitId::MAIN);
+    let [(id, _)] = asked(&bench)[..] else { panic!("{:?}", bench.events) };
+    bench.give(Input::Answer(id, Verdict::Filled([Entry::Nothing].into())));
+    assert_eq!(said.try_recv(), Ok(Verdict::No));
 }

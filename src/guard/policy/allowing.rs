@@ -1,0 +1,35 @@
+//! Which rule allows a call.
+
+use crate::guard::paths::Ground;
+use crate::guard::rules::{Rule, Subjects};
+use crate::guard::shell;
+
+/// Returns a rule that allows a call. Of a command made of several, and of a
+/// patch of several files, each may be allowed by another rule; then it is that
+/// of the first.
+pub(super) fn allowing<'a, R: AsRef<Rule>>(
+    rules: impl Iterator<Item = &'a R> + Clone,
+    tool: &str,
+    subjects: &Subjects,
+    ground: Ground<'_>,
+) -> Option<&'a R> {
+    let find = |subjects: &Subjects| {
+        rules.clone().find(|rule| (*rule).as_ref().allows(tool, subjects, ground))
+    };
+    let parts = || -> Option<Vec<Subjects>> {
+        match (tool, &subjects.words[..]) {
+            ("Bash", [command]) => {
+                let plain = shell::plain(command).ok()?;
+                Some(plain.texts().map(Subjects::of_command).collect())
+            }
+            ("ApplyPatch", _) => {
+                Some(subjects.paths.iter().map(|it| Subjects::of_path(it)).collect())
+            }
+            _ => None,
+        }
+    };
+    find(subjects).or_else(|| {
+        let found: Vec<&R> = parts()?.iter().map(find).collect::<Option<_>>()?;
+        found.first().copied()
+    })
+}

@@ -1,0 +1,55 @@
+//! Asking a person something on behalf of a call.
+//!
+//! A form goes through the one queue of questions that approvals go through.
+//! Whoever waits for a person keeps no other unit out of the pool, and its time
+//! does not run.
+
+use std::sync::Arc;
+
+use crate::event::{Entry, Form, Question, Verdict};
+use crate::guard::Decided;
+
+use super::ToolContext;
+
+/// What became of a form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// Answers, one for each field.
+    Answers(Arc<[Entry]>),
+    /// The user does not want to answer; why, where that was said.
+    Declined(Option<Arc<str>>),
+    /// There is nobody who could be asked.
+    NobodyToAsk,
+    /// The unit is to stop.
+    Cancelled,
+}
+
+/// Has a person fill in a form, and waits for it however long that takes.
+pub async fn ask(context: &ToolContext, form: Arc<Form>) -> Said {
+    let (line, cancel) = (context.line.clone(), context.cancel.clone());
+    let mut verdict = None;
+    let asking = async {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            answer = line.ask_user(Question::Form(form), Decided::default()) => verdict = answer,
+        }
+    };
+    context.delegate.lend(Box::pin(asking)).await;
+    match verdict {
+        Some(Verdict::Filled(given)) => Said::Answers(given),
+        Some(Verdict::NoBecause(why)) => Said::Declined(Some(why)),
+        Some(Verdict::NobodyToAsk) => Said::NobodyToAsk,
+        Some(Verdict::Withdrawn) | None => Said::Cancelled,
+        // A form is filled in or not; the rest answers other questions.
+        Some(
+            Verdict::No
+            | Verdict::Yes
+            | Verdict::YesWith(_)
+            | Verdict::ForBatch
+            | Verdict::ForSession
+            | Verdict::Always
+            | Verdict::Covered(_),
+        ) => Said::Declined(None),
+    }
+}
