@@ -66,6 +66,14 @@ impl Effect {
             Self::Edits | Self::Executes => false,
         }
     }
+
+    /// Tells whether a call is about a command.
+    fn runs_commands(self) -> bool {
+        match self {
+            Self::Executes => true,
+            Self::Reads | Self::Asks | Self::Fetches | Self::Delegates | Self::Edits => false,
+        }
+    }
 }
 
 /// What the guard says of a call.

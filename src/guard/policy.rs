@@ -464,14 +464,10 @@ fn why_unsure<'a>(
     mut rules: impl Iterator<Item = &'a Sourced>,
     call: &Call<'_>,
 ) -> Option<(&'a Sourced, String)> {
-    let obscure = match call.effect {
-        Effect::Executes => {
-            call.subjects.words.iter().find_map(|command| shell::obscurity(command))?
-        }
-        Effect::Reads | Effect::Asks | Effect::Fetches | Effect::Delegates | Effect::Edits => {
-            return None;
-        }
-    };
+    if !call.effect.runs_commands() {
+        return None;
+    }
+    let obscure = call.subjects.words.iter().find_map(|command| shell::obscurity(command))?;
     let rule = rules.find(|sourced| sourced.rule.reads_commands())?;
     let why = format!(
         "{obscure}, so the rule `{rule}` cannot be compared with the command; write plain \

@@ -90,7 +90,7 @@ fn without_a_rule_and_anybody_to_ask_nothing_is_fetched_and_the_rule_is_named() 
     let output = finished.records().outputs().remove(0);
     let rule = "the rule `WebFetch(domain:127.0.0.1)` would allow it";
     assert!(output.is_error && output.text.contains(rule), "{}", output.text);
-    assert_eq!(finished.result()["permission_denials"][0]["tool_name"], "WebFetch");
+    assert_eq!(finished.records().result()["permission_denials"][0]["tool_name"], "WebFetch");
     assert_eq!(server.count(), 0);
 }
 
@@ -140,7 +140,7 @@ fn a_page_without_an_end_is_cut_and_its_text_is_bounded() {
         again: b"and one more line\n".repeat(1_000),
     });
     let output = fetched(&server, &["/"]).remove(0);
-    let note = "Not all of it: only its first 5.0 MB were read\n\nfirst\nand one";
+    let note = "Not all of it: only its first 5.2 MB were read\n\nfirst\nand one";
     let start: String = output.text.chars().take(200).collect();
     assert!(output.text.contains(note) && !output.is_error, "{start}");
     assert!(output.text.chars().count() <= tine::tool::OUTPUT_CAP, "{}", output.text.len());

@@ -148,3 +148,51 @@ fn all_of_a_long_question_is_shown_on_demand() {
         assert_eq!(scene.place.read("long.txt"), None);
     });
 }
+
+#[test]
+fn a_model_asks_and_digits_ticks_and_words_answer_it() {
+    at_every_size("form", |scene| {
+        let option = |label: &str, about: &str| json!({ "label": label, "description": about });
+        let question = |text: &str, several: bool| {
+            json!({ "question": text, "header": "h", "multiSelect": several, "options": [
+                option("Postgres", "it runs already, and the tests know it"),
+                option("SQLite", "a file, no server"),
+            ] })
+        };
+        let questions = [
+            question("Which database should hold the sessions?", false),
+            question("Which ones should the tests run against?", true),
+            question("And what of the old files?", false),
+        ];
+        let asks = Reaction::call_reply(&[("AskUserQuestion", json!({ "questions": questions }))]);
+        let server = serve(move |talk| match talk.turn() {
+            1 => asks.clone(),
+            _ => Reaction::text_reply("So be it."),
+        });
+        let mut sitting = scene.chat(&server, &[]);
+        sitting.keys("go\r");
+        sitting.wait_for("1-2 picks");
+        scene.picture("the first question", &sitting);
+        sitting.keys("2");
+        sitting.wait_for("1-2 ticks");
+        sitting.keys("12");
+        sitting.wait_until(|screen| rows_with(screen, "[x]") == 2);
+        scene.picture("two are ticked", &sitting);
+        sitting.keys("1\r");
+        sitting.wait_for("(3 of 3)");
+        sitting.wait_for("1-2 picks");
+        sitting.keys("m");
+        sitting.wait_for("answer:");
+        sitting.keys("keep them");
+        sitting.wait_for("keep them");
+        scene.picture("an answer in own words", &sitting);
+        sitting.keys("\r");
+        sitting.wait_until(|screen| rests(screen) && rows_with(screen, "So be it.") == 1);
+        scene.picture("it has its answers", &sitting);
+        let requests = server.finish();
+        let said = "sessions?\\n> SQLite\\n\\nWhich ones should the tests run against?\\n> SQLite\\n\\nAnd \
+                    what of the old files?\\n> keep them";
+        let body = String::from_utf8_lossy(&requests[1].body).into_owned();
+        assert!(body.contains(said), "{body}");
+    });
+}

@@ -469,6 +469,7 @@ impl Setup {
             before: Blobs::of(&root.join("spill")),
             files: Files::default(),
             git: program(),
+            web: Arc::default(),
             searches: policy.searches(),
             web: Arc::default(),
             sandbox: Arc::new(Sandbox::new(Settings {
