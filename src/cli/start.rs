@@ -109,6 +109,10 @@ impl Start {
         let name = flags.name.as_deref().map(parse_name).transpose()?;
         let root = working_directory()?;
         let (config, trusted) = project::config(environment, &flags, Manner::MayAsk)?;
+        let environment = &match project::given(&flags)? {
+            Some(settings) => environment.with(&settings.variables),
+            None => environment.clone(),
+        };
         let Place { session, directory, scratch, resume } =
             Place::find(environment, &config, &flags, &root)?;
         let repository = repository_root(&root);
@@ -126,7 +130,7 @@ impl Start {
             Some(models) => models,
             None => Arc::new(Models::new(recordings::exchanges(&flags, &surroundings)?)),
         };
-        let (skills, definitions) = found((&root, top), environment, &trusted);
+        let (skills, definitions) = found((&root, top), environment, &flags, &trusted);
         let definitions = definitions.with(given(&flags)?);
         let agent = agent(&flags, &definitions)?;
         let before = resume.as_ref().and_then(|resume| resume.past.model());
@@ -136,7 +140,7 @@ impl Start {
         let Chosen { choice, model, note } = choose(environment, &config, &wanted, &models)?;
         let fallbacks = fallbacks(environment, &config, &flags, &models)?;
         for model in std::iter::once(&model).chain(&fallbacks) {
-            check_price(&flags, &**model)?;
+            price_warning(&flags, &**model).iter().for_each(super::say);
         }
         let sandbox = Arc::new(sandbox::of(environment, &config));
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
@@ -146,7 +150,9 @@ impl Start {
             Some(agent) => policy.narrowed(agent.permission_mode, &agent.denied),
             None => policy,
         };
-        let instructions = prompt::instructions(&config::instructions(&root, top, environment));
+        let sources = flags.borrowed.sources();
+        let instructions = config::instructions(&root, top, environment, sources);
+        let instructions = prompt::instructions(&instructions);
         let kit = Kit {
             skills: Arc::new(skills),
             environment: environment.clone(),
@@ -364,16 +370,18 @@ fn seed() -> u64 {
     run::now().0 ^ u64::from(std::process::id()).rotate_left(32)
 }
 
-/// Refuses to promise that a run costs no more than so much if nobody has said
-/// what its model costs.
-pub(super) fn check_price(flags: &RunFlags, model: &dyn Model) -> Result<(), Refusal> {
+/// Returns what to say of a limit that cannot hold, since nobody has said what
+/// the model costs. Scripts set one with whatever model they have, so the run
+/// goes on, and what is known is counted.
+pub(super) fn price_warning(flags: &RunFlags, model: &dyn Model) -> Option<String> {
     if flags.max_budget_usd.is_none() || model.facts().price.is_some() {
-        return Ok(());
+        return None;
     }
     let name = model.name();
-    let message = format!("the price of `{name}` is not known, so `--max-budget-usd` cannot hold");
-    let hint = format!("set `models.{name}.price` in `config.toml`; see `config.example.toml`");
-    Err(Refusal::new(Exit::BadConfig, message).hint(hint))
+    Some(format!(
+        "warning: the price of `{name}` is not known, so `--max-budget-usd` does not count it\n\
+         hint: set `models.{name}.price` in `config.toml`; see `config.example.toml`"
+    ))
 }
 
 /// Returns the working directory as the kernel knows it.

@@ -14,7 +14,7 @@ fn load(file: &str, flags: &[&str]) -> Result<Loaded, String> {
     std::fs::write(home.path().join("config.toml"), file).unwrap();
     let environment = Environment::from_variables([("TINE_HOME", home.path())]);
     let flags: Vec<_> = flags.iter().map(|&flag| flag.to_owned()).collect();
-    Config::load(&environment, None, &flags)
+    Config::load(&environment, None, None, &flags)
         .map_err(|error| error.to_string().replace(home.path().to_str().unwrap(), "HOME"))
 }
 
@@ -43,7 +43,7 @@ fn whole_example() -> String {
 fn the_example_is_the_default() {
     assert_eq!(loaded(EXAMPLE, &[]), Config::default());
     assert_eq!(loaded("", &[]), Config::default());
-    let nowhere = Config::load(&Environment::default(), None, &[]).unwrap();
+    let nowhere = Config::load(&Environment::default(), None, None, &[]).unwrap();
     assert_eq!(nowhere.config, Config::default());
 }
 
@@ -422,7 +422,7 @@ fn a_file_that_cannot_be_read_is_an_error_and_not_the_default() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("config.toml");
     let environment = Environment::from_variables([("TINE_HOME", home.path())]);
-    let problem = || Config::load(&environment, None, &[]).unwrap_err().to_string();
+    let problem = || Config::load(&environment, None, None, &[]).unwrap_err().to_string();
     let expected = |why: &str| format!("failed to read {}: {why}", path.display());
 
     std::fs::write(&path, b"model = '\xff'").unwrap();

@@ -6,6 +6,7 @@
 //! How a record becomes a line and gets its name is in `lines`.
 
 mod control;
+mod ending;
 mod replies;
 mod request;
 mod sandbox;
@@ -29,6 +30,7 @@ pub(super) use control::{
     Account, AgentRecord, Answer, Capabilities, CommandRecord, Control, Given, Initialized,
     ModelRecord,
 };
+use ending::{ResultUsage, terminal_reason};
 pub(super) use replies::{CommandsRecord, ModelsRecord, ServersRecord, SessionCost, Spent};
 pub(super) use request::{ApiRetry, Status, Wait};
 pub(super) use sandbox::SandboxRecord;
@@ -339,7 +341,7 @@ pub(super) struct ResultRecord<'a> {
     /// Ours: how long requests of all units together had to wait.
     #[serde(skip_serializing_if = "is_zero")]
     throttled_ms: u64,
-    usage: UsageRecord,
+    usage: ResultUsage,
     #[serde(rename = "modelUsage")]
     model_usage: BTreeMap<&'a str, ModelUsage>,
     permission_denials: Vec<PermissionDenial<'a>>,
@@ -347,6 +349,9 @@ pub(super) struct ResultRecord<'a> {
     permission_denials_left_out: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     terminal_reason: Option<&'static str>,
+    /// Ours: who ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancel_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unfinished: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -502,7 +507,8 @@ impl<'a> ResultRecord<'a> {
                 .collect(),
             permission_denials: ending.denials.iter().map(PermissionDenial::from).collect(),
             permission_denials_left_out: ending.denials_left_out,
-            terminal_reason: ending.cancel.map(CancelReason::as_str),
+            terminal_reason: terminal_reason(ending),
+            cancel_reason: ending.cancel.map(CancelReason::as_str),
             unfinished: ending.unfinished.iter().map(ToString::to_string).collect(),
             errors: ending.error.as_deref().map(|error| [error]),
         }
@@ -764,12 +770,9 @@ mod tests {
     #[test]
     fn status_of_main() {
         let lines = [
-            Status {
-                status: "throttled",
-                wait: Wait::throttled("provider", Some(12_000)).without_reason(),
-            },
-            Status { status: "requesting", wait: Wait::over(12_340) },
-            Status { status: "awaiting_approval", wait: Wait::for_approval().without_reason() },
+            Status { status: None, wait: Wait::throttled("provider", Some(12_000)) },
+            Status { status: Some("requesting"), wait: Wait::over(12_340) },
+            Status { status: None, wait: Wait::for_approval() },
         ]
         .map(|status| written(Record::System(System::Status(status))));
         assert_snapshot!(lines.concat(), @r#"
@@ -828,12 +831,13 @@ mod tests {
             (NotificationStatus::Failed, Some("provider"), Some(usage)),
             (NotificationStatus::Stopped, Some("never_started"), None),
         ];
-        let lines = all.map(|(status, reason, usage)| {
+        let lines = all.map(|(status, cause, usage)| {
             written(Record::System(System::TaskNotification(TaskNotification {
                 task_id: "agent-2",
                 tool_use_id: Some("call-1"),
                 status,
-                reason,
+                reason: cause.filter(|cause| *cause == "never_started"),
+                cause,
                 output_file: "/state/out.txt",
                 summary: "security: done".to_owned(),
                 usage,
@@ -869,7 +873,12 @@ mod tests {
     #[test]
     fn background_tasks_changed() {
         let task_id = "agent-2".to_owned();
-        let task = BackgroundTask { task_id, description: "look", subagent_type: "fork" };
+        let task = BackgroundTask {
+            task_id,
+            task_type: "local_agent",
+            description: "look",
+            subagent_type: "fork",
+        };
         let changed = BackgroundTasksChanged { tasks: vec![task], left_out: 2 };
         assert_snapshot!(written(Record::System(System::BackgroundTasksChanged(changed))), @r#"{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"agent-2","description":"look","subagent_type":"fork"}],"left_out":2,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }

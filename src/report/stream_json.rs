@@ -164,6 +164,7 @@ impl StreamJson {
         }
         let all = self.units.background();
         let tasks = all.take(BACKGROUND_LISTED).map(|(id, unit)| BackgroundTask {
+            task_type: "local_agent",
             task_id: id.to_string(),
             description: &unit.head.description,
             subagent_type: &unit.head.agent,

@@ -25,13 +25,18 @@ use crate::tool_name;
 pub(super) fn found(
     (root, top): (&Path, Option<&Path>),
     environment: &Environment,
+    flags: &RunFlags,
     trusted: &Trusted,
 ) -> (Skills, Definitions) {
-    let (skills, mut problems) = Skills::load(
-        &dirs::skill_directories(root, top, environment),
-        &dirs::command_directories(root, top, environment),
-    );
-    let agents = dirs::agent_directories(root, top, environment);
+    let sources = flags.borrowed.sources();
+    let (skills, mut problems) = match flags.borrowed.disable_slash_commands {
+        true => (Skills::default(), Vec::new()),
+        false => Skills::load(
+            &dirs::skill_directories(root, top, environment, sources),
+            &dirs::command_directories(root, top, environment, sources),
+        ),
+    };
+    let agents = dirs::agent_directories(root, top, environment, sources);
     let (definitions, more) = Definitions::load(&agents, |path, text| trusted.covers(path, text));
     problems.extend(more);
     problems.iter().for_each(|problem| say(&format!("warning: {problem}")));
@@ -59,7 +64,9 @@ pub(super) fn limits(kit: &Kit) -> Limits {
             true => None,
             false => agents.confirm_above,
         },
-        needs_price: kit.flags.max_budget_usd.is_some(),
+        // Where main's own model has none, the limit does not hold anyway, and
+        // people know it.
+        needs_price: kit.flags.max_budget_usd.is_some() && kit.model.facts().price.is_some(),
         compact_at: kit.config.session.compact_at,
         retries: retry::Policy { most: retry.most, base },
     }
