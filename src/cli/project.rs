@@ -92,6 +92,15 @@ pub(super) fn given(flags: &RunFlags) -> Result<Option<ForeignSettings>, Refusal
     read.map_err(|error| Refusal::new(Exit::BadConfig, error.to_string()))
 }
 
+/// Returns the environment with what settings of the command line put there.
+pub(super) fn surroundings(
+    environment: &Environment,
+    flags: &RunFlags,
+) -> Result<Environment, Refusal> {
+    let given = given(flags)?.unwrap_or_default();
+    Ok(environment.with(&given.variables))
+}
+
 /// Finds out what of the repository around the working directory is trusted,
 /// and asks where that is possible.
 pub(super) fn settle(

@@ -22,7 +22,7 @@ use super::rules;
 use super::sandbox;
 use super::sessions::{age_out, parse_name};
 use crate::agent::Opening;
-use crate::config::{self, Environment, dirs};
+use crate::config::{Environment, dirs};
 use crate::event::SessionHead;
 use crate::fanout::{Fanout, Parking, Pool, Surroundings, Worktrees};
 use crate::git;
@@ -37,7 +37,7 @@ use crate::session::{Account, Blobs, SessionLog, SessionName, Spill};
 use crate::tool::Workspace;
 use crate::tool::files::Files;
 use crate::tool::roots::Roots;
-use parts::{agent, found, given, limits, system_prompt, tools};
+use parts::{agent, found, given, instructions, limits, system_prompt, tools};
 use reporters::Asker;
 
 /// Everything a run needs, before its prompt is known.
@@ -109,10 +109,7 @@ impl Start {
         let name = flags.name.as_deref().map(parse_name).transpose()?;
         let root = working_directory()?;
         let (config, trusted) = project::config(environment, &flags, Manner::MayAsk)?;
-        let environment = &match project::given(&flags)? {
-            Some(settings) => environment.with(&settings.variables),
-            None => environment.clone(),
-        };
+        let environment = &project::surroundings(environment, &flags)?;
         let Place { session, directory, scratch, resume } =
             Place::find(environment, &config, &flags, &root)?;
         let repository = repository_root(&root);
@@ -139,9 +136,8 @@ impl Start {
         let wanted = Wanted { flag, before, default_model, effort };
         let Chosen { choice, model, note } = choose(environment, &config, &wanted, &models)?;
         let fallbacks = fallbacks(environment, &config, &flags, &models)?;
-        for model in std::iter::once(&model).chain(&fallbacks) {
-            price_warning(&flags, &**model).iter().for_each(super::say);
-        }
+        let models_asked = std::iter::once(&model).chain(&fallbacks);
+        models_asked.filter_map(|it| price_warning(&flags, &**it)).for_each(|it| super::say(&it));
         let sandbox = Arc::new(sandbox::of(environment, &config));
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
         let system = system_prompt(&flags, agent)?;
@@ -150,9 +146,7 @@ impl Start {
             Some(agent) => policy.narrowed(agent.permission_mode, &agent.denied),
             None => policy,
         };
-        let sources = flags.borrowed.sources();
-        let instructions = config::instructions(&root, top, environment, sources);
-        let instructions = prompt::instructions(&instructions);
+        let instructions = instructions((&root, top), environment, &flags);
         let kit = Kit {
             skills: Arc::new(skills),
             environment: environment.clone(),

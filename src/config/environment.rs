@@ -121,16 +121,16 @@ impl Environment {
         environment
     }
 
-    /// Returns the same environment with what the command line says where a
-    /// variable is not set. No command inherits it.
+    /// Returns the same environment with what the command line says in the place
+    /// of variables. No command inherits it.
     #[must_use]
     pub fn with_openai(&self, key: Option<&SecretString>, url: Option<&str>) -> Self {
         let mut environment = self.clone();
-        if let Some(key) = key.filter(|_| self.openai_api_key.is_none()) {
+        if let Some(key) = key {
             environment.openai_api_key = Some(key.clone());
             environment.variables.insert("OPENAI_API_KEY".to_owned(), key.clone());
         }
-        environment.openai_base_url = environment.openai_base_url.or(url.map(str::to_owned));
+        environment.openai_base_url = url.map(str::to_owned).or(environment.openai_base_url);
         environment
     }
 
@@ -217,6 +217,8 @@ fn absolute(value: &OsString) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
     use secrecy::ExposeSecret;
 
@@ -258,11 +260,11 @@ mod tests {
         assert_eq!(environment.openai_base_url.as_deref(), Some("http://u"));
         let inherited: Vec<_> = environment.inherited.all().collect();
         let expected = [("HOME", "/elsewhere"), ("A", "new"), ("OPENAI_BASE_URL", "http://u")];
-        assert_eq!(inherited, expected.map(|(name, value)| (name.as_ref(), value.as_ref())));
+        assert_eq!(inherited, expected.map(|(name, value)| (OsStr::new(name), OsStr::new(value))));
     }
 
     #[test]
-    fn a_key_of_the_command_line_counts_where_no_variable_is_and_is_not_inherited() {
+    fn a_key_of_the_command_line_comes_before_the_variable_and_is_not_inherited() {
         let key = SecretString::from("sk-typed");
         let shown = |environment: &Environment| {
             let typed = environment.with_openai(Some(&key), Some("http://typed"));
@@ -273,8 +275,7 @@ mod tests {
         let typed = ("sk-typed".to_owned(), "http://typed".to_owned());
         assert_eq!(shown(&Environment::default()), typed);
         let set = [("OPENAI_API_KEY", "sk-set"), ("OPENAI_BASE_URL", "http://set")];
-        let set = shown(&Environment::from_variables(set));
-        assert_eq!(set, ("sk-set".to_owned(), "http://set".to_owned()));
+        assert_eq!(shown(&Environment::from_variables(set)), typed);
     }
 
     #[test]

@@ -37,11 +37,11 @@ pub struct BorrowedFlags {
     #[arg(long, global = true, value_name = "FILE")]
     pub debug_file: Option<PathBuf>,
 
-    /// The key, where `OPENAI_API_KEY` is not set
+    /// The key, in the place of `OPENAI_API_KEY`
     #[arg(long, global = true, hide = true, value_name = "KEY")]
     pub openai_api_key: Option<SecretString>,
 
-    /// The server, where `OPENAI_BASE_URL` is not set
+    /// The server, in the place of `OPENAI_BASE_URL`
     #[arg(long, global = true, hide = true, value_name = "URL")]
     pub openai_base_url: Option<String>,
 }

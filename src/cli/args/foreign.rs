@@ -59,7 +59,7 @@ fn in_own_words(arguments: Vec<OsString>) -> Sifted {
             });
             sifted.arguments.extend(truth(long, value.as_deref() != Some("false")));
         } else if matches!(name, "--debug" | "-d") {
-            let given = value.clone().filter(|value| is_about(value)).or_else(|| {
+            let given = value.clone().filter(|value| is_known(value)).or_else(|| {
                 let next =
                     rest.next_if(|next| value.is_none() && next.to_str().is_some_and(is_about));
                 next.and_then(|next| next.into_string().ok())
@@ -107,6 +107,11 @@ fn truth(long: &str, is_true: bool) -> Option<OsString> {
         ("screen-reader", true) => Some("--screen-reader".into()),
         (inert, _) => Some(format!("--{inert}={is_true}").into()),
     }
+}
+
+/// Tells whether all that is to be debugged goes by names of another harness.
+fn is_known(list: &str) -> bool {
+    list.split(',').all(|name| DEBUGGED.contains(&name.trim_start_matches('!')))
 }
 
 /// Tells whether a word names what to debug, and is no prompt.

@@ -11,7 +11,7 @@ use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::project::Trusted;
 use crate::cli::{rules, say};
-use crate::config::{Environment, dirs};
+use crate::config::{self, Environment, dirs};
 use crate::definition::{self, AgentDefinition, Definitions};
 use crate::fanout::Limits;
 use crate::model::http::exchange::{Exchanges, Pace};
@@ -41,6 +41,16 @@ pub(super) fn found(
     problems.extend(more);
     problems.iter().for_each(|problem| say(&format!("warning: {problem}")));
     (skills, definitions)
+}
+
+/// Returns what people have written for agents, as every unit reads it.
+pub(super) fn instructions(
+    (root, top): (&Path, Option<&Path>),
+    environment: &Environment,
+    flags: &RunFlags,
+) -> String {
+    let sources = flags.borrowed.sources();
+    prompt::instructions(&config::instructions(root, top, environment, sources))
 }
 
 /// Returns what bounds every unit.

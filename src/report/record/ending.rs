@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::UsageRecord;
 use crate::message::{StopReason, Usage};
+use crate::model::Facts;
 use crate::report::result::{Ending, Subtype};
 
 /// What a result says of main's tokens besides, which clients read without
@@ -29,6 +30,26 @@ struct ServerToolUse {
     web_fetch_requests: u64,
 }
 
+#[derive(Serialize)]
+pub(super) struct ModelUsage {
+    #[serde(rename = "inputTokens")]
+    input: u64,
+    #[serde(rename = "outputTokens")]
+    output: u64,
+    #[serde(rename = "cacheReadInputTokens")]
+    cache_read: u64,
+    #[serde(rename = "cacheCreationInputTokens")]
+    cache_creation: u64,
+    #[serde(rename = "costUSD")]
+    cost: f64,
+    #[serde(rename = "contextWindow")]
+    context_window: u64,
+    #[serde(rename = "maxOutputTokens")]
+    max_output_tokens: u64,
+    #[serde(rename = "webSearchRequests")]
+    web_searches: u64,
+}
+
 impl From<Usage> for ResultUsage {
     fn from(usage: Usage) -> Self {
         Self {
@@ -40,6 +61,26 @@ impl From<Usage> for ResultUsage {
             },
             server_tool_use: ServerToolUse { web_search_requests: 0, web_fetch_requests: 0 },
             service_tier: "standard",
+        }
+    }
+}
+
+impl ModelUsage {
+    pub(super) fn new(usage: Usage, facts: Option<Facts>) -> Self {
+        let Usage { input, output, cache_read, cache_creation, cost } = usage;
+        let window = facts.as_ref().map(|facts| facts.context_window);
+        let most = facts.and_then(|facts| facts.max_output_tokens);
+        Self {
+            input,
+            output,
+            cache_read,
+            cache_creation,
+            cost: cost.usd.dollars(),
+            // Clients read a number. No bound is not the largest one that
+            // there is, which most of them cannot hold.
+            context_window: window.filter(|window| *window != u64::MAX).unwrap_or(0),
+            max_output_tokens: most.map_or(0, u64::from),
+            web_searches: 0,
         }
     }
 }
