@@ -45,23 +45,23 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::config::Environment;
-use args::{Arguments, Command, Format, InputFormat, RunFlags, Sifted};
+use args::{Arguments, BorrowedFlags, Command, Format, InputFormat, RunFlags, Sifted};
 use exit::{Exit, Refusal};
 
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {
     keep_others_out();
-    let Sifted { arguments, left_out } = args::sift(std::env::args_os().collect());
+    let Sifted { arguments, notes } = args::sift(std::env::args_os().collect());
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
-    left_out.iter().for_each(|flag| say(&format!("note: `{flag}` does nothing here")));
-    set_up_tracing(arguments.run.debug.as_deref());
+    notes.iter().for_each(say);
     keep_panics_of_units_quiet();
     let flags = arguments.run.clone();
-    let exit = match run(arguments) {
+    let traced = set_up_tracing(&arguments.run);
+    let exit = match traced.and_then(|()| run(arguments)) {
         Ok(exit) => exit,
         Err(refusal) => {
             // A script has one place to look, also for what could not begin.
@@ -88,8 +88,13 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
             )
         })?;
     }
-    let environment = Environment::from_process();
     let Arguments { print, prompt, run, command, .. } = arguments;
+    let BorrowedFlags { openai_api_key, openai_base_url, .. } = &run.borrowed;
+    let environment = Environment::from_process()
+        .with_openai(openai_api_key.as_ref(), openai_base_url.as_deref());
+    if openai_api_key.is_some() {
+        say(&"warning: whoever lists processes sees `--openai-api-key`; set `OPENAI_API_KEY`");
+    }
     run.inert.said().iter().for_each(say);
     let is_asked_to_print = print.is_some();
     let print = print.filter(|text| !text.is_empty());
@@ -211,10 +216,21 @@ fn say(text: &impl std::fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-fn set_up_tracing(filter: Option<&str>) {
-    let Some(filter) = filter else {
-        return;
+/// What `--debug` shows where it names nothing.
+const DEBUG: &str = "tine=debug";
+
+fn set_up_tracing(flags: &RunFlags) -> Result<(), Refusal> {
+    let file = flags.borrowed.debug_file.as_deref().map(print::create).transpose()?;
+    let Some(filter) = flags.debug.as_deref().or(file.is_some().then_some(DEBUG)) else {
+        return Ok(());
     };
     let filter = tracing_subscriber::EnvFilter::new(filter);
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).without_time().init();
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).without_time();
+    match file {
+        Some((_, file)) => {
+            subscriber.with_ansi(false).with_writer(std::sync::Arc::new(file)).init()
+        }
+        None => subscriber.with_writer(io::stderr).init(),
+    }
+    Ok(())
 }

@@ -1,8 +1,8 @@
 //! Configuration: what the user set, over what we think best.
 //!
-//! Four layers, the later over the earlier: the defaults here, the user's
-//! `config.toml`, the project's own `.tine/config.toml`, and `--config
-//! KEY=VALUE` pairs. Rules are added up. The project's is handed in, by whoever
+//! Layers, the later over the earlier: the defaults here, the user's
+//! `config.toml`, the project's own `.tine/config.toml`, what `--settings` gives,
+//! and `--config KEY=VALUE` pairs. Rules are added up. The project's is handed in, by whoever
 //! knows that it is trusted: before that, nothing from a repository redirects a
 //! request or loosens a rule.
 //! Only this module and the command line read the process environment.
@@ -12,6 +12,7 @@ pub mod dirs;
 mod entry;
 mod environment;
 mod error;
+mod foreign;
 mod instructions;
 mod known;
 mod layer;
@@ -22,6 +23,7 @@ mod preset;
 mod server;
 pub mod settings;
 mod share;
+mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
@@ -41,6 +43,7 @@ pub use chat::{Bell, Chat, Editing, Theme};
 pub use entry::{Api, Effort, Headers, ModelEntry};
 pub use environment::{Environment, StatesFor};
 pub use error::{ConfigError, Place, Problem};
+pub use foreign::{ForeignSettings, ForeignSettingsError};
 pub use instructions::{INSTRUCTIONS_CAP, instructions};
 pub use listed::{Found, ListedKind, ListedModel, list_models};
 pub use model::{ModelChoice, ModelChoiceError, resolve_model};
@@ -50,6 +53,7 @@ pub use preset::{
 pub(crate) use server::is_loopback;
 pub use server::{KeySource, ServerModel};
 pub use share::WindowShare;
+pub use sources::Sources;
 
 /// Most bytes of a configuration file. One that people write is a few hundred
 /// lines; a larger one is some other file.
@@ -265,7 +269,8 @@ pub struct Loaded {
 
 impl Config {
     /// Reads the user's file, if there is one, then what a trusted project
-    /// sets, and then `overrides`, each of the form `KEY=VALUE`.
+    /// sets, then `given` settings, and then `overrides`, each of the form
+    /// `KEY=VALUE`.
     ///
     /// # Errors
     ///
@@ -274,6 +279,7 @@ impl Config {
     pub fn load(
         environment: &Environment,
         project: Option<&ProjectSettings>,
+        given: Option<&ForeignSettings>,
         overrides: &[String],
     ) -> Result<Loaded, ConfigError> {
         let mut layers = layer::Layers::default();
@@ -286,6 +292,9 @@ impl Config {
         }
         if let Some(ProjectSettings { path, text }) = project {
             layers.file(path, text, Source::Project);
+        }
+        if let Some(given) = given {
+            layers.foreign(given);
         }
         for pair in overrides {
             layers.flag(pair);

@@ -3,10 +3,12 @@
 //! Flags that other harnesses have go by the same names here, so that a script
 //! written for them runs; aliases are listed beside each.
 
+mod borrowed;
 mod foreign;
 mod guarding;
 mod inert;
 mod sessions;
+mod values;
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -20,7 +22,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::config::Effort;
 use crate::event::{Access, Backend};
 use crate::message::Usd;
+use values::{parse_access, parse_backend, parse_effort, parse_mode, parse_most, parse_usd};
 
+pub use borrowed::{Asks, BorrowedFlags};
 pub use foreign::{Sifted, sift};
 pub use guarding::{PermissionsCommand, TrustFlags};
 pub use inert::InertFlags;
@@ -31,7 +35,8 @@ pub use sessions::{ListFlags, SessionCommand, SessionsCommand, ShowFormat, UndoF
 #[command(name = "tine", version, disable_version_flag = true)]
 pub struct Arguments {
     /// Run one prompt and print the answer; `-` reads it from standard input
-    #[arg(short, long, value_name = "PROMPT", num_args = 0..=1, default_missing_value = "")]
+    #[arg(short, long, alias = "prompt", value_name = "PROMPT", num_args = 0..=1,
+        default_missing_value = "")]
     pub print: Option<String>,
 
     /// The prompt, if it does not follow `--print`; without one a chat starts, in a
@@ -103,11 +108,11 @@ pub struct RunFlags {
     pub permission_mode: Option<crate::guard::Mode>,
 
     /// Allow everything that no rule denies
-    #[arg(long, visible_alias = "yolo", global = true)]
+    #[arg(short_alias = 'y', long, visible_alias = "yolo", global = true)]
     pub dangerously_skip_permissions: bool,
 
     /// Run no command without a sandbox, whatever is approved
-    #[arg(long, global = true)]
+    #[arg(short_alias = 's', long, global = true)]
     pub sandbox: bool,
 
     /// Rules that allow calls, such as `Bash(git *)` or `Edit(src/**)`
@@ -235,13 +240,17 @@ pub struct RunFlags {
 
     /// Plain lines only, none of which changes again, for a reader that speaks
     /// them
-    #[arg(long, global = true)]
+    #[arg(long, alias = "screen-reader", global = true)]
     pub ax_screen_reader: bool,
 
     /// Write what happens inside to standard error
-    #[arg(long, global = true, value_name = "FILTER", num_args = 0..=1, require_equals = true,
+    #[arg(short_alias = 'd', long, global = true, value_name = "FILTER", num_args = 0..=1, require_equals = true,
         default_missing_value = "tine=debug")]
     pub debug: Option<String>,
+
+    /// What scripts of other harnesses pass
+    #[command(flatten)]
+    pub borrowed: BorrowedFlags,
 
     /// What other harnesses have
     #[command(flatten)]
@@ -455,43 +464,4 @@ pub struct ReviewFlags {
     /// What to look for besides, in your own words
     #[arg(value_name = "WORDS")]
     pub words: Vec<String>,
-}
-
-fn parse_effort(level: &str) -> Result<Effort, &'static str> {
-    Effort::new(level).ok_or(Effort::RULE)
-}
-
-fn parse_most(text: &str) -> Result<Most, &'static str> {
-    match text {
-        "-1" => Ok(Most(None)),
-        _ => text.parse().map(|most| Most(Some(most))).map_err(|_| "expected a number from 1 on"),
-    }
-}
-
-fn parse_usd(text: &str) -> Result<Usd, String> {
-    let amount = text.parse().ok().and_then(Usd::from_dollars);
-    amount.filter(|usd| *usd > Usd(0)).ok_or_else(|| "expected dollars, such as 2.50".to_owned())
-}
-
-fn parse_access(name: &str) -> Result<Access, String> {
-    one_of(&Access::ALL, Access::as_str, name)
-}
-
-fn parse_backend(name: &str) -> Result<Backend, String> {
-    one_of(&[Backend::Bwrap, Backend::Landlock], Backend::as_str, name)
-}
-
-fn one_of<T: Copy>(all: &[T], as_str: fn(T) -> &'static str, name: &str) -> Result<T, String> {
-    let found = all.iter().copied().find(|one| as_str(*one) == name);
-    found.ok_or_else(|| {
-        let names: Vec<&str> = all.iter().map(|one| as_str(*one)).collect();
-        format!("expected one of {}", names.join(", "))
-    })
-}
-
-fn parse_mode(name: &str) -> Result<crate::guard::Mode, String> {
-    crate::guard::Mode::from_name(name).ok_or_else(|| {
-        let names: Vec<&str> = crate::guard::Mode::ALL.iter().map(|mode| mode.as_str()).collect();
-        format!("expected one of {}", names.join(", "))
-    })
 }

@@ -81,7 +81,9 @@ pub(super) fn run(environment: &Environment, flags: &RunFlags) -> Result<Exit, R
         .map_err(|error| Refusal::new(Exit::Error, format!("cannot start: {error}")))?;
     let mut findings = Vec::new();
     let trusted = project::settle(environment, flags, Manner::Tell)?;
-    let loaded = Config::load(environment, trusted.settings.as_ref(), &flags.config);
+    let given = project::given(flags)?;
+    let loaded =
+        Config::load(environment, trusted.settings.as_ref(), given.as_ref(), &flags.config);
     let insisted = flags.sandbox.then_some(Insistence::Required);
     findings
         .push(Finding { subject: "configuration", verdict: configuration(environment, &loaded) });

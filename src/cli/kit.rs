@@ -95,10 +95,14 @@ impl Kit {
         };
         let chosen = choose(&self.environment, &self.config, &wanted, &self.models)?;
         let Chosen { choice, model, note: _ } = chosen;
-        super::start::check_price(&self.flags, &*model)?;
         (self.choice, self.model) = (choice, model);
         self.flags.model = name.map(str::to_owned);
         Ok(())
+    }
+
+    /// Returns what to say of a limit of money that cannot hold with this model.
+    pub(super) fn price_warning(&self) -> Option<String> {
+        super::start::price_warning(&self.flags, &*self.model)
     }
 
     /// Has models think as hard as this from the next prompt on.

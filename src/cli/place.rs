@@ -86,6 +86,6 @@ pub(super) fn name_session(name: Option<&SessionName>, directory: &Path, is_kept
 }
 
 fn new_id(flags: &RunFlags) -> SessionId {
-    let id = flags.session_id.unwrap_or_else(Uuid::now_v7);
+    let id = flags.session_id.unwrap_or_else(Uuid::new_v4);
     SessionId(id.hyphenated().to_string().into())
 }

@@ -190,7 +190,7 @@ pub(super) fn show_refusal(
         branch: Branch::root(),
         kind: EventKind::InvocationEnded(Arc::new(end)),
     };
-    let session = session.unwrap_or_else(Uuid::now_v7);
+    let session = session.unwrap_or_else(Uuid::new_v4);
     let session = SessionId(session.hyphenated().to_string().into());
     for output in outputs {
         // Nobody reads: the refusal is on standard error, too.

@@ -14,7 +14,9 @@ use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::start::{repository_root, working_directory};
 use super::terminal::is_foreground;
-use crate::config::{Config, Environment, Loaded, ModelEntry, ProjectSettings, dirs};
+use crate::config::{
+    Config, Environment, ForeignSettings, Loaded, ModelEntry, ProjectSettings, Sources, dirs,
+};
 use crate::definition;
 use crate::guard::sandbox::Insistence;
 use crate::guard::trust::{Found, Kind, Places, Project, SETTINGS, Store, Vouched, Word};
@@ -67,7 +69,14 @@ pub(super) fn config(
     manner: Manner,
 ) -> Result<(Config, Trusted), Refusal> {
     let trusted = settle(environment, flags, manner)?;
-    let loaded = Config::load(environment, trusted.settings.as_ref(), &flags.config);
+    let given = given(flags)?;
+    if let Some(keys) = given.as_ref().map(|given| &given.passed_over)
+        && !keys.is_empty()
+    {
+        tracing::debug!("of `--settings` these mean nothing here: {}", keys.join(", "));
+    }
+    let loaded =
+        Config::load(environment, trusted.settings.as_ref(), given.as_ref(), &flags.config);
     let Loaded { mut config, warnings } =
         loaded.map_err(|error| Refusal::new(Exit::BadConfig, error.to_string()))?;
     warnings.iter().for_each(|warning| super::say(&format!("warning: {warning}")));
@@ -75,6 +84,21 @@ pub(super) fn config(
         config.sandbox.mode = Insistence::Required;
     }
     Ok((config, trusted))
+}
+
+/// Returns the settings of the command line.
+pub(super) fn given(flags: &RunFlags) -> Result<Option<ForeignSettings>, Refusal> {
+    let read = flags.borrowed.settings.as_deref().map(ForeignSettings::read).transpose();
+    read.map_err(|error| Refusal::new(Exit::BadConfig, error.to_string()))
+}
+
+/// Returns the environment with what settings of the command line put there.
+pub(super) fn surroundings(
+    environment: &Environment,
+    flags: &RunFlags,
+) -> Result<Environment, Refusal> {
+    let given = given(flags)?.unwrap_or_default();
+    Ok(environment.with(&given.variables))
 }
 
 /// Finds out what of the repository around the working directory is trusted,
@@ -89,7 +113,7 @@ pub(super) fn settle(
         refuse_brought_along(environment, &project.root)?;
     }
     let untrusted = || Trusted { root: project.root.clone(), ..Trusted::default() };
-    if !project.wants_trust() {
+    if !project.wants_trust() || !flags.borrowed.sources().project {
         return Ok(untrusted());
     }
     let is_trusted = if flags.trust {
@@ -143,9 +167,10 @@ pub(super) fn look(environment: &Environment) -> Result<Project, Refusal> {
     let inside = |places: Vec<PathBuf>| -> Vec<PathBuf> {
         places.into_iter().filter(|place| place.starts_with(&root)).collect()
     };
+    let sources = Sources::default();
     let places = Places {
-        agents: inside(dirs::agent_directories(&cwd, Some(&root), environment)),
-        skills: inside(dirs::skill_directories(&cwd, Some(&root), environment)),
+        agents: inside(dirs::agent_directories(&cwd, Some(&root), environment, sources)),
+        skills: inside(dirs::skill_directories(&cwd, Some(&root), environment, sources)),
     };
     let says_more = |path: &Path, text: &str| !definition::powers(text, path).is_empty();
     let mut project = Project::look(&root, &places, says_more);
@@ -292,7 +317,7 @@ fn lines(
 fn destinations(environment: &Environment, project: &Project, table: &toml::Table) -> Vec<String> {
     let Some(settings) = trusted(project.clone()).settings else { return Vec::new() };
     let models = |settings: Option<&ProjectSettings>| -> BTreeMap<String, ModelEntry> {
-        let loaded = Config::load(environment, settings, &[]);
+        let loaded = Config::load(environment, settings, None, &[]);
         loaded.map(|loaded| loaded.config.models).unwrap_or_default()
     };
     let (before, after) = (models(None), models(Some(&settings)));

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::args::RunFlags;
+use super::args::{Asks, RunFlags};
 use super::exit::{Exit, Refusal};
-use super::start;
+use super::{project, start};
 use crate::config::dirs::{config_directory, config_file, trust_file};
 use crate::config::settings;
 use crate::config::{Config, Environment, Permissions, WrittenRule};
@@ -68,8 +68,9 @@ pub(super) fn policy(
         ask: parse(ask, &[])?,
         deny: parse(deny, &flags.disallowed_tools)?,
     };
+    let given = project::given(flags)?.unwrap_or_default();
     let mut roots = vec![root.to_owned()];
-    for directory in &flags.add_dir {
+    for directory in flags.add_dir.iter().flat_map(|list| each(list)).chain(given.directories) {
         roots.push(directory.canonicalize().map_err(|error| {
             Refusal::new(Exit::Usage, format!("cannot add `{}`: {error}", directory.display()))
         })?);
@@ -88,7 +89,22 @@ pub(super) fn policy(
         sandbox: SandboxIsThere::new(move || sandbox.backend() != Backend::None),
     };
     let policy = Policy::new(mode(config, flags), roots).with_rules(rules);
+    let policy = match flags.borrowed.permission_prompts {
+        Some(Asks::None) => policy.without_questions(),
+        Some(Asks::Host) | None => policy,
+    };
     Ok((policy.guarding(guarded).keeping(secrets).with_gate(gate), git))
+}
+
+/// Returns the directories of a list with commas, or the one that has them in its
+/// name.
+fn each(list: &Path) -> Vec<PathBuf> {
+    match list.to_str() {
+        Some(text) if text.contains(',') && !list.exists() => {
+            text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(PathBuf::from).collect()
+        }
+        Some(_) | None => vec![list.to_owned()],
+    }
 }
 
 /// Returns what writes a rule to the user's settings.
@@ -122,6 +138,16 @@ fn mode(config: &Config, flags: &RunFlags) -> Mode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directories_are_split_at_commas_unless_one_is_called_so() {
+        let place = tempfile::tempdir().unwrap();
+        let odd = place.path().join("a,b");
+        std::fs::create_dir(&odd).unwrap();
+        assert_eq!(each(&odd), [odd]);
+        assert_eq!(each(Path::new("/no/a, /no/b,")), [Path::new("/no/a"), Path::new("/no/b")]);
+        assert_eq!(each(Path::new("..")), [Path::new("..")]);
+    }
 
     #[test]
     fn lists_are_split_outside_parentheses() {

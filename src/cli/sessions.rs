@@ -267,7 +267,7 @@ fn configured_age(
     environment: &Environment,
     flags: &RunFlags,
 ) -> Result<Option<Duration>, Refusal> {
-    let Loaded { config, warnings } = Config::load(environment, None, &flags.config)
+    let Loaded { config, warnings } = Config::load(environment, None, None, &flags.config)
         .map_err(|error| Refusal::new(Exit::BadConfig, error.to_string()))?;
     warnings.iter().for_each(|warning| super::say(&format!("warning: {warning}")));
     Ok(config.session.max_age)

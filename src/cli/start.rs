@@ -22,7 +22,7 @@ use super::rules;
 use super::sandbox;
 use super::sessions::{age_out, parse_name};
 use crate::agent::Opening;
-use crate::config::{self, Config, Environment, dirs};
+use crate::config::{Config, Environment, dirs};
 use crate::event::SessionHead;
 use crate::fanout::{Fanout, Parking, Pool, Surroundings, Worktrees};
 use crate::git;
@@ -38,7 +38,7 @@ use crate::tool::Workspace;
 use crate::tool::files::Files;
 use crate::tool::roots::Roots;
 use crate::web::{Reach, Web};
-use parts::{agent, found, given, limits, system_prompt, tools};
+use parts::{agent, found, given, instructions, limits, system_prompt, tools};
 use reporters::Asker;
 
 /// Everything a run needs, before its prompt is known.
@@ -110,6 +110,7 @@ impl Start {
         let name = flags.name.as_deref().map(parse_name).transpose()?;
         let root = working_directory()?;
         let (config, trusted) = project::config(environment, &flags, Manner::MayAsk)?;
+        let environment = &project::surroundings(environment, &flags)?;
         let Place { session, directory, scratch, resume } =
             Place::find(environment, &config, &flags, &root)?;
         let repository = repository_root(&root);
@@ -127,7 +128,7 @@ impl Start {
             Some(models) => models,
             None => Arc::new(Models::new(recordings::exchanges(&flags, &surroundings)?)),
         };
-        let (skills, definitions) = found((&root, top), environment, &trusted);
+        let (skills, definitions) = found((&root, top), environment, &flags, &trusted);
         let definitions = definitions.with(given(&flags)?);
         let agent = agent(&flags, &definitions)?;
         let before = resume.as_ref().and_then(|resume| resume.past.model());
@@ -136,9 +137,8 @@ impl Start {
         let wanted = Wanted { flag, before, default_model, effort };
         let Chosen { choice, model, note } = choose(environment, &config, &wanted, &models)?;
         let fallbacks = fallbacks(environment, &config, &flags, &models)?;
-        for model in std::iter::once(&model).chain(&fallbacks) {
-            check_price(&flags, &**model)?;
-        }
+        let models_asked = std::iter::once(&model).chain(&fallbacks);
+        models_asked.filter_map(|it| price_warning(&flags, &**it)).for_each(|it| super::say(&it));
         let sandbox = Arc::new(sandbox::of(environment, &config));
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
         let system = system_prompt(&flags, agent)?;
@@ -147,7 +147,7 @@ impl Start {
             Some(agent) => policy.narrowed(agent.permission_mode, &agent.denied),
             None => policy,
         };
-        let instructions = prompt::instructions(&config::instructions(&root, top, environment));
+        let instructions = instructions((&root, top), environment, &flags);
         let kit = Kit {
             skills: Arc::new(skills),
             environment: environment.clone(),
@@ -375,16 +375,18 @@ fn seed() -> u64 {
     run::now().0 ^ u64::from(std::process::id()).rotate_left(32)
 }
 
-/// Refuses to promise that a run costs no more than so much if nobody has said
-/// what its model costs.
-pub(super) fn check_price(flags: &RunFlags, model: &dyn Model) -> Result<(), Refusal> {
+/// Returns what to say of a limit that cannot hold, since nobody has said what
+/// the model costs. Scripts set one with whatever model they have, so the run
+/// goes on, and what is known is counted.
+pub(super) fn price_warning(flags: &RunFlags, model: &dyn Model) -> Option<String> {
     if flags.max_budget_usd.is_none() || model.facts().price.is_some() {
-        return Ok(());
+        return None;
     }
     let name = model.name();
-    let message = format!("the price of `{name}` is not known, so `--max-budget-usd` cannot hold");
-    let hint = format!("set `models.{name}.price` in `config.toml`; see `config.example.toml`");
-    Err(Refusal::new(Exit::BadConfig, message).hint(hint))
+    Some(format!(
+        "warning: the price of `{name}` is not known, so `--max-budget-usd` does not count it\n\
+         hint: set `models.{name}.price` in `config.toml`; see `config.example.toml`"
+    ))
 }
 
 /// Returns the working directory as the kernel knows it.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::Environment;
+use super::{Environment, Sources};
 
 /// There is nowhere to keep anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -91,8 +91,9 @@ pub fn skill_directories(
     cwd: &Path,
     repo_root: Option<&Path>,
     environment: &Environment,
+    sources: Sources,
 ) -> Vec<PathBuf> {
-    places("skills", cwd, repo_root, environment)
+    places("skills", (cwd, repo_root), environment, sources)
 }
 
 /// Returns where commands are looked for, as for skills.
@@ -101,8 +102,9 @@ pub fn command_directories(
     cwd: &Path,
     repo_root: Option<&Path>,
     environment: &Environment,
+    sources: Sources,
 ) -> Vec<PathBuf> {
-    places("commands", cwd, repo_root, environment)
+    places("commands", (cwd, repo_root), environment, sources)
 }
 
 /// Returns where agent definitions are looked for, as for skills.
@@ -111,8 +113,9 @@ pub fn agent_directories(
     cwd: &Path,
     repo_root: Option<&Path>,
     environment: &Environment,
+    sources: Sources,
 ) -> Vec<PathBuf> {
-    places("agents", cwd, repo_root, environment)
+    places("agents", (cwd, repo_root), environment, sources)
 }
 
 /// Returns the working directory and those above it up to the repository
@@ -125,20 +128,21 @@ pub(super) fn up_to_root<'a>(cwd: &'a Path, repo_root: Option<&Path>) -> Vec<&'a
 
 fn places(
     kind: &str,
-    cwd: &Path,
-    repo_root: Option<&Path>,
+    (cwd, repo_root): (&Path, Option<&Path>),
     environment: &Environment,
+    sources: Sources,
 ) -> Vec<PathBuf> {
     let below = |directory: &Path| {
         [".tine", ".agents", ".claude"].map(|owner| directory.join(owner).join(kind))
     };
     let project = up_to_root(cwd, repo_root).into_iter().flat_map(below);
+    let project = project.filter(|_| sources.project);
     let own = config_directory(environment).map(|directory| directory.join(kind));
     let shared = home(environment)
         .into_iter()
         .flat_map(|home| [".agents", ".claude"].map(|owner| home.join(owner).join(kind)));
     let mut places: Vec<PathBuf> = Vec::new();
-    for place in project.chain(own).chain(shared) {
+    for place in project.chain(own.into_iter().chain(shared).filter(|_| sources.user)) {
         // The home directory may itself be the project.
         if !places.contains(&place) {
             places.push(place);
@@ -185,7 +189,12 @@ mod tests {
 
     #[track_caller]
     fn check(cwd: &str, root: Option<&str>, variables: &[(&str, &str)], expected: &[&str]) {
-        let found = skill_directories(Path::new(cwd), root.map(Path::new), &environment(variables));
+        let found = skill_directories(
+            Path::new(cwd),
+            root.map(Path::new),
+            &environment(variables),
+            Sources::default(),
+        );
         assert_eq!(found, expected.iter().map(PathBuf::from).collect::<Vec<_>>());
     }
 
@@ -210,6 +219,19 @@ mod tests {
     }
 
     #[test]
+    fn only_the_sources_that_were_asked_for_are_looked_at() {
+        let at = |user, project| {
+            let (cwd, environment) = (Path::new("/h/r"), environment(&[("HOME", "/h")]));
+            skill_directories(cwd, None, &environment, Sources { user, project })
+        };
+        let project = ["/h/r/.tine/skills", "/h/r/.agents/skills", "/h/r/.claude/skills"];
+        let user = ["/h/.config/tine/skills", "/h/.agents/skills", "/h/.claude/skills"];
+        assert_eq!(at(false, true), project.map(PathBuf::from));
+        assert_eq!(at(true, false), user.map(PathBuf::from));
+        assert_eq!(at(false, false), [] as [PathBuf; 0]);
+    }
+
+    #[test]
     fn outside_a_repository_only_the_working_directory_counts() {
         let here = ["/a/b/.tine/skills", "/a/b/.agents/skills", "/a/b/.claude/skills"];
         check("/a/b", None, &[], &here);
@@ -228,6 +250,7 @@ mod tests {
             Path::new("/r"),
             None,
             &environment(&[("HOME", "/h"), ("TINE_HOME", "/t")]),
+            Sources::default(),
         );
         assert_eq!(agents[3], Path::new("/t/agents"));
     }

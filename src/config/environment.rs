@@ -107,6 +107,37 @@ impl Environment {
         environment
     }
 
+    /// Returns the same environment with what settings set: commands inherit it,
+    /// and keys and addresses of providers in it hold. Where files are stays as it
+    /// is.
+    #[must_use]
+    pub fn with(&self, variables: &Variables) -> Self {
+        let mut environment = self.clone();
+        for (name, value) in variables.all() {
+            let Some(name) = name.to_str().filter(|_| !value.is_empty()) else { continue };
+            if OF_PROVIDERS.contains(&name) {
+                environment.set(name.to_owned(), value.to_owned());
+            } else if let Some(value) = value.to_str() {
+                environment.variables.insert(name.to_owned(), value.into());
+            }
+        }
+        environment.inherited = environment.inherited.with(variables);
+        environment
+    }
+
+    /// Returns the same environment with what the command line says in the place
+    /// of variables. No command inherits it.
+    #[must_use]
+    pub fn with_openai(&self, key: Option<&SecretString>, url: Option<&str>) -> Self {
+        let mut environment = self.clone();
+        if let Some(key) = key {
+            environment.openai_api_key = Some(key.clone());
+            environment.variables.insert("OPENAI_API_KEY".to_owned(), key.clone());
+        }
+        environment.openai_base_url = url.map(str::to_owned).or(environment.openai_base_url);
+        environment
+    }
+
     /// Returns the value of a variable that holds a key.
     #[must_use]
     pub fn key(&self, variable: &str) -> Option<&SecretString> {
@@ -170,6 +201,10 @@ impl Environment {
     }
 }
 
+/// Variables that say where a provider is and how one is paid.
+const OF_PROVIDERS: [&str; 5] =
+    ["OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OLLAMA_HOST"];
+
 /// Variables of terminals that break their rows anew: VTE (GNOME and its kin),
 /// kitty, Alacritty, WezTerm, iTerm, Windows Terminal.
 const REFLOWING_VARIABLES: [&str; 6] = [
@@ -192,6 +227,8 @@ fn absolute(value: &OsString) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
     use secrecy::ExposeSecret;
 
@@ -221,6 +258,34 @@ mod tests {
         assert!(environment.key("YOUR_KEY").is_none());
         let shown = format!("{environment:?}");
         assert!(shown.contains("MY_KEY") && !shown.contains("secret"), "{shown}");
+    }
+
+    #[test]
+    fn what_settings_set_is_inherited_and_moves_no_files() {
+        let environment = Environment::from_variables([("HOME", "/home/ada"), ("A", "old")]);
+        let set = [("HOME", "/elsewhere"), ("A", "new"), ("OPENAI_BASE_URL", "http://u")];
+        let set = set.map(|(name, value)| (name.into(), value.into()));
+        let environment = environment.with(&Variables::chosen(set));
+        assert_eq!(environment.home, Some("/home/ada".into()));
+        assert_eq!(environment.openai_base_url.as_deref(), Some("http://u"));
+        let inherited: Vec<_> = environment.inherited.all().collect();
+        let expected = [("HOME", "/elsewhere"), ("A", "new"), ("OPENAI_BASE_URL", "http://u")];
+        assert_eq!(inherited, expected.map(|(name, value)| (OsStr::new(name), OsStr::new(value))));
+    }
+
+    #[test]
+    fn a_key_of_the_command_line_comes_before_the_variable_and_is_not_inherited() {
+        let key = SecretString::from("sk-typed");
+        let shown = |environment: &Environment| {
+            let typed = environment.with_openai(Some(&key), Some("http://typed"));
+            assert!(typed.inherited.all().all(|(_, value)| value != "sk-typed"));
+            let key = typed.key("OPENAI_API_KEY").unwrap().expose_secret().to_owned();
+            (key, typed.openai_base_url.unwrap())
+        };
+        let typed = ("sk-typed".to_owned(), "http://typed".to_owned());
+        assert_eq!(shown(&Environment::default()), typed);
+        let set = [("OPENAI_API_KEY", "sk-set"), ("OPENAI_BASE_URL", "http://set")];
+        assert_eq!(shown(&Environment::from_variables(set)), typed);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::Environment;
 use super::dirs::{config_directory, up_to_root};
+use super::{Environment, Sources};
 
 /// Most bytes of one file that reach the model, about 8,000 tokens. Every
 /// request of every unit carries them.
@@ -27,6 +27,7 @@ pub fn instructions(
     cwd: &Path,
     repo_root: Option<&Path>,
     environment: &Environment,
+    sources: Sources,
 ) -> Vec<(PathBuf, String)> {
     let directories = up_to_root(cwd, repo_root);
     let project = directories.iter().find_map(|directory| file_in(directory)).map(|path| {
@@ -41,7 +42,8 @@ pub fn instructions(
     let user = config_directory(environment)
         .and_then(|directory| file_in(&directory))
         .map(|path| (path.clone(), text_of(&path)));
-    project.into_iter().chain(user).collect()
+    let project = project.filter(|_| sources.project);
+    project.into_iter().chain(user.filter(|_| sources.user)).collect()
 }
 
 fn file_in(directory: &Path) -> Option<PathBuf> {
@@ -108,7 +110,10 @@ mod tests {
             let home = self.root.path();
             let environment = Environment::from_variables([("HOME", home)]);
             let repo = home.join("repo");
-            let found = instructions(&repo.join("sub"), Some(&repo), &environment);
+            let cwd = repo.join("sub");
+            let found = |sources| instructions(&cwd, Some(&repo), &environment, sources);
+            assert_eq!(found(Sources::NONE), []);
+            let found = found(Sources::default());
             let expected: Vec<_> =
                 expected.iter().map(|&(path, text)| (home.join(path), text.to_owned())).collect();
             assert_eq!(found, expected);

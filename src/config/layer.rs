@@ -25,8 +25,8 @@ use crate::guard::{Mode, Rule, Source};
 use crate::web::Host;
 
 use super::{
-    Bell, CONCURRENT_CAP, Config, ConfigError, DAY, Editing, Loaded, Place, Problem, Theme,
-    WindowShare, WorktreeEnd, WrittenRule,
+    Bell, CONCURRENT_CAP, Config, ConfigError, DAY, Editing, ForeignSettings, Loaded, Place,
+    Problem, Theme, WindowShare, WorktreeEnd, WrittenRule,
 };
 
 /// The layers so far.
@@ -57,6 +57,11 @@ impl Layers {
     /// Notes that a file is there but cannot be read.
     pub(super) fn unreadable(&mut self, path: PathBuf, cause: io::Error) {
         self.problems.push(Problem::Unreadable { path, cause });
+    }
+
+    /// Puts settings of another shape over what is there.
+    pub(super) fn foreign(&mut self, settings: &ForeignSettings) {
+        settings.over(&mut self.config);
     }
 
     /// Puts a `KEY=VALUE` over what is there.

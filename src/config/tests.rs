@@ -14,7 +14,7 @@ fn load(file: &str, flags: &[&str]) -> Result<Loaded, String> {
     std::fs::write(home.path().join("config.toml"), file).unwrap();
     let environment = Environment::from_variables([("TINE_HOME", home.path())]);
     let flags: Vec<_> = flags.iter().map(|&flag| flag.to_owned()).collect();
-    Config::load(&environment, None, &flags)
+    Config::load(&environment, None, None, &flags)
         .map_err(|error| error.to_string().replace(home.path().to_str().unwrap(), "HOME"))
 }
 
@@ -43,7 +43,7 @@ fn whole_example() -> String {
 fn the_example_is_the_default() {
     assert_eq!(loaded(EXAMPLE, &[]), Config::default());
     assert_eq!(loaded("", &[]), Config::default());
-    let nowhere = Config::load(&Environment::default(), None, &[]).unwrap();
+    let nowhere = Config::load(&Environment::default(), None, None, &[]).unwrap();
     assert_eq!(nowhere.config, Config::default());
 }
 
@@ -424,7 +424,7 @@ fn a_file_that_cannot_be_read_is_an_error_and_not_the_default() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("config.toml");
     let environment = Environment::from_variables([("TINE_HOME", home.path())]);
-    let problem = || Config::load(&environment, None, &[]).unwrap_err().to_string();
+    let problem = || Config::load(&environment, None, None, &[]).unwrap_err().to_string();
     let expected = |why: &str| format!("failed to read {}: {why}", path.display());
 
     std::fs::write(&path, b"model = '\xff'").unwrap();
@@ -459,7 +459,7 @@ fn a_command_gets_no_variable_that_holds_a_key() {
 fn hosts_near_by_are_the_users_alone_to_name() {
     let text = "[web]\nallow_hosts = ['127.0.0.1:80']\n";
     let project = ProjectSettings { path: "/w/.tine/config.toml".into(), text: text.to_owned() };
-    let refused = Config::load(&Environment::default(), Some(&project), &[]).unwrap_err();
+    let refused = Config::load(&Environment::default(), Some(&project), None, &[]).unwrap_err();
     assert_eq!(
         refused.to_string(),
         "`web.allow_hosts` cannot be used in /w/.tine/config.toml, line 2\n\

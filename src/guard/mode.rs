@@ -42,7 +42,8 @@ impl Mode {
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "manual" => Some(Self::Default),
-            "auto-edit" => Some(Self::AcceptEdits),
+            // Where a model decides about the rest there, a person does here.
+            "auto-edit" | "auto" => Some(Self::AcceptEdits),
             "yolo" => Some(Self::BypassPermissions),
             _ => Self::ALL.into_iter().find(|mode| mode.as_str() == name),
         }
@@ -74,6 +75,12 @@ impl Holding {
     /// Returns what is left of it where a mode holds besides.
     pub(super) fn and(&self, mode: Mode) -> Self {
         Self { narrowed: self.narrowed.and(Reach::of(mode)), ..self.clone() }
+    }
+
+    /// Returns what is left of it where nobody is asked.
+    pub(super) fn without_questions(&self) -> Self {
+        let nobody = Reach { may_ask: false, ..Reach::ALL };
+        Self { narrowed: self.narrowed.and(nobody), ..self.clone() }
     }
 
     /// Returns what is left of it for a unit that goes on for another one.
@@ -149,6 +156,15 @@ mod tests {
             assert_eq!(unit.reach(), Reach::of(mode).and(Reach::of(Mode::AcceptEdits)));
             assert_eq!(bounded.mode(), Mode::Plan);
         }
+    }
+
+    #[test]
+    fn without_questions_runs_what_ran_before() {
+        let session = Holding::new(Mode::AcceptEdits);
+        let unasked = session.without_questions();
+        assert_eq!(unasked.reach(), Reach { runs: Mode::AcceptEdits, may_ask: false });
+        session.set(Mode::Default);
+        assert_eq!(unasked.mode(), Mode::DontAsk);
     }
 
     #[test]

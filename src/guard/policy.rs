@@ -118,6 +118,12 @@ impl Policy {
         Self { mode, denied, ..self.clone() }
     }
 
+    /// Returns the same policy, where what would be asked about is denied.
+    #[must_use]
+    pub fn without_questions(self) -> Self {
+        Self { mode: self.mode.without_questions(), ..self }
+    }
+
     /// Returns what both policies leave, for a unit of the first that goes on for
     /// one of the second. Where it works stays.
     #[must_use]

@@ -181,7 +181,7 @@ pub fn replayed(session: &SessionId, uuid: Option<&str>, text: &str) -> Vec<u8> 
     let uuid = match uuid {
         Some(uuid) => uuid,
         None => {
-            own = Uuid::now_v7().to_string();
+            own = Uuid::new_v4().to_string();
             &own
         }
     };

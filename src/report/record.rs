@@ -6,6 +6,7 @@
 //! How a record becomes a line and gets its name is in `lines`.
 
 mod control;
+mod ending;
 mod replies;
 mod request;
 mod sandbox;
@@ -22,7 +23,6 @@ use serde_json::{Map, Value};
 
 use crate::event::{CancelReason, SlotPosition, UnitId};
 use crate::message::{Call, Image, Output, StopReason, Usage};
-use crate::model::Facts;
 
 use super::result::{Denial, Ending, FindFacts};
 
@@ -30,6 +30,7 @@ pub(super) use control::{
     Account, AgentRecord, Answer, Capabilities, CommandRecord, Control, Given, Initialized,
     ModelRecord,
 };
+use ending::{ModelUsage, ResultUsage, terminal_reason};
 pub(super) use replies::{
     CommandsRecord, ModelsRecord, Replayed, ServersRecord, SessionCost, Spent,
 };
@@ -300,7 +301,7 @@ pub(super) struct ResultRecord<'a> {
     /// Ours: how long requests of all units together had to wait.
     #[serde(skip_serializing_if = "is_zero")]
     throttled_ms: u64,
-    usage: UsageRecord,
+    usage: ResultUsage,
     #[serde(rename = "modelUsage")]
     model_usage: BTreeMap<&'a str, ModelUsage>,
     permission_denials: Vec<PermissionDenial<'a>>,
@@ -308,6 +309,9 @@ pub(super) struct ResultRecord<'a> {
     permission_denials_left_out: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     terminal_reason: Option<&'static str>,
+    /// Ours: who ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancel_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unfinished: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -320,26 +324,6 @@ pub(super) struct UsageRecord {
     output_tokens: u64,
     cache_read_input_tokens: u64,
     cache_creation_input_tokens: u64,
-}
-
-#[derive(Serialize)]
-struct ModelUsage {
-    #[serde(rename = "inputTokens")]
-    input: u64,
-    #[serde(rename = "outputTokens")]
-    output: u64,
-    #[serde(rename = "cacheReadInputTokens")]
-    cache_read: u64,
-    #[serde(rename = "cacheCreationInputTokens")]
-    cache_creation: u64,
-    #[serde(rename = "costUSD")]
-    cost: f64,
-    #[serde(rename = "contextWindow")]
-    context_window: u64,
-    #[serde(rename = "maxOutputTokens")]
-    max_output_tokens: u64,
-    #[serde(rename = "webSearchRequests")]
-    web_searches: u64,
 }
 
 #[derive(Serialize)]
@@ -381,26 +365,6 @@ impl From<Usage> for UsageRecord {
             output_tokens: output,
             cache_read_input_tokens: cache_read,
             cache_creation_input_tokens: cache_creation,
-        }
-    }
-}
-
-impl ModelUsage {
-    fn new(usage: Usage, facts: Option<Facts>) -> Self {
-        let Usage { input, output, cache_read, cache_creation, cost } = usage;
-        let window = facts.as_ref().map(|facts| facts.context_window);
-        let most = facts.and_then(|facts| facts.max_output_tokens);
-        Self {
-            input,
-            output,
-            cache_read,
-            cache_creation,
-            cost: cost.usd.dollars(),
-            // Clients read a number. No bound is not the largest one that
-            // there is, which most of them cannot hold.
-            context_window: window.filter(|window| *window != u64::MAX).unwrap_or(0),
-            max_output_tokens: most.map_or(0, u64::from),
-            web_searches: 0,
         }
     }
 }
@@ -463,7 +427,8 @@ impl<'a> ResultRecord<'a> {
                 .collect(),
             permission_denials: ending.denials.iter().map(PermissionDenial::from).collect(),
             permission_denials_left_out: ending.denials_left_out,
-            terminal_reason: ending.cancel.map(CancelReason::as_str),
+            terminal_reason: terminal_reason(ending),
+            cancel_reason: ending.cancel.map(CancelReason::as_str),
             unfinished: ending.unfinished.iter().map(ToString::to_string).collect(),
             errors: ending.error.as_deref().map(|error| [error]),
         }
@@ -493,6 +458,7 @@ mod tests {
     use crate::event::{Backend, ForkShare, Insistence, PrefixShare, SandboxHead};
     use crate::event::{Seq, SessionId};
     use crate::message::{Cost, ImageKind, Usd};
+    use crate::model::Facts;
     use crate::report::lines::{Origin, write};
     use crate::report::result::Subtype;
     use crate::report::sanitise;
@@ -725,18 +691,15 @@ mod tests {
     #[test]
     fn status_of_main() {
         let lines = [
-            Status {
-                status: "throttled",
-                wait: Wait::throttled("provider", Some(12_000)).without_reason(),
-            },
-            Status { status: "requesting", wait: Wait::over(12_340) },
-            Status { status: "awaiting_approval", wait: Wait::for_approval().without_reason() },
+            Status { status: None, wait: Wait::throttled("provider", Some(12_000)) },
+            Status { status: Some("requesting"), wait: Wait::over(12_340) },
+            Status { status: None, wait: Wait::for_approval() },
         ]
         .map(|status| written(Record::System(System::Status(status))));
         assert_snapshot!(lines.concat(), @r#"
-        {"type":"system","subtype":"status","status":"throttled","cause":"provider","wait_ms":12000,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"system","subtype":"status","status":null,"reason":"throttled","cause":"provider","wait_ms":12000,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
         {"type":"system","subtype":"status","status":"requesting","waited_ms":12340,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
-        {"type":"system","subtype":"status","status":"awaiting_approval","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"system","subtype":"status","status":null,"reason":"awaiting_approval","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
         "#);
     }
 
@@ -789,12 +752,13 @@ mod tests {
             (NotificationStatus::Failed, Some("provider"), Some(usage)),
             (NotificationStatus::Stopped, Some("never_started"), None),
         ];
-        let lines = all.map(|(status, reason, usage)| {
+        let lines = all.map(|(status, cause, usage)| {
             written(Record::System(System::TaskNotification(TaskNotification {
                 task_id: "agent-2",
                 tool_use_id: Some("call-1"),
                 status,
-                reason,
+                reason: cause.filter(|cause| *cause == "never_started"),
+                cause,
                 output_file: "/state/out.txt",
                 summary: "security: done".to_owned(),
                 usage,
@@ -804,8 +768,8 @@ mod tests {
         });
         assert_snapshot!(lines.concat(), @r#"
         {"type":"system","subtype":"task_notification","task_id":"agent-2","tool_use_id":"call-1","status":"completed","output_file":"/state/out.txt","summary":"security: done","usage":{"total_tokens":10,"tool_uses":1,"duration_ms":200},"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
-        {"type":"system","subtype":"task_notification","task_id":"agent-2","tool_use_id":"call-1","status":"failed","reason":"provider","output_file":"/state/out.txt","summary":"security: done","usage":{"total_tokens":10,"tool_uses":1,"duration_ms":200},"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
-        {"type":"system","subtype":"task_notification","task_id":"agent-2","tool_use_id":"call-1","status":"stopped","reason":"never_started","output_file":"/state/out.txt","summary":"security: done","agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"system","subtype":"task_notification","task_id":"agent-2","tool_use_id":"call-1","status":"failed","cause":"provider","output_file":"/state/out.txt","summary":"security: done","usage":{"total_tokens":10,"tool_uses":1,"duration_ms":200},"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
+        {"type":"system","subtype":"task_notification","task_id":"agent-2","tool_use_id":"call-1","status":"stopped","reason":"never_started","cause":"never_started","output_file":"/state/out.txt","summary":"security: done","agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}
         "#);
     }
 
@@ -818,6 +782,7 @@ mod tests {
             tool_use_id: None,
             status: NotificationStatus::Completed,
             reason: None,
+            cause: None,
             output_file: "",
             summary: "look: done".to_owned(),
             usage: None,
@@ -830,9 +795,14 @@ mod tests {
     #[test]
     fn background_tasks_changed() {
         let task_id = "agent-2".to_owned();
-        let task = BackgroundTask { task_id, description: "look", subagent_type: "fork" };
+        let task = BackgroundTask {
+            task_id,
+            task_type: "local_agent",
+            description: "look",
+            subagent_type: "fork",
+        };
         let changed = BackgroundTasksChanged { tasks: vec![task], left_out: 2 };
-        assert_snapshot!(written(Record::System(System::BackgroundTasksChanged(changed))), @r#"{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"agent-2","description":"look","subagent_type":"fork"}],"left_out":2,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+        assert_snapshot!(written(Record::System(System::BackgroundTasksChanged(changed))), @r#"{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"agent-2","task_type":"local_agent","description":"look","subagent_type":"fork"}],"left_out":2,"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
     #[test]
@@ -897,7 +867,7 @@ mod tests {
     #[test]
     fn result_success() {
         let ending = ending();
-        assert_snapshot!(written(result(&ending)), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.003,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4},"modelUsage":{"m":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":128000,"maxOutputTokens":4096,"webSearchRequests":0},"n":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":0,"maxOutputTokens":0,"webSearchRequests":0}},"permission_denials":[],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+        assert_snapshot!(written(result(&ending)), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.003,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4,"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":4},"server_tool_use":{"web_search_requests":0,"web_fetch_requests":0},"service_tier":"standard"},"modelUsage":{"m":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":128000,"maxOutputTokens":4096,"webSearchRequests":0},"n":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":0,"maxOutputTokens":0,"webSearchRequests":0}},"permission_denials":[],"terminal_reason":"completed","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
     #[test]
@@ -920,7 +890,7 @@ mod tests {
             error: Some("interrupted".to_owned()),
             ..ending()
         };
-        assert_snapshot!(written(result(&ending)), @r#"{"type":"result","subtype":"error_during_execution","is_error":true,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"stop_reason":null,"total_cost_usd":0.0,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4},"modelUsage":{},"permission_denials":[{"tool_name":"Bash","tool_use_id":"call-2","tool_input":{"command":"rm"},"agent_id":"agent-2"},{"tool_name":"Bash","tool_use_id":"call-2","tool_input":{"_raw":"[1]"},"agent_id":"agent-2"}],"permission_denials_left_out":3,"terminal_reason":"interrupt","unfinished":["agent-2","agent-3"],"errors":["interrupted"],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+        assert_snapshot!(written(result(&ending)), @r#"{"type":"result","subtype":"error_during_execution","is_error":true,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"stop_reason":null,"total_cost_usd":0.0,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4,"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":4},"server_tool_use":{"web_search_requests":0,"web_fetch_requests":0},"service_tier":"standard"},"modelUsage":{},"permission_denials":[{"tool_name":"Bash","tool_use_id":"call-2","tool_input":{"command":"rm"},"agent_id":"agent-2"},{"tool_name":"Bash","tool_use_id":"call-2","tool_input":{"_raw":"[1]"},"agent_id":"agent-2"}],"permission_denials_left_out":3,"terminal_reason":"aborted_streaming","cancel_reason":"interrupt","unfinished":["agent-2","agent-3"],"errors":["interrupted"],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
     #[test]
@@ -928,7 +898,7 @@ mod tests {
         let cost = Cost { usd: Usd(1_500_000), is_partial: true };
         let models = [("m".into(), USAGE), ("?".into(), Usage { cost, ..USAGE })].into();
         let ending = Ending { models, retries: 3, waited_ms: 12_500, ..ending() };
-        assert_snapshot!(written(result(&ending)), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.003,"cost_is_partial":true,"api_retries":3,"throttled_ms":12500,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4},"modelUsage":{"?":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":0,"maxOutputTokens":0,"webSearchRequests":0},"m":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":128000,"maxOutputTokens":4096,"webSearchRequests":0}},"permission_denials":[],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+        assert_snapshot!(written(result(&ending)), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.003,"cost_is_partial":true,"api_retries":3,"throttled_ms":12500,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4,"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":4},"server_tool_use":{"web_search_requests":0,"web_fetch_requests":0},"service_tier":"standard"},"modelUsage":{"?":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":0,"maxOutputTokens":0,"webSearchRequests":0},"m":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":128000,"maxOutputTokens":4096,"webSearchRequests":0}},"permission_denials":[],"terminal_reason":"completed","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
     #[test]

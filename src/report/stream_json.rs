@@ -164,6 +164,7 @@ impl StreamJson {
         }
         let all = self.units.background();
         let tasks = all.take(BACKGROUND_LISTED).map(|(id, unit)| BackgroundTask {
+            task_type: "local_agent",
             task_id: id.to_string(),
             description: &unit.head.description,
             subagent_type: &unit.head.agent,
@@ -553,12 +554,12 @@ mod tests {
         {"type":"system","subtype":"task_updated","task_id":"agent-1","patch":{"status":"completed","end_time":1001500},"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":3}
         {"type":"system","subtype":"task_notification","task_id":"agent-1","tool_use_id":"call-1","status":"completed","output_file":"/state/out.txt","summary":"correctness: done in 3.2 s, 1.2k tokens","usage":{"total_tokens":1234,"tool_uses":2,"duration_ms":3250},"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":3}
         {"type":"system","subtype":"task_updated","task_id":"agent-2","patch":{"status":"failed","error":"the provider said 500","end_time":1001600},"agent_id":"agent-2","branch":"2","slot":{"index":1,"total":3}
-        {"type":"system","subtype":"task_notification","task_id":"agent-2","tool_use_id":"call-1","status":"failed","reason":"provider","output_file":"/state/out.txt","summary":"security: failed: the provider said 500","usage":{"total_tokens":1234,"tool_uses":2,"duration_ms":3250},"agent_id":"agent-2","branch":"2","slot":{"index":1,"total":3}
+        {"type":"system","subtype":"task_notification","task_id":"agent-2","tool_use_id":"call-1","status":"failed","cause":"provider","output_file":"/state/out.txt","summary":"security: failed: the provider said 500","usage":{"total_tokens":1234,"tool_uses":2,"duration_ms":3250},"agent_id":"agent-2","branch":"2","slot":{"index":1,"total":3}
         {"type":"system","subtype":"task_updated","task_id":"agent-3","patch":{"status":"killed","end_time":1001700},"agent_id":"agent-3","branch":"3","slot":{"index":2,"total":3}
-        {"type":"system","subtype":"task_notification","task_id":"agent-3","tool_use_id":"call-1","status":"stopped","reason":"never_started","output_file":"","summary":"style: never started","agent_id":"agent-3","branch":"3","slot":{"index":2,"total":3}
+        {"type":"system","subtype":"task_notification","task_id":"agent-3","tool_use_id":"call-1","status":"stopped","reason":"never_started","cause":"never_started","output_file":"","summary":"style: never started","agent_id":"agent-3","branch":"3","slot":{"index":2,"total":3}
         {"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"call-1","content":"1 of 3 completed","is_error":false}]},"parent_tool_use_id":null
         {"type":"assistant","message":{"type":"message","id":"msg_d3c029cdfda4493bb42878e8c14f4de7","role":"assistant","model":"m","content":[{"type":"text","text":"All fine."}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":150,"output_tokens":15,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}},"parent_tool_use_id":null
-        {"type":"result","subtype":"success","is_error":false,"duration_ms":2000,"duration_api_ms":150,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.0,"usage":{"input_tokens":250,"output_tokens":25,"cache_read_input_tokens":0,"cache_creation_input_tokens":0},"modelUsage":{"m":{"inputTokens":450,"outputTokens":45,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0,"contextWindow":200000,"maxOutputTokens":8192,"webSearchRequests":0}},"permission_denials":[]
+        {"type":"result","subtype":"success","is_error":false,"duration_ms":2000,"duration_api_ms":150,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.0,"usage":{"input_tokens":250,"output_tokens":25,"cache_read_input_tokens":0,"cache_creation_input_tokens":0,"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":0},"server_tool_use":{"web_search_requests":0,"web_fetch_requests":0},"service_tier":"standard"},"modelUsage":{"m":{"inputTokens":450,"outputTokens":45,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0,"contextWindow":200000,"maxOutputTokens":8192,"webSearchRequests":0}},"permission_denials":[],"terminal_reason":"completed"
         "#);
     }
 
@@ -571,7 +572,7 @@ mod tests {
         let ends: Vec<Value> = records(&text).split_off(9);
         let told = |record: &Value| {
             let at = |pointer| record.pointer(pointer).cloned().unwrap_or_default();
-            [at("/task_id"), at("/patch/status"), at("/patch/error"), at("/status"), at("/reason")]
+            [at("/task_id"), at("/patch/status"), at("/patch/error"), at("/status"), at("/cause")]
         };
         let expected = serde_json::json!([
             ["agent-1", "failed", "boom", null, null],
@@ -659,7 +660,7 @@ mod tests {
         {"type":"assistant","message":{"type":"message","id":"msg_e94ed2d5676c6f908dad6031b0fce1f8","role":"assistant","model":"m","content":[{"type":"thinking","thinking":"hm","signature":""}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":5,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}},"parent_tool_use_id":null
         {"type":"assistant","message":{"type":"message","id":"msg_e94ed2d5676c6f908dad6031b0fce1f8","role":"assistant","model":"m","content":[{"type":"text","text":"Hello."}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":5,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}},"parent_tool_use_id":null
         {"type":"assistant","message":{"type":"message","id":"msg_e94ed2d5676c6f908dad6031b0fce1f8","role":"assistant","model":"m","content":[{"type":"tool_use","id":"r","name":"Read","input":{"path":"a"}}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":5,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}},"parent_tool_use_id":null
-        {"type":"result","subtype":"success","is_error":false,"duration_ms":300,"duration_api_ms":50,"num_turns":1,"result":"Hello.","stop_reason":"tool_use","total_cost_usd":0.0,"usage":{"input_tokens":10,"output_tokens":5,"cache_read_input_tokens":0,"cache_creation_input_tokens":0},"modelUsage":{"m":{"inputTokens":10,"outputTokens":5,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0,"contextWindow":200000,"maxOutputTokens":8192,"webSearchRequests":0}},"permission_denials":[]
+        {"type":"result","subtype":"success","is_error":false,"duration_ms":300,"duration_api_ms":50,"num_turns":1,"result":"Hello.","stop_reason":"tool_use","total_cost_usd":0.0,"usage":{"input_tokens":10,"output_tokens":5,"cache_read_input_tokens":0,"cache_creation_input_tokens":0,"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":0},"server_tool_use":{"web_search_requests":0,"web_fetch_requests":0},"service_tier":"standard"},"modelUsage":{"m":{"inputTokens":10,"outputTokens":5,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0,"contextWindow":200000,"maxOutputTokens":8192,"webSearchRequests":0}},"permission_denials":[],"terminal_reason":"completed"
         "#);
     }
 
@@ -762,7 +763,7 @@ mod tests {
         let text = bare(&written(&story, StreamOptions::default()));
         let (_, told) = text.split_once('\n').unwrap();
         assert_snapshot!(told, @r#"
-        {"type":"system","subtype":"status","status":"throttled","cause":"provider","wait_ms":12000
+        {"type":"system","subtype":"status","status":null,"reason":"throttled","cause":"provider","wait_ms":12000
         {"type":"system","subtype":"status","status":"requesting","waited_ms":12050
         {"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":3000,"error_status":529,"error":"overloaded","message":"the provider said 529","model":"m"
         {"type":"system","subtype":"task_started","task_id":"agent-1","tool_use_id":"call-1","description":"a","subagent_type":"reviewer","is_backgrounded":false,"spawn_depth":1,"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
@@ -777,7 +778,7 @@ mod tests {
         {"type":"system","subtype":"task_progress","task_id":"agent-1","tool_use_id":"call-1","description":"a","usage":{"total_tokens":340,"tool_uses":0,"duration_ms":800,"cost_usd":0.04},"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
         {"type":"system","subtype":"task_updated","task_id":"agent-1","patch":{"status":"completed","end_time":1001700},"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
         {"type":"system","subtype":"task_notification","task_id":"agent-1","tool_use_id":"call-1","status":"completed","output_file":"/state/out.txt","summary":"a: done in 3.2 s, 1.2k tokens","usage":{"total_tokens":1234,"tool_uses":2,"duration_ms":3250},"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
-        {"type":"result","subtype":"error_during_execution","is_error":true,"duration_ms":1800,"duration_api_ms":130,"num_turns":1,"stop_reason":null,"total_cost_usd":0.04,"api_retries":2,"throttled_ms":19020,"usage":{"input_tokens":10,"output_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0},"modelUsage":{"m":{"inputTokens":20,"outputTokens":0,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0,"contextWindow":200000,"maxOutputTokens":8192,"webSearchRequests":0},"small":{"inputTokens":300,"outputTokens":30,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.04,"contextWindow":0,"maxOutputTokens":0,"webSearchRequests":0}},"permission_denials":[],"errors":["401"]
+        {"type":"result","subtype":"error_during_execution","is_error":true,"duration_ms":1800,"duration_api_ms":130,"num_turns":1,"stop_reason":null,"total_cost_usd":0.04,"api_retries":2,"throttled_ms":19020,"usage":{"input_tokens":10,"output_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0,"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":0},"server_tool_use":{"web_search_requests":0,"web_fetch_requests":0},"service_tier":"standard"},"modelUsage":{"m":{"inputTokens":20,"outputTokens":0,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0,"contextWindow":200000,"maxOutputTokens":8192,"webSearchRequests":0},"small":{"inputTokens":300,"outputTokens":30,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.04,"contextWindow":0,"maxOutputTokens":0,"webSearchRequests":0}},"permission_denials":[],"errors":["401"]
         "#);
     }
 
@@ -1085,7 +1086,7 @@ mod tests {
         {"type":"control_request","request_id":"question-17","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"make"},"tool_use_id":"bash-1","permission_suggestions":[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"make *"}],"behavior":"allow","destination":"session"}],"decision_reason":"no rule allows it","title":"Bash: make","display_name":"Bash","description":"no rule allows it; it would run without a sandbox","agent_id":"agent-1"}}
         {"type":"system","subtype":"task_updated","task_id":"agent-2","patch":{"status":"paused"},"reason":"awaiting_approval","agent_id":"agent-2","branch":"2","slot":{"index":1,"total":2}
         {"type":"control_request","request_id":"question-18","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"make"},"tool_use_id":"bash-1","permission_suggestions":[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"make *"}],"behavior":"allow","destination":"session"}],"decision_reason":"no rule allows it","title":"Bash: make","display_name":"Bash","description":"no rule allows it; it would run without a sandbox","agent_id":"agent-2"}}
-        {"type":"system","subtype":"status","status":"awaiting_approval"
+        {"type":"system","subtype":"status","status":null,"reason":"awaiting_approval"
         {"type":"control_request","request_id":"question-19","request":{"subtype":"can_use_tool","tool_name":"Agent","input":{"slots":40},"tool_use_id":"question-19","permission_suggestions":[],"decision_reason":"start 40 agents at once?","title":"start 40 agents at once?","display_name":"Agent","description":"start 40 agents at once?"}}
         {"type":"system","subtype":"task_updated","task_id":"agent-1","patch":{"status":"running"},"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":2}
         {"type":"control_cancel_request","request_id":"question-18"}

@@ -17,7 +17,6 @@ const GAP_LIMIT = 4_000;
  * have it are promises.
  */
 const OPEN = new Map([
-  [1, 'flags that are not known end the process'],
   [2, 'tools of other harnesses end it, too, and tools that are left out stay'],
   [3, 'the first request is not read'],
   [4, 'there are no servers of tools'],
@@ -30,9 +29,7 @@ const OPEN = new Map([
   [11, 'messages are texts that are answered, and nothing else'],
   [12, 'totals and budgets are those of one message'],
   [13, 'a refusal at the start leaves the first request unanswered'],
-  [14, 'records lack what their types promise'],
   [15, 'requests that are rare are refused'],
-  [16, 'ids of sessions are of a kind that one client refuses'],
   [17, 'tine outlives its client'],
   [18, 'the model cannot ask'],
 ]);

@@ -212,7 +212,7 @@ for (const mode of ['plan', 'default', 'auto-edit', 'yolo']) {
   });
 }
 
-gap(10, 'the mode that a model decides can be set', async (place) => {
+promise('the mode that a model decides can be set', async (place) => {
   const { query } = await begun(place);
   await query.setPermissionMode('auto');
 });

@@ -87,7 +87,8 @@ for (const flags of [
   '--bare',
   '--exclude-dynamic-system-prompt-sections',
 ]) {
-  const number = flags.startsWith('--tools') ? 2 : 1;
+  const numbers = { '--tools': 2, '--mcp-config': 4 };
+  const number = numbers[flags.split(' ')[0]] ?? 1;
   writes(`claude -p "What is 2 + 2?" ${flags}`, 'four\n', {
     number,
     files: { 'settings.json': '{"permissions":{"allow":["Bash(ls)"]}}', 'servers.json': '{"mcpServers":{}}' },

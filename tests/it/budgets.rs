@@ -395,15 +395,33 @@ fn money_is_what_a_servers_tokens_cost_at_the_configured_price() {
 }
 
 #[test]
-fn money_cannot_be_limited_where_the_price_is_not_known() {
-    let (place, server) = (Place::new(), Server::start(|_| Reaction::Close));
-    place.ask(&server, &["--max-budget-usd", "1"]).refuses(
-        52,
-        "error: the price of `m` is not known, so `--max-budget-usd` cannot hold\n\
-         hint: set `models.m.price` in `config.toml`; see `config.example.toml`\n",
-    );
-    assert_eq!(server.count(), 0);
-    for amount in ["0", "-1", "nan", "much"] {
+fn a_limit_on_money_that_cannot_hold_is_said_and_ends_nothing() {
+    let (place, server) = (Place::new(), Server::start(|_| Reaction::text_reply("hi")));
+    let finished = place.ask(&server, &["--max-budget-usd", "1"]).exits(0);
+    assert_eq!(finished.stdout, "hi\n");
+    let said = "warning: the price of `m` is not known, so `--max-budget-usd` does not count it\n\
+         hint: set `models.m.price` in `config.toml`; see `config.example.toml`\n";
+    assert!(finished.stderr.contains(said), "{}", finished.stderr);
+    assert_eq!(server.count(), 1);
+}
+
+#[test]
+fn a_limit_of_no_money_lets_nothing_be_spent_twice() {
+    let place = Place::new();
+    let server = Server::start(|_| Reaction::call_reply(&[("TodoWrite", json!({"todos": []}))]));
+    let url = server.base_url();
+    place
+        .configure(&format!("[models.m]\nbase_url = '{url}'\nprice = {{ input = 1, output = 1 }}"));
+    let flags = ["-p", "go", "-m", "m", "--max-budget-usd", "0", "-o", "json"];
+    let result = place.tine(flags).run().exits(53).result();
+    assert_eq!(result["subtype"], "error_max_budget_usd");
+    assert!(server.count() <= 1, "{} requests", server.count());
+}
+
+#[test]
+fn an_amount_that_is_none_is_a_usage_error() {
+    let place = Place::new();
+    for amount in ["-1", "nan", "much"] {
         let flag = format!("--max-budget-usd={amount}");
         let said = place.tine(["-p", "go", &flag]).run().exits(2).stderr;
         assert!(said.contains("expected dollars, such as 2.50"), "{said}");

@@ -336,7 +336,8 @@ fn a_signal_ends_a_run_that_asks_with_its_result() {
     client.is_asked();
     client.running.signal(Signal::SIGTERM);
     let result = client.result();
-    assert_eq!(result["terminal_reason"], "terminate");
+    assert_eq!(result["cancel_reason"], "terminate");
+    assert_eq!(result["terminal_reason"], "aborted_tools");
     client.running.wait().exits(143);
 }
 

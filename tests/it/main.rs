@@ -48,6 +48,8 @@ mod documents;
 mod fanout;
 /// Everything that goes wrong between a server and us, for each API.
 mod faults;
+/// Command lines that were written for other harnesses.
+mod flags;
 /// Forks: the bytes they share, what they may not do, how they come back.
 mod forks;
 /// What a unit sends is what its events say.

@@ -83,7 +83,7 @@ fn the_examples_of_the_json_page_are_what_a_run_prints() {
     let real = shapes(&tine(&RUN));
     // The last example is the end of a run that was interrupted.
     let (page, interrupted) = JSON_PAGE.rsplit_once("```json\n").expect("the page has examples");
-    assert!(interrupted.contains("\"terminal_reason\":\"interrupt\""));
+    assert!(interrupted.contains("\"cancel_reason\":\"interrupt\""));
     let examples: Vec<&str> = page.lines().filter(|line| line.starts_with("{\"")).collect();
     let shown = shapes(&examples.join("\n"));
     let made_up: Vec<_> = shown.difference(&real).collect();

@@ -106,7 +106,7 @@ fn records(finished: &Finished, place: &Place) -> Vec<String> {
     // A recording is no provider that is spared, so nothing waits for one.
     let is_wait = |record: &Value| {
         let is_throttled = |key: &str| record[key] == "throttled";
-        is_throttled("reason") || is_throttled("status") || record.get("waited_ms").is_some()
+        is_throttled("reason") || record.get("waited_ms").is_some()
     };
     let mut texts: Vec<String> = records
         .0

@@ -24,6 +24,7 @@ impl Conversation {
             Deed::SetModel(name) => {
                 let name = name.or_else(|| self.first_model.clone());
                 self.change(|kit| kit.set_model(name.as_deref()))
+                    .inspect(|kit| kit.price_warning().iter().for_each(say))
                     .map(|kit| Reply::ModelIs(kit.model.name().to_string()))
             }
             Deed::SetEffort(effort) => {

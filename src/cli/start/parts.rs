@@ -11,7 +11,7 @@ use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::project::Trusted;
 use crate::cli::{rules, say};
-use crate::config::{Environment, dirs};
+use crate::config::{self, Environment, dirs};
 use crate::definition::{self, AgentDefinition, Definitions};
 use crate::fanout::Limits;
 use crate::model::http::exchange::{Exchanges, Pace};
@@ -25,17 +25,32 @@ use crate::tool_name;
 pub(super) fn found(
     (root, top): (&Path, Option<&Path>),
     environment: &Environment,
+    flags: &RunFlags,
     trusted: &Trusted,
 ) -> (Skills, Definitions) {
-    let (skills, mut problems) = Skills::load(
-        &dirs::skill_directories(root, top, environment),
-        &dirs::command_directories(root, top, environment),
-    );
-    let agents = dirs::agent_directories(root, top, environment);
+    let sources = flags.borrowed.sources();
+    let (skills, mut problems) = match flags.borrowed.disable_slash_commands {
+        true => (Skills::default(), Vec::new()),
+        false => Skills::load(
+            &dirs::skill_directories(root, top, environment, sources),
+            &dirs::command_directories(root, top, environment, sources),
+        ),
+    };
+    let agents = dirs::agent_directories(root, top, environment, sources);
     let (definitions, more) = Definitions::load(&agents, |path, text| trusted.covers(path, text));
     problems.extend(more);
     problems.iter().for_each(|problem| say(&format!("warning: {problem}")));
     (skills, definitions)
+}
+
+/// Returns what people have written for agents, as every unit reads it.
+pub(super) fn instructions(
+    (root, top): (&Path, Option<&Path>),
+    environment: &Environment,
+    flags: &RunFlags,
+) -> String {
+    let sources = flags.borrowed.sources();
+    prompt::instructions(&config::instructions(root, top, environment, sources))
 }
 
 /// Returns what bounds every unit.
@@ -59,7 +74,9 @@ pub(super) fn limits(kit: &Kit) -> Limits {
             true => None,
             false => agents.confirm_above,
         },
-        needs_price: kit.flags.max_budget_usd.is_some(),
+        // Where main's own model has none, the limit does not hold anyway, and
+        // people know it.
+        needs_price: kit.flags.max_budget_usd.is_some() && kit.model.facts().price.is_some(),
         compact_at: kit.config.session.compact_at,
         retries: retry::Policy { most: retry.most, base },
     }

@@ -151,6 +151,8 @@ const FUNCTIONS: &str = "BASH_FUNC_";
 #[derive(Clone, Default)]
 pub struct Variables {
     all: Vec<(OsString, OsString)>,
+    /// The names of those that somebody wants commands to have.
+    chosen: Vec<OsString>,
 }
 
 impl Variables {
@@ -160,7 +162,27 @@ impl Variables {
             OF_SHELLS.iter().any(|known| name == OsStr::new(known))
                 || name.as_bytes().starts_with(FUNCTIONS.as_bytes())
         };
-        Self { all: all.into_iter().filter(|(name, _)| !is_of_shells(name)).collect() }
+        let all = all.into_iter().filter(|(name, _)| !is_of_shells(name)).collect();
+        Self { all, chosen: Vec::new() }
+    }
+
+    /// The same of variables that are meant for commands: a confined one gets
+    /// them, too.
+    pub fn chosen(all: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let variables = Self::new(all);
+        let chosen = variables.all.iter().map(|(name, _)| name.clone()).collect();
+        Self { chosen, ..variables }
+    }
+
+    /// Puts others over these.
+    #[must_use]
+    pub fn with(&self, others: &Self) -> Self {
+        let is_there = |name: &OsStr| others.all().any(|(other, _)| other == name);
+        let kept = self.all.iter().filter(|(name, _)| !is_there(name));
+        Self {
+            all: kept.chain(&others.all).cloned().collect(),
+            chosen: self.chosen.iter().chain(&others.chosen).cloned().collect(),
+        }
     }
 
     /// Leaves out those that hold keys.
@@ -168,14 +190,15 @@ impl Variables {
     pub fn without(&self, secret: &[String]) -> Self {
         let is_secret = |name: &OsStr| secret.iter().any(|secret| name == OsStr::new(secret));
         let all = self.all.iter().filter(|(name, _)| !is_secret(name));
-        Self { all: all.cloned().collect() }
+        Self { all: all.cloned().collect(), chosen: self.chosen.clone() }
     }
 
     /// Has programs looked for elsewhere.
     #[must_use]
     pub fn with_path(&self, path: &OsStr) -> Self {
         let others = self.all.iter().filter(|(name, _)| name != OsStr::new("PATH")).cloned();
-        Self { all: others.chain([("PATH".into(), path.to_owned())]).collect() }
+        let all = others.chain([("PATH".into(), path.to_owned())]).collect();
+        Self { all, chosen: self.chosen.clone() }
     }
 
     /// Where programs are looked for.
@@ -196,6 +219,7 @@ impl Variables {
             let begins = |prefix: &str| name.as_bytes().starts_with(prefix.as_bytes());
             let has_password = || value.as_bytes().contains(&b'@');
             PASSED.iter().any(|known| is(known))
+                || self.chosen.iter().any(|chosen| chosen == name)
                 || PASSED_PREFIXES.iter().any(|prefix| begins(prefix))
                 || network && PROXIES.iter().any(|known| is(known)) && !has_password()
         })
@@ -253,6 +277,17 @@ mod tests {
             "https_proxy",
         ];
         check(variables().all(), &expected);
+    }
+
+    #[test]
+    fn a_confined_command_gets_what_was_chosen_for_it_and_is_no_key() {
+        let chosen = [("MY_TOKEN", "1"), ("MODEL_KEY", "2"), ("BASH_ENV", "3"), ("LC_ALL", "4")];
+        let chosen = chosen.map(|(name, value)| (name.into(), value.into()));
+        let all = variables().with(&Variables::chosen(chosen));
+        let all = all.without(&["MODEL_KEY".to_owned()]);
+        let got: Vec<_> = all.passed(false).collect();
+        let expected = [("PATH", "/bin"), ("MY_TOKEN", "1"), ("LC_ALL", "4")];
+        assert_eq!(got, expected.map(|(name, value)| (OsStr::new(name), OsStr::new(value))));
     }
 
     #[test]

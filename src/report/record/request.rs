@@ -25,7 +25,9 @@ pub(in crate::report) struct ApiRetry<'a> {
 /// What main does, where it is not to be seen from its messages.
 #[derive(Serialize)]
 pub(in crate::report) struct Status {
-    pub(in crate::report) status: &'static str,
+    /// One of the few words that clients know; null for anything else, which
+    /// `reason` says.
+    pub(in crate::report) status: Option<&'static str>,
     #[serde(flatten)]
     pub(in crate::report) wait: Wait,
 }
@@ -33,7 +35,6 @@ pub(in crate::report) struct Status {
 /// Ours: why a request or a unit has to wait and how long, or how long it did.
 #[derive(Serialize, Default)]
 pub(in crate::report) struct Wait {
-    /// Of a task alone: a `status` says it itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,11 +54,6 @@ impl Wait {
     /// A unit that waits for a person's answer.
     pub(in crate::report) fn for_approval() -> Self {
         Self { reason: Some("awaiting_approval"), ..Self::default() }
-    }
-
-    /// The same where the reason is told already.
-    pub(in crate::report) fn without_reason(self) -> Self {
-        Self { reason: None, ..self }
     }
 
     /// A request that goes out after a wait.

@@ -70,8 +70,12 @@ pub(in crate::report) struct TaskNotification<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::report) tool_use_id: Option<&'a str>,
     pub(in crate::report) status: NotificationStatus,
+    /// A word that clients know for why it has not ended as others do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::report) reason: Option<&'static str>,
+    /// Ours: why it failed or was stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::report) cause: Option<&'static str>,
     /// Empty if no file was written: clients read it as a string.
     pub(in crate::report) output_file: &'a str,
     pub(in crate::report) summary: String,
@@ -103,6 +107,8 @@ pub(in crate::report) struct BackgroundTasksChanged<'a> {
 #[derive(Serialize)]
 pub(in crate::report) struct BackgroundTask<'a> {
     pub(in crate::report) task_id: String,
+    /// What clients call an agent.
+    pub(in crate::report) task_type: &'static str,
     pub(in crate::report) description: &'a str,
     pub(in crate::report) subagent_type: &'a str,
 }

@@ -15,6 +15,9 @@ use crate::report::record::{
 use crate::report::units::{Unit, Units};
 use crate::report::words;
 
+/// Why a unit that was declared has no work to show.
+const NEVER_STARTED: &str = "never_started";
+
 pub(super) fn init(facts: &Facts) -> Record<'_> {
     Record::System(System::Init(Box::new(Init {
         cwd: &facts.cwd,
@@ -123,18 +126,19 @@ pub(super) fn notification<'a>(
     end: &'a UnitEnd,
     strand: Strand,
 ) -> TaskNotification<'a> {
-    let (status, reason) = match &end.outcome {
+    let (status, cause) = match &end.outcome {
         Outcome::Done { text: _ } => (NotificationStatus::Completed, None),
         Outcome::Failed(failure) => (NotificationStatus::Failed, Some(failure.kind.as_str())),
         Outcome::Cancelled { ran: true } => (NotificationStatus::Stopped, Some("cancelled")),
-        Outcome::Cancelled { ran: false } => (NotificationStatus::Stopped, Some("never_started")),
+        Outcome::Cancelled { ran: false } => (NotificationStatus::Stopped, Some(NEVER_STARTED)),
         Outcome::Interrupted => (NotificationStatus::Stopped, Some("interrupted")),
     };
     TaskNotification {
         task_id,
         tool_use_id: call_of(&unit.head),
         status,
-        reason,
+        reason: cause.filter(|cause| *cause == NEVER_STARTED),
+        cause,
         output_file: end.output_file.as_deref().unwrap_or_default(),
         summary: format!("{}: {}", unit.head.description, words::unit_end(end)),
         usage: unit.started.map(|_| task_usage(end.usage, end.tool_uses, end.duration_ms)),

@@ -24,7 +24,7 @@ impl StreamJson {
         self.paused.insert(event.unit);
         let Throttled { model: _, cause, wait_ms } = throttled;
         let wait = Wait::throttled(cause.as_str(), *wait_ms);
-        self.standing(event, ("throttled", TaskStatus::Paused), wait)
+        self.standing(event, (None, TaskStatus::Paused), wait)
     }
 
     /// Tells that a request goes out, if it was told that it has to wait. Of
@@ -33,7 +33,7 @@ impl StreamJson {
         if !self.paused.remove(&event.unit) {
             return Ok(());
         }
-        self.standing(event, ("requesting", TaskStatus::Running), Wait::over(waited_ms))
+        self.standing(event, (Some("requesting"), TaskStatus::Running), Wait::over(waited_ms))
     }
 
     /// Tells that a unit waits for a person, with its first open question; and
@@ -45,7 +45,7 @@ impl StreamJson {
         question: &Question,
     ) -> io::Result<()> {
         if self.units.questions_of(event.unit) == 1 {
-            let waits = ("awaiting_approval", TaskStatus::Paused);
+            let waits = (None, TaskStatus::Paused);
             self.standing(event, waits, Wait::for_approval())?;
         }
         if !self.options.asks_client {
@@ -93,7 +93,7 @@ impl StreamJson {
         if !goes_on {
             return Ok(());
         }
-        self.standing(event, ("running", TaskStatus::Running), Wait::default())
+        self.standing(event, (None, TaskStatus::Running), Wait::default())
     }
 
     /// Tells how a request or a unit stands: in a `status` for main, in the state of the
@@ -101,14 +101,14 @@ impl StreamJson {
     fn standing(
         &mut self,
         event: &Event,
-        (of_main, of_task): (&'static str, TaskStatus),
+        (of_main, of_task): (Option<&'static str>, TaskStatus),
         wait: Wait,
     ) -> io::Result<()> {
         let Some(speaker) = speaker(&self.units, event.unit, &event.branch) else {
             return Ok(());
         };
         if event.unit == UnitId::MAIN {
-            let status = Status { status: of_main, wait: wait.without_reason() };
+            let status = Status { status: of_main, wait };
             return self.output.write(Record::System(System::Status(status)));
         }
         let task_id = event.unit.to_string();
@@ -156,7 +156,7 @@ impl StreamJson {
         if !self.paused.remove(&event.unit) {
             return Ok(());
         }
-        self.standing(event, ("requesting", TaskStatus::Running), Wait::default())
+        self.standing(event, (Some("requesting"), TaskStatus::Running), Wait::default())
     }
 
     /// Closes what was streamed of an answer that does not count, and lets the

@@ -471,7 +471,6 @@ impl Setup {
             git: program(),
             web: Arc::default(),
             searches: policy.searches(),
-            web: Arc::default(),
             sandbox: Arc::new(Sandbox::new(Settings {
                 insistence: Insistence::Off,
                 variables: Variables::new(std::env::vars_os()),

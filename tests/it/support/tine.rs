@@ -78,11 +78,11 @@ impl Place {
     }
 
     /// The directories of the sessions that were kept, in the order of their
-    /// ids, which is that of their beginnings.
+    /// beginnings.
     pub(crate) fn sessions(&self) -> Vec<PathBuf> {
         let root = self.home().join(".local/state/tine/sessions");
         let mut sessions: Vec<_> = list(&root).iter().flat_map(|project| list(project)).collect();
-        sessions.sort_by_key(|path| path.file_name().map(ToOwned::to_owned));
+        sessions.sort_by_key(|path| (begun(path), path.clone()));
         sessions
     }
 
@@ -134,6 +134,14 @@ impl Place {
         let model = self.script("script.json", script);
         self.tine(["-p", "go", "-m", &model].iter().chain(flags)).run()
     }
+}
+
+/// When a session began, by the first line of its log that says so.
+fn begun(session: &Path) -> Option<u64> {
+    let log = fs::read(session.join("log.jsonl")).ok()?;
+    let lines = log.split(|byte| *byte == b'\n');
+    let line = |line: &[u8]| serde_json::from_slice::<Value>(line).ok()?["at"].as_u64();
+    lines.filter_map(line).next()
 }
 
 fn list(directory: &Path) -> Vec<PathBuf> {

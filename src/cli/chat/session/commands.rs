@@ -94,7 +94,12 @@ impl Session {
 
     fn set_model(&mut self, name: &str) {
         match Arc::make_mut(&mut self.kit).set_model(Some(name)) {
-            Ok(()) => self.changed("from the next message on"),
+            Ok(()) => {
+                self.changed("from the next message on");
+                if let Some(warning) = self.kit.price_warning() {
+                    self.tell_people(Ink::Caution, &warning);
+                }
+            }
             Err(refusal) => self.refuse(refusal),
         }
     }

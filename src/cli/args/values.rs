@@ -1,0 +1,45 @@
+//! What values of flags are read into.
+
+use super::Most;
+use crate::config::Effort;
+use crate::event::{Access, Backend};
+use crate::message::Usd;
+
+pub(super) fn parse_effort(level: &str) -> Result<Effort, &'static str> {
+    Effort::new(level).ok_or(Effort::RULE)
+}
+
+pub(super) fn parse_most(text: &str) -> Result<Most, &'static str> {
+    match text {
+        "-1" => Ok(Most(None)),
+        _ => text.parse().map(|most| Most(Some(most))).map_err(|_| "expected a number from 1 on"),
+    }
+}
+
+pub(super) fn parse_usd(text: &str) -> Result<Usd, String> {
+    let amount = text.parse().ok().and_then(Usd::from_dollars);
+    amount.ok_or_else(|| "expected dollars, such as 2.50".to_owned())
+}
+
+pub(super) fn parse_access(name: &str) -> Result<Access, String> {
+    one_of(&Access::ALL, Access::as_str, name)
+}
+
+pub(super) fn parse_backend(name: &str) -> Result<Backend, String> {
+    one_of(&[Backend::Bwrap, Backend::Landlock], Backend::as_str, name)
+}
+
+fn one_of<T: Copy>(all: &[T], as_str: fn(T) -> &'static str, name: &str) -> Result<T, String> {
+    let found = all.iter().copied().find(|one| as_str(*one) == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|one| as_str(*one)).collect();
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
+pub(super) fn parse_mode(name: &str) -> Result<crate::guard::Mode, String> {
+    crate::guard::Mode::from_name(name).ok_or_else(|| {
+        let names: Vec<&str> = crate::guard::Mode::ALL.iter().map(|mode| mode.as_str()).collect();
+        format!("expected one of {}", names.join(", "))
+    })
+}

@@ -1,0 +1,243 @@
+//! Command lines that were written for other harnesses: what their flags do
+//! here, and what is said where they do nothing.
+
+use serde_json::{Value, json};
+
+use crate::support::server::{Reaction, Server};
+use crate::support::tine::{Finished, Place};
+
+fn answering() -> Server {
+    Server::start(|_| Reaction::text_reply("hi"))
+}
+
+/// A server whose model first makes these calls.
+fn calling(calls: Vec<(&'static str, Value)>) -> Server {
+    Server::start(move |request| match request.json()["messages"].to_string() {
+        messages if messages.contains("tool_call_id") => Reaction::text_reply("hi"),
+        _ => Reaction::call_reply(&calls),
+    })
+}
+
+/// Runs a prompt with these flags, which ends well.
+#[track_caller]
+fn runs(place: &Place, flags: &[&str]) -> Finished {
+    let finished = place.ask(&answering(), flags).exits(0);
+    assert_eq!(finished.stdout, "hi\n", "{flags:?}");
+    finished
+}
+
+#[test]
+fn a_flag_that_does_nothing_is_one_line_and_ends_nothing() {
+    let place = Place::new();
+    for (flags, said) in [
+        (&["--betas", "interleaved-thinking"][..], "`--betas` does nothing here"),
+        (&["--ide"], "`--ide` does nothing here"),
+        (&["--plugin-dir", "./plugins"], "`--plugin-dir` does nothing here"),
+        (&["-e", "none"], "`--extensions` does nothing here"),
+        (&["--telemetry", "true"], "`--telemetry` does nothing here"),
+        (&["--max-wall-time", "90"], "`--max-wall-time` does nothing here: "),
+        (&["--insecure"], "certificates are always checked"),
+        (&["--permission-prompt-tool", "mcp__a__b"], "`--permission-prompt-tool` does nothing"),
+        (&["--debug", "api,hooks"], "`--debug` shows all, not only `api,hooks`"),
+        (&["--permission-mode", "auto"], "no model decides here about what may run"),
+    ] {
+        let stderr = runs(&place, flags).stderr;
+        let lines = stderr.lines().filter(|line| line.starts_with("note: "));
+        let lines: Vec<&str> = lines.collect();
+        assert!(matches!(lines[..], [line] if line.contains(said)), "{flags:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_flag_that_asks_for_what_is_so_anyway_says_nothing() {
+    let place = Place::new();
+    for flags in [
+        &["--verbose"][..],
+        &["--allow-dangerously-skip-permissions"],
+        &["--permission-prompt-tool", "stdio"],
+        &["--telemetry", "false"],
+        &["--no-chrome"],
+        &["-d", "--debug-file", "debug.log"],
+        &["-y", "-s"],
+    ] {
+        let stderr = runs(&place, flags).stderr;
+        assert!(!stderr.contains("note: "), "{flags:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_slip_of_a_person_is_still_an_error_with_what_was_meant() {
+    let place = Place::new();
+    let stderr = place.tine(["-p", "go", "--setings", "x"]).run().exits(2).stderr;
+    assert!(stderr.contains("--settings"), "{stderr}");
+}
+
+#[test]
+fn what_happens_inside_goes_to_the_file_that_was_named() {
+    let place = Place::new();
+    let stderr = runs(&place, &["--debug-file", "debug.log"]).stderr;
+    let log = place.read("debug.log").expect("it was written");
+    assert!(!log.is_empty() && !stderr.contains("DEBUG"), "{stderr}");
+    assert!(!log.contains('\u{1b}'), "{log}");
+}
+
+#[test]
+fn a_recording_of_the_chat_that_is_not_wanted_is_none() {
+    let place = Place::new();
+    runs(&place, &["--chat-recording", "false"]);
+    assert_eq!(place.sessions(), [] as [std::path::PathBuf; 0]);
+    runs(&place, &["--chat-recording", "true"]);
+    assert_eq!(place.sessions().len(), 1);
+}
+
+#[test]
+fn a_key_on_the_command_line_is_used_warned_about_and_given_to_no_command() {
+    let place = Place::new();
+    let server = calling(vec![("Bash", json!({ "command": "cat /proc/self/environ" }))]);
+    let url = server.base_url();
+    let flags = ["-p", "go", "-m", "m", "--yolo", "--openai-api-key", "sk-typed"];
+    let flags = flags.into_iter().chain(["--openai-base-url", &url]);
+    let finished = place.tine(flags).run().exits(0);
+    assert!(finished.stderr.contains("whoever lists processes sees"), "{}", finished.stderr);
+    let requests = server.finish();
+    assert_eq!(requests[0].header("authorization"), Some("Bearer sk-typed"));
+    let seen = requests[1].json()["messages"].to_string();
+    assert!(!seen.contains("sk-typed"), "{seen}");
+}
+
+#[test]
+fn settings_say_what_runs_where_and_with_which_variables() {
+    let place = Place::new();
+    let server = calling(vec![
+        ("Bash", json!({ "command": "touch \"$NAME\"" })),
+        ("Bash", json!({ "command": "touch denied" })),
+        ("Write", json!({ "file_path": "../beside/b.txt", "content": "b" })),
+    ]);
+    std::fs::create_dir(place.root().join("beside")).unwrap();
+    let settings = json!({
+        "permissions": {
+            "allow": ["Bash(touch:*)"], "deny": ["Bash(touch denied)"],
+            "defaultMode": "acceptEdits", "additionalDirectories": ["../beside"],
+        },
+        "env": { "NAME": "made" }, "statusLine": { "type": "command" },
+    });
+    place.write("settings.json", settings.to_string());
+    place.ask(&server, &["--settings", "settings.json"]).exits(0);
+    assert_eq!(place.read("made").as_deref(), Some(""));
+    assert_eq!(place.read("denied"), None);
+    assert_eq!(place.read("../beside/b.txt").as_deref(), Some("b"));
+}
+
+#[test]
+fn settings_choose_the_model_and_a_flag_another() {
+    let place = Place::new();
+    let server = answering();
+    let url = server.base_url();
+    let tine = |flags: &[&str]| {
+        let flags = ["-p", "go", "--settings", r#"{"model": "of-settings"}"#].iter().chain(flags);
+        let tine = place.tine(flags).env("OPENAI_BASE_URL", &url).env("OPENAI_API_KEY", "k");
+        tine.run().exits(0);
+    };
+    tine(&[]);
+    tine(&["--config", "model=of-pair"]);
+    tine(&["-m", "of-flag"]);
+    let models: Vec<_> = server.finish().iter().map(|it| it.json()["model"].clone()).collect();
+    assert_eq!(models, ["of-settings", "of-pair", "of-flag"]);
+}
+
+#[test]
+fn settings_that_are_wrong_are_refused_with_their_place() {
+    let place = Place::new();
+    place.write("settings.json", "{\n  \"permissions\": {\"allow\": [\"Bash(\"]}\n}");
+    for (given, said) in [
+        ("settings.json", "error: `--settings`: `settings.json`: `permissions.allow[0]`: "),
+        ("{\"model\": 3}", "error: `--settings`: `model`: it must be a string"),
+        ("none.json", "error: `--settings`: `none.json`: there is no such file"),
+    ] {
+        let stderr = place.tine(["-p", "go", "-m", "offline", "--settings", given]).run().exits(52);
+        assert!(stderr.stderr.starts_with(said), "{}", stderr.stderr);
+    }
+}
+
+/// A project and a user who have written something for agents.
+fn furnished() -> Place {
+    let place = Place::new();
+    place.write("CLAUDE.md", "Paint it blue.");
+    place.write(".claude/skills/greet/SKILL.md", "---\nname: greet\ndescription: Greets\n---\nHi.");
+    place.write("../home/.config/tine/AGENTS.md", "Whisper.");
+    place.write(
+        "../home/.claude/agents/poet.md",
+        "---\nname: poet\ndescription: Rhymes\n---\nRhyme.",
+    );
+    place
+}
+
+#[test]
+fn only_what_the_sources_hold_is_read() {
+    let place = furnished();
+    for (flags, project, user) in [
+        (&[][..], true, true),
+        (&["--setting-sources", "user,project,local"], true, true),
+        (&["--setting-sources=user"], false, true),
+        (&["--setting-sources=project"], true, false),
+        (&["--setting-sources="], false, false),
+        (&["--bare"], false, false),
+    ] {
+        let server = answering();
+        place.ask(&server, flags).exits(0);
+        let body = server.finish()[0].json().to_string();
+        let holds = ["blue", "Greets", "Whisper", "Rhymes"].map(|text| body.contains(text));
+        assert_eq!(holds, [project, project, user, user], "{flags:?}");
+    }
+    let said = place.tine(["-p", "go", "--setting-sources=all"]).run().exits(2).stderr;
+    assert!(said.contains("none of `user`, `project`, `local`"), "{said}");
+}
+
+#[test]
+fn without_slash_commands_there_are_no_skills() {
+    let place = furnished();
+    let server = answering();
+    place.ask(&server, &["--disable-slash-commands", "-o", "stream-json"]).exits(0);
+    let body = server.finish()[0].json().to_string();
+    assert!(body.contains("blue") && !body.contains("Greets"), "{body}");
+}
+
+#[test]
+fn nobody_is_asked_where_nobody_is_to_be() {
+    let place = Place::new();
+    let call = json!({"name": "Write", "arguments": {"file_path": "a", "content": "a"}});
+    let script = json!({"units": {"main": [{"calls": [call]}, {"text": "done"}]}});
+    let model = place.script("writes.json", &script);
+    let flags = ["--input-format", "stream-json", "-o", "stream-json", "-m", &model];
+    let flags = flags.into_iter().chain(["--permission-prompts=none"]);
+    let message = json!({"type": "user", "message": {"role": "user", "content": "go"}});
+    let finished = place.tine(flags).stdin(format!("{message}\n")).run().exits(0);
+    assert!(!finished.stdout.contains("can_use_tool"), "{}", finished.stdout);
+    assert_eq!(finished.result()["permission_denials"][0]["tool_name"], "Write");
+    assert_eq!(place.read("a"), None);
+}
+
+#[test]
+fn directories_come_in_lists_with_commas() {
+    let place = Place::new();
+    for name in ["one", "two"] {
+        std::fs::create_dir(place.root().join(name)).unwrap();
+    }
+    let server = calling(vec![
+        ("Write", json!({ "file_path": "../one/a", "content": "a" })),
+        ("Write", json!({ "file_path": "../two/a", "content": "a" })),
+    ]);
+    let flags = ["--include-directories", "../one,../two", "--approval-mode", "auto-edit"];
+    place.ask(&server, &flags).exits(0);
+    for name in ["../one/a", "../two/a"] {
+        assert_eq!(place.read(name).as_deref(), Some("a"), "{name}");
+    }
+}
+
+#[test]
+fn the_id_of_a_new_session_is_one_that_any_client_takes() {
+    let place = Place::new();
+    let result = place.tine(["-p", "go", "-m", "offline", "-o", "json"]).run().exits(0).result();
+    let id: uuid::Uuid = result["session_id"].as_str().unwrap().parse().unwrap();
+    assert_eq!(id.get_version_num(), 4);
+}
