@@ -228,7 +228,7 @@ fn set_up_tracing(flags: &RunFlags) -> Result<(), Refusal> {
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).without_time();
     match file {
         Some((_, file)) => {
-            subscriber.with_ansi(false).with_writer(std::sync::Arc::new(file)).init()
+            subscriber.with_ansi(false).with_writer(std::sync::Arc::new(file)).init();
         }
         None => subscriber.with_writer(io::stderr).init(),
     }
