@@ -75,7 +75,8 @@ fn a_slip_of_a_person_is_still_an_error_with_what_was_meant() {
 #[test]
 fn what_happens_inside_goes_to_the_file_that_was_named() {
     let place = Place::new();
-    let stderr = runs(&place, &["--debug-file", "debug.log", "--settings", r#"{"theme": "dark"}"#]).stderr;
+    let stderr =
+        runs(&place, &["--debug-file", "debug.log", "--settings", r#"{"theme": "dark"}"#]).stderr;
     let log = place.read("debug.log").expect("it was written");
     assert!(log.contains("theme") && !stderr.contains("theme"), "{log}{stderr}");
     assert!(!log.contains('\u{1b}'), "{log}");
