@@ -128,7 +128,7 @@ fn settled(row: &str) -> String {
     {
         return format!("|####;{rest}");
     }
-    let is_beginning = |word: &&str| word.len() == 8 && word.starts_with("01") && is_id(word);
+    let is_beginning = |word: &&str| word.len() == 8 && is_id(word);
     match row.split(' ').find(is_beginning) {
         Some(id) => row.replace(id, "########"),
         None => row.to_owned(),

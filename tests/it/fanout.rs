@@ -187,7 +187,7 @@ async fn units_nest_no_deeper_than_the_limit_and_are_told_so() {
     assert_eq!(
         story.outputs(UnitId(2)),
         ["Tool \"Agent\" not found. Available tools: Read, Write, Edit, ApplyPatch, Bash, \
-          Glob, Grep, TodoWrite, Skill"]
+          Glob, Grep, TodoWrite, Skill, AskUserQuestion, WebFetch"]
     );
 }
 
