@@ -380,21 +380,19 @@ impl Conversation {
     /// Returns where the last message goes.
     fn last_message(&self) -> Option<(std::path::PathBuf, std::fs::File)> {
         let created = print::create(self.flags.output_last_message.as_deref()?);
-        created.inspect_err(|refusal| super::say(refusal)).ok()
+        created.inspect_err(super::say).ok()
     }
 
     /// Returns how the process ends, now that the run has.
     fn ended(&mut self, ended: &RunEnd) -> Exit {
         self.got_on();
         self.run = None;
-        print::wind_up(
-            ended,
-            self.told.map_or(self.exit, |signal| match self.exit {
-                // A turn that ended before the signal reached it is done.
-                Exit::Done => Exit::after(signal),
-                exit => exit,
-            }),
-        )
+        let exit = match self.told {
+            // A turn that ended before the signal reached it is done.
+            Some(signal) if self.exit == Exit::Done => Exit::after(signal),
+            Some(_) | None => self.exit,
+        };
+        print::wind_up(ended, exit)
     }
 
     fn signal(&mut self, signal: Signal) {

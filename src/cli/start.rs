@@ -38,7 +38,7 @@ use crate::tool::Workspace;
 use crate::tool::files::Files;
 use crate::tool::roots::Roots;
 use crate::web::{Reach, Web};
-use parts::{agent, found, given, instructions, limits, system_prompt, tools};
+use parts::{agent, found, given, instructions, limits, narrowed, system_prompt, tools};
 use reporters::Asker;
 
 /// Everything a run needs, before its prompt is known.
@@ -143,10 +143,7 @@ impl Start {
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
         let system = system_prompt(&flags, agent)?;
         let tools = tools(&flags, &definitions, agent)?;
-        let policy = match agent {
-            Some(agent) => policy.narrowed(agent.permission_mode, &agent.denied),
-            None => policy,
-        };
+        let policy = narrowed(policy, agent);
         let instructions = instructions((&root, top), environment, &flags);
         let kit = Kit {
             skills: Arc::new(skills),

@@ -161,10 +161,8 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         EventKind::ToolStarted { call: _, tool, subject, confinement: _ } => {
             words::call(tool, subject)
         }
+        EventKind::ToolFinished { output, .. } if output.images.is_empty() => return None,
         EventKind::ToolFinished { call: _, tool, output, took_ms: _ } => {
-            if output.images.is_empty() {
-                return None;
-            }
             format!("{} shows {}", words::call(tool, ""), words::images(&output.images))
         }
         EventKind::Worktree(worktree) => words::worktree(worktree),

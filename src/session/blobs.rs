@@ -244,7 +244,7 @@ impl Kept {
 
 impl Own {
     fn begin(directory: &Path) -> io::Result<Self> {
-        let path = directory.join(Uuid::new_v4().to_string());
+        let path = directory.join(Uuid::now_v7().to_string());
         let file = match pack::create(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 DirBuilder::new().recursive(true).mode(0o700).create(directory)?;

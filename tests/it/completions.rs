@@ -16,11 +16,11 @@ fn fed(program: &str, arguments: &[&str], text: &str) -> Option<Output> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().ok()?;
-    let mut stdin = child.stdin.take().unwrap();
+    let mut stdin = child.stdin.take().expect("it was asked for");
     let text = text.to_owned();
     let writing = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
-    let output = child.wait_with_output().unwrap();
-    writing.join().unwrap().unwrap();
+    let output = child.wait_with_output().expect("it ends");
+    writing.join().expect("nothing panics").expect("it reads");
     Some(output)
 }
 

@@ -350,7 +350,9 @@ fn client_of(server: &Server, model: &str, flags: &[&str]) -> Client {
 
 /// The last message of a request, as text.
 fn last(request: &RecordedRequest) -> String {
-    request.json()["messages"].as_array().unwrap().last().unwrap().to_string()
+    let request = request.json();
+    let messages = request["messages"].as_array().expect("there are messages");
+    messages.last().expect("there is one").to_string()
 }
 
 #[test]
@@ -728,7 +730,7 @@ fn asks_the_user(unit: &str) -> Value {
 /// Returns what the first call of AskUserQuestion gave, and whether as an error.
 fn said(result: &Value) -> (String, bool) {
     let block = &result["message"]["content"][0];
-    (block["content"].as_str().unwrap().to_owned(), block["is_error"] == true)
+    (block["content"].as_str().expect("it is a text").to_owned(), block["is_error"] == true)
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn fetches(urls: &[String]) -> Value {
 
 fn port(server: &Server) -> String {
     let base = server.base_url();
-    base.trim_end_matches("/v1").rsplit(':').next().unwrap().to_owned()
+    base.trim_end_matches("/v1").rsplit(':').next().expect("there is a last part").to_owned()
 }
 
 /// Returns the URL of something that the server has.

@@ -52,5 +52,5 @@ pub(super) async fn got_on(progress: &mut Option<watch::Receiver<Progress>>) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }

@@ -60,7 +60,7 @@ pub(super) async fn reader_gone(gone: &mut Option<oneshot::Receiver<()>>) {
             return;
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Begins to watch whether somebody can read standard output.

@@ -14,6 +14,7 @@ use crate::cli::{rules, say};
 use crate::config::{self, Environment, dirs};
 use crate::definition::{self, AgentDefinition, Definitions};
 use crate::fanout::Limits;
+use crate::guard::Policy;
 use crate::model::http::exchange::{Exchanges, Pace};
 use crate::model::retry;
 use crate::prompt;
@@ -137,6 +138,14 @@ pub(super) fn agent<'a>(
         Refusal::new(Exit::Usage, format!("there is no agent `{name}`"))
             .hint(format!("there are: {}", definitions.names().join(", ")))
     })
+}
+
+/// Returns what is left of a policy where the main conversation is an agent.
+pub(super) fn narrowed(policy: Policy, agent: Option<&AgentDefinition>) -> Policy {
+    match agent {
+        Some(agent) => policy.narrowed(agent.permission_mode, &agent.denied),
+        None => policy,
+    }
 }
 
 /// Returns what a flag gives as JSON, or as the name of a file that holds it.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{Account, CUT_OFF, CutOff, GRANTED_CAP, Past, PastUnit, Told, Work};
 use crate::branch::Token;
 use crate::event::{
-    Event, EventKind, Invocation, Lasting, Question, QuestionId, Seq, UnitEnd, UnitHead, UnitId,
-    UnitState, Verdict,
+    Chosen, Event, EventKind, Invocation, Lasting, Question, QuestionId, Seq, UnitEnd, UnitHead,
+    UnitId, UnitState, Verdict,
 };
 
 impl Past {
@@ -46,10 +46,7 @@ impl Past {
             }
             EventKind::UserWrote { text: _ } => self.waiting = self.waiting.saturating_add(1),
             EventKind::UserTookBack => self.waiting = 0,
-            EventKind::Chosen(chosen) => {
-                self.model = Some(Arc::clone(&chosen.model));
-                self.chosen = Some(chosen.clone());
-            }
+            EventKind::Chosen(chosen) => self.chose(chosen),
             EventKind::ToolFinished { call, tool: _, output, took_ms: _ } => {
                 self.finished(event.unit, &call.0, output.text == CUT_OFF);
             }
@@ -75,6 +72,11 @@ impl Past {
             | EventKind::Left => {}
             EventKind::Answered { id, question, answer } => self.answered(*id, question, answer),
         }
+    }
+
+    fn chose(&mut self, chosen: &Chosen) {
+        self.model = Some(Arc::clone(&chosen.model));
+        self.chosen = Some(chosen.clone());
     }
 
     /// Takes note of what a person has allowed for the whole session. What was
