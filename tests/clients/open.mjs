@@ -67,7 +67,7 @@ export const OPEN = {
     "no task of that call goes to the background",
     "settings of the flags change the model and the rules of the next message",
     "the use of the context is told in its own shape, in brief",
-    "what was used is told",
+    "what was used is told for days and weeks",
   ],
   "what a yes adds": [
     "a yes can add a directory, and a rule that denies",

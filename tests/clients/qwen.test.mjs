@@ -190,7 +190,7 @@ gap(7, 'effort is set for the next message', async (place) => {
   assert.equal(place.server.last('second').body.reasoning_effort, 'high');
 });
 
-gap(7, 'what was used is told', async (place) => {
+gap(7, 'what was used is told for days and weeks', async (place) => {
   const { query } = await begun(place);
   assert.equal((await query.getUsageInfo('today')).subtype, 'get_usage_info');
 });
