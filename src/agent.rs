@@ -13,6 +13,7 @@ mod guarded;
 mod history;
 mod images;
 mod loops;
+mod offers;
 pub mod size;
 mod turn;
 mod view;
@@ -36,6 +37,7 @@ pub use calls::CALLS_CAP;
 pub use compact::{Compacting, REQUEST_CAP, SUMMARY_CAP};
 pub use history::History;
 pub use images::{IMAGES_CAP, IMAGES_LENGTH_CAP};
+pub use offers::Offers;
 pub use view::render;
 
 /// Everything that runs an agent loop: the main conversation, a slot or a fork.
@@ -62,6 +64,8 @@ pub struct Unit {
     pub compacting: Compacting,
     /// What it does about requests that fail.
     pub persistence: Persistence,
+    /// What it has of servers of tools; `None` where that stays what it is.
+    pub offers: Option<Offers>,
 }
 
 /// What a unit is bound by.

@@ -25,6 +25,7 @@ mod resume;
 mod review;
 mod rules;
 mod sandbox;
+mod servers;
 mod session;
 mod sessions;
 mod setup;

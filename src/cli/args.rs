@@ -124,6 +124,18 @@ pub struct RunFlags {
     #[arg(long, visible_alias = "core-tools", global = true, value_name = "NAMES", num_args = 1..)]
     pub tools: Vec<String>,
 
+    /// More servers of tools: a file like `.mcp.json`, or such JSON itself
+    #[arg(long, global = true, value_name = "FILE|JSON", num_args = 1..)]
+    pub mcp_config: Vec<String>,
+
+    /// Use no servers but those of `--mcp-config`
+    #[arg(long, global = true)]
+    pub strict_mcp_config: bool,
+
+    /// The only servers that are used, by name
+    #[arg(long, global = true, value_name = "NAMES", num_args = 1..)]
+    pub allowed_mcp_server_names: Vec<String>,
+
     /// More directories in which files may be edited
     #[arg(long, visible_alias = "include-directories", global = true, value_name = "DIR",
         num_args = 1..)]

@@ -9,6 +9,7 @@ use super::exit::{Exit, Refusal};
 use super::model::{Chosen, DefaultModel, Wanted, choose};
 use super::rules;
 use super::slash::{self, Meant, Typed};
+use super::start::Kept;
 use crate::agent::Opening;
 use crate::config::{Config, Environment, ModelChoice};
 use crate::definition::Definitions;
@@ -16,6 +17,7 @@ use crate::event::SessionId;
 use crate::git;
 use crate::guard::sandbox::Sandbox;
 use crate::guard::{Mode, Policy};
+use crate::mcp::Servers;
 use crate::model::{Model, Models, offline};
 use crate::run::{Invoked, Main};
 use crate::skill::Skills;
@@ -43,6 +45,8 @@ pub struct Kit {
     pub(super) choice: ModelChoice,
     pub(super) model: Arc<dyn Model>,
     pub(super) tools: Registry,
+    /// The servers of more tools.
+    pub(super) servers: Arc<Servers>,
     pub(super) policy: Policy,
     pub(super) system: String,
     /// The user's and the project's instructions, for every system prompt.
@@ -50,6 +54,11 @@ pub struct Kit {
 }
 
 impl Kit {
+    /// Returns what goes on in the next run of this process.
+    pub(super) fn goes_on(&self) -> Kept {
+        Kept { models: Arc::clone(&self.models), servers: Arc::clone(&self.servers) }
+    }
+
     /// Returns what main is asked to do.
     pub(super) fn invoked(&self, typed: &str, opening: Opening) -> Invoked {
         Invoked {

@@ -20,6 +20,7 @@ use super::recordings;
 use super::resume::{self, Resume};
 use super::rules;
 use super::sandbox;
+use super::servers;
 use super::sessions::{age_out, parse_name};
 use crate::agent::Opening;
 use crate::config::{self, Environment, dirs};
@@ -27,6 +28,7 @@ use crate::event::SessionHead;
 use crate::fanout::{Fanout, Parking, Pool, Surroundings, Worktrees};
 use crate::git;
 use crate::line::Budget;
+use crate::mcp::Servers;
 use crate::model::retry::Jitter;
 use crate::model::{Model, Models};
 use crate::prompt;
@@ -53,6 +55,17 @@ pub(super) struct Start {
     /// Where texts go if the session is not to be kept; removed with this value.
     scratch: Option<TempDir>,
     resume: Option<Resume>,
+    /// The tools of servers that the conversation had before, by name.
+    had: Vec<String>,
+}
+
+/// What goes on from one run of a process to the next.
+#[derive(Clone)]
+pub(super) struct Kept {
+    /// Those that were asked.
+    pub(super) models: Arc<Models>,
+    /// Those that were started.
+    pub(super) servers: Arc<Servers>,
 }
 
 /// A session that was opened.
@@ -102,16 +115,16 @@ impl Start {
     pub(super) fn again(
         environment: &Environment,
         flags: RunFlags,
-        models: Arc<Models>,
+        kept: Kept,
     ) -> Result<Self, Refusal> {
-        Self::with(environment, flags, DefaultModel::None, Some(models))
+        Self::with(environment, flags, DefaultModel::None, Some(kept))
     }
 
     fn with(
         environment: &Environment,
         flags: RunFlags,
         default_model: DefaultModel,
-        models: Option<Arc<Models>>,
+        kept: Option<Kept>,
     ) -> Result<Self, Refusal> {
         let name = flags.name.as_deref().map(parse_name).transpose()?;
         let root = working_directory()?;
@@ -129,9 +142,17 @@ impl Start {
             repository: top,
             session: &directory,
         };
-        let models = match models {
-            Some(models) => models,
-            None => Arc::new(Models::new(recordings::exchanges(&flags, &surroundings)?)),
+        let Kept { models, servers } = match kept {
+            Some(kept) => kept,
+            None => Kept {
+                models: Arc::new(Models::new(recordings::exchanges(&flags, &surroundings)?)),
+                servers: Arc::new(servers::servers(
+                    (environment, &config),
+                    &flags,
+                    &trusted,
+                    &root,
+                )?),
+            },
         };
         let before = resume.as_ref().and_then(|resume| resume.past.model());
         let (flag, effort) = (flags.model.as_deref(), flags.effort.as_ref());
@@ -163,11 +184,12 @@ impl Start {
             choice,
             model,
             tools,
+            servers,
             policy,
             system,
             instructions: instructions.into(),
         };
-        Ok(Self { kit, note, fallbacks, facts, name, scratch, resume })
+        Ok(Self { kit, note, fallbacks, facts, name, scratch, resume, had: Vec::new() })
     }
 
     /// Builds the run of one prompt. The directory that comes with it must live
@@ -297,6 +319,9 @@ impl Start {
         };
         let from = resume.from.clone();
         let (past, log) = resume.begin(head, directory)?;
+        let offered = past.offered().into_iter().flat_map(|tools| tools.iter());
+        let kept = offered.filter(|tool| self.kit.servers.find(&tool.server).is_some());
+        self.had = kept.map(|tool| tool.name.to_string()).collect();
         // A log in which nothing was written yet is begun as a new one is.
         if past.is_empty() {
             return Ok((None, log));
@@ -353,6 +378,7 @@ impl Start {
             fallbacks: self.fallbacks,
             jitter: Jitter::new(seed()),
             worktrees,
+            servers: kit.servers,
         })
     }
 }

@@ -97,6 +97,7 @@ impl Plain {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
@@ -201,6 +202,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         | EventKind::UserTookBack
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
+        | EventKind::Offered(_)
         | EventKind::Left
         | EventKind::Joined { .. }
         | EventKind::InvocationEnded(_) => return None,

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use crate::event::{CancelReason, SlotPosition, UnitId};
+use crate::event::{CancelReason, ServerGlance, SlotPosition, UnitId};
 use crate::message::{Call, Image, Output, StopReason, Usage};
 use crate::model::Facts;
 
@@ -77,7 +77,7 @@ pub(super) enum System<'a> {
 pub(super) struct Init<'a> {
     pub(super) cwd: &'a str,
     pub(super) tools: &'a [String],
-    pub(super) mcp_servers: [Value; 0],
+    pub(super) mcp_servers: Vec<ServerRecord<'a>>,
     pub(super) model: &'a str,
     #[serde(rename = "permissionMode")]
     pub(super) permission_mode_camel: &'a str,
@@ -91,6 +91,19 @@ pub(super) struct Init<'a> {
     pub(super) tine_version: &'a str,
     pub(super) sandbox: SandboxRecord,
     pub(super) capabilities: [&'static str; 3],
+}
+
+/// A server of tools, and how it stands.
+#[derive(Serialize, Clone)]
+pub(super) struct ServerRecord<'a> {
+    pub(super) name: &'a str,
+    pub(super) status: &'static str,
+}
+
+impl<'a> From<&'a ServerGlance> for ServerRecord<'a> {
+    fn from(server: &'a ServerGlance) -> Self {
+        Self { name: &server.name, status: server.status.as_str() }
+    }
 }
 
 /// What every record of a unit tells of it; empty for main.
@@ -559,7 +572,7 @@ mod tests {
         let init = Init {
             cwd: "/repo",
             tools: &names,
-            mcp_servers: [],
+            mcp_servers: Vec::new(),
             model: "m",
             permission_mode_camel: "default",
             permission_mode: "default",

@@ -69,6 +69,11 @@ impl Past {
             | EventKind::Rewound { .. }
             | EventKind::Notice { .. }
             | EventKind::Left => {}
+            EventKind::Offered(offered) => {
+                if let Some(tools) = &offered.tools {
+                    self.offered = Some(Arc::clone(tools));
+                }
+            }
             EventKind::Answered { id, question, answer } => self.answered(*id, question, answer),
         }
     }
@@ -155,6 +160,7 @@ impl Past {
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }

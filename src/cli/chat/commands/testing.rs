@@ -12,6 +12,7 @@ use crate::config::{Config, Environment, ModelChoice};
 use crate::definition::Definitions;
 use crate::event::testing::Log;
 use crate::event::{EventKind, InvocationEnd, Outcome, SessionHead, SessionId, UnixMillis};
+use crate::mcp::Servers;
 use crate::model::Models;
 use crate::report::row::Row;
 use crate::session::SessionLog;
@@ -59,6 +60,7 @@ impl Place {
             choice: ModelChoice::Offline,
             model,
             tools: Registry::all([]),
+            servers: Arc::new(Servers::none()),
             policy,
             system: "You help.".to_owned(),
             instructions: "Use tabs.".into(),
