@@ -137,6 +137,13 @@ pub enum Opening {
         /// The user message that asked for it.
         request: Arc<str>,
     },
+    /// No turn of its own: these tasks as one batch, whose text is its answer.
+    Batch {
+        /// What the slots shall do.
+        tasks: Vec<Task>,
+        /// The user message that asked for them.
+        request: Arc<str>,
+    },
     /// No turn of its own: its conversation is replaced by a summary, and what
     /// was done is its answer.
     Compact {
@@ -212,23 +219,35 @@ impl Unit {
                 self.compact_now(hint.as_deref()).await.map(|answer| (Next::Settle, answer))
             }
             Opening::Fork { task, request } => {
-                // A fork leaves a last user message out: it has its directive.
-                self.context.line.tell(Told::Prompted { text: Arc::clone(&request) }).await;
-                self.history.prompted(request);
-                self.context.fork_point = Arc::new(self.fork_point());
-                let context = &self.context;
-                match context.delegate.delegate(context, None, AgentCall::One(task)).await {
-                    // The rest says what a model can call.
-                    Ok(output) => {
-                        let first = output.text.split(". ").next().unwrap_or_default();
-                        Ok((Next::Settle, first.into()))
-                    }
-                    Err(ToolError::TellModel { message }) => {
-                        Err(Outcome::failed(FailureKind::Setup, message))
-                    }
-                    Err(ToolError::Cancelled { after: _ }) => Err(Outcome::Cancelled { ran: true }),
-                }
+                let text = self.start_for_user(request, AgentCall::One(task)).await?;
+                // The rest says what a model can call.
+                Ok((Next::Settle, text.split(". ").next().unwrap_or_default().into()))
             }
+            Opening::Batch { tasks, request } => {
+                let text = self.start_for_user(request, AgentCall::Batch(tasks)).await?;
+                Ok((Next::Settle, text.into()))
+            }
+        }
+    }
+
+    /// Starts units that no model has asked for, and returns what is said of
+    /// them.
+    async fn start_for_user(
+        &mut self,
+        request: Arc<str>,
+        call: AgentCall,
+    ) -> Result<String, Outcome> {
+        // A fork leaves a last user message out: it has its directive.
+        self.context.line.tell(Told::Prompted { text: Arc::clone(&request) }).await;
+        self.history.prompted(request);
+        self.context.fork_point = Arc::new(self.fork_point());
+        let context = &self.context;
+        match context.delegate.delegate(context, None, call).await {
+            Ok(output) => Ok(output.text),
+            Err(ToolError::TellModel { message }) => {
+                Err(Outcome::failed(FailureKind::Setup, message))
+            }
+            Err(ToolError::Cancelled { after: _ }) => Err(Outcome::Cancelled { ran: true }),
         }
     }
 

@@ -241,6 +241,16 @@ impl Servers {
         })
     }
 
+    /// Returns the prompts of those that answer, in order.
+    #[must_use]
+    pub fn prompts(&self) -> Vec<PromptOffer> {
+        let listings = self.all.iter().filter_map(|server| match server.state() {
+            State::Connected(listing) => Some(listing),
+            State::Pending | State::Failed(_) | State::NeedsAuth(_) | State::Disabled(_) => None,
+        });
+        listings.flat_map(|listing| listing.prompts.clone()).collect()
+    }
+
     /// Ends all of them. None is started again.
     pub async fn close(&self) {
         self.stop.cancel();

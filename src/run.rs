@@ -11,6 +11,7 @@ mod audience;
 mod disk;
 pub mod dispatcher;
 mod ledger;
+mod mentions;
 mod offers;
 mod prompts;
 mod resumed;

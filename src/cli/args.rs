@@ -370,12 +370,32 @@ pub enum Command {
         #[command(subcommand)]
         command: SessionCommand,
     },
+    /// Look at servers of tools, or be one
+    Mcp {
+        /// What to do with them
+        #[command(subcommand)]
+        command: McpCommand,
+    },
     /// Look after the worktrees that agents worked in
     Worktree {
         /// What to do with them
         #[command(subcommand)]
         command: WorktreeCommand,
     },
+}
+
+/// What to do with servers of tools.
+#[derive(Debug, Subcommand)]
+pub enum McpCommand {
+    /// Connect to all that are configured, and say how each stands
+    List {
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Offer tine's own batch of agents as a tool (`run_batch`), on standard input
+    /// and output
+    Serve,
 }
 
 /// What to do with worktrees.

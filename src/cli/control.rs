@@ -29,7 +29,7 @@ use crate::config::Environment;
 use crate::definition::AgentDefinition;
 use crate::event::CancelReason;
 use crate::guard::Mode;
-use crate::report::control::{Introduction, Named};
+use crate::report::control::{Introduction, Named, Reply};
 use crate::run::{FromUser, RunEnd, Signal};
 use talk::{Step, Talk};
 use wire::{Heard, Replies};
@@ -282,6 +282,10 @@ impl Conversation {
         for step in self.talk.hear(heard) {
             match step {
                 Step::Reply { id, reply } => self.send(reply.line(&id)),
+                Step::TellServers { id } => {
+                    let reply = Reply::Servers(self.kept.servers.glances());
+                    self.send(reply.line(&id));
+                }
                 Step::Tell(said) => {
                     let full = self.said.as_ref().is_some_and(|run| {
                         matches!(run.try_send(said), Err(mpsc::error::TrySendError::Full(_)))

@@ -68,7 +68,7 @@ pub(super) fn run_prompt(
     let start = Start::new(environment, flags, default_model)?;
     let runtime = runtime()?;
     let last_message = start.kit.flags.output_last_message.as_deref().map(create).transpose()?;
-    let Kept { models, servers } = start.kit.goes_on();
+    let Kept { models, servers, pool: _ } = start.kit.goes_on();
     let quiet = start.is_live().then(QuietControls::new).flatten();
     let finished = runtime.block_on(async {
         let signals = signals::listen().map_err(|error| {

@@ -66,6 +66,8 @@ pub(super) struct Kept {
     pub(super) models: Arc<Models>,
     /// Those that were started.
     pub(super) servers: Arc<Servers>,
+    /// Who runs of all their agents.
+    pub(super) pool: Pool,
 }
 
 /// A session that was opened.
@@ -142,7 +144,7 @@ impl Start {
             repository: top,
             session: &directory,
         };
-        let Kept { models, servers } = match kept {
+        let Kept { models, servers, pool } = match kept {
             Some(kept) => kept,
             None => Kept {
                 models: Arc::new(Models::new(recordings::exchanges(&flags, &surroundings)?)),
@@ -152,6 +154,7 @@ impl Start {
                     &trusted,
                     &root,
                 )?),
+                pool: Pool::new(config.agents.max_concurrent),
             },
         };
         let before = resume.as_ref().and_then(|resume| resume.past.model());
@@ -185,6 +188,7 @@ impl Start {
             model,
             tools,
             servers,
+            pool,
             policy,
             system,
             instructions: instructions.into(),
@@ -219,6 +223,21 @@ impl Start {
             .resumed
             .map(|before| Resumed { note: before.note.filter(|_| !goes_on), ..before });
         self.assemble(Begun { resumed, ..begun }, prompts, reporters, (signals, answers))
+    }
+
+    /// Builds the run of one prompt that is shown to nobody but `shown`, and in
+    /// which nobody can be asked.
+    pub(super) fn run_for(
+        mut self,
+        typed: &str,
+        opening: Opening,
+        shown: Box<dyn Reporter>,
+        signals: mpsc::Receiver<Signal>,
+    ) -> Result<(Run, Option<TempDir>), Refusal> {
+        let begun = self.begin()?;
+        let reporters = self.reporters(Asker::Chat(shown))?;
+        let prompts = Prompts::One(Box::new(self.kit.invoked(typed, opening)));
+        self.assemble(begun, prompts, reporters, (signals, None))
     }
 
     /// Builds the run of a chat, and what its prompts are made with.
@@ -341,7 +360,6 @@ impl Start {
         let kit = self.kit;
         let limits = limits(&kit);
         let agents = &kit.config.agents;
-        let pool = Pool::new(agents.max_concurrent);
         let roots =
             Roots::open(kit.policy.roots().iter().map(PathBuf::as_path)).map_err(|error| {
                 Refusal::new(
@@ -370,7 +388,7 @@ impl Start {
             definitions: kit.definitions,
             skills: kit.skills,
             workspace: Arc::new(workspace),
-            pool,
+            pool: kit.pool,
             limits,
             find_model: Box::new(find_model(config, environment, kit.flags.effort, kit.models)),
             surroundings,

@@ -95,7 +95,7 @@ pub(super) struct Init<'a> {
 
 /// A server of tools, and how it stands.
 #[derive(Serialize, Clone)]
-pub(super) struct ServerRecord<'a> {
+pub(in crate::report) struct ServerRecord<'a> {
     pub(super) name: &'a str,
     pub(super) status: &'static str,
 }

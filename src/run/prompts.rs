@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::dispatcher::{Dispatcher, Effect, Input, Response};
+use super::mentions;
 use super::offers::{self, Had};
 use super::sink::why_lost;
 use super::undo::{Book, Said, Undo, UndoError};
@@ -367,19 +368,12 @@ impl Stage {
         let fanout = Arc::clone(&self.fanout);
         let mut history = self.history(&system, &tools);
         let (seen, bounds) = (self.seen.clone(), self.bounds());
-        let environment = &fanout.surroundings.environment;
-        let opening = match &opening {
-            Opening::Prompt(prompt) => {
-                Opening::Prompt(prompt::with_facts(environment, prompt).into())
-            }
-            Opening::Fork { task, request } => {
-                let request = prompt::with_facts(environment, request).into();
-                Opening::Fork { task: task.clone(), request }
-            }
-            Opening::Compact { hint: _ } | Opening::News => opening,
-        };
         async move {
             let (caller, offers) = with_offers(caller, had).await;
+            let opening = match filled(opening, &caller).await {
+                Ok(opening) => opening,
+                Err(outcome) => return outcome,
+            };
             let tools = caller.tools.clone();
             if offers.is_some() {
                 history.set_head(fanout.head(&system, &tools));
@@ -430,6 +424,27 @@ impl Stage {
         let head = self.fanout.head(system, tools);
         History::of(head, self.past.conversation()).with_calls(self.past.summed_up_calls())
     }
+}
+
+/// Puts the facts of the moment into what main begins with, and what it asks of
+/// servers of tools.
+async fn filled(opening: Opening, caller: &Caller) -> Result<Opening, Outcome> {
+    let Fanout { servers, surroundings, .. } = &*caller.fanout;
+    let environment = &surroundings.environment;
+    Ok(match opening {
+        Opening::Prompt(typed) => {
+            let prompt = match servers.is_empty() {
+                true => typed,
+                false => mentions::fill(servers, &caller.policy, &typed, &caller.cancel).await?,
+            };
+            Opening::Prompt(prompt::with_facts(environment, &prompt).into())
+        }
+        Opening::Fork { task, request } => {
+            let request = prompt::with_facts(environment, &request).into();
+            Opening::Fork { task, request }
+        }
+        Opening::Batch { .. } | Opening::Compact { hint: _ } | Opening::News => opening,
+    })
 }
 
 /// Gives main what servers of tools offer to it.

@@ -1,6 +1,9 @@
 //! Servers of tools: real ones from npm, and one that does what it is told to,
 //! behind the binary and on the wire.
 
+mod offers;
+mod serve;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

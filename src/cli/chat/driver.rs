@@ -57,7 +57,7 @@ pub(in crate::cli) fn run(environment: &Environment, flags: RunFlags) -> Result<
         tty::keep_stops().map_err(|error| Refusal::new(Exit::Error, error.to_string()))?;
     }
     let runtime = print::runtime()?;
-    let Kept { models, servers } = start.kit.goes_on();
+    let Kept { models, servers, pool: _ } = start.kit.goes_on();
     let Over { exit, scratch, takes_words } = runtime.block_on(async {
         let (driver, seat) = Driver::new(environment, start)?;
         Ok::<_, Refusal>(driver.go(seat).await)
