@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ClientRequest, CustomRequest, Implementation, ServerResult,
+    ClientCapabilities, ClientConfig, ClientRequest, CustomRequest, Implementation,
+    ProtocolVersion, ServerResult,
 };
 use rmcp::service::{
     ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RequestHandle,
@@ -30,6 +31,9 @@ use super::{Failed, http};
 /// Most pages of a list that are asked for. A server that never ends one is
 /// left at that.
 const PAGES_CAP: usize = 32;
+
+/// How long a server may take to say what it offers besides tools.
+const REST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long a server may take to hear that a call is cancelled. Nobody waits
 /// for it.
@@ -93,6 +97,7 @@ impl ClientHandler for Handler {
         // asked for. The one that is asked all the same declines.
         let own = Implementation::new("tine", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(ClientCapabilities::default(), own)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
@@ -165,19 +170,28 @@ impl Connection {
         };
         let (has_tools, has_prompts, has_resources) =
             (has("tools"), has("prompts"), has("resources"));
-        let tools = match has_tools {
-            true => self.pages("tools/list", "tools", 2 * TOOLS_CAP).await?,
-            false => Vec::new(),
+        let tools = async {
+            match has_tools {
+                true => self.pages("tools/list", "tools", 2 * TOOLS_CAP).await,
+                false => Ok(Vec::new()),
+            }
         };
         // A server without its tools is no use; without the rest it is some.
-        let prompts = match has_prompts {
-            true => self.pages("prompts/list", "prompts", LISTED_CAP).await.unwrap_or_default(),
-            false => Vec::new(),
+        let rest = async |is_there, method, key| {
+            let asking = async {
+                match is_there {
+                    true => self.pages(method, key, LISTED_CAP).await.unwrap_or_default(),
+                    false => Vec::new(),
+                }
+            };
+            timeout(REST_PATIENCE, asking).await.unwrap_or_default()
         };
-        let resources = match has_resources {
-            true => self.pages("resources/list", "resources", LISTED_CAP).await.unwrap_or_default(),
-            false => Vec::new(),
-        };
+        let (tools, prompts, resources) = tokio::join!(
+            tools,
+            rest(has_prompts, "prompts/list", "prompts"),
+            rest(has_resources, "resources/list", "resources"),
+        );
+        let tools = tools?;
         Ok(Listing::read(label, &tools, &prompts, &resources))
     }
 

@@ -90,7 +90,10 @@ fn honest(method: &str, parameters: &Value) -> Option<Value> {
     Some(match method {
         "tools/list" => json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}),
         "prompts/list" => json!({"prompts": [{"name": "greet"}]}),
-        "tools/call" => json!({"content": [{"type": "text", "text": parameters.to_string()}]}),
+        "tools/call" => {
+            let text = format!("{} {}", parameters["name"], parameters["arguments"]);
+            json!({"content": [{"type": "text", "text": text}]})
+        }
         "prompts/get" => json!({"messages": [
             {"role": "user", "content": {"type": "text", "text": "hello"}}
         ]}),
@@ -140,10 +143,7 @@ async fn servers_answer_over_any_channel_and_stand_by_name() {
     let names: Vec<_> = servers.tools().iter().map(|tool| tool.name.to_string()).collect();
     assert_eq!(names, ["mcp__a_x__echo", "mcp__b__echo"]);
     let result = echo(&servers, "a_x").await.unwrap();
-    assert_eq!(
-        output(&result, false).text,
-        r#"{"_meta":{"progressToken":2},"arguments":{},"name":"echo"}"#
-    );
+    assert_eq!(output(&result, false).text, r#""echo" {}"#);
     let (server, offer) = servers.find_prompt("MCP__b__greet").unwrap();
     let got = server.prompt(&offer.remote, Map::new(), &CancellationToken::new()).await.unwrap();
     assert_eq!(prompt(&got).as_deref(), Ok("hello"));

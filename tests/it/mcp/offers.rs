@@ -10,7 +10,8 @@ use crate::support::tine::Place;
 fn expecting(contains: &[&str], lacks: &[&str]) -> Value {
     let contains: Vec<String> = contains.iter().map(|name| format!("tool {name}")).collect();
     let lacks: Vec<String> = lacks.iter().map(|name| format!("tool {name}")).collect();
-    let reply = json!({ "text": "ok", "expect": { "contains": contains, "lacks": lacks }, "repeat": true });
+    let reply =
+        json!({ "text": "ok", "expect": { "contains": contains, "lacks": lacks }, "repeat": true });
     json!({ "units": { "main": [reply] } })
 }
 
@@ -24,7 +25,11 @@ fn a_late_servers_tools_wait_for_a_summary_and_then_join() {
     let first = place.script("1.json", &expecting(&["mcp__soon__echo"], &["mcp__late__echo"]));
     let finished = place.tine(["-p", "one", "-m", &first].iter().chain(&flags)).run().exits(0);
     assert_eq!(init(&finished)["mcp_servers"][0]["status"], "pending");
-    assert!(finished.stdout.contains("its tools join at the next compaction"), "{}", finished.stdout);
+    assert!(
+        finished.stdout.contains("its tools join at the next compaction"),
+        "{}",
+        finished.stdout
+    );
     // The session goes on, and now it is there in time: what the conversation
     // has stays the same.
     let patient = ["--mcp-config", &config, "-o", "stream-json", "-c"];
@@ -63,7 +68,11 @@ fn a_session_goes_on_with_the_tools_it_had_though_the_server_is_gone() {
     let (is_error, text) = &outputs(&finished)[0];
     assert!(*is_error && text.starts_with("The server `a` gave no result: "), "{text}");
     // One that is not configured any more takes its tools along.
-    let gone = run(&place.script("3.json", &expecting(&[], &["mcp__a__echo"])), "{\"mcpServers\":{}}", &["-c"]);
+    let gone = run(
+        &place.script("3.json", &expecting(&[], &["mcp__a__echo"])),
+        "{\"mcpServers\":{}}",
+        &["-c"],
+    );
     assert_eq!(served(&init(&gone)), Vec::<&str>::new());
 }
 
@@ -102,7 +111,10 @@ fn a_prompt_of_a_server_is_typed_as_a_command_and_a_resource_is_named() {
         place.tine(["-p", prompt, "-m", &script, "--mcp-config", &config]).run()
     };
     run("/mcp__a__greet Ada Lovelace", &["Say hello to Ada Lovelace."]).exits(0);
-    let shown = ["read @a:odd://one, please", "<resource server=\"a\" uri=\"odd://one\">\nthe text of one\n</resource>"];
+    let shown = [
+        "read @a:odd://one, please",
+        "<resource server=\"a\" uri=\"odd://one\">\nthe text of one\n</resource>",
+    ];
     run("read @a:odd://one, please", &shown).exits(0);
     run("read @a:odd://two", &["[@a:odd://two: not attached: no such resource]"]).exits(0);
     run("mail me@a:b or @nobody:x", &["mail me@a:b or @nobody:x"]).exits(0);
@@ -119,11 +131,17 @@ fn the_servers_are_listed_for_people_and_for_programs() {
     let flags = ["mcp", "list", "--mcp-config", &config];
     let text = place.tine(flags).run().exits(0).stdout;
     assert!(text.starts_with("a  connected  (`--mcp-config`)\n  mcp__a__die\n"), "{text}");
-    assert!(text.contains("  /mcp__a__greet\n  1 resource, as @a:URI\n    @a:odd://one\n"), "{text}");
+    assert!(
+        text.contains("  /mcp__a__greet\n  1 resource, as @a:URI\n    @a:odd://one\n"),
+        "{text}"
+    );
     assert!(text.contains("b  failed  ") && text.contains("the key is wrong"), "{text}");
     let lines = place.tine(flags.iter().chain(&["--json"])).run().exits(0);
     let records = records(&lines);
-    assert_eq!((&records[0]["status"], &records[1]["status"]), (&json!("connected"), &json!("failed")));
+    assert_eq!(
+        (&records[0]["status"], &records[1]["status"]),
+        (&json!("connected"), &json!("failed"))
+    );
     assert_eq!(records[0]["prompts"], json!(["mcp__a__greet"]));
 }
 

@@ -138,7 +138,8 @@ fn what_nobody_can_be_asked_about_is_denied_and_a_flag_allows_it() {
     let place = Place::new();
     for (flags, is_there) in [(&[][..], false), (&["--permission-mode", "acceptEdits"], true)] {
         let mut client = Client::new(&place, &script(&place), flags);
-        let writer = json!({ "description": "writes", "prompt": "go", "subagent_type": "general-purpose" });
+        let writer =
+            json!({ "description": "writes", "prompt": "go", "subagent_type": "general-purpose" });
         client.call(1, &json!([writer]));
         assert_eq!(client.answer(1).1["structuredContent"]["slots"][0]["status"], "completed");
         assert_eq!(place.read("x").is_some(), is_there, "{flags:?}");
@@ -169,7 +170,11 @@ fn a_call_that_is_malformed_is_told_what_is_wrong() {
     let background = json!([{ "description": "a", "prompt": "b", "subagent_type": "explore", "run_in_background": true }]);
     for (id, tasks, said) in [
         (1, json!("oops"), "Parameter \"tasks\" must be an array of task objects."),
-        (2, json!([{ "description": "a" }]), "Parameter \"prompt\" in tasks[0] must be a non-empty"),
+        (
+            2,
+            json!([{ "description": "a" }]),
+            "Parameter \"prompt\" in tasks[0] must be a non-empty",
+        ),
         (3, background, "Parameter \"run_in_background\" means nothing here"),
     ] {
         client.call(id, &tasks);
