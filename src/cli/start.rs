@@ -15,7 +15,7 @@ use super::exit::{Exit, Refusal};
 use super::kit::Kit;
 use super::model::{Chosen, DefaultModel, Wanted, choose, fallbacks, find_model};
 use super::place::{Place, create_log, name_session};
-use super::project::{self, Manner};
+use super::project::{self, Manner, Trusted};
 use super::recordings;
 use super::resume::{self, Resume};
 use super::rules;
@@ -23,12 +23,13 @@ use super::sandbox;
 use super::servers;
 use super::sessions::{age_out, parse_name};
 use crate::agent::Opening;
-use crate::config::{self, Environment, dirs};
+use crate::config::{self, Config, Environment, dirs};
 use crate::event::SessionHead;
 use crate::fanout::{Fanout, Parking, Pool, Surroundings, Worktrees};
 use crate::git;
 use crate::line::Budget;
 use crate::mcp::Servers;
+use crate::model::http::exchange::Exchanges;
 use crate::model::retry::Jitter;
 use crate::model::{Model, Models};
 use crate::prompt;
@@ -146,16 +147,10 @@ impl Start {
         };
         let Kept { models, servers, pool } = match kept {
             Some(kept) => kept,
-            None => Kept {
-                models: Arc::new(Models::new(recordings::exchanges(&flags, &surroundings)?)),
-                servers: Arc::new(servers::servers(
-                    (environment, &config),
-                    &flags,
-                    &trusted,
-                    &root,
-                )?),
-                pool: Pool::new(config.agents.max_concurrent),
-            },
+            None => {
+                let exchanges = recordings::exchanges(&flags, &surroundings)?;
+                anew(exchanges, (environment, &config), &flags, (&trusted, &root))?
+            }
         };
         let before = resume.as_ref().and_then(|resume| resume.past.model());
         let (flag, effort) = (flags.model.as_deref(), flags.effort.as_ref());
@@ -399,6 +394,21 @@ impl Start {
             servers: kit.servers,
         })
     }
+}
+
+/// Makes what goes on from one run of a process to the next.
+fn anew(
+    exchanges: Exchanges,
+    (environment, config): (&Environment, &Config),
+    flags: &RunFlags,
+    (trusted, root): (&Trusted, &Path),
+) -> Result<Kept, Refusal> {
+    let servers = servers::servers((environment, config), flags, trusted, root)?;
+    Ok(Kept {
+        models: Arc::new(Models::new(exchanges)),
+        servers: Arc::new(servers),
+        pool: Pool::new(config.agents.max_concurrent),
+    })
 }
 
 /// Returns the facts of the moment as every unit reads them.

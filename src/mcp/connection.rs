@@ -123,7 +123,7 @@ impl Connection {
             Way::Launch(launch @ Launch::Program { .. }) => {
                 let started = Started::of(launch, surroundings);
                 let started = started.expect("it is a program");
-                let (channel, program) = Program::start(&started)
+                let (channel, program) = Program::start(&started, tasks)
                     .map_err(|error| Failed::new(format!("`{}`: {error}", started.program)))?;
                 match shake_hands(handler, Link::new(channel)).await {
                     Ok((running, over)) => (running, over, Some(program)),
@@ -337,15 +337,18 @@ fn value(result: &ServerResult) -> Result<Value, NoAnswer> {
 }
 
 fn short(error: &ClientInitializeError) -> String {
-    let said = match error {
-        ClientInitializeError::ConnectionClosed(_) => "it did not answer `initialize`".to_owned(),
-        ClientInitializeError::ExpectedInitResult(_)
-        | ClientInitializeError::ExpectedInitResponse(_) => {
-            "it answered `initialize` with something else".to_owned()
-        }
-        ClientInitializeError::JsonRpcError(error) => error.message.to_string(),
+    use ClientInitializeError::{
+        ConnectionClosed, ExpectedInitResponse, ExpectedInitResult, JsonRpcError,
+    };
+    let said = if let ConnectionClosed(_) = error {
+        "it did not answer `initialize`".to_owned()
+    } else if let ExpectedInitResult(_) | ExpectedInitResponse(_) = error {
+        "it answered `initialize` with something else".to_owned()
+    } else if let JsonRpcError(error) = error {
+        error.message.to_string()
+    } else {
         // The library's own words, and where a connection failed, the cause.
-        other => chain(other),
+        chain(error)
     };
     cut(&said)
 }

@@ -249,7 +249,7 @@ mod tests {
         check(&Entry::default(), "`command` is missing, and so is `url`");
         check(&of("ws", &http), "`type` is `ws`; it can be `stdio` or `http`");
         assert!(of("sse", &http).launch(&lookup).unwrap_err().why.contains("given up"));
-        let both = Entry { command: Some("node".into()), ..http.clone() };
+        let both = Entry { command: Some("node".into()), ..http };
         check(&both, "`url` stands beside `command`: one is enough");
         let file = Entry { url: Some("file:///etc".into()), ..Entry::default() };
         check(&file, "`url` is no `http` or `https` URL");

@@ -15,9 +15,10 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::entry::Launch;
 use super::link::{Channel, FarEnds, MESSAGE_CAP, channel};
@@ -49,10 +50,10 @@ pub struct Surroundings {
     pub directory: std::path::PathBuf,
 }
 
-/// A server that runs.
+/// A server that runs. It ends, with all it has started, once this is dropped.
 pub(super) struct Program {
-    stop: CancellationToken,
-    living: AbortOnDropHandle<String>,
+    stop: DropGuard,
+    living: JoinHandle<String>,
 }
 
 impl Program {
@@ -61,7 +62,7 @@ impl Program {
     /// # Errors
     ///
     /// If there is no such program, or it cannot be started.
-    pub(super) fn start(launch: &Started<'_>) -> io::Result<(Channel, Self)> {
+    pub(super) fn start(launch: &Started<'_>, tasks: &TaskTracker) -> io::Result<(Channel, Self)> {
         let Started { program, arguments, variables, directory, surroundings } = launch;
         let mut command = Command::new(program);
         command
@@ -77,13 +78,14 @@ impl Program {
         let child = command.spawn()?;
         let (channel, far) = channel();
         let stop = CancellationToken::new();
-        let living = tokio::spawn(live(child, far, stop.clone()));
-        Ok((channel, Self { stop, living: AbortOnDropHandle::new(living) }))
+        // Whoever waits for the end of all servers waits for this one, too.
+        let living = tasks.spawn(live(child, far, stop.clone()));
+        Ok((channel, Self { stop: stop.drop_guard(), living }))
     }
 
     /// Ends it, if it still runs, and returns how it ended with its last words.
     pub(super) async fn end(self) -> String {
-        self.stop.cancel();
+        drop(self.stop);
         self.living.await.unwrap_or_default()
     }
 }

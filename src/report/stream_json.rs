@@ -333,9 +333,7 @@ impl StreamJson {
 impl Reporter for StreamJson {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         self.output.begin(event.seq);
-        if event.unit == UnitId::MAIN {
-            self.open(event)?;
-        }
+        self.open(event)?;
         if let EventKind::UnitEnded(_) = &event.kind {
             self.break_off(event.unit, Usage::default())?;
             self.models.remove(&event.unit);

@@ -69,11 +69,7 @@ impl Past {
             | EventKind::Rewound { .. }
             | EventKind::Notice { .. }
             | EventKind::Left => {}
-            EventKind::Offered(offered) => {
-                if let Some(tools) = &offered.tools {
-                    self.offered = Some(Arc::clone(tools));
-                }
-            }
+            EventKind::Offered(now) => self.offered = now.tools.clone().or(self.offered.take()),
             EventKind::Answered { id, question, answer } => self.answered(*id, question, answer),
         }
     }
