@@ -8,6 +8,7 @@
 mod control;
 mod request;
 mod sandbox;
+mod server;
 mod task;
 mod usage;
 
@@ -18,7 +19,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use crate::event::{CancelReason, ServerGlance, SlotPosition, UnitId};
+use crate::event::{CancelReason, SlotPosition, UnitId};
 use crate::message::{Call, Image, Output, StopReason, Usage};
 use crate::model::Facts;
 
@@ -29,6 +30,7 @@ pub(super) use control::{
 };
 pub(super) use request::{ApiRetry, Status, Wait};
 pub(super) use sandbox::SandboxRecord;
+pub(super) use server::ServerRecord;
 pub(super) use task::{
     BackgroundTask, BackgroundTasksChanged, NotificationStatus, Patch, PrefixShareRecord,
     TaskNotification, TaskProgress, TaskStarted, TaskStatus, TaskUpdated, TaskUsage,
@@ -91,19 +93,6 @@ pub(super) struct Init<'a> {
     pub(super) tine_version: &'a str,
     pub(super) sandbox: SandboxRecord,
     pub(super) capabilities: [&'static str; 3],
-}
-
-/// A server of tools, and how it stands.
-#[derive(Serialize, Clone)]
-pub(in crate::report) struct ServerRecord<'a> {
-    pub(super) name: &'a str,
-    pub(super) status: &'static str,
-}
-
-impl<'a> From<&'a ServerGlance> for ServerRecord<'a> {
-    fn from(server: &'a ServerGlance) -> Self {
-        Self { name: &server.name, status: server.status.as_str() }
-    }
 }
 
 /// What every record of a unit tells of it; empty for main.

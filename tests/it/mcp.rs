@@ -51,6 +51,16 @@ fn calling(calls: &[(&str, Value)]) -> Value {
     json!({ "units": { "main": replies } })
 }
 
+/// A place where servers that are there are in time, however busy the machine is.
+fn place() -> Place {
+    let place = Place::new();
+    place.configure("[mcp]\nstartup_ms = 60000\n");
+    place
+}
+
+/// For one that says nothing: enough for others to be in time.
+const IMPATIENT: [&str; 2] = ["--config", "mcp.startup_ms=8000"];
+
 fn play(place: &Place, servers: &Value, calls: &[(&str, Value)], flags: &[&str]) -> Finished {
     let config = config(servers);
     let given = ["--mcp-config", &config, "-o", "stream-json", "--yolo"];
@@ -98,7 +108,7 @@ fn served(init: &Value) -> Vec<&str> {
 
 #[test]
 fn tools_of_servers_are_offered_in_a_fixed_order_and_answer() {
-    let place = Place::new();
+    let place = place();
     let servers = json!({ "zeta": odd(&["plain"]), "alpha": odd(&["lie"]) });
     let calls = [("mcp__zeta__echo", json!({ "a": 1 })), ("mcp__zeta__fail", json!({}))];
     let finished = play(&place, &servers, &calls, &[]).exits(0);
@@ -117,7 +127,7 @@ fn tools_of_servers_are_offered_in_a_fixed_order_and_answer() {
 
 #[test]
 fn a_server_that_lies_loses_what_it_lies_about_and_nothing_of_it_reaches_a_terminal() {
-    let place = Place::new();
+    let place = place();
     let calls = [("mcp__a__odd", json!({})), ("mcp__a__fine", json!({}))];
     let config = config(&json!({ "a": odd(&["lie"]) }));
     let model = place.script("s.json", &calling(&calls));
@@ -134,11 +144,11 @@ fn a_server_that_lies_loses_what_it_lies_about_and_nothing_of_it_reaches_a_termi
 #[test]
 fn a_server_that_hangs_floods_or_dies_is_its_own_failure_and_the_turn_goes_on() {
     for mode in ["hang", "flood", "noise", "die"] {
-        let place = Place::new();
+        let place = place();
         let servers = json!({ "bad": odd(&[mode]), "good": odd(&["plain"]) });
         let calls = [("mcp__good__echo", json!({ "b": 2 })), ("mcp__bad__echo", json!({}))];
-        let flags = ["--config", "mcp.startup_ms=2500"];
-        let finished = play(&place, &servers, &calls, &flags).exits(0);
+        let flags = if mode == "hang" { &IMPATIENT[..] } else { &[] };
+        let finished = play(&place, &servers, &calls, flags).exits(0);
         let init = init(&finished);
         let status = init["mcp_servers"][0]["status"].as_str().expect("a status is text");
         let expected = if mode == "hang" { "pending" } else { "failed" };
@@ -154,7 +164,7 @@ fn a_server_that_hangs_floods_or_dies_is_its_own_failure_and_the_turn_goes_on() 
 
 #[test]
 fn a_server_that_dies_in_a_call_is_started_again_by_the_next_one() {
-    let place = Place::new();
+    let place = place();
     let log = place.root().join("log");
     let servers = json!({ "a": odd(&["plain", log.to_str().expect("the path is UTF-8")]) });
     let calls = [("mcp__a__die", json!({})), ("mcp__a__echo", json!({ "c": 3 }))];
@@ -170,7 +180,7 @@ fn a_server_that_dies_in_a_call_is_started_again_by_the_next_one() {
 
 #[test]
 fn a_call_that_takes_too_long_ends_and_the_server_is_told() {
-    let place = Place::new();
+    let place = place();
     let log = place.root().join("log");
     let servers = json!({ "a": odd(&["plain", log.to_str().expect("the path is UTF-8")]) });
     let calls = [("mcp__a__wait", json!({})), ("mcp__a__echo", json!({}))];
@@ -183,7 +193,7 @@ fn a_call_that_takes_too_long_ends_and_the_server_is_told() {
 
 #[test]
 fn a_large_result_is_bounded_and_kept_whole_in_a_file() {
-    let place = Place::new();
+    let place = place();
     let calls = [("mcp__a__large", json!({}))];
     let finished = play(&place, &json!({ "a": odd(&["plain"]) }), &calls, &[]).exits(0);
     let (_, text) = &outputs(&finished)[0];
@@ -195,7 +205,7 @@ fn a_large_result_is_bounded_and_kept_whole_in_a_file() {
 
 #[test]
 fn a_server_inherits_no_keys_and_gets_what_its_entry_names() {
-    let place = Place::new();
+    let place = place();
     let mut entry = odd(&["plain"]);
     entry["env"] = json!({ "MINE": "${GIVEN:-x}" });
     let config = config(&json!({ "a": entry }));
@@ -210,7 +220,7 @@ fn a_server_inherits_no_keys_and_gets_what_its_entry_names() {
 
 #[test]
 fn a_servers_own_word_that_it_only_reads_approves_nothing_and_a_rule_does() {
-    let place = Place::new();
+    let place = place();
     let config = config(&json!({ "a": odd(&["plain"]) }));
     let model = place.script("s.json", &calling(&[("mcp__a__echo", json!({}))]));
     let run = |flags: &[&str]| {
@@ -226,10 +236,10 @@ fn a_servers_own_word_that_it_only_reads_approves_nothing_and_a_rule_does() {
 
 #[test]
 fn nothing_outlives_a_run() {
-    let place = Place::new();
+    let place = place();
     let log = place.root().join("log");
     let servers = json!({ "a": odd(&["hang", log.to_str().expect("the path is UTF-8")]) });
-    play(&place, &servers, &[], &["--config", "mcp.startup_ms=1500"]).exits(0);
+    play(&place, &servers, &[], &IMPATIENT).exits(0);
     let log = std::fs::read_to_string(log).expect("the server was started");
     let pid = log.trim().strip_prefix("started ").expect("it says its number");
     assert!(!Path::new("/proc").join(pid).exists(), "{pid} still runs");
@@ -237,7 +247,7 @@ fn nothing_outlives_a_run() {
 
 #[test]
 fn servers_of_a_repository_are_started_only_once_they_are_trusted() {
-    let place = Place::new();
+    let place = place();
     let log = place.root().join("log");
     let servers = json!({ "a": odd(&["plain", log.to_str().expect("the path is UTF-8")]) });
     place.write(".mcp.json", config(&servers));
@@ -258,7 +268,7 @@ fn servers_of_a_repository_are_started_only_once_they_are_trusted() {
 
 #[test]
 fn what_cannot_be_read_names_the_file_and_the_key_and_stops_no_other_server() {
-    let place = Place::new();
+    let place = place();
     let file = place.write("servers.json", "{");
     let file = file.to_str().expect("the path is UTF-8");
     let finished = place.tine(["-p", "go", "-m", "offline", "--mcp-config", file]).run().exits(52);
@@ -285,7 +295,7 @@ fn what_cannot_be_read_names_the_file_and_the_key_and_stops_no_other_server() {
 #[test]
 fn the_real_server_of_everything_answers_with_text_images_and_structure() {
     let Some(program) = real("server-everything") else { return };
-    let place = Place::new();
+    let place = place();
     let servers = json!({ "all": { "command": "node", "args": [program, "stdio"] } });
     let calls = [
         ("mcp__all__echo", json!({ "message": "hello" })),
@@ -305,7 +315,7 @@ fn the_real_server_of_everything_answers_with_text_images_and_structure() {
 #[test]
 fn the_real_server_of_files_reads_and_writes_where_it_may() {
     let Some(program) = real("server-filesystem") else { return };
-    let place = Place::new();
+    let place = place();
     let root = place.work();
     place.write("a.txt", "what is in it\n");
     let servers = json!({ "files": { "command": "node", "args": [program, root] } });
@@ -353,7 +363,7 @@ fn the_real_server_answers_over_streamable_http() {
     let is_there = |line: &String| line.contains("listening");
     lines.by_ref().map_while(Result::ok).find(is_there).expect("it listens");
     std::thread::spawn(move || lines.for_each(drop));
-    let place = Place::new();
+    let place = place();
     let url = format!("http://127.0.0.1:{port}/mcp");
     let servers = json!({
         "far": { "type": "http", "url": url, "headers": { "X-Team": "tools" } },

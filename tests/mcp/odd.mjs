@@ -1,6 +1,6 @@
 // A server of tools over stdio that does what it is told to: `node odd.mjs MODE [ARGUMENT]`.
 import { createInterface } from "node:readline";
-import { appendFileSync } from "node:fs";
+import { appendFileSync, existsSync } from "node:fs";
 
 const [mode, argument] = process.argv.slice(2);
 const say = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\n");
@@ -32,7 +32,8 @@ if (!["hang", "flood", "noise"].includes(mode)) {
     if (argument && mode !== "late") appendFileSync(argument, `${method}${params?.requestId !== undefined ? " it" : ""}\n`);
     if (method === "initialize") {
       const result = { protocolVersion: params.protocolVersion, capabilities: { tools: {}, prompts: {}, resources: {} }, serverInfo: { name: "odd", version: "1" } };
-      setTimeout(() => say({ id, result }), mode === "late" ? Number(argument) : 0);
+      const answer = () => mode !== "late" || existsSync(argument) ? say({ id, result }) : setTimeout(answer, 20);
+      answer();
     } else if (method === "tools/list") {
       say({ id, result: { tools: lists[mode] ?? Object.keys(answers).concat("wait").reverse().map((name) => tool(name)) } });
     } else if (method === "prompts/list") {

@@ -3,8 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{config, init, odd, outputs, records, served};
-use crate::support::tine::Place;
+use super::{IMPATIENT, config, init, odd, outputs, place, records, served};
 
 /// A script whose main makes no calls, and checks what it is told of tools.
 fn expecting(contains: &[&str], lacks: &[&str]) -> Value {
@@ -17,10 +16,13 @@ fn expecting(contains: &[&str], lacks: &[&str]) -> Value {
 
 #[test]
 fn a_late_servers_tools_wait_for_a_summary_and_then_join() {
-    let place = Place::new();
-    let servers = json!({ "late": odd(&["late", "1500"]), "soon": odd(&["plain"]) });
-    let config = config(&servers);
-    let flags = ["--mcp-config", &config, "-o", "stream-json", "--config", "mcp.startup_ms=700"];
+    let place = place();
+    // It answers once this is there.
+    let gate = place.root().join("gate");
+    let late = odd(&["late", gate.to_str().expect("the path is UTF-8")]);
+    let config = config(&json!({ "late": late, "soon": odd(&["plain"]) }));
+    let given = ["--mcp-config", &config, "-o", "stream-json"];
+    let flags: Vec<&str> = given.iter().chain(&IMPATIENT).copied().collect();
     // The first prompt: the late one is not waited for.
     let first = place.script("1.json", &expecting(&["mcp__soon__echo"], &["mcp__late__echo"]));
     let finished = place.tine(["-p", "one", "-m", &first].iter().chain(&flags)).run().exits(0);
@@ -30,6 +32,7 @@ fn a_late_servers_tools_wait_for_a_summary_and_then_join() {
         "{}",
         finished.stdout
     );
+    std::fs::write(gate, "").expect("the place can be written");
     // The session goes on, and now it is there in time: what the conversation
     // has stays the same.
     let patient = ["--mcp-config", &config, "-o", "stream-json", "-c"];
@@ -48,7 +51,7 @@ fn a_late_servers_tools_wait_for_a_summary_and_then_join() {
 
 #[test]
 fn a_session_goes_on_with_the_tools_it_had_though_the_server_is_gone() {
-    let place = Place::new();
+    let place = place();
     let good = config(&json!({ "a": odd(&["plain"]) }));
     let script = place.script("1.json", &expecting(&["mcp__a__echo"], &[]));
     let flags = ["-o", "stream-json", "--yolo", "--mcp-config"];
@@ -78,7 +81,7 @@ fn a_session_goes_on_with_the_tools_it_had_though_the_server_is_gone() {
 
 #[test]
 fn an_agents_tools_are_its_callers_and_a_list_may_name_a_server() {
-    let place = Place::new();
+    let place = place();
     place.write(
         ".claude/agents/served.md",
         "---\nname: served\ndescription: d\ntools: Read, mcp__a\n---\nYou serve.\n",
@@ -103,7 +106,7 @@ fn an_agents_tools_are_its_callers_and_a_list_may_name_a_server() {
 
 #[test]
 fn a_prompt_of_a_server_is_typed_as_a_command_and_a_resource_is_named() {
-    let place = Place::new();
+    let place = place();
     let config = config(&json!({ "a": odd(&["plain"]) }));
     let run = |prompt: &str, contains: &[&str]| {
         let reply = json!({ "text": "ok", "expect": { "contains": contains } });
@@ -126,7 +129,7 @@ fn a_prompt_of_a_server_is_typed_as_a_command_and_a_resource_is_named() {
 
 #[test]
 fn the_servers_are_listed_for_people_and_for_programs() {
-    let place = Place::new();
+    let place = place();
     let config = config(&json!({ "a": odd(&["plain"]), "b": odd(&["die"]) }));
     let flags = ["mcp", "list", "--mcp-config", &config];
     let text = place.tine(flags).run().exits(0).stdout;
@@ -147,7 +150,7 @@ fn the_servers_are_listed_for_people_and_for_programs() {
 
 #[test]
 fn a_client_is_told_how_servers_stand() {
-    let place = Place::new();
+    let place = place();
     let config = config(&json!({ "a": odd(&["plain"]) }));
     let request = json!({ "type": "control_request", "request_id": "r",
         "request": { "subtype": "mcp_server_status" } });
