@@ -372,6 +372,7 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
         | EventKind::ToolFinished { call: _, tool: _, output: _, took_ms: _ }
         | EventKind::FileChanged(_)
         | EventKind::Worktree(_)
+        | EventKind::HookRan(_)
         | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }

@@ -6,6 +6,7 @@
 //! How a record becomes a line and gets its name is in `lines`.
 
 mod control;
+mod hook;
 mod request;
 mod sandbox;
 mod task;
@@ -27,6 +28,7 @@ use super::result::{Denial, Ending, FindFacts};
 pub(super) use control::{
     AgentRecord, Answer, Capabilities, CommandRecord, Control, Given, Initialized, ModelRecord,
 };
+pub(super) use hook::HookResponse;
 pub(super) use request::{ApiRetry, Status, Wait};
 pub(super) use sandbox::SandboxRecord;
 pub(super) use task::{
@@ -71,6 +73,7 @@ pub(super) enum System<'a> {
     Status(Status),
     PermissionDenied(PermissionDenied<'a>),
     Informational(Informational<'a>),
+    HookResponse(HookResponse<'a>),
 }
 
 #[derive(Serialize)]
