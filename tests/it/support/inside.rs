@@ -27,7 +27,9 @@ use tine::model::retry::{self, Jitter};
 use tine::model::scripted::Scripted;
 use tine::prompt::Context;
 use tine::run::dispatcher::{Dispatcher, Effect, Input, Reach};
-use tine::run::{self, FromUser, Invoked, Main, Prompts, Reporter, Resumed, Run, Signal, mend};
+use tine::run::{
+    self, Boundaries, FromUser, Invoked, Main, Prompts, Reporter, Resumed, Run, Signal, mend,
+};
 use tine::session::{self, Blobs, Entry, Past, SessionLog, Spill};
 use tine::skill::Skills;
 use tine::tool::files::{Files, Seen};
@@ -348,6 +350,7 @@ impl Setup {
             signals,
             answers,
             keep_rule: Arc::new(|_| Ok(())),
+            boundaries: Boundaries::default(),
         }
     }
 
@@ -498,6 +501,7 @@ impl Setup {
             fallbacks: self.fallbacks.clone(),
             jitter: Jitter::new(self.seed),
             worktrees: Worktrees::default(),
+            hooks: Arc::default(),
         };
         Parts { fanout: Arc::new(fanout), tools, policy: Arc::new(policy) }
     }
