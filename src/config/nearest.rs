@@ -31,6 +31,7 @@ pub(super) const KEYS: [&str; 45] = [
     "agents.confirm_above",
     "agents.worktree",
     "background.wait_s",
+    "hooks.PreToolUse",
     "permissions.mode",
     "sandbox.mode",
     "sandbox.network",

@@ -21,6 +21,7 @@ use tine::fanout::{Caller, Fanout, Limits, Parking, Pool, Surroundings, Worktree
 use tine::flow::{self, Step};
 use tine::guard::sandbox::{Insistence, Sandbox, Settings, Variables};
 use tine::guard::{Mode, Policy, Rules, Source, Sourced};
+use tine::hook::Hooks;
 use tine::line::{Budget, FromUnit, LINE_CAP, Line, RequestLeave, Told, UnitEvent};
 use tine::model::Model;
 use tine::model::retry::{self, Jitter};
@@ -120,6 +121,10 @@ pub(crate) struct Setup {
     pub(crate) fallbacks: Vec<Arc<dyn Model>>,
     /// Of all that is random.
     pub(crate) seed: u64,
+    /// What is asked at certain moments.
+    pub(crate) hooks: Arc<Hooks>,
+    /// What of the session's beginning and end hooks hear.
+    pub(crate) boundaries: Boundaries,
     /// Most that all units may use together.
     pub(crate) budget: Budget,
     /// Most turns of main.
@@ -151,6 +156,8 @@ impl Setup {
             retries: retry::Policy { most: 0, base: Duration::ZERO },
             fallbacks: Vec::new(),
             seed: 0,
+            hooks: Arc::default(),
+            boundaries: Boundaries::default(),
             budget: Budget::default(),
             max_turns: None,
             user_says: None,
@@ -350,7 +357,7 @@ impl Setup {
             signals,
             answers,
             keep_rule: Arc::new(|_| Ok(())),
-            boundaries: Boundaries::default(),
+            boundaries: self.boundaries,
         }
     }
 
@@ -501,7 +508,7 @@ impl Setup {
             fallbacks: self.fallbacks.clone(),
             jitter: Jitter::new(self.seed),
             worktrees: Worktrees::default(),
-            hooks: Arc::default(),
+            hooks: Arc::clone(&self.hooks),
         };
         Parts { fanout: Arc::new(fanout), tools, policy: Arc::new(policy) }
     }
