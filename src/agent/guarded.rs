@@ -97,16 +97,10 @@ impl Unit {
     }
 
     async fn ask_user(&self, ready: &mut Ready<'_>, ask: Ask) -> Result<Allowed, Stopped> {
-        match self.before_asking(ready, &ask.reason).await? {
-            Answered::Nothing => {}
-            Answered::Yes(None) => return Ok(unseen(ask.allowed)),
-            Answered::Yes(Some(arguments)) => {
-                return match self.allow_changed(ready, arguments, "a hook's").await? {
-                    Ok(allowed) => Ok(unseen(allowed)),
-                    Err(refusal) => Err(self.denied(ready, &refusal).await),
-                };
-            }
-            Answered::No(reason) => return Err(self.denied(ready, &reason).await),
+        match self.answered_by_hooks(ready, &ask).await? {
+            None => {}
+            Some(Ok(allowed)) => return Ok(allowed),
+            Some(Err(refusal)) => return Err(self.denied(ready, &refusal).await),
         }
         let unasked = ask.refusal();
         let Ask { reason, rules, allowed, remedy: _, decided } = ask;
@@ -143,6 +137,24 @@ impl Unit {
             Some(Verdict::Withdrawn) | None => return Err(Stopped::Cancelled),
         };
         Err(self.denied(ready, &refusal).await)
+    }
+
+    /// Asks hooks in a person's stead; `None` if they leave it to the person. The
+    /// inner error is why the call does not run.
+    async fn answered_by_hooks(
+        &self,
+        ready: &mut Ready<'_>,
+        ask: &Ask,
+    ) -> Result<Option<Result<Allowed, String>>, Stopped> {
+        Ok(match self.before_asking(ready, &ask.reason).await? {
+            Answered::Nothing => None,
+            Answered::No(reason) => Some(Err(reason.to_string())),
+            Answered::Yes(None) => Some(Ok(unseen(ask.allowed.clone()))),
+            Answered::Yes(Some(arguments)) => {
+                let allowed = self.allow_changed(ready, arguments, "a hook's").await?;
+                Some(allowed.map(unseen))
+            }
+        })
     }
 
     /// Gives a call the arguments that somebody has chosen instead. Nobody is

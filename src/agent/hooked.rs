@@ -19,10 +19,15 @@ use crate::hook::{CallFacts, Effect, Heard, Hooks, Occasion, Source, Who, Wish};
 use crate::line::{Line, Told};
 use crate::message::Output;
 use crate::prompt;
+use crate::tool::OUTPUT_CAP;
 
 /// How often in a row hooks may keep a unit from ending. Each time costs a
 /// request at least; a hook that is never content must not cost a night.
 pub const HELD_CAP: u32 = 8;
+
+/// Most characters that hooks add to one output, give or take their frames:
+/// half of what an output may have.
+const SAID_CAP: usize = OUTPUT_CAP / 2;
 
 /// How long hooks may take that are told that a person is waited for, once that
 /// person has answered.
@@ -122,9 +127,10 @@ pub(super) struct Said {
 
 impl Said {
     fn add(&mut self, event: HookEvent, text: &str) {
-        if !text.is_empty() {
+        let room = SAID_CAP.saturating_sub(self.below.chars().count());
+        if !text.is_empty() && room > 0 {
             self.below.push_str("\n\n");
-            self.below.push_str(&prompt::hook(event, text));
+            self.below.push_str(&prompt::hook(event, &prompt::cut(text, room, None)));
         }
     }
 

@@ -312,6 +312,9 @@ impl Sitting {
     /// Lets go of a main unit whose end is in the log. What it has said is all
     /// in the inbox then, and is heard before the next one says anything.
     pub(super) async fn rest(&mut self) {
+        if let Some(farewell) = self.farewell.take() {
+            farewell.abort();
+        }
         if let Some(main) = self.main.take() {
             main.abort();
             // It was cut off, or it has said all it had to say.

@@ -48,7 +48,12 @@ fn bash(command: &str) -> (&'static str, Value) {
 }
 
 /// Lets main make these calls, with these hooks; returns their outputs.
-fn call(place: &Place, calls: &[(&str, Value)], settings: &Value, flags: &[&str]) -> (Vec<String>, Finished) {
+fn call(
+    place: &Place,
+    calls: &[(&str, Value)],
+    settings: &Value,
+    flags: &[&str],
+) -> (Vec<String>, Finished) {
     let server = serve_calls(calls, |_| Reaction::text_reply("looked"));
     let settings = settings.to_string();
     let flags = [&["-o", "stream-json", "--settings", &settings], flags].concat();
@@ -157,7 +162,12 @@ fn a_hook_that_hangs_is_ended_at_its_limit_with_all_it_started() {
     // One that nobody waits for any more stays as a name until it is reaped.
     let state = std::fs::read_to_string(sleeper.join("stat")).unwrap_or_default();
     assert!(state.is_empty() || state.contains(") Z "), "{state}");
-    let stderr = place.ask(&serve_calls(&[bash("true")], |_| Reaction::Close), &["--settings", &settings.to_string()]).stderr;
+    let stderr = place
+        .ask(
+            &serve_calls(&[bash("true")], |_| Reaction::Close),
+            &["--settings", &settings.to_string()],
+        )
+        .stderr;
     assert!(stderr.contains("warning: PreToolUse hook `sleep 1000 &"), "{stderr}");
 }
 
@@ -196,7 +206,8 @@ fn a_decision_of_a_hook_stands_between_rules_and_modes() {
 fn arguments_that_a_hook_changes_are_decided_about_anew() {
     let place = Place::new();
     let change = |command: &str| {
-        let fields = json!({ "permissionDecision": "allow", "updatedInput": { "command": command } });
+        let fields =
+            json!({ "permissionDecision": "allow", "updatedInput": { "command": command } });
         one("PreToolUse", &specific("PreToolUse", fields))
     };
     let (outputs, finished) = call(&place, &[bash("echo one > a")], &change("echo two"), &[]);
@@ -321,7 +332,8 @@ fn a_prompt_that_a_hook_blocks_is_not_sent() {
 fn main_goes_on_until_its_hooks_are_content() {
     let place = Place::new();
     // Content once it is told that it has kept it going already.
-    let command = "tee -a told | grep -q '\"stop_hook_active\":true' || { echo run the tests >&2; exit 2; }";
+    let command =
+        "tee -a told | grep -q '\"stop_hook_active\":true' || { echo run the tests >&2; exit 2; }";
     let (bodies, finished) = prompt(&place, &one("Stop", command), &[]);
     let finished = finished.exits(0);
     assert_eq!(bodies.len(), 2);
@@ -330,7 +342,8 @@ fn main_goes_on_until_its_hooks_are_content() {
     assert_eq!(Talk::from(bodies[1].clone()).last_prompt(), expected);
     let expected = [["Stop", "success", "deny", "run the tests"], ["Stop", "success", "", ""]];
     has_ran(&finished, &expected);
-    let held: Vec<Value> = told(&place).iter().map(|told| told["stop_hook_active"].clone()).collect();
+    let held: Vec<Value> =
+        told(&place).iter().map(|told| told["stop_hook_active"].clone()).collect();
     assert_eq!(held, [false, true]);
     assert_eq!(told(&place)[0]["last_assistant_message"], "done");
 }
@@ -347,7 +360,8 @@ fn a_hook_that_is_never_content_is_overruled() {
 
 /// Main starts two agents, one of which searches.
 fn batch() -> (&'static str, Value) {
-    let task = |name: &str| json!({ "description": name, "prompt": name, "subagent_type": "explore" });
+    let task =
+        |name: &str| json!({ "description": name, "prompt": name, "subagent_type": "explore" });
     ("Agent", json!({ "tasks": [task("left"), task("right")] }))
 }
 
@@ -393,7 +407,8 @@ fn agents_begin_with_what_hooks_add_and_go_on_until_they_are_content() {
     place.ask(&server, &["--settings", &settings.to_string()]).exits(0);
     let requests = server.finish();
     let talks: Vec<Talk> = requests.iter().map(Talk::of).collect();
-    let of_agents = |text: &str| talks.iter().filter(|talk| talk.last_prompt().contains(text)).count();
+    let of_agents =
+        |text: &str| talks.iter().filter(|talk| talk.last_prompt().contains(text)).count();
     assert_eq!(of_agents("\n\n<hook event=\"SubagentStart\">\nspeak softly\n</hook>"), 2);
     assert_eq!(of_agents("<hook event=\"SubagentStop\">\nsay more\n</hook>"), 2);
 }
@@ -469,14 +484,19 @@ fn hooks_may_keep_a_conversation_from_being_compacted_or_say_what_a_summary_heed
     assert_eq!(*errors, json!(["a hook blocks the compaction: not now"]));
     let only_auto = hooks("PreCompact", "auto", &["exit 2"]);
     let mut heeds = one("PreCompact", "tee -a told > /dev/null; echo keep the names");
-    heeds["hooks"]["PreCompact"].as_array_mut().unwrap().push(only_auto["hooks"]["PreCompact"][0].clone());
-    heeds["hooks"]["SessionStart"] =
-        json!([{ "matcher": "compact", "hooks": [{ "type": "command", "command": "echo still tabs" }] }]);
+    heeds["hooks"]["PreCompact"]
+        .as_array_mut()
+        .unwrap()
+        .push(only_auto["hooks"]["PreCompact"][0].clone());
+    heeds["hooks"]["SessionStart"] = json!([{ "matcher": "compact", "hooks": [{ "type": "command", "command": "echo still tabs" }] }]);
     let compacted = run("/compact", &heeds, &["-c"]).exits(0);
     assert_eq!(compacted.records().system("compact_boundary").len(), 1);
     assert_eq!(told(&place)[0]["trigger"], "manual");
     let events: Vec<[String; 4]> = ran(&compacted);
-    assert_eq!(events.iter().map(|ran| &*ran[0]).collect::<Vec<_>>(), ["PreCompact", "SessionStart"]);
+    assert_eq!(
+        events.iter().map(|ran| &*ran[0]).collect::<Vec<_>>(),
+        ["PreCompact", "SessionStart"]
+    );
     let log: Vec<Value> = place.log();
     let prompted = log.iter().rfind(|line| line["kind"] == "prompted").expect("there is one");
     assert_eq!(prompted["body"]["text"], "<hook event=\"SessionStart\">\nstill tabs\n</hook>");
@@ -488,12 +508,18 @@ fn hooks_are_told_that_a_person_is_waited_for() {
     let settings = one("Notification", TELLS).to_string();
     let server = serve_calls(&[bash("make all")], |_| Reaction::Close);
     let flags = ["--input-format", "stream-json", "-o", "stream-json", "-m", "m"];
-    let mut running =
-        place.tine(flags.iter().chain(&["--settings", &settings])).server(&server).silent_stdin().start();
-    running.say(&json!({ "type": "user", "message": { "role": "user", "content": "go" } }).to_string());
+    let mut running = place
+        .tine(flags.iter().chain(&["--settings", &settings]))
+        .server(&server)
+        .silent_stdin()
+        .start();
+    running.say(
+        &json!({ "type": "user", "message": { "role": "user", "content": "go" } }).to_string(),
+    );
     let question = running.read_until(|record| record["type"] == "control_request");
     let answer = json!({ "behavior": "deny", "message": "no" });
-    let response = json!({ "subtype": "success", "request_id": question["request_id"], "response": answer });
+    let response =
+        json!({ "subtype": "success", "request_id": question["request_id"], "response": answer });
     running.say(&json!({ "type": "control_response", "response": response }).to_string());
     running.read_until(|record| record["type"] == "result");
     running.hang_up();
@@ -592,11 +618,17 @@ fn trust_shows_what_would_run_and_a_run_without_it_says_what_is_left_out() {
     let place = Place::new();
     place.write(BROUGHT[0], one("Stop", "./look.sh").to_string());
     let asked = place.tine(["trust"]).run();
-    assert!(asked.stderr.contains("hooks.Stop[].hooks[].command = \"./look.sh\""), "{}", asked.stderr);
+    assert!(
+        asked.stderr.contains("hooks.Stop[].hooks[].command = \"./look.sh\""),
+        "{}",
+        asked.stderr
+    );
     let server = serve(|_| Reaction::text_reply("done"));
     let stderr = place.ask(&server, &[]).exits(0).stderr;
     drop(server.finish());
-    assert!(stderr.contains("note: `.claude/settings.json` not used: this repository is not trusted"));
+    assert!(
+        stderr.contains("note: `.claude/settings.json` not used: this repository is not trusted")
+    );
     // Settings without hooks ask for nothing.
     place.write(BROUGHT[0], json!({ "permissions": { "allow": ["Bash"] } }).to_string());
     let asked = place.tine(["trust"]).run().exits(0);

@@ -91,7 +91,7 @@ pub(super) fn hooks(kit: &Kit, has_people: bool) -> Hooks {
     let project = repository_root(&kit.root).unwrap_or_else(|| kit.root.clone());
     let setting = Setting {
         session: kit.session.clone(),
-        transcript: kit.is_kept.then(|| kit.directory.join(session::LOG)),
+        transcript: kit.is_kept.then(|| kit.directory.join(session::dirs::LOG)),
         shell: kit.sandbox.shell().into(),
         variables: hook::environment(&inherited, &project),
         has_people,
