@@ -272,14 +272,18 @@ impl Unit {
         if !self.hooks.has_people() || !self.hooks.has(HookEvent::Notification) {
             return asked.await;
         }
-        let hooked = self.hooked();
+        let over = self.context.cancel.child_token();
+        let hooked = Hooked { cancel: &over, ..self.hooked() };
         let occasion = Occasion::Notification { message, kind: "permission_prompt" };
         let (mut telling, mut asked) = (pin!(hooked.ask(&occasion)), pin!(asked));
         tokio::select! {
             biased;
             answer = &mut asked => {
                 // Whoever has answered knows already what there is to tell.
-                let _ = timeout(NOTICE_GRACE, telling).await;
+                if timeout(NOTICE_GRACE, &mut telling).await.is_err() {
+                    over.cancel();
+                    telling.await;
+                }
                 answer
             }
             _ = &mut telling => asked.await,

@@ -3,12 +3,15 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tine::event::{EventKind, HookDecision, HookEvent, HookOutcome, SessionId};
-use tine::hook::{self, Brought, Hooks, Source};
-use tine::run::Boundaries;
+use tine::hook::{self, Brought, Callback, Client, Handler, Hook, Hooks, Matcher, Source};
+use tine::message::CallId;
+use tine::run::{Boundaries, Signal};
 
 use crate::support::bodies::{self, model_on};
 use crate::support::inside::Setup;
@@ -290,31 +293,34 @@ fn what_is_printed_about_a_prompt_or_a_session_is_read_with_it() {
             { "matcher": "resume", "hooks": [{ "type": "command", "command": format!("{TELLS}; echo again") }] },
         ],
         "UserPromptSubmit": [{ "hooks": [{ "type": "command", "command": format!("{TELLS}; echo it is Monday") }] }],
-        "SessionEnd": [{ "hooks": [{ "type": "command", "command": TELLS }] }],
+        "SessionEnd": [{ "matcher": "other", "hooks": [{ "type": "command", "command": "true" }] }],
     } });
     let place = Place::new();
     let (bodies, finished) = prompt(&place, &settings, &[]);
-    finished.exits(0);
+    let ran = ran(&finished.exits(0));
+    let events: Vec<&str> = ran.iter().map(|[event, ..]| &**event).collect();
+    assert_eq!(events, ["SessionStart", "UserPromptSubmit", "SessionEnd"]);
     let first = Talk::from(bodies[0].clone());
     let expected = "go\n\n<hook event=\"SessionStart\">\nuse tabs\n</hook>\n\n\
                     <hook event=\"UserPromptSubmit\">\nit is Monday\n</hook>";
     assert_eq!(first.task(), expected);
     let events = |told: &[Value]| -> Vec<(String, Value)> {
         let fact = |told: &Value| {
-            let names = ["source", "prompt", "reason"];
+            let names = ["source", "prompt"];
             names.iter().map(|name| told[*name].clone()).find(|fact| !fact.is_null())
         };
         let event = |told: &Value| told["hook_event_name"].as_str().unwrap_or_default().to_owned();
         told.iter().map(|told| (event(told), fact(told).unwrap_or_default())).collect()
     };
     let pair = |event: &str, fact: &str| (event.to_owned(), json!(fact));
-    let [submit, end] = [pair("UserPromptSubmit", "go"), pair("SessionEnd", "other")];
-    let began = [pair("SessionStart", "startup"), submit.clone(), end.clone()];
-    assert_eq!(events(&told(&place)), began);
+    let submit = pair("UserPromptSubmit", "go");
+    let mut expected = vec![pair("SessionStart", "startup"), submit.clone()];
+    assert_eq!(events(&told(&place)), expected);
     let (bodies, finished) = prompt(&place, &settings, &["--continue"]);
     finished.exits(0);
     assert!(Talk::from(bodies[0].clone()).last_prompt().contains("\nagain\n</hook>"));
-    assert_eq!(events(&told(&place))[3..], [pair("SessionStart", "resume"), submit, end]);
+    expected.extend([pair("SessionStart", "resume"), submit]);
+    assert_eq!(events(&told(&place)), expected);
 }
 
 #[test]
@@ -448,18 +454,54 @@ fn an_agent_that_never_starts_asks_no_hook() {
     assert_eq!(agents, ["agent-1"]);
 }
 
-#[test]
-fn the_end_of_a_session_is_told_after_a_signal_too() {
-    let place = Place::new();
-    let settings = one("SessionEnd", TELLS).to_string();
-    let server = serve(|_| Reaction::Hang);
-    let flags = ["-o", "stream-json", "--settings", &settings];
-    let mut running = place.asking(&server, &flags).start();
-    running.read_until(|record| record["subtype"] == "init");
-    running.signal(nix::sys::signal::Signal::SIGTERM);
-    running.wait().exits(143);
-    drop(server);
-    assert_eq!(told(&place)[0]["hook_event_name"], "SessionEnd");
+/// Takes note of the moments it is asked at, and answers with nothing.
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Client for Notes {
+    fn ask<'a>(
+        &'a self,
+        _: &'a str,
+        input: &'a Value,
+        _: Option<&'a CallId>,
+    ) -> BoxFuture<'a, Result<Value, String>> {
+        let event = input["hook_event_name"].as_str().unwrap_or_default().to_owned();
+        self.0.lock().expect("nothing panics while it holds the lock").push(event);
+        Box::pin(std::future::ready(Ok(json!({}))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_session_is_told_after_a_signal_too() {
+    let notes = Arc::new(Notes::default());
+    let client = Arc::clone(&notes) as Arc<dyn Client>;
+    let hook = |event| Hook {
+        event,
+        matcher: Matcher::Any,
+        handler: Handler::Callback(Callback { id: "notes".into(), client: Arc::clone(&client) }),
+        limit: hook::LIMIT,
+    };
+    let hooks = HookEvent::ALL.map(hook).to_vec();
+    let script = json!({ "units": { "main": [{ "text": "so far", "fault": "hang" }] } });
+    let setup = Setup {
+        hooks: Arc::new(Hooks::new(hooks, setting())),
+        boundaries: Boundaries { begins: Some(Source::Startup), ends: true },
+        signals: vec![(Duration::from_secs(1), Signal::Terminate)],
+        ..Setup::new(script)
+    };
+    setup.run().await;
+    let asked = notes.0.lock().expect("nothing panics while it holds the lock").clone();
+    assert_eq!(asked, ["SessionStart", "UserPromptSubmit", "SessionEnd"]);
+}
+
+fn setting() -> hook::Setting {
+    hook::Setting {
+        session: SessionId("test".into()),
+        transcript: None,
+        shell: "sh".into(),
+        variables: vec![("PATH".into(), std::env::var_os("PATH").expect("there is one"))],
+        has_people: false,
+    }
 }
 
 #[test]
@@ -516,7 +558,14 @@ fn hooks_are_told_that_a_person_is_waited_for() {
     running.say(
         &json!({ "type": "user", "message": { "role": "user", "content": "go" } }).to_string(),
     );
-    let question = running.read_until(|record| record["type"] == "control_request");
+    let (mut question, mut is_told) = (None, false);
+    running.read_until(|record| {
+        is_told |= record["subtype"] == "hook_response";
+        question =
+            (record["type"] == "control_request").then(|| record.clone()).or(question.take());
+        is_told && question.is_some()
+    });
+    let question = question.expect("it was waited for");
     let answer = json!({ "behavior": "deny", "message": "no" });
     let response =
         json!({ "subtype": "success", "request_id": question["request_id"], "response": answer });
@@ -694,13 +743,6 @@ async fn every_request_is_rendered_from_the_events_before_it_with_what_hooks_add
         "SubagentStart": context("SubagentStart"), "Stop": held, "SubagentStop": held,
     });
     let parsed = hook::parse(&settings, Brought::ForTine).expect("they are hooks");
-    let setting = hook::Setting {
-        session: SessionId("test".into()),
-        transcript: None,
-        shell: "sh".into(),
-        variables: vec![("PATH".into(), std::env::var_os("PATH").expect("there is one"))],
-        has_people: false,
-    };
     let server = Server::start(|request| {
         let body = request.json();
         let messages = body["messages"].as_array().expect("a request has messages");
@@ -715,7 +757,7 @@ async fn every_request_is_rendered_from_the_events_before_it_with_what_hooks_add
     });
     let model = model_on(&server);
     let story = Setup {
-        hooks: Arc::new(Hooks::new(parsed.hooks, setting)),
+        hooks: Arc::new(Hooks::new(parsed.hooks, setting())),
         boundaries: Boundaries { begins: Some(Source::Startup), ends: true },
         ..Setup::on(Arc::clone(&model) as _)
     };
