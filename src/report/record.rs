@@ -299,6 +299,9 @@ pub(super) struct ResultRecord<'a> {
     /// With an error: what there is of an answer, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a str>,
+    /// The answer to a schema, as data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_output: Option<&'a RawValue>,
     stop_reason: Option<&'static str>,
     total_cost_usd: f64,
     /// Ours: the cost lacks what a model used that has no price.
@@ -457,6 +460,10 @@ impl<'a> ResultRecord<'a> {
             duration_api_ms: ending.api_ms,
             num_turns: ending.turns,
             result: (!is_error || !ending.text.is_empty()).then_some(&*ending.text),
+            structured_output: ending
+                .is_structured
+                .then(|| serde_json::from_str(&ending.text).ok())
+                .flatten(),
             stop_reason: ending.stop.map(StopReason::as_str),
             total_cost_usd: cost.usd.dollars(),
             cost_is_partial: cost.is_partial,
