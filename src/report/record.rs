@@ -880,6 +880,7 @@ mod tests {
             api_ms: 700,
             turns: 2,
             text: "All fine.".into(),
+            is_structured: false,
             stop: Some(StopReason::EndTurn),
             usage: USAGE,
             models: [("m".into(), USAGE), ("n".into(), USAGE)].into(),
@@ -941,6 +942,16 @@ mod tests {
         let models = [("m".into(), USAGE), ("?".into(), Usage { cost, ..USAGE })].into();
         let ending = Ending { models, retries: 3, waited_ms: 12_500, ..ending() };
         assert_snapshot!(written(result(&ending)), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.003,"cost_is_partial":true,"api_retries":3,"throttled_ms":12500,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4},"modelUsage":{"?":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":0,"maxOutputTokens":0},"m":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":128000,"maxOutputTokens":4096}},"permission_denials":[],"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn an_answer_to_a_schema_is_there_as_data_and_as_text() {
+        let ending = Ending { is_structured: true, text: r#"{"a":[1]}"#.into(), ..ending() };
+        let line = written(result(&ending));
+        assert!(
+            line.contains(r#""result":"{\"a\":[1]}","structured_output":{"a":[1]},"#),
+            "{line}"
+        );
     }
 
     #[test]

@@ -569,7 +569,7 @@ mod tests {
         let arguments = json!({
             "description": "d", "prompt": "p", "subagent_type": "CODE-Review", "model": "m",
             "max_turns": "3", "max_tokens": 1e5, "timeout_s": 1.5, "tools": ["read"], "run_in_background": "true",
-            "isolation": "Worktree",
+            "isolation": "Worktree", "schema": "{\"type\": \"array\"}",
         });
         let task = Task {
             description: "d".into(),
@@ -584,8 +584,25 @@ mod tests {
             timeout: Some(Duration::from_millis(1_500)),
             isolation: Some(Isolation::Worktree),
             is_background: true,
+            schema: Some(Arc::new(AnswerSchema::parse("{\"type\":\"array\"}").unwrap())),
         };
         assert_eq!(AgentCall::parse(&arguments, &known()), Ok(AgentCall::One(task)));
+    }
+
+    #[test]
+    fn tasks_with_the_same_schema_share_it() {
+        let task = |schema: Value| json!({"description": "d", "prompt": "p", "subagent_type": "code-review", "schema": schema});
+        let (list, none) = (json!({"type": "array"}), Value::Null);
+        let tasks = [list.clone(), none, list, json!(true)].map(task);
+        let Ok(AgentCall::Batch(tasks)) = AgentCall::parse(&json!({"tasks": tasks}), &known())
+        else {
+            panic!("the call can be run")
+        };
+        let schemas: Vec<_> = tasks.iter().map(|task| task.schema.as_ref()).collect();
+        let [Some(first), None, Some(same), Some(other)] = schemas[..] else {
+            panic!("{schemas:?}")
+        };
+        assert!(Arc::ptr_eq(first, same) && first != other);
     }
 
     #[test]
