@@ -134,6 +134,14 @@ pub enum FromUser {
         /// The answer.
         verdict: Verdict,
     },
+    /// This is the answer to a question, and the turn is to end with it: main
+    /// asks its model no more in between.
+    AnsweredLast {
+        /// The question.
+        id: QuestionId,
+        /// The answer.
+        verdict: Verdict,
+    },
     /// The turn is to end, with all that main waits for.
     EndTurn,
     /// Everything is to end.
@@ -273,7 +281,7 @@ fn starts_deadline(input: &Input, dispatcher: &Dispatcher) -> bool {
     match input {
         // Its siblings go on, and so does the turn.
         Input::Cancel(Reach::Unit(_), _) => false,
-        Input::Cancel(Reach::Turn, _) => !dispatcher.rests(),
+        Input::Cancel(Reach::Turn, _) | Input::AnswerLast(..) => !dispatcher.rests(),
         Input::Cancel(Reach::All, _) => !dispatcher.is_quiet(),
         Input::Unit(_)
         | Input::Answer(..)
@@ -296,6 +304,7 @@ async fn next_answer(answers: &mut Option<mpsc::Receiver<FromUser>>) -> Input {
     let Some(arriving) = answers else { return std::future::pending().await };
     match arriving.recv().await {
         Some(FromUser::Answered { id, verdict }) => Input::Answer(id, verdict),
+        Some(FromUser::AnsweredLast { id, verdict }) => Input::AnswerLast(id, verdict),
         Some(FromUser::EndTurn) => Input::Cancel(Reach::Turn, CancelReason::Interrupt),
         Some(FromUser::Stop(unit)) => Input::Cancel(Reach::Unit(unit), CancelReason::Interrupt),
         Some(FromUser::Again(unit)) => Input::Again(unit),

@@ -125,12 +125,13 @@ impl Unit {
         let asking = async {
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => {}
+                // First: the words of a no that stops the turn are not lost.
                 verdict = line.ask_user(question, decided) => answer = verdict,
+                () = cancel.cancelled() => {}
             }
         };
         self.context.delegate.lend(Box::pin(asking)).await;
-        answer
+        answer.filter(|verdict| !(verdict.is_yes() && self.context.cancel.is_cancelled()))
     }
 
     /// Returns how a command is kept in bounds; `None` for what runs none.

@@ -197,6 +197,7 @@ impl Session {
             let text = match error.into_inner() {
                 FromUser::Wrote(text) => text.to_string(),
                 FromUser::Answered { .. }
+                | FromUser::AnsweredLast { .. }
                 | FromUser::EndTurn
                 | FromUser::EndAll
                 | FromUser::Stop(_)

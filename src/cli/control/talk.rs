@@ -189,10 +189,12 @@ impl Talk {
 
 fn answered(answer: Answer) -> Vec<Step> {
     let Answer { id, verdict, ends_turn, mode, remarks } = answer;
-    let answer = Step::Tell(FromUser::Answered { id, verdict });
-    let ends = ends_turn.then_some(Step::EndTurn);
+    let answer = match ends_turn {
+        true => FromUser::AnsweredLast { id, verdict },
+        false => FromUser::Answered { id, verdict },
+    };
     let mode = mode.map(Step::SetMode);
-    remarks.into_iter().map(Step::Say).chain(mode).chain([answer]).chain(ends).collect()
+    remarks.into_iter().map(Step::Say).chain(mode).chain([Step::Tell(answer)]).collect()
 }
 
 #[cfg(test)]
@@ -333,14 +335,13 @@ mod tests {
     }
 
     #[test]
-    fn a_no_that_interrupts_answers_first_and_then_ends_the_turn() {
+    fn a_no_that_interrupts_answers_and_ends_the_turn_in_one() {
         let deny = json!({"behavior": "deny", "message": "stop", "interrupt": true});
         let response = json!({"subtype": "success", "request_id": "question-7", "response": deny});
         let line = json!({"type": "control_response", "response": response});
         let verdict = Verdict::NoBecause("stop".into());
-        let answer = FromUser::Answered { id: QuestionId(Seq(7)), verdict };
-        let expected = [Step::Tell(answer), Step::EndTurn];
-        assert_eq!(hear(&mut talk(), &line), expected);
+        let answer = FromUser::AnsweredLast { id: QuestionId(Seq(7)), verdict };
+        assert_eq!(hear(&mut talk(), &line), [Step::Tell(answer)]);
     }
 
     #[test]
