@@ -11,6 +11,7 @@ mod control;
 mod demo;
 mod doctor;
 pub mod exit;
+mod hooks;
 mod init;
 mod input;
 mod kit;

@@ -7,6 +7,7 @@
 
 mod change;
 mod confinement;
+mod hook;
 mod question;
 mod request;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use crate::message::{CallId, Output, Reply, StopReason, Usage};
 
 pub use change::{ChangedBy, Digest, FileChange, FileState, Worktree};
 pub use confinement::{Access, Backend, Confinement, Insistence, SandboxHead};
+pub use hook::{HookDecision, HookEvent, HookOutcome, HookRan};
 pub use question::{CallQuestion, Lasting, Question, QuestionId, Terms, Verdict};
 pub use request::{AfterFailure, RequestFailed, ThrottleCause, Throttled};
 pub use turn::snap_to_turn_start;
@@ -226,6 +228,9 @@ pub enum EventKind {
     InvocationEnded(Arc<InvocationEnd>),
     /// The process left the session, in which nothing was at work any more.
     Left,
+    /// A hook was asked. What it adds for a model stands in the event that
+    /// brings it there: a prompt, an output.
+    HookRan(Arc<HookRan>),
 }
 
 /// How a session began.

@@ -120,6 +120,10 @@ pub struct RunFlags {
     #[arg(long, global = true)]
     pub trust: bool,
 
+    /// Hooks for this run: a JSON file, or JSON itself
+    #[arg(long, global = true, value_name = "FILE|JSON")]
+    pub settings: Option<String>,
+
     /// The only tools there are, by name
     #[arg(long, visible_alias = "core-tools", global = true, value_name = "NAMES", num_args = 1..)]
     pub tools: Vec<String>,

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use super::args::RunFlags;
 use super::asking;
 use super::exit::{Exit, Refusal};
+use super::hooks;
 use super::kit::Kit;
 use super::model::{Chosen, DefaultModel, Wanted, choose, fallbacks, find_model};
 use super::place::{Place, create_log, name_session};
@@ -26,12 +27,13 @@ use crate::config::{self, Environment, dirs};
 use crate::event::SessionHead;
 use crate::fanout::{Fanout, Parking, Pool, Surroundings, Worktrees};
 use crate::git;
+use crate::hook::Source;
 use crate::line::Budget;
 use crate::model::retry::Jitter;
 use crate::model::{Model, Models};
 use crate::prompt;
 use crate::report;
-use crate::run::{self, Asked, FromUser, Prompts, Reporter, Resumed, Run, Signal};
+use crate::run::{self, Asked, Boundaries, FromUser, Prompts, Reporter, Resumed, Run, Signal};
 use crate::session::Past;
 use crate::session::{Account, Blobs, SessionLog, SessionName, Spill};
 use crate::tool::Workspace;
@@ -77,6 +79,8 @@ pub(super) struct Sitting {
     pub(super) asking: mpsc::Receiver<Asked>,
     /// Shows the run.
     pub(super) shown: Box<dyn Reporter>,
+    /// Whether another session was left for it.
+    pub(super) follows: bool,
 }
 
 /// A program that speaks for a person.
@@ -146,6 +150,7 @@ impl Start {
         let system = system_prompt(&flags)?;
         let (skills, definitions) = found((&root, top), environment, &trusted);
         let tools = tools(&flags, &definitions)?;
+        let hooks = hooks::load(environment, &config, &flags, &trusted)?;
         let instructions = prompt::instructions(&config::instructions(&root, top, environment));
         let kit = Kit {
             skills: Arc::new(skills),
@@ -164,6 +169,7 @@ impl Start {
             model,
             tools,
             policy,
+            hooks,
             system,
             instructions: instructions.into(),
         };
@@ -180,6 +186,9 @@ impl Start {
     ) -> Result<(Run, Option<TempDir>), Refusal> {
         let Outside { signals, client } = outside;
         let goes_on = matches!(&client, Some(Client { is_first: false, .. }));
+        // A client's session goes on with its next message.
+        let begins = (!goes_on).then(|| self.begins());
+        let boundaries = Boundaries { begins, ends: client.is_none() };
         let begun = self.begin()?;
         // Whoever is not there cannot be asked.
         let (asker, answers) = match client {
@@ -196,7 +205,8 @@ impl Start {
         let resumed = begun
             .resumed
             .map(|before| Resumed { note: before.note.filter(|_| !goes_on), ..before });
-        self.assemble(Begun { resumed, ..begun }, prompts, reporters, (signals, answers))
+        let around = (reporters, boundaries);
+        self.assemble(Begun { resumed, ..begun }, prompts, around, (signals, answers))
     }
 
     /// Builds the run of a chat, and what its prompts are made with.
@@ -204,13 +214,19 @@ impl Start {
         mut self,
         sitting: Sitting,
     ) -> Result<(Run, Arc<Kit>, Option<TempDir>), Refusal> {
-        let Sitting { signals, answers, asking, shown } = sitting;
+        let Sitting { signals, answers, asking, shown, follows } = sitting;
+        let begins = match self.begins() {
+            Source::Startup if follows => Source::Clear,
+            source => source,
+        };
+        let boundaries = Boundaries { begins: Some(begins), ends: true };
         let begun = self.begin()?;
         let reporters = self.reporters(Asker::Chat(shown))?;
         self.note.iter().for_each(super::say);
         let kit = Arc::new(self.kit.clone());
         let prompts = Prompts::Many(asking);
-        let (run, scratch) = self.assemble(begun, prompts, reporters, (signals, Some(answers)))?;
+        let around = (reporters, boundaries);
+        let (run, scratch) = self.assemble(begun, prompts, around, (signals, Some(answers)))?;
         Ok((run, kit, scratch))
     }
 
@@ -218,7 +234,7 @@ impl Start {
         mut self,
         begun: Begun,
         prompts: Prompts,
-        reporters: Vec<Box<dyn Reporter>>,
+        (reporters, boundaries): (Vec<Box<dyn Reporter>>, Boundaries),
         (signals, answers): (mpsc::Receiver<Signal>, Option<mpsc::Receiver<FromUser>>),
     ) -> Result<(Run, Option<TempDir>), Refusal> {
         let Begun { head, resumed, log } = begun;
@@ -227,7 +243,7 @@ impl Start {
         let keep_rule = rules::keep(&self.kit.environment);
         let run = Run {
             prompts,
-            fanout: Arc::new(self.fanout()?),
+            fanout: Arc::new(self.fanout(answers.is_some())?),
             head,
             resumed,
             max_turns,
@@ -237,8 +253,14 @@ impl Start {
             signals,
             answers,
             keep_rule,
+            boundaries,
         };
         Ok((run, scratch))
+    }
+
+    /// Returns how the session begins.
+    fn begins(&self) -> Source {
+        if self.is_new() { Source::Startup } else { Source::Resume }
     }
 
     /// Tells whether nothing was said in the session before.
@@ -312,8 +334,9 @@ impl Start {
         Budget { usd: max_budget_usd, tokens: None, tool_calls: max_tool_calls }
     }
 
-    fn fanout(self) -> Result<Fanout, Refusal> {
+    fn fanout(self, has_people: bool) -> Result<Fanout, Refusal> {
         let kit = self.kit;
+        let hooks = parts::hooks(&kit, has_people);
         let limits = limits(&kit);
         let agents = &kit.config.agents;
         let pool = Pool::new(agents.max_concurrent);
@@ -353,6 +376,7 @@ impl Start {
             fallbacks: self.fallbacks,
             jitter: Jitter::new(seed()),
             worktrees,
+            hooks: Arc::new(hooks),
         })
     }
 }

@@ -22,6 +22,7 @@ use flag::{flag_value, key_segments, nested};
 
 use crate::guard::sandbox::Insistence;
 use crate::guard::{Mode, Rule, Source};
+use crate::hook::{self, Brought, Parsed};
 
 use super::{
     Bell, CONCURRENT_CAP, Config, ConfigError, DAY, Editing, Loaded, Place, Problem, Theme,
@@ -161,8 +162,18 @@ impl Layer<'_> {
                 "session" => self.each(&setting, Self::session),
                 "retry" => self.each(&setting, Self::retry),
                 "chat" => self.each(&setting, Self::chat),
+                "hooks" => self.hooks(&setting),
                 _ => self.unknown(&setting),
             }
+        }
+    }
+
+    /// Hooks of a later layer come in addition.
+    fn hooks(&mut self, setting: &Setting<'_>) {
+        let Some(value) = self.json(setting) else { return };
+        match hook::parse(&value, Brought::ForTine) {
+            Ok(Parsed { hooks, unknown: _ }) => self.layers.config.hooks.extend(hooks),
+            Err(why) => self.bad(setting, why),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A decision together with what it went by, for whoever wants to know.
 
-use super::{Allowed, Ask, Decision, Sourced};
+use super::{Allowed, Ask, Decision, Policy, Sourced};
 
 /// A decision, and why it is so.
 #[derive(Debug, Clone)]
@@ -31,5 +31,13 @@ impl Explained {
     pub(super) fn ask(ask: Ask, rule: Option<&Sourced>) -> Self {
         let reason = ask.reason.clone();
         Self { decision: Decision::Ask(ask), rule: rule.cloned(), reason }
+    }
+}
+
+impl Policy {
+    /// Tells whether a person may be asked about anything at all.
+    #[must_use]
+    pub fn may_ask(&self) -> bool {
+        self.reach.may_ask
     }
 }

@@ -25,7 +25,7 @@ use crate::path_text;
 /// What the units of a run may do.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    reach: Reach,
+    pub(super) reach: Reach,
     rules: Arc<Rules>,
     /// What its own definition denies a unit, and those it starts.
     denied: Arc<[Sourced]>,

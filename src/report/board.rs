@@ -130,6 +130,7 @@ impl Board {
             | EventKind::Replied(_)
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Answered { .. }
             | EventKind::UserWrote { .. }

@@ -6,6 +6,7 @@
 //! How a record becomes a line and gets its name is in `lines`.
 
 mod control;
+mod hook;
 mod request;
 mod sandbox;
 mod task;
@@ -27,6 +28,7 @@ use super::result::{Denial, Ending, FindFacts};
 pub(super) use control::{
     AgentRecord, Answer, Capabilities, CommandRecord, Control, Given, Initialized, ModelRecord,
 };
+pub(super) use hook::HookResponse;
 pub(super) use request::{ApiRetry, Status, Wait};
 pub(super) use sandbox::SandboxRecord;
 pub(super) use task::{
@@ -71,6 +73,7 @@ pub(super) enum System<'a> {
     Status(Status),
     PermissionDenied(PermissionDenied<'a>),
     Informational(Informational<'a>),
+    HookResponse(HookResponse<'a>),
 }
 
 #[derive(Serialize)]
@@ -498,7 +501,7 @@ mod tests {
 
     use super::*;
     use crate::event::{Backend, ForkShare, Insistence, PrefixShare, SandboxHead};
-    use crate::event::{Seq, SessionId};
+    use crate::event::{HookDecision, HookEvent, HookOutcome, HookRan, Seq, SessionId};
     use crate::message::{Cost, ImageKind, Usd};
     use crate::report::lines::{Origin, write};
     use crate::report::result::Subtype;
@@ -864,6 +867,25 @@ mod tests {
         let strand = Strand::default();
         let informational = Informational { content: "the cap is 1", level: "warning", strand };
         assert_snapshot!(written(Record::System(System::Informational(informational))), @r#"{"type":"system","subtype":"informational","content":"the cap is 1","level":"warning","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn hook_response() {
+        let ran = HookRan {
+            event: HookEvent::PreToolUse,
+            hook: "./check.sh".into(),
+            call: Some("call-2".into()),
+            outcome: HookOutcome::Blocked,
+            exit_code: Some(2),
+            decision: Some(HookDecision::Deny),
+            reason: "not there".into(),
+            context: "more".into(),
+            message: "look".into(),
+            changes_input: true,
+            took_ms: 12,
+        };
+        let response = HookResponse::of(Seq(7), &ran, strand());
+        assert_snapshot!(written(Record::System(System::HookResponse(response))), @r#"{"type":"system","subtype":"hook_response","hook_id":"hook-7","hook_event":"PreToolUse","hook_name":"./check.sh","outcome":"success","exit_code":2,"tool_use_id":"call-2","decision":"deny","reason":"not there","additional_context":"more","system_message":"look","updated_input":true,"duration_ms":12,"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
     fn ending() -> Ending {

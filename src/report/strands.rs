@@ -126,6 +126,7 @@ impl Strands {
             | EventKind::Admitted { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
             | EventKind::Joined { .. }

@@ -109,6 +109,7 @@ impl Entry<'_> {
                 self.line(&format!("#{seq} {}", words::file_changed(change)), out)
             }
             EventKind::Worktree(worktree) => self.line(&words::worktree(worktree), out),
+            EventKind::HookRan(ran) => self.line(&words::hook_ran(ran), out),
             EventKind::ToolFinished { call: _, tool, output, took_ms } => {
                 let end = if output.is_error { "gave an error" } else { "ended" };
                 let tool = words::call(tool, "");

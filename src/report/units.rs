@@ -144,6 +144,7 @@ impl Units {
             | EventKind::PrefixShared(_)
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Notice { .. } => {}
         }
@@ -413,6 +414,7 @@ impl Unit {
             | EventKind::UnitQueued(_)
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }

@@ -218,6 +218,7 @@ impl Lines {
             | EventKind::ToolFinished { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Joined { .. }
             | EventKind::Left

@@ -7,13 +7,16 @@ use crate::cli::args::RunFlags;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::project::Trusted;
+use crate::cli::start::repository_root;
 use crate::cli::{rules, say};
 use crate::config::{Environment, dirs};
 use crate::definition::Definitions;
 use crate::fanout::Limits;
+use crate::hook::{self, Hooks, Setting};
 use crate::model::http::exchange::{Exchanges, Pace};
 use crate::model::retry;
 use crate::prompt;
+use crate::session;
 use crate::skill::Skills;
 use crate::tool::{Registry, registry};
 
@@ -80,6 +83,20 @@ pub(super) fn tools(flags: &RunFlags, definitions: &Definitions) -> Result<Regis
     Ok(all.filtered(|name| {
         wanted.iter().any(|wanted| registry::canonical(wanted).eq_ignore_ascii_case(name))
     }))
+}
+
+/// Returns the hooks of a run.
+pub(super) fn hooks(kit: &Kit, has_people: bool) -> Hooks {
+    let inherited = kit.environment.inherited.without(&kit.config.secret_variables());
+    let project = repository_root(&kit.root).unwrap_or_else(|| kit.root.clone());
+    let setting = Setting {
+        session: kit.session.clone(),
+        transcript: kit.is_kept.then(|| kit.directory.join(session::dirs::LOG)),
+        shell: kit.sandbox.shell().into(),
+        variables: hook::environment(&inherited, &project),
+        has_people,
+    };
+    Hooks::new(kit.hooks.clone(), setting)
 }
 
 pub(super) fn system_prompt(flags: &RunFlags) -> Result<String, Refusal> {
