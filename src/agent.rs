@@ -11,6 +11,7 @@ mod compact;
 mod fitting;
 mod guarded;
 mod history;
+mod hooked;
 mod images;
 mod loops;
 pub mod size;
@@ -23,6 +24,7 @@ use std::time::Duration;
 
 use crate::event::{FailureKind, NoticeLevel, Outcome, UnitId};
 use crate::guard::Policy;
+use crate::hook::Hooks;
 use crate::line::{News, RequestLeave, Told, UnitEvent, Wait};
 use crate::message::{Call, CallId, StopReason, counted};
 use crate::model::Model;
@@ -35,6 +37,7 @@ pub use asking::Persistence;
 pub use calls::CALLS_CAP;
 pub use compact::{Compacting, REQUEST_CAP, SUMMARY_CAP};
 pub use history::History;
+pub use hooked::{HELD_CAP, Hooked, SESSION_END_LIMIT};
 pub use images::{IMAGES_CAP, IMAGES_LENGTH_CAP};
 pub use view::render;
 
@@ -50,6 +53,8 @@ pub struct Unit {
     pub tools: Registry,
     /// What it may do.
     pub policy: Arc<Policy>,
+    /// What is asked at certain moments.
+    pub hooks: Arc<Hooks>,
     /// What it is bound by.
     pub bounds: Bounds,
     /// What its calls may use. Its line and its cancel token are the unit's.
@@ -163,7 +168,7 @@ impl Unit {
 
     async fn go(&mut self, opening: Opening) -> Result<Arc<str>, Outcome> {
         let (mut next, mut answer) = self.open(opening).await?;
-        let mut turn = 0;
+        let (mut turn, mut held) = (0, 0);
         let mut loops = Loops::default();
         loop {
             match next {
@@ -182,7 +187,20 @@ impl Unit {
                         self.history.prompted(text);
                         next = Next::Turn;
                     }
-                    None => return Ok(answer),
+                    // One that took no turn has done nothing that could be judged.
+                    None if turn == 0 => return Ok(answer),
+                    None => match self.is_held(&answer, &mut held).await? {
+                        Some(text) => {
+                            loops.forget();
+                            self.context
+                                .line
+                                .tell(Told::Prompted { text: Arc::clone(&text) })
+                                .await;
+                            self.history.prompted(text);
+                            next = Next::Turn;
+                        }
+                        None => return Ok(answer),
+                    },
                 },
             }
         }
@@ -191,6 +209,7 @@ impl Unit {
     async fn open(&mut self, opening: Opening) -> Result<(Next, Arc<str>), Outcome> {
         match opening {
             Opening::Prompt(text) => {
+                let text = self.begins(text).await?;
                 self.context.line.tell(Told::Prompted { text: Arc::clone(&text) }).await;
                 self.compacting.begins_with(&text);
                 self.history.prompted(text);

@@ -12,6 +12,7 @@ mod control;
 mod demo;
 mod doctor;
 pub mod exit;
+mod hooks;
 mod init;
 mod input;
 mod kit;

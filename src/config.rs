@@ -37,6 +37,7 @@ use nix::fcntl::OFlag;
 
 use crate::guard::sandbox::Insistence;
 use crate::guard::{Mode, Source};
+use crate::hook::Hook;
 use crate::web::Host;
 
 pub use chat::{Bell, Chat, Editing, Theme};
@@ -89,6 +90,8 @@ pub struct Config {
     pub chat: Chat,
     /// What of the web is fetched.
     pub web: Web,
+    /// What is asked at certain moments, in the order of the layers.
+    pub hooks: Vec<Hook>,
 }
 
 /// How units run, `[agents]`.
@@ -314,8 +317,12 @@ impl Config {
     }
 }
 
-/// `None` if there is no such file.
-fn read_file(path: &Path) -> io::Result<Option<String>> {
+/// Reads settings; `None` if there is no such file.
+///
+/// # Errors
+///
+/// It cannot be read, or is too long to be settings.
+pub fn read_file(path: &Path) -> io::Result<Option<String>> {
     // A pipe must not keep us waiting for somebody who writes to it.
     let open = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
     let file = match open {

@@ -8,6 +8,7 @@
 mod change;
 mod confinement;
 mod form;
+mod hook;
 mod question;
 mod request;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use crate::message::{CallId, Output, Reply, StopReason, Usage};
 pub use change::{ChangedBy, Digest, FileChange, FileState, Worktree};
 pub use confinement::{Access, Backend, Confinement, Insistence, SandboxHead};
 pub use form::{Entry, Field, Form, Offered, Takes};
+pub use hook::{HookDecision, HookEvent, HookOutcome, HookRan};
 pub use question::{CallQuestion, Lasting, Question, QuestionId, Terms, Verdict};
 pub use request::{AfterFailure, RequestFailed, ThrottleCause, Throttled};
 pub use turn::snap_to_turn_start;
@@ -231,6 +233,9 @@ pub enum EventKind {
     Chosen(Chosen),
     /// The process left the session, in which nothing was at work any more.
     Left,
+    /// A hook was asked. What it adds for a model stands in the event that
+    /// brings it there: a prompt, an output.
+    HookRan(Arc<HookRan>),
 }
 
 /// What main answers with, as a person may choose it.

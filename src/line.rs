@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::branch::{Branch, Token};
 use crate::event::{
-    Compaction, Confinement, Failure, FileChange, NoticeLevel, Origin, Outcome, Piece, PrefixShare,
-    Question, Replied, RequestFailed, SlotPosition, Throttled, UnitEnd, UnitId, Verdict, Worktree,
+    Compaction, Confinement, Failure, FileChange, HookRan, NoticeLevel, Origin, Outcome, Piece,
+    PrefixShare, Question, Replied, RequestFailed, SlotPosition, Throttled, UnitEnd, UnitId,
+    Verdict, Worktree,
 };
 use crate::guard::Decided;
 use crate::message::{CallId, Output};
@@ -187,6 +188,8 @@ pub enum Told {
     RequestFailed(Arc<RequestFailed>),
     /// Something became of its own worktree.
     Worktree(Worktree),
+    /// A hook was asked on its behalf.
+    HookRan(Arc<HookRan>),
     /// The guard refused a call.
     Denied {
         /// The call.

@@ -15,6 +15,7 @@ mod prompts;
 mod resumed;
 mod signals;
 mod sink;
+mod submitted;
 pub mod undo;
 
 use std::io;
@@ -43,6 +44,7 @@ pub use approvals::KeepRule;
 pub use dispatcher::WROTE_CAP;
 pub use prompts::{Asked, Invoked, NoRewind, NoUndo, Prompts, TakeBack};
 pub use resumed::{Resumed, mend};
+pub use submitted::Boundaries;
 
 /// Most messages handled before the log is put on disk and answers go out. A
 /// flood must not keep a waiting tool waiting.
@@ -122,6 +124,8 @@ pub struct Run {
     pub answers: Option<mpsc::Receiver<FromUser>>,
     /// Writes what is allowed from now on to the user's settings.
     pub keep_rule: KeepRule,
+    /// What of the session's beginning and end hooks hear in it.
+    pub boundaries: Boundaries,
 }
 
 /// What a person, or a program that speaks for one, says while a run goes on.
@@ -238,7 +242,7 @@ impl Run {
     /// Takes up the session, and begins what there is to begin.
     fn open(self, sender: mpsc::Sender<FromUnit>) -> Opened {
         let Self { prompts, fanout, head, resumed, max_turns, budget, log, .. } = self;
-        let Self { reporters, signals, answers, keep_rule, .. } = self;
+        let Self { reporters, signals, answers, keep_rule, boundaries, .. } = self;
         let written = log.as_ref().map(|log| log.directory().to_owned());
         let (mut dispatcher, past, head, note, read) = match resumed {
             Some(Resumed { from, past, note }) => {
@@ -251,7 +255,8 @@ impl Run {
             dispatcher.ask_people();
         }
         let lives_on = matches!(prompts, Prompts::Many(_));
-        let stage = Stage { fanout, max_turns, sender, past, seen: Seen::default(), lives_on };
+        let seen = Seen::default();
+        let stage = Stage { fanout, max_turns, sender, past, seen, lives_on, boundaries };
         let mut sitting = Sitting::new(prompts, stage, written.or(read));
         let mut response = sitting.open(&mut dispatcher, head);
         if let Some(note) = note {
@@ -387,6 +392,7 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
         | EventKind::ToolFinished { call: _, tool: _, output: _, took_ms: _ }
         | EventKind::FileChanged(_)
         | EventKind::Worktree(_)
+        | EventKind::HookRan(_)
         | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }

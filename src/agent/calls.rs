@@ -13,11 +13,13 @@ use tokio::time::Instant;
 
 use super::Unit;
 use super::guarded::Stopped;
+use super::hooked::Said;
 use super::images::Room;
 use super::loops::{ENDS_AT, Key, Loops, Repeat};
 use super::turn::millis;
 use crate::event::{Confinement, Failure, FailureKind, Outcome};
 use crate::guard::Effect;
+use crate::hook::CallFacts;
 use crate::line::{CallLeave, RequestLeave, Tend, UnitEvent};
 use crate::message::{Call, CallId, Output};
 use crate::prompt;
@@ -42,6 +44,27 @@ pub(super) struct Ready<'a> {
     pub(super) tool: Arc<str>,
     pub(super) runner: Arc<dyn Tool>,
     pub(super) arguments: Value,
+    /// The arguments as they were written anew, if they were changed.
+    pub(super) rewritten: Option<Arc<str>>,
+    pub(super) said: Said,
+}
+
+impl Ready<'_> {
+    /// Returns the call as hooks are told of it.
+    pub(super) fn facts(&self) -> CallFacts<'_> {
+        CallFacts { id: &self.call.id, tool: &self.tool, arguments: &self.arguments }
+    }
+
+    /// Gives the call other arguments.
+    pub(super) fn change(&mut self, arguments: Value) {
+        self.rewritten = Some(arguments.to_string().into());
+        self.arguments = arguments;
+    }
+
+    /// Returns the arguments in force, as text.
+    pub(super) fn written(&self) -> Arc<str> {
+        self.rewritten.clone().unwrap_or_else(|| self.call.arguments.as_str().into())
+    }
 }
 
 /// A call that has run, or could not.
@@ -50,6 +73,8 @@ struct Finished<'a> {
     tool: Arc<str>,
     /// What the tool gave.
     output: Output,
+    /// What hooks say about it.
+    said: Said,
     took_ms: u64,
 }
 
@@ -126,15 +151,20 @@ impl Unit {
     async fn run_groups(&mut self, calls: &[Call], loops: &mut Loops) -> Option<Outcome> {
         let mut looped = None;
         let mut room = Room::beside(self.history.prefix());
+        let mut left = calls;
         for group in groups(calls, |call| self.is_parallel_safe(call)) {
+            left = &left[group.len()..];
+            let mut stopped = None;
             let mut running: FuturesUnordered<_> =
                 group.iter().map(|call| self.run_call(call)).collect();
             let mut outputs = Vec::with_capacity(group.len());
             while let Some(finished) = running.next().await {
                 let verdict = self.judge(&finished, loops).await;
-                let Finished { call, tool, output, took_ms } = finished;
+                let Finished { call, tool, output, said, took_ms } = finished;
                 let output = room.admit(output);
-                let output = Arc::new(self.bounded(&tool, &call.id, output, &verdict));
+                stopped = stopped.or(said.end());
+                let below = below(&said, &verdict);
+                let output = Arc::new(self.bounded(&tool, &call.id, output, &below));
                 self.tell_finished(call, tool, Arc::clone(&output), took_ms).await;
                 outputs.push((&call.id, output));
                 if let Verdict::Ends(outcome) = verdict {
@@ -148,6 +178,10 @@ impl Unit {
             if self.context.cancel.is_cancelled() {
                 break;
             }
+            if stopped.is_some() {
+                self.refuse(left, "a hook has ended the work").await;
+                return stopped;
+            }
         }
         looped
     }
@@ -155,7 +189,7 @@ impl Unit {
     /// Counts a call, unless it is waiting: a look at agents that are out shows
     /// the same until one of them has got on.
     async fn judge(&self, finished: &Finished<'_>, loops: &mut Loops) -> Verdict {
-        let Finished { call, tool, output, took_ms: _ } = finished;
+        let Finished { call, tool, output, said: _, took_ms: _ } = finished;
         if looks_at_agents(tool) && self.has_agents_out().await {
             return Verdict::Fine;
         }
@@ -182,11 +216,14 @@ impl Unit {
 
     async fn run_call<'a>(&self, call: &'a Call) -> Finished<'a> {
         let started = Instant::now();
-        let (tool, output) = match self.prepare(call) {
-            Ok(ready) => (Arc::clone(&ready.tool), self.run_guarded(ready).await),
-            Err(output) => (short_name(&call.tool).into(), output),
+        let (tool, output, said) = match self.prepare(call) {
+            Ok(mut ready) => {
+                let output = self.run_guarded(&mut ready).await;
+                (ready.tool, output, ready.said)
+            }
+            Err(output) => (short_name(&call.tool).into(), output, Said::default()),
         };
-        Finished { call, tool, output, took_ms: millis(started) }
+        Finished { call, tool, output, said, took_ms: millis(started) }
     }
 
     async fn tell_finished(&self, call: &Call, tool: Arc<str>, output: Arc<Output>, took_ms: u64) {
@@ -197,11 +234,7 @@ impl Unit {
 
     /// Whatever a call gives, an error too, enters the context bounded, with
     /// what is said about it.
-    fn bounded(&self, tool: &str, call: &CallId, output: Output, verdict: &Verdict) -> Output {
-        let below = match verdict {
-            Verdict::Told(notice) => format!("\n\n{notice}"),
-            Verdict::Fine | Verdict::Ends(_) => String::new(),
-        };
+    fn bounded(&self, tool: &str, call: &CallId, output: Output, below: &str) -> Output {
         let cap = match tool {
             "Agent" | "Skill" => AGENT_OUTPUT_CAP,
             _ => OUTPUT_CAP,
@@ -209,7 +242,7 @@ impl Unit {
         let room = cap - below.chars().count();
         let spill = &self.context.workspace.spill;
         let text = bounded_by(room, output.text, spill, &format!("{tool}-{call}"));
-        Output { text: text + &below, ..output }
+        Output { text: text + below, ..output }
     }
 
     /// Finds the tool and parses the arguments. The error is the output.
@@ -223,20 +256,26 @@ impl Unit {
             )));
         };
         let arguments = parse_arguments(&call.arguments)?;
-        Ok(Ready { call, tool: Arc::clone(name), runner: Arc::clone(tool), arguments })
+        let (tool, runner) = (Arc::clone(name), Arc::clone(tool));
+        Ok(Ready { call, tool, runner, arguments, rewritten: None, said: Said::default() })
     }
 
-    async fn run_guarded(&self, mut ready: Ready<'_>) -> Output {
-        let granted = match self.grant(&mut ready).await {
+    async fn run_guarded(&self, ready: &mut Ready<'_>) -> Output {
+        let granted = match self.grant(ready).await {
             Ok(granted) => granted,
             Err(Stopped::Denied(text)) => return Output::error(text),
             Err(Stopped::Cancelled) => return cancelled(Duration::ZERO),
         };
-        if !self.tell_started(&ready, granted.confinement).await {
+        if !self.tell_started(ready, granted.confinement).await {
             return cancelled(Duration::ZERO);
         }
         match self.run_to_end(ready, &granted).await {
-            Ok(output) => output,
+            Ok(output) => {
+                let mut said = std::mem::take(&mut ready.said);
+                self.after_call(ready.facts(), &output, &mut said).await;
+                ready.said = said;
+                output
+            }
             Err(ToolError::TellModel { message }) => Output::error(message),
             Err(ToolError::Cancelled { after }) => cancelled(after),
         }
@@ -268,11 +307,11 @@ impl Unit {
         }
     }
 
-    async fn run_to_end(&self, ready: Ready<'_>, granted: &Granted) -> Result<Output, ToolError> {
+    async fn run_to_end(&self, ready: &Ready<'_>, granted: &Granted) -> Result<Output, ToolError> {
         let started = Instant::now();
         let effect = ready.runner.effect();
         let cancel = &self.context.cancel;
-        let running = ready.runner.run(&self.context, granted, ready.arguments);
+        let running = ready.runner.run(&self.context, granted, ready.arguments.clone());
         match effect {
             // Its units are cancelled with this one and report their own ends.
             Effect::Delegates => running.await,
@@ -287,6 +326,15 @@ impl Unit {
                 }
             }
         }
+    }
+}
+
+/// Returns what stands below an output: what hooks say, then what its being
+/// repeated comes to.
+fn below(said: &Said, verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Told(notice) => format!("{}\n\n{notice}", said.below),
+        Verdict::Fine | Verdict::Ends(_) => said.below.clone(),
     }
 }
 

@@ -233,6 +233,7 @@ impl History {
             | EventKind::ToolStarted { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }

@@ -279,7 +279,7 @@ impl Conversation {
         let (asking, asked) = mpsc::channel(ASKED_CAP);
         let (teller, progress) = Teller::new();
         let sitter = Sitter::Client(Box::new(teller));
-        let sitting = Sitting { signals: arriving, answers, asking: asked, sitter };
+        let sitting = Sitting { signals: arriving, answers, asking: asked, sitter, follows: false };
         let (run, kit, scratch) = start.sit(sitting)?;
         self.scratch.extend(scratch);
         self.run = Some(Sat {

@@ -94,7 +94,8 @@ impl Exit {
             | FailureKind::Timeout
             | FailureKind::Setup
             | FailureKind::Panic
-            | FailureKind::Unfinished => Self::Error,
+            | FailureKind::Unfinished
+            | FailureKind::Hook => Self::Error,
         }
     }
 }

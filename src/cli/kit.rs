@@ -15,6 +15,7 @@ use crate::event::SessionId;
 use crate::git;
 use crate::guard::sandbox::Sandbox;
 use crate::guard::{Mode, Policy};
+use crate::hook::Hook;
 use crate::model::{Model, Models, offline};
 use crate::run::{Invoked, Main};
 use crate::skill::Skills;
@@ -43,6 +44,8 @@ pub struct Kit {
     pub(super) model: Arc<dyn Model>,
     pub(super) tools: Registry,
     pub(super) policy: Policy,
+    /// What is asked at certain moments.
+    pub(super) hooks: Vec<Hook>,
     pub(super) system: String,
     /// The user's and the project's instructions, for every system prompt.
     pub(super) instructions: Arc<str>,

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use super::args::RunFlags;
 use super::asking;
 use super::exit::{Exit, Refusal};
+use super::hooks;
 use super::kit::Kit;
 use super::model::{Chosen, DefaultModel, Wanted, choose, fallbacks, find_model};
 use super::place::{Place, create_log, name_session};
@@ -26,12 +27,13 @@ use crate::config::{Config, Environment, dirs};
 use crate::event::SessionHead;
 use crate::fanout::{Fanout, Parking, Pool, Surroundings, Worktrees};
 use crate::git;
+use crate::hook::Source;
 use crate::line::Budget;
 use crate::model::retry::Jitter;
 use crate::model::{Model, Models};
 use crate::prompt;
 use crate::report;
-use crate::run::{self, Asked, FromUser, Prompts, Reporter, Resumed, Run, Signal};
+use crate::run::{self, Asked, Boundaries, FromUser, Prompts, Reporter, Resumed, Run, Signal};
 use crate::session::Past;
 use crate::session::{Account, Blobs, SessionLog, SessionName, Spill};
 use crate::tool::Workspace;
@@ -70,6 +72,8 @@ pub(super) struct Sitting {
     /// What the run is asked to do, one thing after the other.
     pub(super) asking: mpsc::Receiver<Asked>,
     pub(super) sitter: Sitter,
+    /// Whether another session was left for it.
+    pub(super) follows: bool,
 }
 
 /// Who sits at a run, and is shown it.
@@ -132,8 +136,8 @@ impl Start {
         let definitions = definitions.with(given(&flags)?);
         let agent = agent(&flags, &definitions)?;
         let before = resume.as_ref().and_then(|resume| resume.past.model());
-        let own_model = agent.and_then(|agent| agent.model.as_deref());
-        let (flag, effort) = (flags.model.as_deref().or(own_model), flags.effort.as_ref());
+        let flag = flags.model.as_deref().or_else(|| agent?.model.as_deref());
+        let effort = flags.effort.as_ref();
         let wanted = Wanted { flag, before, default_model, effort };
         let Chosen { choice, model, note } = choose(environment, &config, &wanted, &models)?;
         let fallbacks = fallbacks(environment, &config, &flags, &models)?;
@@ -141,9 +145,9 @@ impl Start {
         models_asked.filter_map(|it| price_warning(&flags, &**it)).for_each(|it| super::say(&it));
         let sandbox = Arc::new(sandbox::of(environment, &config));
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
-        let system = system_prompt(&flags, agent)?;
+        let (system, policy) = (system_prompt(&flags, agent)?, narrowed(policy, agent));
         let tools = tools(&flags, &definitions, agent)?;
-        let policy = narrowed(policy, agent);
+        let hooks = hooks::load(environment, &config, &flags, &trusted)?;
         let instructions = instructions((&root, top), environment, &flags);
         let kit = Kit {
             skills: Arc::new(skills),
@@ -162,6 +166,7 @@ impl Start {
             model,
             tools,
             policy,
+            hooks,
             system,
             instructions: instructions.into(),
         };
@@ -176,6 +181,7 @@ impl Start {
         opening: Opening,
         signals: mpsc::Receiver<Signal>,
     ) -> Result<(Run, Option<TempDir>), Refusal> {
+        let boundaries = Boundaries { begins: Some(self.begins()), ends: true };
         let begun = self.begin()?;
         // Whoever is not there cannot be asked.
         let (asker, answers) = match asking::on_terminal().filter(|_| !self.kit.environment.ci) {
@@ -185,7 +191,7 @@ impl Start {
         let reporters = self.reporters(asker)?;
         self.note.iter().for_each(super::say);
         let prompts = Prompts::One(Box::new(self.kit.invoked(typed, opening)));
-        self.assemble(begun, prompts, reporters, (signals, answers))
+        self.assemble(begun, prompts, (reporters, boundaries), (signals, answers))
     }
 
     /// Builds a run that lives on, and what its prompts are made with.
@@ -193,13 +199,16 @@ impl Start {
         mut self,
         sitting: Sitting,
     ) -> Result<(Run, Arc<Kit>, Option<TempDir>), Refusal> {
-        let Sitting { signals, answers, asking, sitter } = sitting;
+        let Sitting { signals, answers, asking, sitter, follows } = sitting;
+        let begins = if follows && self.is_new() { Source::Clear } else { self.begins() };
+        let boundaries = Boundaries { begins: Some(begins), ends: true };
         let begun = self.begin()?;
         let reporters = self.reporters(Asker::Sitter(sitter))?;
         self.note.iter().for_each(super::say);
         let kit = Arc::new(self.kit.clone());
         let prompts = Prompts::Many(asking);
-        let (run, scratch) = self.assemble(begun, prompts, reporters, (signals, Some(answers)))?;
+        let around = (reporters, boundaries);
+        let (run, scratch) = self.assemble(begun, prompts, around, (signals, Some(answers)))?;
         Ok((run, kit, scratch))
     }
 
@@ -207,7 +216,7 @@ impl Start {
         mut self,
         begun: Begun,
         prompts: Prompts,
-        reporters: Vec<Box<dyn Reporter>>,
+        (reporters, boundaries): (Vec<Box<dyn Reporter>>, Boundaries),
         (signals, answers): (mpsc::Receiver<Signal>, Option<mpsc::Receiver<FromUser>>),
     ) -> Result<(Run, Option<TempDir>), Refusal> {
         let Begun { head, resumed, log } = begun;
@@ -216,7 +225,7 @@ impl Start {
         let keep_rule = rules::keep(&self.kit.environment);
         let run = Run {
             prompts,
-            fanout: Arc::new(self.fanout()?),
+            fanout: Arc::new(self.fanout(answers.is_some())?),
             head,
             resumed,
             max_turns,
@@ -226,8 +235,14 @@ impl Start {
             signals,
             answers,
             keep_rule,
+            boundaries,
         };
         Ok((run, scratch))
+    }
+
+    /// Returns how the session begins.
+    fn begins(&self) -> Source {
+        if self.is_new() { Source::Startup } else { Source::Resume }
     }
 
     /// Tells whether nothing was said in the session before.
@@ -302,8 +317,9 @@ impl Start {
         Budget { usd, tokens: None, tool_calls }
     }
 
-    fn fanout(self) -> Result<Fanout, Refusal> {
+    fn fanout(self, has_people: bool) -> Result<Fanout, Refusal> {
         let kit = self.kit;
+        let hooks = parts::hooks(&kit, has_people);
         let limits = limits(&kit);
         let agents = &kit.config.agents;
         let pool = Pool::new(agents.max_concurrent);
@@ -344,6 +360,7 @@ impl Start {
             fallbacks: self.fallbacks,
             jitter: Jitter::new(seed()),
             worktrees,
+            hooks: Arc::new(hooks),
         })
     }
 }

@@ -22,6 +22,7 @@ use flag::{flag_value, key_segments, nested};
 
 use crate::guard::sandbox::Insistence;
 use crate::guard::{Mode, Rule, Source};
+use crate::hook::{self, Brought, Parsed};
 use crate::web::Host;
 
 use super::{
@@ -168,8 +169,18 @@ impl Layer<'_> {
                 "retry" => self.each(&setting, Self::retry),
                 "chat" => self.each(&setting, Self::chat),
                 "web" => self.each(&setting, Self::web),
+                "hooks" => self.hooks(&setting),
                 _ => self.unknown(&setting),
             }
+        }
+    }
+
+    /// Hooks of a later layer come in addition.
+    fn hooks(&mut self, setting: &Setting<'_>) {
+        let Some(value) = self.json(setting) else { return };
+        match hook::parse(&value, Brought::ForTine) {
+            Ok(Parsed { hooks, unknown: _ }) => self.layers.config.hooks.extend(hooks),
+            Err(why) => self.bad(setting, why),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::slips::distance;
 
 /// Every key there is. `NAME` stands for any name.
-pub(super) const KEYS: [&str; 45] = [
+pub(super) const KEYS: [&str; 46] = [
     "model",
     "models.NAME.base_url",
     "models.NAME.preset",
@@ -31,6 +31,7 @@ pub(super) const KEYS: [&str; 45] = [
     "agents.confirm_above",
     "agents.worktree",
     "background.wait_s",
+    "hooks.PreToolUse",
     "permissions.mode",
     "sandbox.mode",
     "sandbox.network",

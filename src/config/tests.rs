@@ -2,6 +2,8 @@
 
 use super::nearest::KEYS;
 use super::*;
+use crate::event::HookEvent;
+use crate::hook::{self, Command, Handler, Hook, Matcher};
 use crate::message::{Price, Usd};
 use serde_json::{Map, json};
 use std::num::NonZeroU32;
@@ -72,9 +74,17 @@ fn the_example_shows_every_key_and_they_are_all_known() {
         headers: Headers([("X-Team".to_owned(), "tools".to_owned())].into()),
         extra_body: Map::from_iter([("top_k".to_owned(), json!(20))]),
     };
+    let text = "check-command".into();
+    let hook = Hook {
+        event: HookEvent::PreToolUse,
+        matcher: Matcher::parse("Bash").unwrap(),
+        handler: Handler::Command(Command { text, arguments: None, is_async: false }),
+        limit: hook::LIMIT,
+    };
     let expected = Config {
         model: Some("qwen".to_owned()),
         models: [("qwen".to_owned(), entry)].into(),
+        hooks: vec![hook],
         ..Config::default()
     };
     assert_eq!(config, expected);
@@ -169,6 +179,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
         sandbox: required_sandbox(),
         chat: other_chat(),
         web: Web { allow_hosts: vec![Host::parse("wiki.example.lan:8080").unwrap()] },
+        hooks: Vec::new(),
     };
     assert_eq!(config, expected);
 }

@@ -251,6 +251,7 @@ impl Slot {
             model,
             tools,
             policy: Arc::clone(&self.policy),
+            hooks: Arc::clone(&self.fanout.hooks),
             bounds: self.bounds(max_turns),
             context: ToolContext {
                 line: self.line.clone(),

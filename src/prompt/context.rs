@@ -131,6 +131,7 @@ impl Context {
             | EventKind::ToolStarted { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }

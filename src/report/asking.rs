@@ -177,6 +177,7 @@ impl Reporter for Asking {
             | EventKind::ToolFinished { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::UnitEnded(_)
             | EventKind::UserWrote { .. }

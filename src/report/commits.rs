@@ -243,6 +243,7 @@ impl Commits {
             | EventKind::RequestFailed(_)
             | EventKind::Replied(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }

@@ -253,6 +253,7 @@ impl Live {
                 Worktree::Made { .. } | Worktree::Dropped => false,
                 Worktree::Applied { .. } | Worktree::Kept { .. } => true,
             },
+            EventKind::HookRan(ran) => words::hook(ran).is_some(),
             EventKind::Notice { level, text: _ } => match level {
                 NoticeLevel::Info => event.unit == UnitId::MAIN,
                 NoticeLevel::Warning => true,
@@ -385,6 +386,7 @@ impl Reporter for Live {
             | EventKind::ToolFinished { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::UnitEnded(_)
             | EventKind::UserWrote { .. }

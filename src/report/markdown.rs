@@ -166,6 +166,7 @@ impl Page<'_> {
                 self.output(unit, output)
             }
             EventKind::Worktree(worktree) => self.note(unit, &words::worktree(worktree)),
+            EventKind::HookRan(ran) => self.note(unit, &words::hook_ran(ran)),
             EventKind::Denied { call, tool, arguments, reason: _ } => {
                 let words = words::call(tool, arguments);
                 self.calls.push(Call { words, was_denied: true, ..Call::of(unit, call) });

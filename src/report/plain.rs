@@ -89,6 +89,7 @@ impl Plain {
             | EventKind::ToolFinished { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
@@ -166,6 +167,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
             format!("{} shows {}", words::call(tool, ""), words::images(&output.images))
         }
         EventKind::Worktree(worktree) => words::worktree(worktree),
+        EventKind::HookRan(ran) => words::hook(ran)?,
         EventKind::Denied { call: _, tool, arguments: _, reason } => words::denied(tool, reason),
         EventKind::Answered { id: _, question, answer } => {
             if !words::is_told_alone(question, answer) {

@@ -7,6 +7,7 @@
 
 mod control;
 mod ending;
+mod hook;
 mod replies;
 mod request;
 mod sandbox;
@@ -31,6 +32,7 @@ pub(super) use control::{
     ModelRecord,
 };
 use ending::{ModelUsage, ResultUsage, terminal_reason};
+pub(super) use hook::HookResponse;
 pub(super) use replies::{
     CommandsRecord, ModelsRecord, Replayed, ServersRecord, SessionCost, Spent,
 };
@@ -82,6 +84,7 @@ pub(super) enum System<'a> {
     SessionStateChanged(SessionStateChanged),
     #[serde(rename = "status")]
     Mode(ModeRecord<'a>),
+    HookResponse(HookResponse<'a>),
 }
 
 /// What every record of a unit tells of it; empty for main.
@@ -456,7 +459,7 @@ mod tests {
 
     use super::*;
     use crate::event::{Backend, ForkShare, Insistence, PrefixShare, SandboxHead};
-    use crate::event::{Seq, SessionId};
+    use crate::event::{HookDecision, HookEvent, HookOutcome, HookRan, Seq, SessionId};
     use crate::message::{Cost, ImageKind, Usd};
     use crate::model::Facts;
     use crate::report::lines::{Origin, write};
@@ -829,6 +832,25 @@ mod tests {
         let strand = Strand::default();
         let informational = Informational { content: "the cap is 1", level: "warning", strand };
         assert_snapshot!(written(Record::System(System::Informational(informational))), @r#"{"type":"system","subtype":"informational","content":"the cap is 1","level":"warning","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn hook_response() {
+        let ran = HookRan {
+            event: HookEvent::PreToolUse,
+            hook: "./check.sh".into(),
+            call: Some("call-2".into()),
+            outcome: HookOutcome::Blocked,
+            exit_code: Some(2),
+            decision: Some(HookDecision::Deny),
+            reason: "not there".into(),
+            context: "more".into(),
+            message: "look".into(),
+            changes_input: true,
+            took_ms: 12,
+        };
+        let response = HookResponse::of(Seq(7), &ran, strand());
+        assert_snapshot!(written(Record::System(System::HookResponse(response))), @r#"{"type":"system","subtype":"hook_response","hook_id":"hook-7","hook_event":"PreToolUse","hook_name":"./check.sh","outcome":"success","exit_code":2,"tool_use_id":"call-2","decision":"deny","reason":"not there","additional_context":"more","system_message":"look","updated_input":true,"duration_ms":12,"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
     fn ending() -> Ending {

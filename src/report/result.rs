@@ -175,7 +175,8 @@ impl From<&Outcome> for Subtype {
                 | FailureKind::Timeout
                 | FailureKind::Setup
                 | FailureKind::Panic
-                | FailureKind::Unfinished => Self::ErrorDuringExecution,
+                | FailureKind::Unfinished
+                | FailureKind::Hook => Self::ErrorDuringExecution,
             },
         }
     }
@@ -231,6 +232,7 @@ impl Tally {
             | EventKind::ToolStarted { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::ToolFinished { .. }
             | EventKind::Asked { .. }
             | EventKind::UserWrote { .. }

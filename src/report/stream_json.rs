@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use crate::branch::Branch;
 use crate::event::{
-    Chosen, Compaction, Delta, Event, EventKind, NoticeLevel, Replied, SandboxHead, SessionId,
-    UnitEnd, UnitHead, UnitId,
+    Chosen, Compaction, Delta, Event, EventKind, HookRan, NoticeLevel, Replied, SandboxHead,
+    SessionId, UnitEnd, UnitHead, UnitId,
 };
 use crate::message::{CallId, Output, Usage};
 use crate::run::Reporter;
@@ -23,7 +23,7 @@ use crate::run::Reporter;
 use super::lines::{Lines, message_id};
 use super::record::{
     Assistant, BackgroundTask, BackgroundTasksChanged, CompactBoundary, CompactMetadata,
-    Informational, ModeRecord, PermissionDenied, Record, ResultContent, ResultRecord,
+    HookResponse, Informational, ModeRecord, PermissionDenied, Record, ResultContent, ResultRecord,
     SessionStateChanged, System, TaskProgress, TaskStarted, TaskStatus, TaskUpdated, ToolResult,
     User, UserMessage, Wait,
 };
@@ -279,6 +279,13 @@ impl StreamJson {
         })))
     }
 
+    fn hook_ran(&mut self, event: &Event, ran: &HookRan) -> io::Result<()> {
+        let speaker = speaker(&self.units, event.unit, &event.branch);
+        let strand = speaker.map(|speaker| speaker.strand).unwrap_or_default();
+        let response = HookResponse::of(event.seq, ran, strand);
+        self.output.write(Record::System(System::HookResponse(response)))
+    }
+
     fn unit_ended(&mut self, event: &Event, unit: &Unit, end: &UnitEnd) -> io::Result<()> {
         let task_id = event.unit.to_string();
         let strand = strand(event.unit, &unit.head, &event.branch);
@@ -343,6 +350,7 @@ impl StreamJson {
                 None => Ok(()),
             },
             EventKind::Notice { level, text } => self.notice(event, *level, text),
+            EventKind::HookRan(ran) => self.hook_ran(event, ran),
             EventKind::SetAside { .. } => {
                 self.background_is_new = true;
                 Ok(())

@@ -147,6 +147,7 @@ impl Units {
             | EventKind::PrefixShared(_)
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Notice { .. } => {}
         }
@@ -425,6 +426,7 @@ impl Unit {
             | EventKind::UnitQueued(_)
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }

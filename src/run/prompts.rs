@@ -18,8 +18,9 @@ use tokio::task::JoinHandle;
 
 use super::dispatcher::{Dispatcher, Effect, Input, Response};
 use super::sink::why_lost;
+use super::submitted::{Submitted, Voice};
 use super::undo::{Book, Said, Undo, UndoError};
-use super::{Main, now};
+use super::{Boundaries, Main, now};
 use crate::agent::{Bounds, History, LimitSource, Opening, TurnLimit, Unit};
 use crate::event::{Chosen, Event, FailureKind, Outcome, Seq, SessionHead, UnitId};
 use crate::fanout::{Caller, Fanout};
@@ -147,6 +148,10 @@ pub(super) struct Sitting {
     /// What main does as soon as its invocation is recorded.
     next: Option<Box<Invoked>>,
     main: Option<JoinHandle<()>>,
+    /// Tells hooks that the session ends.
+    farewell: Option<JoinHandle<()>>,
+    /// Who would tell them; `None` as long as nothing was asked.
+    last: Option<Voice>,
     stage: Stage,
     /// Where the log is, if there is one.
     directory: Option<PathBuf>,
@@ -158,7 +163,7 @@ impl Sitting {
             Prompts::One(invoked) => (None, Some(invoked)),
             Prompts::Many(asking) => (Some(asking), None),
         };
-        Self { asking, next, main: None, stage, directory }
+        Self { asking, next, main: None, farewell: None, last: None, stage, directory }
     }
 
     /// Begins the session if it is new, and the invocation if there is a prompt
@@ -182,9 +187,25 @@ impl Sitting {
     /// Waits for what is asked next; `None` once nobody can ask any more.
     /// Dropping the future loses nothing.
     pub(super) async fn asked(&mut self) -> Option<Asked> {
-        match &mut self.asking {
-            Some(asking) => asking.recv().await,
-            None => std::future::pending().await,
+        let Some(asking) = &mut self.asking else { return std::future::pending().await };
+        let asked = asking.recv().await;
+        if asked.is_none() {
+            self.say_farewell().await;
+        }
+        asked
+    }
+
+    /// Has hooks hear that the session ends, once, if it has begun. Dropping
+    /// the future loses nothing.
+    async fn say_farewell(&mut self) {
+        if let Some(voice) = self.last.take().filter(|_| self.stage.boundaries.ends) {
+            let saying = async move { voice.said("prompt_input_exit").await };
+            self.farewell = Some(tokio::spawn(saying));
+        }
+        if let Some(farewell) = &mut self.farewell {
+            // Whatever became of it, there is nothing more to be said.
+            let _ = farewell.await;
+            self.farewell = None;
         }
     }
 
@@ -305,6 +326,7 @@ impl Sitting {
     /// Starts the main unit of an invocation that has been recorded.
     pub(super) fn start(&mut self, dispatcher: &Dispatcher) {
         if let Some(invoked) = self.next.take() {
+            self.last = Some(self.stage.voice(&invoked));
             self.main = Some(tokio::spawn(self.stage.enter(*invoked, dispatcher)));
         }
     }
@@ -312,6 +334,9 @@ impl Sitting {
     /// Lets go of a main unit whose end is in the log. What it has said is all
     /// in the inbox then, and is heard before the next one says anything.
     pub(super) async fn rest(&mut self) {
+        if let Some(farewell) = self.farewell.take() {
+            farewell.abort();
+        }
         if let Some(main) = self.main.take() {
             main.abort();
             // It was cut off, or it has said all it had to say.
@@ -335,12 +360,14 @@ pub(super) struct Stage {
     pub(super) seen: Seen,
     /// Whether main rests after an invocation.
     pub(super) lives_on: bool,
+    /// What of the session's beginning and end hooks hear in this run.
+    pub(super) boundaries: Boundaries,
 }
 
 impl Stage {
     /// Returns the main unit's life: its loop and the report of its end.
     fn enter(
-        &self,
+        &mut self,
         invoked: Invoked,
         dispatcher: &Dispatcher,
     ) -> impl Future<Output = ()> + Send + use<> {
@@ -358,8 +385,13 @@ impl Stage {
             place: self.fanout.place(),
             cancel,
         };
+        let farewell = (!self.lives_on && self.boundaries.ends).then(|| self.voice(&invoked));
         let life: BoxFuture<'static, Outcome> = match invoked.main {
-            Main::Flow { flow, request } => Box::pin(walk(caller, flow, request)),
+            Main::Flow { ref flow, ref request } => {
+                let (flow, request) = (flow.clone(), Arc::clone(request));
+                let submitted = self.submitted(&invoked, &caller);
+                Box::pin(walk(caller, flow, request, submitted))
+            }
             Main::Conversation(ref opening) => {
                 let opening = opening.clone();
                 Box::pin(self.conversation(invoked, caller, opening))
@@ -370,17 +402,45 @@ impl Stage {
             let outcome = running.catch_unwind().await.unwrap_or_else(|_| {
                 Outcome::failed(FailureKind::Panic, "the main conversation panicked")
             });
+            if let Some(farewell) = farewell {
+                farewell.said("other").await;
+            }
             line.ended(outcome, None).await;
+        }
+    }
+
+    /// Returns who tells hooks what the user asks for. The first of a session
+    /// tells them of its beginning, too.
+    fn submitted(&mut self, invoked: &Invoked, caller: &Caller) -> Submitted {
+        Submitted {
+            voice: self.voice(invoked),
+            cancel: caller.cancel.clone(),
+            typed: Arc::clone(&invoked.typed),
+            begins: self.boundaries.begins.take(),
+            model: Arc::clone(invoked.model.name()),
+        }
+    }
+
+    fn voice(&self, invoked: &Invoked) -> Voice {
+        Voice {
+            hooks: Arc::clone(&self.fanout.hooks),
+            line: Line::new(UnitId::MAIN, self.sender.clone()),
+            mode: invoked.policy.mode(),
+            directory: self.fanout.workspace.root.clone(),
         }
     }
 
     /// Runs the main conversation to its end.
     fn conversation(
-        &self,
+        &mut self,
         invoked: Invoked,
         caller: Caller,
         opening: Opening,
     ) -> impl Future<Output = Outcome> + Send + use<> {
+        let submitted = match &opening {
+            Opening::Prompt(_) | Opening::Fork { .. } => Some(self.submitted(&invoked, &caller)),
+            Opening::Compact { hint: _ } | Opening::News => None,
+        };
         let Invoked { typed: _, main: _, model, tools, policy, system } = invoked;
         let fanout = Arc::clone(&self.fanout);
         let history = self.history(&system, &tools);
@@ -394,6 +454,7 @@ impl Stage {
             model,
             tools,
             policy,
+            hooks: Arc::clone(&fanout.hooks),
             bounds: self.bounds(),
             context: ToolContext {
                 line: caller.line.clone(),
@@ -420,7 +481,12 @@ impl Stage {
             }
             Opening::Compact { hint: _ } | Opening::News => opening,
         };
-        async move { unit.run(opening).await }
+        async move {
+            match Submitted::heard(submitted, opening).await {
+                Ok(opening) => unit.run(opening).await,
+                Err(outcome) => outcome,
+            }
+        }
     }
 
     fn bounds(&self) -> Bounds {
@@ -443,7 +509,11 @@ impl Stage {
 
 /// Walks a flow on main's branch. What the user asked for stands in the log as
 /// main's own, for the steps that may see it.
-async fn walk(main: Caller, flow: Step, prompt: Arc<str>) -> Outcome {
+async fn walk(main: Caller, flow: Step, prompt: Arc<str>, submitted: Submitted) -> Outcome {
+    let prompt = match submitted.to(&prompt).await {
+        Ok(prompt) => prompt,
+        Err(outcome) => return outcome,
+    };
     main.line.tell(Told::Prompted { text: prompt }).await;
     flow::walk(&main, &flow).await
 }

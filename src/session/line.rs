@@ -10,6 +10,7 @@ mod calls;
 mod changes;
 mod ends;
 mod forms;
+mod hooks;
 mod peek;
 mod questions;
 mod requests;

@@ -305,6 +305,7 @@ fn read_head(directory: &Path, summary: &mut SessionSummary) {
             | EventKind::ToolFinished { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
@@ -362,6 +363,7 @@ fn ends_well(kind: &EventKind) -> bool {
         | EventKind::ToolFinished { .. }
         | EventKind::FileChanged(_)
         | EventKind::Worktree(_)
+        | EventKind::HookRan(_)
         | EventKind::Denied { .. }
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }

@@ -98,6 +98,7 @@ fn said(event: &Event) -> Option<&str> {
         | EventKind::ToolFinished { .. }
         | EventKind::FileChanged(_)
         | EventKind::Worktree(_)
+        | EventKind::HookRan(_)
         | EventKind::Denied { .. }
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }

@@ -166,6 +166,7 @@ impl Changes {
                 self.forget_worktree(event.unit);
             }
             EventKind::Worktree(Worktree::Kept { .. })
+            | EventKind::HookRan(_)
             | EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }

@@ -14,6 +14,7 @@ const LAYERS: [&[&str]; 9] = [
         "front_matter",
         "git",
         "guard",
+        "hook",
         "model",
         "path_text",
         "prompt",

@@ -54,6 +54,8 @@ mod flags;
 mod forks;
 /// What a unit sends is what its events say.
 mod history;
+/// Hooks: what they are told, what they may decide, whose are asked.
+mod hooks;
 /// Sessions that are named, looked for, deleted, and grow old.
 mod housekeeping;
 /// Images that models are shown.

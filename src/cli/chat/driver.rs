@@ -115,7 +115,7 @@ impl Driver {
         let signals = signals::listen().map_err(|error| cannot("listen to signals", &error))?;
         let (terminal, inbox) = sync_channel(SEEN_CAP);
         let (sender, steps) = mpsc::channel(STEPS_CAP);
-        let seat = Seat::take(start, &terminal)?;
+        let seat = Seat::take(start, false, &terminal)?;
         let (kit, sender) = (&seat.kit, (terminal.clone(), sender));
         let thread = serve(kit, environment, inbox, sender)
             .map_err(|error| cannot("use the terminal", &error))?;

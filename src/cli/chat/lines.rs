@@ -220,6 +220,7 @@ impl Lines {
             | EventKind::ToolFinished { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Joined { .. }
             | EventKind::Chosen(_)

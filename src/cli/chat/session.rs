@@ -264,7 +264,7 @@ impl Session {
                 let away = terminal.send(ToTerminal::Away(given)).is_ok();
                 let _ = away.then(|| is_given.blocking_recv());
                 let start = Start::again(&kit.environment, flags, Arc::clone(&kit.models));
-                let seat = start.and_then(|start| Seat::take(start, &terminal));
+                let seat = start.and_then(|start| Seat::take(start, true, &terminal));
                 let _ = terminal.send(ToTerminal::Back);
                 seat.map(Box::new)
             });

@@ -10,14 +10,17 @@ use crate::cli::args::RunFlags;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::project::Trusted;
+use crate::cli::start::repository_root;
 use crate::cli::{rules, say};
 use crate::config::{self, Environment, dirs};
 use crate::definition::{self, AgentDefinition, Definitions};
 use crate::fanout::Limits;
 use crate::guard::Policy;
+use crate::hook::{self, Hooks, Setting};
 use crate::model::http::exchange::{Exchanges, Pace};
 use crate::model::retry;
 use crate::prompt;
+use crate::session;
 use crate::skill::Skills;
 use crate::tool::Registry;
 use crate::tool_name;
@@ -113,6 +116,20 @@ pub(super) fn tools(
     let missing = wanted.iter().filter(|name| tool_name::is_elsewhere(name));
     missing.for_each(|name| say(&format!("note: there is no tool `{name}` here")));
     Ok(all.filtered(|name| wanted.iter().any(|wanted| is_tool(wanted, name))))
+}
+
+/// Returns the hooks of a run.
+pub(super) fn hooks(kit: &Kit, has_people: bool) -> Hooks {
+    let inherited = kit.environment.inherited.without(&kit.config.secret_variables());
+    let project = repository_root(&kit.root).unwrap_or_else(|| kit.root.clone());
+    let setting = Setting {
+        session: kit.session.clone(),
+        transcript: kit.is_kept.then(|| kit.directory.join(session::dirs::LOG)),
+        shell: kit.sandbox.shell().into(),
+        variables: hook::environment(&inherited, &project),
+        has_people,
+    };
+    Hooks::new(kit.hooks.clone(), setting)
 }
 
 /// Tells whether a tool is meant by a name.

@@ -213,7 +213,7 @@ impl Variables {
     }
 
     /// What a confined command gets.
-    pub(super) fn passed(&self, network: bool) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+    pub fn passed(&self, network: bool) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.all().filter(move |(name, value)| {
             let is = |known: &str| *name == OsStr::new(known);
             let begins = |prefix: &str| name.as_bytes().starts_with(prefix.as_bytes());

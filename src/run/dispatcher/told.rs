@@ -34,6 +34,7 @@ impl Dispatcher {
                 EventKind::RequestFailed(failed)
             }
             Told::Worktree(worktree) => EventKind::Worktree(worktree),
+            Told::HookRan(ran) => EventKind::HookRan(ran),
             Told::Denied { call, tool, arguments, reason } => {
                 EventKind::Denied { call, tool, arguments, reason }
             }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::calls::{Denied, SandboxBody, ToolFinished, ToolStarted};
 use super::changes::{FileChangedBody, WorktreeBody};
 use super::ends::{InvocationEnded, ShareBody, UnitEnded};
+use super::hooks::HookRanBody;
 use super::questions::{Answered, Asked};
 use super::requests::{Admitted, FailedBody, RepliedBody, ThrottledBody, UsageBody};
 use super::{Text, parse, unit};
@@ -41,6 +42,7 @@ pub(super) enum Body<'a> {
     ToolStarted(ToolStarted<'a>),
     FileChanged(FileChangedBody<'a>),
     Worktree(WorktreeBody<'a>),
+    HookRan(HookRanBody<'a>),
     ToolFinished(ToolFinished<'a>),
     Denied(Denied<'a>),
     Asked(Asked<'a>),
@@ -83,6 +85,7 @@ impl<'a> Body<'a> {
             }
             EventKind::FileChanged(change) => Self::FileChanged(FileChangedBody::of(change)),
             EventKind::Worktree(worktree) => Self::Worktree(WorktreeBody::of(worktree)),
+            EventKind::HookRan(ran) => Self::HookRan(HookRanBody::of(ran)),
             EventKind::ToolFinished { call, tool, output, took_ms } => {
                 Self::ToolFinished(ToolFinished::of(call, tool, output, *took_ms))
             }
@@ -127,6 +130,7 @@ impl<'a> Body<'a> {
             Self::ToolStarted(_) => "tool_started",
             Self::FileChanged(_) => "file_changed",
             Self::Worktree(_) => "worktree",
+            Self::HookRan(_) => "hook_ran",
             Self::ToolFinished(_) => "tool_finished",
             Self::Denied(_) => "denied",
             Self::Asked(_) => "asked",
@@ -176,6 +180,7 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
         "tool_started" => parse::<ToolStarted<'_>>(body)?.into_kind()?,
         "file_changed" => parse::<FileChangedBody<'_>>(body)?.into_kind()?,
         "worktree" => EventKind::Worktree(parse::<WorktreeBody<'_>>(body)?.into_worktree()),
+        "hook_ran" => parse::<HookRanBody<'_>>(body)?.into_kind()?,
         "tool_finished" => parse::<ToolFinished<'_>>(body)?.into_kind()?,
         "denied" => parse::<Denied<'_>>(body)?.into_kind(),
         "asked" => parse::<Asked<'_>>(body)?.into_kind()?,

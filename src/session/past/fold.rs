@@ -29,12 +29,7 @@ impl Past {
                 self.forget_ended(event.invocation);
             }
             EventKind::UnitQueued(head) => self.queued(event, head),
-            EventKind::UnitStarted => {
-                if let Some(unit) = self.units.get_mut(&event.unit) {
-                    unit.work.begins(event.at);
-                    self.account.is_in(event.unit, UnitState::Running);
-                }
-            }
+            EventKind::UnitStarted => self.started(event),
             EventKind::UnitEnded(end) => self.ended(event, end),
             EventKind::SetAside { units } => self.set_aside(event.unit, units),
             EventKind::Joined { children } => self.joined(event, children),
@@ -65,12 +60,20 @@ impl Past {
             EventKind::Prompted { text: _ }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Rewound { .. }
             | EventKind::Notice { .. }
             | EventKind::Left => {}
             EventKind::Answered { id, question, answer } => self.answered(*id, question, answer),
+        }
+    }
+
+    fn started(&mut self, event: &Event) {
+        if let Some(unit) = self.units.get_mut(&event.unit) {
+            unit.work.begins(event.at);
+            self.account.is_in(event.unit, UnitState::Running);
         }
     }
 
@@ -154,6 +157,7 @@ impl Past {
             | EventKind::ToolStarted { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }

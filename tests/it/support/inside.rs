@@ -21,13 +21,16 @@ use tine::fanout::{Caller, Fanout, Limits, Parking, Pool, Surroundings, Worktree
 use tine::flow::{self, Step};
 use tine::guard::sandbox::{Insistence, Sandbox, Settings, Variables};
 use tine::guard::{Mode, Policy, Rules, Source, Sourced};
+use tine::hook::Hooks;
 use tine::line::{Budget, FromUnit, LINE_CAP, Line, RequestLeave, Told, UnitEvent};
 use tine::model::Model;
 use tine::model::retry::{self, Jitter};
 use tine::model::scripted::Scripted;
 use tine::prompt::Context;
 use tine::run::dispatcher::{Dispatcher, Effect, Input, Reach};
-use tine::run::{self, FromUser, Invoked, Main, Prompts, Reporter, Resumed, Run, Signal, mend};
+use tine::run::{
+    self, Boundaries, FromUser, Invoked, Main, Prompts, Reporter, Resumed, Run, Signal, mend,
+};
 use tine::session::{self, Blobs, Entry, Past, SessionLog, Spill};
 use tine::skill::Skills;
 use tine::tool::files::{Files, Seen};
@@ -118,6 +121,10 @@ pub(crate) struct Setup {
     pub(crate) fallbacks: Vec<Arc<dyn Model>>,
     /// Of all that is random.
     pub(crate) seed: u64,
+    /// What is asked at certain moments.
+    pub(crate) hooks: Arc<Hooks>,
+    /// What of the session's beginning and end hooks hear.
+    pub(crate) boundaries: Boundaries,
     /// Most that all units may use together.
     pub(crate) budget: Budget,
     /// Most turns of main.
@@ -149,6 +156,8 @@ impl Setup {
             retries: retry::Policy { most: 0, base: Duration::ZERO },
             fallbacks: Vec::new(),
             seed: 0,
+            hooks: Arc::default(),
+            boundaries: Boundaries::default(),
             budget: Budget::default(),
             max_turns: None,
             user_says: None,
@@ -348,6 +357,7 @@ impl Setup {
             signals,
             answers,
             keep_rule: Arc::new(|_| Ok(())),
+            boundaries: self.boundaries,
         }
     }
 
@@ -437,6 +447,7 @@ impl Setup {
             model,
             tools,
             policy,
+            hooks: Arc::clone(&self.hooks),
             bounds: Bounds {
                 max_turns: None,
                 background_wait: Some(self.background_wait),
@@ -499,6 +510,7 @@ impl Setup {
             fallbacks: self.fallbacks.clone(),
             jitter: Jitter::new(self.seed),
             worktrees: Worktrees::default(),
+            hooks: Arc::clone(&self.hooks),
         };
         Parts { fanout: Arc::new(fanout), tools, policy: Arc::new(policy) }
     }

@@ -60,6 +60,7 @@ impl Place {
             model,
             tools: Registry::all([]),
             policy,
+            hooks: Vec::new(),
             system: "You help.".to_owned(),
             instructions: "Use tabs.".into(),
             environment,
