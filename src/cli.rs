@@ -14,6 +14,7 @@ pub mod exit;
 mod init;
 mod input;
 mod kit;
+mod mcp;
 mod model;
 mod models;
 mod permissions;
@@ -25,6 +26,7 @@ mod resume;
 mod review;
 mod rules;
 mod sandbox;
+mod servers;
 mod session;
 mod sessions;
 mod setup;
@@ -118,6 +120,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
             sessions::run(&environment, &run, command, &list)
         }
         Some(Command::Session { command }) => session::run(&environment, command),
+        Some(Command::Mcp { command }) => mcp::run(&environment, run, &command),
         Some(Command::Worktree { command }) => worktree::run(&environment, &command),
         None => match run.input_format {
             InputFormat::Text
@@ -150,6 +153,7 @@ fn check_flags(command: Option<&Command>, run: &RunFlags) -> Result<(), Refusal>
             | Command::Trust(_)
             | Command::Sessions { .. }
             | Command::Session { .. }
+            | Command::Mcp { .. }
             | Command::Worktree { .. },
         ) => false,
     };

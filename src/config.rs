@@ -35,6 +35,7 @@ use nix::fcntl::OFlag;
 
 use crate::guard::sandbox::Insistence;
 use crate::guard::{Mode, Source};
+use crate::mcp;
 
 pub use chat::{Bell, Chat, Editing, Theme};
 pub use entry::{Api, Effort, Headers, ModelEntry};
@@ -82,6 +83,8 @@ pub struct Config {
     pub retry: Retry,
     /// How a chat looks and behaves.
     pub chat: Chat,
+    /// Servers of tools.
+    pub mcp: Mcp,
 }
 
 /// How units run, `[agents]`.
@@ -231,6 +234,30 @@ impl Default for Retry {
         // waiting on average: longer than most overloads, and short enough to
         // tell people of an outage.
         Self { most: 10, base: Duration::from_millis(500) }
+    }
+}
+
+/// Servers of tools, `[mcp]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mcp {
+    /// How long a conversation waits for their tools when it begins.
+    pub startup: Duration,
+    /// How long is waited for the answer to a call.
+    pub call: Duration,
+    /// Servers by the name people give them.
+    pub servers: BTreeMap<String, mcp::Entry>,
+}
+
+impl Default for Mcp {
+    fn default() -> Self {
+        Self {
+            // Longer than servers take that are there, and short enough to
+            // wait for one that hangs. One that is fetched first may be late.
+            startup: Duration::from_secs(5),
+            // What others give a call: a build or a long query fits.
+            call: Duration::from_secs(600),
+            servers: BTreeMap::new(),
+        }
     }
 }
 

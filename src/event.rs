@@ -7,6 +7,7 @@
 
 mod change;
 mod confinement;
+mod offered;
 mod question;
 mod request;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use crate::message::{CallId, Output, Reply, StopReason, Usage};
 
 pub use change::{ChangedBy, Digest, FileChange, FileState, Worktree};
 pub use confinement::{Access, Backend, Confinement, Insistence, SandboxHead};
+pub use offered::{Offered, OfferedTool, ServerGlance, ServerStatus};
 pub use question::{CallQuestion, Lasting, Question, QuestionId, Terms, Verdict};
 pub use request::{AfterFailure, RequestFailed, ThrottleCause, Throttled};
 pub use turn::snap_to_turn_start;
@@ -226,6 +228,17 @@ pub enum EventKind {
     InvocationEnded(Arc<InvocationEnd>),
     /// The process left the session, in which nothing was at work any more.
     Left,
+    /// Servers of tools offer something to the main conversation. A prompt's
+    /// comes before all that its main does.
+    Offered(Arc<Offered>),
+}
+
+impl EventKind {
+    /// Returns what servers of tools offer, if it is that.
+    #[must_use]
+    pub fn offered(&self) -> Option<&Offered> {
+        if let Self::Offered(offered) = self { Some(offered) } else { None }
+    }
 }
 
 /// How a session began.

@@ -18,6 +18,7 @@ pub mod definition;
 pub mod front_matter;
 pub mod git;
 pub mod guard;
+pub mod mcp;
 pub mod model;
 pub mod path_text;
 pub mod prompt;

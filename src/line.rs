@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::branch::{Branch, Token};
 use crate::event::{
-    Compaction, Confinement, Failure, FileChange, NoticeLevel, Origin, Outcome, Piece, PrefixShare,
-    Question, Replied, RequestFailed, SlotPosition, Throttled, UnitEnd, UnitId, Verdict, Worktree,
+    Compaction, Confinement, Failure, FileChange, NoticeLevel, Offered, Origin, Outcome, Piece,
+    PrefixShare, Question, Replied, RequestFailed, SlotPosition, Throttled, UnitEnd, UnitId,
+    Verdict, Worktree,
 };
 use crate::guard::Decided;
 use crate::message::{CallId, Output};
@@ -174,6 +175,8 @@ pub enum Told {
     /// It has put its first request together, which its parent had sent a
     /// part of.
     PrefixShared(PrefixShare),
+    /// Servers of tools offer something to it.
+    Offered(Arc<Offered>),
     /// Its conversation was replaced by a summary.
     Compacted(Arc<Compaction>),
     /// Its request waits in the gate.

@@ -11,6 +11,8 @@ mod audience;
 mod disk;
 pub mod dispatcher;
 mod ledger;
+mod mentions;
+mod offers;
 mod prompts;
 mod resumed;
 mod signals;
@@ -380,6 +382,7 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
         | EventKind::UserTookBack
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
+        | EventKind::Offered(_)
         | EventKind::Left
         | EventKind::Joined { children: _ }
         | EventKind::Notice { level: _, text: _ } => None,

@@ -254,6 +254,7 @@ impl Unit {
         self.history.compacted(&compaction);
         self.compacting.pause = Pause::Answer;
         self.compacting.has_sent = false;
+        self.take_offers().await;
         Attempt::Done(compaction)
     }
 

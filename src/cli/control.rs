@@ -23,14 +23,13 @@ use uuid::Uuid;
 use super::args::{Format, RunFlags};
 use super::exit::{Exit, Refusal};
 use super::model::DefaultModel;
-use super::start::{Client, Outside, Start};
+use super::start::{Client, Kept, Outside, Start};
 use super::{print, resume, signals, slash, undo};
 use crate::config::Environment;
 use crate::definition::AgentDefinition;
 use crate::event::CancelReason;
 use crate::guard::Mode;
-use crate::model::Models;
-use crate::report::control::{Introduction, Named};
+use crate::report::control::{Introduction, Named, Reply};
 use crate::run::{FromUser, RunEnd, Signal};
 use talk::{Step, Talk};
 use wire::{Heard, Replies};
@@ -63,8 +62,9 @@ pub(super) fn run(
     let runtime = print::runtime()?;
     let mut conversation = Conversation::new(environment.clone(), flags, start);
     let exit = runtime.block_on(conversation.go());
-    let Conversation { replies, scratch, models, .. } = conversation;
-    print::say_remarks(&models);
+    let Conversation { replies, scratch, kept, .. } = conversation;
+    runtime.block_on(kept.servers.close());
+    print::say_remarks(&kept.models);
     replies.close();
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);
     // Only now: until here some unit may still have been writing there.
@@ -82,8 +82,8 @@ struct Conversation {
     flags: RunFlags,
     /// What the next run is made of, if that is there already.
     ready: Option<Start>,
-    /// Those that were asked so far, for all messages.
-    models: Arc<Models>,
+    /// What goes on from one message to the next.
+    kept: Kept,
     talk: Talk,
     replies: Replies,
     /// Whether the last reply was left out, because too many are not read.
@@ -110,7 +110,7 @@ impl Conversation {
         Self {
             environment,
             flags,
-            models: Arc::clone(&start.kit.models),
+            kept: start.kit.goes_on(),
             talk: Talk::new(introduction(&start)),
             replies: Replies::new(),
             is_unread: false,
@@ -214,7 +214,7 @@ impl Conversation {
             let is_there = resume::is_wanted(&self.flags) && !self.flags.fork_session;
             let session_id = if is_there { None } else { self.session.parse().ok() };
             let flags = RunFlags { session_id, ..self.flags.clone() };
-            return Start::again(&self.environment, flags, Arc::clone(&self.models));
+            return Start::again(&self.environment, flags, self.kept.clone());
         }
         if !self.is_kept {
             let message = "a session that is not kept takes one message only";
@@ -230,7 +230,7 @@ impl Conversation {
             name: None,
             ..self.flags.clone()
         };
-        Start::again(&self.environment, flags, Arc::clone(&self.models))
+        Start::again(&self.environment, flags, self.kept.clone())
     }
 
     /// Tells how a message was answered, and returns what that means for the
@@ -282,6 +282,10 @@ impl Conversation {
         for step in self.talk.hear(heard) {
             match step {
                 Step::Reply { id, reply } => self.send(reply.line(&id)),
+                Step::TellServers { id } => {
+                    let reply = Reply::Servers(self.kept.servers.glances());
+                    self.send(reply.line(&id));
+                }
                 Step::Tell(said) => {
                     let full = self.said.as_ref().is_some_and(|run| {
                         matches!(run.try_send(said), Err(mpsc::error::TrySendError::Full(_)))

@@ -15,18 +15,21 @@ use super::exit::{Exit, Refusal};
 use super::kit::Kit;
 use super::model::{Chosen, DefaultModel, Wanted, choose, fallbacks, find_model};
 use super::place::{Place, create_log, name_session};
-use super::project::{self, Manner};
+use super::project::{self, Manner, Trusted};
 use super::recordings;
 use super::resume::{self, Resume};
 use super::rules;
 use super::sandbox;
+use super::servers;
 use super::sessions::{age_out, parse_name};
 use crate::agent::Opening;
-use crate::config::{self, Environment, dirs};
+use crate::config::{self, Config, Environment, dirs};
 use crate::event::SessionHead;
 use crate::fanout::{Fanout, Parking, Pool, Surroundings, Worktrees};
 use crate::git;
 use crate::line::Budget;
+use crate::mcp::Servers;
+use crate::model::http::exchange::Exchanges;
 use crate::model::retry::Jitter;
 use crate::model::{Model, Models};
 use crate::prompt;
@@ -53,6 +56,19 @@ pub(super) struct Start {
     /// Where texts go if the session is not to be kept; removed with this value.
     scratch: Option<TempDir>,
     resume: Option<Resume>,
+    /// The tools of servers that the conversation had before, by name.
+    had: Vec<String>,
+}
+
+/// What goes on from one run of a process to the next.
+#[derive(Clone)]
+pub(super) struct Kept {
+    /// Those that were asked.
+    pub(super) models: Arc<Models>,
+    /// Those that were started.
+    pub(super) servers: Arc<Servers>,
+    /// Who runs of all their agents.
+    pub(super) pool: Pool,
 }
 
 /// A session that was opened.
@@ -102,16 +118,16 @@ impl Start {
     pub(super) fn again(
         environment: &Environment,
         flags: RunFlags,
-        models: Arc<Models>,
+        kept: Kept,
     ) -> Result<Self, Refusal> {
-        Self::with(environment, flags, DefaultModel::None, Some(models))
+        Self::with(environment, flags, DefaultModel::None, Some(kept))
     }
 
     fn with(
         environment: &Environment,
         flags: RunFlags,
         default_model: DefaultModel,
-        models: Option<Arc<Models>>,
+        kept: Option<Kept>,
     ) -> Result<Self, Refusal> {
         let name = flags.name.as_deref().map(parse_name).transpose()?;
         let root = working_directory()?;
@@ -129,9 +145,12 @@ impl Start {
             repository: top,
             session: &directory,
         };
-        let models = match models {
-            Some(models) => models,
-            None => Arc::new(Models::new(recordings::exchanges(&flags, &surroundings)?)),
+        let Kept { models, servers, pool } = match kept {
+            Some(kept) => kept,
+            None => {
+                let exchanges = recordings::exchanges(&flags, &surroundings)?;
+                anew(exchanges, (environment, &config), &flags, (&trusted, &root))?
+            }
         };
         let before = resume.as_ref().and_then(|resume| resume.past.model());
         let (flag, effort) = (flags.model.as_deref(), flags.effort.as_ref());
@@ -163,11 +182,13 @@ impl Start {
             choice,
             model,
             tools,
+            servers,
+            pool,
             policy,
             system,
             instructions: instructions.into(),
         };
-        Ok(Self { kit, note, fallbacks, facts, name, scratch, resume })
+        Ok(Self { kit, note, fallbacks, facts, name, scratch, resume, had: Vec::new() })
     }
 
     /// Builds the run of one prompt. The directory that comes with it must live
@@ -197,6 +218,21 @@ impl Start {
             .resumed
             .map(|before| Resumed { note: before.note.filter(|_| !goes_on), ..before });
         self.assemble(Begun { resumed, ..begun }, prompts, reporters, (signals, answers))
+    }
+
+    /// Builds the run of one prompt that is shown to nobody but `shown`, and in
+    /// which nobody can be asked.
+    pub(super) fn run_for(
+        mut self,
+        typed: &str,
+        opening: Opening,
+        shown: Box<dyn Reporter>,
+        signals: mpsc::Receiver<Signal>,
+    ) -> Result<(Run, Option<TempDir>), Refusal> {
+        let begun = self.begin()?;
+        let reporters = self.reporters(Asker::Chat(shown))?;
+        let prompts = Prompts::One(Box::new(self.kit.invoked(typed, opening)));
+        self.assemble(begun, prompts, reporters, (signals, None))
     }
 
     /// Builds the run of a chat, and what its prompts are made with.
@@ -297,6 +333,9 @@ impl Start {
         };
         let from = resume.from.clone();
         let (past, log) = resume.begin(head, directory)?;
+        let offered = past.offered().into_iter().flat_map(|tools| tools.iter());
+        let kept = offered.filter(|tool| self.kit.servers.find(&tool.server).is_some());
+        self.had = kept.map(|tool| tool.name.to_string()).collect();
         // A log in which nothing was written yet is begun as a new one is.
         if past.is_empty() {
             return Ok((None, log));
@@ -316,7 +355,6 @@ impl Start {
         let kit = self.kit;
         let limits = limits(&kit);
         let agents = &kit.config.agents;
-        let pool = Pool::new(agents.max_concurrent);
         let roots =
             Roots::open(kit.policy.roots().iter().map(PathBuf::as_path)).map_err(|error| {
                 Refusal::new(
@@ -345,7 +383,7 @@ impl Start {
             definitions: kit.definitions,
             skills: kit.skills,
             workspace: Arc::new(workspace),
-            pool,
+            pool: kit.pool,
             limits,
             find_model: Box::new(find_model(config, environment, kit.flags.effort, kit.models)),
             surroundings,
@@ -353,8 +391,24 @@ impl Start {
             fallbacks: self.fallbacks,
             jitter: Jitter::new(seed()),
             worktrees,
+            servers: kit.servers,
         })
     }
+}
+
+/// Makes what goes on from one run of a process to the next.
+fn anew(
+    exchanges: Exchanges,
+    (environment, config): (&Environment, &Config),
+    flags: &RunFlags,
+    (trusted, root): (&Trusted, &Path),
+) -> Result<Kept, Refusal> {
+    let servers = servers::servers((environment, config), flags, trusted, root)?;
+    Ok(Kept {
+        models: Arc::new(Models::new(exchanges)),
+        servers: Arc::new(servers),
+        pool: Pool::new(config.agents.max_concurrent),
+    })
 }
 
 /// Returns the facts of the moment as every unit reads them.

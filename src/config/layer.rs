@@ -6,6 +6,7 @@
 
 mod entry;
 mod flag;
+mod servers;
 mod value;
 
 use std::borrow::Cow;
@@ -161,6 +162,7 @@ impl Layer<'_> {
                 "session" => self.each(&setting, Self::session),
                 "retry" => self.each(&setting, Self::retry),
                 "chat" => self.each(&setting, Self::chat),
+                "mcp" => self.each(&setting, Self::mcp),
                 _ => self.unknown(&setting),
             }
         }

@@ -75,16 +75,35 @@ fn the_example_shows_every_key_and_they_are_all_known() {
     let expected = Config {
         model: Some("qwen".to_owned()),
         models: [("qwen".to_owned(), entry)].into(),
+        mcp: Mcp { servers: [("files".to_owned(), server())].into(), ..Mcp::default() },
         ..Config::default()
     };
     assert_eq!(config, expected);
 
     let table: toml::Table = whole_example().parse().unwrap();
     for key in KEYS {
-        let mut segments = key.split('.').map(|key| if key == "NAME" { "qwen" } else { key });
+        let name = if key.starts_with("mcp.") { "files" } else { "qwen" };
+        let mut segments = key.split('.').map(|key| if key == "NAME" { name } else { key });
         let first = segments.next().and_then(|key| table.get(key));
         let value = segments.try_fold(first, |value, key| Some(value?.get(key)));
         assert!(value.flatten().is_some(), "`{key}` is not in the example");
+    }
+}
+
+/// The server of the example, with both ways to reach one.
+fn server() -> mcp::Entry {
+    let text = |text: &str| Some(text.to_owned());
+    let pair = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
+    let arguments = ["-y", "@modelcontextprotocol/server-filesystem", "."];
+    mcp::Entry {
+        kind: text("stdio"),
+        command: text("npx"),
+        arguments: arguments.map(str::to_owned).into(),
+        variables: pair("LOG_LEVEL", "warn"),
+        directory: text("/srv/files"),
+        url: text("https://mcp.example.com/mcp"),
+        headers: pair("Authorization", "Bearer ${MCP_TOKEN}"),
+        is_disabled: false,
     }
 }
 
@@ -104,7 +123,7 @@ fn required_sandbox() -> Sandbox {
 }
 
 /// Flags that set much of what there is to something else.
-const OTHER_FLAGS: [&str; 22] = [
+const OTHER_FLAGS: [&str; 26] = [
     "agents.max_turns=7",
     "agents.timeout_s = 90",
     "agents.prime_ms=0",
@@ -127,6 +146,10 @@ const OTHER_FLAGS: [&str; 22] = [
     "chat.bell_after_s=0",
     "chat.title=false",
     "chat.screen_reader=true",
+    "mcp.startup_ms=70",
+    "mcp.call_ms=80",
+    "mcp.servers.a.command=x",
+    "mcp.servers.a.enabled=false",
 ];
 
 #[test]
@@ -167,6 +190,19 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
         retry: Retry { most: 2, base: Duration::from_millis(40) },
         sandbox: required_sandbox(),
         chat: other_chat(),
+        mcp: Mcp {
+            startup: Duration::from_millis(70),
+            call: Duration::from_millis(80),
+            servers: [(
+                "a".to_owned(),
+                mcp::Entry {
+                    command: Some("x".to_owned()),
+                    is_disabled: true,
+                    ..mcp::Entry::default()
+                },
+            )]
+            .into(),
+        },
     };
     assert_eq!(config, expected);
 }

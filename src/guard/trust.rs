@@ -42,7 +42,7 @@ pub enum Kind {
     Settings,
     /// A definition of an agent that says more than what the agent is told.
     Agent,
-    /// Servers that could be started.
+    /// Servers that are started.
     Servers,
     /// A program that something could run.
     Program,
@@ -99,12 +99,12 @@ impl Project {
     pub fn look(root: &Path, places: &Places, says_more: impl Fn(&Path, &str) -> bool) -> Self {
         let mut looking = read::Looking::at(root);
         looking.file(Path::new(SETTINGS), Kind::Settings);
+        looking.file(Path::new(SERVERS), Kind::Servers);
         for directory in &places.agents {
             looking.agents(directory, &says_more);
         }
         // Most repositories ask for nothing; then nobody need look further.
         if looking.project.wants_trust() {
-            looking.file(Path::new(SERVERS), Kind::Servers);
             looking.programs(Path::new(HOOKS), |_| true);
             for directory in &places.skills {
                 let is_text = |path: &Path| path.file_name().is_some_and(|name| name == SKILL);
@@ -118,8 +118,8 @@ impl Project {
     #[must_use]
     pub fn wants_trust(&self) -> bool {
         let has_power = |found: &Found| match found.kind {
-            Kind::Settings | Kind::Agent => true,
-            Kind::Servers | Kind::Program => false,
+            Kind::Settings | Kind::Agent | Kind::Servers => true,
+            Kind::Program => false,
         };
         self.found.iter().any(has_power) || !self.unreadable.is_empty()
     }
@@ -128,6 +128,12 @@ impl Project {
     #[must_use]
     pub fn settings(&self) -> Option<&Found> {
         self.found.iter().find(|found| found.kind == Kind::Settings)
+    }
+
+    /// Returns the servers of tools.
+    #[must_use]
+    pub fn servers(&self) -> Option<&Found> {
+        self.found.iter().find(|found| found.kind == Kind::Servers)
     }
 
     /// Returns the definitions whose every word counts from now on: once the

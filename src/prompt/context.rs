@@ -137,6 +137,7 @@ impl Context {
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Notice { level: _, text: _ }
             | EventKind::InvocationEnded(_) => {}

@@ -253,6 +253,7 @@ impl Commits {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::InvocationEnded(_) => {}
         }

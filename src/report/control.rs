@@ -5,10 +5,11 @@
 //! client sends is read in the command line.
 
 use super::lines::write;
+use super::record::ServerRecord;
 use super::record::{
     AgentRecord, Answer, Capabilities, CommandRecord, Control, Given, Initialized, ModelRecord,
 };
-use crate::event::{QuestionId, Seq, SessionId};
+use crate::event::{QuestionId, Seq, ServerGlance, SessionId};
 
 /// What a request id of ours begins with.
 const QUESTION: &str = "question-";
@@ -57,6 +58,8 @@ pub enum Reply {
     Interrupted,
     /// From now on this permission mode holds.
     ModeIs(&'static str),
+    /// So the servers of tools stand.
+    Servers(Vec<ServerGlance>),
     /// It cannot be done, and why.
     Refused(String),
 }
@@ -70,6 +73,10 @@ impl Reply {
             Self::Refused(error) => Given::Error { request_id, error },
             Self::Initialized(introduction) => {
                 success(Answer::Initialized(Box::new(initialized(introduction))))
+            }
+            Self::Servers(servers) => {
+                let servers = servers.iter().map(ServerRecord::from).collect();
+                success(Answer::Servers { subtype: "mcp_server_status", mcp_servers: servers })
             }
             Self::Interrupted => success(Answer::Interrupted { subtype: "interrupt" }),
             Self::ModeIs(mode) => success(Answer::ModeIs { status: "updated", mode }),
@@ -111,6 +118,7 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::*;
+    use crate::event::ServerStatus;
 
     fn written(reply: &Reply) -> String {
         String::from_utf8(reply.line("r-1")).unwrap()
@@ -128,6 +136,8 @@ mod tests {
         assert_snapshot!(written(&Reply::Initialized(Box::new(introduction))), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"initialize","session_id":"s-1","commands":[{"name":"review","description":"what","argumentHint":""}],"agents":[{"name":"explore","description":"what"}],"models":[{"value":"m","displayName":"m","description":""}],"output_style":"default","available_output_styles":["default"],"capabilities":{"can_handle_can_use_tool":true,"can_handle_hook_callback":false,"can_set_permission_mode":true,"can_set_model":false,"can_handle_mcp_message":false}}}}"#);
         assert_snapshot!(written(&Reply::Interrupted), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"interrupt"}}}"#);
         assert_snapshot!(written(&Reply::ModeIs("plan")), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"status":"updated","mode":"plan"}}}"#);
+        let server = ServerGlance { name: "files".into(), status: ServerStatus::Pending };
+        assert_snapshot!(written(&Reply::Servers(vec![server])), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"mcp_server_status","mcpServers":[{"name":"files","status":"pending"}]}}}"#);
         assert_snapshot!(written(&Reply::Refused("`x` is not known".to_owned())), @r#"{"type":"control_response","response":{"subtype":"error","request_id":"r-1","error":"`x` is not known"}}"#);
     }
 

@@ -187,6 +187,7 @@ impl Page<'_> {
             | EventKind::PrefixShared(_)
             | EventKind::FileChanged(_)
             | EventKind::Asked { .. }
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. } => Ok(()),
         }

@@ -97,6 +97,7 @@ impl Plain {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
@@ -169,10 +170,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         EventKind::Worktree(worktree) => words::worktree(worktree),
         EventKind::Denied { call: _, tool, arguments: _, reason } => words::denied(tool, reason),
         EventKind::Answered { id: _, question, answer } => {
-            if !words::is_told_alone(question, answer) {
-                return None;
-            }
-            words::answered(question, answer)
+            words::is_told_alone(question, answer).then(|| words::answered(question, answer))?
         }
         EventKind::Notice { level, text } => words::notice(*level, text),
         EventKind::Compacted(compaction) => words::compaction(compaction),
@@ -201,6 +199,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         | EventKind::UserTookBack
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
+        | EventKind::Offered(_)
         | EventKind::Left
         | EventKind::Joined { .. }
         | EventKind::InvocationEnded(_) => return None,

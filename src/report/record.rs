@@ -8,6 +8,7 @@
 mod control;
 mod request;
 mod sandbox;
+mod server;
 mod task;
 mod usage;
 
@@ -29,6 +30,7 @@ pub(super) use control::{
 };
 pub(super) use request::{ApiRetry, Status, Wait};
 pub(super) use sandbox::SandboxRecord;
+pub(super) use server::ServerRecord;
 pub(super) use task::{
     BackgroundTask, BackgroundTasksChanged, NotificationStatus, Patch, PrefixShareRecord,
     TaskNotification, TaskProgress, TaskStarted, TaskStatus, TaskUpdated, TaskUsage,
@@ -77,7 +79,7 @@ pub(super) enum System<'a> {
 pub(super) struct Init<'a> {
     pub(super) cwd: &'a str,
     pub(super) tools: &'a [String],
-    pub(super) mcp_servers: [Value; 0],
+    pub(super) mcp_servers: Vec<ServerRecord<'a>>,
     pub(super) model: &'a str,
     #[serde(rename = "permissionMode")]
     pub(super) permission_mode_camel: &'a str,
@@ -559,7 +561,7 @@ mod tests {
         let init = Init {
             cwd: "/repo",
             tools: &names,
-            mcp_servers: [],
+            mcp_servers: Vec::new(),
             model: "m",
             permission_mode_camel: "default",
             permission_mode: "default",

@@ -134,6 +134,7 @@ impl Strands {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::InvocationEnded(_) => {}
         }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use crate::branch::Branch;
 use crate::event::{
-    Compaction, Delta, Event, EventKind, NoticeLevel, Replied, SandboxHead, SessionId, UnitEnd,
-    UnitHead, UnitId,
+    Compaction, Delta, Event, EventKind, NoticeLevel, Replied, SandboxHead, ServerGlance,
+    SessionId, UnitEnd, UnitHead, UnitId,
 };
 use crate::message::{CallId, Output, Usage};
 use crate::run::Reporter;
@@ -57,8 +57,11 @@ pub struct Facts {
     pub session: SessionId,
     /// The working directory.
     pub cwd: String,
-    /// The names of the tools, in the registry's order.
+    /// The names of the tools, in the registry's order; those of servers come
+    /// behind them once they are offered.
     pub tools: Vec<String>,
+    /// The servers of tools that are configured.
+    pub servers: Vec<ServerGlance>,
     /// The names of the agent definitions.
     pub agents: Vec<String>,
     /// The names of the skills.
@@ -95,6 +98,8 @@ pub struct StreamJson {
     /// Whether a unit in the background has come or gone since they were
     /// listed.
     background_is_new: bool,
+    /// Whether the first record of an invocation is still to be written.
+    is_unopened: bool,
 }
 
 impl StreamJson {
@@ -111,7 +116,28 @@ impl StreamJson {
             models: BTreeMap::new(),
             paused: BTreeSet::new(),
             background_is_new: false,
+            is_unopened: false,
         }
+    }
+
+    /// Begins the records of an invocation. The first of them names what servers
+    /// offer, so it waits for that if there are servers.
+    fn invocation_started(&mut self) -> io::Result<()> {
+        self.is_unopened = !self.facts.servers.is_empty();
+        if self.is_unopened { Ok(()) } else { self.output.write(init(&self.facts, None)) }
+    }
+
+    /// Writes the first record before anything else is told.
+    fn open(&mut self, event: &Event) -> io::Result<()> {
+        let offered = event.kind.offered();
+        if let Some(tools) = offered.and_then(|offered| offered.tools.as_ref()) {
+            self.facts.tools.retain(|name| !name.starts_with(crate::mcp::name::PREFIX));
+            self.facts.tools.extend(tools.iter().map(|tool| tool.name.to_string()));
+        }
+        if std::mem::take(&mut self.is_unopened) {
+            self.output.write(init(&self.facts, offered))?;
+        }
+        Ok(())
     }
 
     fn shows_text_of(&self, unit: UnitId) -> bool {
@@ -307,6 +333,7 @@ impl StreamJson {
 impl Reporter for StreamJson {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         self.output.begin(event.seq);
+        self.open(event)?;
         if let EventKind::UnitEnded(_) = &event.kind {
             self.break_off(event.unit, Usage::default())?;
             self.models.remove(&event.unit);
@@ -322,7 +349,7 @@ impl Reporter for StreamJson {
             return self.invocation_ended(&ending);
         }
         match &event.kind {
-            EventKind::InvocationStarted { prompt: _ } => self.output.write(init(&self.facts)),
+            EventKind::InvocationStarted { prompt: _ } => self.invocation_started(),
             EventKind::UnitQueued(head) => self.queued(event, head),
             EventKind::UnitStarted => self.started(event),
             EventKind::TurnStarted { turn: _ } => self.turn_started(event),
@@ -360,6 +387,7 @@ impl Reporter for StreamJson {
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack
             | EventKind::Rewound { .. }
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::InvocationEnded(_) => Ok(()),
@@ -416,6 +444,7 @@ mod tests {
         Facts {
             session: SessionId("s-1".into()),
             cwd: "/repo".to_owned(),
+            servers: Vec::new(),
             tools: vec!["Read".to_owned(), "Agent".to_owned()],
             agents: vec!["reviewer".to_owned()],
             skills: Vec::new(),

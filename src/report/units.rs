@@ -136,6 +136,7 @@ impl Units {
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack
             | EventKind::Rewound { .. }
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. } => self.change(event),
             EventKind::SessionOpened(_)
@@ -421,6 +422,7 @@ impl Unit {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Notice { .. }
             | EventKind::InvocationEnded(_) => {}

@@ -162,6 +162,7 @@ impl SessionUsage {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }

@@ -7,6 +7,7 @@
 mod asking;
 mod change;
 mod guarding;
+mod offered;
 mod steering;
 
 use std::borrow::Cow;
@@ -29,6 +30,7 @@ use super::units::{Counts, HoldCause};
 pub use asking::{AskedPart, AskedRow, Room, asked, asked_in, asked_whole};
 use guarding::denied_in_all;
 pub use guarding::{answered, confined, file_changed, is_told_alone, question, started, worktree};
+pub use offered::offered;
 pub use steering::{TOOK_BACK, rewound, set_aside};
 
 /// Most characters of a unit's name. A description may be a sentence, and it

@@ -17,10 +17,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::dispatcher::{Dispatcher, Effect, Input, Response};
+use super::mentions;
+use super::offers::{self, Had};
 use super::sink::why_lost;
 use super::undo::{Book, Said, Undo, UndoError};
 use super::{Main, now};
-use crate::agent::{Bounds, History, LimitSource, Opening, TurnLimit, Unit};
+use crate::agent::{Bounds, History, LimitSource, Offers, Opening, TurnLimit, Unit};
 use crate::event::{Event, FailureKind, Outcome, Seq, SessionHead, UnitId};
 use crate::fanout::{Caller, Fanout};
 use crate::flow::{self, Step};
@@ -323,7 +325,6 @@ impl Stage {
         dispatcher: &Dispatcher,
     ) -> impl Future<Output = ()> + Send + use<> {
         let line = Line::new(UnitId::MAIN, self.sender.clone());
-        let cancel = dispatcher.main_cancel();
         let caller = Caller {
             fanout: Arc::clone(&self.fanout),
             line: line.clone(),
@@ -334,13 +335,17 @@ impl Stage {
             model: Arc::clone(&invoked.model),
             hold: None,
             place: self.fanout.place(),
-            cancel,
+            cancel: dispatcher.main_cancel(),
         };
+        let had = Had::of(&self.past);
         let life: BoxFuture<'static, Outcome> = match invoked.main {
-            Main::Flow { flow, request } => Box::pin(walk(caller, flow, request)),
+            Main::Flow { flow, request } => Box::pin(async move {
+                let (caller, _) = with_offers(caller, had).await;
+                walk(caller, flow, request).await
+            }),
             Main::Conversation(ref opening) => {
                 let opening = opening.clone();
-                Box::pin(self.conversation(invoked, caller, opening))
+                Box::pin(self.conversation(invoked, (caller, had), opening))
             }
         };
         async move {
@@ -356,49 +361,51 @@ impl Stage {
     fn conversation(
         &self,
         invoked: Invoked,
-        caller: Caller,
+        (caller, had): (Caller, Had),
         opening: Opening,
     ) -> impl Future<Output = Outcome> + Send + use<> {
         let Invoked { typed: _, main: _, model, tools, policy, system } = invoked;
         let fanout = Arc::clone(&self.fanout);
-        let history = self.history(&system, &tools);
-        let conversation = history.prefix().clone();
-        let point = ForkPoint::new(conversation, &self.seen, Arc::clone(&model));
-        let takes_images = model.facts().takes_images;
-        let mut unit = Unit {
-            persistence: fanout.persistence(UnitId::MAIN, &*model),
-            agent: "main".into(),
-            description: Arc::default(),
-            model,
-            tools,
-            policy,
-            bounds: self.bounds(),
-            context: ToolContext {
-                line: caller.line.clone(),
-                cancel: caller.cancel.clone(),
-                workspace: Arc::clone(&fanout.workspace),
-                seen: self.seen.clone(),
-                takes_images,
-                skills: Arc::clone(&fanout.skills),
-                delegate: Arc::new(caller),
-                fork_point: Arc::new(point),
-            },
-            history,
-            forked_from: None,
-            compacting: fanout.compacting(&fanout.place()),
-        };
-        let environment = &fanout.surroundings.environment;
-        let opening = match &opening {
-            Opening::Prompt(prompt) => {
-                Opening::Prompt(prompt::with_facts(environment, prompt).into())
+        let mut history = self.history(&system, &tools);
+        let (seen, bounds) = (self.seen.clone(), self.bounds());
+        async move {
+            let (caller, offers) = with_offers(caller, had).await;
+            let opening = match filled(opening, &caller).await {
+                Ok(opening) => opening,
+                Err(outcome) => return outcome,
+            };
+            let tools = caller.tools.clone();
+            if offers.is_some() {
+                history.set_head(fanout.head(&system, &tools));
             }
-            Opening::Fork { task, request } => {
-                let request = prompt::with_facts(environment, request).into();
-                Opening::Fork { task: task.clone(), request }
-            }
-            Opening::Compact { hint: _ } | Opening::News => opening,
-        };
-        async move { unit.run(opening).await }
+            let conversation = history.prefix().clone();
+            let point = ForkPoint::new(conversation, &seen, Arc::clone(&model));
+            let takes_images = model.facts().takes_images;
+            let mut unit = Unit {
+                persistence: fanout.persistence(UnitId::MAIN, &*model),
+                agent: "main".into(),
+                description: Arc::default(),
+                model,
+                tools,
+                policy,
+                bounds,
+                context: ToolContext {
+                    line: caller.line.clone(),
+                    cancel: caller.cancel.clone(),
+                    workspace: Arc::clone(&fanout.workspace),
+                    seen,
+                    takes_images,
+                    skills: Arc::clone(&fanout.skills),
+                    delegate: Arc::new(caller),
+                    fork_point: Arc::new(point),
+                },
+                history,
+                forked_from: None,
+                compacting: fanout.compacting(&fanout.place()),
+                offers,
+            };
+            unit.run(opening).await
+        }
     }
 
     fn bounds(&self) -> Bounds {
@@ -417,6 +424,38 @@ impl Stage {
         let head = self.fanout.head(system, tools);
         History::of(head, self.past.conversation()).with_calls(self.past.summed_up_calls())
     }
+}
+
+/// Puts the facts of the moment into what main begins with, and what it asks of
+/// servers of tools.
+async fn filled(opening: Opening, caller: &Caller) -> Result<Opening, Outcome> {
+    let Fanout { servers, surroundings, .. } = &*caller.fanout;
+    let environment = &surroundings.environment;
+    Ok(match opening {
+        Opening::Prompt(typed) => {
+            let prompt = match servers.is_empty() {
+                true => typed,
+                false => mentions::fill(servers, &caller.policy, &typed, &caller.cancel).await?,
+            };
+            Opening::Prompt(prompt::with_facts(environment, &prompt).into())
+        }
+        Opening::Fork { task, request } => {
+            let request = prompt::with_facts(environment, &request).into();
+            Opening::Fork { task, request }
+        }
+        Opening::Batch { .. } | Opening::Compact { hint: _ } | Opening::News => opening,
+    })
+}
+
+/// Gives main what servers of tools offer to it.
+async fn with_offers(caller: Caller, had: Had) -> (Caller, Option<Offers>) {
+    let servers = &caller.fanout.servers;
+    let offers = offers::gather(servers, had, &caller.line, &caller.cancel).await;
+    let tools = match &offers {
+        Some(Offers { servers, tools }) => caller.tools.with_served(tools, servers),
+        None => caller.tools.clone(),
+    };
+    (Caller { tools, ..caller }, offers)
 }
 
 /// Walks a flow on main's branch. What the user asked for stands in the log as

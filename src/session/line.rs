@@ -9,6 +9,7 @@ mod body;
 mod calls;
 mod changes;
 mod ends;
+mod offered;
 mod peek;
 mod questions;
 mod requests;

@@ -313,6 +313,7 @@ fn read_head(directory: &Path, summary: &mut SessionSummary) {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
@@ -339,7 +340,10 @@ pub(super) fn last_event(file: &File, size: u64) -> Option<Event> {
 /// Tells whether a log that ends with this event was not interrupted.
 fn ends_well(kind: &EventKind) -> bool {
     match kind {
-        EventKind::SessionOpened(_) | EventKind::Rewound { .. } | EventKind::Left => true,
+        EventKind::SessionOpened(_)
+        | EventKind::Rewound { .. }
+        | EventKind::Offered(_)
+        | EventKind::Left => true,
         // Written later, by whoever went on with the session.
         EventKind::InvocationEnded(end) => end.outcome != Outcome::Interrupted,
         EventKind::InvocationStarted { .. }

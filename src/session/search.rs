@@ -105,6 +105,7 @@ fn said(event: &Event) -> Option<&str> {
         | EventKind::UserTookBack
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
+        | EventKind::Offered(_)
         | EventKind::Left
         | EventKind::Joined { .. }
         | EventKind::Notice { .. }

@@ -14,6 +14,7 @@ const LAYERS: [&[&str]; 9] = [
         "front_matter",
         "git",
         "guard",
+        "mcp",
         "model",
         "path_text",
         "prompt",

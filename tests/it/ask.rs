@@ -256,10 +256,10 @@ fn a_second_prompt_and_a_prompt_beside_a_command_are_refused() {
 #[test]
 fn flags_of_other_harnesses_are_accepted_and_said_to_do_nothing() {
     let server = serve(|_| Reaction::text_reply("ok"));
-    let flags = ["--verbose", "--setting-sources", "user", "--strict-mcp-config"];
+    let flags = ["--verbose", "--setting-sources", "user", "--safe-mode"];
     let finished = Place::new().ask(&server, &flags).exits(0);
     assert_eq!(finished.stdout, "ok\n");
-    let said = "note: `--setting-sources` does nothing here\n\
-                note: `--strict-mcp-config` does nothing here\n";
+    let said = "note: `--safe-mode` does nothing here\n\
+                note: `--setting-sources` does nothing here\n";
     assert!(finished.stderr.starts_with(said), "{}", finished.stderr);
 }

@@ -15,8 +15,6 @@ pub struct InertFlags {
     auth_type: Option<String>,
     #[arg(long, global = true, hide = true, num_args = 1..)]
     extensions: Vec<String>,
-    #[arg(long, global = true, hide = true, num_args = 1..)]
-    allowed_mcp_server_names: Vec<String>,
     #[arg(long, global = true, hide = true)]
     proxy: Option<String>,
     #[arg(long, global = true, hide = true)]
@@ -29,8 +27,6 @@ pub struct InertFlags {
     permission_prompt_tool: Option<String>,
     #[arg(long, global = true, hide = true)]
     setting_sources: Option<String>,
-    #[arg(long, global = true, hide = true)]
-    strict_mcp_config: bool,
 }
 
 impl InertFlags {
@@ -43,14 +39,12 @@ impl InertFlags {
             (self.channel.is_some(), "channel"),
             (self.auth_type.is_some(), "auth-type"),
             (!self.extensions.is_empty(), "extensions"),
-            (!self.allowed_mcp_server_names.is_empty(), "allowed-mcp-server-names"),
             (self.proxy.is_some(), "proxy"),
             (self.safe_mode, "safe-mode"),
             (self.worktree, "worktree"),
             (!self.disabled_slash_commands.is_empty(), "disabled-slash-commands"),
             (self.permission_prompt_tool.is_some(), "permission-prompt-tool"),
             (self.setting_sources.is_some(), "setting-sources"),
-            (self.strict_mcp_config, "strict-mcp-config"),
         ]
         .into_iter()
         .filter(|(given, _)| *given)

@@ -122,7 +122,7 @@ impl Lines {
         // What was asked for comes behind these.
         let is_other = matches!(&seen, Seen::Changed(_))
             || matches!(&seen, Seen::Event(event)
-                if matches!(event.kind, EventKind::SessionOpened(_) | EventKind::Left));
+                if matches!(event.kind, EventKind::SessionOpened(_) | EventKind::Offered(_) | EventKind::Left));
         self.is_looking &= is_other;
         let mut steps = match seen {
             Seen::Began { about, highlighter: _, rows, context: _ } => {
@@ -220,7 +220,7 @@ impl Lines {
             | EventKind::Worktree(_)
             | EventKind::Denied { .. }
             | EventKind::Joined { .. }
-            | EventKind::Left
+            | EventKind::Offered(_) | EventKind::Left
             | EventKind::Notice { .. } => {}
         }
         steps

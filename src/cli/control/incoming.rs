@@ -31,6 +31,8 @@ pub(super) enum Wanted {
     Initialize,
     Interrupt,
     SetMode(Result<Mode, String>),
+    /// How servers of tools stand.
+    Servers,
     /// Something that there is not, by its name.
     Other(String),
 }
@@ -126,6 +128,7 @@ fn request(fields: &Map<String, Value>) -> Result<Incoming, BadLine> {
     let wanted = match subtype {
         "initialize" => Wanted::Initialize,
         "interrupt" => Wanted::Interrupt,
+        "mcp_server_status" => Wanted::Servers,
         "set_permission_mode" => Wanted::SetMode(mode(field("mode").unwrap_or_default())),
         other => Wanted::Other(short(other)),
     };

@@ -22,6 +22,8 @@ const MESSAGES_BYTES_CAP: usize = 64 * 1024 * 1024;
 pub(super) enum Step {
     /// Answer a request.
     Reply { id: String, reply: Reply },
+    /// Answer how servers of tools stand.
+    TellServers { id: String },
     /// Tell the run.
     Tell(FromUser),
     /// From the next message on this mode holds.
@@ -105,6 +107,7 @@ impl Talk {
                 let reply = Step::Reply { id, reply: Reply::ModeIs(mode.as_str()) };
                 return vec![Step::SetMode(mode), reply];
             }
+            Wanted::Servers => return vec![Step::TellServers { id }],
             Wanted::SetMode(Err(why)) => Reply::Refused(why),
             Wanted::Other(name) => Reply::Refused(format!("`{name}` is not supported")),
         };

@@ -69,6 +69,9 @@ pub(super) fn tools(flags: &RunFlags, definitions: &Definitions) -> Result<Regis
         .collect();
     let all = Registry::all(offered);
     let wanted = rules::split(&flags.tools);
+    // It is about our own tools; those of servers have a flag of their own.
+    let wanted: Vec<String> =
+        wanted.into_iter().filter(|name| !name.starts_with("mcp__")).collect();
     if wanted.is_empty() {
         return Ok(all);
     }

@@ -117,12 +117,12 @@ impl Looking {
 
     fn take(&mut self, path: &Path, kind: Kind, bytes: &[u8]) {
         let text = match (kind, std::str::from_utf8(bytes)) {
-            (Kind::Settings | Kind::Agent, Ok(text)) => text.to_owned(),
-            (Kind::Settings | Kind::Agent, Err(_)) => {
+            (Kind::Settings | Kind::Agent | Kind::Servers, Ok(text)) => text.to_owned(),
+            (Kind::Settings | Kind::Agent | Kind::Servers, Err(_)) => {
                 self.refuse(path, &io::Error::other("it is not UTF-8"));
                 return;
             }
-            (Kind::Servers | Kind::Program, _) => String::new(),
+            (Kind::Program, _) => String::new(),
         };
         let hash = blake3::hash(bytes);
         self.project.found.push(Found { path: path.to_owned(), kind, text, hash });

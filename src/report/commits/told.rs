@@ -156,7 +156,7 @@ pub(super) fn rows(event: &Event, units: &Units, columns: u16) -> Vec<Row> {
         | EventKind::UserTookBack
         // Whoever asked for it says so, by the turn and not by a number.
         | EventKind::Rewound { .. }
-        | EventKind::Left
+        | EventKind::Offered(_) | EventKind::Left
         | EventKind::InvocationEnded(_) => return Vec::new(),
     };
     let line = line_of(event, units, None);

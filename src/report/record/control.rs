@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{raw, tool_input};
+use super::{ServerRecord, raw, tool_input};
 use crate::event::{CallQuestion, Question, QuestionId, UnitId};
 use crate::report::control::request_id;
 use crate::report::words;
@@ -68,8 +68,18 @@ pub(in crate::report) enum Given<'a> {
 #[serde(untagged)]
 pub(in crate::report) enum Answer<'a> {
     Initialized(Box<Initialized<'a>>),
-    Interrupted { subtype: &'static str },
-    ModeIs { status: &'static str, mode: &'static str },
+    Interrupted {
+        subtype: &'static str,
+    },
+    ModeIs {
+        status: &'static str,
+        mode: &'static str,
+    },
+    Servers {
+        subtype: &'static str,
+        #[serde(rename = "mcpServers")]
+        mcp_servers: Vec<ServerRecord<'a>>,
+    },
 }
 
 #[derive(Serialize)]

@@ -74,6 +74,7 @@ pub(super) fn hold(event: &Event) -> Option<Hold> {
         | EventKind::UserTookBack
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
+        | EventKind::Offered(_)
         | EventKind::Left
         | EventKind::Joined { .. }
         | EventKind::Notice { .. }

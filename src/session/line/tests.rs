@@ -86,6 +86,7 @@ fn the_format_of_every_kind_is_version_1() {
     {"seq":32,"at":1700000000032,"inv":1,"unit":"main","branch":"","path":"main","kind":"notice","body":{"level":"warning","text":"the key is old"}}
     {"seq":33,"at":1700000000033,"inv":1,"unit":"main","branch":"","path":"main","kind":"invocation_ended","body":{"outcome":{"state":"cancelled","ran":true},"text":"so far","cancel":"terminate","unfinished":["agent-2"]}}
     {"seq":34,"at":1700000000034,"inv":1,"unit":"main","branch":"","path":"main","kind":"left","body":{}}
+    {"seq":35,"at":1700000000035,"inv":1,"unit":"main","branch":"","path":"main","kind":"offered","body":{"servers":[{"name":"files","status":"needs-auth"}],"tools":[{"name":"mcp__files__read","server":"files","remote":"read","description":"Reads \"it\".","parameters":"{\"type\":\"object\"}"}]}}
     "#);
 }
 

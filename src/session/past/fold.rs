@@ -69,6 +69,7 @@ impl Past {
             | EventKind::Rewound { .. }
             | EventKind::Notice { .. }
             | EventKind::Left => {}
+            EventKind::Offered(now) => self.offered = now.tools.clone().or(self.offered.take()),
             EventKind::Answered { id, question, answer } => self.answered(*id, question, answer),
         }
     }
@@ -155,6 +156,7 @@ impl Past {
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }

@@ -22,6 +22,7 @@ use tine::flow::{self, Step};
 use tine::guard::sandbox::{Insistence, Sandbox, Settings, Variables};
 use tine::guard::{Mode, Policy, Rules, Source, Sourced};
 use tine::line::{Budget, FromUnit, LINE_CAP, Line, RequestLeave, Told, UnitEvent};
+use tine::mcp::Servers;
 use tine::model::Model;
 use tine::model::retry::{self, Jitter};
 use tine::model::scripted::Scripted;
@@ -447,6 +448,7 @@ impl Setup {
             forked_from: None,
             compacting: fanout.compacting(&fanout.place()),
             persistence,
+            offers: None,
         }
     }
 
@@ -498,6 +500,7 @@ impl Setup {
             fallbacks: self.fallbacks.clone(),
             jitter: Jitter::new(self.seed),
             worktrees: Worktrees::default(),
+            servers: Arc::new(Servers::none()),
         };
         Parts { fanout: Arc::new(fanout), tools, policy: Arc::new(policy) }
     }
