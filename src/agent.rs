@@ -14,6 +14,7 @@ mod history;
 mod hooked;
 mod images;
 mod loops;
+mod offers;
 pub mod size;
 mod turn;
 mod view;
@@ -39,6 +40,7 @@ pub use compact::{Compacting, REQUEST_CAP, SUMMARY_CAP};
 pub use history::History;
 pub use hooked::{HELD_CAP, Hooked, SESSION_END_LIMIT};
 pub use images::{IMAGES_CAP, IMAGES_LENGTH_CAP};
+pub use offers::Offers;
 pub use view::render;
 
 /// Everything that runs an agent loop: the main conversation, a slot or a fork.
@@ -67,6 +69,8 @@ pub struct Unit {
     pub compacting: Compacting,
     /// What it does about requests that fail.
     pub persistence: Persistence,
+    /// What it has of servers of tools; `None` where that stays what it is.
+    pub offers: Option<Offers>,
 }
 
 /// What a unit is bound by.
@@ -136,6 +140,13 @@ pub enum Opening {
         /// What the fork shall do.
         task: Task,
         /// The user message that asked for it.
+        request: Arc<str>,
+    },
+    /// No turn of its own: these tasks as one batch, whose text is its answer.
+    Batch {
+        /// What the slots shall do.
+        tasks: Vec<Task>,
+        /// The user message that asked for them.
         request: Arc<str>,
     },
     /// No turn of its own: its conversation is replaced by a summary, and what
@@ -227,23 +238,35 @@ impl Unit {
                 self.compact_now(hint.as_deref()).await.map(|answer| (Next::Settle, answer))
             }
             Opening::Fork { task, request } => {
-                // A fork leaves a last user message out: it has its directive.
-                self.context.line.tell(Told::Prompted { text: Arc::clone(&request) }).await;
-                self.history.prompted(request);
-                self.context.fork_point = Arc::new(self.fork_point());
-                let context = &self.context;
-                match context.delegate.delegate(context, None, AgentCall::One(task)).await {
-                    // The rest says what a model can call.
-                    Ok(output) => {
-                        let first = output.text.split(". ").next().unwrap_or_default();
-                        Ok((Next::Settle, first.into()))
-                    }
-                    Err(ToolError::TellModel { message }) => {
-                        Err(Outcome::failed(FailureKind::Setup, message))
-                    }
-                    Err(ToolError::Cancelled { after: _ }) => Err(Outcome::Cancelled { ran: true }),
-                }
+                let text = self.start_for_user(request, AgentCall::One(task)).await?;
+                // The rest says what a model can call.
+                Ok((Next::Settle, text.split(". ").next().unwrap_or_default().into()))
             }
+            Opening::Batch { tasks, request } => {
+                let text = self.start_for_user(request, AgentCall::Batch(tasks)).await?;
+                Ok((Next::Settle, text.into()))
+            }
+        }
+    }
+
+    /// Starts units that no model has asked for, and returns what is said of
+    /// them.
+    async fn start_for_user(
+        &mut self,
+        request: Arc<str>,
+        call: AgentCall,
+    ) -> Result<String, Outcome> {
+        // A fork leaves a last user message out: it has its directive.
+        self.context.line.tell(Told::Prompted { text: Arc::clone(&request) }).await;
+        self.history.prompted(request);
+        self.context.fork_point = Arc::new(self.fork_point());
+        let context = &self.context;
+        match context.delegate.delegate(context, None, call).await {
+            Ok(output) => Ok(output.text),
+            Err(ToolError::TellModel { message }) => {
+                Err(Outcome::failed(FailureKind::Setup, message))
+            }
+            Err(ToolError::Cancelled { after: _ }) => Err(Outcome::Cancelled { ran: true }),
         }
     }
 

@@ -16,6 +16,7 @@ mod hooks;
 mod init;
 mod input;
 mod kit;
+mod mcp;
 mod model;
 mod models;
 mod permissions;
@@ -27,6 +28,7 @@ mod resume;
 mod review;
 mod rules;
 mod sandbox;
+mod servers;
 mod session;
 mod sessions;
 mod setup;
@@ -127,6 +129,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
             sessions::run(&environment, &run, command, &list)
         }
         Some(Command::Session { command }) => session::run(&environment, command),
+        Some(Command::Mcp { command }) => mcp::run(&environment, run, &command),
         Some(Command::Worktree { command }) => worktree::run(&environment, &command),
         Some(Command::Completions { shell }) => completions::run(shell),
         Some(Command::Man) => completions::manual(),
@@ -163,7 +166,8 @@ fn check_flags(command: Option<&Command>, run: &RunFlags) -> Result<(), Refusal>
             | Command::Session { .. }
             | Command::Worktree { .. }
             | Command::Completions { .. }
-            | Command::Man,
+            | Command::Man
+            | Command::Mcp { .. },
         ) => false,
     };
     if !runs_a_model && run.output_format() != Format::Text {

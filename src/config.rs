@@ -38,6 +38,7 @@ use nix::fcntl::OFlag;
 use crate::guard::sandbox::Insistence;
 use crate::guard::{Mode, Source};
 use crate::hook::Hook;
+use crate::mcp;
 use crate::web::Host;
 
 pub use chat::{Bell, Chat, Editing, Theme};
@@ -92,6 +93,8 @@ pub struct Config {
     pub web: Web,
     /// What is asked at certain moments, in the order of the layers.
     pub hooks: Vec<Hook>,
+    /// Servers of tools.
+    pub mcp: Mcp,
 }
 
 /// How units run, `[agents]`.
@@ -249,6 +252,30 @@ impl Default for Retry {
 pub struct Web {
     /// Hosts that may be fetched from though they are not on the public web.
     pub allow_hosts: Vec<Host>,
+}
+
+/// Servers of tools, `[mcp]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mcp {
+    /// How long a conversation waits for their tools when it begins.
+    pub startup: Duration,
+    /// How long is waited for the answer to a call.
+    pub call: Duration,
+    /// Servers by the name people give them.
+    pub servers: BTreeMap<String, mcp::Entry>,
+}
+
+impl Default for Mcp {
+    fn default() -> Self {
+        Self {
+            // Longer than servers take that are there, and short enough to
+            // wait for one that hangs. One that is fetched first may be late.
+            startup: Duration::from_secs(5),
+            // What others give a call: a build or a long query fits.
+            call: Duration::from_secs(600),
+            servers: BTreeMap::new(),
+        }
+    }
 }
 
 /// The settings of a project that the user trusts, as they were read when they

@@ -27,6 +27,7 @@ use crate::config::WindowShare;
 use crate::definition::Definitions;
 use crate::event::UnitId;
 use crate::hook::Hooks;
+use crate::mcp::Servers;
 use crate::message::Head;
 use crate::model::Model;
 use crate::model::retry::{self, Jitter};
@@ -73,6 +74,8 @@ pub struct Fanout {
     pub worktrees: Worktrees,
     /// What is asked at certain moments.
     pub hooks: Arc<Hooks>,
+    /// The servers of tools that main may use, and who works for it.
+    pub servers: Arc<Servers>,
 }
 
 /// The bounds of a unit that names none itself.

@@ -19,6 +19,7 @@ pub mod front_matter;
 pub mod git;
 pub mod guard;
 pub mod hook;
+pub mod mcp;
 pub mod model;
 pub mod path_text;
 pub mod prompt;

@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::branch::{Branch, Token};
 use crate::event::{
-    Compaction, Confinement, Failure, FileChange, HookRan, NoticeLevel, Origin, Outcome, Piece,
-    PrefixShare, Question, Replied, RequestFailed, SlotPosition, Throttled, UnitEnd, UnitId,
+    Compaction, Confinement, Failure, FileChange, HookRan, NoticeLevel, Offered, Origin, Outcome,
+    Piece, PrefixShare, Question, Replied, RequestFailed, SlotPosition, Throttled, UnitEnd, UnitId,
     Verdict, Worktree,
 };
 use crate::guard::Decided;
@@ -175,6 +175,8 @@ pub enum Told {
     /// It has put its first request together, which its parent had sent a
     /// part of.
     PrefixShared(PrefixShare),
+    /// Servers of tools offer something to it.
+    Offered(Arc<Offered>),
     /// Its conversation was replaced by a summary.
     Compacted(Arc<Compaction>),
     /// Its request waits in the gate.

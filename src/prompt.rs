@@ -120,6 +120,19 @@ pub fn without_facts<'a>(environment: &str, message: &'a str) -> &'a str {
     rest.and_then(|rest| rest.strip_prefix(FACTS_END)).unwrap_or(message)
 }
 
+/// Returns what another program's model is told of the tool that runs a batch.
+#[must_use]
+pub fn run_batch(agents: &str) -> String {
+    let text = include_str!("../prompts/tools/run_batch.md").trim_end();
+    fill(text, &[("agents", agents)])
+}
+
+/// Returns what another program is told of tine as a server of tools.
+#[must_use]
+pub const fn serve_instructions() -> &'static str {
+    include_str!("../prompts/serve.md").trim_ascii_end()
+}
+
 /// Returns a fork's first message of its own.
 #[must_use]
 pub fn directive(text: &str) -> String {
@@ -236,6 +249,31 @@ pub fn attach(text: &str, mut read: impl FnMut(&Path) -> io::Result<Vec<u8>>) ->
         }
     }
     result
+}
+
+/// Returns a resource of a server as a prompt holds it: its text between two tags
+/// that do not occur in it, and of one over [`ATTACHED_CAP`] the head.
+#[must_use]
+pub fn resource(server: &str, uri: &str, text: &str) -> String {
+    let tag = unused_tag("resource", &[text]);
+    let (head, rest) = match text.char_indices().nth(ATTACHED_CAP) {
+        Some((cap, _)) => text.split_at(cap),
+        None => (text, ""),
+    };
+    let uri = uri.replace('"', "&quot;");
+    let gap = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
+    let mut framed = format!("<{tag} server=\"{server}\" uri=\"{uri}\">\n{head}{gap}</{tag}>");
+    if !rest.is_empty() {
+        let left = rest.chars().count();
+        let _ = write!(framed, "\n[@{server}:{uri}: the last {left} characters are left out]");
+    }
+    framed
+}
+
+/// Says in a prompt that a resource is not in it.
+#[must_use]
+pub fn no_resource(server: &str, uri: &str, why: &str) -> String {
+    format!("[@{server}:{uri}: not attached: {why}]")
 }
 
 /// Returns the text of the first attached file in a prompt, and whether that

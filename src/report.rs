@@ -57,7 +57,7 @@ pub use account::{account_lines, resumed};
 pub use answer::{Stderr, Stdout, StdoutKind};
 pub use asking::{Asking, Choices, Prompter};
 pub use json::Json;
-pub use listing::{model_record, session_record};
+pub use listing::{model_record, server_record, session_record};
 pub use live::{Clock, Live, LiveOptions};
 pub use markdown::{Document, markdown};
 pub use plain::Plain;

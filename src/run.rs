@@ -11,10 +11,13 @@ mod audience;
 mod disk;
 pub mod dispatcher;
 mod ledger;
+mod mentions;
+mod offers;
 mod prompts;
 mod resumed;
 mod signals;
 mod sink;
+mod stage;
 mod submitted;
 pub mod undo;
 
@@ -36,9 +39,10 @@ use crate::session::{Past, SessionLog};
 use crate::tool::files::Seen;
 
 use dispatcher::{Dispatcher, Effect, Input, Reach, Response, Seed};
-use prompts::{Sitting, Stage};
+use prompts::Sitting;
 use signals::Signals;
 use sink::{Sink, Stands};
+use stage::Stage;
 
 pub use approvals::KeepRule;
 pub use dispatcher::WROTE_CAP;
@@ -402,6 +406,7 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
         | EventKind::Chosen(_)
+        | EventKind::Offered(_)
         | EventKind::Left
         | EventKind::Joined { children: _ }
         | EventKind::Notice { level: _, text: _ } => None,

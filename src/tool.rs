@@ -19,6 +19,7 @@ pub mod fork_point;
 pub mod glob;
 pub mod grep;
 mod journal;
+pub mod mcp;
 pub mod patch;
 pub mod person;
 pub mod read;
@@ -188,6 +189,9 @@ pub trait Delegate: Send + Sync {
 
     /// Returns what a call of this unit may name.
     fn known(&self) -> Known;
+
+    /// Returns the same for a unit that has other tools from now on.
+    fn with_tools(&self, tools: Registry) -> Arc<dyn Delegate>;
 }
 
 /// Why a tool call produced no output.

@@ -264,6 +264,7 @@ impl Unit {
         self.history.compacted(&compaction);
         self.compacting.pause = Pause::Answer;
         self.compacting.has_sent = false;
+        self.take_offers().await;
         self.after_compaction().await;
         Attempt::Done(compaction)
     }

@@ -132,6 +132,18 @@ pub struct RunFlags {
     #[arg(long, visible_alias = "core-tools", global = true, value_name = "NAMES", num_args = 1..)]
     pub tools: Vec<String>,
 
+    /// More servers of tools: a file like `.mcp.json`, or such JSON itself
+    #[arg(long, global = true, value_name = "FILE|JSON", num_args = 1..)]
+    pub mcp_config: Vec<String>,
+
+    /// Use no servers but those of `--mcp-config`
+    #[arg(long, global = true)]
+    pub strict_mcp_config: bool,
+
+    /// The only servers that are used, by name
+    #[arg(long, global = true, value_name = "NAMES", num_args = 1..)]
+    pub allowed_mcp_server_names: Vec<String>,
+
     /// More directories in which files may be edited
     #[arg(long, visible_alias = "include-directories", global = true, value_name = "DIR",
         num_args = 1..)]
@@ -399,6 +411,12 @@ pub enum Command {
         #[command(subcommand)]
         command: SessionCommand,
     },
+    /// Look at servers of tools, or be one
+    Mcp {
+        /// What to do with them
+        #[command(subcommand)]
+        command: McpCommand,
+    },
     /// Look after the worktrees that agents worked in
     Worktree {
         /// What to do with them
@@ -413,6 +431,20 @@ pub enum Command {
     },
     /// Print the manual page
     Man,
+}
+
+/// What to do with servers of tools.
+#[derive(Debug, Subcommand)]
+pub enum McpCommand {
+    /// Connect to all that are configured, and say how each stands
+    List {
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Offer tine's own batch of agents as a tool (`run_batch`), on standard input
+    /// and output
+    Serve,
 }
 
 /// What to do with worktrees.

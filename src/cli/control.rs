@@ -34,13 +34,12 @@ use super::exit::{Exit, Refusal};
 use super::kit::Kit;
 use super::model::DefaultModel;
 use super::slash::{self, Typed};
-use super::start::{Sitter, Sitting, Start};
+use super::start::{Kept, Sitter, Sitting, Start};
 use super::{print, resume, signals, undo};
 use crate::agent::Opening;
 use crate::config::Environment;
 use crate::event::CancelReason;
 use crate::guard::Mode;
-use crate::model::Models;
 use crate::report::control;
 use crate::run::{Asked, FromUser, RunEnd, Signal};
 use incoming::Message;
@@ -84,8 +83,9 @@ pub(super) fn run(
     let start = start.inspect_err(|refusal| runtime.block_on(refusals::decline(refusal)))?;
     let mut conversation = Conversation::new(environment.clone(), flags, start);
     let exit = runtime.block_on(conversation.go());
-    let Conversation { replies, scratch, models, .. } = conversation;
-    print::say_remarks(&models);
+    let Conversation { replies, scratch, kept, .. } = conversation;
+    runtime.block_on(kept.servers.close());
+    print::say_remarks(&kept.models);
     replies.close();
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);
     // Only now: until here some unit may still have been writing there.
@@ -99,7 +99,8 @@ struct Conversation {
     flags: RunFlags,
     /// The model that was asked for at the start.
     first_model: Option<String>,
-    models: Arc<Models>,
+    /// What goes on where a run is made again.
+    kept: Kept,
     session: String,
     talk: Talk,
     replies: Replies,
@@ -148,7 +149,7 @@ impl Conversation {
             first_model: flags.model.clone(),
             lacks_agent: flags.agent.is_some(),
             flags,
-            models: Arc::clone(&start.kit.models),
+            kept: start.kit.goes_on(),
             session: start.kit.session.to_string(),
             talk: Talk::default(),
             replies: Replies::new(),
@@ -301,7 +302,7 @@ impl Conversation {
         let is_there = resume::is_wanted(flags) && !flags.fork_session;
         let session_id = if is_there { None } else { self.session.parse().ok() };
         let flags = RunFlags { session_id, ..flags.clone() };
-        Start::again(&self.environment, flags, Arc::clone(&self.models))
+        Start::again(&self.environment, flags, self.kept.clone())
     }
 
     /// Finds out what a message means, which may take its time.

@@ -21,6 +21,7 @@ use crate::config::{
 use crate::definition;
 use crate::guard::sandbox::Insistence;
 use crate::guard::trust::{Found, Kind, Places, Project, SETTINGS, Store, Vouched, Word};
+use crate::mcp;
 use crate::message::counted;
 use crate::report::sanitise;
 
@@ -50,6 +51,8 @@ pub(super) struct Trusted {
     pub(super) settings: Option<ProjectSettings>,
     /// Files of hooks below the root, and what they hold.
     pub(super) hooks: Vec<(PathBuf, String)>,
+    /// The file of its servers of tools, and what it holds.
+    pub(super) servers: Option<(PathBuf, String)>,
     vouched: Vouched,
     /// The repository's root, or the working directory.
     root: PathBuf,
@@ -160,7 +163,9 @@ fn trusted(project: Project) -> Trusted {
         text: text.clone(),
     });
     let hooks = project.hooks().map(|found| (found.path.clone(), found.text.clone())).collect();
-    Trusted { settings, hooks, vouched: project.vouched(), root: project.root }
+    let servers = project.servers();
+    let servers = servers.map(|found| (project.root.join(&found.path), found.text.clone()));
+    Trusted { settings, hooks, servers, vouched: project.vouched(), root: project.root }
 }
 
 /// Reads what the repository brings along.
@@ -329,9 +334,38 @@ fn lines(
         Kind::Agent => {
             (definition::powers(text, path).iter().map(|line| shown(line)).collect(), Vec::new())
         }
-        Kind::Servers => (Vec::new(), vec!["servers (tine starts none)".to_owned()]),
+        Kind::Servers => (servers(text), Vec::new()),
         Kind::Program => (Vec::new(), vec!["a command that is allowed could run it".to_owned()]),
     }
+}
+
+/// Says what would be started, and where calls would go.
+fn servers(text: &str) -> Vec<String> {
+    let entries = match mcp::file::read(text) {
+        Ok(entries) => entries,
+        Err(why) => return vec![shown(&format!("it {why}, so a run with it would fail"))],
+    };
+    let mut lines = Vec::new();
+    for (name, entry) in entries {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(bad) => {
+                lines.push(shown(&format!("server `{name}` is not used: {bad}")));
+                continue;
+            }
+        };
+        if let Some(command) = &entry.command {
+            let words: Vec<&str> = entry.arguments.iter().map(String::as_str).collect();
+            lines.push(shown(&format!("! server `{name}` runs {command} {}", words.join(" "))));
+        }
+        if let Some(url) = &entry.url {
+            lines.push(shown(&format!("! server `{name}` is at {url}")));
+        }
+        // Values may name what leaves this machine.
+        let variables = entry.variables.iter().chain(&entry.headers);
+        lines.extend(variables.map(|(key, value)| shown(&format!("  with {key} = {value}"))));
+    }
+    lines
 }
 
 /// Says where requests would go from now on, and with which key: what is worst

@@ -16,11 +16,12 @@ use super::hooks;
 use super::kit::Kit;
 use super::model::{Chosen, DefaultModel, Wanted, choose, fallbacks, find_model};
 use super::place::{Place, create_log, name_session};
-use super::project::{self, Manner};
+use super::project::{self, Manner, Trusted};
 use super::recordings;
 use super::resume::{self, Resume};
 use super::rules;
 use super::sandbox;
+use super::servers;
 use super::sessions::{age_out, parse_name};
 use crate::agent::Opening;
 use crate::config::{Config, Environment, dirs};
@@ -29,6 +30,7 @@ use crate::fanout::{Fanout, Parking, Pool, Surroundings, Worktrees};
 use crate::git;
 use crate::hook::Source;
 use crate::line::Budget;
+use crate::mcp::Servers;
 use crate::model::retry::Jitter;
 use crate::model::{Model, Models};
 use crate::prompt;
@@ -56,6 +58,19 @@ pub(super) struct Start {
     /// Where texts go if the session is not to be kept; removed with this value.
     scratch: Option<TempDir>,
     resume: Option<Resume>,
+    /// The tools of servers that the conversation had before, by name.
+    had: Vec<String>,
+}
+
+/// What goes on from one run of a process to the next.
+#[derive(Clone)]
+pub(super) struct Kept {
+    /// Those that were asked.
+    pub(super) models: Arc<Models>,
+    /// Those that were started.
+    pub(super) servers: Arc<Servers>,
+    /// Who runs of all their agents.
+    pub(super) pool: Pool,
 }
 
 /// A session that was opened.
@@ -100,16 +115,16 @@ impl Start {
     pub(super) fn again(
         environment: &Environment,
         flags: RunFlags,
-        models: Arc<Models>,
+        kept: Kept,
     ) -> Result<Self, Refusal> {
-        Self::with(environment, flags, DefaultModel::None, Some(models))
+        Self::with(environment, flags, DefaultModel::None, Some(kept))
     }
 
     fn with(
         environment: &Environment,
         flags: RunFlags,
         default_model: DefaultModel,
-        models: Option<Arc<Models>>,
+        kept: Option<Kept>,
     ) -> Result<Self, Refusal> {
         let name = flags.name.as_deref().map(parse_name).transpose()?;
         let root = working_directory()?;
@@ -128,21 +143,19 @@ impl Start {
             repository: top,
             session: &directory,
         };
-        let models = match models {
-            Some(models) => models,
-            None => Arc::new(Models::new(recordings::exchanges(&flags, &surroundings)?)),
+        let Kept { models, servers, pool } = match kept {
+            Some(kept) => kept,
+            None => anew(&surroundings, &config, &flags, &trusted)?,
         };
         let (skills, definitions) = found((&root, top), environment, &flags, &trusted);
         let definitions = definitions.with(given(&flags)?);
         let agent = agent(&flags, &definitions)?;
         let before = resume.as_ref().and_then(|resume| resume.past.model());
         let flag = flags.model.as_deref().or_else(|| agent?.model.as_deref());
-        let effort = flags.effort.as_ref();
-        let wanted = Wanted { flag, before, default_model, effort };
+        let wanted = Wanted { flag, before, default_model, effort: flags.effort.as_ref() };
         let Chosen { choice, model, note } = choose(environment, &config, &wanted, &models)?;
         let fallbacks = fallbacks(environment, &config, &flags, &models)?;
-        let models_asked = std::iter::once(&model).chain(&fallbacks);
-        models_asked.filter_map(|it| price_warning(&flags, &**it)).for_each(|it| super::say(&it));
+        warn_of_prices(&flags, std::iter::once(&model).chain(&fallbacks));
         let sandbox = Arc::new(sandbox::of(environment, &config));
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
         let (system, policy) = (system_prompt(&flags, agent)?, narrowed(policy, agent));
@@ -165,12 +178,14 @@ impl Start {
             choice,
             model,
             tools,
+            servers,
+            pool,
             policy,
             hooks,
             system,
             instructions: instructions.into(),
         };
-        Ok(Self { kit, note, fallbacks, facts, name, scratch, resume })
+        Ok(Self { kit, note, fallbacks, facts, name, scratch, resume, had: Vec::new() })
     }
 
     /// Builds the run of one prompt. The directory that comes with it must live
@@ -192,6 +207,22 @@ impl Start {
         self.note.iter().for_each(super::say);
         let prompts = Prompts::One(Box::new(self.kit.invoked(typed, opening)));
         self.assemble(begun, prompts, (reporters, boundaries), (signals, answers))
+    }
+
+    /// Builds the run of one prompt that is shown to nobody but `shown`, and in
+    /// which nobody can be asked.
+    pub(super) fn run_for(
+        mut self,
+        typed: &str,
+        opening: Opening,
+        shown: Box<dyn Reporter>,
+        signals: mpsc::Receiver<Signal>,
+    ) -> Result<(Run, Option<TempDir>), Refusal> {
+        let boundaries = Boundaries { begins: Some(self.begins()), ends: true };
+        let begun = self.begin()?;
+        let reporters = self.reporters(Asker::Sitter(Sitter::Chat(shown)))?;
+        let prompts = Prompts::One(Box::new(self.kit.invoked(typed, opening)));
+        self.assemble(begun, prompts, (reporters, boundaries), (signals, None))
     }
 
     /// Builds a run that lives on, and what its prompts are made with.
@@ -301,6 +332,9 @@ impl Start {
         };
         let from = resume.from.clone();
         let (past, log) = resume.begin(head, directory)?;
+        let offered = past.offered().into_iter().flat_map(|tools| tools.iter());
+        let kept = offered.filter(|tool| self.kit.servers.find(&tool.server).is_some());
+        self.had = kept.map(|tool| tool.name.to_string()).collect();
         // A log in which nothing was written yet is begun as a new one is.
         if past.is_empty() {
             return Ok((None, log));
@@ -322,7 +356,6 @@ impl Start {
         let hooks = parts::hooks(&kit, has_people);
         let limits = limits(&kit);
         let agents = &kit.config.agents;
-        let pool = Pool::new(agents.max_concurrent);
         let roots =
             Roots::open(kit.policy.roots().iter().map(PathBuf::as_path)).map_err(|error| {
                 Refusal::new(
@@ -352,7 +385,7 @@ impl Start {
             definitions: kit.definitions,
             skills: kit.skills,
             workspace: Arc::new(workspace),
-            pool,
+            pool: kit.pool,
             limits,
             find_model: Box::new(find_model(config, environment, kit.flags.effort, kit.models)),
             surroundings,
@@ -361,6 +394,7 @@ impl Start {
             jitter: Jitter::new(seed()),
             worktrees,
             hooks: Arc::new(hooks),
+            servers: kit.servers,
         })
     }
 }
@@ -371,6 +405,22 @@ fn web(config: &Config, environment: &Environment) -> Web {
         allowed: config.web.allow_hosts.clone(),
         proxy: environment.proxy.clone(),
         no_proxy: environment.no_proxy.clone(),
+    })
+}
+
+/// Makes what goes on from one run of a process to the next.
+fn anew(
+    surroundings: &recordings::Surroundings<'_>,
+    config: &Config,
+    flags: &RunFlags,
+    trusted: &Trusted,
+) -> Result<Kept, Refusal> {
+    let recordings::Surroundings { environment, root, .. } = *surroundings;
+    let servers = servers::servers((environment, config), flags, trusted, root)?;
+    Ok(Kept {
+        models: Arc::new(Models::new(recordings::exchanges(flags, surroundings)?)),
+        servers: Arc::new(servers),
+        pool: Pool::new(config.agents.max_concurrent),
     })
 }
 
@@ -387,6 +437,10 @@ fn facts(root: &Path, repository: Option<&Path>) -> String {
 /// Returns what another process is not likely to begin with at the same moment.
 fn seed() -> u64 {
     run::now().0 ^ u64::from(std::process::id()).rotate_left(32)
+}
+
+fn warn_of_prices<'a>(flags: &RunFlags, models: impl Iterator<Item = &'a Arc<dyn Model>>) {
+    models.filter_map(|it| price_warning(flags, &**it)).for_each(|it| super::say(&it));
 }
 
 /// Returns what to say of a limit that cannot hold, since nobody has said what

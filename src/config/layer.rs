@@ -6,6 +6,7 @@
 
 mod entry;
 mod flag;
+mod servers;
 mod value;
 
 use std::borrow::Cow;
@@ -170,6 +171,7 @@ impl Layer<'_> {
                 "chat" => self.each(&setting, Self::chat),
                 "web" => self.each(&setting, Self::web),
                 "hooks" => self.hooks(&setting),
+                "mcp" => self.each(&setting, Self::mcp),
                 _ => self.unknown(&setting),
             }
         }

@@ -89,6 +89,10 @@ impl Delegate for Caller {
         Box::pin(self.lend_while(wait))
     }
 
+    fn with_tools(&self, tools: Registry) -> Arc<dyn Delegate> {
+        Arc::new(Self { tools, ..self.clone() })
+    }
+
     fn known(&self) -> Known {
         Known {
             agents: self.fanout.definitions.names(),

@@ -269,6 +269,7 @@ impl Slot {
                 Job::Typed { .. } | Job::Continue { .. } => None,
             },
             compacting: self.fanout.compacting(&self.place),
+            offers: None,
         })
     }
 
@@ -365,10 +366,7 @@ impl Slot {
     /// task asks for. At the depth limit there are no tools to start or tend
     /// agents with.
     fn tools(&self, asked_for: Option<&[String]>, definition: &AgentDefinition) -> Registry {
-        let lists = |list: &[String], name: &str| {
-            list.iter()
-                .any(|listed| crate::tool::registry::canonical(listed).eq_ignore_ascii_case(name))
-        };
+        use crate::tool_name::lists;
         self.tools.filtered(|name| {
             definition.has(name)
                 && asked_for.is_none_or(|tools| lists(tools, name))

@@ -49,7 +49,7 @@ pub enum Kind {
     Hooks,
     /// A definition of an agent that says more than what the agent is told.
     Agent,
-    /// Servers that could be started.
+    /// Servers that are started.
     Servers,
     /// A program that something could run.
     Program,
@@ -107,6 +107,7 @@ impl Project {
         let mut looking = read::Looking::at(root);
         looking.file(Path::new(SETTINGS), Kind::Settings);
         HOOKS.iter().for_each(|file| looking.hooks(Path::new(file)));
+        looking.file(Path::new(SERVERS), Kind::Servers);
         for directory in &places.agents {
             looking.agents(directory, &says_more);
         }
@@ -127,8 +128,8 @@ impl Project {
     #[must_use]
     pub fn wants_trust(&self) -> bool {
         let has_power = |found: &Found| match found.kind {
-            Kind::Settings | Kind::Hooks | Kind::Agent => true,
-            Kind::Servers | Kind::Program => false,
+            Kind::Settings | Kind::Hooks | Kind::Agent | Kind::Servers => true,
+            Kind::Program => false,
         };
         self.found.iter().any(has_power) || !self.unreadable.is_empty()
     }
@@ -137,6 +138,12 @@ impl Project {
     #[must_use]
     pub fn settings(&self) -> Option<&Found> {
         self.found.iter().find(|found| found.kind == Kind::Settings)
+    }
+
+    /// Returns the servers of tools.
+    #[must_use]
+    pub fn servers(&self) -> Option<&Found> {
+        self.found.iter().find(|found| found.kind == Kind::Servers)
     }
 
     /// Returns the definitions whose every word counts from now on: once the

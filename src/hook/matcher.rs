@@ -57,12 +57,20 @@ impl Matcher {
             _ if names.is_empty() => true,
             Self::Any => true,
             Self::Names(meant) => names.iter().any(|name| meant.iter().any(|it| it == name)),
-            // One that gives up on a name has not found it.
             Self::Pattern(pattern) => {
-                names.iter().any(|name| pattern.is_match(name).unwrap_or(false))
+                // One that says what a name must not be has only the first in
+                // mind: each of the others is something else than that.
+                let meant = if excludes(pattern) { &names[..1] } else { names };
+                // One that gives up on a name has not found it.
+                meant.iter().any(|name| pattern.is_match(name).unwrap_or(false))
             }
         }
     }
+}
+
+/// Tells whether a pattern says what there must not be.
+fn excludes(pattern: &Regex) -> bool {
+    ["(?!", "(?<!"].iter().any(|look| pattern.as_str().contains(look))
 }
 
 /// Returns the names by which hooks may know a tool: its own, and those of the

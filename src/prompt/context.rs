@@ -139,6 +139,7 @@ impl Context {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Notice { level: _, text: _ }
             | EventKind::InvocationEnded(_) => {}

@@ -4,8 +4,6 @@
 //! requests are replied to, and how a question is called on the wire. What a
 //! client sends is read in the command line.
 
-use std::collections::BTreeMap;
-
 use uuid::Uuid;
 
 use super::lines::write;
@@ -14,7 +12,7 @@ use super::record::{
     Initialized, ModelRecord, ModelsRecord, Replayed, SPOKEN, ServersRecord, SessionCost, Spent,
 };
 use super::window::Window;
-use crate::event::{QuestionId, Seq, SessionId};
+use crate::event::{QuestionId, Seq, ServerGlance, SessionId};
 use crate::message::Cost;
 
 /// What a request id of ours begins with.
@@ -115,7 +113,7 @@ pub enum Reply {
     /// The models that can be chosen.
     Models(Vec<ModelNamed>),
     /// The servers of tools, and how each stands, in a word.
-    Servers(BTreeMap<String, &'static str>),
+    Servers(Vec<ServerGlance>),
     /// What the process has cost so far.
     Cost(Cost),
     /// What is in force.
@@ -225,6 +223,7 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::*;
+    use crate::event::ServerStatus;
 
     fn written(reply: &Reply) -> String {
         String::from_utf8(reply.line("r-1")).unwrap()
@@ -243,6 +242,8 @@ mod tests {
         assert_snapshot!(written(&Reply::Initialized(Box::new(introduction))), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"initialize","session_id":"s-1","commands":[{"name":"review","description":"what","argumentHint":""}],"agents":[{"name":"explore","description":"what"}],"models":[{"value":"m","displayName":"m","description":""}],"output_style":"default","available_output_styles":["default"],"capabilities":{"can_handle_can_use_tool":true,"can_handle_hook_callback":false,"can_set_permission_mode":true,"can_set_model":true,"can_handle_mcp_message":false},"account":{"apiKeySource":"none"},"claude_code_version":"2.1.330"}}}"#);
         assert_snapshot!(written(&Reply::Interrupted { still_queued: vec!["u-1".to_owned()] }), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"interrupt","still_queued":["u-1"]}}}"#);
         assert_snapshot!(written(&Reply::ModeIs("plan")), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"status":"updated","mode":"plan"}}}"#);
+        let server = ServerGlance { name: "files".into(), status: ServerStatus::Pending };
+        assert_snapshot!(written(&Reply::Servers(vec![server])), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"mcp_server_status","mcpServers":[{"name":"files","status":"pending"}]}}}"#);
         assert_snapshot!(written(&Reply::Refused("`x` is not known".to_owned())), @r#"{"type":"control_response","response":{"subtype":"error","request_id":"r-1","error":"`x` is not known"}}"#);
     }
 

@@ -151,10 +151,7 @@ impl Page<'_> {
             EventKind::SetAside { units } => self.note(unit, &words::set_aside(units)),
             EventKind::Rewound { to } => self.note(unit, &words::rewound(*to)),
             EventKind::Compacted(compaction) => self.compacted(unit, compaction),
-            EventKind::UnitQueued(head) => {
-                self.queued(unit, head);
-                Ok(())
-            }
+            EventKind::UnitQueued(head) => self.queued(unit, head),
             EventKind::Replied(replied) => self.replied(unit, replied),
             EventKind::ToolStarted { call, tool, subject, confinement: _ } => {
                 self.started(unit, call, tool, subject)
@@ -189,14 +186,16 @@ impl Page<'_> {
             | EventKind::FileChanged(_)
             | EventKind::Asked { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. } => Ok(()),
         }
     }
 
-    fn queued(&mut self, unit: UnitId, head: &UnitHead) {
+    fn queued(&mut self, unit: UnitId, head: &UnitHead) -> io::Result<()> {
         let part = Part { heading: heading(unit, head), text: String::new() };
         self.parts.insert(unit, part);
+        Ok(())
     }
 
     fn finish(mut self, progress: &Progress) -> io::Result<()> {

@@ -11,6 +11,7 @@ mod hook;
 mod replies;
 mod request;
 mod sandbox;
+mod server;
 mod session;
 mod task;
 mod usage;
@@ -38,6 +39,7 @@ pub(super) use replies::{
 };
 pub(super) use request::{ApiRetry, Status, Wait};
 pub(super) use sandbox::SandboxRecord;
+pub(super) use server::ServerRecord;
 pub(super) use session::{Init, ModeRecord, SPOKEN, SessionStateChanged};
 pub(super) use task::{
     BackgroundTask, BackgroundTasksChanged, NotificationStatus, Patch, PrefixShareRecord,
@@ -521,7 +523,7 @@ mod tests {
         let init = Init {
             cwd: "/repo",
             tools: &names,
-            mcp_servers: [],
+            mcp_servers: Vec::new(),
             model: "m",
             permission_mode_camel: "default",
             permission_mode: "default",

@@ -85,6 +85,7 @@ impl Entry<'_> {
                 self.said("the user wrote, to be read at the next turn", text, out)
             }
             EventKind::UserTookBack => self.line(words::TOOK_BACK, out),
+            EventKind::Offered(offered) => self.line(&words::offered(offered), out),
             EventKind::Compacted(compaction) => {
                 self.said(&words::compaction(compaction), &compaction.text, out)
             }

@@ -139,6 +139,7 @@ impl Units {
             | EventKind::UserTookBack
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. } => self.change(event),
             EventKind::SessionOpened(_)
@@ -436,6 +437,7 @@ impl Unit {
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Notice { .. }
             | EventKind::InvocationEnded(_) => {}

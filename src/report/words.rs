@@ -8,6 +8,7 @@ mod asking;
 mod change;
 mod guarding;
 mod hooking;
+mod offered;
 mod steering;
 
 use std::borrow::Cow;
@@ -34,6 +35,7 @@ pub use asking::{
 use guarding::denied_in_all;
 pub use guarding::{answered, confined, file_changed, is_told_alone, question, started, worktree};
 pub use hooking::{hook, hook_ran};
+pub use offered::offered;
 pub use steering::{TOOK_BACK, chosen, rewound, set_aside};
 
 /// Most characters of a unit's name. A description may be a sentence, and it

@@ -74,6 +74,9 @@ impl Submitted {
             Opening::Fork { task, request } => {
                 Opening::Fork { task, request: submitted.to(&request).await? }
             }
+            Opening::Batch { tasks, request } => {
+                Opening::Batch { tasks, request: submitted.to(&request).await? }
+            }
             Opening::Compact { .. } | Opening::News => opening,
         })
     }

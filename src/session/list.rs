@@ -315,6 +315,7 @@ fn read_head(directory: &Path, summary: &mut SessionSummary) {
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
@@ -344,6 +345,7 @@ fn ends_well(kind: &EventKind) -> bool {
         EventKind::SessionOpened(_)
         | EventKind::Rewound { .. }
         | EventKind::Chosen(_)
+        | EventKind::Offered(_)
         | EventKind::Left => true,
         // Written later, by whoever went on with the session.
         EventKind::InvocationEnded(end) => end.outcome != Outcome::Interrupted,

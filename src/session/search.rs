@@ -107,6 +107,7 @@ fn said(event: &Event) -> Option<&str> {
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
         | EventKind::Chosen(_)
+        | EventKind::Offered(_)
         | EventKind::Left
         | EventKind::Joined { .. }
         | EventKind::Notice { .. }

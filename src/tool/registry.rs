@@ -70,6 +70,20 @@ impl Registry {
         Self { tools }
     }
 
+    /// Returns the same tools and more behind them. One whose name is taken is
+    /// left out: it could not be called.
+    #[must_use]
+    pub(super) fn and(&self, more: impl Iterator<Item = Arc<dyn Tool>>) -> Self {
+        let mut all = self.clone();
+        for tool in more {
+            let name: Arc<str> = tool.schema().name.into();
+            if all.find(&name).is_none() {
+                all.tools.push(Registered { name, tool });
+            }
+        }
+        all
+    }
+
     /// Finds a tool by the name a model used: its own name in any case, or
     /// `Task` for `Agent`.
     #[must_use]

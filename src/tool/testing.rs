@@ -24,7 +24,8 @@ use crate::skill::Skills;
 use super::files::{Files, Seen};
 use super::roots::Roots;
 use super::{
-    AgentCall, Delegate, ForkPoint, Granted, Known, Tool, ToolContext, ToolError, Workspace,
+    AgentCall, Delegate, ForkPoint, Granted, Known, Registry, Tool, ToolContext, ToolError,
+    Workspace,
 };
 
 /// Starts nothing.
@@ -55,6 +56,10 @@ impl Delegate for NoDelegate {
 
     fn known(&self) -> Known {
         Known::default()
+    }
+
+    fn with_tools(&self, _tools: Registry) -> Arc<dyn Delegate> {
+        Arc::new(NoDelegate)
     }
 }
 

@@ -15,6 +15,7 @@ const LAYERS: [&[&str]; 9] = [
         "git",
         "guard",
         "hook",
+        "mcp",
         "model",
         "path_text",
         "prompt",

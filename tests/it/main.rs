@@ -64,6 +64,8 @@ mod images;
 mod loops;
 /// The documents against the binary.
 mod manual;
+/// Servers of tools, and tine as one.
+mod mcp;
 /// The Chat Completions client against a real socket.
 mod model_http;
 /// Models by name: configured, of a preset, of the environment; their list.

@@ -263,7 +263,7 @@ impl Session {
                 // Without a terminal there is nothing to wait for.
                 let away = terminal.send(ToTerminal::Away(given)).is_ok();
                 let _ = away.then(|| is_given.blocking_recv());
-                let start = Start::again(&kit.environment, flags, Arc::clone(&kit.models));
+                let start = Start::again(&kit.environment, flags, kit.goes_on());
                 let seat = start.and_then(|start| Seat::take(start, true, &terminal));
                 let _ = terminal.send(ToTerminal::Back);
                 seat.map(Box::new)

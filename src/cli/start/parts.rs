@@ -104,6 +104,9 @@ pub(super) fn tools(
         !denied.iter().any(|denied| is_tool(denied, name)) && agent.is_none_or(has)
     });
     let wanted = rules::split(&flags.tools);
+    // It is about our own tools; those of servers have a flag of their own.
+    let wanted: Vec<String> =
+        wanted.into_iter().filter(|name| !name.starts_with("mcp__")).collect();
     if flags.tools.is_empty() || wanted.iter().any(|name| name == "default") {
         return Ok(all);
     }

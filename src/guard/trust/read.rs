@@ -161,12 +161,14 @@ impl Looking {
 
     fn take(&mut self, path: &Path, kind: Kind, bytes: &[u8]) {
         let text = match (kind, std::str::from_utf8(bytes)) {
-            (Kind::Settings | Kind::Hooks | Kind::Agent, Ok(text)) => text.to_owned(),
-            (Kind::Settings | Kind::Hooks | Kind::Agent, Err(_)) => {
+            (Kind::Settings | Kind::Hooks | Kind::Agent | Kind::Servers, Ok(text)) => {
+                text.to_owned()
+            }
+            (Kind::Settings | Kind::Hooks | Kind::Agent | Kind::Servers, Err(_)) => {
                 self.refuse(path, &io::Error::other("it is not UTF-8"));
                 return;
             }
-            (Kind::Servers | Kind::Program, _) => String::new(),
+            (Kind::Program, _) => String::new(),
         };
         let hash = blake3::hash(bytes);
         self.project.found.push(Found { path: path.to_owned(), kind, text, hash });

@@ -159,7 +159,8 @@ pub(super) fn rows(event: &Event, units: &Units, columns: u16) -> Vec<Row> {
         // Whoever asked for it says so, by the turn and not by a number.
         | EventKind::Rewound { .. }
         | EventKind::Chosen(_)
-            | EventKind::Left
+        | EventKind::Left
+        | EventKind::Offered(_)
         | EventKind::InvocationEnded(_) => return Vec::new(),
     };
     let line = line_of(event, units, None);

@@ -33,6 +33,7 @@ impl Dispatcher {
                 self.spend(unit, failed.usage);
                 EventKind::RequestFailed(failed)
             }
+            Told::Offered(offered) => EventKind::Offered(offered),
             Told::Worktree(worktree) => EventKind::Worktree(worktree),
             Told::HookRan(ran) => EventKind::HookRan(ran),
             Told::Denied { call, tool, arguments, reason } => {

@@ -11,6 +11,7 @@ use super::calls::{Denied, SandboxBody, ToolFinished, ToolStarted};
 use super::changes::{FileChangedBody, WorktreeBody};
 use super::ends::{InvocationEnded, ShareBody, UnitEnded};
 use super::hooks::HookRanBody;
+use super::offered::OfferedBody;
 use super::questions::{Answered, Asked};
 use super::requests::{Admitted, FailedBody, RepliedBody, ThrottledBody, UsageBody};
 use super::{Text, parse, unit};
@@ -30,6 +31,7 @@ pub(super) enum Body<'a> {
     Notified(Notified<'a>),
     UserWrote(UserWrote<'a>),
     UserTookBack(UserTookBack),
+    Offered(OfferedBody<'a>),
     Compacted(Compacted<'a>),
     PrefixShared(ShareBody),
     UnitQueued(UnitQueued<'a>),
@@ -71,6 +73,7 @@ impl<'a> Body<'a> {
             }
             EventKind::UserWrote { text: all } => Self::UserWrote(UserWrote { text: text(all) }),
             EventKind::UserTookBack => Self::UserTookBack(UserTookBack {}),
+            EventKind::Offered(offered) => Self::Offered(OfferedBody::of(offered)),
             EventKind::Compacted(compaction) => Self::Compacted(Compacted::of(compaction)),
             EventKind::PrefixShared(share) => Self::PrefixShared(ShareBody::of(share)),
             EventKind::UnitQueued(head) => Self::UnitQueued(UnitQueued::of(head)),
@@ -118,6 +121,7 @@ impl<'a> Body<'a> {
             Self::Notified(_) => "notified",
             Self::UserWrote(_) => "user_wrote",
             Self::UserTookBack(_) => "user_took_back",
+            Self::Offered(_) => "offered",
             Self::Compacted(_) => "compacted",
             Self::PrefixShared(_) => "prefix_shared",
             Self::UnitQueued(_) => "unit_queued",
@@ -165,6 +169,7 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
             let UserTookBack {} = parse(body)?;
             EventKind::UserTookBack
         }
+        "offered" => parse::<OfferedBody<'_>>(body)?.into_kind()?,
         "compacted" => parse::<Compacted<'_>>(body)?.into_kind()?,
         "prefix_shared" => EventKind::PrefixShared(parse::<ShareBody>(body)?.into_share()),
         "unit_queued" => parse::<UnitQueued<'_>>(body)?.into_kind()?,

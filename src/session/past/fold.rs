@@ -66,6 +66,7 @@ impl Past {
             | EventKind::Rewound { .. }
             | EventKind::Notice { .. }
             | EventKind::Left => {}
+            EventKind::Offered(now) => self.offered = now.tools.clone().or(self.offered.take()),
             EventKind::Answered { id, question, answer } => self.answered(*id, question, answer),
         }
     }
@@ -166,6 +167,7 @@ impl Past {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }

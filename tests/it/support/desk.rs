@@ -175,4 +175,8 @@ impl Delegate for Nobody {
     fn known(&self) -> Known {
         Known::default()
     }
+
+    fn with_tools(&self, _tools: Registry) -> Arc<dyn Delegate> {
+        Arc::new(Nobody)
+    }
 }

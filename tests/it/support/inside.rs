@@ -23,6 +23,7 @@ use tine::guard::sandbox::{Insistence, Sandbox, Settings, Variables};
 use tine::guard::{Mode, Policy, Rules, Source, Sourced};
 use tine::hook::Hooks;
 use tine::line::{Budget, FromUnit, LINE_CAP, Line, RequestLeave, Told, UnitEvent};
+use tine::mcp::Servers;
 use tine::model::Model;
 use tine::model::retry::{self, Jitter};
 use tine::model::scripted::Scripted;
@@ -458,6 +459,7 @@ impl Setup {
             forked_from: None,
             compacting: fanout.compacting(&fanout.place()),
             persistence,
+            offers: None,
         }
     }
 
@@ -511,6 +513,7 @@ impl Setup {
             jitter: Jitter::new(self.seed),
             worktrees: Worktrees::default(),
             hooks: Arc::clone(&self.hooks),
+            servers: Arc::new(Servers::none()),
         };
         Parts { fanout: Arc::new(fanout), tools, policy: Arc::new(policy) }
     }
