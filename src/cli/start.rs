@@ -37,7 +37,7 @@ use crate::session::{Account, Blobs, SessionLog, SessionName, Spill};
 use crate::tool::Workspace;
 use crate::tool::files::Files;
 use crate::tool::roots::Roots;
-use parts::{found, limits, system_prompt, tools};
+use parts::{answer_schema, found, limits, system_prompt, tools};
 use reporters::Asker;
 
 /// Everything a run needs, before its prompt is known.
@@ -138,7 +138,7 @@ impl Start {
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
         let system = system_prompt(&flags)?;
         let (skills, definitions) = found((&root, top), environment, &trusted);
-        let tools = tools(&flags, &definitions)?;
+        let tools = tools(&flags, &definitions)?.answering(answer_schema(&flags)?.as_ref());
         let instructions = prompt::instructions(&config::instructions(&root, top, environment));
         let kit = Kit {
             skills: Arc::new(skills),

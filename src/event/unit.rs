@@ -273,11 +273,13 @@ pub enum FailureKind {
     Panic,
     /// Units that it had started in the background did not end in time.
     Unfinished,
+    /// The unit gave no answer that fits its schema.
+    StructuredOutput,
 }
 
 impl FailureKind {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Authentication,
         Self::Request,
         Self::Overflow,
@@ -291,6 +293,7 @@ impl FailureKind {
         Self::Setup,
         Self::Panic,
         Self::Unfinished,
+        Self::StructuredOutput,
     ];
 
     /// Returns the name used in records and in the log.
@@ -310,6 +313,7 @@ impl FailureKind {
             Self::Setup => "setup",
             Self::Panic => "panic",
             Self::Unfinished => "unfinished",
+            Self::StructuredOutput => "structured_output",
         }
     }
 }

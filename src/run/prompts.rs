@@ -392,6 +392,7 @@ impl Stage {
             agent: "main".into(),
             description: Arc::default(),
             model,
+            answer: tools.answer().cloned(),
             tools,
             policy,
             bounds: self.bounds(),

@@ -1,6 +1,9 @@
 //! What a run is made of that flags and files say.
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cli::args::RunFlags;
@@ -15,7 +18,8 @@ use crate::model::http::exchange::{Exchanges, Pace};
 use crate::model::retry;
 use crate::prompt;
 use crate::skill::Skills;
-use crate::tool::{Registry, registry};
+use crate::tool::structured::SCHEMA_CAP;
+use crate::tool::{AnswerSchema, Registry, registry};
 
 /// Returns the skills and the definitions that are found around a directory.
 pub(super) fn found(
@@ -80,6 +84,38 @@ pub(super) fn tools(flags: &RunFlags, definitions: &Definitions) -> Result<Regis
     Ok(all.filtered(|name| {
         wanted.iter().any(|wanted| registry::canonical(wanted).eq_ignore_ascii_case(name))
     }))
+}
+
+/// Returns what the answer to each prompt must fit. It is JSON if it begins as
+/// an object does, and else names a file, with or without an `@`.
+pub(super) fn answer_schema(flags: &RunFlags) -> Result<Option<Arc<AnswerSchema>>, Refusal> {
+    let Some(given) = flags.json_schema.as_deref().map(str::trim) else { return Ok(None) };
+    let refused = |what: &str, why: String| {
+        Refusal::new(Exit::BadInput, format!("{what} is no JSON Schema that can be used: {why}"))
+    };
+    let parsed = if given.starts_with('{') || matches!(given, "true" | "false") {
+        AnswerSchema::parse(given).map_err(|why| refused("`--json-schema`", why))
+    } else {
+        let path = given.strip_prefix('@').unwrap_or(given);
+        let text = read_schema(Path::new(path)).map_err(|error| {
+            Refusal::new(Exit::BadInput, format!("cannot read `{path}`: {error}"))
+                .hint("`--json-schema` takes a JSON object or the name of a file")
+        })?;
+        AnswerSchema::parse(text.trim()).map_err(|why| refused(&format!("`{path}`"), why))
+    };
+    parsed.map(|schema| Some(Arc::new(schema)))
+}
+
+/// Reads a file, but no more of it than is enough to say that it is too long.
+fn read_schema(path: &Path) -> io::Result<String> {
+    // At most four bytes make a character.
+    let most = 4 * SCHEMA_CAP;
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > most {
+        return Err(io::Error::other(format!("it has more than {most} bytes")));
+    }
+    String::from_utf8(bytes).map_err(io::Error::other)
 }
 
 pub(super) fn system_prompt(flags: &RunFlags) -> Result<String, Refusal> {
