@@ -5,6 +5,7 @@
 //! still out. It owns its history and nothing else; whatever it does it tells
 //! its line, and what it becomes is an [`Outcome`], never an error.
 
+mod answering;
 mod asking;
 mod calls;
 mod compact;
@@ -29,11 +30,14 @@ use crate::hook::Hooks;
 use crate::line::{News, RequestLeave, Told, UnitEvent, Wait};
 use crate::message::{Call, CallId, StopReason, counted};
 use crate::model::Model;
-use crate::tool::{AgentCall, ForkPoint, Registry, Task, ToolContext, ToolError};
+use crate::prompt;
+use crate::tool::{AgentCall, AnswerSchema, ForkPoint, Registry, Task, ToolContext, ToolError};
 use crate::tool_name::{AGENT, canonical};
 
+use answering::{Answering, Judged, Turned};
 use loops::Loops;
 
+pub use answering::TRIES_CAP;
 pub use asking::Persistence;
 pub use calls::CALLS_CAP;
 pub use compact::{Compacting, REQUEST_CAP, SUMMARY_CAP};
@@ -53,6 +57,8 @@ pub struct Unit {
     pub model: Arc<dyn Model>,
     /// What it can call.
     pub tools: Registry,
+    /// What its answer must fit, if not every text will do.
+    pub answer: Option<Arc<AnswerSchema>>,
     /// What it may do.
     pub policy: Arc<Policy>,
     /// What is asked at certain moments.
@@ -181,15 +187,20 @@ impl Unit {
         let (mut next, mut answer) = self.open(opening).await?;
         let (mut turn, mut held) = (0, 0);
         let mut loops = Loops::default();
+        let mut answering = Answering::new(self.answer.is_some());
         loop {
             match next {
                 Next::Turn => {
                     turn += 1;
-                    if let Some(text) = self.turn(turn, &mut loops).await? {
-                        next = Next::Settle;
-                        // Having nothing to add takes nothing back.
-                        if !text.trim().is_empty() || answer.is_empty() {
-                            answer = text;
+                    match answering.judge(self.turn(turn, &mut loops).await?)? {
+                        Judged::GoesOn => {}
+                        Judged::Reminded => self.remind().await,
+                        Judged::Answered(text) => {
+                            next = Next::Settle;
+                            // Having nothing to add takes nothing back.
+                            if !text.trim().is_empty() || answer.is_empty() {
+                                answer = text;
+                            }
                         }
                     }
                 }
@@ -270,8 +281,15 @@ impl Unit {
         }
     }
 
-    /// Takes one turn; returns the answer if it has no calls.
-    async fn turn(&mut self, turn: u32, loops: &mut Loops) -> Result<Option<Arc<str>>, Outcome> {
+    /// Says to the model that its answer is still missing.
+    async fn remind(&mut self) {
+        let text: Arc<str> = prompt::structured_reminder().into();
+        self.context.line.tell(Told::Reminded { text: Arc::clone(&text) }).await;
+        self.history.prompted(text);
+    }
+
+    /// Takes one turn.
+    async fn turn(&mut self, turn: u32, loops: &mut Loops) -> Result<Turned, Outcome> {
         if let Some(TurnLimit { most, source }) = self.bounds.max_turns
             && turn > most
         {
@@ -290,13 +308,15 @@ impl Unit {
         let (reply, stop) = (Arc::clone(&replied.reply), replied.stop);
         self.context.line.tell(UnitEvent::Replied(replied)).await;
         if reply.calls.is_empty() {
-            self.warn_if_lacking(&reply.text, stop).await;
-            return Ok(Some(reply.text.as_str().into()));
+            // Where it must fit a schema, it is no answer.
+            if self.answer.is_none() {
+                self.warn_if_lacking(&reply.text, stop).await;
+            }
+            return Ok(Turned::Said(reply.text.as_str().into()));
         }
         self.mark_fork_point(&reply.calls);
         loops.begin(turn);
-        self.run_calls(&reply.calls, leave, loops).await?;
-        Ok(None)
+        self.run_calls(&reply.calls, leave, loops).await.map(Turned::Called)
     }
 
     /// Asks whether a request may be sent, which may begin the turn with this

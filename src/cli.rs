@@ -178,6 +178,10 @@ fn check_flags(command: Option<&Command>, run: &RunFlags) -> Result<(), Refusal>
         return Err(Refusal::new(Exit::Usage, "this command goes on with no session")
             .hint("leave `--continue`, `--resume` and `--fork-session` out"));
     }
+    if command.is_some() && run.json_schema.is_some() {
+        return Err(Refusal::new(Exit::Usage, "this command's answer has a form of its own")
+            .hint("leave `--json-schema` out, or ask with `-p`"));
+    }
     if command.is_some() && run.input_format == InputFormat::StreamJson {
         return Err(Refusal::new(Exit::Usage, "this command reads no messages")
             .hint("leave `--input-format` out"));

@@ -101,7 +101,8 @@ pub enum EventKind {
     },
     /// A unit's conversation got news at a turn's boundary: ends of units it
     /// started in the background, messages that were sent to it. Their
-    /// `Joined` stands before it.
+    /// `Joined` stands before it. One of no unit and no message reminds the
+    /// unit of what its answer must be.
     Notified {
         /// The units whose ends were told.
         children: Vec<UnitId>,

@@ -10,6 +10,7 @@ pub mod code;
 pub mod diff;
 pub mod event;
 pub mod findings;
+pub mod json_schema;
 pub mod message;
 pub mod patch;
 // 2 world

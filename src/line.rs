@@ -172,6 +172,11 @@ pub enum Told {
         /// The whole message.
         text: Arc<str>,
     },
+    /// Its conversation got a reminder of what its answer must be.
+    Reminded {
+        /// The whole message.
+        text: Arc<str>,
+    },
     /// It has put its first request together, which its parent had sent a
     /// part of.
     PrefixShared(PrefixShare),

@@ -211,6 +211,42 @@ pub fn repeated(tool: &str, times: u32, limit: u32) -> String {
     fill(include_str!("../prompts/repeated.md").trim_end(), &values)
 }
 
+/// Returns the output of a call whose arguments are an answer that fits.
+#[must_use]
+pub const fn structured_taken() -> &'static str {
+    include_str!("../prompts/structured_taken.md").trim_ascii()
+}
+
+/// Returns what a model reads whose answer does not fit its schema; `problems`
+/// has a line for each place.
+#[must_use]
+pub fn structured_misfit(problems: &str) -> String {
+    let template = include_str!("../prompts/structured_misfit.md").trim_end();
+    fill(template, &[("problems", problems)])
+}
+
+/// Returns what [`structured_misfit`] tells of, on one line, or another output
+/// as it is.
+#[must_use]
+pub fn structured_problems(output: &str) -> String {
+    let frame = include_str!("../prompts/structured_misfit.md").trim_end();
+    let before = frame.split("{problems}").next().unwrap_or_default();
+    output.strip_prefix(before).unwrap_or(output).replace('\n', "; ")
+}
+
+/// Returns the message to a model that has said its last word and given no
+/// answer.
+#[must_use]
+pub const fn structured_reminder() -> &'static str {
+    include_str!("../prompts/structured_reminder.md").trim_ascii()
+}
+
+/// Returns the output of a fork that gives an answer in its parent's way.
+#[must_use]
+pub const fn structured_fork() -> &'static str {
+    include_str!("../prompts/structured_fork.md").trim_ascii()
+}
+
 /// Replaces each line that holds only `@PATH` by the text of that file.
 ///
 /// The text stands between `<file path="PATH">` and `</file>` and is not

@@ -28,6 +28,7 @@ pub mod regular;
 pub mod replace;
 pub mod roots;
 pub mod skill;
+pub mod structured;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod todo;
@@ -58,6 +59,7 @@ pub use background::MESSAGE_CAP;
 pub use fork_point::{ForkPoint, Lead};
 pub(crate) use journal::missing_directories;
 pub use registry::Registry;
+pub use structured::AnswerSchema;
 
 pub use crate::guard::Effect;
 

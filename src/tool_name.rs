@@ -121,6 +121,10 @@ const OF_SERVERS: &str = "mcp__";
 /// The tool that starts agents.
 pub const AGENT: &str = "Agent";
 
+/// The tool by whose call a unit gives an answer that must fit a schema. Only
+/// such a unit has it, behind all others; no rule speaks of it.
+pub const STRUCTURED_OUTPUT: &str = "StructuredOutput";
+
 /// What a fork is called where other agents have their definition's name.
 pub const FORK: &str = "fork";
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::Unit;
+use super::answering::Given;
 use super::guarded::Stopped;
 use super::hooked::Said;
 use super::images::Room;
@@ -25,7 +26,7 @@ use crate::message::{Call, CallId, Output};
 use crate::prompt;
 use crate::tool::bound::{bounded_by, short_name};
 use crate::tool::{AGENT_OUTPUT_CAP, Granted, OUTPUT_CAP, Tool, ToolError};
-use crate::tool_name::looks_at_agents;
+use crate::tool_name::{STRUCTURED_OUTPUT, looks_at_agents};
 
 /// How long a cancelled tool may take to end by itself and say what it had
 /// done. A command gets 200 ms before it is killed; this is a little more.
@@ -73,9 +74,20 @@ struct Finished<'a> {
     tool: Arc<str>,
     /// What the tool gave.
     output: Output,
+    /// The answer of the unit, if the call is to give it.
+    given: Option<Given>,
     /// What hooks say about it.
     said: Said,
     took_ms: u64,
+}
+
+/// What the calls of an answer came to.
+#[derive(Default)]
+struct Ran {
+    /// The outcome of a unit that is caught in a loop, or that a hook ends.
+    ends: Option<Outcome>,
+    /// The last of the unit's own answers.
+    given: Option<Given>,
 }
 
 /// What is said of a call that came too often in a row.
@@ -95,7 +107,8 @@ impl Unit {
     /// runs alone, after all before it and before all behind it.
     ///
     /// Calls past [`CALLS_CAP`], or past a limit of the run, do not run: their
-    /// output says so.
+    /// output says so. A call that gives the unit's answer runs like any other,
+    /// and keeps none beside it from running; of several the last one counts.
     ///
     /// # Errors
     ///
@@ -106,18 +119,18 @@ impl Unit {
         calls: &[Call],
         leave: RequestLeave,
         loops: &mut Loops,
-    ) -> Result<(), Outcome> {
+    ) -> Result<Option<Given>, Outcome> {
         let Some((count, refusal)) = self.may_call(calls.len(), leave).await else {
             return Err(Outcome::Cancelled { ran: true });
         };
         let (calls, refused) = calls.split_at(count);
-        let looped = self.run_groups(calls, loops).await;
+        let Ran { ends, given } = self.run_groups(calls, loops).await;
         if self.context.cancel.is_cancelled() {
             // The dispatcher closes what was not begun.
             return Err(Outcome::Cancelled { ran: true });
         }
         self.refuse(refused, &refusal).await;
-        looped.map_or(Ok(()), Err)
+        ends.map_or(Ok(given), Err)
     }
 
     /// Gives calls that must not run their outputs.
@@ -146,10 +159,9 @@ impl Unit {
         Some((most, too_many.into()))
     }
 
-    /// Runs group by group; returns the outcome of a unit that is caught in a
-    /// loop.
-    async fn run_groups(&mut self, calls: &[Call], loops: &mut Loops) -> Option<Outcome> {
-        let mut looped = None;
+    /// Runs group by group.
+    async fn run_groups(&mut self, calls: &[Call], loops: &mut Loops) -> Ran {
+        let mut ran = Ran::default();
         let mut room = Room::beside(self.history.prefix());
         let mut left = calls;
         for group in groups(calls, |call| self.is_parallel_safe(call)) {
@@ -160,15 +172,16 @@ impl Unit {
             let mut outputs = Vec::with_capacity(group.len());
             while let Some(finished) = running.next().await {
                 let verdict = self.judge(&finished, loops).await;
-                let Finished { call, tool, output, said, took_ms } = finished;
+                let Finished { call, tool, output, given, said, took_ms } = finished;
                 let output = room.admit(output);
+                ran.given = given.or(ran.given);
                 stopped = stopped.or(said.end());
                 let below = below(&said, &verdict);
                 let output = Arc::new(self.bounded(&tool, &call.id, output, &below));
                 self.tell_finished(call, tool, Arc::clone(&output), took_ms).await;
                 outputs.push((&call.id, output));
                 if let Verdict::Ends(outcome) = verdict {
-                    looped.get_or_insert(outcome);
+                    ran.ends.get_or_insert(outcome);
                 }
             }
             drop(running);
@@ -180,16 +193,20 @@ impl Unit {
             }
             if stopped.is_some() {
                 self.refuse(left, "a hook has ended the work").await;
-                return stopped;
+                return Ran { ends: stopped, ..ran };
             }
         }
-        looped
+        ran
     }
 
     /// Counts a call, unless it is waiting: a look at agents that are out shows
-    /// the same until one of them has got on.
+    /// the same until one of them has got on. Tries to answer are counted
+    /// elsewhere.
     async fn judge(&self, finished: &Finished<'_>, loops: &mut Loops) -> Verdict {
-        let Finished { call, tool, output, said: _, took_ms: _ } = finished;
+        let Finished { call, tool, output, given, said: _, took_ms: _ } = finished;
+        if given.is_some() {
+            return Verdict::Fine;
+        }
         if looks_at_agents(tool) && self.has_agents_out().await {
             return Verdict::Fine;
         }
@@ -211,19 +228,28 @@ impl Unit {
     }
 
     fn is_parallel_safe(&self, call: &Call) -> bool {
-        self.tools.find(&call.tool).is_none_or(|(_, tool)| tool.effect().is_parallel_safe())
+        let found = self.tools.find(&call.tool);
+        // An answer comes after what stands before it, and the last one counts.
+        found.is_none_or(|(name, tool)| {
+            &**name != STRUCTURED_OUTPUT && tool.effect().is_parallel_safe()
+        })
     }
 
     async fn run_call<'a>(&self, call: &'a Call) -> Finished<'a> {
         let started = Instant::now();
-        let (tool, output, said) = match self.prepare(call) {
+        let (tool, output, answer, said) = match self.prepare(call) {
             Ok(mut ready) => {
-                let output = self.run_guarded(&mut ready).await;
-                (ready.tool, output, ready.said)
+                let (output, answer) = self.run_guarded(&mut ready).await;
+                (ready.tool, output, answer, ready.said)
             }
-            Err(output) => (short_name(&call.tool).into(), output, Said::default()),
+            Err(output) => (short_name(&call.tool).into(), output, None, Said::default()),
         };
-        Finished { call, tool, output, said, took_ms: millis(started) }
+        let is_answer = self.answer.is_some() && tool.eq_ignore_ascii_case(STRUCTURED_OUTPUT);
+        let given = is_answer.then(|| match answer {
+            Some(answer) => Given::Answer(answer),
+            None => Given::Misfit(prompt::structured_problems(&output.text)),
+        });
+        Finished { call, tool, output, given, said, took_ms: millis(started) }
     }
 
     async fn tell_finished(&self, call: &Call, tool: Arc<str>, output: Arc<Output>, took_ms: u64) {
@@ -255,29 +281,35 @@ impl Unit {
                 available.join(", ")
             )));
         };
+        if &**name == STRUCTURED_OUTPUT && self.answer.is_none() {
+            return Err(Output::error(prompt::structured_fork()));
+        }
         let arguments = parse_arguments(&call.arguments)?;
         let (tool, runner) = (Arc::clone(name), Arc::clone(tool));
         Ok(Ready { call, tool, runner, arguments, rewritten: None, said: Said::default() })
     }
 
-    async fn run_guarded(&self, ready: &mut Ready<'_>) -> Output {
+    /// Returns the output, and the unit's answer if the call has given one.
+    async fn run_guarded(&self, ready: &mut Ready<'_>) -> (Output, Option<Value>) {
         let granted = match self.grant(ready).await {
             Ok(granted) => granted,
-            Err(Stopped::Denied(text)) => return Output::error(text),
-            Err(Stopped::Cancelled) => return cancelled(Duration::ZERO),
+            Err(Stopped::Denied(text)) => return (Output::error(text), None),
+            Err(Stopped::Cancelled) => return (cancelled(Duration::ZERO), None),
         };
         if !self.tell_started(ready, granted.confinement).await {
-            return cancelled(Duration::ZERO);
+            return (cancelled(Duration::ZERO), None);
         }
+        let schema = self.answer.as_ref().filter(|_| &*ready.tool == STRUCTURED_OUTPUT);
+        let given = schema.and_then(|schema| schema.answer(ready.arguments.clone()));
         match self.run_to_end(ready, &granted).await {
             Ok(output) => {
                 let mut said = std::mem::take(&mut ready.said);
                 self.after_call(ready.facts(), &output, &mut said).await;
                 ready.said = said;
-                output
+                (output, given)
             }
-            Err(ToolError::TellModel { message }) => Output::error(message),
-            Err(ToolError::Cancelled { after }) => cancelled(after),
+            Err(ToolError::TellModel { message }) => (Output::error(message), None),
+            Err(ToolError::Cancelled { after }) => (cancelled(after), None),
         }
     }
 

@@ -165,6 +165,10 @@ pub struct RunFlags {
     #[arg(long, global = true, value_name = "FILE")]
     pub append_system_prompt_file: Option<PathBuf>,
 
+    /// The JSON Schema that the answer must fit, or a file that holds it
+    #[arg(long, global = true, value_name = "JSON|FILE")]
+    pub json_schema: Option<String>,
+
     /// What standard input holds: a prompt, or one record a line
     #[arg(
         long,

@@ -42,7 +42,7 @@ use crate::tool::Workspace;
 use crate::tool::files::Files;
 use crate::tool::roots::Roots;
 use crate::web::{Reach, Web};
-use parts::{agent, found, given, instructions, limits, narrowed, system_prompt, tools};
+use parts::{agent, answering, found, given, instructions, limits, narrowed, system_prompt, tools};
 use reporters::Asker;
 
 /// Everything a run needs, before its prompt is known.
@@ -159,7 +159,7 @@ impl Start {
         let sandbox = Arc::new(sandbox::of(environment, &config));
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
         let (system, policy) = (system_prompt(&flags, agent)?, narrowed(policy, agent));
-        let tools = tools(&flags, &definitions, agent)?;
+        let tools = answering(tools(&flags, &definitions, agent)?, &flags)?;
         let hooks = hooks::load(environment, &config, &flags, &trusted)?;
         let instructions = instructions((&root, top), environment, &flags);
         let kit = Kit {

@@ -275,11 +275,13 @@ pub enum FailureKind {
     Unfinished,
     /// A hook ended it.
     Hook,
+    /// The unit gave no answer that fits its schema.
+    StructuredOutput,
 }
 
 impl FailureKind {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Authentication,
         Self::Request,
         Self::Overflow,
@@ -294,6 +296,7 @@ impl FailureKind {
         Self::Panic,
         Self::Unfinished,
         Self::Hook,
+        Self::StructuredOutput,
     ];
 
     /// Returns the name used in records and in the log.
@@ -314,6 +317,7 @@ impl FailureKind {
             Self::Panic => "panic",
             Self::Unfinished => "unfinished",
             Self::Hook => "hook",
+            Self::StructuredOutput => "structured_output",
         }
     }
 }

@@ -96,7 +96,7 @@ impl Delegate for Caller {
     fn known(&self) -> Known {
         Known {
             agents: self.fanout.definitions.names(),
-            tools: self.tools.names().map(str::to_owned).collect(),
+            tools: self.tools.filtered(|_| true).names().map(str::to_owned).collect(),
         }
     }
 }

@@ -243,6 +243,8 @@ impl Slot {
         let caller = self.caller(&tools, &model, stop);
         let point = first_point(&history, &model);
         let takes_images = model.facts().takes_images;
+        // A fork has its parent's tools, but it ends as forks do.
+        let answer = tools.answer().filter(|_| !self.job.is_fork()).cloned();
         self.place.workspace.files.note_name(self.seat.unit, self.job.description());
         Ok(Unit {
             persistence: self.fanout.persistence(self.seat.unit, &*model),
@@ -250,6 +252,7 @@ impl Slot {
             description: Arc::clone(self.job.description()),
             model,
             tools,
+            answer,
             policy: Arc::clone(&self.policy),
             hooks: Arc::clone(&self.fanout.hooks),
             bounds: self.bounds(max_turns),
@@ -310,7 +313,7 @@ impl Slot {
         if self.fanout.limits.needs_price && model.facts().price.is_none() {
             return Err(fail(unpriced(model.name())));
         }
-        let tools = self.tools(tools.as_deref(), definition);
+        let tools = self.tools(tools.as_deref(), definition).answering(task.schema.as_ref());
         let history = self.history(self.fanout.head(&definition.prompt, &tools)).await?;
         let max_turns = turn_limit(task.max_turns, LimitSource::Task)
             .or(turn_limit(definition.max_turns, LimitSource::Definition));

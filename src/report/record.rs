@@ -295,6 +295,9 @@ pub(super) struct ResultRecord<'a> {
     /// With an error: what there is of an answer, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a str>,
+    /// The answer to a schema, as data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_output: Option<&'a RawValue>,
     stop_reason: Option<&'static str>,
     total_cost_usd: f64,
     /// Ours: the cost lacks what a model used that has no price.
@@ -419,6 +422,10 @@ impl<'a> ResultRecord<'a> {
             duration_api_ms: ending.api_ms,
             num_turns: ending.turns,
             result: (!is_error || !ending.text.is_empty()).then_some(&*ending.text),
+            structured_output: ending
+                .is_structured
+                .then(|| serde_json::from_str(&ending.text).ok())
+                .flatten(),
             stop_reason: ending.stop.map(StopReason::as_str),
             total_cost_usd: cost.usd.dollars(),
             cost_is_partial: cost.is_partial,
@@ -862,6 +869,7 @@ mod tests {
             api_ms: 700,
             turns: 2,
             text: "All fine.".into(),
+            is_structured: false,
             stop: Some(StopReason::EndTurn),
             usage: USAGE,
             models: [("m".into(), USAGE), ("n".into(), USAGE)].into(),
@@ -923,6 +931,16 @@ mod tests {
         let models = [("m".into(), USAGE), ("?".into(), Usage { cost, ..USAGE })].into();
         let ending = Ending { models, retries: 3, waited_ms: 12_500, ..ending() };
         assert_snapshot!(written(result(&ending)), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.003,"cost_is_partial":true,"api_retries":3,"throttled_ms":12500,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4,"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":4},"server_tool_use":{"web_search_requests":0,"web_fetch_requests":0},"service_tier":"standard"},"modelUsage":{"?":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":0,"maxOutputTokens":0,"webSearchRequests":0},"m":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":128000,"maxOutputTokens":4096,"webSearchRequests":0}},"permission_denials":[],"terminal_reason":"completed","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn an_answer_to_a_schema_is_there_as_data_and_as_text() {
+        let ending = Ending { is_structured: true, text: r#"{"a":[1]}"#.into(), ..ending() };
+        let line = written(result(&ending));
+        assert!(
+            line.contains(r#""result":"{\"a\":[1]}","structured_output":{"a":[1]},"#),
+            "{line}"
+        );
     }
 
     #[test]

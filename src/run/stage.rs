@@ -146,6 +146,7 @@ impl Stage {
                 agent: "main".into(),
                 description: Arc::default(),
                 model,
+                answer: tools.answer().cloned(),
                 tools,
                 policy,
                 hooks: Arc::clone(&fanout.hooks),

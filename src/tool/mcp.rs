@@ -43,6 +43,7 @@ impl Registry {
     #[must_use]
     pub fn with_served(&self, offered: &[OfferedTool], servers: &Servers) -> Self {
         let own = self.filtered(|name| !name.starts_with(mcp::name::PREFIX));
+        let own = own.answering(self.answer());
         let served = offered.iter().filter_map(|tool| Served::new(tool, servers));
         own.and(served.map(|tool| Arc::new(tool) as Arc<dyn Tool>))
     }

@@ -105,6 +105,8 @@ mod skills;
 mod storm;
 /// What programs see of a run: stream-json, json, text, and files.
 mod stream;
+/// Answers that fit a schema.
+mod structured;
 /// The live region on a pseudo-terminal.
 mod terminal;
 /// Files that go back as they were.

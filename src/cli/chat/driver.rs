@@ -51,6 +51,10 @@ const SHOWN_CAP: u64 = 1 << 20;
 
 /// Runs a chat.
 pub(in crate::cli) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Refusal> {
+    if flags.json_schema.is_some() {
+        return Err(Refusal::new(Exit::Usage, "what is said in a chat fits no schema")
+            .hint("`--json-schema` needs a prompt: `tine -p PROMPT`"));
+    }
     let start = first(environment, flags)?;
     if start.kit.has_screen() {
         // Before there are more threads.

@@ -36,7 +36,7 @@ use tine::session::{self, Blobs, Entry, Past, SessionLog, Spill};
 use tine::skill::Skills;
 use tine::tool::files::{Files, Seen};
 use tine::tool::roots::Roots;
-use tine::tool::{ForkPoint, Registry, ToolContext, Workspace};
+use tine::tool::{AnswerSchema, ForkPoint, Registry, ToolContext, Workspace};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -139,6 +139,8 @@ pub(crate) struct Setup {
     pub(crate) confirm_above: usize,
     /// Models that tasks can name.
     pub(crate) models: HashMap<&'static str, Arc<dyn Model>>,
+    /// What main's answer must fit.
+    pub(crate) schema: Option<Value>,
 }
 
 impl Setup {
@@ -165,6 +167,7 @@ impl Setup {
             rules: [&[]; 2],
             confirm_above: 0,
             models: HashMap::new(),
+            schema: None,
         }
     }
 
@@ -446,6 +449,7 @@ impl Setup {
             agent: "main".into(),
             description: "".into(),
             model,
+            answer: tools.answer().cloned(),
             tools,
             policy,
             hooks: Arc::clone(&self.hooks),
@@ -470,7 +474,11 @@ impl Setup {
             .iter()
             .map(|definition| (definition.name.as_str(), definition.description.as_str()))
             .collect();
-        let tools = Registry::all(offered);
+        let schema = self
+            .schema
+            .as_ref()
+            .map(|schema| Arc::new(AnswerSchema::of(schema).expect("the schema can be used")));
+        let tools = Registry::all(offered).answering(schema.as_ref());
         let [ask, deny] = self.rules.map(|rules| rules.iter().map(|rule| sourced(rule)).collect());
         let rules = Rules { ask, deny, ..Rules::default() };
         let policy = Policy::new(self.mode, [root.to_owned()]).with_rules(rules);
