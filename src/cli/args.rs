@@ -7,6 +7,7 @@ mod borrowed;
 mod foreign;
 mod guarding;
 mod inert;
+mod servers;
 mod sessions;
 mod values;
 
@@ -28,6 +29,7 @@ pub use borrowed::{Asks, BorrowedFlags};
 pub use foreign::{Sifted, sift};
 pub use guarding::{PermissionsCommand, TrustFlags};
 pub use inert::InertFlags;
+pub use servers::ServerFlags;
 pub use sessions::{ListFlags, SessionCommand, SessionsCommand, ShowFormat, UndoFlags};
 
 /// A coding agent that runs many agents at once.
@@ -132,17 +134,8 @@ pub struct RunFlags {
     #[arg(long, visible_alias = "core-tools", global = true, value_name = "NAMES", num_args = 1..)]
     pub tools: Vec<String>,
 
-    /// More servers of tools: a file like `.mcp.json`, or such JSON itself
-    #[arg(long, global = true, value_name = "FILE|JSON", num_args = 1..)]
-    pub mcp_config: Vec<String>,
-
-    /// Use no servers but those of `--mcp-config`
-    #[arg(long, global = true)]
-    pub strict_mcp_config: bool,
-
-    /// The only servers that are used, by name
-    #[arg(long, global = true, value_name = "NAMES", num_args = 1..)]
-    pub allowed_mcp_server_names: Vec<String>,
+    #[command(flatten)]
+    pub servers: ServerFlags,
 
     /// More directories in which files may be edited
     #[arg(long, visible_alias = "include-directories", global = true, value_name = "DIR",

@@ -204,7 +204,9 @@ impl Conversation {
     /// Tells whether nothing is left to be done, and no run to wait for.
     fn is_over(&self) -> bool {
         let is_idle = !self.is_busy() && self.run.is_none();
-        is_idle && (self.told.is_some() || (self.has_ended && !self.talk.has_message()))
+        // What was asked before the end of the input is answered.
+        let is_done = self.has_ended && !self.talk.has_message() && self.work.is_empty();
+        is_idle && (self.told.is_some() || is_done)
     }
 
     /// Tells whether a message is being answered, or about to be.

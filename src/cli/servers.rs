@@ -29,14 +29,14 @@ pub(super) fn servers(
     root: &Path,
 ) -> Result<Servers, Refusal> {
     let mut found = Found::default();
-    for given in &flags.mcp_config {
+    for given in &flags.servers.mcp_config {
         let (origin, text) = match given.trim_start().starts_with('{') {
             true => (FLAG.to_owned(), given.clone()),
             false => (given.clone(), read(Path::new(given))?),
         };
         found.json(&origin, &text, Whose::Users)?;
     }
-    if !flags.strict_mcp_config {
+    if !flags.servers.strict_mcp_config {
         if let Some((path, text)) = &trusted.servers {
             found.json(&path.display().to_string(), text, Whose::Projects)?;
         }
@@ -46,7 +46,7 @@ pub(super) fn servers(
         }
     }
     let keys: BTreeSet<String> = config.secret_variables().into_iter().collect();
-    let allowed = super::rules::split(&flags.allowed_mcp_server_names);
+    let allowed = super::rules::split(&flags.servers.allowed_mcp_server_names);
     let lookup = |name: &str, whose: Whose| {
         // A project may name any variable; a key is not its to send anywhere.
         let is_kept = whose == Whose::Projects && keys.contains(name);

@@ -113,7 +113,6 @@ impl Project {
         }
         // Most repositories ask for nothing; then nobody need look further.
         if looking.project.wants_trust() {
-            looking.file(Path::new(SERVERS), Kind::Servers);
             PROGRAMS.iter().for_each(|directory| looking.programs(Path::new(directory), |_| true));
             looking.what_hooks_run();
             for directory in &places.skills {

@@ -22,7 +22,7 @@ use super::todo::TodoWrite;
 use super::web_fetch::WebFetch;
 use super::write::Write;
 use crate::message::ToolSchema;
-use crate::tool_name::STRUCTURED_OUTPUT;
+use crate::tool_name::{self, STRUCTURED_OUTPUT};
 
 pub use crate::tool_name::canonical;
 
@@ -32,6 +32,24 @@ pub struct Registry {
     tools: Vec<Registered>,
     /// What an answer must fit; then the last tool is the one that gives it.
     answer: Option<Arc<AnswerSchema>>,
+    /// Which of what servers offer is taken.
+    of_servers: Arc<OfServers>,
+}
+
+/// Which tools of servers a conversation takes.
+#[derive(Debug, Default)]
+pub struct OfServers {
+    /// The only ones, or their servers; `None` if it is all.
+    pub listed: Option<Vec<String>>,
+    /// Those that are not taken, or their servers.
+    pub denied: Vec<String>,
+}
+
+impl OfServers {
+    fn takes(&self, name: &str) -> bool {
+        self.listed.as_deref().is_none_or(|listed| tool_name::lists(listed, name))
+            && !tool_name::is_kept_from(&self.denied, name)
+    }
 }
 
 #[derive(Clone)]
@@ -69,7 +87,11 @@ impl Registry {
             Arc::new(AskUserQuestion),
             Arc::new(WebFetch),
         ];
-        Self { tools: tools.into_iter().map(Registered::from).collect(), answer: None }
+        Self {
+            tools: tools.into_iter().map(Registered::from).collect(),
+            answer: None,
+            of_servers: Arc::default(),
+        }
     }
 
     /// Returns the tools for which `keep` holds, in the same order. How an
@@ -77,7 +99,11 @@ impl Registry {
     #[must_use]
     pub fn filtered(&self, keep: impl Fn(&str) -> bool) -> Self {
         let keep = |tool: &&Registered| &*tool.name != STRUCTURED_OUTPUT && keep(&tool.name);
-        Self { tools: self.tools.iter().filter(keep).cloned().collect(), answer: None }
+        Self {
+            tools: self.tools.iter().filter(keep).cloned().collect(),
+            answer: None,
+            of_servers: Arc::clone(&self.of_servers),
+        }
     }
 
     /// Returns the same tools, and the one that gives an answer which must fit
@@ -100,6 +126,13 @@ impl Registry {
         self.answer.as_ref()
     }
 
+    /// Returns the same tools, to which these will be added of what servers
+    /// offer.
+    #[must_use]
+    pub fn taking(self, of_servers: OfServers) -> Self {
+        Self { of_servers: Arc::new(of_servers), ..self }
+    }
+
     /// Returns the same tools and more behind them, but for the one that gives
     /// an answer, which stays the last. One whose name is taken is left out: it
     /// could not be called.
@@ -108,7 +141,7 @@ impl Registry {
         let mut all = self.filtered(|_| true);
         for tool in more {
             let name: Arc<str> = tool.schema().name.into();
-            if all.find(&name).is_none() {
+            if all.find(&name).is_none() && all.of_servers.takes(&name) {
                 all.tools.push(Registered { name, tool });
             }
         }

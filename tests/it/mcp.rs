@@ -231,7 +231,7 @@ fn a_servers_own_word_that_it_only_reads_approves_nothing_and_a_rule_does() {
     for rule in ["mcp__a", "mcp__a__echo", "mcp__a__*"] {
         assert_eq!(run(&["--allowed-tools", rule]), (false, "{}".to_owned()), "{rule}");
     }
-    assert!(run(&["--yolo", "--disallowed-tools", "mcp__a"]).1.contains("denied"));
+    assert!(run(&["--yolo", "--disallowed-tools", "mcp__a"]).1.contains("not found"));
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::prompt;
 use crate::session;
 use crate::skill::Skills;
 use crate::tool::structured::SCHEMA_CAP;
-use crate::tool::{AnswerSchema, Registry};
+use crate::tool::{AnswerSchema, OfServers, Registry};
 use crate::tool_name;
 
 /// Returns the skills and the definitions that are found around a directory.
@@ -106,6 +106,11 @@ pub(super) fn tools(
     let all = all.filtered(|name| {
         let has = |agent: &AgentDefinition| agent.has(name);
         !denied.iter().any(|denied| is_tool(denied, name)) && agent.is_none_or(has)
+    });
+    let of_agent = agent.map(|agent| agent.disallowed_tools.clone()).unwrap_or_default();
+    let all = all.taking(OfServers {
+        listed: agent.and_then(|agent| agent.tools.clone()),
+        denied: denied.into_iter().chain(of_agent).collect(),
     });
     let wanted = rules::split(&flags.tools);
     // It is about our own tools; those of servers have a flag of their own.

@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
+use memchr::memmem;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
@@ -42,9 +43,13 @@ impl Looking {
             Ok(Some(bytes)) => {
                 let hooks =
                     serde_json::from_slice(&bytes).map(|all: Value| all.get("hooks").cloned());
-                let has_none = matches!(&hooks, Ok(None));
-                let is_empty = matches!(&hooks, Ok(Some(Value::Object(hooks))) if hooks.is_empty());
-                if !has_none && !is_empty {
+                let has_some = match hooks {
+                    Ok(None) => false,
+                    Ok(Some(hooks)) => hooks.as_object().is_none_or(|hooks| !hooks.is_empty()),
+                    // One that would have some is not used without a word.
+                    Err(_) => memmem::find(&bytes, b"\"hooks\"").is_some(),
+                };
+                if has_some {
                     self.take(path, Kind::Hooks, &bytes);
                 }
             }

@@ -105,6 +105,24 @@ fn an_agents_tools_are_its_callers_and_a_list_may_name_a_server() {
 }
 
 #[test]
+fn a_tool_that_is_denied_is_not_offered_and_an_agent_has_what_it_lists() {
+    let place = place();
+    place.write(
+        ".claude/agents/served.md",
+        "---\nname: served\ndescription: d\ntools: Read, mcp__a\n---\nYou serve.\n",
+    );
+    let config = config(&json!({ "a": odd(&["plain"]), "b": odd(&["plain"]) }));
+    let denied = ["tool mcp__a__die", "tool mcp__b__echo"];
+    let reply =
+        json!({ "text": "ok", "expect": { "contains": ["tool mcp__a__echo"], "lacks": denied } });
+    let script = json!({ "units": { "main": [reply] } });
+    let flags = ["--disallowed-tools", "mcp__a__die", "mcp__b", "--mcp-config", &config];
+    place.play(&script, &flags).exits(0);
+    let flags = ["--agent", "served", "--disallowed-tools", "mcp__a__die", "--mcp-config", &config];
+    place.play(&script, &flags).exits(0);
+}
+
+#[test]
 fn a_prompt_of_a_server_is_typed_as_a_command_and_a_resource_is_named() {
     let place = place();
     let config = config(&json!({ "a": odd(&["plain"]) }));
