@@ -134,6 +134,7 @@ pub struct RunFlags {
     #[arg(long, visible_alias = "core-tools", global = true, value_name = "NAMES", num_args = 1..)]
     pub tools: Vec<String>,
 
+    /// Which servers of tools are used.
     #[command(flatten)]
     pub servers: ServerFlags,
 
