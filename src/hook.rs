@@ -36,7 +36,7 @@ pub use files::files_named;
 pub use matcher::Matcher;
 pub use occasion::{CallFacts, Occasion, Source, Who};
 pub use process::OUTPUT_CAP;
-pub use settings::{Brought, HOOKS_CAP, LIMIT_CAP, Parsed, parse};
+pub use settings::{Brought, HOOKS_CAP, LIMIT_CAP, Parsed, parse, parse_callbacks};
 
 use process::{Ended, Order};
 use reply::Reply;
@@ -241,7 +241,7 @@ impl Asking<'_> {
             }
             Handler::Callback(callback) => {
                 let answer = callback.ask(input, self.call, self.hook.limit, self.cancel).await;
-                (Reply::of_callback(event, answer), None)
+                (Reply::of_callback(event, answer, callback.must_answer), None)
             }
         };
         reply.bound();

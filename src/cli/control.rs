@@ -8,6 +8,8 @@
 //! answer; the work in hand is finished.
 
 mod answers;
+mod calling;
+mod carried;
 mod deeds;
 mod incoming;
 mod progress;
@@ -34,7 +36,7 @@ use super::exit::{Exit, Refusal};
 use super::kit::Kit;
 use super::model::DefaultModel;
 use super::slash::{self, Typed};
-use super::start::{Kept, Sitter, Sitting, Start};
+use super::start::{Brought, Kept, Sitter, Sitting, Start};
 use super::{print, resume, signals, undo};
 use crate::agent::Opening;
 use crate::config::Environment;
@@ -42,6 +44,8 @@ use crate::event::CancelReason;
 use crate::guard::Mode;
 use crate::report::control;
 use crate::run::{Asked, FromUser, RunEnd, Signal};
+use calling::Calls;
+use carried::CarriedServers;
 use incoming::Message;
 use progress::{Progress, Teller};
 use sat::{Done, Sat, ended, got_on};
@@ -103,6 +107,11 @@ struct Conversation {
     kept: Kept,
     session: String,
     talk: Talk,
+    /// What else the client is asked than the questions of a run.
+    calls: Calls,
+    carried: CarriedServers,
+    /// What it has brought along.
+    brought: Brought,
     replies: Replies,
     /// Whether the last reply was left out, because too many are not read.
     is_unread: bool,
@@ -152,6 +161,9 @@ impl Conversation {
             kept: start.kit.goes_on(),
             session: start.kit.session.to_string(),
             talk: Talk::default(),
+            calls: Calls::default(),
+            carried: CarriedServers::default(),
+            brought: Brought::default(),
             replies: Replies::new(),
             is_unread: false,
             has_refused: false,
@@ -188,6 +200,9 @@ impl Conversation {
             tokio::select! {
                 biased;
                 Some(signal) = arriving.recv() => self.signal(signal),
+                due = self.calls.due() => {
+                    self.calls.carry_out(due, |line| self.replies.send(line));
+                }
                 () = got_on(&mut self.progress) => self.got_on(),
                 ended = ended(&mut self.running) => return Ok(self.ended(&ended)),
                 line = heard.recv(), if !self.has_ended => match line {
@@ -304,7 +319,7 @@ impl Conversation {
         let is_there = resume::is_wanted(flags) && !flags.fork_session;
         let session_id = if is_there { None } else { self.session.parse().ok() };
         let flags = RunFlags { session_id, ..flags.clone() };
-        Start::again(&self.environment, flags, self.kept.clone())
+        Start::bringing(&self.environment, flags, self.kept.clone(), self.brought.clone())
     }
 
     /// Finds out what a message means, which may take its time.
@@ -408,6 +423,7 @@ impl Conversation {
 
     fn input_ended(&mut self) {
         self.has_ended = true;
+        self.calls.close();
         // Nobody answers any more.
         if let Some(run) = &mut self.run {
             run.said = None;
@@ -419,6 +435,7 @@ impl Conversation {
         for step in self.talk.hear(heard, is_busy) {
             match step {
                 Step::Reply { id, reply } => self.send(reply.line(&id)),
+                Step::Called { id, answer } => self.calls.answered(id, answer),
                 Step::Tell(said) => self.tell(said),
                 Step::EndTurn => self.end_turn(),
                 Step::SetMode(mode) => self.set_mode(mode),

@@ -16,16 +16,17 @@ use crate::hook::{Brought, HOOKS_CAP, Hook, Parsed, parse};
 pub(super) const OF_CLAUDE: &str = ".claude/settings.json";
 
 /// Returns the hooks in the order in which they count: the configuration's, the
-/// user's own of Claude Code, the trusted repository's, those of a flag.
+/// user's own of Claude Code, the trusted repository's, those of a flag, and last
+/// those that a program which drives the run wants `called`.
 pub(super) fn load(
     environment: &Environment,
     config: &Config,
     flags: &RunFlags,
-    trusted: &Trusted,
+    (trusted, called): (&Trusted, Vec<Hook>),
 ) -> Result<Vec<Hook>, Refusal> {
     let given = project::given(flags)?;
     if given.as_ref().is_some_and(|given| given.are_hooks_off) {
-        return Ok(Vec::new());
+        return Ok(called);
     }
     let mut hooks = config.hooks.clone();
     if let Some(home) = environment.home.as_ref().filter(|_| flags.borrowed.sources().user) {
@@ -48,6 +49,7 @@ pub(super) fn load(
         note_unknown("--settings", &given.hooks);
         hooks.extend(given.hooks.hooks);
     }
+    hooks.extend(called);
     for event in HookEvent::ALL {
         let count = hooks.iter().filter(|hook| hook.event == event).count();
         if count > HOOKS_CAP {

@@ -33,7 +33,7 @@ pub(super) fn run(
 fn list(environment: &Environment, flags: &RunFlags, json: bool) -> Result<Exit, Refusal> {
     let (config, trusted) = project::config(environment, flags, Manner::Tell)?;
     let root = start::working_directory()?;
-    let servers = servers::servers((environment, &config), flags, &trusted, &root)?;
+    let servers = servers::servers((environment, &config), flags, (&trusted, &root), &[])?;
     let runtime = print::runtime()?;
     runtime.block_on(servers.settled_once());
     let mut out = BufWriter::new(io::stdout().lock());

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::project::Trusted;
 use crate::config::{Config, Environment};
-use crate::mcp::{self, Configured, Entry, Limits, Reached, Servers, Surroundings};
+use crate::mcp::{self, Configured, Entry, Limits, Open, Reached, Servers, Surroundings};
 
 /// Most bytes of a file that `--mcp-config` names.
 const FILE_CAP: u64 = 1024 * 1024;
@@ -16,7 +17,14 @@ const FILE_CAP: u64 = 1024 * 1024;
 /// What a flag's own JSON is called.
 const FLAG: &str = "--mcp-config";
 
-/// Collects what is configured. Nothing is started by this.
+/// A server that the program which drives us carries.
+#[derive(Clone)]
+pub(super) struct Carried {
+    pub(super) name: String,
+    pub(super) open: Arc<dyn Open>,
+}
+
+/// Collects what is configured, in whose place what is `carried` comes. Nothing is started by this.
 ///
 /// # Errors
 ///
@@ -25,8 +33,8 @@ const FLAG: &str = "--mcp-config";
 pub(super) fn servers(
     (environment, config): (&Environment, &Config),
     flags: &RunFlags,
-    trusted: &Trusted,
-    root: &Path,
+    (trusted, root): (&Trusted, &Path),
+    carried: &[Carried],
 ) -> Result<Servers, Refusal> {
     let mut found = Found::default();
     for given in &flags.servers.mcp_config {
@@ -52,6 +60,8 @@ pub(super) fn servers(
         let is_kept = whose == Whose::Projects && keys.contains(name);
         (!is_kept).then(|| environment.variable(name)).flatten()
     };
+    let is_carried = |name: &str| carried.iter().any(|server| server.name == name);
+    found.servers.retain(|name, _| !is_carried(name));
     let configured = found.servers.into_iter().map(|(name, (entry, origin, whose))| {
         let is_allowed = allowed.is_empty() || allowed.contains(&name);
         let reached = match entry {
@@ -67,6 +77,11 @@ pub(super) fn servers(
         };
         Configured { name, origin, reached }
     });
+    let carried = carried.iter().map(|Carried { name, open }| Configured {
+        name: name.clone(),
+        origin: "the client".to_owned(),
+        reached: Reached::Channel(Arc::clone(open)),
+    });
     let limits = Limits {
         startup: config.mcp.startup,
         connect: mcp::CONNECT_LIMIT.max(config.mcp.startup),
@@ -75,7 +90,7 @@ pub(super) fn servers(
     let secret: Vec<String> = keys.iter().cloned().collect();
     let variables = environment.inherited.without(&secret);
     let surroundings = Surroundings { variables, directory: root.to_owned() };
-    Ok(Servers::new(configured.collect(), limits, surroundings))
+    Ok(Servers::new(configured.chain(carried).collect(), limits, surroundings))
 }
 
 /// Who names a server.

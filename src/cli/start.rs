@@ -21,14 +21,14 @@ use super::recordings;
 use super::resume::{self, Resume};
 use super::rules;
 use super::sandbox;
-use super::servers;
+use super::servers::{self, Carried};
 use super::sessions::{age_out, parse_name};
 use crate::agent::Opening;
 use crate::config::{Config, Environment, dirs};
 use crate::event::SessionHead;
 use crate::fanout::{Fanout, Parking, Pool, Surroundings, Worktrees};
 use crate::git;
-use crate::hook::Source;
+use crate::hook::{Hook, Source};
 use crate::line::Budget;
 use crate::mcp::Servers;
 use crate::model::retry::Jitter;
@@ -73,6 +73,53 @@ pub(super) struct Kept {
     pub(super) pool: Pool,
 }
 
+/// What a program that drives a run brings along that no flag could say.
+#[derive(Clone, Default)]
+pub(super) struct Brought {
+    /// Callbacks that it wants to be asked.
+    pub(super) hooks: Vec<Hook>,
+    /// The servers of tools that it carries.
+    pub(super) servers: Vec<Carried>,
+}
+
+/// What a run is given by its process.
+#[derive(Default)]
+struct Process {
+    kept: Option<Kept>,
+    brought: Option<Brought>,
+}
+
+impl Process {
+    /// Returns what goes on from one run of the process to the next, and the
+    /// hooks of a program that drives it.
+    fn parts(
+        self,
+        surroundings: &recordings::Surroundings<'_>,
+        config: &Config,
+        flags: &RunFlags,
+        trusted: &Trusted,
+    ) -> Result<(Kept, Vec<Hook>), Refusal> {
+        let Self { kept, brought } = self;
+        let recordings::Surroundings { environment, root, .. } = *surroundings;
+        let is_new = kept.is_none() || brought.is_some();
+        let Brought { hooks, servers: carried } = brought.unwrap_or_default();
+        let servers = || {
+            let servers = servers::servers((environment, config), flags, (trusted, root), &carried);
+            servers.map(Arc::new)
+        };
+        let kept = match kept {
+            Some(kept) if is_new => Kept { servers: servers()?, ..kept },
+            Some(kept) => kept,
+            None => Kept {
+                models: Arc::new(Models::new(recordings::exchanges(flags, surroundings)?)),
+                servers: servers()?,
+                pool: Pool::new(config.agents.max_concurrent),
+            },
+        };
+        Ok((kept, hooks))
+    }
+}
+
 /// A session that was opened.
 struct Begun {
     head: SessionHead,
@@ -107,7 +154,7 @@ impl Start {
         flags: RunFlags,
         default_model: DefaultModel,
     ) -> Result<Self, Refusal> {
-        Self::with(environment, flags, default_model, None)
+        Self::with(environment, flags, default_model, Process::default())
     }
 
     /// The same in a process that has asked these models before: what their
@@ -117,14 +164,27 @@ impl Start {
         flags: RunFlags,
         kept: Kept,
     ) -> Result<Self, Refusal> {
-        Self::with(environment, flags, DefaultModel::None, Some(kept))
+        let process = Process { kept: Some(kept), brought: None };
+        Self::with(environment, flags, DefaultModel::None, process)
+    }
+
+    /// The same for a program that brings something along, and may name other
+    /// servers than before: those are not started yet.
+    pub(super) fn bringing(
+        environment: &Environment,
+        flags: RunFlags,
+        kept: Kept,
+        brought: Brought,
+    ) -> Result<Self, Refusal> {
+        let process = Process { kept: Some(kept), brought: Some(brought) };
+        Self::with(environment, flags, DefaultModel::None, process)
     }
 
     fn with(
         environment: &Environment,
         flags: RunFlags,
         default_model: DefaultModel,
-        kept: Option<Kept>,
+        process: Process,
     ) -> Result<Self, Refusal> {
         let name = flags.name.as_deref().map(parse_name).transpose()?;
         let root = working_directory()?;
@@ -143,10 +203,8 @@ impl Start {
             repository: top,
             session: &directory,
         };
-        let Kept { models, servers, pool } = match kept {
-            Some(kept) => kept,
-            None => anew(&surroundings, &config, &flags, &trusted)?,
-        };
+        let (Kept { models, servers, pool }, called) =
+            process.parts(&surroundings, &config, &flags, &trusted)?;
         let (skills, definitions) = found((&root, top), environment, &flags, &trusted);
         let definitions = definitions.with(given(&flags)?);
         let agent = agent(&flags, &definitions)?;
@@ -160,7 +218,7 @@ impl Start {
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
         let (system, policy) = (system_prompt(&flags, agent)?, narrowed(policy, agent));
         let tools = answering(tools(&flags, &definitions, agent)?, &flags)?;
-        let hooks = hooks::load(environment, &config, &flags, &trusted)?;
+        let hooks = hooks::load(environment, &config, &flags, (&trusted, called))?;
         let instructions = instructions((&root, top), environment, &flags);
         let kit = Kit {
             skills: Arc::new(skills),
@@ -405,22 +463,6 @@ fn web(config: &Config, environment: &Environment) -> Web {
         allowed: config.web.allow_hosts.clone(),
         proxy: environment.proxy.clone(),
         no_proxy: environment.no_proxy.clone(),
-    })
-}
-
-/// Makes what goes on from one run of a process to the next.
-fn anew(
-    surroundings: &recordings::Surroundings<'_>,
-    config: &Config,
-    flags: &RunFlags,
-    trusted: &Trusted,
-) -> Result<Kept, Refusal> {
-    let recordings::Surroundings { environment, root, .. } = *surroundings;
-    let servers = servers::servers((environment, config), flags, trusted, root)?;
-    Ok(Kept {
-        models: Arc::new(Models::new(recordings::exchanges(flags, surroundings)?)),
-        servers: Arc::new(servers),
-        pool: Pool::new(config.agents.max_concurrent),
     })
 }
 

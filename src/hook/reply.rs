@@ -124,13 +124,18 @@ impl Reply {
     }
 
     /// What a callback says.
-    pub(super) fn of_callback(event: HookEvent, answered: Answered) -> Self {
-        match answered {
+    pub(super) fn of_callback(event: HookEvent, answered: Answered, must_answer: bool) -> Self {
+        let reply = match answered {
             Answered::Json(json) => Self::of_json(event, json).unwrap_or_else(Self::failed),
             Answered::Failed(why) => Self::failed(format!("failed: {why}")),
             Answered::TimedOut(limit) => Self::failed(timed_out(limit)),
             Answered::Cancelled => Self { outcome: HookOutcome::Cancelled, ..Self::default() },
+        };
+        if must_answer && reply.outcome == HookOutcome::Failed && blocks(event) {
+            let (outcome, wish) = (HookOutcome::Blocked, Some(HookDecision::Deny));
+            return Self { outcome, wish, ..reply };
         }
+        reply
     }
 
     fn failed(why: impl Into<Arc<str>>) -> Self {

@@ -4,11 +4,12 @@
 //! error and not left out: a hook that somebody relies on must not be missing
 //! without a word.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{Command, Handler, Hook, LIMIT, Matcher};
+use super::{Callback, Client, Command, Handler, Hook, LIMIT, Matcher};
 use crate::event::HookEvent;
 
 /// Most hooks of one moment. Each of them is a process, and all of a moment's
@@ -45,6 +46,38 @@ pub struct Parsed {
 ///
 /// What is wrong with it, and where.
 pub fn parse(value: &Value, brought: Brought) -> Result<Parsed, String> {
+    groups(value, brought, read_group)
+}
+
+/// Reads the hooks of a program that drives us: each group of a moment names
+/// callbacks that `client` reaches.
+///
+/// # Errors
+///
+/// What is wrong with them, and where.
+pub fn parse_callbacks(value: &Value, client: &Arc<dyn Client>) -> Result<Parsed, String> {
+    groups(value, Brought::Along, |event, group, key, hooks| {
+        let group = object(group, key)?;
+        let (matcher, limit) = (matcher(group, key)?, limit(group, key)?);
+        let must_answer = group.get("onFailure").and_then(Value::as_str) == Some("block");
+        let key = format!("{key}.hookCallbackIds");
+        let ids = group.get("hookCallbackIds").ok_or_else(|| format!("`{key}` is missing"))?;
+        for id in array(ids, &key)? {
+            let id = id.as_str().ok_or_else(|| format!("`{key}` must be strings"))?.into();
+            let callback = Callback { id, client: Arc::clone(client), must_answer };
+            let handler = Handler::Callback(callback);
+            hooks.push(Hook { event, matcher: matcher.clone(), handler, limit });
+        }
+        Ok(())
+    })
+}
+
+/// Reads the groups of all moments.
+fn groups(
+    value: &Value,
+    brought: Brought,
+    read: impl Fn(HookEvent, &Value, &str, &mut Vec<Hook>) -> Result<(), String>,
+) -> Result<Parsed, String> {
     let mut parsed = Parsed::default();
     for (name, groups) in object(value, "hooks")? {
         let key = format!("hooks.{name}");
@@ -56,7 +89,7 @@ pub fn parse(value: &Value, brought: Brought) -> Result<Parsed, String> {
             continue;
         };
         for (number, group) in array(groups, &key)?.iter().enumerate() {
-            read_group(event, group, &format!("{key}[{number}]"), &mut parsed.hooks)?;
+            read(event, group, &format!("{key}[{number}]"), &mut parsed.hooks)?;
         }
         let count = parsed.hooks.iter().filter(|hook| hook.event == event).count();
         if count > HOOKS_CAP {
@@ -78,14 +111,7 @@ fn read_group(
     hooks: &mut Vec<Hook>,
 ) -> Result<(), String> {
     let group = object(group, key)?;
-    let matcher = match group.get("matcher") {
-        None | Some(Value::Null) => Matcher::Any,
-        Some(matcher) => {
-            let text = matcher.as_str().ok_or(format!("`{key}.matcher` must be a string"))?;
-            Matcher::parse(text)
-                .map_err(|why| format!("`{key}.matcher` is no regular expression: {why}"))?
-        }
-    };
+    let matcher = matcher(group, key)?;
     let listed = group.get("hooks").ok_or(format!("`{key}` has no `hooks`"))?;
     let key = format!("{key}.hooks");
     for (number, hook) in array(listed, &key)?.iter().enumerate() {
@@ -96,6 +122,14 @@ fn read_group(
         hooks.push(Hook { event, matcher: matcher.clone(), handler, limit });
     }
     Ok(())
+}
+
+fn matcher(group: &Map<String, Value>, key: &str) -> Result<Matcher, String> {
+    let Some(matcher) = group.get("matcher").filter(|matcher| !matcher.is_null()) else {
+        return Ok(Matcher::Any);
+    };
+    let text = matcher.as_str().ok_or_else(|| format!("`{key}.matcher` must be a string"))?;
+    Matcher::parse(text).map_err(|why| format!("`{key}.matcher` is no regular expression: {why}"))
 }
 
 fn command(fields: &Map<String, Value>, key: &str) -> Result<Command, String> {
@@ -136,7 +170,9 @@ fn asks_for(value: Option<&Value>) -> bool {
 }
 
 fn limit(fields: &Map<String, Value>, key: &str) -> Result<Duration, String> {
-    let Some(timeout) = fields.get("timeout") else { return Ok(LIMIT) };
+    let Some(timeout) = fields.get("timeout").filter(|timeout| !timeout.is_null()) else {
+        return Ok(LIMIT);
+    };
     let limit = timeout.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     limit.filter(|limit| !limit.is_zero() && *limit <= LIMIT_CAP).ok_or_else(|| {
         let most = LIMIT_CAP.as_secs();

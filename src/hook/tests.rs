@@ -48,7 +48,7 @@ impl Answers {
     fn hooks(answers: &Arc<Self>, names: &[&str]) -> Vec<Hook> {
         let callback = |name: &&str| {
             let client = Arc::clone(answers) as Arc<dyn Client>;
-            hook(Handler::Callback(Callback { id: (*name).into(), client }))
+            hook(Handler::Callback(Callback { id: (*name).into(), client, must_answer: false }))
         };
         names.iter().map(callback).collect()
     }
@@ -206,4 +206,49 @@ async fn a_command_that_nobody_waits_for_runs_all_the_same() {
     assert_eq!((heard.ran[0].outcome, heard.effect), (HookOutcome::Started, Effect::default()));
     let said = tokio::task::spawn_blocking(move || std::fs::read_to_string(fifo)).await.unwrap();
     assert_eq!(said.unwrap(), "ran\n");
+}
+
+/// Never has an answer.
+struct Mute;
+
+impl Client for Mute {
+    fn ask<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a Value,
+        _: Option<&'a CallId>,
+    ) -> BoxFuture<'a, Result<Value, String>> {
+        Box::pin(async { Err("it threw".to_owned()) })
+    }
+}
+
+#[tokio::test]
+async fn a_callback_that_must_answer_says_no_by_saying_nothing() {
+    let client: Arc<dyn Client> = Arc::new(Mute);
+    for (on_failure, expected) in [("block", HookOutcome::Blocked), ("warn", HookOutcome::Failed)] {
+        let group = json!({ "hookCallbackIds": ["h"], "timeout": 5, "onFailure": on_failure });
+        let parsed = parse_callbacks(&json!({ "Stop": [group] }), &client).unwrap();
+        let heard = ask(parsed.hooks).await;
+        assert_eq!(heard.ran[0].outcome, expected);
+        let denies = matches!(&heard.effect.wish, Wish::Deny(why) if &**why == "failed: it threw");
+        assert_eq!(denies, on_failure == "block", "{:?}", heard.effect);
+    }
+}
+
+#[test]
+fn callbacks_are_read_by_moment_and_what_is_no_moment_of_ours_is_named() {
+    let client: Arc<dyn Client> = Arc::new(Mute);
+    let value = json!({
+        "Stop": [{ "hookCallbackIds": ["a", "b"], "matcher": null }],
+        "TeammateIdle": [{ "hookCallbackIds": ["c"] }],
+    });
+    let Parsed { hooks, unknown } = parse_callbacks(&value, &client).unwrap();
+    assert_eq!(hooks.iter().map(|hook| &**hook.handler.name()).collect::<Vec<_>>(), ["a", "b"]);
+    assert!(hooks.iter().all(|hook| hook.limit == LIMIT && hook.matcher == Matcher::Any));
+    assert_eq!(unknown, ["TeammateIdle"]);
+    for wrong in
+        [json!([]), json!({ "Stop": [{}] }), json!({ "Stop": [{ "hookCallbackIds": [7] }] })]
+    {
+        assert!(parse_callbacks(&wrong, &client).is_err(), "{wrong}");
+    }
 }

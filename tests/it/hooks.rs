@@ -478,7 +478,11 @@ async fn the_end_of_a_session_is_told_after_a_signal_too() {
     let hook = |event| Hook {
         event,
         matcher: Matcher::Any,
-        handler: Handler::Callback(Callback { id: "notes".into(), client: Arc::clone(&client) }),
+        handler: Handler::Callback(Callback {
+            id: "notes".into(),
+            client: Arc::clone(&client),
+            must_answer: false,
+        }),
         limit: hook::LIMIT,
     };
     let hooks = HookEvent::ALL.map(hook).to_vec();

@@ -39,6 +39,7 @@ pub(super) fn introduction(kit: &Kit) -> Introduction {
         agents: kit.definitions.iter().map(|definition| agent(definition)).collect(),
         models: named_models(kit),
         api_key_source: kit.key_source().to_owned(),
+        is_applied: true,
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use serde_json::Value;
+
 use super::incoming::{Answer, BadLine, Incoming, Look, Message, Wanted};
 use super::wire::Heard;
 use super::wishes::Wishes;
@@ -27,6 +29,8 @@ pub(super) enum Step {
     Reply { id: String, reply: Reply },
     /// Do what a request asks for, and answer it.
     Do { id: String, deed: Deed },
+    /// A request of ours has this answer.
+    Called { id: u64, answer: Result<Value, String> },
     /// Tell the run.
     Tell(FromUser),
     /// End the turn.
@@ -54,6 +58,8 @@ pub(super) enum Deed {
     Rename(String),
     /// The client is told something.
     Look(Look),
+    /// A server that it carries hears from it.
+    ServerSays { server: String, message: Value },
 }
 
 /// Where a conversation stands.
@@ -88,6 +94,7 @@ impl Talk {
             Ok(Incoming::User(message)) => self.message(message).into_iter().collect(),
             Ok(Incoming::Request { id, wanted }) => self.request(id, wanted, is_busy),
             Ok(Incoming::Answer(answer)) => answered(answer),
+            Ok(Incoming::Called { id, answer }) => vec![Step::Called { id, answer }],
             Ok(Incoming::Nothing) => Vec::new(),
             Err(BadLine { why, request: Some(id) }) => {
                 vec![Step::Reply { id, reply: Reply::Refused(why) }]
@@ -143,6 +150,9 @@ impl Talk {
             }
             Wanted::Rename(name) => return vec![Step::Do { id, deed: Deed::Rename(name) }],
             Wanted::Look(what) => return vec![Step::Do { id, deed: Deed::Look(what) }],
+            Wanted::ServerSays { server, message } => {
+                return vec![Step::Do { id, deed: Deed::ServerSays { server, message } }];
+            }
             Wanted::Settings { model, mode } => {
                 let Ok(mode) = mode.transpose() else {
                     let why = "there is no permission mode of that name".to_owned();
