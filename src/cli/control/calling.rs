@@ -124,12 +124,14 @@ impl Calls {
         self.client.clone()
     }
 
-    /// Waits until something is to be done. Dropping the future loses nothing.
+    /// Waits until something is to be done; forever once the client answers
+    /// nothing. Dropping the future loses nothing.
     pub(super) async fn due(&mut self) -> Due {
         tokio::select! {
             biased;
             Some(id) = self.waits.next() => Due::TakeBack(id),
-            made = self.made.recv() => Due::Send(made.expect("one sender is here")),
+            Some(made) = self.made.recv() => Due::Send(made),
+            else => std::future::pending().await,
         }
     }
 
@@ -154,9 +156,7 @@ impl Calls {
                         control::server_message(id, server, message)
                     }
                 };
-                if self.made.is_closed() {
-                    drop(reply);
-                } else if self.open.len() >= OPEN_CAP || !send(line) {
+                if self.open.len() >= OPEN_CAP || !send(line) {
                     // Whoever asked may have gone.
                     let _ = reply.send(Err("the client leaves too much unanswered".to_owned()));
                 } else {
@@ -183,11 +183,14 @@ impl Calls {
     pub(super) fn close(&mut self) {
         self.made.close();
         self.open.clear();
+        // Those that were made and not sent: dropping them is the answer.
+        while self.made.try_recv().is_ok() {}
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
     use serde_json::json;
 
     use super::*;
@@ -237,6 +240,9 @@ mod tests {
         sent(&mut calls).await;
         calls.close();
         assert_eq!(before.await.unwrap(), Err(gone()));
+        let due = calls.due().await;
+        calls.carry_out(due, |_| panic!("nobody is to be told"));
+        assert!(calls.due().now_or_never().is_none());
         assert_eq!(asks(&client).await.unwrap(), Err(gone()));
     }
 
