@@ -7,8 +7,10 @@
 
 mod connection;
 mod content;
+mod elicitation;
 mod entry;
 pub mod file;
+pub mod form;
 mod http;
 mod link;
 mod listing;
@@ -30,6 +32,7 @@ use tokio_util::task::TaskTracker;
 
 pub use connection::{NoAnswer, Open};
 pub use content::{output, prompt, resource};
+pub use elicitation::{Elicited, People};
 pub use entry::{BadEntry, Entry, Launch};
 pub use link::{CHANNEL_CAP, Channel, FarEnds, MESSAGE_CAP, channel};
 pub use listing::{Listing, PromptOffer, ResourceOffer};

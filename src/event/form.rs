@@ -17,7 +17,10 @@ pub struct Form {
     pub call: CallId,
     /// The tool's own name.
     pub tool: Arc<str>,
-    /// What a program that speaks for a person is shown of it: a JSON object.
+    /// The server that wants to know it; `None` if it is the tool itself.
+    pub server: Option<Arc<str>>,
+    /// What a program that speaks for a person is shown of it: a JSON object, the
+    /// call's arguments or JSON Schema of what a server wants.
     pub arguments: Arc<str>,
     /// What it is about as a whole; empty if the fields say it all.
     pub message: Arc<str>,

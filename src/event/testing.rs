@@ -115,6 +115,7 @@ pub(crate) fn form(texts: &[&str]) -> Form {
     Form {
         call: "ask-1".into(),
         tool: "AskUserQuestion".into(),
+        server: None,
         arguments: "{}".into(),
         message: "".into(),
         fields: texts.iter().map(|text| field(text, &["yes", "no"], false)).collect(),

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ClientRequest, CustomRequest, Implementation,
-    ProtocolVersion, ServerResult,
+    ClientCapabilities, ClientConfig, ClientRequest, CustomRequest, ElicitRequestParams,
+    ElicitResult, ElicitationAction, ElicitationCapability, ErrorData, FormElicitationCapability,
+    Implementation, ProtocolVersion, ServerResult,
 };
 use rmcp::service::{
-    ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RequestHandle,
-    RunningService, ServiceError,
+    ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RequestContext,
+    RequestHandle, RunningService, ServiceError,
 };
 use rmcp::transport::Transport;
 use rmcp::{ClientHandler, RoleClient};
@@ -22,6 +23,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::elicitation::{Elicitations, Elicited};
 use super::entry::Launch;
 use super::link::{Channel, Link, Watched};
 use super::listing::{LISTED_CAP, Listing, TOOLS_CAP};
@@ -70,6 +72,7 @@ pub(super) struct Connection {
     over: watch::Receiver<Option<Arc<str>>>,
     stop: CancellationToken,
     tasks: TaskTracker,
+    elicitations: Arc<Elicitations>,
 }
 
 /// Why a request has no answer.
@@ -89,15 +92,39 @@ pub enum NoAnswer {
 struct Handler {
     /// Told that the server's lists have changed.
     changed: mpsc::Sender<()>,
+    /// Where its questions to people go.
+    elicitations: Arc<Elicitations>,
 }
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
-        // No elicitation, no sampling, no roots: what is not announced is not
-        // asked for. The one that is asked all the same declines.
+        // No sampling, no roots, and no elicitation by a page of the web: what is
+        // not announced is not asked for. What is asked all the same is declined.
+        let form = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = Some(form);
         let own = Implementation::new("tine", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), own)
+        ClientConfig::new(capabilities, own)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = request
+        else {
+            return Ok(ElicitResult::new(ElicitationAction::Decline));
+        };
+        let schema = serde_json::to_value(&requested_schema).unwrap_or_default();
+        Ok(match self.elicitations.ask(message, schema).await {
+            Elicited::Given(content) => {
+                ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(content))
+            }
+            Elicited::Declined => ElicitResult::new(ElicitationAction::Decline),
+            Elicited::Cancelled => ElicitResult::new(ElicitationAction::Cancel),
+        })
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
@@ -115,10 +142,10 @@ impl Connection {
     pub(super) async fn open(
         way: &Way,
         surroundings: &Surroundings,
-        changed: mpsc::Sender<()>,
+        (changed, elicitations): (mpsc::Sender<()>, &Arc<Elicitations>),
         tasks: &TaskTracker,
     ) -> Result<Self, Failed> {
-        let handler = Handler { changed };
+        let handler = Handler { changed, elicitations: Arc::clone(elicitations) };
         let (running, over_now, program) = match way {
             Way::Launch(launch @ Launch::Program { .. }) => {
                 let started = Started::of(launch, surroundings);
@@ -148,7 +175,8 @@ impl Connection {
         let (tell, over) = watch::channel(None);
         let stop = CancellationToken::new();
         tasks.spawn(tend((running, program), over_now, stop.clone(), tell));
-        Ok(Self { peer, over, stop, tasks: tasks.clone() })
+        let (tasks, elicitations) = (tasks.clone(), Arc::clone(elicitations));
+        Ok(Self { peer, over, stop, tasks, elicitations })
     }
 
     /// Returns why it is over; `None` if it is not.
@@ -235,9 +263,11 @@ impl Connection {
             why.unwrap_or_else(|| "the connection is over".into())
         };
         let too_long = async {
-            match limit {
-                Some(limit) => sleep(limit).await,
-                None => std::future::pending().await,
+            let Some(limit) = limit else { return std::future::pending().await };
+            sleep(limit).await;
+            // A person may take longer than a server.
+            while self.elicitations.is_asking() {
+                sleep(limit).await;
             }
         };
         let mut handle = None;

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::{Connection, NoAnswer, Way};
+use super::elicitation::{Elicitations, People};
 use super::listing::Listing;
 use super::program::Surroundings;
 use super::{Failed, Limits};
@@ -54,6 +55,7 @@ pub struct Server {
     keeper: OnceLock<mpsc::Sender<Ask>>,
     stop: CancellationToken,
     tasks: TaskTracker,
+    elicitations: Arc<Elicitations>,
 }
 
 /// How a server stands.
@@ -133,6 +135,7 @@ impl Server {
             keeper: OnceLock::new(),
             stop: stop.clone(),
             tasks: tasks.clone(),
+            elicitations: Arc::default(),
         }
     }
 
@@ -157,19 +160,24 @@ impl Server {
         let _ = state.wait_for(|state| !matches!(state, State::Pending)).await;
     }
 
-    /// Calls a tool and returns what the server answers.
+    /// Calls a tool and returns what the server answers. What it wants to know
+    /// meanwhile `people` are asked.
     ///
     /// # Errors
     ///
     /// Why there is no answer.
     pub async fn call(
         &self,
-        tool: &str,
-        arguments: Map<String, Value>,
+        (tool, arguments): (&str, Map<String, Value>),
+        people: &dyn People,
         cancel: &CancellationToken,
     ) -> Result<Value, NoAnswer> {
         let parameters = json!({ "name": tool, "arguments": arguments });
-        self.ask("tools/call", parameters, cancel).await
+        tokio::select! {
+            biased;
+            answer = self.ask("tools/call", parameters, cancel) => answer,
+            never = self.elicitations.tend(people) => match never {},
+        }
     }
 
     /// Reads a resource.
@@ -244,6 +252,7 @@ impl Server {
                 state: self.state.clone(),
                 changed,
                 tasks: self.tasks.clone(),
+                elicitations: Arc::clone(&self.elicitations),
                 connection: None,
                 deaths: 0,
                 rests_until: None,
@@ -264,6 +273,7 @@ struct Keeper {
     state: watch::Sender<State>,
     changed: mpsc::Sender<()>,
     tasks: TaskTracker,
+    elicitations: Arc<Elicitations>,
     connection: Option<Connection>,
     /// How often in a row it has died without an answer.
     deaths: u32,
@@ -356,8 +366,8 @@ impl Keeper {
 
     async fn connect(&self) -> Result<Connection, Failed> {
         let connecting = async {
-            let changed = self.changed.clone();
-            let opening = Connection::open(&self.way, &self.surroundings, changed, &self.tasks);
+            let hears = (self.changed.clone(), &self.elicitations);
+            let opening = Connection::open(&self.way, &self.surroundings, hears, &self.tasks);
             let connection = opening.await?;
             match connection.list(&self.label).await {
                 Ok(listing) => Ok((connection, listing)),

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::*;
@@ -128,9 +129,17 @@ fn statuses(servers: &Servers) -> Vec<(String, ServerStatus)> {
     glances.map(|glance| (glance.name.to_string(), glance.status)).collect()
 }
 
+struct Nobody;
+
+impl People for Nobody {
+    fn ask<'a>(&'a self, _: &'a str, _: &'a Value) -> BoxFuture<'a, Elicited> {
+        Box::pin(std::future::ready(Elicited::Cancelled))
+    }
+}
+
 async fn echo(servers: &Servers, name: &str) -> Result<Value, NoAnswer> {
     let server = servers.find(name).unwrap();
-    server.call("echo", Map::new(), &CancellationToken::new()).await
+    server.call(("echo", Map::new()), &Nobody, &CancellationToken::new()).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,7 +184,7 @@ async fn a_call_that_hangs_ends_at_its_limit_or_at_a_cancel_and_the_server_is_to
     assert_eq!(echo(&servers, "a").await, Err(NoAnswer::TooLong));
     assert_eq!(began.elapsed(), Duration::from_secs(60));
     let cancel = CancellationToken::new();
-    let calling = servers.find("a").unwrap().call("echo", Map::new(), &cancel);
+    let calling = servers.find("a").unwrap().call(("echo", Map::new()), &Nobody, &cancel);
     let began = Instant::now();
     let (ended, ()) = tokio::join!(calling, async {
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -158,6 +158,7 @@ fn parse(call: &Granted, arguments: Value) -> Result<Form, ToolError> {
     Ok(Form {
         call: call.id.clone(),
         tool: "AskUserQuestion".into(),
+        server: None,
         arguments: written.into(),
         message: "".into(),
         fields,

@@ -12,9 +12,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use super::person::{self, Said};
 use super::{Effect, Granted, Registry, Tool, ToolContext, ToolError};
 use crate::event::OfferedTool;
-use crate::mcp::{self, NoAnswer, Server, Servers};
+use crate::mcp::form::{self, Asker};
+use crate::mcp::{self, Elicited, NoAnswer, People, Server, Servers};
 use crate::message::{Output, ToolSchema};
 
 /// Most characters of what a call is about.
@@ -72,7 +74,7 @@ impl Tool for Served {
     fn run<'a>(
         &'a self,
         context: &'a ToolContext,
-        _: &'a Granted,
+        call: &'a Granted,
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
@@ -85,12 +87,40 @@ impl Tool for Served {
                 return Err(ToolError::tell("The arguments must be a JSON object."));
             };
             let started = Instant::now();
-            match kept.call(&self.tool.remote, arguments, &context.cancel).await {
+            let people = Person { context, call, tool: &self.tool };
+            match kept.call((&self.tool.remote, arguments), &people, &context.cancel).await {
                 Ok(result) => Ok(mcp::output(&result, context.takes_images)),
                 Err(NoAnswer::Cancelled) => Err(ToolError::Cancelled { after: started.elapsed() }),
                 Err(why @ (NoAnswer::TooLong | NoAnswer::Gone(_) | NoAnswer::Refused(_))) => {
                     Err(ToolError::tell(format!("The server `{server}` gave no result: {why}")))
                 }
+            }
+        })
+    }
+}
+/// Who is asked what a server wants to know while it is called.
+struct Person<'a> {
+    context: &'a ToolContext,
+    call: &'a Granted,
+    tool: &'a OfferedTool,
+}
+
+impl People for Person<'_> {
+    fn ask<'a>(&'a self, message: &'a str, schema: &'a Value) -> BoxFuture<'a, Elicited> {
+        Box::pin(async move {
+            let OfferedTool { name, server, .. } = self.tool;
+            let asker = Asker { call: &self.call.id, tool: name, server };
+            let Some(form) = form::form(asker, message, schema) else {
+                return Elicited::Declined;
+            };
+            let form = Arc::new(form);
+            match person::ask(self.context, Arc::clone(&form)).await {
+                Said::Answers(given) => match form::content(&form, schema, &given) {
+                    Some(content) => Elicited::Given(content),
+                    None => Elicited::Declined,
+                },
+                Said::Declined(_) => Elicited::Declined,
+                Said::NobodyToAsk | Said::Cancelled => Elicited::Cancelled,
             }
         })
     }

@@ -21,7 +21,7 @@ use crate::report::words;
 pub(in crate::report) enum Control<'a> {
     /// A question to the client.
     #[serde(rename = "control_request")]
-    Request { request_id: String, request: CanUseTool<'a> },
+    Request { request_id: String, request: Asks<'a> },
     /// Something else that the client is asked.
     #[serde(rename = "control_request")]
     Call { request_id: String, request: ClientCall<'a> },
@@ -31,6 +31,26 @@ pub(in crate::report) enum Control<'a> {
     /// What became of the client's own request.
     #[serde(rename = "control_response")]
     Response { response: Given<'a> },
+}
+
+/// A question, as a client knows it.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(in crate::report) enum Asks<'a> {
+    Tool(Box<CanUseTool<'a>>),
+    Server(Elicitation<'a>),
+}
+
+/// A server's question.
+#[derive(Serialize)]
+#[serde(tag = "subtype", rename = "elicitation")]
+pub(in crate::report) struct Elicitation<'a> {
+    mcp_server_name: &'a str,
+    message: &'a str,
+    mode: &'static str,
+    requested_schema: Box<RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_id: Option<String>,
 }
 
 /// What a client is asked besides questions.
@@ -185,7 +205,19 @@ impl<'a> Control<'a> {
         let agent_id = (unit != UnitId::MAIN).then(|| unit.to_string());
         let request = match question {
             Question::Call(asked) => CanUseTool::of_call(asked, agent_id),
-            Question::Form(form) => CanUseTool::of_form(form, agent_id),
+            Question::Form(form) => match &form.server {
+                Some(server) => {
+                    let request = Asks::Server(Elicitation {
+                        mcp_server_name: server,
+                        message: &form.message,
+                        mode: "form",
+                        requested_schema: tool_input(&form.arguments),
+                        agent_id,
+                    });
+                    return Self::Request { request_id: request_id(id), request };
+                }
+                None => CanUseTool::of_form(form, agent_id),
+            },
             Question::Batch { slots } => CanUseTool {
                 tool_name: "Agent",
                 input: raw(format!("{{\"slots\":{slots}}}")),
@@ -200,6 +232,7 @@ impl<'a> Control<'a> {
                 agent_id,
             },
         };
+        let request = Asks::Tool(Box::new(request));
         Self::Request { request_id: request_id(id), request }
     }
 
@@ -240,7 +273,7 @@ impl<'a> CanUseTool<'a> {
 impl<'a> CanUseTool<'a> {
     /// Asks for the arguments with what a person says in them.
     fn of_form(form: &'a Form, agent_id: Option<String>) -> Self {
-        let Form { call, tool, arguments, message, fields } = form;
+        let Form { call, tool, server: _, arguments, message, fields } = form;
         let texts = fields.iter().map(|field| &*field.text);
         let said = [&**message].into_iter().chain(texts).filter(|text| !text.is_empty());
         Self {

@@ -11,6 +11,8 @@ use crate::message::CallId;
 pub(super) struct FormBody<'a> {
     call: Text<'a>,
     tool: Text<'a>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    server: Option<Text<'a>>,
     arguments: Text<'a>,
     message: Text<'a>,
     #[serde(borrow)]
@@ -63,10 +65,11 @@ pub(super) enum EntryBody<'a> {
 
 impl<'a> FormBody<'a> {
     pub(super) fn of(form: &'a Form) -> Self {
-        let Form { call, tool, arguments, message, fields } = form;
+        let Form { call, tool, server, arguments, message, fields } = form;
         Self {
             call: text(&call.0),
             tool: text(tool),
+            server: server.as_ref().map(text),
             arguments: text(arguments),
             message: text(message),
             fields: fields.iter().map(FieldBody::of).collect(),
@@ -76,10 +79,11 @@ impl<'a> FormBody<'a> {
 
 impl From<FormBody<'_>> for Form {
     fn from(body: FormBody<'_>) -> Self {
-        let FormBody { call, tool, arguments, message, fields } = body;
+        let FormBody { call, tool, server, arguments, message, fields } = body;
         Self {
             call: CallId(call.into()),
             tool: tool.into(),
+            server: server.map(Into::into),
             arguments: arguments.into(),
             message: message.into(),
             fields: fields.into_iter().map(Into::into).collect(),

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{Incoming, short};
 use crate::event::{Lasting, QuestionId, Terms, Verdict};
@@ -69,6 +69,12 @@ impl Decision {
 
     fn read(decision: &Map<String, Value>) -> Self {
         let text = |name: &str| decision.get(name).and_then(Value::as_str).unwrap_or_default();
+        // To a server's question there is another word.
+        match text("action") {
+            "accept" => return Self::given(decision),
+            "decline" | "cancel" => return Self::no(""),
+            _ => {}
+        }
         match text("behavior") {
             "allow" => Self::allow(decision),
             "deny" => {
@@ -77,6 +83,16 @@ impl Decision {
             }
             _ => Self::no("the client's answer is neither `allow` nor `deny`"),
         }
+    }
+
+    /// What a server is told.
+    fn given(decision: &Map<String, Value>) -> Self {
+        let content = decision.get("content").cloned().unwrap_or_default();
+        let arguments = json!({ "answers": content }).to_string();
+        let (lasting, rules) = (Lasting::Once, Vec::new());
+        let terms = Terms { arguments: Some(arguments.into()), lasting, rules };
+        let verdict = Verdict::YesWith(Arc::new(terms));
+        Self { verdict, ends_turn: false, mode: None, remarks: Vec::new() }
     }
 
     fn allow(decision: &Map<String, Value>) -> Self {
@@ -155,8 +171,6 @@ impl Granted {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::event::Seq;
 
