@@ -4,6 +4,8 @@
 //! requests are replied to, and how a question is called on the wire. What a
 //! client sends is read in the command line.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -124,6 +126,18 @@ pub struct InForce {
     pub effort: Option<String>,
 }
 
+/// A server of tools, as a client is shown it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerShown {
+    /// How it stands.
+    pub glance: ServerGlance,
+    /// Why it does not answer, if it does not.
+    pub why: Option<Arc<str>>,
+    /// What it calls its tools, and what they are for; `None` if that is not
+    /// known.
+    pub tools: Option<Vec<Named>>,
+}
+
 /// Something with a name, and what it is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
@@ -157,8 +171,8 @@ pub enum Reply {
     Commands(Vec<Named>),
     /// The models that can be chosen.
     Models(Vec<ModelNamed>),
-    /// The servers of tools, and how each stands, in a word.
-    Servers(Vec<ServerGlance>),
+    /// The servers of tools.
+    Servers(Vec<ServerShown>),
     /// What the process has cost so far.
     Cost(Cost),
     /// What is in force.
@@ -293,7 +307,9 @@ mod tests {
         assert_snapshot!(written(&Reply::Interrupted { still_queued: vec!["u-1".to_owned()] }), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"interrupt","still_queued":["u-1"]}}}"#);
         assert_snapshot!(written(&Reply::ModeIs("plan")), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"status":"updated","mode":"plan"}}}"#);
         let server = ServerGlance { name: "files".into(), status: ServerStatus::Pending };
-        assert_snapshot!(written(&Reply::Servers(vec![server])), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"mcp_server_status","mcpServers":[{"name":"files","status":"pending"}],"status":{"files":"pending"}}}}"#);
+        let tools = Some(vec![named("read")]);
+        let server = ServerShown { glance: server, why: None, tools };
+        assert_snapshot!(written(&Reply::Servers(vec![server])), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"mcp_server_status","mcpServers":[{"name":"files","status":"pending","tools":[{"name":"read","description":"what"}]}],"status":{"files":"pending"}}}}"#);
         assert_snapshot!(written(&Reply::Refused("`x` is not known".to_owned())), @r#"{"type":"control_response","response":{"subtype":"error","request_id":"r-1","error":"`x` is not known"}}"#);
     }
 

@@ -1,13 +1,19 @@
 //! What a client is told when it asks.
 
+use std::sync::Arc;
+
 use super::incoming::Look;
 use crate::cli::chat::commands::{look, models};
 use crate::cli::exit::Refusal;
 use crate::cli::kit::Kit;
 use crate::cli::slash;
 use crate::definition::AgentDefinition;
+use crate::event::{OfferedTool, ServerGlance};
+use crate::mcp::{Server, State};
 use crate::message::Cost;
-use crate::report::control::{ContextUsage, InForce, Introduction, ModelNamed, Named, Reply};
+use crate::report::control::{
+    ContextUsage, InForce, Introduction, ModelNamed, Named, Reply, ServerShown,
+};
 use crate::session::Past;
 
 /// Returns what answers a question of a client. `cost` is what the session has
@@ -17,7 +23,7 @@ pub(super) fn look(kit: &Kit, what: Look, cost: Cost) -> Reply {
         Look::Context => context(kit).unwrap_or_else(|refusal| Reply::Refused(refusal.message)),
         Look::Commands => Reply::Commands(commands(kit)),
         Look::Models => Reply::Models(named_models(kit)),
-        Look::Servers => Reply::Servers(kit.servers.glances()),
+        Look::Servers => Reply::Servers(kit.servers.iter().map(|server| shown(server)).collect()),
         Look::Cost => Reply::Cost(cost),
         Look::Settings => Reply::Settings(InForce {
             model: kit.model.name().to_string(),
@@ -25,6 +31,20 @@ pub(super) fn look(kit: &Kit, what: Look, cost: Cost) -> Reply {
             effort: kit.flags.effort.as_ref().map(|effort| effort.as_str().to_owned()),
         }),
     }
+}
+
+fn shown(server: &Server) -> ServerShown {
+    let state = server.state();
+    let tool = |tool: &OfferedTool| Named {
+        name: tool.remote.to_string(),
+        description: tool.description.to_string(),
+    };
+    let tools = match &state {
+        State::Connected(listing) => Some(listing.tools.iter().map(tool).collect()),
+        State::Pending | State::Failed(_) | State::NeedsAuth(_) | State::Disabled(_) => None,
+    };
+    let glance = ServerGlance { name: Arc::clone(&server.name), status: state.status() };
+    ServerShown { glance, why: state.why().cloned(), tools }
 }
 
 /// Returns what a client learns at the start.

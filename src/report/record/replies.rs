@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::ServerRecord;
-use crate::event::ServerGlance;
-use crate::report::control::{ContextUsage, InForce, ModelNamed, Named};
+use crate::report::control::{ContextUsage, InForce, ModelNamed, Named, ServerShown};
 use crate::report::window::{Part, Window};
 
 /// What fills a context window.
@@ -209,18 +208,45 @@ impl<'a> ModelsRecord<'a> {
 pub(in crate::report) struct ServersRecord<'a> {
     subtype: &'static str,
     #[serde(rename = "mcpServers")]
-    servers: Vec<ServerRecord<'a>>,
+    servers: Vec<ShownRecord<'a>>,
     status: BTreeMap<&'a str, &'static str>,
 }
 
+#[derive(Serialize)]
+struct ShownRecord<'a> {
+    #[serde(flatten)]
+    server: ServerRecord<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Vec<ToolNamed<'a>>>,
+}
+
+#[derive(Serialize)]
+struct ToolNamed<'a> {
+    name: &'a str,
+    description: &'a str,
+}
+
 impl<'a> ServersRecord<'a> {
-    pub(in crate::report) fn of(servers: &'a [ServerGlance]) -> Self {
+    pub(in crate::report) fn of(servers: &'a [ServerShown]) -> Self {
+        let record = |shown: &'a ServerShown| ShownRecord {
+            server: ServerRecord::from(&shown.glance),
+            error: shown.why.as_deref(),
+            tools: shown.tools.as_ref().map(|tools| tools.iter().map(tool_named).collect()),
+        };
+        let status =
+            |ServerShown { glance, .. }: &'a ServerShown| (&*glance.name, glance.status.as_str());
         Self {
             subtype: "mcp_server_status",
-            servers: servers.iter().map(ServerRecord::from).collect(),
-            status: servers.iter().map(|it| (&*it.name, it.status.as_str())).collect(),
+            servers: servers.iter().map(record).collect(),
+            status: servers.iter().map(status).collect(),
         }
     }
+}
+
+fn tool_named(Named { name, description }: &Named) -> ToolNamed<'_> {
+    ToolNamed { name, description }
 }
 
 /// What a session has used.
