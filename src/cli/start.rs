@@ -44,6 +44,8 @@ use reporters::Asker;
 /// Everything a run needs, before its prompt is known.
 pub(super) struct Start {
     pub(super) kit: Kit,
+    /// Caps how many units run.
+    pool: Pool,
     /// What to say once it is certain that there is something to run.
     note: Option<&'static str>,
     /// What goes on where the model is overloaded.
@@ -54,6 +56,27 @@ pub(super) struct Start {
     /// Where texts go if the session is not to be kept; removed with this value.
     scratch: Option<TempDir>,
     resume: Option<Resume>,
+}
+
+/// What runs side by side in one process have in common: the gates in front of
+/// providers, and the cap on how many units run.
+#[derive(Clone)]
+pub(super) struct Shared {
+    models: Arc<Models>,
+    pool: Pool,
+}
+
+/// What a run is given by its process.
+struct Process {
+    models: Option<Arc<Models>>,
+    pool: Option<Pool>,
+    manner: Manner,
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Self { models: None, pool: None, manner: Manner::MayAsk }
+    }
 }
 
 /// A session that was opened.
@@ -74,7 +97,7 @@ pub(super) struct Sitting {
 
 /// Who sits at a run, and is shown it.
 pub(super) enum Sitter {
-    /// A person at a chat.
+    /// A person at a chat, or at an editor: nobody else is shown anything.
     Chat(Box<dyn Reporter>),
     /// A program that speaks for a person. It is sent records; whoever feeds
     /// the run with its messages is shown it behind them.
@@ -88,7 +111,7 @@ impl Start {
         flags: RunFlags,
         default_model: DefaultModel,
     ) -> Result<Self, Refusal> {
-        Self::with(environment, flags, default_model, None)
+        Self::with(environment, flags, default_model, Process::default())
     }
 
     /// The same in a process that has asked these models before: what their
@@ -98,18 +121,36 @@ impl Start {
         flags: RunFlags,
         models: Arc<Models>,
     ) -> Result<Self, Refusal> {
-        Self::with(environment, flags, DefaultModel::None, Some(models))
+        let process = Process { models: Some(models), ..Process::default() };
+        Self::with(environment, flags, DefaultModel::None, process)
+    }
+
+    /// The same for one of several runs side by side in a process whose terminal,
+    /// if it has one, is not there to ask on.
+    pub(super) fn beside_others(
+        environment: &Environment,
+        flags: RunFlags,
+        shared: Option<Shared>,
+    ) -> Result<Self, Refusal> {
+        let (models, pool) = shared.map(|Shared { models, pool }| (models, pool)).unzip();
+        let process = Process { models, pool, manner: Manner::Tell };
+        Self::with(environment, flags, DefaultModel::None, process)
+    }
+
+    /// Returns what runs beside this one take from it.
+    pub(super) fn shared(&self) -> Shared {
+        Shared { models: Arc::clone(&self.kit.models), pool: self.pool.clone() }
     }
 
     fn with(
         environment: &Environment,
         flags: RunFlags,
         default_model: DefaultModel,
-        models: Option<Arc<Models>>,
+        Process { models, pool, manner }: Process,
     ) -> Result<Self, Refusal> {
         let name = flags.name.as_deref().map(parse_name).transpose()?;
-        let root = working_directory()?;
-        let (config, trusted) = project::config(environment, &flags, Manner::MayAsk)?;
+        let root = working_directory(environment)?;
+        let (config, trusted) = project::config(environment, &flags, manner)?;
         let environment = &project::surroundings(environment, &flags)?;
         let Place { session, directory, scratch, resume } =
             Place::find(environment, &config, &flags, &root)?;
@@ -145,6 +186,7 @@ impl Start {
         let tools = tools(&flags, &definitions, agent)?;
         let policy = narrowed(policy, agent);
         let instructions = instructions((&root, top), environment, &flags);
+        let pool = pool.unwrap_or_else(|| Pool::new(config.agents.max_concurrent));
         let kit = Kit {
             skills: Arc::new(skills),
             environment: environment.clone(),
@@ -165,7 +207,7 @@ impl Start {
             system,
             instructions: instructions.into(),
         };
-        Ok(Self { kit, note, fallbacks, facts, name, scratch, resume })
+        Ok(Self { kit, pool, note, fallbacks, facts, name, scratch, resume })
     }
 
     /// Builds the run of one prompt. The directory that comes with it must live
@@ -306,7 +348,6 @@ impl Start {
         let kit = self.kit;
         let limits = limits(&kit);
         let agents = &kit.config.agents;
-        let pool = Pool::new(agents.max_concurrent);
         let roots =
             Roots::open(kit.policy.roots().iter().map(PathBuf::as_path)).map_err(|error| {
                 Refusal::new(
@@ -336,7 +377,7 @@ impl Start {
             definitions: kit.definitions,
             skills: kit.skills,
             workspace: Arc::new(workspace),
-            pool,
+            pool: self.pool,
             limits,
             find_model: Box::new(find_model(config, environment, kit.flags.effort, kit.models)),
             surroundings,
@@ -386,8 +427,12 @@ pub(super) fn price_warning(flags: &RunFlags, model: &dyn Model) -> Option<Strin
     ))
 }
 
-/// Returns the working directory as the kernel knows it.
-pub(super) fn working_directory() -> Result<PathBuf, Refusal> {
+/// Returns the working directory as the kernel knows it, or the one that a session
+/// has of its own.
+pub(super) fn working_directory(environment: &Environment) -> Result<PathBuf, Refusal> {
+    if let Some(cwd) = &environment.cwd {
+        return Ok(cwd.clone());
+    }
     std::env::current_dir().map_err(|error| {
         Refusal::new(Exit::BadInput, format!("the working directory is gone: {error}"))
             .hint("change to another directory, or name one with `-C DIR`")
@@ -411,7 +456,7 @@ pub(super) fn git(environment: &Environment, roots: &[PathBuf]) -> git::Program 
 /// The same where there is no run, and so no other directory than this one.
 /// Without it there is no workspace that could have brought a git along.
 pub(super) fn git_here(environment: &Environment) -> git::Program {
-    git(environment, working_directory().ok().as_slice())
+    git(environment, working_directory(environment).ok().as_slice())
 }
 
 /// Says that there is no place for sessions.
