@@ -4,6 +4,7 @@
 //! layer ends the process. What a command cannot do is a [`Refusal`], printed
 //! in one place.
 
+mod acp;
 pub mod args;
 mod asking;
 pub mod chat;
@@ -114,6 +115,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         Some(Command::Review(flags)) => review::run(&environment, run, &flags),
         Some(Command::Init { words }) => init::run(&environment, run, &words),
         Some(Command::Demo) => demo::run(&environment, run),
+        Some(Command::Acp) => acp::run(&environment, run),
         Some(Command::Setup) => setup::run(&environment, &run),
         Some(Command::Doctor) => doctor::run(&environment, &run),
         Some(Command::Sandbox(wanted)) => sandbox::run(&environment, &run, &wanted),
@@ -152,7 +154,8 @@ fn check_flags(command: Option<&Command>, run: &RunFlags) -> Result<(), Refusal>
     let runs_a_model = match command {
         None | Some(Command::Review(_) | Command::Demo | Command::Init { .. }) => true,
         Some(
-            Command::Setup
+            Command::Acp
+            | Command::Setup
             | Command::Doctor
             | Command::Sandbox(_)
             | Command::Models { .. }
