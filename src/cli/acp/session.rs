@@ -224,12 +224,13 @@ impl Session {
                 // The host ends only after all sessions.
                 Ok(()) = leaving.changed() => self.leave(*leaving.borrow_and_update()),
                 Some(order) = orders.recv() => self.order(order),
+                // A question that is withdrawn goes before the answer of its turn.
+                Some(done) = self.work.next() => self.done(done),
                 () = room(&updates), if self.unsent.is_some() => self.send_unsent(),
                 told = next(&mut self.told), if self.unsent.is_none() => match told {
                     Some(told) => self.hear(told),
                     None => self.told_all(),
                 },
-                Some(done) = self.work.next() => self.done(done),
             }
         }
     }
