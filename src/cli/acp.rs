@@ -42,7 +42,7 @@ const UPDATES_CAP: usize = 256;
 /// What an editor says.
 enum Heard {
     /// It wants an answer.
-    Request(Box<ClientRequest>, Responder<Value>),
+    Request(Box<(ClientRequest, Responder<Value>)>),
     /// It wants none.
     Notification(Box<ClientNotification>),
 }
@@ -75,7 +75,7 @@ async fn serve(environment: Environment, flags: RunFlags) -> Result<Exit, Refusa
             async move |request: ClientRequest,
                         responder: Responder<Value>,
                         _: ConnectionTo<Client>| {
-                pass_on(&asking, Heard::Request(Box::new(request), responder))
+                pass_on(&asking, Heard::Request(Box::new((request, responder))))
             },
             acp::on_receive_request!(),
         )
@@ -102,15 +102,16 @@ async fn serve(environment: Environment, flags: RunFlags) -> Result<Exit, Refusa
 /// Hands something to the host. The crate reads nothing else meanwhile, so this
 /// never waits.
 fn pass_on(host: &mpsc::Sender<Heard>, heard: Heard) -> acp::Result<()> {
-    match host.try_send(heard) {
-        Ok(()) => Ok(()),
-        Err(
-            mpsc::error::TrySendError::Full(Heard::Request(_, responder))
-            | mpsc::error::TrySendError::Closed(Heard::Request(_, responder)),
-        ) => responder.respond_with_error(
+    let Err(mpsc::error::TrySendError::Full(heard) | mpsc::error::TrySendError::Closed(heard)) =
+        host.try_send(heard)
+    else {
+        return Ok(());
+    };
+    match heard {
+        Heard::Request(asked) => asked.1.respond_with_error(
             Error::internal_error().data("too many requests wait, or tine is about to end"),
         ),
-        Err(_) => {
+        Heard::Notification(_) => {
             super::say(&"warning: the editor says too much; something is left out");
             Ok(())
         }

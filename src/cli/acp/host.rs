@@ -147,21 +147,21 @@ impl Host {
 
     fn hear(&mut self, heard: Heard) {
         match heard {
-            Heard::Request(_, responder) if self.exit.is_some() => {
+            Heard::Request(asked) if self.exit.is_some() => {
                 let error = Error::internal_error().data("tine is about to end");
-                sent(responder.respond_with_error(error));
+                sent(asked.1.respond_with_error(error));
             }
-            Heard::Request(request, responder) => self.request(*request, responder),
-            Heard::Notification(notification) => match *notification {
-                ClientNotification::CancelNotification(cancel) => {
+            Heard::Request(asked) => self.request(asked.0, asked.1),
+            Heard::Notification(notification) => {
+                if let ClientNotification::CancelNotification(cancel) = *notification {
                     // One of a session that has ended cancels nothing.
                     let _ = self.order(&cancel.session_id, Order::Cancel);
                 }
-                _ => {}
-            },
+            }
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the protocol may grow, and says so")]
     fn request(&mut self, request: ClientRequest, responder: Responder<Value>) {
         match request {
             ClientRequest::InitializeRequest(request) => {
@@ -198,6 +198,7 @@ impl Host {
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "what is not known is answered so")]
     fn request_of_session(&mut self, request: ClientRequest, responder: Responder<Value>) {
         let (session, order) = match request {
             ClientRequest::PromptRequest(request) => {
@@ -218,7 +219,8 @@ impl Host {
             }
             _ => return sent(responder.respond_with_error(Error::method_not_found())),
         };
-        if let Err((order, error)) = self.order(&session, order) {
+        if let Err(refused) = self.order(&session, order) {
+            let (order, error) = *refused;
             order.refuse(error);
         }
     }
@@ -232,21 +234,23 @@ impl Host {
         self.has_forms = elicitation.as_ref().is_some_and(|forms| forms.supports_form());
     }
 
-    fn order(&self, session: &SessionId, order: Order) -> Result<(), (Order, Error)> {
+    fn order(&self, session: &SessionId, order: Order) -> Result<(), Box<(Order, Error)>> {
         let Some(live) = self.sessions.get(&session.0) else {
             let error = Error::new(
                 ErrorCode::RESOURCE_NOT_FOUND,
                 format!("there is no session `{session}` here"),
             );
-            return Err((order, error));
+            return Err(Box::new((order, error)));
         };
-        live.orders.try_send(order).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(order) => {
-                (order, Error::internal_error().data("too many requests of this session wait"))
-            }
-            mpsc::error::TrySendError::Closed(order) => {
-                (order, Error::invalid_request().data("this session is being closed"))
-            }
+        live.orders.try_send(order).map_err(|error| {
+            Box::new(match error {
+                mpsc::error::TrySendError::Full(order) => {
+                    (order, Error::internal_error().data("too many requests of this session wait"))
+                }
+                mpsc::error::TrySendError::Closed(order) => {
+                    (order, Error::invalid_request().data("this session is being closed"))
+                }
+            })
         })
     }
 
@@ -306,7 +310,10 @@ impl Host {
             Done::Opened(opening, result) => {
                 self.is_opening = false;
                 match result {
-                    Ok(start) => self.opened(opening, *start),
+                    Ok(_) if self.exit.is_some() => {
+                        opening.how.refuse(&Refusal::new(Exit::Error, "tine is about to end"));
+                    }
+                    Ok(start) => self.opened(opening, start),
                     Err(refusal) => opening.how.refuse(&refusal),
                 }
             }
@@ -323,7 +330,7 @@ impl Host {
         }
     }
 
-    fn opened(&mut self, opening: Opening, start: Start) {
+    fn opened(&mut self, opening: Opening, start: Box<Start>) {
         self.shared.get_or_insert_with(|| start.shared());
         let Opening { servers, how, .. } = opening;
         let id = Arc::clone(&start.kit.session.0);
@@ -348,7 +355,7 @@ impl Host {
         let (orders, wanted) = mpsc::channel(ORDERS_CAP);
         let ended = CancellationToken::new();
         let session = Session::new(opened, Arc::clone(&self.updates));
-        let going = session.go(wanted, self.leaving.subscribe());
+        let going = Box::pin(session.go(wanted, self.leaving.subscribe()));
         let guard = ended.clone().drop_guard();
         let task = tokio::spawn(async move {
             let _guard = guard;

@@ -75,7 +75,7 @@ impl Order {
 
 /// A session that was opened.
 pub(super) struct Opened {
-    pub(super) start: Start,
+    pub(super) start: Box<Start>,
     pub(super) at: At,
     pub(super) shows: Shows,
     /// Servers that the editor brings along.
@@ -118,9 +118,9 @@ type Work = FuturesUnordered<BoxFuture<'static, Done>>;
 /// How far a session is.
 enum Stage {
     /// What was said before is being told.
-    Loading(Start, Responder<LoadSessionResponse>),
+    Loading(Box<Start>, Responder<LoadSessionResponse>),
     /// Nothing has been asked.
-    Ready(Start),
+    Ready(Box<Start>),
     /// The run goes on.
     Sat(Sat),
     /// It could not begin, or has ended.
@@ -226,7 +226,7 @@ impl Session {
                 Some(order) = orders.recv() => self.order(order),
                 // A question that is withdrawn goes before the answer of its turn.
                 Some(done) = self.work.next() => self.done(done),
-                () = room(&updates), if self.unsent.is_some() => self.send_unsent(),
+                () = room(&updates, self.signal), if self.unsent.is_some() => self.send_unsent(),
                 told = next(&mut self.told), if self.unsent.is_none() => match told {
                     Some(told) => self.hear(told),
                     None => self.told_all(),
@@ -364,10 +364,6 @@ impl Session {
         match told {
             Told::Update(update) => {
                 self.unsent = Some(update);
-                if self.is_leaving() && self.updates.available_permits() == 0 {
-                    // Whoever leaves waits for no reader.
-                    self.unsent = None;
-                }
             }
             Told::Asked(asked) => self.put(*asked),
             Told::Answered(id) => self.withdraw(id),
@@ -407,7 +403,7 @@ impl Session {
                 sent(responder.respond(response));
                 self.welcome();
             }
-            other => self.stage = other,
+            other @ (Stage::Ready(_) | Stage::Sat(_) | Stage::Over) => self.stage = other,
         }
     }
 
@@ -472,9 +468,6 @@ impl Session {
         if let Stage::Sat(sat) = &self.stage {
             // A run that has so many of them is about to end.
             let _ = sat.signals.try_send(signal);
-        }
-        if self.updates.available_permits() == 0 {
-            self.unsent = None;
         }
         self.let_go();
     }
@@ -547,7 +540,7 @@ impl Session {
             // Given back once it is written.
             permit.forget();
             self.send_now(*update);
-        } else if !self.updates.is_closed() {
+        } else if !self.updates.is_closed() && self.signal.is_none() {
             self.unsent = Some(update);
         }
     }
@@ -581,9 +574,12 @@ pub(super) fn sent(result: Result<(), Error>) {
     }
 }
 
-/// Waits until an update may be sent, or nobody reads any more.
-async fn room(updates: &Semaphore) {
-    drop(updates.acquire().await);
+/// Waits until an update may be sent, or nobody reads any more. Whoever leaves
+/// waits for no reader.
+async fn room(updates: &Semaphore, leaving: Option<Signal>) {
+    if leaving.is_none() {
+        drop(updates.acquire().await);
+    }
 }
 
 /// Waits for what is told; forever if nothing is. Dropping the future loses

@@ -113,13 +113,14 @@ fn frame_of(line: Heard) -> Option<TransportFrame> {
         }
     };
     let frame = TransportFrame::parse_json(&String::from_utf8_lossy(&line));
-    // The crate would send the whole line back.
-    Some(match frame {
-        TransportFrame::Malformed { raw, error } if error.code == ErrorCode::PARSE_ERROR => {
-            TransportFrame::Malformed { raw, error: Error::parse_error() }
-        }
-        other => other,
-    })
+    if let TransportFrame::Malformed { raw, error } = &frame
+        && error.code == ErrorCode::PARSE_ERROR
+    {
+        // The crate would send the whole line back.
+        let (raw, error) = (raw.clone(), Error::parse_error());
+        return Some(TransportFrame::Malformed { raw, error });
+    }
+    Some(frame)
 }
 
 /// Starts the thread that writes lines. What it returns beside where they go
