@@ -7,6 +7,8 @@
 
 mod answers;
 mod choices;
+mod orders;
+mod sending;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,9 +17,7 @@ use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
     AvailableCommandsUpdate, CloseSessionResponse, ContentBlock, ContentChunk, LoadSessionResponse,
-    McpServer, PromptRequest, PromptResponse, SessionNotification, SessionUpdate,
-    SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
-    SetSessionModeResponse, StopReason,
+    McpServer, PromptResponse, SessionUpdate, StopReason,
 };
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::asking::{At, Said};
 use super::shown::{Shown, TOLD_CAP};
-use super::{offer, past, prompt, refused};
+use super::{offer, past, refused};
 use crate::agent::Opening;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
@@ -39,6 +39,7 @@ use crate::cli::{print, say, undo, usage};
 use crate::event::{NoticeLevel, QuestionId};
 use crate::report::acp::{Asked, Ended, Shows, Told, View, notice};
 use crate::run::{self, FromUser, RunEnd, Signal};
+pub(super) use orders::Order;
 
 /// Most of what is said to a run before it has heard it.
 const SAID_CAP: usize = 1_024;
@@ -49,29 +50,6 @@ const SIGNALS_CAP: usize = 8;
 /// Most that a run is asked before it has taken it: one thing, since it does one
 /// at a time.
 const ASKED_CAP: usize = 1;
-
-/// What an editor wants of a session.
-pub(super) enum Order {
-    Prompt(Box<PromptRequest>, Responder<PromptResponse>),
-    Cancel,
-    SetMode(SetSessionModeRequest, Responder<SetSessionModeResponse>),
-    SetOption(SetSessionConfigOptionRequest, Responder<SetSessionConfigOptionResponse>),
-    /// The session is left; whoever wanted that may want to know.
-    Close(Option<Responder<CloseSessionResponse>>),
-}
-
-impl Order {
-    /// Says why it is not carried out.
-    pub(super) fn refuse(self, error: Error) {
-        sent(match self {
-            Self::Prompt(_, responder) => responder.respond_with_error(error),
-            Self::SetMode(_, responder) => responder.respond_with_error(error),
-            Self::SetOption(_, responder) => responder.respond_with_error(error),
-            Self::Close(Some(responder)) => responder.respond_with_error(error),
-            Self::Cancel | Self::Close(None) => Ok(()),
-        });
-    }
-}
 
 /// A session that was opened.
 pub(super) struct Opened {
@@ -407,82 +385,6 @@ impl Session {
         }
     }
 
-    fn order(&mut self, order: Order) {
-        match order {
-            Order::Prompt(request, responder) => self.prompted(&request, responder),
-            Order::Cancel => self.cancel(),
-            Order::SetMode(request, responder) => self.set_mode(&request, responder),
-            Order::SetOption(request, responder) => self.set_option(&request, responder),
-            Order::Close(responder) => self.close(responder),
-        }
-    }
-
-    fn prompted(&mut self, request: &PromptRequest, responder: Responder<PromptResponse>) {
-        let busy = match (&self.prompt, &self.stage) {
-            (Some(_), _) => Some("a prompt of this session is being answered; cancel it, or wait"),
-            (None, Stage::Loading(_, _)) => Some("this session is being loaded"),
-            (None, Stage::Ready(_) | Stage::Sat(_) | Stage::Over) => {
-                self.is_leaving().then_some("this session is being closed")
-            }
-        };
-        if let Some(why) = busy {
-            return sent(responder.respond_with_error(Error::invalid_request().data(why)));
-        }
-        match prompt::text(&request.prompt) {
-            Ok(text) => {
-                self.prompt = Some(Prompt { responder, text: Some(text), is_cancelled: false });
-            }
-            Err(why) => sent(responder.respond_with_error(Error::invalid_params().data(why))),
-        }
-    }
-
-    fn cancel(&mut self) {
-        if let Some(prompt) = &mut self.prompt {
-            prompt.is_cancelled = true;
-        }
-        match self.at_work {
-            AtWork::Answers => {
-                self.tell(FromUser::EndTurn);
-                let has_begun = |prompt: &Prompt| prompt.text.is_none();
-                if !self.prompt.as_ref().is_some_and(has_begun) {
-                    self.answer(Ok(StopReason::Cancelled));
-                }
-            }
-            AtWork::FindsOut(_) | AtWork::Nothing => {
-                self.at_work = AtWork::Nothing;
-                self.answer(Ok(StopReason::Cancelled));
-            }
-        }
-    }
-
-    fn close(&mut self, responder: Option<Responder<CloseSessionResponse>>) {
-        self.closing = Some(responder);
-        self.tell(FromUser::EndAll);
-        self.let_go();
-    }
-
-    /// The process is about to end.
-    fn leave(&mut self, signal: Option<Signal>) {
-        let signal = signal.unwrap_or(Signal::Hangup);
-        self.signal = Some(signal);
-        if let Stage::Sat(sat) = &self.stage {
-            // A run that has so many of them is about to end.
-            let _ = sat.signals.try_send(signal);
-        }
-        self.let_go();
-    }
-
-    /// Lets the run come to its end, and begins nothing more.
-    fn let_go(&mut self) {
-        if let Stage::Sat(sat) = &mut self.stage {
-            sat.asking = None;
-        }
-        if self.at_work != AtWork::Answers {
-            self.at_work = AtWork::Nothing;
-            self.answer(Ok(StopReason::Cancelled));
-        }
-    }
-
     fn is_leaving(&self) -> bool {
         self.signal.is_some() || self.closing.is_some()
     }
@@ -515,47 +417,6 @@ impl Session {
         if let Some(Some(responder)) = self.closing {
             sent(responder.respond(CloseSessionResponse::new()));
         }
-    }
-
-    /// Answers the prompt, if there is one.
-    fn answer(&mut self, result: Result<StopReason, Error>) {
-        let Some(Prompt { responder, .. }) = self.prompt.take() else { return };
-        sent(match result {
-            Ok(reason) => responder.respond(PromptResponse::new(reason)),
-            Err(error) => responder.respond_with_error(error),
-        });
-    }
-
-    /// Tells the run something, if there is one.
-    fn tell(&self, said: FromUser) {
-        let Stage::Sat(sat) = &self.stage else { return };
-        if let Err(mpsc::error::TrySendError::Full(_)) = sat.said.try_send(said) {
-            say(&"warning: the editor says too much; an answer is left out");
-        }
-    }
-
-    fn send_unsent(&mut self) {
-        let Some(update) = self.unsent.take() else { return };
-        if let Ok(permit) = self.updates.try_acquire() {
-            // Given back once it is written.
-            permit.forget();
-            self.send_now(*update);
-        } else if !self.updates.is_closed() && self.signal.is_none() {
-            self.unsent = Some(update);
-        }
-    }
-
-    /// Sends one of a few updates that nobody needs to wait for.
-    fn send(&self, update: SessionUpdate) {
-        if let Ok(permit) = self.updates.try_acquire() {
-            permit.forget();
-        }
-        self.send_now(update);
-    }
-
-    fn send_now(&self, update: SessionUpdate) {
-        let notification = SessionNotification::new(self.at.session.clone(), update);
-        sent(self.at.editor.send_notification(notification));
     }
 
     fn kit(&self) -> Option<&Kit> {

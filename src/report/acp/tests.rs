@@ -1,3 +1,5 @@
+//! What an editor is shown of runs that are written down here.
+
 use serde_json::{Value, json};
 
 use super::*;
