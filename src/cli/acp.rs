@@ -18,7 +18,7 @@ mod wire;
 
 use std::sync::Arc;
 
-use agent_client_protocol::v1::schema::{ClientNotification, ClientRequest};
+use agent_client_protocol::v1::schema::{ClientNotification, ClientRequest, SessionId};
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{self as acp, Agent, Channel, Client, Error};
 use serde_json::Value;
@@ -116,6 +116,12 @@ fn pass_on(host: &mpsc::Sender<Heard>, heard: Heard) -> acp::Result<()> {
             Ok(())
         }
     }
+}
+
+/// Returns what an editor is told of a session that it has not opened, or has
+/// left.
+fn no_session(id: &SessionId) -> Error {
+    Error::new(acp::ErrorCode::RESOURCE_NOT_FOUND, format!("there is no session `{id}` here"))
 }
 
 /// Returns what an editor is told of a refusal.

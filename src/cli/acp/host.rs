@@ -13,7 +13,7 @@ use agent_client_protocol::v1::schema::{
     ResumeSessionResponse, SessionId,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
-use agent_client_protocol::{Client, Error, ErrorCode};
+use agent_client_protocol::{Client, Error};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use super::asking::At;
 use super::session::{Opened, Order, Session, Updates};
-use super::{Heard, listing, offer, refused};
+use super::{Heard, listing, no_session, offer, refused};
 use crate::cli::args::RunFlags;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::start::{Shared, Start};
@@ -236,20 +236,14 @@ impl Host {
 
     fn order(&self, session: &SessionId, order: Order) -> Result<(), Box<(Order, Error)>> {
         let Some(live) = self.sessions.get(&session.0) else {
-            let error = Error::new(
-                ErrorCode::RESOURCE_NOT_FOUND,
-                format!("there is no session `{session}` here"),
-            );
-            return Err(Box::new((order, error)));
+            return Err(Box::new((order, no_session(session))));
         };
         live.orders.try_send(order).map_err(|error| {
             Box::new(match error {
                 mpsc::error::TrySendError::Full(order) => {
                     (order, Error::internal_error().data("too many requests of this session wait"))
                 }
-                mpsc::error::TrySendError::Closed(order) => {
-                    (order, Error::invalid_request().data("this session is being closed"))
-                }
+                mpsc::error::TrySendError::Closed(order) => (order, no_session(session)),
             })
         })
     }

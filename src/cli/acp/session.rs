@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::asking::{At, Said};
 use super::shown::{Shown, TOLD_CAP};
-use super::{offer, past, refused};
+use super::{no_session, offer, past, refused};
 use crate::agent::Opening;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
@@ -195,6 +195,10 @@ impl Session {
         loop {
             self.feed();
             if self.is_over() {
+                orders.close();
+                while let Ok(order) = orders.try_recv() {
+                    order.refuse(no_session(&self.at.session));
+                }
                 return self.wind_up().await;
             }
             tokio::select! {
