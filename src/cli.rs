@@ -4,6 +4,7 @@
 //! layer ends the process. What a command cannot do is a [`Refusal`], printed
 //! in one place.
 
+mod acp;
 pub mod args;
 mod asking;
 pub mod chat;
@@ -117,6 +118,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         Some(Command::Review(flags)) => review::run(&environment, run, &flags),
         Some(Command::Init { words }) => init::run(&environment, run, &words),
         Some(Command::Demo) => demo::run(&environment, run),
+        Some(Command::Acp) => acp::run(&environment, run),
         Some(Command::Setup) => setup::run(&environment, &run),
         Some(Command::Doctor) => doctor::run(&environment, &run),
         Some(Command::Sandbox(wanted)) => sandbox::run(&environment, &run, &wanted),
@@ -133,15 +135,25 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         Some(Command::Worktree { command }) => worktree::run(&environment, &command),
         Some(Command::Completions { shell }) => completions::run(shell),
         Some(Command::Man) => completions::manual(),
-        None => match run.input_format {
-            InputFormat::Text
-                if typed.is_none() && !is_asked_to_print && is_chat(&environment, &run) =>
-            {
-                chat::run(&environment, run)
-            }
-            InputFormat::Text => print::run(&environment, run, typed),
-            InputFormat::StreamJson => control::run(&environment, run, typed.as_deref()),
-        },
+        None => converse(&environment, run, typed, is_asked_to_print),
+    }
+}
+
+/// Answers one prompt, a client or a person.
+fn converse(
+    environment: &Environment,
+    run: RunFlags,
+    typed: Option<String>,
+    is_asked_to_print: bool,
+) -> Result<Exit, Refusal> {
+    match run.input_format {
+        InputFormat::Text
+            if typed.is_none() && !is_asked_to_print && is_chat(environment, &run) =>
+        {
+            chat::run(environment, run)
+        }
+        InputFormat::Text => print::run(environment, run, typed),
+        InputFormat::StreamJson => control::run(environment, run, typed.as_deref()),
     }
 }
 
@@ -156,7 +168,8 @@ fn check_flags(command: Option<&Command>, run: &RunFlags) -> Result<(), Refusal>
     let runs_a_model = match command {
         None | Some(Command::Review(_) | Command::Demo | Command::Init { .. }) => true,
         Some(
-            Command::Setup
+            Command::Acp
+            | Command::Setup
             | Command::Doctor
             | Command::Sandbox(_)
             | Command::Models { .. }

@@ -312,6 +312,15 @@ pub fn no_resource(server: &str, uri: &str, why: &str) -> String {
     format!("[@{server}:{uri}: not attached: {why}]")
 }
 
+/// Returns the text of a file that came along with a prompt, as one that is
+/// attached stands there.
+#[must_use]
+pub fn brought_along(path: &str, text: &str) -> String {
+    let mut framed = String::new();
+    frame(path, text, &mut framed);
+    framed
+}
+
 /// Returns the text of the first attached file in a prompt, and whether that
 /// is all of it.
 #[must_use]

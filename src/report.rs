@@ -6,6 +6,7 @@
 //! records; what happened is decided above it, which view is used below it.
 
 mod account;
+pub mod acp;
 mod answer;
 mod asking;
 pub mod board;

@@ -48,7 +48,7 @@ fn canonical(arguments: &str) -> String {
     }
     match serde_json::from_str::<Value>(arguments) {
         Ok(mut value) => {
-            // A no-op as long as no crate asks for maps that keep their order.
+            // Maps keep the order in which they were read.
             value.sort_all_objects();
             value.to_string()
         }

@@ -371,6 +371,8 @@ pub enum Command {
         #[arg(value_name = "WORDS")]
         words: Vec<String>,
     },
+    /// Serve an editor that speaks the Agent Client Protocol
+    Acp,
     /// Choose a model, try it, and write it to the configuration
     Setup,
     /// Check what tine needs, and say what to do about what is missing

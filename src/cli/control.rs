@@ -50,9 +50,9 @@ use incoming::Message;
 use progress::{Progress, Teller};
 use sat::{Done, Sat, ended, got_on};
 use talk::{Step, Talk};
-use wire::{Heard, Replies};
+use wire::Replies;
 
-pub(super) use wire::WholeLines;
+pub(super) use wire::{Heard, WholeLines, listen, reader_gone, watch_reader};
 
 /// Most of what a client has said that waits for a run. Ten thousand agents may
 /// ask at once, and a client may answer all of them at once.

@@ -223,7 +223,7 @@ fn git(environment: &Environment) -> Verdict {
     match command.arg("--version").stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => {
             let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            let here = start::working_directory().ok();
+            let here = start::working_directory(environment).ok();
             match here.and_then(|here| start::repository_root(&here)) {
                 Some(root) => Verdict::Good(format!("{version}, repository {}", root.display())),
                 None => Verdict::Note(format!("{version}, but this directory is in no repository")),

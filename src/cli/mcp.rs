@@ -32,7 +32,7 @@ pub(super) fn run(
 /// Connects to all servers, and says how each stands and what it offers.
 fn list(environment: &Environment, flags: &RunFlags, json: bool) -> Result<Exit, Refusal> {
     let (config, trusted) = project::config(environment, flags, Manner::Tell)?;
-    let root = start::working_directory()?;
+    let root = start::working_directory(environment)?;
     let servers = servers::servers((environment, &config), flags, (&trusted, &root), &[])?;
     let runtime = print::runtime()?;
     runtime.block_on(servers.settled_once());

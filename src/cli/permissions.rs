@@ -39,7 +39,7 @@ pub(super) fn run(
             Some((Call::parse(&call, environment.home.as_deref())?, own || json))
         }
     };
-    let root = start::working_directory()?;
+    let root = start::working_directory(environment)?;
     let (config, trusted) = project::config(environment, &flags, Manner::Tell)?;
     let sandbox = Arc::new(sandbox::of(environment, &config));
     let (policy, _) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;

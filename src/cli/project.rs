@@ -146,7 +146,8 @@ fn refuse_brought_along(environment: &Environment, root: &Path) -> Result<(), Re
         return Ok(());
     };
     let is_inside = place.starts_with(root) && place != *root && !is_home;
-    if !is_inside || !config.exists() || repository_root(&working_directory()?).is_none() {
+    if !is_inside || !config.exists() || repository_root(&working_directory(environment)?).is_none()
+    {
         return Ok(());
     }
     let message = format!(
@@ -170,7 +171,7 @@ fn trusted(project: Project) -> Trusted {
 
 /// Reads what the repository brings along.
 pub(super) fn look(environment: &Environment) -> Result<Project, Refusal> {
-    let cwd = working_directory()?;
+    let cwd = working_directory(environment)?;
     let top = repository_root(&cwd).unwrap_or_else(|| cwd.clone());
     let root = top.canonicalize().unwrap_or(top);
     let inside = |places: Vec<PathBuf>| -> Vec<PathBuf> {

@@ -169,7 +169,7 @@ pub(super) fn look(environment: &Environment, flags: &RunFlags) -> Result<Exit, 
         return Err(input::none());
     }
     let name = flags.name.as_deref().map(parse_name).transpose()?;
-    let cwd = start::working_directory()?;
+    let cwd = start::working_directory(environment)?;
     let (config, _) = project::config(environment, flags, Manner::Tell)?;
     let Place { session, directory, scratch, resume } =
         Place::find(environment, &config, flags, &cwd)?;

@@ -58,7 +58,7 @@ pub(super) fn run(
 ) -> Result<Exit, Refusal> {
     let (config, _) = project::config(environment, flags, Manner::Tell)?;
     let sandbox = of(environment, &config);
-    let directory = start::working_directory()?;
+    let directory = start::working_directory(environment)?;
     let mut roots = vec![directory.clone()];
     roots.extend(flags.add_dir.iter().cloned());
     let place = Place { directory: &directory, roots: &roots };

@@ -66,7 +66,7 @@ pub(super) fn age_out(environment: &Environment, max_age: Option<Duration>) {
 fn summaries(environment: &Environment, list: &ListFlags) -> Result<Vec<SessionSummary>, Refusal> {
     let root = root(environment)?;
     let sessions = match list.here {
-        true => session::list_project(&root, &start::working_directory()?),
+        true => session::list_project(&root, &start::working_directory(environment)?),
         false => session::list(&root),
     };
     sessions.map_err(|error| cannot_read(&error))

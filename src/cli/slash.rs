@@ -18,7 +18,7 @@ const COMPACT: &str = "compact";
 
 /// Puts files back. It begins nothing, so it is looked for before a session is
 /// opened.
-const UNDO: &str = "undo";
+pub(super) const UNDO: &str = "undo";
 
 /// Tells what the session used.
 const USAGE: &str = "usage";

@@ -1,6 +1,7 @@
 //! Putting a run together from flags, configuration and surroundings.
 
 mod parts;
+mod process;
 mod reporters;
 
 use std::path::{Path, PathBuf};
@@ -16,23 +17,21 @@ use super::hooks;
 use super::kit::Kit;
 use super::model::{Chosen, DefaultModel, Wanted, choose, fallbacks, find_model};
 use super::place::{Place, create_log, name_session};
-use super::project::{self, Manner, Trusted};
+use super::project::{self, Manner};
 use super::recordings;
 use super::resume::{self, Resume};
 use super::rules;
 use super::sandbox;
-use super::servers::{self, Carried};
 use super::sessions::{age_out, parse_name};
 use crate::agent::Opening;
 use crate::config::{Config, Environment, dirs};
 use crate::event::SessionHead;
-use crate::fanout::{Fanout, Parking, Pool, Surroundings, Worktrees};
+use crate::fanout::{Fanout, Parking, Surroundings, Worktrees};
 use crate::git;
-use crate::hook::{Hook, Source};
+use crate::hook::Source;
 use crate::line::Budget;
-use crate::mcp::Servers;
+use crate::model::Model;
 use crate::model::retry::Jitter;
-use crate::model::{Model, Models};
 use crate::prompt;
 use crate::report;
 use crate::run::{self, Asked, Boundaries, FromUser, Prompts, Reporter, Resumed, Run, Signal};
@@ -43,7 +42,10 @@ use crate::tool::files::Files;
 use crate::tool::roots::Roots;
 use crate::web::{Reach, Web};
 use parts::{agent, answering, found, given, instructions, limits, narrowed, system_prompt, tools};
+use process::Process;
 use reporters::Asker;
+
+pub(super) use process::{Brought, Kept};
 
 /// Everything a run needs, before its prompt is known.
 pub(super) struct Start {
@@ -60,64 +62,6 @@ pub(super) struct Start {
     resume: Option<Resume>,
     /// The tools of servers that the conversation had before, by name.
     had: Vec<String>,
-}
-
-/// What goes on from one run of a process to the next.
-#[derive(Clone)]
-pub(super) struct Kept {
-    /// Those that were asked.
-    pub(super) models: Arc<Models>,
-    /// Those that were started.
-    pub(super) servers: Arc<Servers>,
-    /// Who runs of all their agents.
-    pub(super) pool: Pool,
-}
-
-/// What a program that drives a run brings along that no flag could say.
-#[derive(Clone, Default)]
-pub(super) struct Brought {
-    /// Callbacks that it wants to be asked.
-    pub(super) hooks: Vec<Hook>,
-    /// The servers of tools that it carries.
-    pub(super) servers: Vec<Carried>,
-}
-
-/// What a run is given by its process.
-#[derive(Default)]
-struct Process {
-    kept: Option<Kept>,
-    brought: Option<Brought>,
-}
-
-impl Process {
-    /// Returns what goes on from one run of the process to the next, and the
-    /// hooks of a program that drives it.
-    fn parts(
-        self,
-        surroundings: &recordings::Surroundings<'_>,
-        config: &Config,
-        flags: &RunFlags,
-        trusted: &Trusted,
-    ) -> Result<(Kept, Vec<Hook>), Refusal> {
-        let Self { kept, brought } = self;
-        let recordings::Surroundings { environment, root, .. } = *surroundings;
-        let is_new = kept.is_none() || brought.is_some();
-        let Brought { hooks, servers: carried } = brought.unwrap_or_default();
-        let servers = || {
-            let servers = servers::servers((environment, config), flags, (trusted, root), &carried);
-            servers.map(Arc::new)
-        };
-        let kept = match kept {
-            Some(kept) if is_new => Kept { servers: servers()?, ..kept },
-            Some(kept) => kept,
-            None => Kept {
-                models: Arc::new(Models::new(recordings::exchanges(flags, surroundings)?)),
-                servers: servers()?,
-                pool: Pool::new(config.agents.max_concurrent),
-            },
-        };
-        Ok((kept, hooks))
-    }
 }
 
 /// A session that was opened.
@@ -140,7 +84,7 @@ pub(super) struct Sitting {
 
 /// Who sits at a run, and is shown it.
 pub(super) enum Sitter {
-    /// A person at a chat.
+    /// A person at a chat, or at an editor: nobody else is shown anything.
     Chat(Box<dyn Reporter>),
     /// A program that speaks for a person. It is sent records; whoever feeds
     /// the run with its messages is shown it behind them.
@@ -164,7 +108,7 @@ impl Start {
         flags: RunFlags,
         kept: Kept,
     ) -> Result<Self, Refusal> {
-        let process = Process { kept: Some(kept), brought: None };
+        let process = Process { kept: Some(kept), ..Process::default() };
         Self::with(environment, flags, DefaultModel::None, process)
     }
 
@@ -176,7 +120,19 @@ impl Start {
         kept: Kept,
         brought: Brought,
     ) -> Result<Self, Refusal> {
-        let process = Process { kept: Some(kept), brought: Some(brought) };
+        let (kept, brought) = (Some(kept), Some(brought));
+        let process = Process { kept, brought, ..Process::default() };
+        Self::with(environment, flags, DefaultModel::None, process)
+    }
+
+    /// The same for one of several runs side by side, each with servers of its
+    /// own, in a process whose terminal, if it has one, is not there to ask on.
+    pub(super) fn beside_others(
+        environment: &Environment,
+        flags: RunFlags,
+        kept: Option<Kept>,
+    ) -> Result<Self, Refusal> {
+        let process = Process { kept, brought: Some(Brought::default()), manner: Manner::Tell };
         Self::with(environment, flags, DefaultModel::None, process)
     }
 
@@ -187,8 +143,8 @@ impl Start {
         process: Process,
     ) -> Result<Self, Refusal> {
         let name = flags.name.as_deref().map(parse_name).transpose()?;
-        let root = working_directory()?;
-        let (config, trusted) = project::config(environment, &flags, Manner::MayAsk)?;
+        let root = working_directory(environment)?;
+        let (config, trusted) = project::config(environment, &flags, process.manner)?;
         let environment = &project::surroundings(environment, &flags)?;
         let Place { session, directory, scratch, resume } =
             Place::find(environment, &config, &flags, &root)?;
@@ -499,8 +455,12 @@ pub(super) fn price_warning(flags: &RunFlags, model: &dyn Model) -> Option<Strin
     ))
 }
 
-/// Returns the working directory as the kernel knows it.
-pub(super) fn working_directory() -> Result<PathBuf, Refusal> {
+/// Returns the working directory as the kernel knows it, or the one that a session
+/// has of its own.
+pub(super) fn working_directory(environment: &Environment) -> Result<PathBuf, Refusal> {
+    if let Some(cwd) = &environment.cwd {
+        return Ok(cwd.clone());
+    }
     std::env::current_dir().map_err(|error| {
         Refusal::new(Exit::BadInput, format!("the working directory is gone: {error}"))
             .hint("change to another directory, or name one with `-C DIR`")
@@ -524,7 +484,7 @@ pub(super) fn git(environment: &Environment, roots: &[PathBuf]) -> git::Program 
 /// The same where there is no run, and so no other directory than this one.
 /// Without it there is no workspace that could have brought a git along.
 pub(super) fn git_here(environment: &Environment) -> git::Program {
-    git(environment, working_directory().ok().as_slice())
+    git(environment, working_directory(environment).ok().as_slice())
 }
 
 /// Says that there is no place for sessions.

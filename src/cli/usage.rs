@@ -19,7 +19,8 @@ pub(super) fn of_flags(environment: &Environment, flags: &RunFlags) -> Result<Ex
         return Err(slash::needs_a_session());
     }
     let root = session::root(environment)?;
-    let (usage, skipped) = of(&resume::wanted(&root, flags, &start::working_directory()?)?)?;
+    let (usage, skipped) =
+        of(&resume::wanted(&root, flags, &start::working_directory(environment)?)?)?;
     skipped.say();
     let files = [&flags.json_file, &flags.output_last_message].map(|path| {
         let path = path.as_deref()?;

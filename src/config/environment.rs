@@ -14,6 +14,9 @@ use crate::guard::sandbox::Variables;
 /// What the environment says. A variable that is empty counts as unset.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
+    /// Where work is done, if that is not the working directory of the process:
+    /// sessions of one process may each have a directory of their own.
+    pub cwd: Option<PathBuf>,
     /// `HOME`.
     pub home: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`.

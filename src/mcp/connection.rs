@@ -232,7 +232,9 @@ impl Connection {
                 Some(cursor) => json!({ "cursor": cursor }),
                 None => json!({}),
             };
-            let page = self.request(method, parameters, None, &CancellationToken::new()).await?;
+            let cancel = CancellationToken::new();
+            // What the library sends is large, and so is whatever holds it.
+            let page = Box::pin(self.request(method, parameters, None, &cancel)).await?;
             let Some(Value::Array(items)) = page.get(key) else {
                 return Err(NoAnswer::Refused(format!("it answered `{method}` without `{key}`")));
             };

@@ -94,6 +94,12 @@ pub fn utc_time(at: UnixMillis) -> String {
     moment(at, TimeZone::UTC, "%Y-%m-%d %H:%M UTC")
 }
 
+/// Returns a time as programs read it; nothing for one that no calendar has.
+#[must_use]
+pub fn iso_time(at: UnixMillis) -> String {
+    moment(at, TimeZone::UTC, "%Y-%m-%dT%H:%M:%S.%3fZ")
+}
+
 /// The same on the clock of a place, which the text does not name.
 #[must_use]
 pub fn local_time(at: UnixMillis, zone: TimeZone) -> String {

@@ -5,6 +5,8 @@
     reason = "a test looks at the events it is about; a new kind does not concern it"
 )]
 
+/// An editor that speaks the Agent Client Protocol.
+mod acp;
 /// The Agent call: its shapes, the pool, and slots that end badly.
 mod agents;
 /// Anthropic's API: the client on a socket, the binary behind its cache marks.

@@ -61,7 +61,7 @@ fn all_of_it() -> Answer {
     let kept = format!(
         r#"[{{"reasoning":{}}},{{"message":{{"start":0,"end":25}}}},{{"call":0}},{{"call":1}}]"#,
         concat!(
-            r#"{"type":"reasoning","id":"rs_0","summary":[{"text":"hm, hm","type":"summary_text"}],"#,
+            r#"{"type":"reasoning","id":"rs_0","summary":[{"type":"summary_text","text":"hm, hm"}],"#,
             r#""encrypted_content":"sealed: hm, hm"}"#
         )
     );

@@ -28,7 +28,7 @@ const READER_GRACE: Duration = Duration::from_secs(2);
 
 /// A line of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(in crate::cli) enum Heard {
     /// It, without its line break.
     Line(Vec<u8>),
     /// It is too long to be read.
@@ -36,7 +36,7 @@ pub(super) enum Heard {
 }
 
 /// Begins to read lines. The channel closes at the end of the input.
-pub(super) fn listen() -> mpsc::Receiver<Heard> {
+pub(in crate::cli) fn listen() -> mpsc::Receiver<Heard> {
     let (sender, heard) = mpsc::channel(HEARD_CAP);
     let reading = move || {
         let mut stdin = io::stdin().lock();
@@ -52,7 +52,7 @@ pub(super) fn listen() -> mpsc::Receiver<Heard> {
 
 /// Waits until nobody can read standard output any more; forever where that is
 /// not to be known.
-pub(super) async fn reader_gone(gone: &mut Option<oneshot::Receiver<()>>) {
+pub(in crate::cli) async fn reader_gone(gone: &mut Option<oneshot::Receiver<()>>) {
     if let Some(waiting) = gone {
         let is_gone = waiting.await.is_ok();
         *gone = None;
@@ -64,7 +64,7 @@ pub(super) async fn reader_gone(gone: &mut Option<oneshot::Receiver<()>>) {
 }
 
 /// Begins to watch whether somebody can read standard output.
-pub(super) fn watch_reader() -> oneshot::Receiver<()> {
+pub(in crate::cli) fn watch_reader() -> oneshot::Receiver<()> {
     let (sender, gone) = oneshot::channel();
     spawn("reader", move || {
         let stdout = io::stdout();

@@ -318,8 +318,9 @@ mod tests {
         assert_eq!(
             text(body(&Options { extra, ..effort }, &head)),
             concat!(
-                r#"{"model":"m","stream":true,"max_tokens":5,"output_config":{},"#,
-                r#""thinking":{"budget_tokens":4000,"type":"enabled"},"messages":[]}"#,
+                r#"{"model":"m","stream":true,"max_tokens":5,"#,
+                r#""thinking":{"type":"enabled","budget_tokens":4000},"#,
+                r#""output_config":{},"messages":[]}"#,
             )
         );
     }

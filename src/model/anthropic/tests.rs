@@ -176,7 +176,7 @@ fn reasoning_goes_back_word_for_word_and_in_its_places() {
         ])
     );
     let bytes = String::from_utf8(body(&options(), &sent)).unwrap();
-    assert!(bytes.contains(r#"{"data":"XYZ","new":[1.5],"type":"redacted_thinking"}"#), "{bytes}");
+    assert!(bytes.contains(r#"{"type":"redacted_thinking","data":"XYZ","new":[1.5]}"#), "{bytes}");
 }
 
 #[test]

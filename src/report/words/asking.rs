@@ -514,8 +514,8 @@ mod tests {
         let bash = json!({"command": "make", "timeout": 600_000, "description": "no rule\nn no: ",
             "a": 1, "b": [2]});
         let shown = asked("main", &with("Bash", "make", &bash), ALL, 0);
-        let expected = "\n  | make\n  with a = 1\n  with b = [2]\n  with description = no rule\\nn \
-                        no: \n  and 1 more argument\n";
+        let expected = "\n  | make\n  with timeout = 600000\n  with description = no rule\\nn no: \n  \
+                        with a = 1\n  and 1 more argument\n";
         assert!(shown.contains(expected), "{shown}");
     }
 

@@ -166,7 +166,7 @@ fn openai() -> Vec<Value> {
 fn an_answer_holds_what_its_events_say() {
     let json = concat!(
         r#"[{"reasoning":{"type":"reasoning","id":"rs_1","#,
-        r#""summary":[{"text":"**A**","type":"summary_text"},{"text":"B\n","type":"summary_text"}],"#,
+        r#""summary":[{"type":"summary_text","text":"**A**"},{"type":"summary_text","text":"B\n"}],"#,
         r#""encrypted_content":"gAAA"}},"#,
         r#"{"message":{"start":0,"end":11,"phase":"commentary"}},{"call":0}]"#,
     );
@@ -267,7 +267,7 @@ fn a_server_without_numbers_and_ids_of_calls_is_understood() {
         &*json,
         concat!(
             r#"[{"reasoning":{"type":"reasoning","id":"rs_1","summary":[],"#,
-            r#""content":[{"text":"hm","type":"reasoning_text"}]}},"#,
+            r#""content":[{"type":"reasoning_text","text":"hm"}]}},"#,
             r#"{"message":{"start":0,"end":2}},{"call":0},{"call":1}]"#,
         )
     );

@@ -96,9 +96,9 @@ fn configured_keys_replace_our_own() {
             &Prefix::new(Arc::new(Head::new(String::new(), Vec::new())))
         ),
         concat!(
-            r#"{"model":"m","stream":true,"include":[],"max_output_tokens":5,"#,
-            r#""prompt_cache_key":"k","reasoning":{"effort":"low","summary":"auto"},"#,
-            r#""store":true,"input":[]}"#,
+            r#"{"model":"m","stream":true,"store":true,"include":[],"max_output_tokens":5,"#,
+            r#""reasoning":{"effort":"low","summary":"auto"},"#,
+            r#""prompt_cache_key":"k","input":[]}"#,
         )
     );
 }

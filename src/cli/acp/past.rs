@@ -1,0 +1,63 @@
+//! What a session's files tell an editor: changes of files, and what was said
+//! before.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use crate::event::{Digest, FileChange, FileState};
+use crate::report::acp::{Told, View};
+use crate::report::difference::BothSides;
+use crate::report::ink::ReadSides;
+use crate::session::{Blobs, Entry, LogError, read};
+
+/// Most bytes of a file that is read to be shown.
+const SHOWN_CAP: u64 = 1 << 20;
+
+/// Returns what reads both sides of a change: what was kept of it, or the file
+/// if it still is as the change left it.
+pub(super) fn both_sides(directory: &Path) -> Box<ReadSides> {
+    let blobs = Blobs::of(directory);
+    Box::new(move |change: &FileChange| {
+        let path = PathBuf::from(&*change.path);
+        let side = |state: Option<FileState>| match state {
+            None => Some(Vec::new()),
+            Some(state) => {
+                let kept = blobs.read(state.digest).ok();
+                kept.or_else(|| as_it_is(&path).filter(|bytes| Digest::of(bytes) == state.digest))
+            }
+        };
+        Some(BothSides { before: side(change.before)?, after: side(change.after)? })
+    })
+}
+
+fn as_it_is(path: &Path) -> Option<Vec<u8>> {
+    let is_file = std::fs::symlink_metadata(path).ok()?.is_file();
+    let file = is_file.then(|| std::fs::File::open(path).ok())??;
+    let mut bytes = Vec::new();
+    file.take(SHOWN_CAP + 1).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// Tells what a session's log holds, event by event, until nobody wants to know
+/// any more.
+///
+/// # Errors
+///
+/// If the log cannot be opened.
+pub(super) fn replay(
+    directory: &Path,
+    mut view: View,
+    mut tell: impl FnMut(Told) -> bool,
+) -> Result<(), LogError> {
+    for entry in read(directory)? {
+        // What a later tine may know, and what is damaged, is not shown.
+        let Entry::Event(event) = entry else { continue };
+        view.event(&event);
+        if !view.told().into_iter().all(&mut tell) {
+            return Ok(());
+        }
+    }
+    view.cut_off();
+    view.told().into_iter().all(&mut tell);
+    Ok(())
+}

@@ -1,0 +1,472 @@
+//! One session of an editor: its prompts, its run, and what both tell each other.
+//!
+//! A task of its own that waits for nothing in particular: an editor that does
+//! not read keeps its own updates waiting, and neither its cancel nor another
+//! session. The run begins with the first prompt and lives on between prompts,
+//! so what works in the background outlives an answer.
+
+mod answers;
+mod choices;
+mod orders;
+mod sending;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use agent_client_protocol::Error;
+use agent_client_protocol::v1::Responder;
+use agent_client_protocol::v1::schema::{
+    AvailableCommandsUpdate, CloseSessionResponse, ContentBlock, ContentChunk, LoadSessionResponse,
+    PromptResponse, SessionUpdate, StopReason,
+};
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tempfile::TempDir;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::asking::{At, Said};
+use super::shown::{Shown, TOLD_CAP};
+use super::{no_session, offer, past, refused};
+use crate::agent::Opening;
+use crate::cli::exit::{Exit, Refusal};
+use crate::cli::kit::Kit;
+use crate::cli::slash::{self, Typed};
+use crate::cli::start::{Sitter, Sitting, Start};
+use crate::cli::{print, say, undo, usage};
+use crate::event::QuestionId;
+use crate::mcp::Servers;
+use crate::report::acp::{Asked, Ended, Shows, Told, View};
+use crate::run::{self, FromUser, RunEnd, Signal};
+pub(super) use orders::Order;
+
+/// Most of what is said to a run before it has heard it.
+const SAID_CAP: usize = 1_024;
+
+/// Most signals that wait for a run.
+const SIGNALS_CAP: usize = 8;
+
+/// Most that a run is asked before it has taken it: one thing, since it does one
+/// at a time.
+const ASKED_CAP: usize = 1;
+
+/// A session that was opened.
+pub(super) struct Opened {
+    pub(super) start: Box<Start>,
+    pub(super) at: At,
+    pub(super) shows: Shows,
+    /// Who waits until the session's past was told.
+    pub(super) load: Option<Responder<LoadSessionResponse>>,
+}
+
+/// What has to happen before an update is sent.
+pub(super) type Updates = Arc<Semaphore>;
+
+/// One session of an editor.
+pub(super) struct Session {
+    at: At,
+    updates: Updates,
+    shows: Shows,
+    servers: Arc<Servers>,
+    stage: Stage,
+    /// Where it is told what to show.
+    told: Option<mpsc::Receiver<Told>>,
+    /// What is to be sent next.
+    unsent: Option<Box<SessionUpdate>>,
+    prompt: Option<Prompt>,
+    work: Work,
+    at_work: AtWork,
+    /// How often the meaning of a prompt was looked for.
+    meanings: u64,
+    /// Units that have ended beside main without it being told.
+    untold: usize,
+    /// Whether news wait until something else happens: the user has ended a turn.
+    is_calm: bool,
+    questions: Questions,
+    /// The signal that ends the process.
+    signal: Option<Signal>,
+    closing: Option<Option<Responder<CloseSessionResponse>>>,
+}
+
+type Work = FuturesUnordered<BoxFuture<'static, Done>>;
+
+/// How far a session is.
+enum Stage {
+    /// What was said before is being told.
+    Loading(Box<Start>, Responder<LoadSessionResponse>),
+    /// Nothing has been asked.
+    Ready(Box<Start>),
+    /// The run goes on.
+    Sat(Sat),
+    /// It could not begin, or has ended.
+    Over,
+}
+
+/// A run, and the ways to speak to it.
+struct Sat {
+    kit: Arc<Kit>,
+    /// `None` once it is to end.
+    asking: Option<mpsc::Sender<run::Asked>>,
+    said: mpsc::Sender<FromUser>,
+    signals: mpsc::Sender<Signal>,
+    running: JoinHandle<RunEnd>,
+    scratch: Option<TempDir>,
+}
+
+/// A prompt without an answer.
+struct Prompt {
+    responder: Responder<PromptResponse>,
+    /// What it says, until it is begun.
+    text: Option<String>,
+    is_cancelled: bool,
+}
+
+/// What main is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AtWork {
+    Nothing,
+    /// It is found out what a prompt means.
+    FindsOut(u64),
+    /// It answers the prompt, or hears news.
+    Answers,
+}
+
+/// Something that was worked on beside everything else.
+enum Done {
+    Meant { number: u64, text: String, opening: Result<Opening, Refusal> },
+    Used(Result<String, Refusal>),
+    Answered { asked: Arc<Asked>, said: Said },
+}
+
+/// Questions without an answer.
+#[derive(Default)]
+struct Questions {
+    waiting: VecDeque<Arc<Asked>>,
+    /// Those that the editor shows.
+    open: BTreeMap<QuestionId, CancellationToken>,
+    /// Rules whose calls are not asked about again: the answer is no.
+    never: Vec<Vec<Arc<str>>>,
+}
+
+impl Session {
+    pub(super) fn new(opened: Opened, updates: Updates) -> Self {
+        let Opened { start, at, shows, load } = opened;
+        let servers = Arc::clone(&start.kit.servers);
+        let (stage, told) = match load {
+            None => (Stage::Ready(start), None),
+            Some(responder) => {
+                let (telling, told) = mpsc::channel(TOLD_CAP);
+                replay(&start, shows, telling);
+                (Stage::Loading(start, responder), Some(told))
+            }
+        };
+        Self {
+            at,
+            updates,
+            shows,
+            servers,
+            stage,
+            told,
+            unsent: None,
+            prompt: None,
+            work: FuturesUnordered::new(),
+            at_work: AtWork::Nothing,
+            meanings: 0,
+            untold: 0,
+            is_calm: false,
+            questions: Questions::default(),
+            signal: None,
+            closing: None,
+        }
+    }
+
+    /// Does what the editor wants until one of both leaves.
+    pub(super) async fn go(
+        mut self,
+        mut orders: mpsc::Receiver<Order>,
+        mut leaving: watch::Receiver<Option<Signal>>,
+    ) {
+        if matches!(self.stage, Stage::Ready(_)) {
+            self.welcome();
+        }
+        let updates = Arc::clone(&self.updates);
+        loop {
+            self.feed();
+            if self.is_over() {
+                orders.close();
+                while let Ok(order) = orders.try_recv() {
+                    order.refuse(no_session(&self.at.session));
+                }
+                let servers = Arc::clone(&self.servers);
+                self.wind_up().await;
+                return servers.close().await;
+            }
+            tokio::select! {
+                biased;
+                // The host ends only after all sessions.
+                Ok(()) = leaving.changed() => self.leave(*leaving.borrow_and_update()),
+                Some(order) = orders.recv() => self.order(order),
+                // A question that is withdrawn goes before the answer of its turn.
+                Some(done) = self.work.next() => self.done(done),
+                () = room(&updates, self.signal), if self.unsent.is_some() => self.send_unsent(),
+                told = next(&mut self.told), if self.unsent.is_none() => match told {
+                    Some(told) => self.hear(told),
+                    None => self.told_all(),
+                },
+            }
+        }
+    }
+
+    /// Tells an editor what there is to choose from.
+    fn welcome(&mut self) {
+        let Some(kit) = self.kit() else { return };
+        let commands = AvailableCommandsUpdate::new(offer::typed(kit));
+        self.send(SessionUpdate::AvailableCommandsUpdate(commands));
+    }
+
+    /// Begins what is next, if main rests.
+    fn feed(&mut self) {
+        if self.at_work != AtWork::Nothing || self.is_leaving() {
+            return;
+        }
+        if let Some(text) = self.prompt.as_mut().and_then(|prompt| prompt.text.take()) {
+            self.is_calm = false;
+            return self.begin(text);
+        }
+        if self.untold > 0 && !self.is_calm && matches!(self.stage, Stage::Sat(_)) {
+            self.is_calm = true;
+            self.ask("", Opening::News);
+        }
+    }
+
+    fn begin(&mut self, text: String) {
+        let refuse = |message: &str, hint: &str| Refusal::new(Exit::Usage, message).hint(hint);
+        let refusal = undo::asked(&text).map(|_| {
+            refuse("`/undo` is for the command line", "there is `tine session revert`, too")
+        });
+        let sat = match refusal {
+            Some(refusal) => Err(refusal),
+            None => self.sit(),
+        };
+        let kit = match sat {
+            Ok(kit) => kit,
+            Err(refusal) => return self.answer(Err(refused(&refusal))),
+        };
+        self.meanings += 1;
+        let number = self.meanings;
+        self.at_work = AtWork::FindsOut(number);
+        self.work.push(Box::pin(async move {
+            if slash::asks_for_usage(&text) {
+                let using =
+                    move || usage::of(&kit.directory).map(|(used, _)| used.lines().join("\n"));
+                let used = tokio::task::spawn_blocking(using).await;
+                return Done::Used(used.expect("a log is read without panics"));
+            }
+            let typed = text.clone();
+            let finding = tokio::task::spawn_blocking(move || kit.meaning(&typed, Typed::Line));
+            let opening = finding.await.expect("a skill's text is put together without panics");
+            Done::Meant { number, text, opening }
+        }));
+    }
+
+    /// Returns what prompts are made with. The run begins now if there is none.
+    fn sit(&mut self) -> Result<Arc<Kit>, Refusal> {
+        let start = match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Ready(start) => start,
+            Stage::Sat(sat) => {
+                let kit = Arc::clone(&sat.kit);
+                self.stage = Stage::Sat(sat);
+                return Ok(kit);
+            }
+            other @ (Stage::Loading(_, _) | Stage::Over) => {
+                self.stage = other;
+                return Err(Refusal::new(Exit::Error, "this session cannot go on; load it again"));
+            }
+        };
+        let (signals, arriving) = mpsc::channel(SIGNALS_CAP);
+        let (said, answers) = mpsc::channel(SAID_CAP);
+        let (asking, asked) = mpsc::channel(ASKED_CAP);
+        let (shown, told) = Shown::new(view(&start, self.shows));
+        let sitter = Sitter::Chat(Box::new(shown));
+        let sitting = Sitting { signals: arriving, answers, asking: asked, sitter, follows: false };
+        let (run, kit, scratch) = start.sit(sitting)?;
+        self.told = Some(told);
+        let running = tokio::spawn(run.go());
+        let sat =
+            Sat { kit: Arc::clone(&kit), asking: Some(asking), said, signals, running, scratch };
+        self.stage = Stage::Sat(sat);
+        Ok(kit)
+    }
+
+    /// Has main asked something.
+    fn ask(&mut self, text: &str, opening: Opening) {
+        let Stage::Sat(sat) = &mut self.stage else { return };
+        let invoked = Box::new(sat.kit.invoked(text, opening));
+        // It rests, so it takes it; unless it has ended, and is heard of next.
+        let asking = sat.asking.as_ref();
+        if asking.is_some_and(|asking| asking.try_send(run::Asked::Invoke(invoked)).is_ok()) {
+            self.at_work = AtWork::Answers;
+        }
+    }
+
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Meant { number, text, opening } => {
+                if self.at_work != AtWork::FindsOut(number) {
+                    return;
+                }
+                self.at_work = AtWork::Nothing;
+                match opening {
+                    Ok(opening) => self.ask(&text, opening),
+                    Err(refusal) => self.answer(Err(refused(&refusal))),
+                }
+            }
+            Done::Used(used) => {
+                self.at_work = AtWork::Nothing;
+                match used {
+                    Ok(text) => {
+                        let chunk = ContentChunk::new(ContentBlock::from(text));
+                        self.send(SessionUpdate::AgentMessageChunk(chunk));
+                        self.answer(Ok(StopReason::EndTurn));
+                    }
+                    Err(refusal) => self.answer(Err(refused(&refusal))),
+                }
+            }
+            Done::Answered { asked, said } => self.answered(&asked, said),
+        }
+    }
+
+    /// Takes what there is to be shown, or done, of the run.
+    fn hear(&mut self, told: Told) {
+        match told {
+            Told::Update(update) => {
+                self.unsent = Some(update);
+            }
+            Told::Asked(asked) => self.put(*asked),
+            Told::Answered(id) => self.withdraw(id),
+            Told::Began => {
+                // It was cancelled before the run knew of it.
+                if self.prompt.as_ref().is_some_and(|prompt| prompt.is_cancelled) {
+                    self.tell(FromUser::EndTurn);
+                }
+            }
+            Told::Untold(untold) => {
+                self.is_calm &= untold <= self.untold;
+                self.untold = untold;
+            }
+            Told::Ended(ended) => {
+                self.at_work = AtWork::Nothing;
+                let was_cancelled = ended == Ended::Stopped(StopReason::Cancelled);
+                // Whoever ended the turn does not want another at once.
+                self.is_calm |= was_cancelled;
+                if self.prompt.as_ref().is_some_and(|prompt| prompt.text.is_none()) {
+                    self.answer(match ended {
+                        Ended::Stopped(reason) => Ok(reason),
+                        Ended::Failed(why) => Err(Error::internal_error().data(why)),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Nothing more is told: a past was told whole, or the run is over.
+    fn told_all(&mut self) {
+        self.told = None;
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Loading(start, responder) => {
+                let (modes, options) = (offer::modes(&start.kit), offer::options(&start.kit));
+                let response = LoadSessionResponse::new().modes(modes).config_options(options);
+                self.stage = Stage::Ready(start);
+                sent(responder.respond(response));
+                self.welcome();
+            }
+            other @ (Stage::Ready(_) | Stage::Sat(_) | Stage::Over) => self.stage = other,
+        }
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.signal.is_some() || self.closing.is_some()
+    }
+
+    fn is_over(&self) -> bool {
+        match &self.stage {
+            Stage::Sat(_) => self.told.is_none() && self.unsent.is_none(),
+            Stage::Loading(_, _) | Stage::Ready(_) => self.is_leaving(),
+            Stage::Over => true,
+        }
+    }
+
+    /// Ends what is left, and tells whoever waits for it.
+    async fn wind_up(mut self) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        let mut why = "the session has ended".to_owned();
+        if let Stage::Sat(sat) = stage {
+            let Sat { running, scratch, .. } = sat;
+            match running.await {
+                Ok(end) => drop(print::wind_up(&end, Exit::Done)),
+                Err(_) => "the run has panicked".clone_into(&mut why),
+            }
+            // Only now: until here some unit may still have been writing there.
+            drop(scratch);
+        }
+        self.answer(match self.is_leaving() {
+            true => Ok(StopReason::Cancelled),
+            false => Err(Error::internal_error().data(why)),
+        });
+        if let Some(Some(responder)) = self.closing {
+            sent(responder.respond(CloseSessionResponse::new()));
+        }
+    }
+
+    fn kit(&self) -> Option<&Kit> {
+        match &self.stage {
+            Stage::Loading(start, _) | Stage::Ready(start) => Some(&start.kit),
+            Stage::Sat(sat) => Some(&sat.kit),
+            Stage::Over => None,
+        }
+    }
+}
+
+/// Passes over that the editor has gone: it is heard of elsewhere.
+pub(super) fn sent(result: Result<(), Error>) {
+    if let Err(error) = result {
+        tracing::debug!("the editor is gone: {error}");
+    }
+}
+
+/// Waits until an update may be sent, or nobody reads any more. Whoever leaves
+/// waits for no reader.
+async fn room(updates: &Semaphore, leaving: Option<Signal>) {
+    if leaving.is_none() {
+        drop(updates.acquire().await);
+    }
+}
+
+/// Waits for what is told; forever if nothing is. Dropping the future loses
+/// nothing.
+async fn next(told: &mut Option<mpsc::Receiver<Told>>) -> Option<Told> {
+    match told {
+        Some(told) => told.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn view(start: &Start, shows: Shows) -> View {
+    let kit = &start.kit;
+    let window = Some(kit.model.facts().context_window).filter(|window| *window < u64::MAX);
+    View::new(shows, kit.root.clone(), window, past::both_sides(&kit.directory))
+}
+
+/// Begins to tell what was said in a session before.
+fn replay(start: &Start, shows: Shows, telling: mpsc::Sender<Told>) {
+    let (view, directory) = (view(start, shows).past(), start.kit.directory.clone());
+    // It ends by itself once nobody wants to know any more.
+    tokio::task::spawn_blocking(move || {
+        let tell = |told: Told| telling.blocking_send(told).is_ok();
+        if let Err(error) = past::replay(&directory, view, tell) {
+            say(&format!("warning: what was said before is not told: {error}"));
+        }
+    });
+}
