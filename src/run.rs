@@ -152,6 +152,10 @@ pub enum FromUser {
     },
     /// The turn is to end, with all that main waits for.
     EndTurn,
+    /// What was asked of the run as this one, counted from 1, is to end: whoever
+    /// asks and whoever stops need not know how far the run has come. It ends as
+    /// soon as it has begun, and if it is over there is nothing to end.
+    EndAsked(u64),
     /// Everything is to end.
     EndAll,
     /// This unit is to stop. Main is not stopped like that, and a unit that has
@@ -186,7 +190,7 @@ impl Run {
                 biased;
                 input = signals.next() => Next::Input(input),
                 input = sink.next() => Next::Input(input),
-                input = next_answer(&mut answers) => Next::Input(input),
+                input = answers.next(sitting.begun()) => Next::Input(input),
                 asked = sitting.asked(), if dispatcher.may_begin() => Next::Asked(asked),
                 message = inbox.recv() => Next::Input(Input::Unit(
                     message.expect("the sitting holds a sender"),
@@ -235,7 +239,7 @@ impl Run {
 struct Opened {
     dispatcher: Dispatcher,
     sitting: Sitting,
-    answers: Option<mpsc::Receiver<FromUser>>,
+    answers: Answers,
     signals: Signals,
     sink: Sink,
     /// What that came to.
@@ -270,7 +274,7 @@ impl Run {
         Opened {
             dispatcher,
             sitting,
-            answers,
+            answers: Answers { arriving: answers, ends: None },
             signals: Signals::new(signals),
             sink: Sink::new(log, reporters, keep_rule),
             effects: response.effects,
@@ -308,23 +312,51 @@ fn starts_deadline(input: &Input, dispatcher: &Dispatcher) -> bool {
     }
 }
 
-/// Waits for what a person says. Dropping the future loses nothing.
-async fn next_answer(answers: &mut Option<mpsc::Receiver<FromUser>>) -> Input {
-    let Some(arriving) = answers else { return std::future::pending().await };
-    match arriving.recv().await {
-        Some(FromUser::Answered { id, verdict }) => Input::Answer(id, verdict),
-        Some(FromUser::AnsweredLast { id, verdict }) => Input::AnswerLast(id, verdict),
-        Some(FromUser::EndTurn) => Input::Cancel(Reach::Turn, CancelReason::Interrupt),
-        Some(FromUser::Stop(unit)) => Input::Cancel(Reach::Unit(unit), CancelReason::Interrupt),
-        Some(FromUser::Again(unit)) => Input::Again(unit),
-        Some(FromUser::SetAside) => Input::SetAside,
-        Some(FromUser::Wrote(text)) => Input::Wrote(text),
-        Some(FromUser::TookBack) => Input::TookBack,
-        Some(FromUser::Mode(mode)) => Input::Mode(mode),
-        Some(FromUser::EndAll) => Input::Cancel(Reach::All, CancelReason::Interrupt),
-        None => {
-            *answers = None;
-            Input::NobodyAnswers
+/// What a person says.
+struct Answers {
+    /// `None` once nobody says anything.
+    arriving: Option<mpsc::Receiver<FromUser>>,
+    /// What was asked as this one is to end as soon as it has begun.
+    ends: Option<u64>,
+}
+
+impl Answers {
+    /// Waits for what is said. `begun` is how much of what was asked has begun.
+    /// Dropping the future loses nothing.
+    async fn next(&mut self, begun: u64) -> Input {
+        loop {
+            if self.ends.take_if(|asked| *asked <= begun).is_some() {
+                return Input::Cancel(Reach::Turn, CancelReason::Interrupt);
+            }
+            let Some(arriving) = &mut self.arriving else { return std::future::pending().await };
+            match arriving.recv().await {
+                Some(FromUser::EndAsked(asked)) if asked < begun => {}
+                Some(FromUser::EndAsked(asked)) => self.ends = Some(asked),
+                Some(said) => return said.input(),
+                None => {
+                    self.arriving = None;
+                    return Input::NobodyAnswers;
+                }
+            }
+        }
+    }
+}
+
+impl FromUser {
+    fn input(self) -> Input {
+        match self {
+            Self::Answered { id, verdict } => Input::Answer(id, verdict),
+            Self::AnsweredLast { id, verdict } => Input::AnswerLast(id, verdict),
+            Self::EndTurn | Self::EndAsked(_) => {
+                Input::Cancel(Reach::Turn, CancelReason::Interrupt)
+            }
+            Self::Stop(unit) => Input::Cancel(Reach::Unit(unit), CancelReason::Interrupt),
+            Self::Again(unit) => Input::Again(unit),
+            Self::SetAside => Input::SetAside,
+            Self::Wrote(text) => Input::Wrote(text),
+            Self::TookBack => Input::TookBack,
+            Self::Mode(mode) => Input::Mode(mode),
+            Self::EndAll => Input::Cancel(Reach::All, CancelReason::Interrupt),
         }
     }
 }

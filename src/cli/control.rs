@@ -65,6 +65,10 @@ const SIGNALS_CAP: usize = 8;
 /// at a time.
 const ASKED_CAP: usize = 1;
 
+/// Most things that are found out or written beside everything else: a client
+/// that asks for more is heard once some of them are done.
+const WORK_CAP: usize = 64;
+
 /// Answers a client until its input ends.
 pub(super) fn run(
     environment: &Environment,
@@ -115,8 +119,6 @@ struct Conversation {
     replies: Replies,
     /// Whether the last reply was left out, because too many are not read.
     is_unread: bool,
-    /// Whether people know that messages are not taken.
-    has_refused: bool,
     /// What the run is made of, until there is one.
     ready: Option<Start>,
     /// Whether the agent that main is has not been looked for.
@@ -128,8 +130,7 @@ struct Conversation {
     progress: Option<watch::Receiver<Progress>>,
     /// The run itself.
     running: Option<JoinHandle<RunEnd>>,
-    /// What is found out or written beside everything else; one thing at most
-    /// for each message.
+    /// What is found out or written beside everything else.
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     /// The message whose meaning is being found out; a number that is not this
     /// is not wanted any more.
@@ -166,7 +167,6 @@ impl Conversation {
             brought: Brought::default(),
             replies: Replies::new(),
             is_unread: false,
-            has_refused: false,
             ready: Some(start),
             refusal: None,
             run: None,
@@ -205,7 +205,7 @@ impl Conversation {
                 }
                 () = got_on(&mut self.progress) => self.got_on(),
                 ended = ended(&mut self.running) => return Ok(self.ended(&ended)),
-                line = heard.recv(), if !self.has_ended => match line {
+                line = heard.recv(), if !self.has_ended && self.work.len() < WORK_CAP => match line {
                     Some(line) => self.hear(&line),
                     None => self.input_ended(),
                 },
@@ -290,7 +290,7 @@ impl Conversation {
         }
         let start = match self.ready.take().filter(|_| !std::mem::take(&mut self.lacks_agent)) {
             Some(start) => start,
-            None => self.start_again(&self.flags)?,
+            None => self.start_again(&self.flags.clone())?,
         };
         let (signals, arriving) = mpsc::channel(SIGNALS_CAP);
         let (said, answers) = mpsc::channel(SAID_CAP);
@@ -314,12 +314,15 @@ impl Conversation {
     }
 
     /// Returns what the run is made of where the first try came to nothing.
-    fn start_again(&self, flags: &RunFlags) -> Result<Start, Refusal> {
+    fn start_again(&mut self, flags: &RunFlags) -> Result<Start, Refusal> {
         // The session is there only once something was run in it.
         let is_there = resume::is_wanted(flags) && !flags.fork_session;
         let session_id = if is_there { None } else { self.session.parse().ok() };
         let flags = RunFlags { session_id, ..flags.clone() };
-        Start::bringing(&self.environment, flags, self.kept.clone(), self.brought.clone())
+        let (kept, brought) = (self.kept.clone(), self.brought.clone());
+        let start = Start::bringing(&self.environment, flags, kept, brought)?;
+        self.kept = start.kit.goes_on();
+        Ok(start)
     }
 
     /// Finds out what a message means, which may take its time.
@@ -415,7 +418,9 @@ impl Conversation {
 
     fn signal(&mut self, signal: Signal) {
         self.told = Some(signal);
-        self.wanted = None;
+        if self.wanted.take().is_some() {
+            self.refuse(Refusal::new(Exit::after(signal), "stopped before it began"));
+        }
         self.is_told.cancel();
         // A run that has so many of them is about to end.
         let _ = self.run.as_ref().map(|run| run.signals.try_send(signal));
@@ -440,7 +445,6 @@ impl Conversation {
                 Step::EndTurn => self.end_turn(),
                 Step::SetMode(mode) => self.set_mode(mode),
                 Step::Do { id, deed } => self.carry_out(id, deed),
-                Step::Refuse(why) => self.turn_away(&Refusal::new(Exit::BadInput, why)),
                 Step::Say(text) => super::say(&format!("warning: {text}")),
             }
         }
@@ -459,7 +463,10 @@ impl Conversation {
     fn end_turn(&mut self) {
         match self.wanted.take() {
             Some(_) => self.refuse(Refusal::new(Exit::Done, "stopped before it began")),
-            None => self.tell(FromUser::EndTurn),
+            None => {
+                let asked = self.run.as_ref().map(|run| run.asked);
+                asked.into_iter().for_each(|asked| self.tell(FromUser::EndAsked(asked)));
+            }
         }
     }
 

@@ -31,8 +31,7 @@ pub(super) fn request_id(id: QuestionId) -> String {
 /// no id of ours.
 #[must_use]
 pub fn question_of(request_id: &str) -> Option<QuestionId> {
-    let number = request_id.strip_prefix(QUESTION)?.parse().ok()?;
-    Some(QuestionId(Seq(number)))
+    Some(QuestionId(Seq(number(request_id.strip_prefix(QUESTION)?)?)))
 }
 
 /// What the id of a request begins with that is no question.
@@ -46,7 +45,12 @@ fn call_id(id: u64) -> String {
 /// no question; `None` if it is no id of ours.
 #[must_use]
 pub fn call_of(request_id: &str) -> Option<u64> {
-    request_id.strip_prefix(CALL)?.parse().ok()
+    number(request_id.strip_prefix(CALL)?)
+}
+
+/// Reads a number as it is written here.
+fn number(digits: &str) -> Option<u64> {
+    digits.parse().ok().filter(|number: &u64| number.to_string() == digits)
 }
 
 /// Returns the line that asks a callback of a client's hooks.

@@ -147,6 +147,8 @@ pub(super) struct Sitting {
     /// Who would tell them; `None` as long as nothing was asked.
     last: Option<Voice>,
     stage: Stage,
+    /// How many invocations of this run have begun.
+    begun: u64,
     /// Where the log is, if there is one.
     directory: Option<PathBuf>,
 }
@@ -157,7 +159,8 @@ impl Sitting {
             Prompts::One(invoked) => (None, Some(invoked)),
             Prompts::Many(asking) => (Some(asking), None),
         };
-        Self { asking, next, main: None, farewell: None, last: None, stage, directory }
+        let begun = u64::from(next.is_some());
+        Self { asking, next, main: None, farewell: None, last: None, stage, begun, directory }
     }
 
     /// Begins the session if it is new, and the invocation if there is a prompt
@@ -176,6 +179,11 @@ impl Sitting {
             return response;
         };
         dispatcher.open(head, typed, now())
+    }
+
+    /// Returns how many invocations of this run have begun.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
     }
 
     /// Waits for what is asked next; `None` once nobody can ask any more.
@@ -249,6 +257,7 @@ impl Sitting {
     }
 
     fn invoke(&mut self, invoked: Box<Invoked>, dispatcher: &mut Dispatcher) -> Response {
+        self.begun += 1;
         self.tell_of_others(&invoked, dispatcher);
         let begin = Input::Begin(Arc::clone(&invoked.typed));
         let mut response = dispatcher.handle(Input::Chosen(invoked.chosen()), now());

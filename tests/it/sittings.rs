@@ -847,3 +847,19 @@ async fn files_go_back_in_a_run_that_rests_and_main_is_told() {
     let numbers: Vec<u64> = story.events.iter().map(|event| event.seq.0).collect();
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_stopped_before_the_run_has_taken_it_ends_as_soon_as_it_has_begun() {
+    let sitting = sit();
+    sitting.say(FromUser::EndAsked(1)).await;
+    sitting.wait(1_000).await;
+    sitting.ask("one", json!({ "main": [{ "text": "so far", "fault": "hang" }] })).await;
+    sitting.wait(1_000).await;
+    assert_eq!(endings(&sitting.events()), ["cancelled"]);
+    // It is over: whoever stops it once more stops nothing else.
+    sitting.say(FromUser::EndAsked(1)).await;
+    sitting.ask("two", json!({ "main": says("here") })).await;
+    sitting.wait(1_000).await;
+    let story = leave(sitting).await;
+    assert_eq!(endings(&story.events), ["cancelled", "here"]);
+}

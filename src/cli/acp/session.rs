@@ -113,6 +113,8 @@ struct Sat {
     signals: mpsc::Sender<Signal>,
     running: JoinHandle<RunEnd>,
     scratch: Option<TempDir>,
+    /// How often it was asked something.
+    asked: u64,
 }
 
 /// A prompt without an answer.
@@ -294,8 +296,15 @@ impl Session {
         let (run, kit, scratch) = start.sit(sitting)?;
         self.told = Some(told);
         let running = tokio::spawn(run.go());
-        let sat =
-            Sat { kit: Arc::clone(&kit), asking: Some(asking), said, signals, running, scratch };
+        let sat = Sat {
+            kit: Arc::clone(&kit),
+            asking: Some(asking),
+            said,
+            signals,
+            running,
+            scratch,
+            asked: 0,
+        };
         self.stage = Stage::Sat(sat);
         Ok(kit)
     }
@@ -307,7 +316,15 @@ impl Session {
         // It rests, so it takes it; unless it has ended, and is heard of next.
         let asking = sat.asking.as_ref();
         if asking.is_some_and(|asking| asking.try_send(run::Asked::Invoke(invoked)).is_ok()) {
+            sat.asked += 1;
             self.at_work = AtWork::Answers;
+        }
+    }
+
+    /// Ends what the run was asked last, whether it has begun with it or not.
+    fn end_turn(&self) {
+        if let Stage::Sat(sat) = &self.stage {
+            self.tell(FromUser::EndAsked(sat.asked));
         }
     }
 
@@ -349,7 +366,7 @@ impl Session {
             Told::Began => {
                 // It was cancelled before the run knew of it.
                 if self.prompt.as_ref().is_some_and(|prompt| prompt.is_cancelled) {
-                    self.tell(FromUser::EndTurn);
+                    self.end_turn();
                 }
             }
             Told::Untold(untold) => {

@@ -170,6 +170,7 @@ impl Driver {
             signals,
             work: FuturesUnordered::new(),
             prompts: 0,
+            asked: 0,
             wanted: None,
             plan: None,
             after: None,

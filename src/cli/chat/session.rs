@@ -74,6 +74,8 @@ pub(super) struct Session {
     pub(super) place: Place,
     /// How many prompts were given.
     pub(super) prompts: u64,
+    /// How many of them the run was asked.
+    pub(super) asked: u64,
 }
 
 impl Session {
@@ -192,6 +194,8 @@ impl Session {
             self.refuse_text(Given::Prompt, &text, refusal);
             return;
         }
+        // The run may not know of it yet.
+        let said = if said == FromUser::EndTurn { FromUser::EndAsked(self.asked) } else { said };
         // It hears them as fast as anybody can type.
         if let Err(error) = self.said.try_send(said) {
             let text = match error.into_inner() {
@@ -199,6 +203,7 @@ impl Session {
                 FromUser::Answered { .. }
                 | FromUser::AnsweredLast { .. }
                 | FromUser::EndTurn
+                | FromUser::EndAsked(_)
                 | FromUser::EndAll
                 | FromUser::Stop(_)
                 | FromUser::Again(_)
@@ -229,6 +234,7 @@ impl Session {
         let invoked = Box::new(self.kit.invoked(text, opening));
         let sent = self.asking.as_ref().map(|run| run.try_send(Asked::Invoke(invoked)));
         if matches!(sent, Some(Ok(()))) {
+            self.asked += 1;
             self.place.begins();
         } else {
             let refusal = Refusal::new(Exit::Error, "the turn before is not over yet");

@@ -42,15 +42,6 @@ impl Conversation {
         }));
     }
 
-    /// Tells that a message is not even kept: its result says so. Whoever sends
-    /// many of them may not read meanwhile, so people are told once.
-    pub(super) fn turn_away(&mut self, refusal: &Refusal) {
-        if !std::mem::replace(&mut self.has_refused, true) {
-            say(refusal);
-        }
-        self.send(refused(refusal, self.session.parse().ok()));
-    }
-
     /// Sends a line, and tells people if the client has begun to miss some.
     pub(super) fn send(&mut self, line: Vec<u8>) {
         let is_unread = !self.replies.send(line);

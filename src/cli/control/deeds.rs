@@ -78,10 +78,7 @@ impl Conversation {
             let flags = wishes.apply(&self.flags);
             let start = self.take_along(wishes).and_then(|()| self.start_again(&flags));
             match start {
-                Ok(start) => {
-                    self.kept = start.kit.goes_on();
-                    (self.ready, self.flags) = (Some(start), flags);
-                }
+                Ok(start) => (self.ready, self.flags) = (Some(start), flags),
                 Err(refusal) => {
                     self.refusal = Some(refusal.clone());
                     return Err(refusal);

@@ -37,8 +37,6 @@ pub(super) enum Step {
     EndTurn,
     /// From now on this mode holds.
     SetMode(Mode),
-    /// A message is not taken, and why.
-    Refuse(String),
     /// Tell people.
     Say(String),
 }
@@ -70,17 +68,24 @@ pub(super) struct Talk {
     waiting: VecDeque<Result<Message, String>>,
     /// What goes along with the next message that is to be answered.
     along: Vec<String>,
+    /// How many messages behind those that wait are not taken. Each has its own
+    /// refusal, in its turn.
+    refused: u64,
 }
 
 impl Talk {
     /// Returns the next message.
     pub(super) fn next_message(&mut self) -> Option<Result<Message, String>> {
-        self.waiting.pop_front()
+        let refused = || Err("too many messages wait for their turn".to_owned());
+        self.waiting.pop_front().or_else(|| {
+            self.refused = self.refused.checked_sub(1)?;
+            Some(refused())
+        })
     }
 
     /// Tells whether one waits.
     pub(super) fn has_message(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.waiting.is_empty() || self.refused > 0
     }
 
     /// Takes a line. `is_busy` is whether a message is being answered.
@@ -91,7 +96,10 @@ impl Talk {
             Heard::TooLong => return vec![Step::Say("a line is too long; it is left out".into())],
         };
         match Incoming::read(line) {
-            Ok(Incoming::User(message)) => self.message(message).into_iter().collect(),
+            Ok(Incoming::User(message)) => {
+                self.message(message);
+                Vec::new()
+            }
             Ok(Incoming::Request { id, wanted }) => self.request(id, wanted, is_busy),
             Ok(Incoming::Answer(answer)) => answered(answer),
             Ok(Incoming::Called { id, answer }) => vec![Step::Called { id, answer }],
@@ -105,18 +113,20 @@ impl Talk {
         }
     }
 
-    fn message(&mut self, message: Result<Message, String>) -> Option<Step> {
+    fn message(&mut self, message: Result<Message, String>) {
         let bytes = |message: &Result<Message, String>| message.as_ref().map_or(0, Message::bytes);
         let along: usize = self.along.iter().map(String::len).sum();
         let waiting: usize = self.waiting.iter().map(bytes).sum();
         let is_full = self.waiting.len() + self.along.len() >= MESSAGES_CAP;
-        if is_full || along + waiting + bytes(&message) > MESSAGES_BYTES_CAP {
-            return Some(Step::Refuse("too many messages wait for their turn".to_owned()));
+        // Behind one that is not taken none is: they keep their order.
+        if self.refused > 0 || is_full || along + waiting + bytes(&message) > MESSAGES_BYTES_CAP {
+            self.refused += 1;
+            return;
         }
         self.waiting.push_back(match message {
             Ok(Message { text, is_query: false, uuid: _ }) => {
                 self.along.push(text);
-                return None;
+                return;
             }
             Ok(message) => {
                 self.along.push(message.text);
@@ -125,7 +135,6 @@ impl Talk {
             }
             Err(why) => Err(why),
         });
-        None
     }
 
     /// Forgets a message that waits, if there is one of this name.
@@ -256,8 +265,14 @@ mod tests {
         for _ in 0..MESSAGES_CAP {
             assert_eq!(hear(&mut talk, &user("a")), []);
         }
-        let refused = Step::Refuse("too many messages wait for their turn".to_owned());
-        assert_eq!(hear(&mut talk, &user("a")), [refused]);
+        assert_eq!(hear(&mut talk, &user("b")), []);
+        assert_eq!(next(&mut talk).as_deref(), Some("a"));
+        assert_eq!(hear(&mut talk, &user("c")), []);
+        let rest: Vec<_> =
+            std::iter::from_fn(|| talk.next_message()).skip(MESSAGES_CAP - 1).collect();
+        let refused = Err("too many messages wait for their turn".to_owned());
+        assert_eq!(rest, [refused.clone(), refused]);
+        assert!(!talk.has_message());
     }
 
     fn next(talk: &mut Talk) -> Option<String> {

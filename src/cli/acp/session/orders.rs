@@ -70,7 +70,7 @@ impl Session {
         }
         match self.at_work {
             AtWork::Answers => {
-                self.tell(FromUser::EndTurn);
+                self.end_turn();
                 let has_begun = |prompt: &Prompt| prompt.text.is_none();
                 if !self.prompt.as_ref().is_some_and(has_begun) {
                     self.answer(Ok(StopReason::Cancelled));
