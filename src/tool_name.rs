@@ -118,6 +118,9 @@ const ALIASES: [(&str, &str); 27] = [
 /// The tool that starts agents.
 pub const AGENT: &str = "Agent";
 
+/// The tool that opens skills.
+pub const SKILL: &str = "Skill";
+
 /// What a fork is called where other agents have their definition's name.
 pub const FORK: &str = "fork";
 
@@ -129,7 +132,7 @@ const FOR_AGENTS: [&str; 6] =
 /// they work in the place of the one that made it.
 #[must_use]
 pub fn may_wait_for_agents(name: &str) -> bool {
-    matches!(name, "Agent" | "TaskOutput" | "TaskWait")
+    matches!(name, AGENT | SKILL | "TaskOutput" | "TaskWait")
 }
 
 /// Tells whether a tool looks at agents and does nothing else. What it gives

@@ -21,6 +21,7 @@ use crate::guard::Effect;
 use crate::line::{CallLeave, RequestLeave, Tend, UnitEvent};
 use crate::message::{Call, CallId, Output};
 use crate::prompt;
+use crate::skill::Followed;
 use crate::tool::bound::{bounded_by, short_name};
 use crate::tool::{AGENT_OUTPUT_CAP, Granted, OUTPUT_CAP, Tool, ToolError};
 use crate::tool_name::looks_at_agents;
@@ -51,6 +52,20 @@ struct Finished<'a> {
     /// What the tool gave.
     output: Output,
     took_ms: u64,
+    /// What holds from now on, if it has opened a skill.
+    followed: Option<Arc<Followed>>,
+}
+
+/// What a call gives.
+struct Given {
+    output: Output,
+    followed: Option<Arc<Followed>>,
+}
+
+impl From<Output> for Given {
+    fn from(output: Output) -> Self {
+        Self { output, followed: None }
+    }
 }
 
 /// What is said of a call that came too often in a row.
@@ -130,9 +145,11 @@ impl Unit {
             let mut running: FuturesUnordered<_> =
                 group.iter().map(|call| self.run_call(call)).collect();
             let mut outputs = Vec::with_capacity(group.len());
+            let mut opened = Vec::new();
             while let Some(finished) = running.next().await {
                 let verdict = self.judge(&finished, loops).await;
-                let Finished { call, tool, output, took_ms } = finished;
+                let Finished { call, tool, output, took_ms, followed } = finished;
+                opened.extend(followed);
                 let output = room.admit(output);
                 let output = Arc::new(self.bounded(&tool, &call.id, output, &verdict));
                 self.tell_finished(call, tool, Arc::clone(&output), took_ms).await;
@@ -145,6 +162,9 @@ impl Unit {
             for (call, output) in outputs {
                 self.history.finished(call, output);
             }
+            for followed in opened {
+                self.follow(&followed).await;
+            }
             if self.context.cancel.is_cancelled() {
                 break;
             }
@@ -155,7 +175,7 @@ impl Unit {
     /// Counts a call, unless it is waiting: a look at agents that are out shows
     /// the same until one of them has got on.
     async fn judge(&self, finished: &Finished<'_>, loops: &mut Loops) -> Verdict {
-        let Finished { call, tool, output, took_ms: _ } = finished;
+        let Finished { call, tool, output, took_ms: _, followed: _ } = finished;
         if looks_at_agents(tool) && self.has_agents_out().await {
             return Verdict::Fine;
         }
@@ -182,11 +202,12 @@ impl Unit {
 
     async fn run_call<'a>(&self, call: &'a Call) -> Finished<'a> {
         let started = Instant::now();
-        let (tool, output) = match self.prepare(call) {
+        let (tool, given) = match self.prepare(call) {
             Ok(ready) => (Arc::clone(&ready.tool), self.run_guarded(ready).await),
-            Err(output) => (short_name(&call.tool).into(), output),
+            Err(output) => (short_name(&call.tool).into(), output.into()),
         };
-        Finished { call, tool, output, took_ms: millis(started) }
+        let Given { output, followed } = given;
+        Finished { call, tool, output, took_ms: millis(started), followed }
     }
 
     async fn tell_finished(&self, call: &Call, tool: Arc<str>, output: Arc<Output>, took_ms: u64) {
@@ -226,19 +247,24 @@ impl Unit {
         Ok(Ready { call, tool: Arc::clone(name), runner: Arc::clone(tool), arguments })
     }
 
-    async fn run_guarded(&self, mut ready: Ready<'_>) -> Output {
+    async fn run_guarded(&self, mut ready: Ready<'_>) -> Given {
         let granted = match self.grant(&mut ready).await {
             Ok(granted) => granted,
-            Err(Stopped::Denied(text)) => return Output::error(text),
-            Err(Stopped::Cancelled) => return cancelled(Duration::ZERO),
+            Err(Stopped::Denied(text)) => return Output::error(text).into(),
+            Err(Stopped::Cancelled) => return cancelled(Duration::ZERO).into(),
         };
         if !self.tell_started(&ready, granted.confinement).await {
-            return cancelled(Duration::ZERO);
+            return cancelled(Duration::ZERO).into();
         }
-        match self.run_to_end(ready, &granted).await {
-            Ok(output) => output,
-            Err(ToolError::TellModel { message }) => Output::error(message),
-            Err(ToolError::Cancelled { after }) => cancelled(after),
+        let opens = self.opens(&ready);
+        match (self.run_to_end(ready, &granted).await, opens) {
+            (Ok(output), Some(skill)) if !output.is_error => {
+                let output = Output { text: self.with_files(&output.text).await, ..output };
+                Given { output, followed: Some(Arc::clone(&skill.followed)) }
+            }
+            (Ok(output), _) => output.into(),
+            (Err(ToolError::TellModel { message }), _) => Output::error(message).into(),
+            (Err(ToolError::Cancelled { after }), _) => cancelled(after).into(),
         }
     }
 

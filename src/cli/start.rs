@@ -1,6 +1,6 @@
 //! Putting a run together from flags, configuration and surroundings.
 
-mod parts;
+pub(super) mod parts;
 mod reporters;
 
 use std::path::{Path, PathBuf};
@@ -131,7 +131,9 @@ impl Start {
         let (skills, definitions) = found((&root, top), environment, &flags, &trusted);
         let definitions = definitions.with(given(&flags)?);
         let agent = agent(&flags, &definitions)?;
-        let before = resume.as_ref().and_then(|resume| resume.past.model());
+        let chosen = resume.as_ref().and_then(|resume| resume.past.chosen());
+        // Not the one that answered last: that may have been a skill's for a turn.
+        let before = chosen.as_ref().map(|chosen| &*chosen.model);
         let own_model = agent.and_then(|agent| agent.model.as_deref());
         let (flag, effort) = (flags.model.as_deref().or(own_model), flags.effort.as_ref());
         let wanted = Wanted { flag, before, default_model, effort };
@@ -141,7 +143,7 @@ impl Start {
         models_asked.filter_map(|it| price_warning(&flags, &**it)).for_each(|it| super::say(&it));
         let sandbox = Arc::new(sandbox::of(environment, &config));
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
-        let system = system_prompt(&flags, agent)?;
+        let system = system_prompt(&flags, agent, &skills)?;
         let tools = tools(&flags, &definitions, agent)?;
         let policy = narrowed(policy, agent);
         let instructions = instructions((&root, top), environment, &flags);

@@ -414,6 +414,14 @@ impl Stage {
             Opening::Prompt(prompt) => {
                 Opening::Prompt(prompt::with_facts(environment, prompt).into())
             }
+            Opening::Skill { text, followed } => {
+                let text = prompt::with_facts(environment, text).into();
+                Opening::Skill { text, followed: Arc::clone(followed) }
+            }
+            Opening::Agent { task, request } => {
+                let request = prompt::with_facts(environment, request).into();
+                Opening::Agent { task: task.clone(), request }
+            }
             Opening::Fork { task, request } => {
                 let request = prompt::with_facts(environment, request).into();
                 Opening::Fork { task: task.clone(), request }

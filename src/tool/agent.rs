@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use super::bound::short_name;
 use super::{Effect, Granted, Tool, ToolContext, ToolError, arguments};
 use crate::message::{Output, ToolSchema};
+use crate::skill::{Context, Followed, Skill};
 
 const BOTH_SHAPES: &str = "Provide either tasks[] (batch form) or \
     description+prompt+subagent_type (single-task form), not both.";
@@ -94,6 +95,8 @@ pub struct Typed {
     pub model: Option<Arc<str>>,
     /// The only tools it gets, of those its definition allows.
     pub tools: Option<Vec<String>>,
+    /// What holds because it follows a skill.
+    pub followed: Option<Arc<Followed>>,
 }
 
 impl Task {
@@ -109,6 +112,26 @@ impl Task {
             timeout: None,
             isolation: None,
             is_background: true,
+        }
+    }
+
+    /// What a skill says, for an agent of its own.
+    #[must_use]
+    pub fn of_skill(skill: &Skill, agent: &str, prompt: &str) -> Self {
+        let followed = Some(Arc::clone(&skill.followed));
+        let typed = Typed { agent: agent.into(), model: None, tools: None, followed };
+        Self {
+            description: skill.name.as_str().into(),
+            prompt: prompt.into(),
+            kind: TaskKind::Typed(Arc::new(typed)),
+            max_turns: None,
+            max_tokens: None,
+            timeout: None,
+            isolation: None,
+            is_background: match skill.context {
+                Context::Inline => false,
+                Context::Fork { agent: _, is_background } => is_background,
+            },
         }
     }
 
@@ -132,7 +155,9 @@ pub struct Known {
 }
 
 impl Known {
-    fn agent(&self, name: &str) -> Option<&String> {
+    /// Returns the agent definition of a name, whatever its case.
+    #[must_use]
+    pub fn agent(&self, name: &str) -> Option<&String> {
         self.agents.iter().find(|known| known.eq_ignore_ascii_case(name))
     }
 
@@ -282,7 +307,12 @@ fn parse_kind(
     })?;
     let model = optional_text(fields, "model", place)?.map(Into::into);
     let tools = parse_tools(fields, place, known)?;
-    Ok(TaskKind::Typed(Arc::new(Typed { agent: name.as_str().into(), model, tools })))
+    Ok(TaskKind::Typed(Arc::new(Typed {
+        agent: name.as_str().into(),
+        model,
+        tools,
+        followed: None,
+    })))
 }
 
 fn parse_tools(
@@ -534,6 +564,7 @@ mod tests {
                 agent: "code-review".into(),
                 model: Some("m".into()),
                 tools: Some(vec!["Read".to_owned()]),
+                followed: None,
             })),
             max_turns: Some(3),
             max_tokens: NonZeroU64::new(100_000),

@@ -56,6 +56,14 @@ impl Delegate for NoDelegate {
     fn known(&self) -> Known {
         Known::default()
     }
+
+    fn may_delegate(&self) -> Result<(), ToolError> {
+        Ok(())
+    }
+
+    fn find_model(&self, _name: &str) -> Result<Arc<dyn crate::model::Model>, String> {
+        Err("no models here".to_owned())
+    }
 }
 
 /// A variable that is set under cargo and that no command gets to see.

@@ -58,8 +58,7 @@ pub(super) fn meaning<'a>(
         };
     }
     let first = text.strip_prefix('/').and_then(|line| line.split_whitespace().next());
-    let skill = first
-        .and_then(|name| skills.iter().find(|(own, _)| own.to_lowercase() == name.to_lowercase()));
+    let skill = first.and_then(|name| skills.iter().find(|(own, _)| slash::is_called(own, name)));
     if let (None, Some((name, _))) = (skill, slash::named(text))
         && !slash::is_place(name)
     {
