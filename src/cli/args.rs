@@ -7,6 +7,7 @@ mod borrowed;
 mod foreign;
 mod guarding;
 mod inert;
+mod listed;
 mod sessions;
 mod values;
 
@@ -28,6 +29,7 @@ pub use borrowed::{Asks, BorrowedFlags};
 pub use foreign::{Sifted, sift};
 pub use guarding::{PermissionsCommand, TrustFlags};
 pub use inert::InertFlags;
+pub use listed::{CheckCommand, ListedFlags};
 pub use sessions::{ListFlags, SessionCommand, SessionsCommand, ShowFormat, UndoFlags};
 
 /// A coding agent that runs many agents at once.
@@ -373,6 +375,10 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// List the skills and commands and where they come from, or check them
+    Skills(ListedFlags),
+    /// List the types of agents and where they come from, or check them
+    Agents(ListedFlags),
     /// List the rules in force, or say what would become of a call
     Permissions {
         /// What to do instead of listing them

@@ -25,6 +25,8 @@ mod branches;
 mod budgets;
 /// Signals: everything ends, nothing new begins, the log stays whole.
 mod cancel;
+/// `tine skills` and `tine agents`: lists and checks.
+mod catalogue;
 /// The chat on a pseudo-terminal, and the screen as it is then.
 mod chat;
 /// The chat without a screen: lines in, lines out.
