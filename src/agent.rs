@@ -5,6 +5,7 @@
 //! still out. It owns its history and nothing else; whatever it does it tells
 //! its line, and what it becomes is an [`Outcome`], never an error.
 
+mod answering;
 mod asking;
 mod attached;
 mod calls;
@@ -13,8 +14,10 @@ mod fitting;
 mod following;
 mod guarded;
 mod history;
+mod hooked;
 mod images;
 mod loops;
+mod offers;
 pub mod size;
 mod turn;
 mod view;
@@ -25,22 +28,28 @@ use std::time::Duration;
 
 use crate::event::{FailureKind, NoticeLevel, Outcome, UnitId};
 use crate::guard::Policy;
+use crate::hook::Hooks;
 use crate::line::{News, RequestLeave, Told, UnitEvent, Wait};
 use crate::message::{Call, CallId, StopReason, counted};
 use crate::model::Model;
+use crate::prompt;
 use crate::skill::Followed;
-use crate::tool::{ForkPoint, Registry, Task, ToolContext};
+use crate::tool::{AgentCall, AnswerSchema, ForkPoint, Registry, Task, ToolContext};
 use crate::tool_name::{AGENT, canonical};
 
+use answering::{Answering, Judged, Turned};
 use following::begun;
 use loops::Loops;
 
+pub use answering::TRIES_CAP;
 pub use asking::Persistence;
 pub use attached::with_files;
 pub use calls::CALLS_CAP;
 pub use compact::{Compacting, REQUEST_CAP, SUMMARY_CAP};
 pub use history::History;
+pub use hooked::{HELD_CAP, Hooked, SESSION_END_LIMIT};
 pub use images::{IMAGES_CAP, IMAGES_LENGTH_CAP};
+pub use offers::Offers;
 pub use view::render;
 
 /// Everything that runs an agent loop: the main conversation, a slot or a fork.
@@ -53,8 +62,12 @@ pub struct Unit {
     pub model: Arc<dyn Model>,
     /// What it can call.
     pub tools: Registry,
+    /// What its answer must fit, if not every text will do.
+    pub answer: Option<Arc<AnswerSchema>>,
     /// What it may do.
     pub policy: Arc<Policy>,
+    /// What is asked at certain moments.
+    pub hooks: Arc<Hooks>,
     /// What it is bound by.
     pub bounds: Bounds,
     /// What its calls may use. Its line and its cancel token are the unit's.
@@ -67,6 +80,8 @@ pub struct Unit {
     pub compacting: Compacting,
     /// What it does about requests that fail.
     pub persistence: Persistence,
+    /// What it has of servers of tools; `None` where that stays what it is.
+    pub offers: Option<Offers>,
 }
 
 /// What a unit is bound by.
@@ -153,6 +168,13 @@ pub enum Opening {
         /// The user message that asked for it.
         request: Arc<str>,
     },
+    /// No turn of its own: these tasks as one batch, whose text is its answer.
+    Batch {
+        /// What the slots shall do.
+        tasks: Vec<Task>,
+        /// The user message that asked for them.
+        request: Arc<str>,
+    },
     /// No turn of its own: its conversation is replaced by a summary, and what
     /// was done is its answer.
     Compact {
@@ -183,17 +205,22 @@ impl Unit {
 
     async fn go(&mut self, opening: Opening) -> Result<Arc<str>, Outcome> {
         let (mut next, mut answer) = self.open(opening).await?;
-        let mut turn = 0;
+        let (mut turn, mut held) = (0, 0);
         let mut loops = Loops::default();
+        let mut answering = Answering::new(self.answer.is_some());
         loop {
             match next {
                 Next::Turn => {
                     turn += 1;
-                    if let Some(text) = self.turn(turn, &mut loops).await? {
-                        next = Next::Settle;
-                        // Having nothing to add takes nothing back.
-                        if !text.trim().is_empty() || answer.is_empty() {
-                            answer = text;
+                    match answering.judge(self.turn(turn, &mut loops).await?)? {
+                        Judged::GoesOn => {}
+                        Judged::Reminded => self.remind().await,
+                        Judged::Answered(text) => {
+                            next = Next::Settle;
+                            // Having nothing to add takes nothing back.
+                            if !text.trim().is_empty() || answer.is_empty() {
+                                answer = text;
+                            }
                         }
                     }
                 }
@@ -202,7 +229,20 @@ impl Unit {
                         self.history.prompted(text);
                         next = Next::Turn;
                     }
-                    None => return Ok(answer),
+                    // One that took no turn has done nothing that could be judged.
+                    None if turn == 0 => return Ok(answer),
+                    None => match self.is_held(&answer, &mut held).await? {
+                        Some(text) => {
+                            loops.forget();
+                            self.context
+                                .line
+                                .tell(Told::Prompted { text: Arc::clone(&text) })
+                                .await;
+                            self.history.prompted(text);
+                            next = Next::Turn;
+                        }
+                        None => return Ok(answer),
+                    },
                 },
             }
         }
@@ -211,6 +251,7 @@ impl Unit {
     async fn open(&mut self, opening: Opening) -> Result<(Next, Arc<str>), Outcome> {
         match opening {
             Opening::Prompt(text) => {
+                let text = self.begins(text).await?;
                 self.context.line.tell(Told::Prompted { text: Arc::clone(&text) }).await;
                 self.compacting.begins_with(&text);
                 self.history.prompted(text);
@@ -239,14 +280,25 @@ impl Unit {
                 self.compact_now(hint.as_deref()).await.map(|answer| (Next::Settle, answer))
             }
             Opening::Fork { task, request } => {
-                // A fork leaves a last user message out: it has its directive.
-                self.start(task, request).await.map(|output| (Next::Settle, begun(&output)))
+                let output = self.start(AgentCall::One(task), request).await?;
+                Ok((Next::Settle, begun(&output)))
+            }
+            Opening::Batch { tasks, request } => {
+                let output = self.start(AgentCall::Batch(tasks), request).await?;
+                Ok((Next::Settle, output.text.into()))
             }
         }
     }
 
-    /// Takes one turn; returns the answer if it has no calls.
-    async fn turn(&mut self, turn: u32, loops: &mut Loops) -> Result<Option<Arc<str>>, Outcome> {
+    /// Says to the model that its answer is still missing.
+    async fn remind(&mut self) {
+        let text: Arc<str> = prompt::structured_reminder().into();
+        self.context.line.tell(Told::Reminded { text: Arc::clone(&text) }).await;
+        self.history.prompted(text);
+    }
+
+    /// Takes one turn.
+    async fn turn(&mut self, turn: u32, loops: &mut Loops) -> Result<Turned, Outcome> {
         if let Some(TurnLimit { most, source }) = self.bounds.max_turns
             && turn > most
         {
@@ -265,13 +317,15 @@ impl Unit {
         let (reply, stop) = (Arc::clone(&replied.reply), replied.stop);
         self.context.line.tell(UnitEvent::Replied(replied)).await;
         if reply.calls.is_empty() {
-            self.warn_if_lacking(&reply.text, stop).await;
-            return Ok(Some(reply.text.as_str().into()));
+            // Where it must fit a schema, it is no answer.
+            if self.answer.is_none() {
+                self.warn_if_lacking(&reply.text, stop).await;
+            }
+            return Ok(Turned::Said(reply.text.as_str().into()));
         }
         self.mark_fork_point(&reply.calls);
         loops.begin(turn);
-        self.run_calls(&reply.calls, leave, loops).await?;
-        Ok(None)
+        self.run_calls(&reply.calls, leave, loops).await.map(Turned::Called)
     }
 
     /// Asks whether a request may be sent, which may begin the turn with this

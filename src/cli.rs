@@ -13,9 +13,11 @@ mod control;
 mod demo;
 mod doctor;
 pub mod exit;
+mod hooks;
 mod init;
 mod input;
 mod kit;
+mod mcp;
 mod model;
 mod models;
 mod permissions;
@@ -27,6 +29,7 @@ mod resume;
 mod review;
 mod rules;
 mod sandbox;
+mod servers;
 mod session;
 mod sessions;
 mod setup;
@@ -123,6 +126,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
             sessions::run(&environment, &run, command, &list)
         }
         Some(Command::Session { command }) => session::run(&environment, command),
+        Some(Command::Mcp { command }) => mcp::run(&environment, run, &command),
         Some(Command::Worktree { command }) => worktree::run(&environment, &command),
         Some(Command::Completions { shell }) => completions::run(shell),
         Some(Command::Man) => completions::manual(),
@@ -168,7 +172,8 @@ fn check_flags(command: Option<&Command>, run: &RunFlags) -> Result<(), Refusal>
             | Command::Session { .. }
             | Command::Worktree { .. }
             | Command::Completions { .. }
-            | Command::Man,
+            | Command::Man
+            | Command::Mcp { .. },
         ) => false,
     };
     if !runs_a_model && run.output_format() != Format::Text {
@@ -178,6 +183,10 @@ fn check_flags(command: Option<&Command>, run: &RunFlags) -> Result<(), Refusal>
     if !runs_a_model && (resume::is_wanted(run) || run.fork_session) {
         return Err(Refusal::new(Exit::Usage, "this command goes on with no session")
             .hint("leave `--continue`, `--resume` and `--fork-session` out"));
+    }
+    if command.is_some() && run.json_schema.is_some() {
+        return Err(Refusal::new(Exit::Usage, "this command's answer has a form of its own")
+            .hint("leave `--json-schema` out, or ask with `-p`"));
     }
     if command.is_some() && run.input_format == InputFormat::StreamJson {
         return Err(Refusal::new(Exit::Usage, "this command reads no messages")

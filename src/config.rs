@@ -37,6 +37,8 @@ use nix::fcntl::OFlag;
 
 use crate::guard::sandbox::Insistence;
 use crate::guard::{Mode, Source};
+use crate::hook::Hook;
+use crate::mcp;
 use crate::web::Host;
 
 pub use chat::{Bell, Chat, Editing, Theme};
@@ -89,6 +91,10 @@ pub struct Config {
     pub chat: Chat,
     /// What of the web is fetched.
     pub web: Web,
+    /// What is asked at certain moments, in the order of the layers.
+    pub hooks: Vec<Hook>,
+    /// Servers of tools.
+    pub mcp: Mcp,
 }
 
 /// How units run, `[agents]`.
@@ -248,6 +254,30 @@ pub struct Web {
     pub allow_hosts: Vec<Host>,
 }
 
+/// Servers of tools, `[mcp]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mcp {
+    /// How long a conversation waits for their tools when it begins.
+    pub startup: Duration,
+    /// How long is waited for the answer to a call.
+    pub call: Duration,
+    /// Servers by the name people give them.
+    pub servers: BTreeMap<String, mcp::Entry>,
+}
+
+impl Default for Mcp {
+    fn default() -> Self {
+        Self {
+            // Longer than servers take that are there, and short enough to
+            // wait for one that hangs. One that is fetched first may be late.
+            startup: Duration::from_secs(5),
+            // What others give a call: a build or a long query fits.
+            call: Duration::from_secs(600),
+            servers: BTreeMap::new(),
+        }
+    }
+}
+
 /// The settings of a project that the user trusts, as they were read when they
 /// were looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -314,8 +344,12 @@ impl Config {
     }
 }
 
-/// `None` if there is no such file.
-fn read_file(path: &Path) -> io::Result<Option<String>> {
+/// Reads settings; `None` if there is no such file.
+///
+/// # Errors
+///
+/// It cannot be read, or is too long to be settings.
+pub fn read_file(path: &Path) -> io::Result<Option<String>> {
     // A pipe must not keep us waiting for somebody who writes to it.
     let open = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
     let file = match open {

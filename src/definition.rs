@@ -63,10 +63,7 @@ impl AgentDefinition {
     /// Tells whether such an agent gets a tool that its parent has.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
-        let is_listed = |tools: &[String]| {
-            tools.iter().any(|listed| tool_name::canonical(listed).eq_ignore_ascii_case(name))
-        };
-        self.tools.as_deref().is_none_or(is_listed)
+        self.tools.as_deref().is_none_or(|tools| tool_name::lists(tools, name))
             && !tool_name::is_kept_from(&self.disallowed_tools, name)
     }
 }

@@ -8,6 +8,8 @@
 mod change;
 mod confinement;
 mod form;
+mod hook;
+mod offered;
 mod question;
 mod request;
 #[cfg(test)]
@@ -23,7 +25,9 @@ use crate::message::{CallId, Output, Reply, StopReason, Usage};
 
 pub use change::{ChangedBy, Digest, FileChange, FileState, Worktree};
 pub use confinement::{Access, Backend, Confinement, Insistence, SandboxHead};
-pub use form::{Entry, Field, Form, Offered, Takes};
+pub use form::{Choice, Entry, Field, Form, Takes};
+pub use hook::{HookDecision, HookEvent, HookOutcome, HookRan};
+pub use offered::{Offered, OfferedTool, ServerGlance, ServerStatus};
 pub use question::{CallQuestion, Lasting, Question, QuestionId, Terms, Verdict};
 pub use request::{AfterFailure, RequestFailed, ThrottleCause, Throttled};
 pub use turn::snap_to_turn_start;
@@ -97,7 +101,8 @@ pub enum EventKind {
     },
     /// A unit's conversation got news at a turn's boundary: ends of units it
     /// started in the background, messages that were sent to it. Their
-    /// `Joined` stands before it.
+    /// `Joined` stands before it. One of no unit and no message reminds the
+    /// unit of what its answer must be.
     Notified {
         /// The units whose ends were told.
         children: Vec<UnitId>,
@@ -231,6 +236,20 @@ pub enum EventKind {
     Chosen(Chosen),
     /// The process left the session, in which nothing was at work any more.
     Left,
+    /// A hook was asked. What it adds for a model stands in the event that
+    /// brings it there: a prompt, an output.
+    HookRan(Arc<HookRan>),
+    /// Servers of tools offer something to the main conversation. A prompt's
+    /// comes before all that its main does.
+    Offered(Arc<Offered>),
+}
+
+impl EventKind {
+    /// Returns what servers of tools offer, if it is that.
+    #[must_use]
+    pub fn offered(&self) -> Option<&Offered> {
+        if let Self::Offered(offered) = self { Some(offered) } else { None }
+    }
 }
 
 /// What main answers with, as a person may choose it.

@@ -26,6 +26,8 @@ use crate::agent::{Compacting, Persistence};
 use crate::config::WindowShare;
 use crate::definition::Definitions;
 use crate::event::UnitId;
+use crate::hook::Hooks;
+use crate::mcp::Servers;
 use crate::message::Head;
 use crate::model::Model;
 use crate::model::retry::{self, Jitter};
@@ -70,6 +72,10 @@ pub struct Fanout {
     pub jitter: Jitter,
     /// Where units work that want a worktree of their own.
     pub worktrees: Worktrees,
+    /// What is asked at certain moments.
+    pub hooks: Arc<Hooks>,
+    /// The servers of tools that main may use, and who works for it.
+    pub servers: Arc<Servers>,
 }
 
 /// The bounds of a unit that names none itself.

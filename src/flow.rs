@@ -209,6 +209,7 @@ impl AgentStep {
             timeout: self.limits.timeout,
             isolation: None,
             is_background: false,
+            schema: None,
         };
         Job::Typed { task, typed }
     }

@@ -10,6 +10,7 @@ pub mod code;
 pub mod diff;
 pub mod event;
 pub mod findings;
+pub mod json_schema;
 pub mod message;
 pub mod patch;
 // 2 world
@@ -18,6 +19,8 @@ pub mod definition;
 pub mod front_matter;
 pub mod git;
 pub mod guard;
+pub mod hook;
+pub mod mcp;
 pub mod model;
 pub mod path_text;
 pub mod prompt;

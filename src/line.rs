@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::branch::{Branch, Token};
 use crate::event::{
-    Compaction, Confinement, Failure, FileChange, NoticeLevel, Origin, Outcome, Piece, PrefixShare,
-    Question, Replied, RequestFailed, SlotPosition, Throttled, UnitEnd, UnitId, Verdict, Worktree,
+    Compaction, Confinement, Failure, FileChange, HookRan, NoticeLevel, Offered, Origin, Outcome,
+    Piece, PrefixShare, Question, Replied, RequestFailed, SlotPosition, Throttled, UnitEnd, UnitId,
+    Verdict, Worktree,
 };
 use crate::guard::Decided;
 use crate::message::{CallId, Output};
@@ -171,9 +172,16 @@ pub enum Told {
         /// The whole message.
         text: Arc<str>,
     },
+    /// Its conversation got a reminder of what its answer must be.
+    Reminded {
+        /// The whole message.
+        text: Arc<str>,
+    },
     /// It has put its first request together, which its parent had sent a
     /// part of.
     PrefixShared(PrefixShare),
+    /// Servers of tools offer something to it.
+    Offered(Arc<Offered>),
     /// Its conversation was replaced by a summary.
     Compacted(Arc<Compaction>),
     /// Its request waits in the gate.
@@ -187,6 +195,8 @@ pub enum Told {
     RequestFailed(Arc<RequestFailed>),
     /// Something became of its own worktree.
     Worktree(Worktree),
+    /// A hook was asked on its behalf.
+    HookRan(Arc<HookRan>),
     /// The guard refused a call.
     Denied {
         /// The call.

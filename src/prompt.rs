@@ -5,6 +5,7 @@
 mod context;
 mod ending;
 mod frame;
+mod hooked;
 
 use std::fmt::Write as _;
 use std::io;
@@ -15,6 +16,7 @@ use crate::skill::Skills;
 pub use context::{CONTEXT_CAP, Context, Said, context};
 pub use ending::{cut, ending};
 pub use frame::{fill, unused_tag};
+pub use hooked::{held, hook, with_hook};
 
 /// Most characters of a file that are put into a prompt. About 15,000 tokens:
 /// most changes in full, and five reviewers can hold one each.
@@ -160,6 +162,19 @@ pub fn without_facts<'a>(environment: &str, message: &'a str) -> &'a str {
     rest.and_then(|rest| rest.strip_prefix(FACTS_END)).unwrap_or(message)
 }
 
+/// Returns what another program's model is told of the tool that runs a batch.
+#[must_use]
+pub fn run_batch(agents: &str) -> String {
+    let text = include_str!("../prompts/tools/run_batch.md").trim_end();
+    fill(text, &[("agents", agents)])
+}
+
+/// Returns what another program is told of tine as a server of tools.
+#[must_use]
+pub const fn serve_instructions() -> &'static str {
+    include_str!("../prompts/serve.md").trim_ascii_end()
+}
+
 /// Returns a fork's first message of its own.
 #[must_use]
 pub fn directive(text: &str) -> String {
@@ -238,6 +253,42 @@ pub fn repeated(tool: &str, times: u32, limit: u32) -> String {
     fill(include_str!("../prompts/repeated.md").trim_end(), &values)
 }
 
+/// Returns the output of a call whose arguments are an answer that fits.
+#[must_use]
+pub const fn structured_taken() -> &'static str {
+    include_str!("../prompts/structured_taken.md").trim_ascii()
+}
+
+/// Returns what a model reads whose answer does not fit its schema; `problems`
+/// has a line for each place.
+#[must_use]
+pub fn structured_misfit(problems: &str) -> String {
+    let template = include_str!("../prompts/structured_misfit.md").trim_end();
+    fill(template, &[("problems", problems)])
+}
+
+/// Returns what [`structured_misfit`] tells of, on one line, or another output
+/// as it is.
+#[must_use]
+pub fn structured_problems(output: &str) -> String {
+    let frame = include_str!("../prompts/structured_misfit.md").trim_end();
+    let before = frame.split("{problems}").next().unwrap_or_default();
+    output.strip_prefix(before).unwrap_or(output).replace('\n', "; ")
+}
+
+/// Returns the message to a model that has said its last word and given no
+/// answer.
+#[must_use]
+pub const fn structured_reminder() -> &'static str {
+    include_str!("../prompts/structured_reminder.md").trim_ascii()
+}
+
+/// Returns the output of a fork that gives an answer in its parent's way.
+#[must_use]
+pub const fn structured_fork() -> &'static str {
+    include_str!("../prompts/structured_fork.md").trim_ascii()
+}
+
 /// Replaces each line that holds only `@PATH` by the text of that file.
 ///
 /// The text stands between `<file path="PATH">` and `</file>` and is not
@@ -276,6 +327,31 @@ pub fn attach(text: &str, mut read: impl FnMut(&Path) -> io::Result<Vec<u8>>) ->
         }
     }
     result
+}
+
+/// Returns a resource of a server as a prompt holds it: its text between two tags
+/// that do not occur in it, and of one over [`ATTACHED_CAP`] the head.
+#[must_use]
+pub fn resource(server: &str, uri: &str, text: &str) -> String {
+    let tag = unused_tag("resource", &[text]);
+    let (head, rest) = match text.char_indices().nth(ATTACHED_CAP) {
+        Some((cap, _)) => text.split_at(cap),
+        None => (text, ""),
+    };
+    let uri = uri.replace('"', "&quot;");
+    let gap = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
+    let mut framed = format!("<{tag} server=\"{server}\" uri=\"{uri}\">\n{head}{gap}</{tag}>");
+    if !rest.is_empty() {
+        let left = rest.chars().count();
+        let _ = write!(framed, "\n[@{server}:{uri}: the last {left} characters are left out]");
+    }
+    framed
+}
+
+/// Says in a prompt that a resource is not in it.
+#[must_use]
+pub fn no_resource(server: &str, uri: &str, why: &str) -> String {
+    format!("[@{server}:{uri}: not attached: {why}]")
 }
 
 /// Returns the text of the first attached file in a prompt, and whether that

@@ -59,7 +59,7 @@ pub use answer::{Stderr, Stdout, StdoutKind};
 pub use asking::{Asking, Choices, Prompter};
 pub use catalogue::{agent_record, finding_record, skill_record};
 pub use json::Json;
-pub use listing::{model_record, session_record};
+pub use listing::{model_record, server_record, session_record};
 pub use live::{Clock, Live, LiveOptions};
 pub use markdown::{Document, markdown};
 pub use plain::Plain;

@@ -11,10 +11,14 @@ mod audience;
 mod disk;
 pub mod dispatcher;
 mod ledger;
+mod mentions;
+mod offers;
 mod prompts;
 mod resumed;
 mod signals;
 mod sink;
+mod stage;
+mod submitted;
 pub mod undo;
 
 use std::io;
@@ -35,14 +39,16 @@ use crate::session::{Past, SessionLog};
 use crate::tool::files::Seen;
 
 use dispatcher::{Dispatcher, Effect, Input, Reach, Response, Seed};
-use prompts::{Sitting, Stage};
+use prompts::Sitting;
 use signals::Signals;
 use sink::{Sink, Stands};
+use stage::Stage;
 
 pub use approvals::KeepRule;
 pub use dispatcher::WROTE_CAP;
 pub use prompts::{Asked, Invoked, NoRewind, NoUndo, Prompts, TakeBack};
 pub use resumed::{Resumed, mend};
+pub use submitted::Boundaries;
 
 /// Most messages handled before the log is put on disk and answers go out. A
 /// flood must not keep a waiting tool waiting.
@@ -122,6 +128,8 @@ pub struct Run {
     pub answers: Option<mpsc::Receiver<FromUser>>,
     /// Writes what is allowed from now on to the user's settings.
     pub keep_rule: KeepRule,
+    /// What of the session's beginning and end hooks hear in it.
+    pub boundaries: Boundaries,
 }
 
 /// What a person, or a program that speaks for one, says while a run goes on.
@@ -130,6 +138,14 @@ pub enum FromUser {
     /// This is the answer to a question.
     Answered {
         /// The question, so that an answer that comes late answers no other.
+        id: QuestionId,
+        /// The answer.
+        verdict: Verdict,
+    },
+    /// This is the answer to a question, and the turn is to end with it: main
+    /// asks its model no more in between.
+    AnsweredLast {
+        /// The question.
         id: QuestionId,
         /// The answer.
         verdict: Verdict,
@@ -230,7 +246,7 @@ impl Run {
     /// Takes up the session, and begins what there is to begin.
     fn open(self, sender: mpsc::Sender<FromUnit>) -> Opened {
         let Self { prompts, fanout, head, resumed, max_turns, budget, log, .. } = self;
-        let Self { reporters, signals, answers, keep_rule, .. } = self;
+        let Self { reporters, signals, answers, keep_rule, boundaries, .. } = self;
         let written = log.as_ref().map(|log| log.directory().to_owned());
         let (mut dispatcher, past, head, note, read) = match resumed {
             Some(Resumed { from, past, note }) => {
@@ -243,7 +259,8 @@ impl Run {
             dispatcher.ask_people();
         }
         let lives_on = matches!(prompts, Prompts::Many(_));
-        let stage = Stage { fanout, max_turns, sender, past, seen: Seen::default(), lives_on };
+        let seen = Seen::default();
+        let stage = Stage { fanout, max_turns, sender, past, seen, lives_on, boundaries };
         let mut sitting = Sitting::new(prompts, stage, written.or(read));
         let mut response = sitting.open(&mut dispatcher, head);
         if let Some(note) = note {
@@ -273,7 +290,7 @@ fn starts_deadline(input: &Input, dispatcher: &Dispatcher) -> bool {
     match input {
         // Its siblings go on, and so does the turn.
         Input::Cancel(Reach::Unit(_), _) => false,
-        Input::Cancel(Reach::Turn, _) => !dispatcher.rests(),
+        Input::Cancel(Reach::Turn, _) | Input::AnswerLast(..) => !dispatcher.rests(),
         Input::Cancel(Reach::All, _) => !dispatcher.is_quiet(),
         Input::Unit(_)
         | Input::Answer(..)
@@ -296,6 +313,7 @@ async fn next_answer(answers: &mut Option<mpsc::Receiver<FromUser>>) -> Input {
     let Some(arriving) = answers else { return std::future::pending().await };
     match arriving.recv().await {
         Some(FromUser::Answered { id, verdict }) => Input::Answer(id, verdict),
+        Some(FromUser::AnsweredLast { id, verdict }) => Input::AnswerLast(id, verdict),
         Some(FromUser::EndTurn) => Input::Cancel(Reach::Turn, CancelReason::Interrupt),
         Some(FromUser::Stop(unit)) => Input::Cancel(Reach::Unit(unit), CancelReason::Interrupt),
         Some(FromUser::Again(unit)) => Input::Again(unit),
@@ -378,6 +396,7 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
         | EventKind::ToolFinished { call: _, tool: _, output: _, took_ms: _ }
         | EventKind::FileChanged(_)
         | EventKind::Worktree(_)
+        | EventKind::HookRan(_)
         | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }
@@ -387,6 +406,7 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
         | EventKind::Chosen(_)
+        | EventKind::Offered(_)
         | EventKind::Left
         | EventKind::Joined { children: _ }
         | EventKind::Notice { level: _, text: _ } => None,

@@ -19,6 +19,7 @@ pub mod fork_point;
 pub mod glob;
 pub mod grep;
 mod journal;
+pub mod mcp;
 pub mod patch;
 pub mod person;
 pub mod read;
@@ -27,6 +28,7 @@ pub mod regular;
 pub mod replace;
 pub mod roots;
 pub mod skill;
+pub mod structured;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod todo;
@@ -57,7 +59,8 @@ pub use agent::{AgentCall, BATCH_CAP, FORK, Isolation, Known, Task, TaskKind, Ty
 pub use background::MESSAGE_CAP;
 pub use fork_point::{ForkPoint, Lead};
 pub(crate) use journal::missing_directories;
-pub use registry::Registry;
+pub use registry::{OfServers, Registry};
+pub use structured::AnswerSchema;
 
 pub use crate::guard::Effect;
 
@@ -204,6 +207,9 @@ pub trait Delegate: Send + Sync {
     /// There is none of this name, or it cannot be used in this run: a sentence
     /// for people.
     fn find_model(&self, name: &str) -> Result<Arc<dyn Model>, String>;
+
+    /// Returns the same for a unit that has other tools from now on.
+    fn with_tools(&self, tools: Registry) -> Arc<dyn Delegate>;
 }
 
 /// Why a tool call produced no output.

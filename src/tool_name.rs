@@ -115,11 +115,18 @@ const ALIASES: [(&str, &str); 27] = [
     ("TodoWriteTool", "TodoWrite"),
 ];
 
+/// What the names of servers' tools begin with.
+const OF_SERVERS: &str = "mcp__";
+
 /// The tool that starts agents.
 pub const AGENT: &str = "Agent";
 
 /// The tool that opens skills.
 pub const SKILL: &str = "Skill";
+
+/// The tool by whose call a unit gives an answer that must fit a schema. Only
+/// such a unit has it, behind all others; no rule speaks of it.
+pub const STRUCTURED_OUTPUT: &str = "StructuredOutput";
 
 /// What a fork is called where other agents have their definition's name.
 pub const FORK: &str = "fork";
@@ -153,10 +160,39 @@ pub fn is_for_agents(name: &str) -> bool {
 #[must_use]
 pub fn is_kept_from(listed: &[String], name: &str) -> bool {
     let covers = |listed: &str| {
+        let listed = server(listed).unwrap_or(listed);
         listed.eq_ignore_ascii_case(name)
+            || is_of_server(listed, name)
             || (name == "ApplyPatch" && matches!(listed, "Write" | "Edit"))
     };
     listed.iter().any(|listed| covers(canonical(listed)))
+}
+
+/// Returns the server in `mcp__server__*`, which is written for all its tools.
+#[must_use]
+pub fn server(name: &str) -> Option<&str> {
+    name.strip_suffix("__*").filter(|server| server.starts_with(OF_SERVERS))
+}
+
+/// Tells whether `listed` is a server, `mcp__server`, and `name` one of its
+/// tools.
+#[must_use]
+pub fn is_of_server(listed: &str, name: &str) -> bool {
+    let server = listed.strip_prefix(OF_SERVERS).filter(|server| !server.contains("__"));
+    // A tool's name is not what its server is called in another case.
+    let rest = name.get(..listed.len()).filter(|start| start.eq_ignore_ascii_case(listed));
+    server.is_some() && rest.is_some() && name[listed.len()..].starts_with("__")
+}
+
+/// Tells whether a list of tools holds a tool: by its name in any case, or by
+/// its server's.
+#[must_use]
+pub fn lists(list: &[String], name: &str) -> bool {
+    list.iter().any(|listed| {
+        let listed = canonical(listed);
+        let listed = server(listed).unwrap_or(listed);
+        listed.eq_ignore_ascii_case(name) || is_of_server(listed, name)
+    })
 }
 
 /// Tells whether a rule may speak of a tool: of one that is here, or of a
@@ -199,6 +235,23 @@ mod tests {
             ("ApplyPatch", "Write", false),
         ] {
             assert_eq!(is_kept_from(&[listed.to_owned()], name), expected, "{listed}");
+        }
+    }
+
+    #[test]
+    fn a_server_stands_for_its_tools_and_for_no_others() {
+        for (listed, name, expected) in [
+            ("mcp__a", "mcp__a__b", true),
+            ("mcp__a__*", "mcp__a__b", true),
+            ("mcp__A", "mcp__a__b", true),
+            ("mcp__a__b", "mcp__a__b", true),
+            ("mcp__a__b", "mcp__a__b__c", false),
+            ("mcp__a", "mcp__ab__c", false),
+            ("mcp__a", "mcp__a", true),
+            ("mcp__", "mcp__a__b", false),
+            ("Read", "Read__b", false),
+        ] {
+            assert_eq!(lists(&[listed.to_owned()], name), expected, "{listed} {name}");
         }
     }
 

@@ -12,19 +12,22 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::Unit;
+use super::answering::Given;
 use super::guarded::Stopped;
+use super::hooked::Said;
 use super::images::Room;
 use super::loops::{ENDS_AT, Key, Loops, Repeat};
 use super::turn::millis;
 use crate::event::{Confinement, Failure, FailureKind, Outcome};
 use crate::guard::Effect;
+use crate::hook::CallFacts;
 use crate::line::{CallLeave, RequestLeave, Tend, UnitEvent};
 use crate::message::{Call, CallId, Output};
 use crate::prompt;
 use crate::skill::Followed;
 use crate::tool::bound::{bounded_by, short_name};
 use crate::tool::{AGENT_OUTPUT_CAP, Granted, OUTPUT_CAP, Tool, ToolError};
-use crate::tool_name::looks_at_agents;
+use crate::tool_name::{STRUCTURED_OUTPUT, looks_at_agents};
 
 /// How long a cancelled tool may take to end by itself and say what it had
 /// done. A command gets 200 ms before it is killed; this is a little more.
@@ -43,6 +46,29 @@ pub(super) struct Ready<'a> {
     pub(super) tool: Arc<str>,
     pub(super) runner: Arc<dyn Tool>,
     pub(super) arguments: Value,
+    /// The arguments as they were written anew, if they were changed.
+    pub(super) rewritten: Option<Arc<str>>,
+    pub(super) said: Said,
+    /// What holds from now on, once it has opened a skill.
+    pub(super) followed: Option<Arc<Followed>>,
+}
+
+impl Ready<'_> {
+    /// Returns the call as hooks are told of it.
+    pub(super) fn facts(&self) -> CallFacts<'_> {
+        CallFacts { id: &self.call.id, tool: &self.tool, arguments: &self.arguments }
+    }
+
+    /// Gives the call other arguments.
+    pub(super) fn change(&mut self, arguments: Value) {
+        self.rewritten = Some(arguments.to_string().into());
+        self.arguments = arguments;
+    }
+
+    /// Returns the arguments in force, as text.
+    pub(super) fn written(&self) -> Arc<str> {
+        self.rewritten.clone().unwrap_or_else(|| self.call.arguments.as_str().into())
+    }
 }
 
 /// A call that has run, or could not.
@@ -51,21 +77,22 @@ struct Finished<'a> {
     tool: Arc<str>,
     /// What the tool gave.
     output: Output,
+    /// The answer of the unit, if the call is to give it.
+    given: Option<Given>,
+    /// What hooks say about it.
+    said: Said,
     took_ms: u64,
     /// What holds from now on, if it has opened a skill.
     followed: Option<Arc<Followed>>,
 }
 
-/// What a call gives.
-struct Given {
-    output: Output,
-    followed: Option<Arc<Followed>>,
-}
-
-impl From<Output> for Given {
-    fn from(output: Output) -> Self {
-        Self { output, followed: None }
-    }
+/// What the calls of an answer came to.
+#[derive(Default)]
+struct Ran {
+    /// The outcome of a unit that is caught in a loop, or that a hook ends.
+    ends: Option<Outcome>,
+    /// The last of the unit's own answers.
+    given: Option<Given>,
 }
 
 /// What is said of a call that came too often in a row.
@@ -85,7 +112,8 @@ impl Unit {
     /// runs alone, after all before it and before all behind it.
     ///
     /// Calls past [`CALLS_CAP`], or past a limit of the run, do not run: their
-    /// output says so.
+    /// output says so. A call that gives the unit's answer runs like any other,
+    /// and keeps none beside it from running; of several the last one counts.
     ///
     /// # Errors
     ///
@@ -96,18 +124,18 @@ impl Unit {
         calls: &[Call],
         leave: RequestLeave,
         loops: &mut Loops,
-    ) -> Result<(), Outcome> {
+    ) -> Result<Option<Given>, Outcome> {
         let Some((count, refusal)) = self.may_call(calls.len(), leave).await else {
             return Err(Outcome::Cancelled { ran: true });
         };
         let (calls, refused) = calls.split_at(count);
-        let looped = self.run_groups(calls, loops).await;
+        let Ran { ends, given } = self.run_groups(calls, loops).await;
         if self.context.cancel.is_cancelled() {
             // The dispatcher closes what was not begun.
             return Err(Outcome::Cancelled { ran: true });
         }
         self.refuse(refused, &refusal).await;
-        looped.map_or(Ok(()), Err)
+        ends.map_or(Ok(given), Err)
     }
 
     /// Gives calls that must not run their outputs.
@@ -136,26 +164,31 @@ impl Unit {
         Some((most, too_many.into()))
     }
 
-    /// Runs group by group; returns the outcome of a unit that is caught in a
-    /// loop.
-    async fn run_groups(&mut self, calls: &[Call], loops: &mut Loops) -> Option<Outcome> {
-        let mut looped = None;
+    /// Runs group by group.
+    async fn run_groups(&mut self, calls: &[Call], loops: &mut Loops) -> Ran {
+        let mut ran = Ran::default();
         let mut room = Room::beside(self.history.prefix());
+        let mut left = calls;
         for group in groups(calls, |call| self.is_parallel_safe(call)) {
+            left = &left[group.len()..];
+            let mut stopped = None;
             let mut running: FuturesUnordered<_> =
                 group.iter().map(|call| self.run_call(call)).collect();
             let mut outputs = Vec::with_capacity(group.len());
             let mut opened = Vec::new();
             while let Some(finished) = running.next().await {
                 let verdict = self.judge(&finished, loops).await;
-                let Finished { call, tool, output, took_ms, followed } = finished;
+                let Finished { call, tool, output, given, said, took_ms, followed } = finished;
                 opened.extend(followed);
                 let output = room.admit(output);
-                let output = Arc::new(self.bounded(&tool, &call.id, output, &verdict));
+                ran.given = given.or(ran.given);
+                stopped = stopped.or(said.end());
+                let below = below(&said, &verdict);
+                let output = Arc::new(self.bounded(&tool, &call.id, output, &below));
                 self.tell_finished(call, tool, Arc::clone(&output), took_ms).await;
                 outputs.push((&call.id, output));
                 if let Verdict::Ends(outcome) = verdict {
-                    looped.get_or_insert(outcome);
+                    ran.ends.get_or_insert(outcome);
                 }
             }
             drop(running);
@@ -168,14 +201,22 @@ impl Unit {
             if self.context.cancel.is_cancelled() {
                 break;
             }
+            if stopped.is_some() {
+                self.refuse(left, "a hook has ended the work").await;
+                return Ran { ends: stopped, ..ran };
+            }
         }
-        looped
+        ran
     }
 
     /// Counts a call, unless it is waiting: a look at agents that are out shows
-    /// the same until one of them has got on.
+    /// the same until one of them has got on. Tries to answer are counted
+    /// elsewhere.
     async fn judge(&self, finished: &Finished<'_>, loops: &mut Loops) -> Verdict {
-        let Finished { call, tool, output, took_ms: _, followed: _ } = finished;
+        let Finished { call, tool, output, given, said: _, took_ms: _, followed: _ } = finished;
+        if given.is_some() {
+            return Verdict::Fine;
+        }
         if looks_at_agents(tool) && self.has_agents_out().await {
             return Verdict::Fine;
         }
@@ -197,17 +238,28 @@ impl Unit {
     }
 
     fn is_parallel_safe(&self, call: &Call) -> bool {
-        self.tools.find(&call.tool).is_none_or(|(_, tool)| tool.effect().is_parallel_safe())
+        let found = self.tools.find(&call.tool);
+        // An answer comes after what stands before it, and the last one counts.
+        found.is_none_or(|(name, tool)| {
+            &**name != STRUCTURED_OUTPUT && tool.effect().is_parallel_safe()
+        })
     }
 
     async fn run_call<'a>(&self, call: &'a Call) -> Finished<'a> {
         let started = Instant::now();
-        let (tool, given) = match self.prepare(call) {
-            Ok(ready) => (Arc::clone(&ready.tool), self.run_guarded(ready).await),
-            Err(output) => (short_name(&call.tool).into(), output.into()),
+        let (tool, output, answer, said, followed) = match self.prepare(call) {
+            Ok(mut ready) => {
+                let (output, answer) = self.run_guarded(&mut ready).await;
+                (ready.tool, output, answer, ready.said, ready.followed)
+            }
+            Err(output) => (short_name(&call.tool).into(), output, None, Said::default(), None),
         };
-        let Given { output, followed } = given;
-        Finished { call, tool, output, took_ms: millis(started), followed }
+        let is_answer = self.answer.is_some() && tool.eq_ignore_ascii_case(STRUCTURED_OUTPUT);
+        let given = is_answer.then(|| match answer {
+            Some(answer) => Given::Answer(answer),
+            None => Given::Misfit(prompt::structured_problems(&output.text)),
+        });
+        Finished { call, tool, output, given, said, took_ms: millis(started), followed }
     }
 
     async fn tell_finished(&self, call: &Call, tool: Arc<str>, output: Arc<Output>, took_ms: u64) {
@@ -218,11 +270,7 @@ impl Unit {
 
     /// Whatever a call gives, an error too, enters the context bounded, with
     /// what is said about it.
-    fn bounded(&self, tool: &str, call: &CallId, output: Output, verdict: &Verdict) -> Output {
-        let below = match verdict {
-            Verdict::Told(notice) => format!("\n\n{notice}"),
-            Verdict::Fine | Verdict::Ends(_) => String::new(),
-        };
+    fn bounded(&self, tool: &str, call: &CallId, output: Output, below: &str) -> Output {
         let cap = match tool {
             "Agent" | "Skill" => AGENT_OUTPUT_CAP,
             _ => OUTPUT_CAP,
@@ -230,7 +278,7 @@ impl Unit {
         let room = cap - below.chars().count();
         let spill = &self.context.workspace.spill;
         let text = bounded_by(room, output.text, spill, &format!("{tool}-{call}"));
-        Output { text: text + &below, ..output }
+        Output { text: text + below, ..output }
     }
 
     /// Finds the tool and parses the arguments. The error is the output.
@@ -243,28 +291,45 @@ impl Unit {
                 available.join(", ")
             )));
         };
+        if &**name == STRUCTURED_OUTPUT && self.answer.is_none() {
+            return Err(Output::error(prompt::structured_fork()));
+        }
         let arguments = parse_arguments(&call.arguments)?;
-        Ok(Ready { call, tool: Arc::clone(name), runner: Arc::clone(tool), arguments })
+        let (tool, runner) = (Arc::clone(name), Arc::clone(tool));
+        Ok(Ready {
+            call,
+            tool,
+            runner,
+            arguments,
+            rewritten: None,
+            said: Said::default(),
+            followed: None,
+        })
     }
 
-    async fn run_guarded(&self, mut ready: Ready<'_>) -> Given {
-        let granted = match self.grant(&mut ready).await {
+    /// Returns the output, and the unit's answer if the call has given one.
+    async fn run_guarded(&self, ready: &mut Ready<'_>) -> (Output, Option<Value>) {
+        let granted = match self.grant(ready).await {
             Ok(granted) => granted,
-            Err(Stopped::Denied(text)) => return Output::error(text).into(),
-            Err(Stopped::Cancelled) => return cancelled(Duration::ZERO).into(),
+            Err(Stopped::Denied(text)) => return (Output::error(text), None),
+            Err(Stopped::Cancelled) => return (cancelled(Duration::ZERO), None),
         };
-        if !self.tell_started(&ready, granted.confinement).await {
-            return cancelled(Duration::ZERO).into();
+        if !self.tell_started(ready, granted.confinement).await {
+            return (cancelled(Duration::ZERO), None);
         }
-        let opens = self.opens(&ready);
-        match (self.run_to_end(ready, &granted).await, opens) {
-            (Ok(output), Some(skill)) if !output.is_error => {
-                let output = Output { text: self.with_files(&output.text).await, ..output };
-                Given { output, followed: Some(Arc::clone(&skill.followed)) }
+        let schema = self.answer.as_ref().filter(|_| &*ready.tool == STRUCTURED_OUTPUT);
+        let given = schema.and_then(|schema| schema.answer(ready.arguments.clone()));
+        let opens = self.opens(ready).cloned();
+        match self.run_to_end(ready, &granted).await {
+            Ok(output) => {
+                let output = self.with_skill(ready, opens, output).await;
+                let mut said = std::mem::take(&mut ready.said);
+                self.after_call(ready.facts(), &output, &mut said).await;
+                ready.said = said;
+                (output, given)
             }
-            (Ok(output), _) => output.into(),
-            (Err(ToolError::TellModel { message }), _) => Output::error(message).into(),
-            (Err(ToolError::Cancelled { after }), _) => cancelled(after).into(),
+            Err(ToolError::TellModel { message }) => (Output::error(message), None),
+            Err(ToolError::Cancelled { after }) => (cancelled(after), None),
         }
     }
 
@@ -294,11 +359,11 @@ impl Unit {
         }
     }
 
-    async fn run_to_end(&self, ready: Ready<'_>, granted: &Granted) -> Result<Output, ToolError> {
+    async fn run_to_end(&self, ready: &Ready<'_>, granted: &Granted) -> Result<Output, ToolError> {
         let started = Instant::now();
         let effect = ready.runner.effect();
         let cancel = &self.context.cancel;
-        let running = ready.runner.run(&self.context, granted, ready.arguments);
+        let running = ready.runner.run(&self.context, granted, ready.arguments.clone());
         match effect {
             // Its units are cancelled with this one and report their own ends.
             Effect::Delegates => running.await,
@@ -313,6 +378,15 @@ impl Unit {
                 }
             }
         }
+    }
+}
+
+/// Returns what stands below an output: what hooks say, then what its being
+/// repeated comes to.
+fn below(said: &Said, verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Told(notice) => format!("{}\n\n{notice}", said.below),
+        Verdict::Fine | Verdict::Ends(_) => said.below.clone(),
     }
 }
 

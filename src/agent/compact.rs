@@ -121,6 +121,8 @@ enum Attempt {
     Done(Arc<Compaction>),
     /// No answer of the model would have been summed up.
     Nothing,
+    /// A hook is against it, for this reason.
+    Blocked(Arc<str>),
     Failed(ModelError),
     /// The unit ends: it was cancelled, or a limit leaves no room for one more
     /// request.
@@ -147,6 +149,7 @@ impl Unit {
         let room = (window / KEPT_PART).min(said / 2);
         match self.compact(CompactionTrigger::Auto, room, None, IfTooLong::Compact).await {
             Attempt::Done(_) | Attempt::Nothing => {}
+            Attempt::Blocked(_) => self.compacting.wait_for_growth(tokens, window),
             Attempt::Failed(error) => {
                 self.compacting.wait_for_growth(tokens, window);
                 let text = format!("the conversation could not be compacted and goes on: {error}");
@@ -174,6 +177,7 @@ impl Unit {
             Attempt::Nothing => {
                 Ok("There is nothing to compact: nothing has been answered yet.".into())
             }
+            Attempt::Blocked(reason) => Err(Outcome::failed(FailureKind::Hook, blocked(&reason))),
             Attempt::Failed(error) => {
                 let message = format!("the conversation could not be compacted: {error}");
                 Err(Outcome::failed(error.kind.failure(), message))
@@ -193,6 +197,7 @@ impl Unit {
             Attempt::Ends(outcome) => return Err(outcome),
             Attempt::Nothing => "nothing in it has been answered yet".to_owned(),
             Attempt::Failed(error) => error.to_string(),
+            Attempt::Blocked(reason) => blocked(&reason),
         };
         let message = format!("{error}; the conversation could not be compacted: {why}");
         Err(Outcome::failed(FailureKind::Overflow, message))
@@ -224,6 +229,11 @@ impl Unit {
         if !self.history.is_settled() || !entries[..kept].iter().any(is_answer) {
             return Attempt::Nothing;
         }
+        let hint = match self.before_compaction(trigger, hint).await {
+            Ok(Ok(hint)) => hint,
+            Ok(Err(reason)) => return Attempt::Blocked(reason),
+            Err(outcome) => return Attempt::Ends(outcome),
+        };
         if let Err(outcome) = self.may_request(None).await {
             return Attempt::Ends(outcome);
         }
@@ -231,7 +241,7 @@ impl Unit {
         let answered = tokio::select! {
             biased;
             () = cancel.cancelled() => return Attempt::Ends(Outcome::Cancelled { ran: true }),
-            answered = self.summary(hint, if_too_long) => answered,
+            answered = self.summary(hint.as_deref(), if_too_long) => answered,
         };
         let Answered { answer: Answer { reply, usage, stop: _ }, took_ms, .. } = match answered {
             Ok(answered) => answered,
@@ -254,6 +264,8 @@ impl Unit {
         self.history.compacted(&compaction);
         self.compacting.pause = Pause::Answer;
         self.compacting.has_sent = false;
+        self.take_offers().await;
+        self.after_compaction().await;
         Attempt::Done(compaction)
     }
 
@@ -319,6 +331,11 @@ impl Unit {
         });
         prompt::compacted(environment, &summary, request.as_deref())
     }
+}
+
+/// Says that a hook is against a compaction.
+fn blocked(reason: &str) -> String {
+    format!("a hook blocks the compaction: {reason}")
 }
 
 /// An answer without text, or with only a part of what the model had to say,

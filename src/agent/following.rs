@@ -47,6 +47,23 @@ impl Unit {
         self.context.skills.find(name).filter(|it| !skill::is_delegated(it, &**delegate))
     }
 
+    /// Has what a skill says that a call has opened hold from the end of the
+    /// calls beside it, and returns its text with the files that it names.
+    pub(super) async fn with_skill(
+        &self,
+        ready: &mut Ready<'_>,
+        opened: Option<Skill>,
+        output: Output,
+    ) -> Output {
+        match opened.filter(|_| !output.is_error) {
+            Some(skill) => {
+                ready.followed = Some(skill.followed);
+                Output { text: self.with_files(&output.text).await, ..output }
+            }
+            None => output,
+        }
+    }
+
     /// Puts the files into a skill's text that it names.
     pub(super) async fn with_files(&self, text: &str) -> String {
         attached::with_files(&self.context.workspace, &self.policy, text).await
@@ -60,7 +77,7 @@ impl Unit {
         request: Arc<str>,
     ) -> Result<Arc<str>, Outcome> {
         let (name, is_background) = (Arc::clone(&task.description), task.is_background);
-        let output = self.start(task, request).await?;
+        let output = self.start(AgentCall::One(task), request).await?;
         if is_background {
             return Ok(begun(&output));
         }
@@ -73,14 +90,19 @@ impl Unit {
         }
     }
 
-    /// Starts an agent that the user asked for, and waits for it unless it is to
-    /// run beside the conversation.
-    pub(super) async fn start(&mut self, task: Task, request: Arc<str>) -> Result<Output, Outcome> {
+    /// Starts units that the user asked for, and waits for those that do not run
+    /// beside the conversation.
+    pub(super) async fn start(
+        &mut self,
+        call: AgentCall,
+        request: Arc<str>,
+    ) -> Result<Output, Outcome> {
+        // A fork leaves a last user message out: it has its directive.
         self.context.line.tell(Told::Prompted { text: Arc::clone(&request) }).await;
         self.history.prompted(request);
         self.context.fork_point = Arc::new(self.fork_point());
         let context = &self.context;
-        match context.delegate.delegate(context, None, AgentCall::One(task)).await {
+        match context.delegate.delegate(context, None, call).await {
             Ok(output) => Ok(output),
             Err(ToolError::TellModel { message }) => {
                 Err(Outcome::failed(FailureKind::Setup, message))

@@ -9,8 +9,10 @@ use serde_json::Value;
 
 use super::Unit;
 use super::calls::Ready;
-use crate::event::{Access, CallQuestion, Confinement, Question, Verdict};
-use crate::guard::{Allowed, Ask, Decided, Decision};
+use super::hooked::Answered;
+use crate::event::{Access, CallQuestion, Confinement, HookEvent, Question, Verdict};
+use crate::guard::{Allowed, Ask, Decided, Decision, Explained};
+use crate::hook::Wish;
 use crate::line::Told;
 use crate::tool::Granted;
 
@@ -26,11 +28,7 @@ impl Unit {
     /// Decides about a call, and tells of a refusal. The arguments may be others
     /// afterwards, if a person has changed them.
     pub(super) async fn grant(&self, ready: &mut Ready<'_>) -> Result<Granted, Stopped> {
-        let allowed = match self.decide(ready, &ready.arguments).await? {
-            Decision::Allow(allowed) => allowed,
-            Decision::Ask(ask) => self.ask_user(ready, ask).await?,
-            Decision::Deny { reason } => return Err(self.denied(ready, &reason).await),
-        };
+        let allowed = self.weigh(ready).await?;
         Ok(Granted {
             id: ready.call.id.clone(),
             confinement: self.confinement(&allowed).unwrap_or(Confinement::NONE),
@@ -39,18 +37,56 @@ impl Unit {
         })
     }
 
+    /// Decides about a call, and asks hooks unless it is denied without them.
+    /// What they allow a person is not asked about, unless a rule has it asked.
+    async fn weigh(&self, ready: &mut Ready<'_>) -> Result<Allowed, Stopped> {
+        let mut explained = self.decide(ready, &ready.arguments).await?;
+        let mut wish = Wish::Nothing;
+        let is_denied = matches!(explained.decision, Decision::Deny { .. });
+        if !is_denied && self.hooks.has(HookEvent::PreToolUse) {
+            let (wished, is_changed) = self.before_call(ready).await?;
+            wish = wished;
+            if is_changed {
+                explained = self.decide(ready, &ready.arguments).await?;
+            }
+        }
+        let is_ruled = explained.rule.is_some();
+        match (explained.decision, wish) {
+            (Decision::Deny { reason }, _) => Err(self.denied(ready, &reason).await),
+            (_, Wish::Deny(reason)) => Err(self.denied(ready, &reason).await),
+            (Decision::Allow(allowed), Wish::Nothing | Wish::Allow) => Ok(allowed),
+            (Decision::Allow(allowed), Wish::Ask(reason)) => {
+                let reason = match &*reason {
+                    "" => "a hook has it asked".to_owned(),
+                    reason => format!("a hook has it asked: {reason}"),
+                };
+                if !self.policy.may_ask() {
+                    let reason = format!("{reason}; `dontAsk` asks nobody");
+                    return Err(self.denied(ready, &reason).await);
+                }
+                let (rules, remedy, decided) = (Vec::new(), None, Decided::default());
+                self.ask_user(ready, Ask { reason, rules, allowed, remedy, decided }).await
+            }
+            (Decision::Ask(ask), Wish::Allow) if !is_ruled => Ok(unseen(ask.allowed)),
+            (Decision::Ask(ask), Wish::Nothing | Wish::Allow | Wish::Ask(_)) => {
+                self.ask_user(ready, ask).await
+            }
+        }
+    }
+
     /// Decides about a call with these arguments.
-    async fn decide(&self, ready: &Ready<'_>, arguments: &Value) -> Result<Decision, Stopped> {
+    async fn decide(&self, ready: &Ready<'_>, arguments: &Value) -> Result<Explained, Stopped> {
         let (policy, tool) = (Arc::clone(&self.policy), Arc::clone(&ready.tool));
         let effect = ready.runner.effect();
         if effect.is_parallel_safe() {
             // A look at a path or two; calls that run side by side begin in the
             // order in which they were asked for.
-            return Ok(policy.decide(&tool, effect, arguments));
+            return Ok(policy.explain(&tool, effect, arguments));
         }
         // A command may have git asked what its repository sets.
         let arguments = arguments.clone();
-        let judging = tokio::task::spawn_blocking(move || policy.decide(&tool, effect, &arguments));
+        let judging =
+            tokio::task::spawn_blocking(move || policy.explain(&tool, effect, &arguments));
         tokio::select! {
             biased;
             () = self.context.cancel.cancelled() => Err(Stopped::Cancelled),
@@ -61,32 +97,38 @@ impl Unit {
     }
 
     async fn ask_user(&self, ready: &mut Ready<'_>, ask: Ask) -> Result<Allowed, Stopped> {
+        match self.answered_by_hooks(ready, &ask).await? {
+            None => {}
+            Some(Ok(allowed)) => return Ok(allowed),
+            Some(Err(refusal)) => return Err(self.denied(ready, &refusal).await),
+        }
         let unasked = ask.refusal();
         let Ask { reason, rules, allowed, remedy: _, decided } = ask;
         let question = Question::Call(Arc::new(CallQuestion {
             call: ready.call.id.clone(),
             tool: Arc::clone(&ready.tool),
             subject: ready.runner.subject(&ready.arguments).into(),
-            arguments: ready.call.arguments.as_str().into(),
+            arguments: ready.written(),
             reason: reason.as_str().into(),
             rules,
             confinement: self.confinement(&allowed),
         }));
-        let refusal = match self.answer_to(question, decided).await {
+        let told = format!("{} needs your permission to use {}", self.agent, ready.tool);
+        let refusal = match self.answer_to(question, decided, &told).await {
             Some(Verdict::Yes | Verdict::ForBatch | Verdict::ForSession | Verdict::Always) => {
                 return Ok(allowed);
             }
-            // Nobody has looked at this one, so it is confined as one that a
-            // rule allows.
-            Some(Verdict::Covered(_)) => {
-                let access = allowed.access.map(|access| access.min(Access::WorkspaceWrite));
-                return Ok(Allowed { access, ..allowed });
-            }
+            Some(Verdict::Covered(_)) => return Ok(unseen(allowed)),
             Some(Verdict::YesWith(terms)) => match &terms.arguments {
                 None => return Ok(allowed),
-                Some(arguments) => match self.allow_changed(ready, arguments).await? {
-                    Ok(allowed) => return Ok(allowed),
-                    Err(refusal) => refusal,
+                Some(arguments) => match serde_json::from_str(arguments) {
+                    Ok(arguments) => {
+                        match self.allow_changed(ready, arguments, "the user's own").await? {
+                            Ok(allowed) => return Ok(allowed),
+                            Err(refusal) => refusal,
+                        }
+                    }
+                    Err(_) => "the user's own arguments for it are no JSON object".to_owned(),
                 },
             },
             // What is no form is not filled in.
@@ -98,39 +140,59 @@ impl Unit {
         Err(self.denied(ready, &refusal).await)
     }
 
-    /// Gives a call the arguments that a person has chosen instead. Nobody is
+    /// Asks hooks in a person's stead; `None` if they leave it to the person. The
+    /// inner error is why the call does not run.
+    async fn answered_by_hooks(
+        &self,
+        ready: &mut Ready<'_>,
+        ask: &Ask,
+    ) -> Result<Option<Result<Allowed, String>>, Stopped> {
+        Ok(match self.before_asking(ready, &ask.reason).await? {
+            Answered::Nothing => None,
+            Answered::No(reason) => Some(Err(reason.to_string())),
+            Answered::Yes(None) => Some(Ok(unseen(ask.allowed.clone()))),
+            Answered::Yes(Some(arguments)) => {
+                let allowed = self.allow_changed(ready, arguments, "a hook's").await?;
+                Some(allowed.map(unseen))
+            }
+        })
+    }
+
+    /// Gives a call the arguments that somebody has chosen instead. Nobody is
     /// asked about those again, but what is denied stays denied; the inner error
     /// says why.
     async fn allow_changed(
         &self,
         ready: &mut Ready<'_>,
-        arguments: &str,
+        arguments: Value,
+        whose: &str,
     ) -> Result<Result<Allowed, String>, Stopped> {
-        let arguments = serde_json::from_str(arguments).ok().filter(Value::is_object);
-        let Some(arguments) = arguments else {
-            return Ok(Err("the user's own arguments for it are no JSON object".to_owned()));
-        };
-        Ok(match self.decide(ready, &arguments).await? {
+        if !arguments.is_object() {
+            return Ok(Err(format!("{whose} arguments for it are no JSON object")));
+        }
+        Ok(match self.decide(ready, &arguments).await?.decision {
             Decision::Allow(allowed) | Decision::Ask(Ask { allowed, .. }) => {
-                ready.arguments = arguments;
+                ready.change(arguments);
                 Ok(allowed)
             }
-            Decision::Deny { reason } => Err(format!("with the user's own arguments: {reason}")),
+            Decision::Deny { reason } => Err(format!("with {whose} arguments: {reason}")),
         })
     }
 
-    async fn answer_to(&self, question: Question, decided: Decided) -> Option<Verdict> {
+    async fn answer_to(&self, question: Question, decided: Decided, told: &str) -> Option<Verdict> {
         let (line, cancel) = (self.context.line.clone(), self.context.cancel.clone());
         let mut answer = None;
         let asking = async {
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => {}
+                // First: the words of a no that stops the turn are not lost.
                 verdict = line.ask_user(question, decided) => answer = verdict,
+                () = cancel.cancelled() => {}
             }
         };
+        let asking = self.noticed(told, asking);
         self.context.delegate.lend(Box::pin(asking)).await;
-        answer
+        answer.filter(|verdict| !(verdict.is_yes() && self.context.cancel.is_cancelled()))
     }
 
     /// Returns how a command is kept in bounds; `None` for what runs none.
@@ -148,4 +210,10 @@ impl Unit {
         self.context.line.tell(denied).await;
         Stopped::Denied(format!("Permission to use {} denied: {reason}", ready.tool))
     }
+}
+
+/// What nobody has looked at is confined as what a rule allows.
+fn unseen(allowed: Allowed) -> Allowed {
+    let access = allowed.access.map(|access| access.min(Access::WorkspaceWrite));
+    Allowed { access, ..allowed }
 }

@@ -96,6 +96,15 @@ impl History {
         self
     }
 
+    /// Has other words stand before the first message from now on, as only a
+    /// conversation may that has not been sent as it is: all of it is rendered
+    /// anew.
+    pub fn set_head(&mut self, head: Arc<Head>) {
+        self.prefix.head = head;
+        self.prefix = self.prefix.unrendered();
+        self.counted = None;
+    }
+
     /// Returns what a request made now would send.
     #[must_use]
     pub fn prefix(&self) -> &Prefix {
@@ -233,6 +242,7 @@ impl History {
             | EventKind::ToolStarted { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
@@ -242,6 +252,7 @@ impl History {
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { children: _ }
             | EventKind::Notice { level: _, text: _ }

@@ -8,6 +8,7 @@ mod foreign;
 mod guarding;
 mod inert;
 mod listed;
+mod servers;
 mod sessions;
 mod values;
 
@@ -30,7 +31,10 @@ pub use foreign::{Sifted, sift};
 pub use guarding::{PermissionsCommand, TrustFlags};
 pub use inert::InertFlags;
 pub use listed::{CheckCommand, ListedFlags};
-pub use sessions::{ListFlags, SessionCommand, SessionsCommand, ShowFormat, UndoFlags};
+pub use servers::ServerFlags;
+pub use sessions::{
+    ListFlags, SessionCommand, SessionsCommand, ShowFormat, UndoFlags, WorktreeCommand,
+};
 
 /// A coding agent that runs many agents at once.
 #[derive(Debug, Parser)]
@@ -134,6 +138,10 @@ pub struct RunFlags {
     #[arg(long, visible_alias = "core-tools", global = true, value_name = "NAMES", num_args = 1..)]
     pub tools: Vec<String>,
 
+    /// Which servers of tools are used.
+    #[command(flatten)]
+    pub servers: ServerFlags,
+
     /// More directories in which files may be edited
     #[arg(long, visible_alias = "include-directories", global = true, value_name = "DIR",
         num_args = 1..)]
@@ -154,6 +162,10 @@ pub struct RunFlags {
     /// Add a file to the system prompt
     #[arg(long, global = true, value_name = "FILE")]
     pub append_system_prompt_file: Option<PathBuf>,
+
+    /// The JSON Schema that the answer must fit, or a file that holds it
+    #[arg(long, global = true, value_name = "JSON|FILE")]
+    pub json_schema: Option<String>,
 
     /// What standard input holds: a prompt, or one record a line
     #[arg(
@@ -405,6 +417,12 @@ pub enum Command {
         #[command(subcommand)]
         command: SessionCommand,
     },
+    /// Look at servers of tools, or be one
+    Mcp {
+        /// What to do with them
+        #[command(subcommand)]
+        command: McpCommand,
+    },
     /// Look after the worktrees that agents worked in
     Worktree {
         /// What to do with them
@@ -421,14 +439,18 @@ pub enum Command {
     Man,
 }
 
-/// What to do with worktrees.
+/// What to do with servers of tools.
 #[derive(Debug, Subcommand)]
-pub enum WorktreeCommand {
-    /// List those that are still there
-    List,
-    /// Remove those whose run is over; what was changed there is saved as a
-    /// patch
-    Prune,
+pub enum McpCommand {
+    /// Connect to all that are configured, and say how each stands
+    List {
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Offer tine's own batch of agents as a tool (`run_batch`), on standard input
+    /// and output
+    Serve,
 }
 
 /// What to run, and what it may do.

@@ -8,6 +8,8 @@
 //! answer; the work in hand is finished.
 
 mod answers;
+mod calling;
+mod carried;
 mod deeds;
 mod incoming;
 mod progress;
@@ -34,15 +36,16 @@ use super::exit::{Exit, Refusal};
 use super::kit::Kit;
 use super::model::DefaultModel;
 use super::slash::{self, Typed};
-use super::start::{Sitter, Sitting, Start};
+use super::start::{Brought, Kept, Sitter, Sitting, Start};
 use super::{print, resume, signals, undo};
 use crate::agent::Opening;
 use crate::config::Environment;
 use crate::event::CancelReason;
 use crate::guard::Mode;
-use crate::model::Models;
 use crate::report::control;
 use crate::run::{Asked, FromUser, RunEnd, Signal};
+use calling::Calls;
+use carried::CarriedServers;
 use incoming::Message;
 use progress::{Progress, Teller};
 use sat::{Done, Sat, ended, got_on};
@@ -84,8 +87,9 @@ pub(super) fn run(
     let start = start.inspect_err(|refusal| runtime.block_on(refusals::decline(refusal)))?;
     let mut conversation = Conversation::new(environment.clone(), flags, start);
     let exit = runtime.block_on(conversation.go());
-    let Conversation { replies, scratch, models, .. } = conversation;
-    print::say_remarks(&models);
+    let Conversation { replies, scratch, kept, .. } = conversation;
+    runtime.block_on(kept.servers.close());
+    print::say_remarks(&kept.models);
     replies.close();
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);
     // Only now: until here some unit may still have been writing there.
@@ -99,9 +103,15 @@ struct Conversation {
     flags: RunFlags,
     /// The model that was asked for at the start.
     first_model: Option<String>,
-    models: Arc<Models>,
+    /// What goes on where a run is made again.
+    kept: Kept,
     session: String,
     talk: Talk,
+    /// What else the client is asked than the questions of a run.
+    calls: Calls,
+    carried: CarriedServers,
+    /// What it has brought along.
+    brought: Brought,
     replies: Replies,
     /// Whether the last reply was left out, because too many are not read.
     is_unread: bool,
@@ -148,9 +158,12 @@ impl Conversation {
             first_model: flags.model.clone(),
             lacks_agent: flags.agent.is_some(),
             flags,
-            models: Arc::clone(&start.kit.models),
+            kept: start.kit.goes_on(),
             session: start.kit.session.to_string(),
             talk: Talk::default(),
+            calls: Calls::default(),
+            carried: CarriedServers::default(),
+            brought: Brought::default(),
             replies: Replies::new(),
             is_unread: false,
             has_refused: false,
@@ -187,6 +200,9 @@ impl Conversation {
             tokio::select! {
                 biased;
                 Some(signal) = arriving.recv() => self.signal(signal),
+                due = self.calls.due() => {
+                    self.calls.carry_out(due, |line| self.replies.send(line));
+                }
                 () = got_on(&mut self.progress) => self.got_on(),
                 ended = ended(&mut self.running) => return Ok(self.ended(&ended)),
                 line = heard.recv(), if !self.has_ended => match line {
@@ -203,7 +219,9 @@ impl Conversation {
     /// Tells whether nothing is left to be done, and no run to wait for.
     fn is_over(&self) -> bool {
         let is_idle = !self.is_busy() && self.run.is_none();
-        is_idle && (self.told.is_some() || (self.has_ended && !self.talk.has_message()))
+        // What was asked before the end of the input is answered.
+        let is_done = self.has_ended && !self.talk.has_message() && self.work.is_empty();
+        is_idle && (self.told.is_some() || is_done)
     }
 
     /// Tells whether a message is being answered, or about to be.
@@ -279,7 +297,7 @@ impl Conversation {
         let (asking, asked) = mpsc::channel(ASKED_CAP);
         let (teller, progress) = Teller::new();
         let sitter = Sitter::Client(Box::new(teller));
-        let sitting = Sitting { signals: arriving, answers, asking: asked, sitter };
+        let sitting = Sitting { signals: arriving, answers, asking: asked, sitter, follows: false };
         let (run, kit, scratch) = start.sit(sitting)?;
         self.scratch.extend(scratch);
         self.run = Some(Sat {
@@ -301,7 +319,7 @@ impl Conversation {
         let is_there = resume::is_wanted(flags) && !flags.fork_session;
         let session_id = if is_there { None } else { self.session.parse().ok() };
         let flags = RunFlags { session_id, ..flags.clone() };
-        Start::again(&self.environment, flags, Arc::clone(&self.models))
+        Start::bringing(&self.environment, flags, self.kept.clone(), self.brought.clone())
     }
 
     /// Finds out what a message means, which may take its time.
@@ -405,6 +423,7 @@ impl Conversation {
 
     fn input_ended(&mut self) {
         self.has_ended = true;
+        self.calls.close();
         // Nobody answers any more.
         if let Some(run) = &mut self.run {
             run.said = None;
@@ -416,6 +435,7 @@ impl Conversation {
         for step in self.talk.hear(heard, is_busy) {
             match step {
                 Step::Reply { id, reply } => self.send(reply.line(&id)),
+                Step::Called { id, answer } => self.calls.answered(id, answer),
                 Step::Tell(said) => self.tell(said),
                 Step::EndTurn => self.end_turn(),
                 Step::SetMode(mode) => self.set_mode(mode),

@@ -94,7 +94,9 @@ impl Exit {
             | FailureKind::Timeout
             | FailureKind::Setup
             | FailureKind::Panic
-            | FailureKind::Unfinished => Self::Error,
+            | FailureKind::Unfinished
+            | FailureKind::Hook
+            | FailureKind::StructuredOutput => Self::Error,
         }
     }
 }
@@ -162,6 +164,7 @@ mod tests {
         assert_eq!(exit(failed(FailureKind::Provider), None), 75);
         assert_eq!(exit(failed(FailureKind::MaxTurns), None), 53);
         assert_eq!(exit(failed(FailureKind::Request), None), 1);
+        assert_eq!(exit(failed(FailureKind::StructuredOutput), None), 1);
         let cancelled = || Outcome::Cancelled { ran: true };
         assert_eq!(exit(cancelled(), Some(CancelReason::Interrupt)), 130);
         assert_eq!(exit(cancelled(), Some(CancelReason::Terminate)), 143);

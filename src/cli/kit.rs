@@ -8,13 +8,17 @@ use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::model::{Chosen, DefaultModel, Wanted, choose};
 use super::slash::{self, Meant, Typed};
+use super::start::Kept;
 use crate::agent::Opening;
 use crate::config::{Config, Effort, Environment, ModelChoice};
 use crate::definition::Definitions;
 use crate::event::SessionId;
+use crate::fanout::Pool;
 use crate::git;
 use crate::guard::sandbox::Sandbox;
 use crate::guard::{Mode, Policy};
+use crate::hook::Hook;
+use crate::mcp::Servers;
 use crate::model::{Model, Models, offline};
 use crate::run::{Invoked, Main};
 use crate::skill::{Context, Skill, Skills};
@@ -42,13 +46,25 @@ pub struct Kit {
     pub(super) choice: ModelChoice,
     pub(super) model: Arc<dyn Model>,
     pub(super) tools: Registry,
+    /// The servers of more tools.
+    pub(super) servers: Arc<Servers>,
+    /// Who runs of the agents.
+    pub(super) pool: Pool,
     pub(super) policy: Policy,
+    /// What is asked at certain moments.
+    pub(super) hooks: Vec<Hook>,
     pub(super) system: String,
     /// The user's and the project's instructions, for every system prompt.
     pub(super) instructions: Arc<str>,
 }
 
 impl Kit {
+    /// Returns what goes on in the next run of this process.
+    pub(super) fn goes_on(&self) -> Kept {
+        let (models, servers) = (Arc::clone(&self.models), Arc::clone(&self.servers));
+        Kept { models, servers, pool: self.pool.clone() }
+    }
+
     /// Returns what main is asked to do.
     pub(super) fn invoked(&self, typed: &str, opening: Opening) -> Invoked {
         Invoked {
@@ -64,6 +80,11 @@ impl Kit {
     /// Finds out what a prompt means. A skill that is given a change runs git,
     /// which may take its time.
     pub(super) fn meaning(&self, prompt: &str, typed: Typed) -> Result<Opening, Refusal> {
+        // What servers offer is known only once they have answered.
+        let is_served = || prompt.get(1..).is_some_and(|rest| rest.starts_with("mcp__"));
+        if prompt.starts_with('/') && is_served() && !self.servers.is_empty() {
+            return Ok(Opening::Prompt(prompt.into()));
+        }
         let meant =
             slash::expand(prompt, typed, &self.skills, &self.directory, (&self.git, &self.root))?;
         if let Meant::Skill { skill, text } = &meant

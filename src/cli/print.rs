@@ -15,7 +15,7 @@ use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::model::DefaultModel;
 use super::slash::Typed;
-use super::start::Start;
+use super::start::{Kept, Start};
 use super::terminal::QuietControls;
 use super::{input, resume, signals, slash, undo, usage};
 use crate::branch::Branch;
@@ -69,7 +69,7 @@ pub(super) fn run_prompt(
     let start = Start::new(environment, flags, default_model)?;
     let runtime = runtime()?;
     let last_message = start.kit.flags.output_last_message.as_deref().map(create).transpose()?;
-    let models = Arc::clone(&start.kit.models);
+    let Kept { models, servers, pool: _ } = start.kit.goes_on();
     let quiet = start.is_live().then(QuietControls::new).flatten();
     let finished = runtime.block_on(async {
         let signals = signals::listen().map_err(|error| {
@@ -77,6 +77,7 @@ pub(super) fn run_prompt(
         })?;
         go(start, prompt, signals).await
     });
+    runtime.block_on(servers.close());
     drop(quiet);
     runtime.shutdown_timeout(SHUTDOWN_GRACE);
     let (finished, scratch) = finished?;

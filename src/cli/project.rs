@@ -12,6 +12,7 @@ use nix::sys::termios::{FlushArg, tcflush};
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
+use super::hooks::OF_CLAUDE;
 use super::start::{repository_root, working_directory};
 use super::terminal::is_foreground;
 use crate::config::{
@@ -20,6 +21,7 @@ use crate::config::{
 use crate::definition;
 use crate::guard::sandbox::Insistence;
 use crate::guard::trust::{Found, Kind, Places, Project, SETTINGS, SaysMore, Store, Vouched, Word};
+use crate::mcp;
 use crate::message::counted;
 use crate::report::sanitise;
 use crate::skill;
@@ -30,7 +32,7 @@ const LINES_CAP: usize = 40;
 const LINE_CAP: usize = 160;
 
 /// The settings that give power: what may run, in what, and whom requests go to.
-const POWERFUL: [&str; 4] = ["permissions", "sandbox", "models", "model"];
+const POWERFUL: [&str; 5] = ["hooks", "permissions", "sandbox", "models", "model"];
 
 /// Most bytes of an answer that are looked at.
 const ANSWER_CAP: usize = 256;
@@ -48,6 +50,10 @@ pub(super) enum Manner {
 #[derive(Debug, Default)]
 pub(super) struct Trusted {
     pub(super) settings: Option<ProjectSettings>,
+    /// Files of hooks below the root, and what they hold.
+    pub(super) hooks: Vec<(PathBuf, String)>,
+    /// The file of its servers of tools, and what it holds.
+    pub(super) servers: Option<(PathBuf, String)>,
     vouched: Vouched,
     /// The repository's root, or the working directory.
     root: PathBuf,
@@ -157,7 +163,10 @@ fn trusted(project: Project) -> Trusted {
         path: project.root.join(path),
         text: text.clone(),
     });
-    Trusted { settings, vouched: project.vouched(), root: project.root }
+    let hooks = project.hooks().map(|found| (found.path.clone(), found.text.clone())).collect();
+    let servers = project.servers();
+    let servers = servers.map(|found| (project.root.join(&found.path), found.text.clone()));
+    Trusted { settings, hooks, servers, vouched: project.vouched(), root: project.root }
 }
 
 /// Reads what the repository brings along.
@@ -182,7 +191,11 @@ pub(super) fn look(environment: &Environment) -> Result<Project, Refusal> {
     // In a home directory that is a repository they may be one file.
     let own = dirs::config_file(environment).and_then(|path| path.canonicalize().ok());
     if own.is_some_and(|own| own == root.join(SETTINGS)) {
-        project.without_settings();
+        project.without(SETTINGS);
+    }
+    let home = environment.home.as_deref().and_then(|home| home.canonicalize().ok());
+    if home.is_some_and(|home| home == root) {
+        project.without(OF_CLAUDE);
     }
     Ok(project)
 }
@@ -309,15 +322,58 @@ fn lines(
             }
             (powerful, others)
         }
+        Kind::Hooks => match serde_json::from_str::<serde_json::Value>(text) {
+            Ok(settings) => {
+                let mut powerful = Vec::new();
+                flatten_json(
+                    "hooks",
+                    settings.get("hooks").unwrap_or(&serde_json::Value::Null),
+                    &mut powerful,
+                );
+                (powerful, Vec::new())
+            }
+            Err(_) => {
+                (vec!["it cannot be parsed, so a run with it would fail".to_owned()], Vec::new())
+            }
+        },
         Kind::Agent => {
             (definition::powers(text, path).iter().map(|line| shown(line)).collect(), Vec::new())
         }
         Kind::Skill => {
             (skill::powers(text, path).iter().map(|line| shown(line)).collect(), Vec::new())
         }
-        Kind::Servers => (Vec::new(), vec!["servers (tine starts none)".to_owned()]),
+        Kind::Servers => (servers(text), Vec::new()),
         Kind::Program => (Vec::new(), vec!["a command that is allowed could run it".to_owned()]),
     }
+}
+
+/// Says what would be started, and where calls would go.
+fn servers(text: &str) -> Vec<String> {
+    let entries = match mcp::file::read(text) {
+        Ok(entries) => entries,
+        Err(why) => return vec![shown(&format!("it {why}, so a run with it would fail"))],
+    };
+    let mut lines = Vec::new();
+    for (name, entry) in entries {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(bad) => {
+                lines.push(shown(&format!("server `{name}` is not used: {bad}")));
+                continue;
+            }
+        };
+        if let Some(command) = &entry.command {
+            let words: Vec<&str> = entry.arguments.iter().map(String::as_str).collect();
+            lines.push(shown(&format!("! server `{name}` runs {command} {}", words.join(" "))));
+        }
+        if let Some(url) = &entry.url {
+            lines.push(shown(&format!("! server `{name}` is at {url}")));
+        }
+        // Values may name what leaves this machine.
+        let variables = entry.variables.iter().chain(&entry.headers);
+        lines.extend(variables.map(|(key, value)| shown(&format!("  with {key} = {value}"))));
+    }
+    lines
 }
 
 /// Says where requests would go from now on, and with which key: what is worst
@@ -365,6 +421,22 @@ fn flatten(key: &str, value: &toml::Value, lines: &mut Vec<String>) {
         | toml::Value::Float(_)
         | toml::Value::Boolean(_)
         | toml::Value::Datetime(_) => lines.push(shown(&format!("{key} = {value}"))),
+    }
+}
+
+/// The same for JSON.
+fn flatten_json(key: &str, value: &serde_json::Value, lines: &mut Vec<String>) {
+    use serde_json::Value;
+    match value {
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, it)| flatten_json(&format!("{key}.{name}"), it, lines));
+        }
+        Value::Array(items) => {
+            items.iter().for_each(|item| flatten_json(&format!("{key}[]"), item, lines));
+        }
+        Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => {
+            lines.push(shown(&format!("{key} = {value}")));
+        }
     }
 }
 

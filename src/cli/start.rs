@@ -12,33 +12,37 @@ use tokio::sync::mpsc;
 use super::args::RunFlags;
 use super::asking;
 use super::exit::{Exit, Refusal};
+use super::hooks;
 use super::kit::Kit;
 use super::model::{Chosen, DefaultModel, Wanted, choose, fallbacks, find_model};
 use super::place::{Place, create_log, name_session};
-use super::project::{self, Manner};
+use super::project::{self, Manner, Trusted};
 use super::recordings;
 use super::resume::{self, Resume};
 use super::rules;
 use super::sandbox;
+use super::servers::{self, Carried};
 use super::sessions::{age_out, parse_name};
 use crate::agent::Opening;
 use crate::config::{Config, Environment, dirs};
 use crate::event::SessionHead;
 use crate::fanout::{Fanout, Parking, Pool, Surroundings, Worktrees};
 use crate::git;
+use crate::hook::{Hook, Source};
 use crate::line::Budget;
+use crate::mcp::Servers;
 use crate::model::retry::Jitter;
 use crate::model::{Model, Models};
 use crate::prompt;
 use crate::report;
-use crate::run::{self, Asked, FromUser, Prompts, Reporter, Resumed, Run, Signal};
+use crate::run::{self, Asked, Boundaries, FromUser, Prompts, Reporter, Resumed, Run, Signal};
 use crate::session::Past;
 use crate::session::{Account, Blobs, SessionLog, SessionName, Spill};
 use crate::tool::Workspace;
 use crate::tool::files::Files;
 use crate::tool::roots::Roots;
 use crate::web::{Reach, Web};
-use parts::{agent, found, given, instructions, limits, narrowed, system_prompt, tools};
+use parts::{agent, answering, found, given, instructions, limits, narrowed, system_prompt, tools};
 use reporters::Asker;
 
 /// Everything a run needs, before its prompt is known.
@@ -54,6 +58,66 @@ pub(super) struct Start {
     /// Where texts go if the session is not to be kept; removed with this value.
     scratch: Option<TempDir>,
     resume: Option<Resume>,
+    /// The tools of servers that the conversation had before, by name.
+    had: Vec<String>,
+}
+
+/// What goes on from one run of a process to the next.
+#[derive(Clone)]
+pub(super) struct Kept {
+    /// Those that were asked.
+    pub(super) models: Arc<Models>,
+    /// Those that were started.
+    pub(super) servers: Arc<Servers>,
+    /// Who runs of all their agents.
+    pub(super) pool: Pool,
+}
+
+/// What a program that drives a run brings along that no flag could say.
+#[derive(Clone, Default)]
+pub(super) struct Brought {
+    /// Callbacks that it wants to be asked.
+    pub(super) hooks: Vec<Hook>,
+    /// The servers of tools that it carries.
+    pub(super) servers: Vec<Carried>,
+}
+
+/// What a run is given by its process.
+#[derive(Default)]
+struct Process {
+    kept: Option<Kept>,
+    brought: Option<Brought>,
+}
+
+impl Process {
+    /// Returns what goes on from one run of the process to the next, and the
+    /// hooks of a program that drives it.
+    fn parts(
+        self,
+        surroundings: &recordings::Surroundings<'_>,
+        config: &Config,
+        flags: &RunFlags,
+        trusted: &Trusted,
+    ) -> Result<(Kept, Vec<Hook>), Refusal> {
+        let Self { kept, brought } = self;
+        let recordings::Surroundings { environment, root, .. } = *surroundings;
+        let is_new = kept.is_none() || brought.is_some();
+        let Brought { hooks, servers: carried } = brought.unwrap_or_default();
+        let servers = || {
+            let servers = servers::servers((environment, config), flags, (trusted, root), &carried);
+            servers.map(Arc::new)
+        };
+        let kept = match kept {
+            Some(kept) if is_new => Kept { servers: servers()?, ..kept },
+            Some(kept) => kept,
+            None => Kept {
+                models: Arc::new(Models::new(recordings::exchanges(flags, surroundings)?)),
+                servers: servers()?,
+                pool: Pool::new(config.agents.max_concurrent),
+            },
+        };
+        Ok((kept, hooks))
+    }
 }
 
 /// A session that was opened.
@@ -70,6 +134,8 @@ pub(super) struct Sitting {
     /// What the run is asked to do, one thing after the other.
     pub(super) asking: mpsc::Receiver<Asked>,
     pub(super) sitter: Sitter,
+    /// Whether another session was left for it.
+    pub(super) follows: bool,
 }
 
 /// Who sits at a run, and is shown it.
@@ -88,7 +154,7 @@ impl Start {
         flags: RunFlags,
         default_model: DefaultModel,
     ) -> Result<Self, Refusal> {
-        Self::with(environment, flags, default_model, None)
+        Self::with(environment, flags, default_model, Process::default())
     }
 
     /// The same in a process that has asked these models before: what their
@@ -96,16 +162,29 @@ impl Start {
     pub(super) fn again(
         environment: &Environment,
         flags: RunFlags,
-        models: Arc<Models>,
+        kept: Kept,
     ) -> Result<Self, Refusal> {
-        Self::with(environment, flags, DefaultModel::None, Some(models))
+        let process = Process { kept: Some(kept), brought: None };
+        Self::with(environment, flags, DefaultModel::None, process)
+    }
+
+    /// The same for a program that brings something along, and may name other
+    /// servers than before: those are not started yet.
+    pub(super) fn bringing(
+        environment: &Environment,
+        flags: RunFlags,
+        kept: Kept,
+        brought: Brought,
+    ) -> Result<Self, Refusal> {
+        let process = Process { kept: Some(kept), brought: Some(brought) };
+        Self::with(environment, flags, DefaultModel::None, process)
     }
 
     fn with(
         environment: &Environment,
         flags: RunFlags,
         default_model: DefaultModel,
-        models: Option<Arc<Models>>,
+        process: Process,
     ) -> Result<Self, Refusal> {
         let name = flags.name.as_deref().map(parse_name).transpose()?;
         let root = working_directory()?;
@@ -124,28 +203,24 @@ impl Start {
             repository: top,
             session: &directory,
         };
-        let models = match models {
-            Some(models) => models,
-            None => Arc::new(Models::new(recordings::exchanges(&flags, &surroundings)?)),
-        };
+        let (Kept { models, servers, pool }, called) =
+            process.parts(&surroundings, &config, &flags, &trusted)?;
         let (skills, definitions) = found((&root, top), environment, &flags, &trusted);
         let definitions = definitions.with(given(&flags)?);
         let agent = agent(&flags, &definitions)?;
         let chosen = resume.as_ref().and_then(|resume| resume.past.chosen());
         // Not the one that answered last: that may have been a skill's for a turn.
         let before = chosen.as_ref().map(|chosen| &*chosen.model);
-        let own_model = agent.and_then(|agent| agent.model.as_deref());
-        let (flag, effort) = (flags.model.as_deref().or(own_model), flags.effort.as_ref());
-        let wanted = Wanted { flag, before, default_model, effort };
+        let flag = flags.model.as_deref().or_else(|| agent?.model.as_deref());
+        let wanted = Wanted { flag, before, default_model, effort: flags.effort.as_ref() };
         let Chosen { choice, model, note } = choose(environment, &config, &wanted, &models)?;
         let fallbacks = fallbacks(environment, &config, &flags, &models)?;
-        let models_asked = std::iter::once(&model).chain(&fallbacks);
-        models_asked.filter_map(|it| price_warning(&flags, &**it)).for_each(|it| super::say(&it));
+        warn_of_prices(&flags, std::iter::once(&model).chain(&fallbacks));
         let sandbox = Arc::new(sandbox::of(environment, &config));
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
-        let system = system_prompt(&flags, agent, &skills)?;
-        let tools = tools(&flags, &definitions, agent)?;
-        let policy = narrowed(policy, agent);
+        let (system, policy) = (system_prompt(&flags, agent, &skills)?, narrowed(policy, agent));
+        let tools = answering(tools(&flags, &definitions, agent)?, &flags)?;
+        let hooks = hooks::load(environment, &config, &flags, (&trusted, called))?;
         let instructions = instructions((&root, top), environment, &flags);
         let kit = Kit {
             skills: Arc::new(skills),
@@ -163,11 +238,14 @@ impl Start {
             choice,
             model,
             tools,
+            servers,
+            pool,
             policy,
+            hooks,
             system,
             instructions: instructions.into(),
         };
-        Ok(Self { kit, note, fallbacks, facts, name, scratch, resume })
+        Ok(Self { kit, note, fallbacks, facts, name, scratch, resume, had: Vec::new() })
     }
 
     /// Builds the run of one prompt. The directory that comes with it must live
@@ -178,6 +256,7 @@ impl Start {
         opening: Opening,
         signals: mpsc::Receiver<Signal>,
     ) -> Result<(Run, Option<TempDir>), Refusal> {
+        let boundaries = Boundaries { begins: Some(self.begins()), ends: true };
         let begun = self.begin()?;
         // Whoever is not there cannot be asked.
         let (asker, answers) = match asking::on_terminal().filter(|_| !self.kit.environment.ci) {
@@ -187,7 +266,23 @@ impl Start {
         let reporters = self.reporters(asker)?;
         self.note.iter().for_each(super::say);
         let prompts = Prompts::One(Box::new(self.kit.invoked(typed, opening)));
-        self.assemble(begun, prompts, reporters, (signals, answers))
+        self.assemble(begun, prompts, (reporters, boundaries), (signals, answers))
+    }
+
+    /// Builds the run of one prompt that is shown to nobody but `shown`, and in
+    /// which nobody can be asked.
+    pub(super) fn run_for(
+        mut self,
+        typed: &str,
+        opening: Opening,
+        shown: Box<dyn Reporter>,
+        signals: mpsc::Receiver<Signal>,
+    ) -> Result<(Run, Option<TempDir>), Refusal> {
+        let boundaries = Boundaries { begins: Some(self.begins()), ends: true };
+        let begun = self.begin()?;
+        let reporters = self.reporters(Asker::Sitter(Sitter::Chat(shown)))?;
+        let prompts = Prompts::One(Box::new(self.kit.invoked(typed, opening)));
+        self.assemble(begun, prompts, (reporters, boundaries), (signals, None))
     }
 
     /// Builds a run that lives on, and what its prompts are made with.
@@ -195,13 +290,16 @@ impl Start {
         mut self,
         sitting: Sitting,
     ) -> Result<(Run, Arc<Kit>, Option<TempDir>), Refusal> {
-        let Sitting { signals, answers, asking, sitter } = sitting;
+        let Sitting { signals, answers, asking, sitter, follows } = sitting;
+        let begins = if follows && self.is_new() { Source::Clear } else { self.begins() };
+        let boundaries = Boundaries { begins: Some(begins), ends: true };
         let begun = self.begin()?;
         let reporters = self.reporters(Asker::Sitter(sitter))?;
         self.note.iter().for_each(super::say);
         let kit = Arc::new(self.kit.clone());
         let prompts = Prompts::Many(asking);
-        let (run, scratch) = self.assemble(begun, prompts, reporters, (signals, Some(answers)))?;
+        let around = (reporters, boundaries);
+        let (run, scratch) = self.assemble(begun, prompts, around, (signals, Some(answers)))?;
         Ok((run, kit, scratch))
     }
 
@@ -209,7 +307,7 @@ impl Start {
         mut self,
         begun: Begun,
         prompts: Prompts,
-        reporters: Vec<Box<dyn Reporter>>,
+        (reporters, boundaries): (Vec<Box<dyn Reporter>>, Boundaries),
         (signals, answers): (mpsc::Receiver<Signal>, Option<mpsc::Receiver<FromUser>>),
     ) -> Result<(Run, Option<TempDir>), Refusal> {
         let Begun { head, resumed, log } = begun;
@@ -218,7 +316,7 @@ impl Start {
         let keep_rule = rules::keep(&self.kit.environment);
         let run = Run {
             prompts,
-            fanout: Arc::new(self.fanout()?),
+            fanout: Arc::new(self.fanout(answers.is_some())?),
             head,
             resumed,
             max_turns,
@@ -228,8 +326,14 @@ impl Start {
             signals,
             answers,
             keep_rule,
+            boundaries,
         };
         Ok((run, scratch))
+    }
+
+    /// Returns how the session begins.
+    fn begins(&self) -> Source {
+        if self.is_new() { Source::Startup } else { Source::Resume }
     }
 
     /// Tells whether nothing was said in the session before.
@@ -288,6 +392,9 @@ impl Start {
         };
         let from = resume.from.clone();
         let (past, log) = resume.begin(head, directory)?;
+        let offered = past.offered().into_iter().flat_map(|tools| tools.iter());
+        let kept = offered.filter(|tool| self.kit.servers.find(&tool.server).is_some());
+        self.had = kept.map(|tool| tool.name.to_string()).collect();
         // A log in which nothing was written yet is begun as a new one is.
         if past.is_empty() {
             return Ok((None, log));
@@ -304,11 +411,11 @@ impl Start {
         Budget { usd, tokens: None, tool_calls }
     }
 
-    fn fanout(self) -> Result<Fanout, Refusal> {
+    fn fanout(self, has_people: bool) -> Result<Fanout, Refusal> {
         let kit = self.kit;
+        let hooks = parts::hooks(&kit, has_people);
         let limits = limits(&kit);
         let agents = &kit.config.agents;
-        let pool = Pool::new(agents.max_concurrent);
         let roots =
             Roots::open(kit.policy.roots().iter().map(PathBuf::as_path)).map_err(|error| {
                 Refusal::new(
@@ -338,7 +445,7 @@ impl Start {
             definitions: kit.definitions,
             skills: kit.skills,
             workspace: Arc::new(workspace),
-            pool,
+            pool: kit.pool,
             limits,
             find_model: Box::new(find_model(config, environment, kit.flags.effort, kit.models)),
             surroundings,
@@ -346,6 +453,8 @@ impl Start {
             fallbacks: self.fallbacks,
             jitter: Jitter::new(seed()),
             worktrees,
+            hooks: Arc::new(hooks),
+            servers: kit.servers,
         })
     }
 }
@@ -372,6 +481,10 @@ fn facts(root: &Path, repository: Option<&Path>) -> String {
 /// Returns what another process is not likely to begin with at the same moment.
 fn seed() -> u64 {
     run::now().0 ^ u64::from(std::process::id()).rotate_left(32)
+}
+
+fn warn_of_prices<'a>(flags: &RunFlags, models: impl Iterator<Item = &'a Arc<dyn Model>>) {
+    models.filter_map(|it| price_warning(flags, &**it)).for_each(|it| super::say(&it));
 }
 
 /// Returns what to say of a limit that cannot hold, since nobody has said what

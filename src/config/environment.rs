@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::guard::sandbox::Variables;
 
@@ -142,6 +142,12 @@ impl Environment {
     #[must_use]
     pub fn key(&self, variable: &str) -> Option<&SecretString> {
         self.variables.get(variable)
+    }
+
+    /// Returns the value of a variable that a configuration names.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<String> {
+        self.variables.get(name).map(|value| value.expose_secret().to_owned())
     }
 
     fn set(&mut self, name: String, value: OsString) {

@@ -14,6 +14,7 @@ use thiserror::Error;
 use super::{Config, WrittenRule, read_file};
 use crate::guard::sandbox::Variables;
 use crate::guard::{Mode, Rule, Source};
+use crate::hook::{self, Brought, Parsed};
 
 /// Settings that were given on the command line.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +28,10 @@ pub struct ForeignSettings {
     pub directories: Vec<PathBuf>,
     /// What commands get besides, and where a provider is.
     pub variables: Variables,
+    /// What is asked at certain moments.
+    pub hooks: Parsed,
+    /// Whether nothing is, whoever says so.
+    pub are_hooks_off: bool,
     /// What means nothing here, by key.
     pub passed_over: Vec<String>,
 }
@@ -75,6 +80,11 @@ impl ForeignSettings {
                 "model" => settings.model = Some(text_of("model", value)?.to_owned()),
                 "env" => settings.variables = variables(object("env", value)?)?,
                 "permissions" => settings.permissions(object("permissions", value)?)?,
+                "hooks" => {
+                    let parsed = hook::parse(value, Brought::Along);
+                    settings.hooks = parsed.map_err(|why| wrong("hooks", &why))?;
+                }
+                "disableAllHooks" => settings.are_hooks_off = *value == Value::Bool(true),
                 _ => settings.passed_over.push(key.clone()),
             }
         }

@@ -6,6 +6,7 @@
 
 mod entry;
 mod flag;
+mod servers;
 mod value;
 
 use std::borrow::Cow;
@@ -22,6 +23,7 @@ use flag::{flag_value, key_segments, nested};
 
 use crate::guard::sandbox::Insistence;
 use crate::guard::{Mode, Rule, Source};
+use crate::hook::{self, Brought, Parsed};
 use crate::web::Host;
 
 use super::{
@@ -168,8 +170,19 @@ impl Layer<'_> {
                 "retry" => self.each(&setting, Self::retry),
                 "chat" => self.each(&setting, Self::chat),
                 "web" => self.each(&setting, Self::web),
+                "hooks" => self.hooks(&setting),
+                "mcp" => self.each(&setting, Self::mcp),
                 _ => self.unknown(&setting),
             }
+        }
+    }
+
+    /// Hooks of a later layer come in addition.
+    fn hooks(&mut self, setting: &Setting<'_>) {
+        let Some(value) = self.json(setting) else { return };
+        match hook::parse(&value, Brought::ForTine) {
+            Ok(Parsed { hooks, unknown: _ }) => self.layers.config.hooks.extend(hooks),
+            Err(why) => self.bad(setting, why),
         }
     }
 

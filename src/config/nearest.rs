@@ -3,7 +3,7 @@
 use crate::slips::distance;
 
 /// Every key there is. `NAME` stands for any name.
-pub(super) const KEYS: [&str; 45] = [
+pub(super) const KEYS: [&str; 56] = [
     "model",
     "models.NAME.base_url",
     "models.NAME.preset",
@@ -31,6 +31,7 @@ pub(super) const KEYS: [&str; 45] = [
     "agents.confirm_above",
     "agents.worktree",
     "background.wait_s",
+    "hooks.PreToolUse",
     "permissions.mode",
     "sandbox.mode",
     "sandbox.network",
@@ -49,6 +50,16 @@ pub(super) const KEYS: [&str; 45] = [
     "chat.bell_after_s",
     "chat.title",
     "chat.screen_reader",
+    "mcp.startup_ms",
+    "mcp.call_ms",
+    "mcp.servers.NAME.type",
+    "mcp.servers.NAME.command",
+    "mcp.servers.NAME.args",
+    "mcp.servers.NAME.env",
+    "mcp.servers.NAME.cwd",
+    "mcp.servers.NAME.url",
+    "mcp.servers.NAME.headers",
+    "mcp.servers.NAME.enabled",
 ];
 
 /// Most characters of a segment that are compared; more is no slip of the

@@ -2,6 +2,8 @@
 
 use super::nearest::KEYS;
 use super::*;
+use crate::event::HookEvent;
+use crate::hook::{self, Command, Handler, Hook, Matcher};
 use crate::message::{Price, Usd};
 use serde_json::{Map, json};
 use std::num::NonZeroU32;
@@ -72,19 +74,46 @@ fn the_example_shows_every_key_and_they_are_all_known() {
         headers: Headers([("X-Team".to_owned(), "tools".to_owned())].into()),
         extra_body: Map::from_iter([("top_k".to_owned(), json!(20))]),
     };
+    let text = "check-command".into();
+    let hook = Hook {
+        event: HookEvent::PreToolUse,
+        matcher: Matcher::parse("Bash").unwrap(),
+        handler: Handler::Command(Command { text, arguments: None, is_async: false }),
+        limit: hook::LIMIT,
+    };
     let expected = Config {
         model: Some("qwen".to_owned()),
         models: [("qwen".to_owned(), entry)].into(),
+        hooks: vec![hook],
+        mcp: Mcp { servers: [("files".to_owned(), server())].into(), ..Mcp::default() },
         ..Config::default()
     };
     assert_eq!(config, expected);
 
     let table: toml::Table = whole_example().parse().unwrap();
     for key in KEYS {
-        let mut segments = key.split('.').map(|key| if key == "NAME" { "qwen" } else { key });
+        let name = if key.starts_with("mcp.") { "files" } else { "qwen" };
+        let mut segments = key.split('.').map(|key| if key == "NAME" { name } else { key });
         let first = segments.next().and_then(|key| table.get(key));
         let value = segments.try_fold(first, |value, key| Some(value?.get(key)));
         assert!(value.flatten().is_some(), "`{key}` is not in the example");
+    }
+}
+
+/// The server of the example, with both ways to reach one.
+fn server() -> mcp::Entry {
+    let text = |text: &str| Some(text.to_owned());
+    let pair = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
+    let arguments = ["-y", "@modelcontextprotocol/server-filesystem", "."];
+    mcp::Entry {
+        kind: text("stdio"),
+        command: text("npx"),
+        arguments: arguments.map(str::to_owned).into(),
+        variables: pair("LOG_LEVEL", "warn"),
+        directory: text("/srv/files"),
+        url: text("https://mcp.example.com/mcp"),
+        headers: pair("Authorization", "Bearer ${MCP_TOKEN}"),
+        is_disabled: false,
     }
 }
 
@@ -104,7 +133,7 @@ fn required_sandbox() -> Sandbox {
 }
 
 /// Flags that set much of what there is to something else.
-const OTHER_FLAGS: [&str; 23] = [
+const OTHER_FLAGS: [&str; 27] = [
     "agents.max_turns=7",
     "agents.timeout_s = 90",
     "agents.prime_ms=0",
@@ -128,6 +157,10 @@ const OTHER_FLAGS: [&str; 23] = [
     "chat.title=false",
     "chat.screen_reader=true",
     "web.allow_hosts=[\"wiki.example.lan:8080\"]",
+    "mcp.startup_ms=70",
+    "mcp.call_ms=80",
+    "mcp.servers.a.command=x",
+    "mcp.servers.a.enabled=false",
 ];
 
 #[test]
@@ -169,6 +202,20 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
         sandbox: required_sandbox(),
         chat: other_chat(),
         web: Web { allow_hosts: vec![Host::parse("wiki.example.lan:8080").unwrap()] },
+        hooks: Vec::new(),
+        mcp: Mcp {
+            startup: Duration::from_millis(70),
+            call: Duration::from_millis(80),
+            servers: [(
+                "a".to_owned(),
+                mcp::Entry {
+                    command: Some("x".to_owned()),
+                    is_disabled: true,
+                    ..mcp::Entry::default()
+                },
+            )]
+            .into(),
+        },
     };
     assert_eq!(config, expected);
 }

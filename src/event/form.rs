@@ -46,7 +46,7 @@ pub enum Takes {
     /// Some of these.
     Options {
         /// What there is to pick from.
-        options: Vec<Offered>,
+        options: Vec<Choice>,
         /// Whether several may be picked.
         several: bool,
         /// Whether own words do as well.
@@ -63,7 +63,7 @@ pub enum Takes {
 
 /// Something to pick.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Offered {
+pub struct Choice {
     /// What it is called.
     pub label: Arc<str>,
     /// What it means; may be empty.
@@ -105,7 +105,7 @@ impl Form {
 impl Field {
     /// Returns the options there are to pick from.
     #[must_use]
-    pub fn options(&self) -> &[Offered] {
+    pub fn options(&self) -> &[Choice] {
         match &self.takes {
             Takes::Options { options, several: _, own_words: _ } => options,
             Takes::Words | Takes::Number { is_whole: _ } => &[],

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Event, EventKind, Field, Form, Invocation, Offered, Origin, Outcome, Replied, Seq, Takes,
+    Choice, Event, EventKind, Field, Form, Invocation, Origin, Outcome, Replied, Seq, Takes,
     UnitEnd, UnitHead, UnitId, UnixMillis,
 };
 use crate::branch::Branch;
@@ -96,7 +96,7 @@ pub(crate) fn ended(outcome: Outcome, text: &str) -> EventKind {
 
 /// A field with these options that takes own words, too.
 pub(crate) fn field(text: &str, labels: &[&str], several: bool) -> Field {
-    let offered = |label: &&str| Offered {
+    let offered = |label: &&str| Choice {
         label: (*label).into(),
         description: format!("what {label} means").into(),
     };

@@ -273,11 +273,15 @@ pub enum FailureKind {
     Panic,
     /// Units that it had started in the background did not end in time.
     Unfinished,
+    /// A hook ended it.
+    Hook,
+    /// The unit gave no answer that fits its schema.
+    StructuredOutput,
 }
 
 impl FailureKind {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Authentication,
         Self::Request,
         Self::Overflow,
@@ -291,6 +295,8 @@ impl FailureKind {
         Self::Setup,
         Self::Panic,
         Self::Unfinished,
+        Self::Hook,
+        Self::StructuredOutput,
     ];
 
     /// Returns the name used in records and in the log.
@@ -310,6 +316,8 @@ impl FailureKind {
             Self::Setup => "setup",
             Self::Panic => "panic",
             Self::Unfinished => "unfinished",
+            Self::Hook => "hook",
+            Self::StructuredOutput => "structured_output",
         }
     }
 }

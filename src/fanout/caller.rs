@@ -91,10 +91,14 @@ impl Delegate for Caller {
         Box::pin(self.lend_while(wait))
     }
 
+    fn with_tools(&self, tools: Registry) -> Arc<dyn Delegate> {
+        Arc::new(Self { tools, ..self.clone() })
+    }
+
     fn known(&self) -> Known {
         Known {
             agents: self.fanout.definitions.names(),
-            tools: self.tools.names().map(str::to_owned).collect(),
+            tools: self.tools.filtered(|_| true).names().map(str::to_owned).collect(),
         }
     }
 

@@ -239,6 +239,8 @@ impl Slot {
         let caller = self.caller(&tools, &model, stop);
         let point = first_point(&history, &model);
         let takes_images = model.facts().takes_images;
+        // A fork has its parent's tools, but it ends as forks do.
+        let answer = tools.answer().filter(|_| !self.job.is_fork()).cloned();
         self.place.workspace.files.note_name(self.seat.unit, self.job.description());
         Ok(Unit {
             persistence: self.fanout.persistence(self.seat.unit, &*model),
@@ -246,7 +248,9 @@ impl Slot {
             description: Arc::clone(self.job.description()),
             model,
             tools,
+            answer,
             policy: Arc::clone(&self.policy),
+            hooks: Arc::clone(&self.fanout.hooks),
             bounds: self.bounds(max_turns),
             context: ToolContext {
                 line: self.line.clone(),
@@ -264,6 +268,7 @@ impl Slot {
                 Job::Typed { .. } | Job::Continue { .. } => None,
             },
             compacting: self.fanout.compacting(&self.place),
+            offers: None,
         })
     }
 
@@ -307,7 +312,7 @@ impl Slot {
         if self.fanout.limits.needs_price && model.facts().price.is_none() {
             return Err(fail(unpriced(model.name())));
         }
-        let tools = self.tools(tools.as_deref(), definition);
+        let tools = self.tools(tools.as_deref(), definition).answering(task.schema.as_ref());
         let prompt = self.with_skills(definition).await;
         let history = self.history(self.fanout.head(&prompt, &tools)).await?;
         let max_turns = turn_limit(task.max_turns, LimitSource::Task)
@@ -334,10 +339,7 @@ impl Slot {
     /// task asks for. At the depth limit there are no tools to start or tend
     /// agents with.
     fn tools(&self, asked_for: Option<&[String]>, definition: &AgentDefinition) -> Registry {
-        let lists = |list: &[String], name: &str| {
-            list.iter()
-                .any(|listed| crate::tool::registry::canonical(listed).eq_ignore_ascii_case(name))
-        };
+        use crate::tool_name::lists;
         self.tools.filtered(|name| {
             definition.has(name)
                 && asked_for.is_none_or(|tools| lists(tools, name))

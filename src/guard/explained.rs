@@ -1,6 +1,6 @@
 //! A decision together with what it went by, for whoever wants to know.
 
-use super::{Allowed, Ask, Decision, Sourced};
+use super::{Allowed, Ask, Decision, Policy, Sourced};
 
 /// A decision, and why it is so.
 #[derive(Debug, Clone)]
@@ -40,5 +40,13 @@ impl Explained {
             return Self::allow(Allowed::default(), None, reason);
         }
         Self::deny(None, "`dontAsk` asks nobody; go on with your best judgement")
+    }
+}
+
+impl Policy {
+    /// Tells whether a person may be asked about anything at all.
+    #[must_use]
+    pub fn may_ask(&self) -> bool {
+        self.mode.reach().may_ask
     }
 }

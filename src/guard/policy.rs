@@ -29,7 +29,7 @@ use allowing::allowing;
 /// What the units of a run may do.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    mode: Holding,
+    pub(super) mode: Holding,
     rules: Arc<Rules>,
     /// What its own definition denies a unit, and those it starts.
     denied: Arc<[Sourced]>,

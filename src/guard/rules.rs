@@ -131,12 +131,15 @@ impl FromStr for Rule {
             Some((tool, rest)) => (tool, Some(rest.strip_suffix(')').ok_or_else(malformed)?)),
             None => (text, None),
         };
-        let is_name = !tool.is_empty()
-            && tool.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        // `mcp__server__*` is what others write for `mcp__server`.
+        let name = tool_name::server(tool).unwrap_or(tool);
+        let is_name = !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
         if !is_name {
             return Err(malformed());
         }
         let tool = tool_name::canonical(tool);
+        let tool = tool_name::server(tool).unwrap_or(tool);
         if !tool_name::is_ruled(tool) {
             return Err(RuleError::Tool { rule: rule() });
         }
@@ -336,9 +339,11 @@ impl Rule {
         is_path && matches!((self.tool.as_str(), tool), ("Read", "Edit" | "Write" | "ApplyPatch"))
     }
 
-    /// `Edit` covers `Write` and patches, `Read` covers `Glob` and `Grep`.
+    /// `Edit` covers `Write` and patches, `Read` covers `Glob` and `Grep`, a
+    /// server covers its tools.
     fn names(&self, tool: &str) -> bool {
         self.tool == tool
+            || tool_name::is_of_server(&self.tool, tool)
             || matches!(
                 (self.tool.as_str(), tool),
                 ("Edit", "Write" | "ApplyPatch") | ("Read", "Glob" | "Grep")

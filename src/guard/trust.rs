@@ -28,9 +28,14 @@ const DEPTH_CAP: usize = 8;
 /// Where the settings of a repository are, below its root.
 pub const SETTINGS: &str = ".tine/config.toml";
 
+/// Where hooks are written down, below the root, in the order in which they
+/// count.
+const HOOKS: [&str; 3] =
+    [".claude/settings.json", ".claude/settings.local.json", ".tine/hooks.json"];
+
 /// Where else something is that may come to run, below the root.
 const SERVERS: &str = ".mcp.json";
-const HOOKS: &str = ".tine/hooks";
+const PROGRAMS: [&str; 2] = [".tine/hooks", ".claude/hooks"];
 
 /// The file of a skill that is text for a model, and no more.
 const SKILL: &str = "SKILL.md";
@@ -40,11 +45,13 @@ const SKILL: &str = "SKILL.md";
 pub enum Kind {
     /// The repository's settings.
     Settings,
+    /// Hooks.
+    Hooks,
     /// A definition of an agent that says more than what the agent is told.
     Agent,
     /// A skill or a command that says what may run unasked.
     Skill,
-    /// Servers that could be started.
+    /// Servers that are started.
     Servers,
     /// A program that something could run.
     Program,
@@ -112,6 +119,8 @@ impl Project {
     pub fn look(root: &Path, places: &Places, says_more: SaysMore) -> Self {
         let mut looking = read::Looking::at(root);
         looking.file(Path::new(SETTINGS), Kind::Settings);
+        HOOKS.iter().for_each(|file| looking.hooks(Path::new(file)));
+        looking.file(Path::new(SERVERS), Kind::Servers);
         for directory in &places.agents {
             looking.agents(directory, says_more.agent);
         }
@@ -123,8 +132,8 @@ impl Project {
         }
         // Most repositories ask for nothing; then nobody need look further.
         if looking.project.wants_trust() {
-            looking.file(Path::new(SERVERS), Kind::Servers);
-            looking.programs(Path::new(HOOKS), |_| true);
+            PROGRAMS.iter().for_each(|directory| looking.programs(Path::new(directory), |_| true));
+            looking.what_hooks_run();
             for directory in &places.skills {
                 let is_text = |path: &Path| path.file_name().is_some_and(|name| name == SKILL);
                 looking.programs(directory, |path| !is_text(path));
@@ -137,8 +146,8 @@ impl Project {
     #[must_use]
     pub fn wants_trust(&self) -> bool {
         let has_power = |found: &Found| match found.kind {
-            Kind::Settings | Kind::Agent | Kind::Skill => true,
-            Kind::Servers | Kind::Program => false,
+            Kind::Settings | Kind::Hooks | Kind::Agent | Kind::Skill | Kind::Servers => true,
+            Kind::Program => false,
         };
         self.found.iter().any(has_power) || !self.unreadable.is_empty()
     }
@@ -149,6 +158,12 @@ impl Project {
         self.found.iter().find(|found| found.kind == Kind::Settings)
     }
 
+    /// Returns the servers of tools.
+    #[must_use]
+    pub fn servers(&self) -> Option<&Found> {
+        self.found.iter().find(|found| found.kind == Kind::Servers)
+    }
+
     /// Returns the definitions and skills whose every word counts from now on:
     /// once the project is trusted, and not before.
     #[must_use]
@@ -157,8 +172,14 @@ impl Project {
         Vouched(texts.map(|found| *found.hash.as_bytes()).collect())
     }
 
-    /// Leaves the settings out: they are the user's own.
-    pub fn without_settings(&mut self) {
-        self.found.retain(|found| found.kind != Kind::Settings);
+    /// Returns the files of hooks, in the order in which they count.
+    pub fn hooks(&self) -> impl Iterator<Item = &Found> {
+        self.found.iter().filter(|found| found.kind == Kind::Hooks)
+    }
+
+    /// Leaves a file out that is the user's own.
+    pub fn without(&mut self, path: &str) {
+        self.found.retain(|found| found.path != Path::new(path));
+        self.unreadable.retain(|(other, _)| other != Path::new(path));
     }
 }

@@ -131,6 +131,7 @@ impl Context {
             | EventKind::ToolStarted { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { call: _, tool: _, arguments: _, reason: _ }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
@@ -138,6 +139,7 @@ impl Context {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Notice { level: _, text: _ }
             | EventKind::InvocationEnded(_) => {}

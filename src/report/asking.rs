@@ -177,6 +177,7 @@ impl Reporter for Asking {
             | EventKind::ToolFinished { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::UnitEnded(_)
             | EventKind::UserWrote { .. }
@@ -184,6 +185,7 @@ impl Reporter for Asking {
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }

@@ -113,12 +113,7 @@ impl Board {
                 }
             }
             EventKind::Joined { children } => return self.leave(children),
-            EventKind::InvocationEnded(_) => {
-                self.started = None;
-                self.doing.remove(&id);
-                let all: Vec<UnitId> = self.ended.keys().copied().collect();
-                return self.leave(&all);
-            }
+            EventKind::InvocationEnded(_) => return self.invocation_ended(id),
             EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
@@ -130,6 +125,7 @@ impl Board {
             | EventKind::Replied(_)
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Answered { .. }
             | EventKind::UserWrote { .. }
@@ -137,10 +133,18 @@ impl Board {
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Notice { .. } => {}
         }
         Vec::new()
+    }
+
+    fn invocation_ended(&mut self, id: UnitId) -> Vec<Ended> {
+        self.started = None;
+        self.doing.remove(&id);
+        let all: Vec<UnitId> = self.ended.keys().copied().collect();
+        self.leave(&all)
     }
 
     fn calls(&mut self, unit: UnitId, tool: &Arc<str>, subject: &Arc<str>) {

@@ -243,6 +243,7 @@ impl Commits {
             | EventKind::RequestFailed(_)
             | EventKind::Replied(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
@@ -254,6 +255,7 @@ impl Commits {
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::InvocationEnded(_) => {}
         }

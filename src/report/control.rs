@@ -4,18 +4,18 @@
 //! requests are replied to, and how a question is called on the wire. What a
 //! client sends is read in the command line.
 
-use std::collections::BTreeMap;
-
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::lines::write;
 use super::record::{
-    Account, AgentRecord, Answer, Capabilities, CommandRecord, CommandsRecord, Control, Given,
-    Initialized, ModelRecord, ModelsRecord, Replayed, SPOKEN, ServersRecord, SessionCost, Spent,
+    Account, AgentRecord, Answer, Capabilities, ClientCall, CommandRecord, CommandsRecord, Control,
+    Given, Initialized, ModelRecord, ModelsRecord, Replayed, SPOKEN, ServersRecord, SessionCost,
+    Spent,
 };
 use super::window::Window;
-use crate::event::{QuestionId, Seq, SessionId};
-use crate::message::Cost;
+use crate::event::{QuestionId, Seq, ServerGlance, SessionId};
+use crate::message::{CallId, Cost};
 
 /// What a request id of ours begins with.
 const QUESTION: &str = "question-";
@@ -33,6 +33,47 @@ pub fn question_of(request_id: &str) -> Option<QuestionId> {
     Some(QuestionId(Seq(number)))
 }
 
+/// What the id of a request begins with that is no question.
+const CALL: &str = "call-";
+
+fn call_id(id: u64) -> String {
+    format!("{CALL}{id}")
+}
+
+/// Returns the number of the request that a client got under this id, if it was
+/// no question; `None` if it is no id of ours.
+#[must_use]
+pub fn call_of(request_id: &str) -> Option<u64> {
+    request_id.strip_prefix(CALL)?.parse().ok()
+}
+
+/// Returns the line that asks a callback of a client's hooks.
+#[must_use]
+pub fn hook_callback(id: u64, callback: &str, input: &Value, call: Option<&CallId>) -> Vec<u8> {
+    let tool_use_id = call.map(|call| &*call.0);
+    let request = ClientCall::HookCallback { callback_id: callback, input, tool_use_id };
+    line(&Control::Call { request_id: call_id(id), request })
+}
+
+/// Returns the line that gives a message to a server that a client carries.
+#[must_use]
+pub fn server_message(id: u64, server: &str, message: &Value) -> Vec<u8> {
+    let request = ClientCall::McpMessage { server_name: server, message };
+    line(&Control::Call { request_id: call_id(id), request })
+}
+
+/// Returns the line that takes such a request back.
+#[must_use]
+pub fn call_withdrawn(id: u64) -> Vec<u8> {
+    line(&Control::Cancel { request_id: call_id(id) })
+}
+
+fn line(control: &Control<'_>) -> Vec<u8> {
+    let mut line = Vec::new();
+    write(control, &mut line).expect("memory can always be written to");
+    line
+}
+
 /// What a client learns at the start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
@@ -46,6 +87,8 @@ pub struct Introduction {
     pub models: Vec<ModelNamed>,
     /// Where the model's key comes from, in a word; never the key.
     pub api_key_source: String,
+    /// Whether all is as the client has just said.
+    pub is_applied: bool,
 }
 
 /// A model that can be chosen.
@@ -115,7 +158,7 @@ pub enum Reply {
     /// The models that can be chosen.
     Models(Vec<ModelNamed>),
     /// The servers of tools, and how each stands, in a word.
-    Servers(BTreeMap<String, &'static str>),
+    Servers(Vec<ServerGlance>),
     /// What the process has cost so far.
     Cost(Cost),
     /// What is in force.
@@ -167,9 +210,7 @@ impl Reply {
             Self::ModelIs(model) => success(Answer::ModelIs { subtype: "set_model", model }),
             Self::Done => success(Answer::Done {}),
         };
-        let mut line = Vec::new();
-        write(&Control::Response { response }, &mut line).expect("memory can always be written to");
-        line
+        line(&Control::Response { response })
     }
 }
 
@@ -192,7 +233,8 @@ pub fn replayed(session: &SessionId, uuid: Option<&str>, text: &str) -> Vec<u8> 
 }
 
 fn initialized(introduction: &Introduction) -> Initialized<'_> {
-    let Introduction { session, commands, agents, models, api_key_source } = introduction;
+    let Introduction { session, commands, agents, models, api_key_source, is_applied } =
+        introduction;
     let model = |name| ModelRecord { value: name, display_name: name, description: "" };
     let names = models.iter().map(|model| model.name.as_str());
     Initialized {
@@ -205,6 +247,11 @@ fn initialized(introduction: &Introduction) -> Initialized<'_> {
         available_output_styles: ["default"],
         capabilities: Capabilities::OURS,
         claude_code_version: SPOKEN,
+        hook_on_failure_supported: true,
+        hooks_applied: *is_applied,
+        mcp_servers_applied: *is_applied,
+        settings_applied: *is_applied,
+        disallowed_tools_applied: *is_applied,
     }
 }
 
@@ -225,6 +272,7 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::*;
+    use crate::event::ServerStatus;
 
     fn written(reply: &Reply) -> String {
         String::from_utf8(reply.line("r-1")).unwrap()
@@ -239,10 +287,13 @@ mod tests {
             agents: vec![named("explore")],
             models: vec![ModelNamed { name: "m".to_owned(), window: None }],
             api_key_source: "none".to_owned(),
+            is_applied: true,
         };
-        assert_snapshot!(written(&Reply::Initialized(Box::new(introduction))), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"initialize","session_id":"s-1","commands":[{"name":"review","description":"what","argumentHint":""}],"agents":[{"name":"explore","description":"what"}],"models":[{"value":"m","displayName":"m","description":""}],"output_style":"default","available_output_styles":["default"],"capabilities":{"can_handle_can_use_tool":true,"can_handle_hook_callback":false,"can_set_permission_mode":true,"can_set_model":true,"can_handle_mcp_message":false},"account":{"apiKeySource":"none"},"claude_code_version":"2.1.330"}}}"#);
+        assert_snapshot!(written(&Reply::Initialized(Box::new(introduction))), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"initialize","session_id":"s-1","commands":[{"name":"review","description":"what","argumentHint":""}],"agents":[{"name":"explore","description":"what"}],"models":[{"value":"m","displayName":"m","description":""}],"output_style":"default","available_output_styles":["default"],"capabilities":{"can_handle_can_use_tool":true,"can_handle_hook_callback":true,"can_set_permission_mode":true,"can_set_model":true,"can_handle_mcp_message":true},"account":{"apiKeySource":"none"},"claude_code_version":"2.1.330","hook_on_failure_supported":true,"hooks_applied":true,"mcp_servers_applied":true,"settings_applied":true,"disallowed_tools_applied":true}}}"#);
         assert_snapshot!(written(&Reply::Interrupted { still_queued: vec!["u-1".to_owned()] }), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"interrupt","still_queued":["u-1"]}}}"#);
         assert_snapshot!(written(&Reply::ModeIs("plan")), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"status":"updated","mode":"plan"}}}"#);
+        let server = ServerGlance { name: "files".into(), status: ServerStatus::Pending };
+        assert_snapshot!(written(&Reply::Servers(vec![server])), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"mcp_server_status","mcpServers":[{"name":"files","status":"pending"}],"status":{"files":"pending"}}}}"#);
         assert_snapshot!(written(&Reply::Refused("`x` is not known".to_owned())), @r#"{"type":"control_response","response":{"subtype":"error","request_id":"r-1","error":"`x` is not known"}}"#);
     }
 

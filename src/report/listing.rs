@@ -8,6 +8,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use serde::Serialize;
 
 use crate::config::{Effort, Found, ListedModel};
+use crate::mcp::State;
 use crate::message::Price;
 use crate::session::{SessionName, SessionSummary};
 
@@ -30,6 +31,41 @@ pub fn session_record(session: &SessionSummary, excerpt: Option<&str>) -> Vec<u8
         excerpt,
     };
     line(&record)
+}
+
+/// Returns the record of a server of tools as a line with its line feed; `label`
+/// is its part in the names of its tools.
+#[must_use]
+pub fn server_record(name: &str, label: &str, state: &State) -> Vec<u8> {
+    let listing = match state {
+        State::Connected(listing) => Some(&**listing),
+        State::Pending | State::Failed(_) | State::NeedsAuth(_) | State::Disabled(_) => None,
+    };
+    let tools = listing.iter().flat_map(|listing| &listing.tools);
+    let prompts = listing.iter().flat_map(|listing| &listing.prompts);
+    let resources = listing.iter().flat_map(|listing| &listing.resources);
+    line(&ServerRecord {
+        name,
+        label,
+        status: state.status().as_str(),
+        problem: state.why().map(|why| &**why),
+        tools: tools.map(|tool| &*tool.name).collect(),
+        prompts: prompts.map(|prompt| prompt.name.as_str()).collect(),
+        resources: resources.map(|resource| resource.uri.as_str()).collect(),
+        left_out: listing.map(|listing| &listing.left_out[..]).unwrap_or_default(),
+    })
+}
+
+#[derive(Serialize)]
+struct ServerRecord<'a> {
+    name: &'a str,
+    label: &'a str,
+    status: &'static str,
+    problem: Option<&'a str>,
+    tools: Vec<&'a str>,
+    prompts: Vec<&'a str>,
+    resources: Vec<&'a str>,
+    left_out: &'a [String],
 }
 
 /// Returns the record of a model that can be chosen, as a line with its line

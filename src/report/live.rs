@@ -253,6 +253,7 @@ impl Live {
                 Worktree::Made { .. } | Worktree::Dropped => false,
                 Worktree::Applied { .. } | Worktree::Kept { .. } => true,
             },
+            EventKind::HookRan(ran) => words::hook(ran).is_some(),
             EventKind::Notice { level, text: _ } => match level {
                 NoticeLevel::Info => event.unit == UnitId::MAIN,
                 NoticeLevel::Warning => true,
@@ -285,6 +286,7 @@ impl Live {
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::InvocationEnded(_) => false,
@@ -385,6 +387,7 @@ impl Reporter for Live {
             | EventKind::ToolFinished { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::UnitEnded(_)
             | EventKind::UserWrote { .. }
@@ -392,6 +395,7 @@ impl Reporter for Live {
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }

@@ -151,10 +151,7 @@ impl Page<'_> {
             EventKind::SetAside { units } => self.note(unit, &words::set_aside(units)),
             EventKind::Rewound { to } => self.note(unit, &words::rewound(*to)),
             EventKind::Compacted(compaction) => self.compacted(unit, compaction),
-            EventKind::UnitQueued(head) => {
-                self.queued(unit, head);
-                Ok(())
-            }
+            EventKind::UnitQueued(head) => self.queued(unit, head),
             EventKind::Replied(replied) => self.replied(unit, replied),
             EventKind::ToolStarted { call, tool, subject, confinement: _ } => {
                 self.started(unit, call, tool, subject)
@@ -166,6 +163,7 @@ impl Page<'_> {
                 self.output(unit, output)
             }
             EventKind::Worktree(worktree) => self.note(unit, &words::worktree(worktree)),
+            EventKind::HookRan(ran) => self.note(unit, &words::hook_ran(ran)),
             EventKind::Denied { call, tool, arguments, reason: _ } => {
                 let words = words::call(tool, arguments);
                 self.calls.push(Call { words, was_denied: true, ..Call::of(unit, call) });
@@ -188,14 +186,16 @@ impl Page<'_> {
             | EventKind::FileChanged(_)
             | EventKind::Asked { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. } => Ok(()),
         }
     }
 
-    fn queued(&mut self, unit: UnitId, head: &UnitHead) {
+    fn queued(&mut self, unit: UnitId, head: &UnitHead) -> io::Result<()> {
         let part = Part { heading: heading(unit, head), text: String::new() };
         self.parts.insert(unit, part);
+        Ok(())
     }
 
     fn finish(mut self, progress: &Progress) -> io::Result<()> {

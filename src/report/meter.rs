@@ -65,6 +65,7 @@ impl Meter {
             | EventKind::ToolFinished { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
@@ -76,6 +77,7 @@ impl Meter {
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::InvocationEnded(_) => {}
         }

@@ -89,6 +89,7 @@ impl Plain {
             | EventKind::ToolFinished { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
@@ -98,6 +99,7 @@ impl Plain {
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
@@ -166,12 +168,10 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
             format!("{} shows {}", words::call(tool, ""), words::images(&output.images))
         }
         EventKind::Worktree(worktree) => words::worktree(worktree),
+        EventKind::HookRan(ran) => words::hook(ran)?,
         EventKind::Denied { call: _, tool, arguments: _, reason } => words::denied(tool, reason),
         EventKind::Answered { id: _, question, answer } => {
-            if !words::is_told_alone(question, answer) {
-                return None;
-            }
-            words::answered(question, answer)
+            words::is_told_alone(question, answer).then(|| words::answered(question, answer))?
         }
         EventKind::Notice { level, text } => words::notice(*level, text),
         EventKind::Compacted(compaction) => words::compaction(compaction),
@@ -201,6 +201,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
         | EventKind::Chosen(_)
+        | EventKind::Offered(_)
         | EventKind::Left
         | EventKind::Joined { .. }
         | EventKind::InvocationEnded(_) => return None,

@@ -7,9 +7,11 @@
 
 mod control;
 mod ending;
+mod hook;
 mod replies;
 mod request;
 mod sandbox;
+mod server;
 mod session;
 mod task;
 mod usage;
@@ -27,15 +29,17 @@ use crate::message::{Call, Image, Output, StopReason, Usage};
 use super::result::{Denial, Ending, FindFacts};
 
 pub(super) use control::{
-    Account, AgentRecord, Answer, Capabilities, CommandRecord, Control, Given, Initialized,
-    ModelRecord,
+    Account, AgentRecord, Answer, Capabilities, ClientCall, CommandRecord, Control, Given,
+    Initialized, ModelRecord,
 };
 use ending::{ModelUsage, ResultUsage, terminal_reason};
+pub(super) use hook::HookResponse;
 pub(super) use replies::{
     CommandsRecord, ModelsRecord, Replayed, ServersRecord, SessionCost, Spent,
 };
 pub(super) use request::{ApiRetry, Status, Wait};
 pub(super) use sandbox::SandboxRecord;
+pub(super) use server::ServerRecord;
 pub(super) use session::{Init, ModeRecord, SPOKEN, SessionStateChanged};
 pub(super) use task::{
     BackgroundTask, BackgroundTasksChanged, NotificationStatus, Patch, PrefixShareRecord,
@@ -82,6 +86,7 @@ pub(super) enum System<'a> {
     SessionStateChanged(SessionStateChanged),
     #[serde(rename = "status")]
     Mode(ModeRecord<'a>),
+    HookResponse(HookResponse<'a>),
 }
 
 /// What every record of a unit tells of it; empty for main.
@@ -290,6 +295,9 @@ pub(super) struct ResultRecord<'a> {
     /// With an error: what there is of an answer, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a str>,
+    /// The answer to a schema, as data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_output: Option<&'a RawValue>,
     stop_reason: Option<&'static str>,
     total_cost_usd: f64,
     /// Ours: the cost lacks what a model used that has no price.
@@ -414,6 +422,10 @@ impl<'a> ResultRecord<'a> {
             duration_api_ms: ending.api_ms,
             num_turns: ending.turns,
             result: (!is_error || !ending.text.is_empty()).then_some(&*ending.text),
+            structured_output: ending
+                .is_structured
+                .then(|| serde_json::from_str(&ending.text).ok())
+                .flatten(),
             stop_reason: ending.stop.map(StopReason::as_str),
             total_cost_usd: cost.usd.dollars(),
             cost_is_partial: cost.is_partial,
@@ -456,7 +468,7 @@ mod tests {
 
     use super::*;
     use crate::event::{Backend, ForkShare, Insistence, PrefixShare, SandboxHead};
-    use crate::event::{Seq, SessionId};
+    use crate::event::{HookDecision, HookEvent, HookOutcome, HookRan, Seq, SessionId};
     use crate::message::{Cost, ImageKind, Usd};
     use crate::model::Facts;
     use crate::report::lines::{Origin, write};
@@ -518,7 +530,7 @@ mod tests {
         let init = Init {
             cwd: "/repo",
             tools: &names,
-            mcp_servers: [],
+            mcp_servers: Vec::new(),
             model: "m",
             permission_mode_camel: "default",
             permission_mode: "default",
@@ -831,6 +843,25 @@ mod tests {
         assert_snapshot!(written(Record::System(System::Informational(informational))), @r#"{"type":"system","subtype":"informational","content":"the cap is 1","level":"warning","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 
+    #[test]
+    fn hook_response() {
+        let ran = HookRan {
+            event: HookEvent::PreToolUse,
+            hook: "./check.sh".into(),
+            call: Some("call-2".into()),
+            outcome: HookOutcome::Blocked,
+            exit_code: Some(2),
+            decision: Some(HookDecision::Deny),
+            reason: "not there".into(),
+            context: "more".into(),
+            message: "look".into(),
+            changes_input: true,
+            took_ms: 12,
+        };
+        let response = HookResponse::of(Seq(7), &ran, strand());
+        assert_snapshot!(written(Record::System(System::HookResponse(response))), @r#"{"type":"system","subtype":"hook_response","hook_id":"hook-7","hook_event":"PreToolUse","hook_name":"./check.sh","outcome":"success","exit_code":2,"tool_use_id":"call-2","decision":"deny","reason":"not there","additional_context":"more","system_message":"look","updated_input":true,"duration_ms":12,"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
     fn ending() -> Ending {
         Ending {
             subtype: Subtype::Success,
@@ -838,6 +869,7 @@ mod tests {
             api_ms: 700,
             turns: 2,
             text: "All fine.".into(),
+            is_structured: false,
             stop: Some(StopReason::EndTurn),
             usage: USAGE,
             models: [("m".into(), USAGE), ("n".into(), USAGE)].into(),
@@ -899,6 +931,16 @@ mod tests {
         let models = [("m".into(), USAGE), ("?".into(), Usage { cost, ..USAGE })].into();
         let ending = Ending { models, retries: 3, waited_ms: 12_500, ..ending() };
         assert_snapshot!(written(result(&ending)), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.003,"cost_is_partial":true,"api_retries":3,"throttled_ms":12500,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4,"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":4},"server_tool_use":{"web_search_requests":0,"web_fetch_requests":0},"service_tier":"standard"},"modelUsage":{"?":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":0,"maxOutputTokens":0,"webSearchRequests":0},"m":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":128000,"maxOutputTokens":4096,"webSearchRequests":0}},"permission_denials":[],"terminal_reason":"completed","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn an_answer_to_a_schema_is_there_as_data_and_as_text() {
+        let ending = Ending { is_structured: true, text: r#"{"a":[1]}"#.into(), ..ending() };
+        let line = written(result(&ending));
+        assert!(
+            line.contains(r#""result":"{\"a\":[1]}","structured_output":{"a":[1]},"#),
+            "{line}"
+        );
     }
 
     #[test]

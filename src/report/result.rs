@@ -14,6 +14,7 @@ use crate::event::{
 };
 use crate::message::{CallId, Cost, StopReason, Usage};
 use crate::model::Facts;
+use crate::tool_name::STRUCTURED_OUTPUT;
 
 use super::words;
 
@@ -30,6 +31,8 @@ pub struct Tally {
     started: Option<UnixMillis>,
     api_ms: u64,
     turns: u32,
+    /// Whether main has given an answer that fits its schema.
+    is_structured: bool,
     stop: Option<StopReason>,
     usage: Usage,
     models: BTreeMap<Arc<str>, Usage>,
@@ -55,6 +58,8 @@ pub struct Ending {
     pub turns: u32,
     /// The answer, or as much of it as there is.
     pub text: Arc<str>,
+    /// Whether the answer is JSON that fits the schema which was asked for.
+    pub is_structured: bool,
     /// Why main's last reply stopped; `None` if it never replied.
     pub stop: Option<StopReason>,
     /// The tokens of main alone.
@@ -91,6 +96,7 @@ impl Ending {
             api_ms: 0,
             turns: 0,
             text: text.into(),
+            is_structured: false,
             stop: None,
             usage: Usage::default(),
             models: BTreeMap::new(),
@@ -142,6 +148,8 @@ pub enum Subtype {
     ErrorMaxTurns,
     /// It reached its limit on money.
     ErrorMaxBudgetUsd,
+    /// None of main's answers fits the schema.
+    ErrorMaxStructuredOutputRetries,
 }
 
 impl Subtype {
@@ -153,6 +161,7 @@ impl Subtype {
             Self::ErrorDuringExecution => "error_during_execution",
             Self::ErrorMaxTurns => "error_max_turns",
             Self::ErrorMaxBudgetUsd => "error_max_budget_usd",
+            Self::ErrorMaxStructuredOutputRetries => "error_max_structured_output_retries",
         }
     }
 }
@@ -165,6 +174,7 @@ impl From<&Outcome> for Subtype {
             Outcome::Failed(failure) => match failure.kind {
                 FailureKind::MaxTurns => Self::ErrorMaxTurns,
                 FailureKind::Budget => Self::ErrorMaxBudgetUsd,
+                FailureKind::StructuredOutput => Self::ErrorMaxStructuredOutputRetries,
                 FailureKind::Authentication
                 | FailureKind::Request
                 | FailureKind::Overflow
@@ -175,7 +185,8 @@ impl From<&Outcome> for Subtype {
                 | FailureKind::Timeout
                 | FailureKind::Setup
                 | FailureKind::Panic
-                | FailureKind::Unfinished => Self::ErrorDuringExecution,
+                | FailureKind::Unfinished
+                | FailureKind::Hook => Self::ErrorDuringExecution,
             },
         }
     }
@@ -194,14 +205,7 @@ impl Tally {
                 let Compaction { model, usage, took_ms, .. } = &**compaction;
                 self.asked(event.unit, model, *usage, *took_ms);
             }
-            EventKind::RequestFailed(failed) => {
-                let RequestFailed { model, usage, took_ms, next, .. } = &**failed;
-                self.asked(event.unit, model, *usage, *took_ms);
-                if let AfterFailure::Retry { .. } = next {
-                    self.retries += 1;
-                    self.held.insert(event.unit, event.at);
-                }
-            }
+            EventKind::RequestFailed(failed) => self.request_failed(event, failed),
             EventKind::Throttled(_) => {
                 self.held.entry(event.unit).or_insert(event.at);
             }
@@ -220,6 +224,9 @@ impl Tally {
                 self.denied(Denial { unit, call, tool, arguments });
             }
             EventKind::Answered { id: _, question, answer } => self.answered(question, answer),
+            EventKind::ToolFinished { call: _, tool, output, took_ms: _ } => {
+                self.is_structured |= !output.is_error && is_answer(event.unit, tool);
+            }
             EventKind::InvocationEnded(end) => return Some(self.end(event.at, end)),
             EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
@@ -231,18 +238,28 @@ impl Tally {
             | EventKind::ToolStarted { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
-            | EventKind::ToolFinished { .. }
+            | EventKind::HookRan(_)
             | EventKind::Asked { .. }
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. } => {}
         }
         None
+    }
+
+    fn request_failed(&mut self, event: &Event, failed: &RequestFailed) {
+        let RequestFailed { model, usage, took_ms, next, .. } = failed;
+        self.asked(event.unit, model, *usage, *took_ms);
+        if let AfterFailure::Retry { .. } = next {
+            self.retries += 1;
+            self.held.insert(event.unit, event.at);
+        }
     }
 
     /// Returns the tokens of every unit so far.
@@ -309,6 +326,7 @@ impl Tally {
             api_ms: tally.api_ms,
             turns: tally.turns,
             text: end.text.clone(),
+            is_structured: tally.is_structured && matches!(end.outcome, Outcome::Done { text: _ }),
             stop: tally.stop,
             usage: tally.usage,
             models: tally.models,
@@ -322,6 +340,11 @@ impl Tally {
             error: words::invocation_error(end).map(std::borrow::Cow::into_owned),
         }
     }
+}
+
+/// Tells whether a call gives the answer of main.
+fn is_answer(unit: UnitId, tool: &str) -> bool {
+    unit == UnitId::MAIN && tool == STRUCTURED_OUTPUT
 }
 
 #[cfg(test)]

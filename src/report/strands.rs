@@ -12,7 +12,7 @@ use super::ink::Ink;
 use super::prose::{Prose, wrapped};
 use super::row::Row;
 use super::words;
-use crate::event::{Delta, Event, EventKind, Piece, UnitId, UnitState};
+use crate::event::{Delta, Event, EventKind, Piece, UnitEnd, UnitId, UnitState};
 use crate::message::{CallId, Output, Reply};
 
 /// Most bytes that are kept of what a unit wrote.
@@ -104,17 +104,7 @@ impl Strands {
                 let text = words::denied(tool, reason);
                 self.write(event.unit, Written::Row(Row::new().text(Ink::Caution, &text)));
             }
-            EventKind::UnitEnded(end) => {
-                let state = end.outcome.state();
-                if let Some(strand) = self.strands.get_mut(&event.unit) {
-                    strand.state = state;
-                }
-                let ink = super::board::ink_of(state);
-                let row = Row::new().text(ink, &words::unit_end(end));
-                self.write(event.unit, Written::End);
-                self.write(event.unit, Written::Row(row));
-                self.end(event.unit);
-            }
+            EventKind::UnitEnded(end) => self.unit_ended(event.unit, end),
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
             | EventKind::Prompted { .. }
@@ -126,6 +116,7 @@ impl Strands {
             | EventKind::Admitted { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
             | EventKind::Joined { .. }
@@ -135,9 +126,22 @@ impl Strands {
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::InvocationEnded(_) => {}
         }
+    }
+
+    fn unit_ended(&mut self, unit: UnitId, end: &UnitEnd) {
+        let state = end.outcome.state();
+        if let Some(strand) = self.strands.get_mut(&unit) {
+            strand.state = state;
+        }
+        let ink = super::board::ink_of(state);
+        let row = Row::new().text(ink, &words::unit_end(end));
+        self.write(unit, Written::End);
+        self.write(unit, Written::Row(row));
+        self.end(unit);
     }
 
     fn call(&mut self, event: &Event) {

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use crate::branch::Branch;
 use crate::event::{
-    Chosen, Compaction, Delta, Event, EventKind, NoticeLevel, Replied, SandboxHead, SessionId,
-    UnitEnd, UnitHead, UnitId,
+    Chosen, Compaction, Delta, Event, EventKind, HookRan, NoticeLevel, Replied, SandboxHead,
+    ServerGlance, SessionId, UnitEnd, UnitHead, UnitId,
 };
 use crate::message::{CallId, Output, Usage};
 use crate::run::Reporter;
@@ -23,7 +23,7 @@ use crate::run::Reporter;
 use super::lines::{Lines, message_id};
 use super::record::{
     Assistant, BackgroundTask, BackgroundTasksChanged, CompactBoundary, CompactMetadata,
-    Informational, ModeRecord, PermissionDenied, Record, ResultContent, ResultRecord,
+    HookResponse, Informational, ModeRecord, PermissionDenied, Record, ResultContent, ResultRecord,
     SessionStateChanged, System, TaskProgress, TaskStarted, TaskStatus, TaskUpdated, ToolResult,
     User, UserMessage, Wait,
 };
@@ -68,8 +68,11 @@ pub struct Facts {
     pub session: SessionId,
     /// The working directory.
     pub cwd: String,
-    /// The names of the tools, in the registry's order.
+    /// The names of the tools, in the registry's order; those of servers come
+    /// behind them once they are offered.
     pub tools: Vec<String>,
+    /// The servers of tools that are configured.
+    pub servers: Vec<ServerGlance>,
     /// The names of the agent definitions.
     pub agents: Vec<String>,
     /// The names of the skills.
@@ -109,6 +112,8 @@ pub struct StreamJson {
     /// listed.
     background_is_new: bool,
     standing: Standing,
+    /// Whether the first record of an invocation is still to be written.
+    is_unopened: bool,
 }
 
 impl StreamJson {
@@ -127,7 +132,28 @@ impl StreamJson {
             paused: BTreeSet::new(),
             background_is_new: false,
             standing: Standing::default(),
+            is_unopened: false,
         }
+    }
+
+    /// Begins the records of an invocation. The first of them names what servers
+    /// offer, so it waits for that if there are servers.
+    fn invocation_started(&mut self) -> io::Result<()> {
+        self.is_unopened = !self.facts.servers.is_empty();
+        if self.is_unopened { Ok(()) } else { self.output.write(init(&self.facts, None)) }
+    }
+
+    /// Writes the first record before anything else is told.
+    fn open(&mut self, event: &Event) -> io::Result<()> {
+        let offered = event.kind.offered();
+        if let Some(tools) = offered.and_then(|offered| offered.tools.as_ref()) {
+            self.facts.tools.retain(|name| !name.starts_with(crate::mcp::name::PREFIX));
+            self.facts.tools.extend(tools.iter().map(|tool| tool.name.to_string()));
+        }
+        if std::mem::take(&mut self.is_unopened) {
+            self.output.write(init(&self.facts, offered))?;
+        }
+        Ok(())
     }
 
     fn shows_text_of(&self, unit: UnitId) -> bool {
@@ -279,6 +305,13 @@ impl StreamJson {
         })))
     }
 
+    fn hook_ran(&mut self, event: &Event, ran: &HookRan) -> io::Result<()> {
+        let speaker = speaker(&self.units, event.unit, &event.branch);
+        let strand = speaker.map(|speaker| speaker.strand).unwrap_or_default();
+        let response = HookResponse::of(event.seq, ran, strand);
+        self.output.write(Record::System(System::HookResponse(response)))
+    }
+
     fn unit_ended(&mut self, event: &Event, unit: &Unit, end: &UnitEnd) -> io::Result<()> {
         let task_id = event.unit.to_string();
         let strand = strand(event.unit, &unit.head, &event.branch);
@@ -324,10 +357,11 @@ impl StreamJson {
     fn branch_of(&self, unit: UnitId) -> Branch {
         self.units.get(unit).map_or_else(Branch::root, |unit| unit.branch.clone())
     }
+
     /// Writes the records of an event.
     fn tell(&mut self, event: &Event, ended: Option<Unit>, was_asked: bool) -> io::Result<()> {
         match &event.kind {
-            EventKind::InvocationStarted { prompt: _ } => self.output.write(init(&self.facts)),
+            EventKind::InvocationStarted { prompt: _ } => self.invocation_started(),
             EventKind::UnitQueued(head) => self.queued(event, head),
             EventKind::UnitStarted => self.started(event),
             EventKind::TurnStarted { turn: _ } => self.turn_started(event),
@@ -343,6 +377,7 @@ impl StreamJson {
                 None => Ok(()),
             },
             EventKind::Notice { level, text } => self.notice(event, *level, text),
+            EventKind::HookRan(ran) => self.hook_ran(event, ran),
             EventKind::SetAside { .. } => {
                 self.background_is_new = true;
                 Ok(())
@@ -366,6 +401,7 @@ impl StreamJson {
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack
             | EventKind::Rewound { .. }
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::InvocationEnded(_) => Ok(()),
@@ -394,6 +430,7 @@ impl StreamJson {
 impl Reporter for StreamJson {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         self.output.begin(event.seq);
+        self.open(event)?;
         if let EventKind::UnitEnded(_) = &event.kind {
             self.break_off(event.unit, Usage::default())?;
             self.models.remove(&event.unit);
@@ -477,6 +514,7 @@ mod tests {
         Facts {
             session: SessionId("s-1".into()),
             cwd: "/repo".to_owned(),
+            servers: Vec::new(),
             tools: vec!["Read".to_owned(), "Agent".to_owned()],
             agents: vec!["reviewer".to_owned()],
             skills: Vec::new(),

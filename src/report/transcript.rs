@@ -8,8 +8,8 @@ use std::borrow::Borrow;
 use std::io::{self, Write};
 
 use crate::event::{
-    Event, EventKind, Invocation, InvocationEnd, Origin, PrefixShare, Seq, SessionHead, UnitHead,
-    UnitId, UnixMillis,
+    Event, EventKind, Invocation, InvocationEnd, Origin, PrefixShare, Replied, Seq, SessionHead,
+    UnitHead, UnitId, UnixMillis,
 };
 use crate::message::{Output, Reply};
 
@@ -85,6 +85,7 @@ impl Entry<'_> {
                 self.said("the user wrote, to be read at the next turn", text, out)
             }
             EventKind::UserTookBack => self.line(words::TOOK_BACK, out),
+            EventKind::Offered(offered) => self.line(&words::offered(offered), out),
             EventKind::Compacted(compaction) => {
                 self.said(&words::compaction(compaction), &compaction.text, out)
             }
@@ -95,12 +96,7 @@ impl Entry<'_> {
             EventKind::UnitQueued(head) => self.line(&queued(head), out),
             EventKind::UnitStarted => self.line("started", out),
             EventKind::TurnStarted { turn } => self.line(&format!("turn {turn}"), out),
-            EventKind::Replied(replied) => {
-                let tokens = words::tokens(replied.usage.total());
-                let took = words::duration(replied.took_ms);
-                self.line(&format!("reply in {took}, {tokens}"), out)?;
-                reply(&replied.reply, out)
-            }
+            EventKind::Replied(replied) => self.replied(replied, out),
             EventKind::ToolStarted { call: _, tool, subject, confinement } => {
                 self.line(&words::started(tool, subject, *confinement), out)
             }
@@ -109,6 +105,7 @@ impl Entry<'_> {
                 self.line(&format!("#{seq} {}", words::file_changed(change)), out)
             }
             EventKind::Worktree(worktree) => self.line(&words::worktree(worktree), out),
+            EventKind::HookRan(ran) => self.line(&words::hook_ran(ran), out),
             EventKind::ToolFinished { call: _, tool, output, took_ms } => {
                 let end = if output.is_error { "gave an error" } else { "ended" };
                 let tool = words::call(tool, "");
@@ -136,6 +133,13 @@ impl Entry<'_> {
             EventKind::Chosen(chosen) => self.line(&words::chosen(chosen), out),
             EventKind::Left => self.line("left the session", out),
         }
+    }
+
+    fn replied(&self, replied: &Replied, out: &mut dyn Write) -> io::Result<()> {
+        let tokens = words::tokens(replied.usage.total());
+        let took = words::duration(replied.took_ms);
+        self.line(&format!("reply in {took}, {tokens}"), out)?;
+        reply(&replied.reply, out)
     }
 
     fn invocation_started(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -175,6 +175,7 @@ impl Progress {
             | EventKind::ToolStarted { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
@@ -183,6 +184,7 @@ impl Progress {
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. } => {}

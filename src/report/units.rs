@@ -139,6 +139,7 @@ impl Units {
             | EventKind::UserTookBack
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. } => self.change(event),
             EventKind::SessionOpened(_)
@@ -147,6 +148,7 @@ impl Units {
             | EventKind::PrefixShared(_)
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Notice { .. } => {}
         }
@@ -425,6 +427,7 @@ impl Unit {
             | EventKind::UnitQueued(_)
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
@@ -434,6 +437,7 @@ impl Unit {
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Notice { .. }
             | EventKind::InvocationEnded(_) => {}

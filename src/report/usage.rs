@@ -154,6 +154,7 @@ impl SessionUsage {
             | EventKind::ToolFinished { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
@@ -163,6 +164,7 @@ impl SessionUsage {
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }

@@ -7,6 +7,8 @@
 mod asking;
 mod change;
 mod guarding;
+mod hooking;
+mod offered;
 mod steering;
 
 use std::borrow::Cow;
@@ -32,6 +34,8 @@ pub use asking::{
 };
 use guarding::denied_in_all;
 pub use guarding::{answered, confined, file_changed, is_told_alone, question, started, worktree};
+pub use hooking::{hook, hook_ran};
+pub use offered::offered;
 pub use steering::{TOOK_BACK, chosen, rewound, set_aside};
 
 /// Most characters of a unit's name. A description may be a sentence, and it

@@ -45,6 +45,8 @@ pub enum Input {
     Unit(FromUnit),
     /// Somebody answers a question.
     Answer(QuestionId, Verdict),
+    /// Somebody answers a question, and wants the turn to stop.
+    AnswerLast(QuestionId, Verdict),
     /// From now on nobody answers questions.
     NobodyAnswers,
     /// Somebody wants units to stop.
@@ -261,6 +263,7 @@ impl Dispatcher {
             match input {
                 Input::Unit(FromUnit { unit, event }) => self.hear(&mut out, unit, event),
                 Input::Answer(id, answer) => self.answer(&mut out, id, answer),
+                Input::AnswerLast(id, answer) => self.answer_last(&mut out, id, answer),
                 Input::NobodyAnswers => self.nobody_answers(&mut out),
                 Input::Cancel(reach, reason) => self.cancel(&mut out, reach, reason),
                 Input::Overdue => self.give_up(&mut out),

@@ -8,31 +8,26 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::dispatcher::{Dispatcher, Effect, Input, Response};
 use super::sink::why_lost;
+use super::stage::Stage;
+use super::submitted::Voice;
 use super::undo::{Book, Said, Undo, UndoError};
 use super::{Main, now};
-use crate::agent::{Bounds, History, LimitSource, Opening, TurnLimit, Unit};
-use crate::event::{Chosen, Event, FailureKind, Outcome, Seq, SessionHead, UnitId};
-use crate::fanout::{Caller, Fanout};
-use crate::flow::{self, Step};
+use crate::event::{Chosen, Event, Seq, SessionHead};
 use crate::guard::Policy;
-use crate::line::{FromUnit, Line, Told};
 use crate::message::counted;
 use crate::model::Model;
-use crate::prompt::{self, Context};
+use crate::prompt::Context;
 use crate::session::undo::Plan;
-use crate::session::{Entry, Past, SessionLog, read};
+use crate::session::{Entry, SessionLog, read};
+use crate::tool::Registry;
 use crate::tool::files::Seen;
-use crate::tool::{ForkPoint, Registry, ToolContext};
 
 /// What main is asked to do, and what it does that with.
 pub struct Invoked {
@@ -147,6 +142,10 @@ pub(super) struct Sitting {
     /// What main does as soon as its invocation is recorded.
     next: Option<Box<Invoked>>,
     main: Option<JoinHandle<()>>,
+    /// Tells hooks that the session ends.
+    farewell: Option<JoinHandle<()>>,
+    /// Who would tell them; `None` as long as nothing was asked.
+    last: Option<Voice>,
     stage: Stage,
     /// Where the log is, if there is one.
     directory: Option<PathBuf>,
@@ -158,7 +157,7 @@ impl Sitting {
             Prompts::One(invoked) => (None, Some(invoked)),
             Prompts::Many(asking) => (Some(asking), None),
         };
-        Self { asking, next, main: None, stage, directory }
+        Self { asking, next, main: None, farewell: None, last: None, stage, directory }
     }
 
     /// Begins the session if it is new, and the invocation if there is a prompt
@@ -182,9 +181,25 @@ impl Sitting {
     /// Waits for what is asked next; `None` once nobody can ask any more.
     /// Dropping the future loses nothing.
     pub(super) async fn asked(&mut self) -> Option<Asked> {
-        match &mut self.asking {
-            Some(asking) => asking.recv().await,
-            None => std::future::pending().await,
+        let Some(asking) = &mut self.asking else { return std::future::pending().await };
+        let asked = asking.recv().await;
+        if asked.is_none() {
+            self.say_farewell().await;
+        }
+        asked
+    }
+
+    /// Has hooks hear that the session ends, once, if it has begun. Dropping
+    /// the future loses nothing.
+    async fn say_farewell(&mut self) {
+        if let Some(voice) = self.last.take().filter(|_| self.stage.boundaries.ends) {
+            let saying = async move { voice.said("prompt_input_exit").await };
+            self.farewell = Some(tokio::spawn(saying));
+        }
+        if let Some(farewell) = &mut self.farewell {
+            // Whatever became of it, there is nothing more to be said.
+            let _ = farewell.await;
+            self.farewell = None;
         }
     }
 
@@ -305,6 +320,7 @@ impl Sitting {
     /// Starts the main unit of an invocation that has been recorded.
     pub(super) fn start(&mut self, dispatcher: &Dispatcher) {
         if let Some(invoked) = self.next.take() {
+            self.last = Some(self.stage.voice(&invoked));
             self.main = Some(tokio::spawn(self.stage.enter(*invoked, dispatcher)));
         }
     }
@@ -312,6 +328,9 @@ impl Sitting {
     /// Lets go of a main unit whose end is in the log. What it has said is all
     /// in the inbox then, and is heard before the next one says anything.
     pub(super) async fn rest(&mut self) {
+        if let Some(farewell) = self.farewell.take() {
+            farewell.abort();
+        }
         if let Some(main) = self.main.take() {
             main.abort();
             // It was cut off, or it has said all it had to say.
@@ -322,136 +341,4 @@ impl Sitting {
 
 fn nothing() -> Response {
     Response { effects: Vec::new() }
-}
-
-/// Where main units enter, one after another.
-pub(super) struct Stage {
-    pub(super) fanout: Arc<Fanout>,
-    pub(super) max_turns: Option<u32>,
-    pub(super) sender: mpsc::Sender<FromUnit>,
-    /// What the session had come to when the last invocation ended.
-    pub(super) past: Past,
-    /// What main has seen of files.
-    pub(super) seen: Seen,
-    /// Whether main rests after an invocation.
-    pub(super) lives_on: bool,
-}
-
-impl Stage {
-    /// Returns the main unit's life: its loop and the report of its end.
-    fn enter(
-        &self,
-        invoked: Invoked,
-        dispatcher: &Dispatcher,
-    ) -> impl Future<Output = ()> + Send + use<> {
-        let line = Line::new(UnitId::MAIN, self.sender.clone());
-        let cancel = dispatcher.main_cancel();
-        let caller = Caller {
-            fanout: Arc::clone(&self.fanout),
-            line: line.clone(),
-            depth: 0,
-            is_fork: false,
-            tools: invoked.tools.clone(),
-            policy: Arc::clone(&invoked.policy),
-            model: Arc::clone(&invoked.model),
-            hold: None,
-            place: self.fanout.place(),
-            cancel,
-        };
-        let life: BoxFuture<'static, Outcome> = match invoked.main {
-            Main::Flow { flow, request } => Box::pin(walk(caller, flow, request)),
-            Main::Conversation(ref opening) => {
-                let opening = opening.clone();
-                Box::pin(self.conversation(invoked, caller, opening))
-            }
-        };
-        async move {
-            let running = std::panic::AssertUnwindSafe(life);
-            let outcome = running.catch_unwind().await.unwrap_or_else(|_| {
-                Outcome::failed(FailureKind::Panic, "the main conversation panicked")
-            });
-            line.ended(outcome, None).await;
-        }
-    }
-
-    /// Runs the main conversation to its end.
-    fn conversation(
-        &self,
-        invoked: Invoked,
-        caller: Caller,
-        opening: Opening,
-    ) -> impl Future<Output = Outcome> + Send + use<> {
-        let Invoked { typed: _, main: _, model, tools, policy, system } = invoked;
-        let fanout = Arc::clone(&self.fanout);
-        let history = self.history(&system, &tools);
-        let conversation = history.prefix().clone();
-        let point = ForkPoint::new(conversation, &self.seen, Arc::clone(&model));
-        let takes_images = model.facts().takes_images;
-        let mut unit = Unit {
-            persistence: fanout.persistence(UnitId::MAIN, &*model),
-            agent: "main".into(),
-            description: Arc::default(),
-            model,
-            tools,
-            policy,
-            bounds: self.bounds(),
-            context: ToolContext {
-                line: caller.line.clone(),
-                cancel: caller.cancel.clone(),
-                workspace: Arc::clone(&fanout.workspace),
-                seen: self.seen.clone(),
-                takes_images,
-                skills: Arc::clone(&fanout.skills),
-                delegate: Arc::new(caller),
-                fork_point: Arc::new(point),
-            },
-            history,
-            forked_from: None,
-            compacting: fanout.compacting(&fanout.place()),
-        };
-        let environment = &fanout.surroundings.environment;
-        let opening = match &opening {
-            Opening::Prompt(prompt) => {
-                Opening::Prompt(prompt::with_facts(environment, prompt).into())
-            }
-            Opening::Skill { text, followed } => {
-                let text = prompt::with_facts(environment, text).into();
-                Opening::Skill { text, followed: Arc::clone(followed) }
-            }
-            Opening::Agent { task, request } => {
-                let request = prompt::with_facts(environment, request).into();
-                Opening::Agent { task: task.clone(), request }
-            }
-            Opening::Fork { task, request } => {
-                let request = prompt::with_facts(environment, request).into();
-                Opening::Fork { task: task.clone(), request }
-            }
-            Opening::Compact { hint: _ } | Opening::News => opening,
-        };
-        async move { unit.run(opening).await }
-    }
-
-    fn bounds(&self) -> Bounds {
-        let limits = self.fanout.limits;
-        // Where main rests, what it started is news for its next prompt.
-        let background_wait: Option<Duration> = (!self.lives_on).then_some(limits.background_wait);
-        Bounds {
-            max_turns: self.max_turns.map(|most| TurnLimit { most, source: LimitSource::Flag }),
-            background_wait,
-            prime: limits.prime,
-        }
-    }
-
-    /// Returns the main conversation as it stands.
-    fn history(&self, system: &str, tools: &Registry) -> History {
-        let head = self.fanout.head(system, tools);
-        History::of(head, self.past.conversation()).with_calls(self.past.summed_up_calls())
-    }
-}
-
-/// Walks a flow on main's branch. What the user asked for stands in the log as
-/// main's own, for the steps that may see it.
-async fn walk(main: Caller, flow: Step, prompt: Arc<str>) -> Outcome {
-    main.line.tell(Told::Prompted { text: prompt }).await;
-    flow::walk(&main, &flow).await
 }

@@ -10,6 +10,8 @@ mod calls;
 mod changes;
 mod ends;
 mod forms;
+mod hooks;
+mod offered;
 mod peek;
 mod questions;
 mod requests;

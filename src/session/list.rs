@@ -305,6 +305,7 @@ fn read_head(directory: &Path, summary: &mut SessionSummary) {
             | EventKind::ToolFinished { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
@@ -314,6 +315,7 @@ fn read_head(directory: &Path, summary: &mut SessionSummary) {
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
@@ -343,6 +345,7 @@ fn ends_well(kind: &EventKind) -> bool {
         EventKind::SessionOpened(_)
         | EventKind::Rewound { .. }
         | EventKind::Chosen(_)
+        | EventKind::Offered(_)
         | EventKind::Left => true,
         // Written later, by whoever went on with the session.
         EventKind::InvocationEnded(end) => end.outcome != Outcome::Interrupted,
@@ -362,6 +365,7 @@ fn ends_well(kind: &EventKind) -> bool {
         | EventKind::ToolFinished { .. }
         | EventKind::FileChanged(_)
         | EventKind::Worktree(_)
+        | EventKind::HookRan(_)
         | EventKind::Denied { .. }
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }

@@ -18,8 +18,8 @@ use super::log::LogError;
 use super::read::{Entry, read};
 use crate::branch::{Branch, RootJoins, Token};
 use crate::event::{
-    Chosen, EventKind, Invocation, Outcome, QuestionId, Seq, SessionHead, UnitEnd, UnitHead,
-    UnitId, UnitState,
+    Chosen, EventKind, Invocation, OfferedTool, Outcome, QuestionId, Seq, SessionHead, UnitEnd,
+    UnitHead, UnitId, UnitState,
 };
 use crate::message::CallId;
 
@@ -58,6 +58,8 @@ pub struct Past {
     units: BTreeMap<UnitId, PastUnit>,
     account: Account,
     granted: BTreeMap<Arc<str>, QuestionId>,
+    /// The tools of servers that main's conversation has.
+    offered: Option<Arc<[OfferedTool]>>,
     /// How many messages of the user main has not read.
     waiting: u32,
     bad_lines: u64,
@@ -265,6 +267,21 @@ impl Past {
     /// has not heard.
     pub fn untold(&self) -> impl Iterator<Item = (UnitId, &PastUnit)> {
         self.units.iter().filter(|(_, unit)| unit.is_untold()).map(|(&id, unit)| (id, unit))
+    }
+
+    /// Returns the tools of servers that main's conversation has; `None` if
+    /// none were ever offered to it.
+    #[must_use]
+    pub fn offered(&self) -> Option<&Arc<[OfferedTool]>> {
+        self.offered.as_ref()
+    }
+
+    /// Tells whether the model has answered in main's conversation, so that what
+    /// its requests begin with is to stay.
+    #[must_use]
+    pub fn has_answered(&self) -> bool {
+        let is_answer = |kind: &EventKind| matches!(kind, EventKind::Replied(_));
+        self.conversation.events().iter().any(is_answer)
     }
 
     /// Returns the rules that people have allowed for the whole session, each

@@ -9,10 +9,11 @@ use crate::event::testing::{field, form};
 use crate::event::{
     AfterFailure, Backend, CallQuestion, CancelReason, ChangedBy, Chosen, Compaction,
     CompactionTrigger, Confinement, Digest, Entry, Event, EventKind, FailureKind, Field,
-    FileChange, FileState, ForkShare, Form, Insistence, Invocation, InvocationEnd, Lasting,
-    NoticeLevel, Origin, Outcome, PrefixShare, Question, QuestionId, Replied, RequestFailed,
-    SandboxHead, Seq, SessionHead, SessionId, SlotPosition, Takes, Terms, ThrottleCause, Throttled,
-    UnitEnd, UnitHead, UnitId, UnixMillis, Verdict, Worktree,
+    FileChange, FileState, ForkShare, Form, HookDecision, HookEvent, HookOutcome, HookRan,
+    Insistence, Invocation, InvocationEnd, Lasting, NoticeLevel, Offered, OfferedTool, Origin,
+    Outcome, PrefixShare, Question, QuestionId, Replied, RequestFailed, SandboxHead, Seq,
+    ServerGlance, ServerStatus, SessionHead, SessionId, SlotPosition, Takes, Terms, ThrottleCause,
+    Throttled, UnitEnd, UnitHead, UnitId, UnixMillis, Verdict, Worktree,
 };
 use crate::message::{
     Call, CallId, Cost, Image, ImageKind, Output, Reply, Sealed, StopReason, Usage, Usd,
@@ -90,10 +91,59 @@ pub(super) fn one_of_each() -> Vec<Event> {
     let chosen = Chosen { model: "offline".into(), mode: "plan".into() };
     events.push(event(0, EventKind::Chosen(chosen)));
     events.push(event(0, EventKind::Left));
+    events.push(event(0, EventKind::HookRan(Arc::new(hook_ran()))));
+    events.push(event(0, EventKind::Offered(Arc::new(offered()))));
     for (seq, event) in (1..).zip(&mut events) {
         (event.seq, event.at) = (Seq(seq), UnixMillis(1_700_000_000_000 + seq));
     }
     events
+}
+
+fn hook_ran() -> HookRan {
+    HookRan {
+        event: HookEvent::PreToolUse,
+        hook: "./check.sh".into(),
+        call: Some("call-2".into()),
+        outcome: HookOutcome::Blocked,
+        exit_code: Some(2),
+        decision: Some(HookDecision::Deny),
+        reason: "not there".into(),
+        context: "more".into(),
+        message: "look".into(),
+        changes_input: true,
+        took_ms: 12,
+    }
+}
+
+fn offered() -> Offered {
+    let tool = OfferedTool {
+        name: "mcp__files__read".into(),
+        server: "files".into(),
+        remote: "read".into(),
+        description: "Reads \"it\".".into(),
+        parameters: r#"{"type":"object"}"#.into(),
+    };
+    let server = ServerGlance { name: "files".into(), status: ServerStatus::NeedsAuth };
+    Offered { servers: vec![server], tools: Some([tool].into()) }
+}
+
+fn any_offered() -> impl Strategy<Value = EventKind> {
+    let status = prop::sample::select(ServerStatus::ALL.to_vec());
+    let server = (any_text(), status).prop_map(|(name, status)| ServerGlance { name, status });
+    let tool = [any_text(), any_text(), any_text(), any_text(), any_text()].prop_map(
+        |[name, server, remote, description, parameters]| OfferedTool {
+            name,
+            server,
+            remote,
+            description,
+            parameters,
+        },
+    );
+    let tools = prop::option::of(prop::collection::vec(tool, 0..3));
+    (prop::collection::vec(server, 0..3), tools).prop_map(|(servers, tools)| {
+        let tools = tools.map(Into::into);
+        EventKind::Offered(Arc::new(Offered { servers, tools }))
+    })
 }
 
 fn compaction() -> Compaction {
@@ -324,7 +374,7 @@ pub(super) fn any_event() -> impl Strategy<Value = Event> {
 }
 
 fn any_kind() -> impl Strategy<Value = EventKind> {
-    prop_oneof![any_head(), any_of_a_turn(), any_of_a_call(), any_end()]
+    prop_oneof![any_head(), any_of_a_turn(), any_of_a_call(), any_hook(), any_end(), any_offered()]
 }
 
 fn any_text() -> impl Strategy<Value = Arc<str>> {
@@ -602,6 +652,33 @@ fn any_of_a_call() -> impl Strategy<Value = EventKind> {
         any_question(),
         (level, any_text()).prop_map(|(level, text)| EventKind::Notice { level, text }),
     ]
+}
+
+fn any_hook() -> impl Strategy<Value = EventKind> {
+    let event = prop::sample::select(HookEvent::ALL.to_vec());
+    let outcome = prop::sample::select(HookOutcome::ALL.to_vec());
+    let decision = prop::option::of(prop::sample::select(HookDecision::ALL.to_vec()));
+    let texts = [any_text(), any_text(), any_text(), any_text()];
+    let rest = (prop::option::of(any_text()), any::<(Option<i32>, bool, u64)>());
+    (event, outcome, decision, texts, rest).prop_map(
+        |(event, outcome, decision, [hook, reason, context, message], (call, numbers))| {
+            let (exit_code, changes_input, took_ms) = numbers;
+            let call = call.map(|call| (&*call).into());
+            EventKind::HookRan(Arc::new(HookRan {
+                event,
+                hook,
+                call,
+                outcome,
+                exit_code,
+                decision,
+                reason,
+                context,
+                message,
+                changes_input,
+                took_ms,
+            }))
+        },
+    )
 }
 
 fn any_outcome() -> impl Strategy<Value = Outcome> {

@@ -98,6 +98,7 @@ fn said(event: &Event) -> Option<&str> {
         | EventKind::ToolFinished { .. }
         | EventKind::FileChanged(_)
         | EventKind::Worktree(_)
+        | EventKind::HookRan(_)
         | EventKind::Denied { .. }
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }
@@ -106,6 +107,7 @@ fn said(event: &Event) -> Option<&str> {
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
         | EventKind::Chosen(_)
+        | EventKind::Offered(_)
         | EventKind::Left
         | EventKind::Joined { .. }
         | EventKind::Notice { .. }

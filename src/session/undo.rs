@@ -166,6 +166,7 @@ impl Changes {
                 self.forget_worktree(event.unit);
             }
             EventKind::Worktree(Worktree::Kept { .. })
+            | EventKind::HookRan(_)
             | EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
@@ -187,6 +188,7 @@ impl Changes {
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }

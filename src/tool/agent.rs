@@ -13,9 +13,10 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use super::bound::short_name;
+use super::structured::AnswerSchema;
 use super::{Effect, Granted, Tool, ToolContext, ToolError, arguments};
 use crate::message::{Output, ToolSchema};
-use crate::skill::{Context, Followed, Skill};
+use crate::skill::Followed;
 
 const BOTH_SHAPES: &str = "Provide either tasks[] (batch form) or \
     description+prompt+subagent_type (single-task form), not both.";
@@ -27,7 +28,7 @@ const NEITHER_SHAPE: &str = "Parameters missing: provide tasks[] (batch form) or
 pub const BATCH_CAP: usize = 100_000;
 
 /// The parameters of a task, in the order in which the model is told of them.
-const TASK_PARAMETERS: [&str; 10] = [
+const TASK_PARAMETERS: [&str; 11] = [
     "description",
     "prompt",
     "subagent_type",
@@ -38,6 +39,7 @@ const TASK_PARAMETERS: [&str; 10] = [
     "tools",
     "isolation",
     "run_in_background",
+    "schema",
 ];
 
 /// What a fork has from its parent: with another one its request would begin
@@ -75,6 +77,8 @@ pub struct Task {
     pub isolation: Option<Isolation>,
     /// Whether the caller goes on while it runs.
     pub is_background: bool,
+    /// What its answer must fit; none of a fork.
+    pub schema: Option<Arc<AnswerSchema>>,
 }
 
 /// What does a task.
@@ -112,26 +116,7 @@ impl Task {
             timeout: None,
             isolation: None,
             is_background: true,
-        }
-    }
-
-    /// What a skill says, for an agent of its own.
-    #[must_use]
-    pub fn of_skill(skill: &Skill, agent: &str, prompt: &str) -> Self {
-        let followed = Some(Arc::clone(&skill.followed));
-        let typed = Typed { agent: agent.into(), model: None, tools: None, followed };
-        Self {
-            description: skill.name.as_str().into(),
-            prompt: prompt.into(),
-            kind: TaskKind::Typed(Arc::new(typed)),
-            max_turns: None,
-            max_tokens: None,
-            timeout: None,
-            isolation: None,
-            is_background: match skill.context {
-                Context::Inline => false,
-                Context::Fork { agent: _, is_background } => is_background,
-            },
+            schema: None,
         }
     }
 
@@ -202,6 +187,8 @@ fn parse_batch(
         ));
     }
     refuse_unknown(fields, &["tasks"], "")?;
+    // Most tasks of a batch have the same schema, which is held once.
+    let mut before = None;
     tasks
         .iter()
         .enumerate()
@@ -214,7 +201,11 @@ fn parse_batch(
             let agent = optional_text(fields, "subagent_type", &place)?.ok_or_else(|| {
                 format!("Parameter \"subagent_type\"{place} is required in batch mode.")
             })?;
-            parse_task(fields, TaskWords { description, prompt, agent }, &place, known)
+            let mut task =
+                parse_task(fields, TaskWords { description, prompt, agent }, &place, known)?;
+            task.schema = parse_schema(fields, &task.kind, &place, before.as_ref())?;
+            before = task.schema.clone().or(before.take());
+            Ok(task)
         })
         .collect::<Result<_, _>>()
         .map(AgentCall::Batch)
@@ -224,6 +215,7 @@ fn parse_single(fields: &Map<String, Value>, known: &Known) -> Result<AgentCall,
     let (description, prompt) = parse_words(fields, "")?;
     let agent = optional_text(fields, "subagent_type", "")?.unwrap_or(FORK);
     let mut task = parse_task(fields, TaskWords { description, prompt, agent }, "", known)?;
+    task.schema = parse_schema(fields, &task.kind, "", None)?;
     // Nobody who waits for one fork needs it to be one.
     task.is_background |= task.kind == TaskKind::Fork;
     Ok(AgentCall::One(task))
@@ -271,6 +263,38 @@ fn parse_task(
         timeout,
         isolation,
         is_background,
+        schema: None,
+    })
+}
+
+/// Reads what an answer must fit. `before` is what another one must.
+fn parse_schema(
+    fields: &Map<String, Value>,
+    kind: &TaskKind,
+    place: &str,
+    before: Option<&Arc<AnswerSchema>>,
+) -> Result<Option<Arc<AnswerSchema>>, String> {
+    // An empty text asks for nothing, as everywhere.
+    let Some(schema) = fields.get("schema").filter(|_| is_given(fields, "schema")) else {
+        return Ok(None);
+    };
+    if *kind == TaskKind::Fork {
+        return Err(format!(
+            "Parameter \"schema\"{place} cannot be set for a fork: an answer to a schema is given \
+             with a tool of its own, and a fork has this conversation's tools. Name another \
+             subagent_type, or say in the prompt what the answer shall look like."
+        ));
+    }
+    if let Some(before) = before.filter(|before| before.is_of(schema)) {
+        return Ok(Some(Arc::clone(before)));
+    }
+    // Some models quote every value.
+    let parsed = match schema.as_str() {
+        Some(text) => AnswerSchema::parse(text),
+        None => AnswerSchema::of(schema),
+    };
+    parsed.map(|schema| Some(Arc::new(schema))).map_err(|why| {
+        format!("Parameter \"schema\"{place} is no JSON Schema that can be used: {why}.")
     })
 }
 
@@ -542,7 +566,7 @@ mod tests {
             &task(json!({"effort": "high"})),
             "Parameter \"effort\" in tasks[0] is not known. Known parameters: description, \
              prompt, subagent_type, model, max_turns, max_tokens, timeout_s, tools, isolation, \
-             run_in_background.",
+             run_in_background, schema.",
         );
         check(
             &task(json!({"run_in_background": "perhaps"})),
@@ -555,7 +579,7 @@ mod tests {
         let arguments = json!({
             "description": "d", "prompt": "p", "subagent_type": "CODE-Review", "model": "m",
             "max_turns": "3", "max_tokens": 1e5, "timeout_s": 1.5, "tools": ["read"], "run_in_background": "true",
-            "isolation": "Worktree",
+            "isolation": "Worktree", "schema": "{\"type\": \"array\"}",
         });
         let task = Task {
             description: "d".into(),
@@ -571,8 +595,25 @@ mod tests {
             timeout: Some(Duration::from_millis(1_500)),
             isolation: Some(Isolation::Worktree),
             is_background: true,
+            schema: Some(Arc::new(AnswerSchema::parse("{\"type\":\"array\"}").unwrap())),
         };
         assert_eq!(AgentCall::parse(&arguments, &known()), Ok(AgentCall::One(task)));
+    }
+
+    #[test]
+    fn tasks_with_the_same_schema_share_it() {
+        let task = |schema: Value| json!({"description": "d", "prompt": "p", "subagent_type": "code-review", "schema": schema});
+        let (list, none) = (json!({"type": "array"}), Value::Null);
+        let tasks = [list.clone(), none, list, json!(true)].map(task);
+        let Ok(AgentCall::Batch(tasks)) = AgentCall::parse(&json!({"tasks": tasks}), &known())
+        else {
+            panic!("the call can be run")
+        };
+        let schemas: Vec<_> = tasks.iter().map(|task| task.schema.as_ref()).collect();
+        let [Some(first), None, Some(same), Some(other)] = schemas[..] else {
+            panic!("{schemas:?}")
+        };
+        assert!(Arc::ptr_eq(first, same) && first != other);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::event::{Entry, Field, Form, Offered, Takes};
+use crate::event::{Choice, Entry, Field, Form, Takes};
 use crate::line::Told;
 use crate::message::{Output, ToolSchema};
 
@@ -184,7 +184,7 @@ fn field(at: usize, question: Value) -> Result<Field, ToolError> {
     })
 }
 
-fn offered(name: &str, option: Value) -> Result<Offered, ToolError> {
+fn offered(name: &str, option: Value) -> Result<Choice, ToolError> {
     // Some models write the labels alone.
     let raw = if option.is_string() {
         RawOption { label: option, description: Value::Null }
@@ -193,7 +193,7 @@ fn offered(name: &str, option: Value) -> Result<Offered, ToolError> {
     };
     let label = short(&format!("{name}.label"), raw.label, LABEL_CAP)?;
     let description = optional(&format!("{name}.description"), raw.description, DESCRIPTION_CAP)?;
-    Ok(Offered { label: label.into(), description: description.into() })
+    Ok(Choice { label: label.into(), description: description.into() })
 }
 
 fn listed(

@@ -17,10 +17,12 @@ use super::grep::Grep;
 use super::patch::ApplyPatch;
 use super::read::Read;
 use super::skill::Skill;
+use super::structured::{AnswerSchema, StructuredOutput};
 use super::todo::TodoWrite;
 use super::web_fetch::WebFetch;
 use super::write::Write;
 use crate::message::ToolSchema;
+use crate::tool_name::{self, STRUCTURED_OUTPUT};
 
 pub use crate::tool_name::canonical;
 
@@ -28,12 +30,38 @@ pub use crate::tool_name::canonical;
 #[derive(Clone, Default)]
 pub struct Registry {
     tools: Vec<Registered>,
+    /// What an answer must fit; then the last tool is the one that gives it.
+    answer: Option<Arc<AnswerSchema>>,
+    /// Which of what servers offer is taken.
+    of_servers: Arc<OfServers>,
+}
+
+/// Which tools of servers a conversation takes.
+#[derive(Debug, Default)]
+pub struct OfServers {
+    /// The only ones, or their servers; `None` if it is all.
+    pub listed: Option<Vec<String>>,
+    /// Those that are not taken, or their servers.
+    pub denied: Vec<String>,
+}
+
+impl OfServers {
+    fn takes(&self, name: &str) -> bool {
+        self.listed.as_deref().is_none_or(|listed| tool_name::lists(listed, name))
+            && !tool_name::is_kept_from(&self.denied, name)
+    }
 }
 
 #[derive(Clone)]
 struct Registered {
     name: Arc<str>,
     tool: Arc<dyn Tool>,
+}
+
+impl From<Arc<dyn Tool>> for Registered {
+    fn from(tool: Arc<dyn Tool>) -> Self {
+        Self { name: tool.schema().name.into(), tool }
+    }
 }
 
 impl Registry {
@@ -59,15 +87,65 @@ impl Registry {
             Arc::new(AskUserQuestion),
             Arc::new(WebFetch),
         ];
-        let register = |tool: Arc<dyn Tool>| Registered { name: tool.schema().name.into(), tool };
-        Self { tools: tools.into_iter().map(register).collect() }
+        Self {
+            tools: tools.into_iter().map(Registered::from).collect(),
+            answer: None,
+            of_servers: Arc::default(),
+        }
     }
 
-    /// Returns the tools for which `keep` holds, in the same order.
+    /// Returns the tools for which `keep` holds, in the same order. How an
+    /// answer is given is no unit's business but its own, and never kept.
     #[must_use]
     pub fn filtered(&self, keep: impl Fn(&str) -> bool) -> Self {
-        let tools = self.tools.iter().filter(|tool| keep(&tool.name)).cloned().collect();
-        Self { tools }
+        let keep = |tool: &&Registered| &*tool.name != STRUCTURED_OUTPUT && keep(&tool.name);
+        Self {
+            tools: self.tools.iter().filter(keep).cloned().collect(),
+            answer: None,
+            of_servers: Arc::clone(&self.of_servers),
+        }
+    }
+
+    /// Returns the same tools, and the one that gives an answer which must fit
+    /// a schema, if there is one.
+    #[must_use]
+    pub fn answering(&self, schema: Option<&Arc<AnswerSchema>>) -> Self {
+        let mut answering = self.filtered(|_| true);
+        if let Some(schema) = schema {
+            let tool: Arc<dyn Tool> = Arc::new(StructuredOutput(Arc::clone(schema)));
+            answering.tools.push(tool.into());
+            answering.answer = Some(Arc::clone(schema));
+        }
+        answering
+    }
+
+    /// Returns what the answer of a unit with these tools must fit, unless it is
+    /// a fork, which has them from its parent.
+    #[must_use]
+    pub fn answer(&self) -> Option<&Arc<AnswerSchema>> {
+        self.answer.as_ref()
+    }
+
+    /// Returns the same tools, to which these will be added of what servers
+    /// offer.
+    #[must_use]
+    pub fn taking(self, of_servers: OfServers) -> Self {
+        Self { of_servers: Arc::new(of_servers), ..self }
+    }
+
+    /// Returns the same tools and more behind them, but for the one that gives
+    /// an answer, which stays the last. One whose name is taken is left out: it
+    /// could not be called.
+    #[must_use]
+    pub(super) fn and(&self, more: impl Iterator<Item = Arc<dyn Tool>>) -> Self {
+        let mut all = self.filtered(|_| true);
+        for tool in more {
+            let name: Arc<str> = tool.schema().name.into();
+            if all.find(&name).is_none() && all.of_servers.takes(&name) {
+                all.tools.push(Registered { name, tool });
+            }
+        }
+        all.answering(self.answer.as_ref())
     }
 
     /// Finds a tool by the name a model used: its own name in any case, or
@@ -100,5 +178,16 @@ mod tests {
     #[test]
     fn every_tool_is_a_known_name() {
         assert!(Registry::all([]).names().eq(crate::tool_name::KNOWN));
+    }
+
+    #[test]
+    fn what_gives_an_answer_is_last_and_no_childs() {
+        let schema = Arc::new(AnswerSchema::parse("true").unwrap());
+        let answering = Registry::all([]).answering(Some(&schema));
+        assert_eq!(answering.names().last(), Some(STRUCTURED_OUTPUT));
+        assert!(answering.answer().is_some() && answering.find("structuredoutput").is_some());
+        let child = answering.filtered(|_| true);
+        assert!(child.names().eq(crate::tool_name::KNOWN) && child.answer().is_none());
+        assert!(answering.answering(None).names().eq(crate::tool_name::KNOWN));
     }
 }

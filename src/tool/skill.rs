@@ -8,7 +8,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::bound::short_name;
-use super::{AgentCall, Delegate, Effect, Granted, Task, Tool, ToolContext, ToolError, arguments};
+use super::{
+    AgentCall, Delegate, Effect, Granted, Task, TaskKind, Tool, ToolContext, ToolError, Typed,
+    arguments,
+};
 use crate::message::{Output, ToolSchema};
 use crate::skill::{Context, Skills};
 use crate::tool_name::SKILL;
@@ -32,6 +35,29 @@ pub fn name_in(arguments: &Value) -> &str {
 #[must_use]
 pub fn is_delegated(skill: &crate::skill::Skill, delegate: &dyn Delegate) -> bool {
     skill.is_forked() && delegate.may_delegate().is_ok()
+}
+
+impl Task {
+    /// What a skill says, for an agent of its own.
+    #[must_use]
+    pub fn of_skill(skill: &crate::skill::Skill, agent: &str, prompt: &str) -> Self {
+        let followed = Some(Arc::clone(&skill.followed));
+        let typed = Typed { agent: agent.into(), model: None, tools: None, followed };
+        Self {
+            description: skill.name.as_str().into(),
+            prompt: prompt.into(),
+            kind: TaskKind::Typed(Arc::new(typed)),
+            max_turns: None,
+            max_tokens: None,
+            timeout: None,
+            schema: None,
+            isolation: None,
+            is_background: match skill.context {
+                Context::Inline => false,
+                Context::Fork { agent: _, is_background } => is_background,
+            },
+        }
+    }
 }
 
 impl Tool for Skill {

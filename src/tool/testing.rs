@@ -24,7 +24,8 @@ use crate::skill::Skills;
 use super::files::{Files, Seen};
 use super::roots::Roots;
 use super::{
-    AgentCall, Delegate, ForkPoint, Granted, Known, Tool, ToolContext, ToolError, Workspace,
+    AgentCall, Delegate, ForkPoint, Granted, Known, Registry, Tool, ToolContext, ToolError,
+    Workspace,
 };
 
 /// Starts nothing.
@@ -63,6 +64,10 @@ impl Delegate for NoDelegate {
 
     fn find_model(&self, _name: &str) -> Result<Arc<dyn crate::model::Model>, String> {
         Err("no models here".to_owned())
+    }
+
+    fn with_tools(&self, _tools: Registry) -> Arc<dyn Delegate> {
+        Arc::new(NoDelegate)
     }
 }
 

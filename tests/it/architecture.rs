@@ -7,13 +7,15 @@ use std::path::{Path, PathBuf};
 /// The modules of each layer, lowest first. A module may name those of its own
 /// layer and of lower ones.
 const LAYERS: [&[&str]; 9] = [
-    &["branch", "code", "diff", "event", "findings", "message", "patch"],
+    &["branch", "code", "diff", "event", "findings", "json_schema", "message", "patch"],
     &[
         "config",
         "definition",
         "front_matter",
         "git",
         "guard",
+        "hook",
+        "mcp",
         "model",
         "path_text",
         "prompt",

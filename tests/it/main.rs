@@ -60,6 +60,8 @@ mod following;
 mod forks;
 /// What a unit sends is what its events say.
 mod history;
+/// Hooks: what they are told, what they may decide, whose are asked.
+mod hooks;
 /// Sessions that are named, looked for, deleted, and grow old.
 mod housekeeping;
 /// Images that models are shown.
@@ -68,6 +70,8 @@ mod images;
 mod loops;
 /// The documents against the binary.
 mod manual;
+/// Servers of tools, and tine as one.
+mod mcp;
 /// The Chat Completions client against a real socket.
 mod model_http;
 /// Models by name: configured, of a preset, of the environment; their list.
@@ -107,6 +111,8 @@ mod skills;
 mod storm;
 /// What programs see of a run: stream-json, json, text, and files.
 mod stream;
+/// Answers that fit a schema.
+mod structured;
 /// The live region on a pseudo-terminal.
 mod terminal;
 /// Files that go back as they were.

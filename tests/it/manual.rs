@@ -38,6 +38,9 @@ fn tine(arguments: &[&str]) -> String {
     let place = Place::new();
     place.write("records.json", include_str!("../fixtures/records.json"));
     place.write("src/price.rs", "fn price() {}\n");
+    // A hook that is asked once, at the end, and has something to say.
+    let hook = r#"{ type = "command", command = "echo '{\"systemMessage\":\"look\"}'" }"#;
+    place.configure(&format!("[[hooks.Stop]]\nhooks = [{hook}]\n"));
     place.tine(arguments).run().exits(0).stdout
 }
 

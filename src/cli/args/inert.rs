@@ -51,7 +51,6 @@ const FLAGS: &[Inert] = {
         flag("verbose", Nothing, Silent),
         // A program may ask for any mode while it drives a run.
         flag("allow-dangerously-skip-permissions", Nothing, Silent),
-        flag("allowed-mcp-server-names", Values, Nought),
         flag("auth-type", Value, Nought),
         flag("betas", Values, Nought),
         flag("brief", Nothing, Nought),
@@ -88,7 +87,6 @@ const FLAGS: &[Inert] = {
         flag("proxy", Value, Because("`HTTPS_PROXY` names a proxy")),
         flag("resume-session-at", Value, Because("the whole session goes on")),
         flag("safe-mode", Nothing, Nought),
-        flag("strict-mcp-config", Nothing, Nought),
         flag("task-budget", Value, Because("`--max-budget-usd` bounds a run")),
         flag("telemetry", Truth, Nought),
         flag("telemetry-log-prompts", Truth, Nought),

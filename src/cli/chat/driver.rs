@@ -6,7 +6,6 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -31,7 +30,7 @@ use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::model::DefaultModel;
 use crate::cli::setup::{self, SetUp};
-use crate::cli::start::Start;
+use crate::cli::start::{Kept, Start};
 use crate::cli::{print, say, signals};
 use crate::config::{Environment, dirs};
 use crate::event::{Digest, FileChange};
@@ -52,17 +51,22 @@ const SHOWN_CAP: u64 = 1 << 20;
 
 /// Runs a chat.
 pub(in crate::cli) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Refusal> {
+    if flags.json_schema.is_some() {
+        return Err(Refusal::new(Exit::Usage, "what is said in a chat fits no schema")
+            .hint("`--json-schema` needs a prompt: `tine -p PROMPT`"));
+    }
     let start = first(environment, flags)?;
     if start.kit.has_screen() {
         // Before there are more threads.
         tty::keep_stops().map_err(|error| Refusal::new(Exit::Error, error.to_string()))?;
     }
     let runtime = print::runtime()?;
-    let models = Arc::clone(&start.kit.models);
+    let Kept { models, servers, pool: _ } = start.kit.goes_on();
     let Over { exit, scratch, takes_words } = runtime.block_on(async {
         let (driver, seat) = Driver::new(environment, start)?;
         Ok::<_, Refusal>(driver.go(seat).await)
     })?;
+    runtime.block_on(servers.close());
     if takes_words {
         print::say_remarks(&models);
     }
@@ -115,7 +119,7 @@ impl Driver {
         let signals = signals::listen().map_err(|error| cannot("listen to signals", &error))?;
         let (terminal, inbox) = sync_channel(SEEN_CAP);
         let (sender, steps) = mpsc::channel(STEPS_CAP);
-        let seat = Seat::take(start, &terminal)?;
+        let seat = Seat::take(start, false, &terminal)?;
         let (kit, sender) = (&seat.kit, (terminal.clone(), sender));
         let thread = serve(kit, environment, inbox, sender)
             .map_err(|error| cannot("use the terminal", &error))?;

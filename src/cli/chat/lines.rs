@@ -124,7 +124,7 @@ impl Lines {
         let is_other = matches!(&seen, Seen::Changed(_))
             || matches!(&seen, Seen::Event(event)
                 if matches!(event.kind, EventKind::SessionOpened(_) | EventKind::Chosen(_)
-            | EventKind::Left));
+            | EventKind::Offered(_) | EventKind::Left));
         self.is_looking &= is_other;
         let mut steps = match seen {
             Seen::Began { about, highlighter: _, rows, context: _ } => {
@@ -220,10 +220,12 @@ impl Lines {
             | EventKind::ToolFinished { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Joined { .. }
             | EventKind::Chosen(_)
             | EventKind::Left
+            | EventKind::Offered(_)
             | EventKind::Notice { .. } => {}
         }
         steps

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::commands::{self, COMMANDS, What, When};
 use crate::cli::slash;
+use crate::mcp;
 use crate::message::byte_size;
 use crate::run::WROTE_CAP;
 use crate::slips::distance;
@@ -59,8 +60,11 @@ pub(super) fn meaning<'a>(
     }
     let first = text.strip_prefix('/').and_then(|line| line.split_whitespace().next());
     let skill = first.and_then(|name| skills.iter().find(|(own, _)| slash::is_called(own, name)));
+    // What servers offer is known to those who have answered only.
+    let is_served = |name: &str| name.to_lowercase().starts_with(mcp::name::PREFIX);
     if let (None, Some((name, _))) = (skill, slash::named(text))
         && !slash::is_place(name)
+        && !is_served(name)
     {
         return Err(unknown(name, skills));
     }

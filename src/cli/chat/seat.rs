@@ -51,7 +51,13 @@ pub(super) struct Seat {
 impl Seat {
     /// Opens the session. What is odd about it is said on the terminal, so
     /// nobody else may have the screen meanwhile.
-    pub(super) fn take(start: Start, terminal: &SyncSender<ToTerminal>) -> Result<Self, Refusal> {
+    ///
+    /// It `follows` if another session was left for it.
+    pub(super) fn take(
+        start: Start,
+        follows: bool,
+        terminal: &SyncSender<ToTerminal>,
+    ) -> Result<Self, Refusal> {
         let (asking, asked) = mpsc::channel(ASKED_CAP);
         let (said, answers) = mpsc::channel(SAID_CAP);
         let (signals, arriving) = mpsc::channel(SIGNALS_CAP);
@@ -62,8 +68,8 @@ impl Seat {
         let rows = opening::rows(&start, tty::size(io::stdout()).text_columns());
         let context = start.past().map_or(Some(0), |past| Meter::context_of(past.conversation()));
         let shown = Box::new(Shows(terminal.clone()));
-        let sitting =
-            Sitting { signals: arriving, answers, asking: asked, sitter: Sitter::Chat(shown) };
+        let sitter = Sitter::Chat(shown);
+        let sitting = Sitting { signals: arriving, answers, asking: asked, sitter, follows };
         let (run, kit, scratch) = start.sit(sitting)?;
         Ok(Self { run, kit, scratch, rows, context, asking, said, signals, place })
     }

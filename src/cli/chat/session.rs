@@ -197,6 +197,7 @@ impl Session {
             let text = match error.into_inner() {
                 FromUser::Wrote(text) => text.to_string(),
                 FromUser::Answered { .. }
+                | FromUser::AnsweredLast { .. }
                 | FromUser::EndTurn
                 | FromUser::EndAll
                 | FromUser::Stop(_)
@@ -262,8 +263,8 @@ impl Session {
                 // Without a terminal there is nothing to wait for.
                 let away = terminal.send(ToTerminal::Away(given)).is_ok();
                 let _ = away.then(|| is_given.blocking_recv());
-                let start = Start::again(&kit.environment, flags, Arc::clone(&kit.models));
-                let seat = start.and_then(|start| Seat::take(start, &terminal));
+                let start = Start::again(&kit.environment, flags, kit.goes_on());
+                let seat = start.and_then(|start| Seat::take(start, true, &terminal));
                 let _ = terminal.send(ToTerminal::Back);
                 seat.map(Box::new)
             });

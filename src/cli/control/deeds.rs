@@ -11,9 +11,11 @@ use crate::cli::chat::commands::sessions;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::say;
+use crate::cli::start::Brought;
 use crate::event::UnitId;
+use crate::hook::{self, Parsed};
 use crate::message::Cost;
-use crate::report::control::Reply;
+use crate::report::control::{Introduction, Reply};
 use crate::run::FromUser;
 
 impl Conversation {
@@ -32,6 +34,12 @@ impl Conversation {
                 self.change(|kit| kit.set_effort(effort)).map(|_| Reply::EffortIs(level))
             }
             Deed::Stop(unit) => self.stop(unit),
+            Deed::ServerSays { server, message } => match self.carried.hear(&server, &message) {
+                true => Ok(Reply::Done),
+                false => {
+                    Err(Refusal::new(Exit::BadInput, format!("there is no server `{server}`")))
+                }
+            },
             Deed::Rename(name) => {
                 self.change(|kit| sessions::rename(kit, &name).map(drop)).map(|_| Reply::Done)
             }
@@ -64,11 +72,16 @@ impl Conversation {
     fn initialize(&mut self, wishes: &Wishes) -> Result<Reply, Refusal> {
         let absent = wishes.left_out.iter();
         absent.for_each(|name| say(&format!("note: `{name}` does nothing here")));
+        let is_applied = self.run.is_none() || wishes.is_empty();
         if self.run.is_none() && (!wishes.is_empty() || self.lacks_agent) {
             (self.ready, self.refusal, self.lacks_agent) = (None, None, false);
             let flags = wishes.apply(&self.flags);
-            match self.start_again(&flags) {
-                Ok(start) => (self.ready, self.flags) = (Some(start), flags),
+            let start = self.take_along(wishes).and_then(|()| self.start_again(&flags));
+            match start {
+                Ok(start) => {
+                    self.kept = start.kit.goes_on();
+                    (self.ready, self.flags) = (Some(start), flags);
+                }
                 Err(refusal) => {
                     self.refusal = Some(refusal.clone());
                     return Err(refusal);
@@ -76,7 +89,23 @@ impl Conversation {
             }
         }
         let kit = self.kit().ok_or_else(nothing_to_change)?;
-        Ok(Reply::Initialized(Box::new(requests::introduction(&kit))))
+        let introduction = Introduction { is_applied, ..requests::introduction(&kit) };
+        Ok(Reply::Initialized(Box::new(introduction)))
+    }
+
+    /// Takes what the client brings along.
+    fn take_along(&mut self, wishes: &Wishes) -> Result<(), Refusal> {
+        let client = self.calls.client();
+        let servers = self.carried.take(&wishes.carried, &client);
+        let client: Arc<dyn hook::Client> = Arc::new(client);
+        let hooks = wishes.hooks.as_ref().map(|hooks| hook::parse_callbacks(hooks, &client));
+        let refused = |why: String| Refusal::new(Exit::BadInput, format!("`hooks`: {why}"));
+        let Parsed { hooks, unknown } = hooks.transpose().map_err(refused)?.unwrap_or_default();
+        for moment in unknown {
+            say(&format!("note: hooks for `{moment}` are never asked by tine"));
+        }
+        self.brought = Brought { hooks, servers };
+        Ok(())
     }
 
     /// Returns what prompts are made with.

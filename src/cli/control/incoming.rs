@@ -23,6 +23,8 @@ pub(super) enum Incoming {
     Request { id: String, wanted: Wanted },
     /// The client answers a question.
     Answer(Answer),
+    /// The client answers another request of ours, by its number.
+    Called { id: u64, answer: Result<Value, String> },
     /// Nothing that asks for anything.
     Nothing,
 }
@@ -72,6 +74,11 @@ pub(super) enum Wanted {
     Rename(String),
     /// To be told something.
     Look(Look),
+    /// A server that the client carries says something by itself.
+    ServerSays {
+        server: String,
+        message: Value,
+    },
     /// Something that changes nothing here.
     Inert(String),
     /// Something that there is not, by its name.
@@ -213,6 +220,10 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
         "mcp_status" | "mcp_server_status" => Wanted::Look(Look::Servers),
         "get_session_cost" | "get_usage" | "get_usage_info" => Wanted::Look(Look::Cost),
         "get_settings" => Wanted::Look(Look::Settings),
+        "mcp_message" => Wanted::ServerSays {
+            server: text("server_name").to_owned(),
+            message: request.get("message").cloned().unwrap_or_default(),
+        },
         inert if INERT.contains(&inert) => Wanted::Inert(inert.to_owned()),
         other => Wanted::Other(short(other)),
     }

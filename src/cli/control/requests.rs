@@ -1,7 +1,5 @@
 //! What a client is told when it asks.
 
-use std::collections::BTreeMap;
-
 use super::incoming::Look;
 use crate::cli::chat::commands::{look, models};
 use crate::cli::exit::Refusal;
@@ -19,8 +17,7 @@ pub(super) fn look(kit: &Kit, what: Look, cost: Cost) -> Reply {
         Look::Context => context(kit).unwrap_or_else(|refusal| Reply::Refused(refusal.message)),
         Look::Commands => Reply::Commands(commands(kit)),
         Look::Models => Reply::Models(named_models(kit)),
-        // Those that there are come with the tools.
-        Look::Servers => Reply::Servers(BTreeMap::new()),
+        Look::Servers => Reply::Servers(kit.servers.glances()),
         Look::Cost => Reply::Cost(cost),
         Look::Settings => Reply::Settings(InForce {
             model: kit.model.name().to_string(),
@@ -42,6 +39,7 @@ pub(super) fn introduction(kit: &Kit) -> Introduction {
         agents: kit.definitions.iter().map(|definition| agent(definition)).collect(),
         models: named_models(kit),
         api_key_source: kit.key_source().to_owned(),
+        is_applied: true,
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use serde_json::Value;
+
 use super::incoming::{Answer, BadLine, Incoming, Look, Message, Wanted};
 use super::wire::Heard;
 use super::wishes::Wishes;
@@ -27,6 +29,8 @@ pub(super) enum Step {
     Reply { id: String, reply: Reply },
     /// Do what a request asks for, and answer it.
     Do { id: String, deed: Deed },
+    /// A request of ours has this answer.
+    Called { id: u64, answer: Result<Value, String> },
     /// Tell the run.
     Tell(FromUser),
     /// End the turn.
@@ -54,6 +58,8 @@ pub(super) enum Deed {
     Rename(String),
     /// The client is told something.
     Look(Look),
+    /// A server that it carries hears from it.
+    ServerSays { server: String, message: Value },
 }
 
 /// Where a conversation stands.
@@ -88,6 +94,7 @@ impl Talk {
             Ok(Incoming::User(message)) => self.message(message).into_iter().collect(),
             Ok(Incoming::Request { id, wanted }) => self.request(id, wanted, is_busy),
             Ok(Incoming::Answer(answer)) => answered(answer),
+            Ok(Incoming::Called { id, answer }) => vec![Step::Called { id, answer }],
             Ok(Incoming::Nothing) => Vec::new(),
             Err(BadLine { why, request: Some(id) }) => {
                 vec![Step::Reply { id, reply: Reply::Refused(why) }]
@@ -143,6 +150,9 @@ impl Talk {
             }
             Wanted::Rename(name) => return vec![Step::Do { id, deed: Deed::Rename(name) }],
             Wanted::Look(what) => return vec![Step::Do { id, deed: Deed::Look(what) }],
+            Wanted::ServerSays { server, message } => {
+                return vec![Step::Do { id, deed: Deed::ServerSays { server, message } }];
+            }
             Wanted::Settings { model, mode } => {
                 let Ok(mode) = mode.transpose() else {
                     let why = "there is no permission mode of that name".to_owned();
@@ -189,10 +199,12 @@ impl Talk {
 
 fn answered(answer: Answer) -> Vec<Step> {
     let Answer { id, verdict, ends_turn, mode, remarks } = answer;
-    let answer = Step::Tell(FromUser::Answered { id, verdict });
-    let ends = ends_turn.then_some(Step::EndTurn);
+    let answer = match ends_turn {
+        true => FromUser::AnsweredLast { id, verdict },
+        false => FromUser::Answered { id, verdict },
+    };
     let mode = mode.map(Step::SetMode);
-    remarks.into_iter().map(Step::Say).chain(mode).chain([answer]).chain(ends).collect()
+    remarks.into_iter().map(Step::Say).chain(mode).chain([Step::Tell(answer)]).collect()
 }
 
 #[cfg(test)]
@@ -333,14 +345,13 @@ mod tests {
     }
 
     #[test]
-    fn a_no_that_interrupts_answers_first_and_then_ends_the_turn() {
+    fn a_no_that_interrupts_answers_and_ends_the_turn_in_one() {
         let deny = json!({"behavior": "deny", "message": "stop", "interrupt": true});
         let response = json!({"subtype": "success", "request_id": "question-7", "response": deny});
         let line = json!({"type": "control_response", "response": response});
         let verdict = Verdict::NoBecause("stop".into());
-        let answer = FromUser::Answered { id: QuestionId(Seq(7)), verdict };
-        let expected = [Step::Tell(answer), Step::EndTurn];
-        assert_eq!(hear(&mut talk(), &line), expected);
+        let answer = FromUser::AnsweredLast { id: QuestionId(Seq(7)), verdict };
+        assert_eq!(hear(&mut talk(), &line), [Step::Tell(answer)]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! All of it has a flag of the same meaning, so a wish becomes one: what a run
 //! is made of is read in one place.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::cli::args::RunFlags;
 use crate::config::Effort;
@@ -24,6 +24,14 @@ pub(super) struct Wishes {
     name: Option<String>,
     effort: Option<Effort>,
     forwards_text: bool,
+    /// Settings as JSON.
+    settings: Option<String>,
+    /// Servers of tools as JSON.
+    servers: Option<String>,
+    /// The servers of tools that the client carries.
+    pub(super) carried: Vec<String>,
+    /// Its hooks.
+    pub(super) hooks: Option<Value>,
     /// What of it nothing is done about, by name.
     pub(super) left_out: Vec<&'static str>,
 }
@@ -39,6 +47,8 @@ impl Wishes {
         let agents = request.get("agents").filter(|agents| !is_nothing(agents));
         let denied = request.get("disallowedTools").and_then(Value::as_array);
         let denied = denied.into_iter().flatten().filter_map(Value::as_str);
+        let given = |name: &str| request.get(name).filter(|wish| !is_nothing(wish));
+        let servers = given("mcpServers").map(|servers| json!({ "mcpServers": servers }));
         let wants = |name: &&str| request.get(*name).is_some_and(|wish| !is_nothing(wish));
         Self {
             system_prompt: request.get("systemPrompt").and_then(prompt),
@@ -49,6 +59,10 @@ impl Wishes {
             effort: text("effort").and_then(|level| Effort::new(&level)),
             forwards_text: request.get("forwardSubagentText").and_then(Value::as_bool)
                 == Some(true),
+            settings: given("settings").map(Value::to_string),
+            servers: servers.as_ref().map(Value::to_string),
+            carried: given("sdkMcpServers").map(names).unwrap_or_default(),
+            hooks: given("hooks").cloned(),
             left_out: ABSENT.into_iter().filter(wants).collect(),
         }
     }
@@ -73,6 +87,8 @@ impl Wishes {
         flags.name = flags.name.or_else(|| self.name.clone());
         flags.effort = flags.effort.or_else(|| self.effort.clone());
         flags.forward_subagent_text |= self.forwards_text;
+        flags.borrowed.settings = self.settings.clone().or(flags.borrowed.settings);
+        flags.servers.mcp_config.extend(self.servers.clone());
         flags
     }
 }
@@ -84,6 +100,13 @@ fn is_nothing(value: &Value) -> bool {
         Value::Object(fields) => fields.is_empty(),
         Value::Bool(true) | Value::Number(_) | Value::String(_) => false,
     }
+}
+
+/// Returns the names in a list, or those that a map has.
+fn names(value: &Value) -> Vec<String> {
+    let list = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+    let map = value.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    list.chain(map).map(str::to_owned).collect()
 }
 
 /// Returns a system prompt, which may come in parts; `None` if it is blank.
@@ -100,8 +123,6 @@ fn prompt(value: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn wishes(request: Value) -> Wishes {
@@ -121,6 +142,20 @@ mod tests {
         let absent = wishes(json!({"plugins": [{"path": "x"}], "promptSuggestions": false}));
         assert!(absent.is_empty());
         assert_eq!(absent.left_out, ["plugins"]);
+    }
+
+    #[test]
+    fn servers_that_a_client_carries_come_as_a_list_or_a_map() {
+        for servers in [json!(["a", "b"]), json!({"a": {"type": "sdk"}, "b": {"type": "sdk"}})] {
+            let wishes = wishes(json!({"sdkMcpServers": servers, "hooks": {"Stop": []}}));
+            assert_eq!(wishes.carried, ["a", "b"]);
+            assert_eq!(wishes.hooks, Some(json!({"Stop": []})));
+        }
+        let named =
+            wishes(json!({"mcpServers": {"a": {"command": "x"}}, "settings": {"model": "m"}}));
+        let flags = named.apply(&RunFlags::default());
+        assert_eq!(flags.servers.mcp_config, [r#"{"mcpServers":{"a":{"command":"x"}}}"#]);
+        assert_eq!(flags.borrowed.settings.as_deref(), Some(r#"{"model":"m"}"#));
     }
 
     #[test]

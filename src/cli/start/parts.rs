@@ -1,7 +1,10 @@
 //! What a run is made of that flags and files say.
 
 use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -10,17 +13,21 @@ use crate::cli::args::RunFlags;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::project::Trusted;
+use crate::cli::start::repository_root;
 use crate::cli::{rules, say};
 use crate::config::{self, Environment, dirs};
 use crate::definition::{self, AgentDefinition, Definitions};
 use crate::fanout::Limits;
 use crate::front_matter::Problem;
 use crate::guard::Policy;
+use crate::hook::{self, Hooks, Setting};
 use crate::model::http::exchange::{Exchanges, Pace};
 use crate::model::retry;
 use crate::prompt;
+use crate::session;
 use crate::skill::{Places, Skills};
-use crate::tool::Registry;
+use crate::tool::structured::SCHEMA_CAP;
+use crate::tool::{AnswerSchema, OfServers, Registry};
 use crate::tool_name;
 
 /// Returns the skills and the definitions that are found around a directory, and
@@ -125,7 +132,15 @@ pub(super) fn tools(
         let has = |agent: &AgentDefinition| agent.has(name);
         !denied.iter().any(|denied| is_tool(denied, name)) && agent.is_none_or(has)
     });
+    let of_agent = agent.map(|agent| agent.disallowed_tools.clone()).unwrap_or_default();
+    let all = all.taking(OfServers {
+        listed: agent.and_then(|agent| agent.tools.clone()),
+        denied: denied.into_iter().chain(of_agent).collect(),
+    });
     let wanted = rules::split(&flags.tools);
+    // It is about our own tools; those of servers have a flag of their own.
+    let wanted: Vec<String> =
+        wanted.into_iter().filter(|name| !name.starts_with("mcp__")).collect();
     if flags.tools.is_empty() || wanted.iter().any(|name| name == "default") {
         return Ok(all);
     }
@@ -138,6 +153,58 @@ pub(super) fn tools(
     let missing = wanted.iter().filter(|name| tool_name::is_elsewhere(name));
     missing.for_each(|name| say(&format!("note: there is no tool `{name}` here")));
     Ok(all.filtered(|name| wanted.iter().any(|wanted| is_tool(wanted, name))))
+}
+
+/// Gives the tools the one by which a prompt is answered, where its answer must
+/// fit a schema.
+pub(super) fn answering(tools: Registry, flags: &RunFlags) -> Result<Registry, Refusal> {
+    Ok(tools.answering(answer_schema(flags)?.as_ref()))
+}
+
+/// Returns what the answer to each prompt must fit. It is JSON if it begins as
+/// an object does, and else names a file, with or without an `@`.
+fn answer_schema(flags: &RunFlags) -> Result<Option<Arc<AnswerSchema>>, Refusal> {
+    let Some(given) = flags.json_schema.as_deref().map(str::trim) else { return Ok(None) };
+    let refused = |what: &str, why: String| {
+        Refusal::new(Exit::BadInput, format!("{what} is no JSON Schema that can be used: {why}"))
+    };
+    let parsed = if given.starts_with('{') || matches!(given, "true" | "false") {
+        AnswerSchema::parse(given).map_err(|why| refused("`--json-schema`", why))
+    } else {
+        let path = given.strip_prefix('@').unwrap_or(given);
+        let text = read_schema(Path::new(path)).map_err(|error| {
+            Refusal::new(Exit::BadInput, format!("cannot read `{path}`: {error}"))
+                .hint("`--json-schema` takes a JSON object or the name of a file")
+        })?;
+        AnswerSchema::parse(text.trim()).map_err(|why| refused(&format!("`{path}`"), why))
+    };
+    parsed.map(|schema| Some(Arc::new(schema)))
+}
+
+/// Reads a file, but no more of it than is enough to say that it is too long.
+fn read_schema(path: &Path) -> io::Result<String> {
+    // At most four bytes make a character.
+    let most = 4 * SCHEMA_CAP;
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > most {
+        return Err(io::Error::other(format!("it has more than {most} bytes")));
+    }
+    String::from_utf8(bytes).map_err(io::Error::other)
+}
+
+/// Returns the hooks of a run.
+pub(super) fn hooks(kit: &Kit, has_people: bool) -> Hooks {
+    let inherited = kit.environment.inherited.without(&kit.config.secret_variables());
+    let project = repository_root(&kit.root).unwrap_or_else(|| kit.root.clone());
+    let setting = Setting {
+        session: kit.session.clone(),
+        transcript: kit.is_kept.then(|| kit.directory.join(session::dirs::LOG)),
+        shell: kit.sandbox.shell().into(),
+        variables: hook::environment(&inherited, &project),
+        has_people,
+    };
+    Hooks::new(kit.hooks.clone(), setting)
 }
 
 /// Tells whether a tool is meant by a name.

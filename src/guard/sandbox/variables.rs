@@ -212,8 +212,14 @@ impl Variables {
         self.all.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
+    /// What a server of tools gets, besides what its own entry says: nobody
+    /// knows what it does with a key.
+    pub fn of_servers(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.passed(true)
+    }
+
     /// What a confined command gets.
-    pub(super) fn passed(&self, network: bool) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+    pub fn passed(&self, network: bool) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.all().filter(move |(name, value)| {
             let is = |known: &str| *name == OsStr::new(known);
             let begins = |prefix: &str| name.as_bytes().starts_with(prefix.as_bytes());

@@ -6,9 +6,13 @@ use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
+use memchr::memmem;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
+use serde_json::Value;
+
+use crate::hook;
 
 use super::{DEPTH_CAP, FILE_CAP, FILES_CAP, Found, Kind, Project, SKILL};
 
@@ -30,6 +34,51 @@ impl Looking {
             Ok(Some(bytes)) => self.take(path, kind, &bytes),
             Ok(None) => {}
             Err(error) => self.refuse(path, &error),
+        }
+    }
+
+    /// Takes a file of settings if it has hooks, or if nobody can tell.
+    pub(super) fn hooks(&mut self, path: &Path) {
+        match self.read(path) {
+            Ok(Some(bytes)) => {
+                let hooks =
+                    serde_json::from_slice(&bytes).map(|all: Value| all.get("hooks").cloned());
+                let has_some = match hooks {
+                    Ok(None) => false,
+                    Ok(Some(hooks)) => hooks.as_object().is_none_or(|hooks| !hooks.is_empty()),
+                    // One that would have some is not used without a word.
+                    Err(_) => memmem::find(&bytes, b"\"hooks\"").is_some(),
+                };
+                if has_some {
+                    self.take(path, Kind::Hooks, &bytes);
+                }
+            }
+            Ok(None) => {}
+            Err(error) => self.refuse(path, &error),
+        }
+    }
+
+    /// Takes the files that the commands of hooks name: what would run.
+    pub(super) fn what_hooks_run(&mut self) {
+        let mut commands = Vec::new();
+        for found in &self.project.found {
+            // What cannot be parsed does not run.
+            let settings: Option<Value> = match found.kind {
+                Kind::Settings => toml::from_str(&found.text).ok(),
+                Kind::Hooks => serde_json::from_str(&found.text).ok(),
+                Kind::Agent | Kind::Skill | Kind::Servers | Kind::Program => None,
+            };
+            if let Some(hooks) = settings.as_ref().and_then(|settings| settings.get("hooks")) {
+                collect_texts(hooks, &mut commands);
+            }
+        }
+        let root = self.project.root.clone();
+        for path in commands.iter().flat_map(|command| hook::files_named(command, &root)) {
+            let is_known = self.project.found.iter().any(|found| found.path == path);
+            let is_file = root.join(&path).symlink_metadata().is_ok_and(|file| !file.is_dir());
+            if is_file && !is_known {
+                self.file(&path, Kind::Program);
+            }
         }
     }
 
@@ -147,12 +196,15 @@ impl Looking {
 
     fn take(&mut self, path: &Path, kind: Kind, bytes: &[u8]) {
         let text = match (kind, std::str::from_utf8(bytes)) {
-            (Kind::Settings | Kind::Agent | Kind::Skill, Ok(text)) => text.to_owned(),
-            (Kind::Settings | Kind::Agent | Kind::Skill, Err(_)) => {
+            (
+                Kind::Settings | Kind::Hooks | Kind::Agent | Kind::Skill | Kind::Servers,
+                Ok(text),
+            ) => text.to_owned(),
+            (Kind::Settings | Kind::Hooks | Kind::Agent | Kind::Skill | Kind::Servers, Err(_)) => {
                 self.refuse(path, &io::Error::other("it is not UTF-8"));
                 return;
             }
-            (Kind::Servers | Kind::Program, _) => String::new(),
+            (Kind::Program, _) => String::new(),
         };
         let hash = blake3::hash(bytes);
         self.project.found.push(Found { path: path.to_owned(), kind, text, hash });
@@ -160,6 +212,16 @@ impl Looking {
 
     fn refuse(&mut self, path: &Path, error: &io::Error) {
         self.project.unreadable.push((path.to_owned(), error.to_string()));
+    }
+}
+
+/// Collects all texts of a value.
+fn collect_texts(value: &Value, texts: &mut Vec<String>) {
+    match value {
+        Value::String(text) => texts.push(text.clone()),
+        Value::Array(items) => items.iter().for_each(|item| collect_texts(item, texts)),
+        Value::Object(fields) => fields.values().for_each(|field| collect_texts(field, texts)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

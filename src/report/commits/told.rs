@@ -126,6 +126,7 @@ pub(super) fn rows(event: &Event, units: &Units, columns: u16) -> Vec<Row> {
             Ink::Dim
         }
         EventKind::Worktree(Worktree::Applied { .. } | Worktree::Kept { .. }) => Ink::Dim,
+        EventKind::HookRan(ran) if words::hook(ran).is_some() => Ink::Caution,
         EventKind::RequestFailed(failed) if is_main || is_other_model(failed) => Ink::Caution,
         EventKind::SetAside { units } => {
             return wrapped(Ink::Dim, &words::set_aside(units), columns, 2);
@@ -147,6 +148,7 @@ pub(super) fn rows(event: &Event, units: &Units, columns: u16) -> Vec<Row> {
         | EventKind::ToolFinished { .. }
         | EventKind::FileChanged(_)
         | EventKind::Worktree(_)
+        | EventKind::HookRan(_)
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }
         | EventKind::UnitEnded(_)
@@ -157,7 +159,8 @@ pub(super) fn rows(event: &Event, units: &Units, columns: u16) -> Vec<Row> {
         // Whoever asked for it says so, by the turn and not by a number.
         | EventKind::Rewound { .. }
         | EventKind::Chosen(_)
-            | EventKind::Left
+        | EventKind::Left
+        | EventKind::Offered(_)
         | EventKind::InvocationEnded(_) => return Vec::new(),
     };
     let line = line_of(event, units, None);

@@ -22,12 +22,31 @@ pub(in crate::report) enum Control<'a> {
     /// A question to the client.
     #[serde(rename = "control_request")]
     Request { request_id: String, request: CanUseTool<'a> },
+    /// Something else that the client is asked.
+    #[serde(rename = "control_request")]
+    Call { request_id: String, request: ClientCall<'a> },
     /// A question is taken back.
     #[serde(rename = "control_cancel_request")]
     Cancel { request_id: String },
     /// What became of the client's own request.
     #[serde(rename = "control_response")]
     Response { response: Given<'a> },
+}
+
+/// What a client is asked besides questions.
+#[derive(Serialize)]
+#[serde(tag = "subtype", rename_all = "snake_case")]
+pub(in crate::report) enum ClientCall<'a> {
+    HookCallback {
+        callback_id: &'a str,
+        input: &'a Value,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool_use_id: Option<&'a str>,
+    },
+    McpMessage {
+        server_name: &'a str,
+        message: &'a Value,
+    },
 }
 
 #[derive(Serialize)]
@@ -93,6 +112,7 @@ pub(in crate::report) enum Answer<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "subtype", rename = "initialize")]
+#[expect(clippy::struct_excessive_bools, reason = "the protocol says it with one key each")]
 pub(in crate::report) struct Initialized<'a> {
     pub(in crate::report) session_id: &'a str,
     pub(in crate::report) commands: Vec<CommandRecord<'a>>,
@@ -103,6 +123,11 @@ pub(in crate::report) struct Initialized<'a> {
     pub(in crate::report) capabilities: Capabilities,
     pub(in crate::report) account: Account<'a>,
     pub(in crate::report) claude_code_version: &'static str,
+    pub(in crate::report) hook_on_failure_supported: bool,
+    pub(in crate::report) hooks_applied: bool,
+    pub(in crate::report) mcp_servers_applied: bool,
+    pub(in crate::report) settings_applied: bool,
+    pub(in crate::report) disallowed_tools_applied: bool,
 }
 
 #[derive(Serialize)]
@@ -147,10 +172,10 @@ pub(in crate::report) struct Capabilities {
 impl Capabilities {
     pub(in crate::report) const OURS: Self = Self {
         can_handle_can_use_tool: true,
-        can_handle_hook_callback: false,
+        can_handle_hook_callback: true,
         can_set_permission_mode: true,
         can_set_model: true,
-        can_handle_mcp_message: false,
+        can_handle_mcp_message: true,
     };
 }
 

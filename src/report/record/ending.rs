@@ -94,6 +94,9 @@ pub(super) fn terminal_reason(ending: &Ending) -> Option<&'static str> {
         (None, Subtype::Success) => Some("completed"),
         (None, Subtype::ErrorMaxTurns) => Some("max_turns"),
         (None, Subtype::ErrorMaxBudgetUsd) => Some("budget_exhausted"),
+        (None, Subtype::ErrorMaxStructuredOutputRetries) => {
+            Some("structured_output_retry_exhausted")
+        }
         (None, Subtype::ErrorDuringExecution) => None,
     }
 }

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::ServerRecord;
+use crate::event::ServerGlance;
 use crate::report::control::{ContextUsage, InForce, ModelNamed, Named};
 use crate::report::window::{Part, Window};
 
@@ -207,20 +209,17 @@ impl<'a> ModelsRecord<'a> {
 pub(in crate::report) struct ServersRecord<'a> {
     subtype: &'static str,
     #[serde(rename = "mcpServers")]
-    servers: Vec<Server<'a>>,
-    status: &'a BTreeMap<String, &'static str>,
-}
-
-#[derive(Serialize)]
-struct Server<'a> {
-    name: &'a str,
-    status: &'static str,
+    servers: Vec<ServerRecord<'a>>,
+    status: BTreeMap<&'a str, &'static str>,
 }
 
 impl<'a> ServersRecord<'a> {
-    pub(in crate::report) fn of(status: &'a BTreeMap<String, &'static str>) -> Self {
-        let servers = status.iter().map(|(name, status)| Server { name, status }).collect();
-        Self { subtype: "mcp_server_status", servers, status }
+    pub(in crate::report) fn of(servers: &'a [ServerGlance]) -> Self {
+        Self {
+            subtype: "mcp_server_status",
+            servers: servers.iter().map(ServerRecord::from).collect(),
+            status: servers.iter().map(|it| (&*it.name, it.status.as_str())).collect(),
+        }
     }
 }
 

@@ -1,9 +1,8 @@
 //! What is told of a whole session: how it begins, how it stands.
 
 use serde::Serialize;
-use serde_json::Value;
 
-use super::{SandboxRecord, is_false};
+use super::{SandboxRecord, ServerRecord, is_false};
 
 /// The version of Claude Code whose records these are, for clients that ask for
 /// one before they rely on something.
@@ -30,7 +29,7 @@ pub(in crate::report) struct ModeRecord<'a> {
 pub(in crate::report) struct Init<'a> {
     pub(in crate::report) cwd: &'a str,
     pub(in crate::report) tools: &'a [String],
-    pub(in crate::report) mcp_servers: [Value; 0],
+    pub(in crate::report) mcp_servers: Vec<ServerRecord<'a>>,
     pub(in crate::report) model: &'a str,
     #[serde(rename = "permissionMode")]
     pub(in crate::report) permission_mode_camel: &'a str,

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 
 use super::{CAPABILITIES, Facts};
 use crate::branch::Branch;
-use crate::event::{Outcome, Replied, UnitEnd, UnitHead, UnitId, UnixMillis};
+use crate::event::{Offered, Outcome, Replied, UnitEnd, UnitHead, UnitId, UnixMillis};
 use crate::message::{Usage, Usd};
 use crate::report::record::{
     self, Block, Init, ModelMessage, NotificationStatus, Patch, PrefixShareRecord, Record, SPOKEN,
-    Speaker, Strand, StreamEvent, System, TaskNotification, TaskStatus, TaskUpdated, TaskUsage,
-    Wait,
+    ServerRecord, Speaker, Strand, StreamEvent, System, TaskNotification, TaskStatus, TaskUpdated,
+    TaskUsage, Wait,
 };
 use crate::report::units::{Unit, Units};
 use crate::report::words;
@@ -18,11 +18,12 @@ use crate::report::words;
 /// Why a unit that was declared has no work to show.
 const NEVER_STARTED: &str = "never_started";
 
-pub(super) fn init(facts: &Facts) -> Record<'_> {
+pub(super) fn init<'a>(facts: &'a Facts, offered: Option<&'a Offered>) -> Record<'a> {
+    let servers = offered.map_or(&facts.servers[..], |offered| &offered.servers);
     Record::System(System::Init(Box::new(Init {
         cwd: &facts.cwd,
         tools: &facts.tools,
-        mcp_servers: [],
+        mcp_servers: servers.iter().map(ServerRecord::from).collect(),
         model: &facts.model,
         permission_mode_camel: &facts.permission_mode,
         permission_mode: &facts.permission_mode,

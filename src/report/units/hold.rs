@@ -66,6 +66,7 @@ pub(super) fn hold(event: &Event) -> Option<Hold> {
         | EventKind::ToolFinished { .. }
         | EventKind::FileChanged(_)
         | EventKind::Worktree(_)
+        | EventKind::HookRan(_)
         | EventKind::Denied { .. }
         | EventKind::Asked { .. }
         | EventKind::Answered { .. }
@@ -75,6 +76,7 @@ pub(super) fn hold(event: &Event) -> Option<Hold> {
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
         | EventKind::Chosen(_)
+        | EventKind::Offered(_)
         | EventKind::Left
         | EventKind::Joined { .. }
         | EventKind::Notice { .. }

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
-use super::{Answer, Dispatcher, Effect, Out};
+use super::{Answer, Dispatcher, Effect, Out, Reach};
 use crate::event::{
-    CallQuestion, EventKind, Form, Lasting, Question, QuestionId, Seq, Terms, UnitId, Verdict,
+    CallQuestion, CancelReason, EventKind, Form, Lasting, Question, QuestionId, Seq, Terms, UnitId,
+    Verdict,
 };
 use crate::guard::Decided;
 
@@ -76,6 +77,21 @@ impl Dispatcher {
         if let Some((lasting, rules)) = granted {
             self.grant(out, (id, unit), lasting, rules);
         }
+    }
+
+    /// Answers a question and stops the turn. The unit hears the answer before
+    /// it is stopped, and whatever it wants then is handled after both.
+    pub(super) fn answer_last(&mut self, out: &mut Out, id: QuestionId, answer: Verdict) {
+        let mut answered = Out::new(out.now);
+        self.answer(&mut answered, id, answer);
+        for effect in answered.effects {
+            if let Effect::Answer(answer) = effect {
+                answer.give();
+            } else {
+                out.effects.push(effect);
+            }
+        }
+        self.cancel(out, Reach::Turn, CancelReason::Interrupt);
     }
 
     /// Keeps what an answer allows, and gives it to whoever waits for that.

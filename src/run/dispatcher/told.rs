@@ -15,6 +15,7 @@ impl Dispatcher {
     pub(super) fn told(&mut self, out: &mut Out, unit: UnitId, told: Told) {
         let kind = match told {
             Told::Prompted { text } => EventKind::Prompted { text },
+            Told::Reminded { text } => EventKind::Notified { children: Vec::new(), text, wrote: 0 },
             Told::PrefixShared(share) => {
                 self.ledger(unit).share = Some(ForkShare { prefix: share, cached_tokens: 0 });
                 EventKind::PrefixShared(share)
@@ -33,7 +34,9 @@ impl Dispatcher {
                 self.spend(unit, failed.usage);
                 EventKind::RequestFailed(failed)
             }
+            Told::Offered(offered) => EventKind::Offered(offered),
             Told::Worktree(worktree) => EventKind::Worktree(worktree),
+            Told::HookRan(ran) => EventKind::HookRan(ran),
             Told::Denied { call, tool, arguments, reason } => {
                 EventKind::Denied { call, tool, arguments, reason }
             }

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::calls::{Denied, SandboxBody, ToolFinished, ToolStarted};
 use super::changes::{FileChangedBody, WorktreeBody};
 use super::ends::{InvocationEnded, ShareBody, UnitEnded};
+use super::hooks::HookRanBody;
+use super::offered::OfferedBody;
 use super::questions::{Answered, Asked};
 use super::requests::{Admitted, FailedBody, RepliedBody, ThrottledBody, UsageBody};
 use super::{Text, parse, unit};
@@ -29,6 +31,7 @@ pub(super) enum Body<'a> {
     Notified(Notified<'a>),
     UserWrote(UserWrote<'a>),
     UserTookBack(UserTookBack),
+    Offered(OfferedBody<'a>),
     Compacted(Compacted<'a>),
     PrefixShared(ShareBody),
     UnitQueued(UnitQueued<'a>),
@@ -41,6 +44,7 @@ pub(super) enum Body<'a> {
     ToolStarted(ToolStarted<'a>),
     FileChanged(FileChangedBody<'a>),
     Worktree(WorktreeBody<'a>),
+    HookRan(HookRanBody<'a>),
     ToolFinished(ToolFinished<'a>),
     Denied(Denied<'a>),
     Asked(Asked<'a>),
@@ -69,6 +73,7 @@ impl<'a> Body<'a> {
             }
             EventKind::UserWrote { text: all } => Self::UserWrote(UserWrote { text: text(all) }),
             EventKind::UserTookBack => Self::UserTookBack(UserTookBack {}),
+            EventKind::Offered(offered) => Self::Offered(OfferedBody::of(offered)),
             EventKind::Compacted(compaction) => Self::Compacted(Compacted::of(compaction)),
             EventKind::PrefixShared(share) => Self::PrefixShared(ShareBody::of(share)),
             EventKind::UnitQueued(head) => Self::UnitQueued(UnitQueued::of(head)),
@@ -83,6 +88,7 @@ impl<'a> Body<'a> {
             }
             EventKind::FileChanged(change) => Self::FileChanged(FileChangedBody::of(change)),
             EventKind::Worktree(worktree) => Self::Worktree(WorktreeBody::of(worktree)),
+            EventKind::HookRan(ran) => Self::HookRan(HookRanBody::of(ran)),
             EventKind::ToolFinished { call, tool, output, took_ms } => {
                 Self::ToolFinished(ToolFinished::of(call, tool, output, *took_ms))
             }
@@ -115,6 +121,7 @@ impl<'a> Body<'a> {
             Self::Notified(_) => "notified",
             Self::UserWrote(_) => "user_wrote",
             Self::UserTookBack(_) => "user_took_back",
+            Self::Offered(_) => "offered",
             Self::Compacted(_) => "compacted",
             Self::PrefixShared(_) => "prefix_shared",
             Self::UnitQueued(_) => "unit_queued",
@@ -127,6 +134,7 @@ impl<'a> Body<'a> {
             Self::ToolStarted(_) => "tool_started",
             Self::FileChanged(_) => "file_changed",
             Self::Worktree(_) => "worktree",
+            Self::HookRan(_) => "hook_ran",
             Self::ToolFinished(_) => "tool_finished",
             Self::Denied(_) => "denied",
             Self::Asked(_) => "asked",
@@ -161,6 +169,7 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
             let UserTookBack {} = parse(body)?;
             EventKind::UserTookBack
         }
+        "offered" => parse::<OfferedBody<'_>>(body)?.into_kind()?,
         "compacted" => parse::<Compacted<'_>>(body)?.into_kind()?,
         "prefix_shared" => EventKind::PrefixShared(parse::<ShareBody>(body)?.into_share()),
         "unit_queued" => parse::<UnitQueued<'_>>(body)?.into_kind()?,
@@ -176,6 +185,7 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
         "tool_started" => parse::<ToolStarted<'_>>(body)?.into_kind()?,
         "file_changed" => parse::<FileChangedBody<'_>>(body)?.into_kind()?,
         "worktree" => EventKind::Worktree(parse::<WorktreeBody<'_>>(body)?.into_worktree()),
+        "hook_ran" => parse::<HookRanBody<'_>>(body)?.into_kind()?,
         "tool_finished" => parse::<ToolFinished<'_>>(body)?.into_kind()?,
         "denied" => parse::<Denied<'_>>(body)?.into_kind(),
         "asked" => parse::<Asked<'_>>(body)?.into_kind()?,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Text;
 use super::body::text;
-use crate::event::{Entry, Field, Form, Offered, Takes};
+use crate::event::{Choice, Entry, Field, Form, Takes};
 use crate::message::CallId;
 
 #[derive(Serialize, Deserialize)]
@@ -94,7 +94,7 @@ impl<'a> FieldBody<'a> {
             Takes::Words => TakesBody::Words,
             Takes::Number { is_whole } => TakesBody::Number { is_whole: *is_whole },
             Takes::Options { options, several, own_words } => {
-                let offered = |Offered { label, description }: &'a Offered| OfferedBody {
+                let offered = |Choice { label, description }: &'a Choice| OfferedBody {
                     label: text(label),
                     description: text(description),
                 };
@@ -117,7 +117,7 @@ impl From<FieldBody<'_>> for Field {
             TakesBody::Words => Takes::Words,
             TakesBody::Number { is_whole } => Takes::Number { is_whole },
             TakesBody::Options(OptionsBody { options, several, own_words }) => {
-                let offered = |OfferedBody { label, description }: OfferedBody<'_>| Offered {
+                let offered = |OfferedBody { label, description }: OfferedBody<'_>| Choice {
                     label: label.into(),
                     description: description.into(),
                 };

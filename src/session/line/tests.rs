@@ -89,6 +89,8 @@ fn the_format_of_every_kind_is_version_1() {
     {"seq":35,"at":1700000000035,"inv":1,"unit":"main","branch":"","path":"main","kind":"invocation_ended","body":{"outcome":{"state":"cancelled","ran":true},"text":"so far","cancel":"terminate","unfinished":["agent-2"]}}
     {"seq":36,"at":1700000000036,"inv":1,"unit":"main","branch":"","path":"main","kind":"chosen","body":{"model":"offline","mode":"plan"}}
     {"seq":37,"at":1700000000037,"inv":1,"unit":"main","branch":"","path":"main","kind":"left","body":{}}
+    {"seq":38,"at":1700000000038,"inv":1,"unit":"main","branch":"","path":"main","kind":"hook_ran","body":{"event":"PreToolUse","hook":"./check.sh","call":"call-2","outcome":"blocked","exit_code":2,"decision":"deny","reason":"not there","context":"more","message":"look","changes_input":true,"took_ms":12}}
+    {"seq":39,"at":1700000000039,"inv":1,"unit":"main","branch":"","path":"main","kind":"offered","body":{"servers":[{"name":"files","status":"needs-auth"}],"tools":[{"name":"mcp__files__read","server":"files","remote":"read","description":"Reads \"it\".","parameters":"{\"type\":\"object\"}"}]}}
     "#);
 }
 

@@ -29,12 +29,7 @@ impl Past {
                 self.forget_ended(event.invocation);
             }
             EventKind::UnitQueued(head) => self.queued(event, head),
-            EventKind::UnitStarted => {
-                if let Some(unit) = self.units.get_mut(&event.unit) {
-                    unit.work.begins(event.at);
-                    self.account.is_in(event.unit, UnitState::Running);
-                }
-            }
+            EventKind::UnitStarted => self.started(event),
             EventKind::UnitEnded(end) => self.ended(event, end),
             EventKind::SetAside { units } => self.set_aside(event.unit, units),
             EventKind::Joined { children } => self.joined(event, children),
@@ -65,12 +60,21 @@ impl Past {
             EventKind::Prompted { text: _ }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Rewound { .. }
             | EventKind::Notice { .. }
             | EventKind::Left => {}
+            EventKind::Offered(now) => self.offered = now.tools.clone().or(self.offered.take()),
             EventKind::Answered { id, question, answer } => self.answered(*id, question, answer),
+        }
+    }
+
+    fn started(&mut self, event: &Event) {
+        if let Some(unit) = self.units.get_mut(&event.unit) {
+            unit.work.begins(event.at);
+            self.account.is_in(event.unit, UnitState::Running);
         }
     }
 
@@ -154,6 +158,7 @@ impl Past {
             | EventKind::ToolStarted { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
+            | EventKind::HookRan(_)
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Answered { .. }
@@ -162,6 +167,7 @@ impl Past {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Chosen(_)
+            | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }

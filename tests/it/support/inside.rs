@@ -21,18 +21,22 @@ use tine::fanout::{Caller, Fanout, Limits, Parking, Pool, Surroundings, Worktree
 use tine::flow::{self, Step};
 use tine::guard::sandbox::{Insistence, Sandbox, Settings, Variables};
 use tine::guard::{Mode, Policy, Rules, Source, Sourced};
+use tine::hook::Hooks;
 use tine::line::{Budget, FromUnit, LINE_CAP, Line, RequestLeave, Told, UnitEvent};
+use tine::mcp::Servers;
 use tine::model::Model;
 use tine::model::retry::{self, Jitter};
 use tine::model::scripted::Scripted;
 use tine::prompt::Context;
 use tine::run::dispatcher::{Dispatcher, Effect, Input, Reach};
-use tine::run::{self, FromUser, Invoked, Main, Prompts, Reporter, Resumed, Run, Signal, mend};
+use tine::run::{
+    self, Boundaries, FromUser, Invoked, Main, Prompts, Reporter, Resumed, Run, Signal, mend,
+};
 use tine::session::{self, Blobs, Entry, Past, SessionLog, Spill};
 use tine::skill::{Places, Skills};
 use tine::tool::files::{Files, Seen};
 use tine::tool::roots::Roots;
-use tine::tool::{ForkPoint, Registry, ToolContext, Workspace};
+use tine::tool::{AnswerSchema, ForkPoint, Registry, ToolContext, Workspace};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -118,6 +122,10 @@ pub(crate) struct Setup {
     pub(crate) fallbacks: Vec<Arc<dyn Model>>,
     /// Of all that is random.
     pub(crate) seed: u64,
+    /// What is asked at certain moments.
+    pub(crate) hooks: Arc<Hooks>,
+    /// What of the session's beginning and end hooks hear.
+    pub(crate) boundaries: Boundaries,
     /// Most that all units may use together.
     pub(crate) budget: Budget,
     /// Most turns of main.
@@ -131,6 +139,8 @@ pub(crate) struct Setup {
     pub(crate) confirm_above: usize,
     /// Models that tasks can name.
     pub(crate) models: HashMap<&'static str, Arc<dyn Model>>,
+    /// What main's answer must fit.
+    pub(crate) schema: Option<Value>,
 }
 
 impl Setup {
@@ -149,12 +159,15 @@ impl Setup {
             retries: retry::Policy { most: 0, base: Duration::ZERO },
             fallbacks: Vec::new(),
             seed: 0,
+            hooks: Arc::default(),
+            boundaries: Boundaries::default(),
             budget: Budget::default(),
             max_turns: None,
             user_says: None,
             rules: [&[]; 2],
             confirm_above: 0,
             models: HashMap::new(),
+            schema: None,
         }
     }
 
@@ -348,6 +361,7 @@ impl Setup {
             signals,
             answers,
             keep_rule: Arc::new(|_| Ok(())),
+            boundaries: self.boundaries,
         }
     }
 
@@ -435,8 +449,10 @@ impl Setup {
             agent: "main".into(),
             description: "".into(),
             model,
+            answer: tools.answer().cloned(),
             tools,
             policy,
+            hooks: Arc::clone(&self.hooks),
             bounds: Bounds {
                 max_turns: None,
                 background_wait: Some(self.background_wait),
@@ -447,6 +463,7 @@ impl Setup {
             forked_from: None,
             compacting: fanout.compacting(&fanout.place()),
             persistence,
+            offers: None,
         }
     }
 
@@ -457,7 +474,11 @@ impl Setup {
             .iter()
             .map(|definition| (definition.name.as_str(), definition.description.as_str()))
             .collect();
-        let tools = Registry::all(offered);
+        let schema = self
+            .schema
+            .as_ref()
+            .map(|schema| Arc::new(AnswerSchema::of(schema).expect("the schema can be used")));
+        let tools = Registry::all(offered).answering(schema.as_ref());
         let [ask, deny] = self.rules.map(|rules| rules.iter().map(|rule| sourced(rule)).collect());
         let rules = Rules { ask, deny, ..Rules::default() };
         let policy = Policy::new(self.mode, [root.to_owned()]).with_rules(rules);
@@ -499,6 +520,8 @@ impl Setup {
             fallbacks: self.fallbacks.clone(),
             jitter: Jitter::new(self.seed),
             worktrees: Worktrees::default(),
+            hooks: Arc::clone(&self.hooks),
+            servers: Arc::new(Servers::none()),
         };
         Parts { fanout: Arc::new(fanout), tools, policy: Arc::new(policy) }
     }

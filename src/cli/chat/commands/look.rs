@@ -8,12 +8,14 @@ use super::{COMMANDS, Command};
 use crate::agent::History;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
+use crate::cli::mcp;
 use crate::cli::permissions::{self, Files, Listed};
 use crate::cli::{session, usage as used};
 use crate::config::ListedKind;
 use crate::definition::{AgentDefinition, Isolation};
 use crate::event::EventKind;
 use crate::git::{self, GitError, What};
+use crate::mcp::Servers;
 use crate::message::{Head, counted};
 use crate::prompt;
 use crate::report::ink::Ink;
@@ -210,10 +212,18 @@ pub fn skills(kit: &Kit) -> Vec<Row> {
     rows.collect()
 }
 
-/// Says that there are no servers of tools.
+/// Returns the servers of tools, how each stands and what it offers.
 #[must_use]
-pub fn mcp() -> Vec<Row> {
-    vec![Row::new().text(Ink::Plain, "no servers of tools: this tine does not speak MCP yet")]
+pub fn mcp(servers: &Servers) -> Vec<Row> {
+    if servers.is_empty() {
+        return vec![Row::new().text(Ink::Plain, "no servers of tools are configured")];
+    }
+    let row = |(index, line): (usize, &String)| {
+        let ink = if index == 0 { Ink::Strong } else { Ink::Plain };
+        Row::new().text(ink, line)
+    };
+    let rows = servers.iter().map(mcp::lines);
+    rows.flat_map(|lines| lines.iter().enumerate().map(row).collect::<Vec<_>>()).collect()
 }
 
 /// Returns the mode and the rules in force, with what was allowed for the

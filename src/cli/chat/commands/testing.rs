@@ -12,6 +12,8 @@ use crate::config::{Config, Environment, ModelChoice};
 use crate::definition::Definitions;
 use crate::event::testing::Log;
 use crate::event::{EventKind, InvocationEnd, Outcome, SessionHead, SessionId, UnixMillis};
+use crate::fanout::Pool;
+use crate::mcp::Servers;
 use crate::model::Models;
 use crate::report::row::Row;
 use crate::session::SessionLog;
@@ -59,7 +61,10 @@ impl Place {
             choice: ModelChoice::Offline,
             model,
             tools: Registry::all([]),
+            servers: Arc::new(Servers::none()),
+            pool: Pool::new(std::num::NonZeroUsize::MIN),
             policy,
+            hooks: Vec::new(),
             system: "You help.".to_owned(),
             instructions: "Use tabs.".into(),
             environment,

@@ -46,7 +46,7 @@ impl Session {
             What::Models => self.look(|kit| shown(look::models(kit))),
             What::Agents => self.look(|kit| shown(look::agents(kit))),
             What::Skills => self.look(|kit| shown(look::skills(kit))),
-            What::Mcp => self.look(|_| shown(look::mcp())),
+            What::Mcp => self.look(|kit| shown(look::mcp(&kit.servers))),
             What::Usage => self.look(|kit| look::usage(kit).map(Seen::Shown)),
             What::Context => self.look(move |kit| look::context(kit, columns).map(Seen::Shown)),
             What::Diff => self.look(|kit| look::diff(kit).map(Seen::Shown)),

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{Incoming, short};
 use crate::event::{Lasting, QuestionId, Terms, Verdict};
 use crate::guard::{Mode, Rule};
-use crate::report::control::question_of;
+use crate::report::control::{call_of, question_of};
 
 /// A client's answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,10 +31,17 @@ pub(super) fn read(fields: &Map<String, Value>) -> Result<Incoming, String> {
     let response = response.ok_or("a response has no `response`")?;
     let id = response.get("request_id").and_then(Value::as_str);
     let id = id.ok_or("a response has no `request_id`")?;
-    // One that answers nothing of ours says nothing.
-    let Some(id) = question_of(id) else { return Ok(Incoming::Nothing) };
     let failed = response.get("subtype").and_then(Value::as_str) != Some("success");
     let error = response.get("error").and_then(Value::as_str);
+    if let Some(id) = call_of(id) {
+        let answer = match failed {
+            false => Ok(response.get("response").cloned().unwrap_or_default()),
+            true => Err(error.unwrap_or("the client could not answer").to_owned()),
+        };
+        return Ok(Incoming::Called { id, answer });
+    }
+    // One that answers nothing of ours says nothing.
+    let Some(id) = question_of(id) else { return Ok(Incoming::Nothing) };
     let decision = match response.get("response").and_then(Value::as_object) {
         Some(decision) if !failed => Decision::read(decision),
         Some(_) | None => Decision::no(error.unwrap_or("the client could not answer")),

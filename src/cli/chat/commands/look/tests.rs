@@ -163,7 +163,7 @@ fn agents_are_listed_with_what_they_may_do() {
 
 #[test]
 fn there_are_no_servers_of_tools() {
-    assert_snapshot!(plain(&mcp()), @"no servers of tools: this tine does not speak MCP yet");
+    assert_snapshot!(plain(&mcp(&Servers::none())), @"no servers of tools are configured");
 }
 
 #[test]

@@ -1,0 +1,94 @@
+//! The hooks of a run: those of the configuration, those that people have for
+//! other harnesses, and those of `--settings`.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::args::RunFlags;
+use super::exit::{Exit, Refusal};
+use super::project::{self, Trusted};
+use crate::config::{self, Config, Environment};
+use crate::event::HookEvent;
+use crate::hook::{Brought, HOOKS_CAP, Hook, Parsed, parse};
+
+/// The settings of Claude Code below a home directory.
+pub(super) const OF_CLAUDE: &str = ".claude/settings.json";
+
+/// Returns the hooks in the order in which they count: the configuration's, the
+/// user's own of Claude Code, the trusted repository's, those of a flag, and last
+/// those that a program which drives the run wants `called`.
+pub(super) fn load(
+    environment: &Environment,
+    config: &Config,
+    flags: &RunFlags,
+    (trusted, called): (&Trusted, Vec<Hook>),
+) -> Result<Vec<Hook>, Refusal> {
+    let given = project::given(flags)?;
+    if given.as_ref().is_some_and(|given| given.are_hooks_off) {
+        return Ok(called);
+    }
+    let mut hooks = config.hooks.clone();
+    if let Some(home) = environment.home.as_ref().filter(|_| flags.borrowed.sources().user) {
+        let path = home.join(OF_CLAUDE);
+        // They are another program's, which goes on without us.
+        match of_user(&path) {
+            Ok(found) => hooks.extend(found),
+            Err(why) => {
+                super::say(&format!("warning: hooks of `{}` not used: {why}", path.display()));
+            }
+        }
+    }
+    for (path, text) in &trusted.hooks {
+        let is_ours = path.starts_with(".tine");
+        let brought = if is_ours { Brought::ForTine } else { Brought::Along };
+        let found = of_text(text, brought, &path.display().to_string());
+        hooks.extend(found.map_err(|why| refuse(&path.display().to_string(), &why))?);
+    }
+    if let Some(given) = given {
+        note_unknown("--settings", &given.hooks);
+        hooks.extend(given.hooks.hooks);
+    }
+    hooks.extend(called);
+    for event in HookEvent::ALL {
+        let count = hooks.iter().filter(|hook| hook.event == event).count();
+        if count > HOOKS_CAP {
+            let event = event.as_str();
+            let message = format!("there are {count} hooks for {event}; there may be {HOOKS_CAP}");
+            return Err(Refusal::new(Exit::BadConfig, message));
+        }
+    }
+    Ok(hooks)
+}
+
+fn of_user(path: &Path) -> Result<Vec<Hook>, String> {
+    let Some(text) = config::read_file(path).map_err(|error| error.to_string())? else {
+        return Ok(Vec::new());
+    };
+    of_text(&text, Brought::Along, &path.display().to_string())
+}
+
+/// Reads settings of which only the hooks count. Those of a file that turns
+/// hooks off are its own.
+fn of_text(text: &str, brought: Brought, name: &str) -> Result<Vec<Hook>, String> {
+    let settings: Value =
+        serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
+    if settings.get("disableAllHooks") == Some(&Value::Bool(true)) {
+        return Ok(Vec::new());
+    }
+    let Some(hooks) = settings.get("hooks") else { return Ok(Vec::new()) };
+    let parsed = parse(hooks, brought)?;
+    note_unknown(name, &parsed);
+    Ok(parsed.hooks)
+}
+
+fn note_unknown(name: &str, parsed: &Parsed) {
+    for moment in &parsed.unknown {
+        super::say(&format!("note: `{name}`: hooks for `{moment}` are never asked by tine"));
+    }
+}
+
+fn refuse(name: &str, why: &str) -> Refusal {
+    Refusal::new(Exit::BadConfig, format!("hooks of `{name}` cannot be used: {why}"))
+        .hint("docs/hooks.md says what hooks can be")
+}

@@ -1,0 +1,143 @@
+//! Which servers of tools a run has: those of the flag, of the project and of
+//! the user, in that order where two have one name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::args::RunFlags;
+use super::exit::{Exit, Refusal};
+use super::project::Trusted;
+use crate::config::{Config, Environment};
+use crate::mcp::{self, Configured, Entry, Limits, Open, Reached, Servers, Surroundings};
+
+/// Most bytes of a file that `--mcp-config` names.
+const FILE_CAP: u64 = 1024 * 1024;
+
+/// What a flag's own JSON is called.
+const FLAG: &str = "--mcp-config";
+
+/// A server that the program which drives us carries.
+#[derive(Clone)]
+pub(super) struct Carried {
+    pub(super) name: String,
+    pub(super) open: Arc<dyn Open>,
+}
+
+/// Collects what is configured, in whose place what is `carried` comes. Nothing is started by this.
+///
+/// # Errors
+///
+/// If something that names servers cannot be read as a whole. A single server
+/// that cannot be used is that server's failure.
+pub(super) fn servers(
+    (environment, config): (&Environment, &Config),
+    flags: &RunFlags,
+    (trusted, root): (&Trusted, &Path),
+    carried: &[Carried],
+) -> Result<Servers, Refusal> {
+    let mut found = Found::default();
+    for given in &flags.servers.mcp_config {
+        let (origin, text) = match given.trim_start().starts_with('{') {
+            true => (FLAG.to_owned(), given.clone()),
+            false => (given.clone(), read(Path::new(given))?),
+        };
+        found.json(&origin, &text, Whose::Users)?;
+    }
+    if !flags.servers.strict_mcp_config {
+        if let Some((path, text)) = &trusted.servers {
+            found.json(&path.display().to_string(), text, Whose::Projects)?;
+        }
+        for (name, entry) in &config.mcp.servers {
+            let origin = "`mcp.servers` of config.toml".to_owned();
+            found.add(name, Ok(entry.clone()), origin, Whose::Users);
+        }
+    }
+    let keys: BTreeSet<String> = config.secret_variables().into_iter().collect();
+    let allowed = super::rules::split(&flags.servers.allowed_mcp_server_names);
+    let lookup = |name: &str, whose: Whose| {
+        // A project may name any variable; a key is not its to send anywhere.
+        let is_kept = whose == Whose::Projects && keys.contains(name);
+        (!is_kept).then(|| environment.variable(name)).flatten()
+    };
+    let is_carried = |name: &str| carried.iter().any(|server| server.name == name);
+    found.servers.retain(|name, _| !is_carried(name));
+    let configured = found.servers.into_iter().map(|(name, (entry, origin, whose))| {
+        let is_allowed = allowed.is_empty() || allowed.contains(&name);
+        let reached = match entry {
+            _ if !is_allowed => {
+                Reached::Disabled("`--allowed-mcp-server-names` leaves it out".into())
+            }
+            Ok(entry) if entry.is_disabled => Reached::Disabled("it is switched off".into()),
+            Ok(entry) => match entry.launch(&|name| lookup(name, whose)) {
+                Ok(launch) => Reached::Launch(launch),
+                Err(bad) => Reached::Not(bad),
+            },
+            Err(bad) => Reached::Not(bad),
+        };
+        Configured { name, origin, reached }
+    });
+    let carried = carried.iter().map(|Carried { name, open }| Configured {
+        name: name.clone(),
+        origin: "the client".to_owned(),
+        reached: Reached::Channel(Arc::clone(open)),
+    });
+    let limits = Limits {
+        startup: config.mcp.startup,
+        connect: mcp::CONNECT_LIMIT.max(config.mcp.startup),
+        call: config.mcp.call,
+    };
+    let secret: Vec<String> = keys.iter().cloned().collect();
+    let variables = environment.inherited.without(&secret);
+    let surroundings = Surroundings { variables, directory: root.to_owned() };
+    Ok(Servers::new(configured.chain(carried).collect(), limits, surroundings))
+}
+
+/// Who names a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// The user.
+    Users,
+    /// A project that the user trusts.
+    Projects,
+}
+
+#[derive(Default)]
+struct Found {
+    servers: BTreeMap<String, (Result<Entry, mcp::BadEntry>, String, Whose)>,
+}
+
+impl Found {
+    fn json(&mut self, origin: &str, text: &str, whose: Whose) -> Result<(), Refusal> {
+        let servers = mcp::file::read(text)
+            .map_err(|why| Refusal::new(Exit::BadConfig, format!("`{origin}` {why}")))?;
+        for (name, entry) in servers {
+            self.add(&name, entry, format!("`{origin}`"), whose);
+        }
+        Ok(())
+    }
+
+    /// The first of a name stays.
+    fn add(
+        &mut self,
+        name: &str,
+        entry: Result<Entry, mcp::BadEntry>,
+        origin: String,
+        whose: Whose,
+    ) {
+        self.servers.entry(name.to_owned()).or_insert((entry, origin, whose));
+    }
+}
+
+fn read(path: &Path) -> Result<String, Refusal> {
+    let refuse = |why: String| {
+        let message = format!("cannot read `{}` of `{FLAG}`: {why}", path.display());
+        Refusal::new(Exit::BadConfig, message)
+            .hint("give a file, or JSON that begins with `{`: `{\"mcpServers\":{…}}`")
+    };
+    let metadata = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
+    if !metadata.is_file() || metadata.len() > FILE_CAP {
+        return Err(refuse(format!("it is no file of at most {FILE_CAP} bytes")));
+    }
+    std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))
+}

@@ -1,0 +1,304 @@
+//! Hooks: commands and callbacks of the user's own that are asked at certain
+//! moments, and may block, allow, change or add something.
+//!
+//! Here they are read from settings, chosen for a moment, run side by side and
+//! within limits, and what they say becomes one [`Effect`]. Whoever asks does
+//! what that says; nothing here knows of agents, and nothing waits for a hook
+//! but the one unit that asked.
+
+mod callback;
+mod effect;
+mod environment;
+mod files;
+mod matcher;
+mod occasion;
+mod process;
+mod reply;
+mod settings;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::event::{HookEvent, HookOutcome, HookRan, SessionId};
+use crate::message::CallId;
+
+pub use callback::{Callback, Client};
+pub use effect::{CONTEXT_CAP, Effect, REASON_CAP, Wish};
+pub use environment::environment;
+pub use files::files_named;
+pub use matcher::Matcher;
+pub use occasion::{CallFacts, Occasion, Source, Who};
+pub use process::OUTPUT_CAP;
+pub use settings::{Brought, HOOKS_CAP, LIMIT_CAP, Parsed, parse, parse_callbacks};
+
+use process::{Ended, Order};
+use reply::Reply;
+
+/// How long a hook may take that does not say so itself. Long enough for the
+/// tests of a small project, short enough that a person still waits.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// Most hooks that run at once, over all units. As many as one moment can have,
+/// so that all of a moment's fit, and few enough that a batch of hundreds of
+/// slots does not start a process for each of them.
+pub const RUNNING_CAP: u32 = 32;
+
+/// One hook.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hook {
+    /// The moment at which it is asked.
+    pub event: HookEvent,
+    /// About what it is asked.
+    pub matcher: Matcher,
+    /// What is asked.
+    pub handler: Handler,
+    /// How long it may take.
+    pub limit: Duration,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Handler {
+    /// A command, which gets JSON and may print some.
+    Command(Command),
+    /// A program that speaks for the user, which has named a callback.
+    Callback(Callback),
+}
+
+impl Handler {
+    /// Returns what it is called.
+    #[must_use]
+    pub fn name(&self) -> &Arc<str> {
+        match self {
+            Self::Command(command) => &command.text,
+            Self::Callback(callback) => &callback.id,
+        }
+    }
+}
+
+/// A command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// What a shell is to run, or with `arguments` the program.
+    pub text: Arc<str>,
+    /// The program's arguments; `None` if a shell runs it.
+    pub arguments: Option<Vec<String>>,
+    /// Whether nobody waits for it, or hears what it says.
+    pub is_async: bool,
+}
+
+/// What is the same whenever a hook of a run is asked.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// The session.
+    pub session: SessionId,
+    /// The session's log; `None` if it is not kept.
+    pub transcript: Option<PathBuf>,
+    /// The shell that runs commands.
+    pub shell: Arc<str>,
+    /// Their whole environment.
+    pub variables: Vec<(std::ffi::OsString, std::ffi::OsString)>,
+    /// Whether there is anybody who can be asked and told something.
+    pub has_people: bool,
+}
+
+/// The hooks of a run.
+#[derive(Debug)]
+pub struct Hooks {
+    hooks: Vec<Hook>,
+    setting: Option<Setting>,
+    running: Arc<Semaphore>,
+}
+
+impl Default for Hooks {
+    fn default() -> Self {
+        Self { hooks: Vec::new(), setting: None, running: Arc::new(Semaphore::new(0)) }
+    }
+}
+
+/// What came of asking the hooks of one moment.
+#[derive(Debug, Default)]
+pub struct Heard {
+    /// What they want together.
+    pub effect: Effect,
+    /// Each of them, in the order in which they are configured.
+    pub ran: Vec<Arc<HookRan>>,
+}
+
+impl Hooks {
+    /// The hooks of a run, in the order in which they count.
+    #[must_use]
+    pub fn new(hooks: Vec<Hook>, setting: Setting) -> Self {
+        let running = Arc::new(Semaphore::new(RUNNING_CAP as usize));
+        Self { hooks, setting: Some(setting), running }
+    }
+
+    /// Tells whether any hook is asked at this moment, whatever it is about.
+    #[must_use]
+    pub fn has(&self, event: HookEvent) -> bool {
+        self.hooks.iter().any(|hook| hook.event == event)
+    }
+
+    /// Tells whether there is anybody who can be asked and told something.
+    #[must_use]
+    pub fn has_people(&self) -> bool {
+        self.setting.as_ref().is_some_and(|setting| setting.has_people)
+    }
+
+    /// Asks the hooks of a moment, side by side. When this returns, none of
+    /// them runs any more but those that nobody waits for. A cancel ends them.
+    pub async fn ask(
+        &self,
+        occasion: &Occasion<'_>,
+        who: &Who<'_>,
+        cancel: &CancellationToken,
+    ) -> Heard {
+        let (Some(setting), asked) = (&self.setting, self.about(occasion, who)) else {
+            return Heard::default();
+        };
+        let Ok(count) = u32::try_from(asked.len().min(RUNNING_CAP as usize)) else {
+            return Heard::default();
+        };
+        if count == 0 {
+            return Heard::default();
+        }
+        // All of a moment's at once: hooks that wait for each other must not
+        // wait for places that others of them hold.
+        let permits = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Heard::default(),
+            permits = Arc::clone(&self.running).acquire_many_owned(count) => permits,
+        };
+        let mut permits = permits.expect("the semaphore is never closed");
+        let input = occasion.input(setting, who);
+        let running = asked.iter().map(|hook| {
+            let permit = permits.split(1);
+            let asking = Asking { hook, setting, who, call: occasion.call(), cancel };
+            let input = &input;
+            async move { asking.ask(input, permit).await }
+        });
+        let replies = join_all(running).await;
+        let mut heard = Heard::default();
+        for (reply, ran) in replies {
+            heard.effect.add(reply);
+            heard.ran.push(Arc::new(ran));
+        }
+        heard
+    }
+
+    /// Returns the hooks that are asked, each once, in their order.
+    fn about(&self, occasion: &Occasion<'_>, who: &Who<'_>) -> Vec<&Hook> {
+        let event = occasion.event();
+        let mut asked: Vec<&Hook> = Vec::new();
+        for hook in &self.hooks {
+            let is_meant = hook.event == event && hook.matcher.matches(&occasion.names(who));
+            if is_meant && !asked.iter().any(|other| other.handler == hook.handler) {
+                asked.push(hook);
+            }
+        }
+        asked
+    }
+}
+
+/// One hook that is asked.
+struct Asking<'a> {
+    hook: &'a Hook,
+    setting: &'a Setting,
+    who: &'a Who<'a>,
+    call: Option<&'a CallId>,
+    cancel: &'a CancellationToken,
+}
+
+impl Asking<'_> {
+    async fn ask(
+        self,
+        input: &Value,
+        permit: Option<tokio::sync::OwnedSemaphorePermit>,
+    ) -> (Reply, HookRan) {
+        let started = Instant::now();
+        let event = self.hook.event;
+        let (mut reply, exit_code) = match &self.hook.handler {
+            Handler::Command(command) if command.is_async => {
+                (self.start(command, input, permit), None)
+            }
+            Handler::Command(command) => {
+                let (order, limit) = (self.order(command), self.hook.limit);
+                let ended = process::run(&order, bytes(input), limit, self.cancel).await;
+                let exit_code = match &ended {
+                    Ended::Exited { status, .. } => status.code(),
+                    Ended::TimedOut | Ended::TooMuch | Ended::Cancelled | Ended::NotStarted(_) => {
+                        None
+                    }
+                };
+                (Reply::of_command(event, ended, self.hook.limit), exit_code)
+            }
+            Handler::Callback(callback) => {
+                let answer = callback.ask(input, self.call, self.hook.limit, self.cancel).await;
+                (Reply::of_callback(event, answer, callback.must_answer), None)
+            }
+        };
+        reply.bound();
+        let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let ran = HookRan {
+            event,
+            hook: effect::clipped(self.hook.handler.name(), effect::NAME_CAP),
+            call: self.call.cloned(),
+            outcome: reply.outcome,
+            exit_code,
+            decision: reply.decision(),
+            reason: reply.why(),
+            context: Arc::clone(&reply.context),
+            message: Arc::clone(&reply.message),
+            changes_input: reply.input.is_some(),
+            took_ms: took,
+        };
+        (reply, ran)
+    }
+
+    /// Starts a command that nobody waits for. It keeps its place among those
+    /// that run, and its limit.
+    fn start(
+        &self,
+        command: &Command,
+        input: &Value,
+        permit: Option<tokio::sync::OwnedSemaphorePermit>,
+    ) -> Reply {
+        let (order, limit) = (self.order(command), self.hook.limit);
+        let (input, cancel) = (bytes(input), CancellationToken::new());
+        tokio::spawn(async move {
+            // Nobody hears what becomes of it.
+            let _ = process::run(&order, input, limit, &cancel).await;
+            drop(permit);
+        });
+        Reply { outcome: HookOutcome::Started, ..Reply::default() }
+    }
+
+    fn order(&self, command: &Command) -> Order {
+        let Setting { shell, variables, .. } = self.setting;
+        let words: Vec<String> = match &command.arguments {
+            Some(arguments) => {
+                std::iter::once(command.text.to_string()).chain(arguments.iter().cloned()).collect()
+            }
+            // The dashes end the shell's own options: a command may begin with one.
+            None => [&**shell, "-c", "--", &*command.text].map(str::to_owned).to_vec(),
+        };
+        Order { words, directory: self.who.cwd.to_owned(), variables: variables.clone() }
+    }
+}
+
+fn bytes(input: &Value) -> Vec<u8> {
+    let mut bytes = input.to_string().into_bytes();
+    // Scripts read lines.
+    bytes.push(b'\n');
+    bytes
+}
+
+#[cfg(test)]
+mod tests;

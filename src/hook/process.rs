@@ -1,0 +1,215 @@
+//! A hook's command: JSON in, what it prints out, within its limits.
+//!
+//! It leads a process group that never outlives the wish to have it run: on a
+//! cancel, past its time or with too much output the whole group is asked to
+//! end, and killed soon after; it is killed too when whoever waits is dropped.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::time::{interval, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// Most bytes that a hook may print, to either side. What it has to say is
+/// far shorter; one that prints more has gone wrong, and is ended.
+pub const OUTPUT_CAP: usize = 1024 * 1024;
+
+/// How long a group that was asked to end may take before it is killed.
+const TERM_PATIENCE: Duration = Duration::from_millis(200);
+
+/// How often a group that was asked to end is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How long a killed process may take to be gone. Only one that hangs in the
+/// kernel takes long, and for that nobody should wait.
+const KILL_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long output is awaited after the command has ended while something it
+/// started still holds its pipes.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// How much is read at a time.
+const BUFFER: usize = 16 * 1024;
+
+/// A command that is to run.
+#[derive(Debug)]
+pub(super) struct Order {
+    /// The program and its arguments; at least one word.
+    pub(super) words: Vec<String>,
+    pub(super) directory: PathBuf,
+    pub(super) variables: Vec<(OsString, OsString)>,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// By itself, or by a signal that we have not sent.
+    Exited { status: ExitStatus, stdout: Vec<u8>, stderr: Vec<u8> },
+    /// It ran too long.
+    TimedOut,
+    /// It printed too much.
+    TooMuch,
+    /// It was cancelled.
+    Cancelled,
+    /// It never ran.
+    NotStarted(io::Error),
+}
+
+/// Runs a command to its end. When this returns, nothing that was to be ended
+/// still runs; what a command that ended by itself has left behind does.
+pub(super) async fn run(
+    order: &Order,
+    input: Vec<u8>,
+    limit: Duration,
+    cancel: &CancellationToken,
+) -> Ended {
+    let (mut child, mut group) = match start(order) {
+        Ok(started) => started,
+        Err(error) => return Ended::NotStarted(error),
+    };
+    let followed = tokio::select! {
+        biased;
+        () = cancel.cancelled() => Err(Ended::Cancelled),
+        () = sleep(limit) => Err(Ended::TimedOut),
+        followed = follow(&mut child, input) => followed,
+    };
+    match followed {
+        Ok(ended) => {
+            group.release();
+            ended
+        }
+        Err(ended) => {
+            group.end(&mut child).await;
+            ended
+        }
+    }
+}
+
+fn start(order: &Order) -> io::Result<(Child, Group)> {
+    let (program, arguments) = order.words.split_first().expect("a command has a name");
+    let child = Command::new(program)
+        .args(arguments)
+        .current_dir(&order.directory)
+        .env_clear()
+        .envs(order.variables.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()?;
+    let id = child.id().and_then(|id| i32::try_from(id).ok());
+    let id = Pid::from_raw(id.expect("a child that was not waited for has an id"));
+    Ok((child, Group { id, is_released: false }))
+}
+
+/// Hands over the input and takes the output until the command has ended. The
+/// error is how it has to be ended.
+async fn follow(child: &mut Child, input: Vec<u8>) -> Result<Ended, Ended> {
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (mut said, mut complained) = (Vec::new(), Vec::new());
+    let status = {
+        let talking = async {
+            let (_, said, complained) = tokio::join!(
+                hand_over(stdin, input),
+                read_all(stdout, &mut said),
+                read_all(stderr, &mut complained),
+            );
+            said.and(complained)
+        };
+        let mut talking = std::pin::pin!(talking);
+        tokio::select! {
+            talked = &mut talking => {
+                talked?;
+                child.wait().await
+            }
+            status = child.wait() => {
+                // Somebody else may hold its pipes.
+                timeout(GRACE, &mut talking).await.unwrap_or(Ok(()))?;
+                status
+            }
+        }
+    };
+    match status {
+        Ok(status) => Ok(Ended::Exited { status, stdout: said, stderr: complained }),
+        Err(error) => Err(Ended::NotStarted(error)),
+    }
+}
+
+async fn hand_over(stdin: Option<ChildStdin>, input: Vec<u8>) {
+    let Some(mut stdin) = stdin else { return };
+    // A hook need not read what it is told.
+    let _ = stdin.write_all(&input).await;
+}
+
+async fn read_all(from: Option<impl AsyncRead + Unpin>, to: &mut Vec<u8>) -> Result<(), Ended> {
+    let Some(mut from) = from else { return Ok(()) };
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        // What cannot be read any more has ended.
+        let length = from.read(&mut buffer).await.unwrap_or(0);
+        if length == 0 {
+            return Ok(());
+        }
+        if to.len() + length > OUTPUT_CAP {
+            return Err(Ended::TooMuch);
+        }
+        to.extend_from_slice(&buffer[..length]);
+    }
+}
+
+/// A process group; killed when dropped, unless it was released.
+#[derive(Debug)]
+struct Group {
+    id: Pid,
+    is_released: bool,
+}
+
+impl Group {
+    /// Ends the group: politely, then by force.
+    async fn end(&mut self, child: &mut Child) {
+        self.signal(Signal::SIGTERM);
+        let gone = async {
+            let mut look = interval(LOOK);
+            loop {
+                look.tick().await;
+                // It belongs to the group until it is waited for; how it ended
+                // no longer matters.
+                let _ = child.try_wait();
+                if killpg(self.id, None) == Err(Errno::ESRCH) {
+                    return;
+                }
+            }
+        };
+        // What has not gone by then is killed.
+        let _ = timeout(TERM_PATIENCE, gone).await;
+        self.signal(Signal::SIGKILL);
+        let _ = timeout(KILL_PATIENCE, child.wait()).await;
+        self.release();
+    }
+
+    fn signal(&self, signal: Signal) {
+        // The only error is that nobody is left.
+        let _ = killpg(self.id, signal);
+    }
+
+    fn release(&mut self) {
+        self.is_released = true;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.is_released {
+            self.signal(Signal::SIGKILL);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What one hook says, read from how it ended and what it printed.
+//!
+//! Exit status 0: what it printed counts, as JSON or, at some moments, as text
+//! for the model. 2: it blocks, and its complaint is why. Any other end is its
+//! own failure. JSON that is not as it should be is a failure, too: half of
+//! what a hook wants must not be taken for the whole.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::callback::Answered;
+use super::effect::{CONTEXT_CAP, REASON_CAP, clipped};
+use super::process::{Ended, OUTPUT_CAP};
+use crate::event::{HookDecision, HookEvent, HookOutcome};
+
+/// The exit status by which a hook blocks.
+const BLOCKS: i32 = 2;
+
+/// What one hook says.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Reply {
+    pub(super) outcome: HookOutcome,
+    /// What it decides about what it was asked.
+    pub(super) wish: Option<HookDecision>,
+    /// Why, or what went wrong.
+    pub(super) reason: Arc<str>,
+    /// Why all is to end, if it is.
+    pub(super) stop: Option<Arc<str>>,
+    /// The arguments that a call is to have instead.
+    pub(super) input: Option<Value>,
+    /// What the model is to read.
+    pub(super) context: Arc<str>,
+    /// What people are to read.
+    pub(super) message: Arc<str>,
+}
+
+impl Default for Reply {
+    fn default() -> Self {
+        Self {
+            outcome: HookOutcome::Done,
+            wish: None,
+            reason: Arc::default(),
+            stop: None,
+            input: None,
+            context: Arc::default(),
+            message: Arc::default(),
+        }
+    }
+}
+
+/// What a hook may answer. What is not here is not looked at.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct Said {
+    #[serde(rename = "continue")]
+    goes_on: Option<bool>,
+    stop_reason: Option<String>,
+    system_message: Option<String>,
+    decision: Option<Decision>,
+    reason: Option<String>,
+    additional_context: Option<String>,
+    hook_specific_output: Option<Specific>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct Specific {
+    hook_event_name: Option<String>,
+    permission_decision: Option<Decision>,
+    permission_decision_reason: Option<String>,
+    updated_input: Option<Value>,
+    additional_context: Option<String>,
+    decision: Option<Permission>,
+}
+
+/// The answer to a question about a call.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Permission {
+    behavior: Decision,
+    message: Option<String>,
+    updated_input: Option<Value>,
+    #[serde(default)]
+    interrupt: bool,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "lowercase")]
+enum Decision {
+    #[serde(alias = "approve")]
+    Allow,
+    #[serde(alias = "block")]
+    Deny,
+    Ask,
+}
+
+impl From<Decision> for HookDecision {
+    fn from(decision: Decision) -> Self {
+        match decision {
+            Decision::Allow => Self::Allow,
+            Decision::Deny => Self::Deny,
+            Decision::Ask => Self::Ask,
+        }
+    }
+}
+
+impl Reply {
+    /// What a command says that has ended.
+    pub(super) fn of_command(event: HookEvent, ended: Ended, limit: Duration) -> Self {
+        match ended {
+            Ended::Exited { status, stdout, stderr } => {
+                Self::of_exit(event, status, &stdout, &stderr)
+            }
+            Ended::TimedOut => Self::failed(timed_out(limit)),
+            Ended::TooMuch => Self::failed(format!("printed more than {OUTPUT_CAP} bytes")),
+            Ended::Cancelled => Self { outcome: HookOutcome::Cancelled, ..Self::default() },
+            Ended::NotStarted(error) => Self::failed(format!("could not be run: {error}")),
+        }
+    }
+
+    /// What a callback says.
+    pub(super) fn of_callback(event: HookEvent, answered: Answered, must_answer: bool) -> Self {
+        let reply = match answered {
+            Answered::Json(json) => Self::of_json(event, json).unwrap_or_else(Self::failed),
+            Answered::Failed(why) => Self::failed(format!("failed: {why}")),
+            Answered::TimedOut(limit) => Self::failed(timed_out(limit)),
+            Answered::Cancelled => Self { outcome: HookOutcome::Cancelled, ..Self::default() },
+        };
+        if must_answer && reply.outcome == HookOutcome::Failed && blocks(event) {
+            let (outcome, wish) = (HookOutcome::Blocked, Some(HookDecision::Deny));
+            return Self { outcome, wish, ..reply };
+        }
+        reply
+    }
+
+    fn failed(why: impl Into<Arc<str>>) -> Self {
+        Self { outcome: HookOutcome::Failed, reason: why.into(), ..Self::default() }
+    }
+
+    fn of_exit(event: HookEvent, status: ExitStatus, stdout: &[u8], stderr: &[u8]) -> Self {
+        let complaint = String::from_utf8_lossy(stderr);
+        let complaint = complaint.trim();
+        match (status.code(), status.signal()) {
+            (Some(0), _) => {
+                let printed = String::from_utf8_lossy(stdout);
+                Self::of_text(event, printed.trim()).unwrap_or_else(Self::failed)
+            }
+            (Some(BLOCKS), _) if blocks(event) => {
+                let reason = if complaint.is_empty() { "it gave no reason" } else { complaint };
+                Self {
+                    outcome: HookOutcome::Blocked,
+                    wish: Some(HookDecision::Deny),
+                    reason: reason.into(),
+                    ..Self::default()
+                }
+            }
+            (Some(code), _) => Self::failed(ended(&format!("exit status {code}"), complaint)),
+            (None, signal) => {
+                let signal = signal.unwrap_or_default();
+                Self::failed(ended(&format!("signal {signal}"), complaint))
+            }
+        }
+    }
+
+    /// What was printed with exit status 0. The error says what is wrong.
+    fn of_text(event: HookEvent, printed: &str) -> Result<Self, String> {
+        if printed.starts_with('{') {
+            let json = serde_json::from_str(printed)
+                .map_err(|error| format!("printed JSON that cannot be read: {error}"))?;
+            return Self::of_json(event, json);
+        }
+        let context = if takes_text(event) { printed.into() } else { Arc::default() };
+        Ok(Self { context, ..Self::default() })
+    }
+
+    fn of_json(event: HookEvent, json: Value) -> Result<Self, String> {
+        let said: Said = serde_json::from_value(json)
+            .map_err(|error| format!("answered JSON that cannot be read: {error}"))?;
+        let specific = said.hook_specific_output.unwrap_or_default();
+        if let Some(name) = specific.hook_event_name
+            && name != event.as_str()
+        {
+            return Err(format!("answered for `{name}`, but was asked at {}", event.as_str()));
+        }
+        let text = |text: Option<String>| text.unwrap_or_default().trim().into();
+        let stopped = || text(said.stop_reason.clone().or(said.reason.clone()));
+        let mut reply = Self {
+            stop: (said.goes_on == Some(false)).then(stopped),
+            message: text(said.system_message),
+            context: text(specific.additional_context.or(said.additional_context)),
+            ..Self::default()
+        };
+        match (event, specific.decision) {
+            (HookEvent::PermissionRequest, Some(permission)) => reply.permit(permission),
+            (_, Some(_)) | (_, None) => {
+                let decision = specific.permission_decision.or(said.decision);
+                reply.wish = decision.map(HookDecision::from).filter(|_| blocks(event));
+                reply.reason = text(specific.permission_decision_reason.or(said.reason));
+                reply.input = specific.updated_input;
+            }
+        }
+        if reply.input.as_ref().is_some_and(|input| !input.is_object()) {
+            return Err("answered an `updatedInput` that is no object".to_owned());
+        }
+        Ok(reply)
+    }
+
+    fn permit(&mut self, permission: Permission) {
+        let Permission { behavior, message, updated_input, interrupt } = permission;
+        self.wish = Some(behavior.into());
+        self.reason = message.unwrap_or_default().trim().into();
+        self.input = updated_input;
+        if interrupt {
+            self.stop = Some(Arc::clone(&self.reason));
+        }
+    }
+
+    /// Cuts what is too long for whoever reads it.
+    pub(super) fn bound(&mut self) {
+        self.reason = clipped(&self.reason, REASON_CAP);
+        self.stop = self.stop.as_ref().map(|stop| clipped(stop, REASON_CAP));
+        self.context = clipped(&self.context, CONTEXT_CAP);
+        self.message = clipped(&self.message, REASON_CAP);
+    }
+
+    /// Returns what it decides, the harshest if it is several things.
+    pub(super) fn decision(&self) -> Option<HookDecision> {
+        self.stop.as_ref().map(|_| HookDecision::Stop).or(self.wish)
+    }
+
+    /// Returns why it decides so.
+    pub(super) fn why(&self) -> Arc<str> {
+        match &self.stop {
+            Some(stop) if !stop.is_empty() => Arc::clone(stop),
+            Some(_) | None => Arc::clone(&self.reason),
+        }
+    }
+}
+
+/// Tells whether anything can be blocked at a moment. Elsewhere the status that
+/// blocks is a failure like any other.
+fn blocks(event: HookEvent) -> bool {
+    match event {
+        HookEvent::PreToolUse
+        | HookEvent::PostToolUse
+        | HookEvent::UserPromptSubmit
+        | HookEvent::Stop
+        | HookEvent::SubagentStop
+        | HookEvent::PreCompact
+        | HookEvent::PermissionRequest => true,
+        HookEvent::SessionStart
+        | HookEvent::SessionEnd
+        | HookEvent::SubagentStart
+        | HookEvent::Notification => false,
+    }
+}
+
+/// Tells whether the model reads plain text that is printed at a moment.
+fn takes_text(event: HookEvent) -> bool {
+    match event {
+        HookEvent::UserPromptSubmit | HookEvent::SessionStart | HookEvent::PreCompact => true,
+        HookEvent::PreToolUse
+        | HookEvent::PostToolUse
+        | HookEvent::SessionEnd
+        | HookEvent::Stop
+        | HookEvent::SubagentStart
+        | HookEvent::SubagentStop
+        | HookEvent::Notification
+        | HookEvent::PermissionRequest => false,
+    }
+}
+
+fn timed_out(limit: Duration) -> String {
+    format!("ran past its limit of {} s", limit.as_secs_f64())
+}
+
+fn ended(how: &str, complaint: &str) -> String {
+    match complaint {
+        "" => format!("ended with {how}"),
+        complaint => format!("ended with {how}: {complaint}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! What each end and each answer of a hook comes to.
+
+use serde_json::json;
+
+use super::*;
+
+fn exit(code: i32) -> ExitStatus {
+    ExitStatus::from_raw(code << 8)
+}
+
+#[track_caller]
+fn check(event: HookEvent, (code, stdout, stderr): (i32, &str, &str), expected: Reply) {
+    let reply = Reply::of_exit(event, exit(code), stdout.as_bytes(), stderr.as_bytes());
+    assert_eq!(reply, expected);
+}
+
+fn denies(reason: &str) -> Reply {
+    let wish = Some(HookDecision::Deny);
+    Reply { outcome: HookOutcome::Blocked, wish, reason: reason.into(), ..Reply::default() }
+}
+
+fn says(event: HookEvent, json: Value) -> Reply {
+    Reply::of_json(event, json).unwrap()
+}
+
+#[test]
+fn status_2_blocks_with_what_was_complained_of() {
+    for event in [HookEvent::PreToolUse, HookEvent::Stop, HookEvent::UserPromptSubmit] {
+        check(event, (2, "{\"decision\":\"approve\"}", " no\n"), denies("no"));
+    }
+    check(HookEvent::PreToolUse, (2, "", ""), denies("it gave no reason"));
+}
+
+#[test]
+fn status_2_is_a_failure_where_nothing_can_be_blocked() {
+    for event in [HookEvent::SessionStart, HookEvent::Notification, HookEvent::SubagentStart] {
+        check(event, (2, "", "no"), Reply::failed("ended with exit status 2: no"));
+    }
+}
+
+#[test]
+fn any_other_status_is_the_hooks_own_failure() {
+    check(HookEvent::Stop, (1, "", "oh\n"), Reply::failed("ended with exit status 1: oh"));
+    check(HookEvent::Stop, (127, "{}", ""), Reply::failed("ended with exit status 127"));
+    let killed = Reply::of_exit(HookEvent::Stop, ExitStatus::from_raw(9), b"", b"");
+    assert_eq!(killed, Reply::failed("ended with signal 9"));
+}
+
+#[test]
+fn plain_text_is_for_the_model_at_some_moments_and_nothing_at_others() {
+    let context = Reply { context: "today is Monday".into(), ..Reply::default() };
+    for event in [HookEvent::UserPromptSubmit, HookEvent::SessionStart, HookEvent::PreCompact] {
+        check(event, (0, "today is Monday\n", ""), context.clone());
+    }
+    for event in [HookEvent::PreToolUse, HookEvent::PostToolUse, HookEvent::Stop] {
+        check(event, (0, "today is Monday\n", "whatever"), Reply::default());
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_a_failure() {
+    for (json, begins) in [
+        ("{\"decision\":", "printed JSON that cannot be read: "),
+        ("{\"decision\":\"perhaps\"}", "answered JSON that cannot be read: unknown variant"),
+        ("{\"continue\":\"no\"}", "answered JSON that cannot be read: invalid type"),
+        ("{\"hookSpecificOutput\":{\"hookEventName\":\"Stop\"}}", "answered for `Stop`, but was"),
+        ("{\"hookSpecificOutput\":{\"updatedInput\":[]}}", "answered an `updatedInput` that is no"),
+    ] {
+        let reply = Reply::of_exit(HookEvent::PreToolUse, exit(0), json.as_bytes(), b"");
+        assert_eq!(reply.outcome, HookOutcome::Failed);
+        assert!(reply.reason.starts_with(begins), "{}", reply.reason);
+    }
+}
+
+#[test]
+fn a_decision_is_read_in_its_new_and_in_its_old_form() {
+    let new = |decision: &str| {
+        json!({ "hookSpecificOutput": { "hookEventName": "PreToolUse",
+            "permissionDecision": decision, "permissionDecisionReason": "why" } })
+    };
+    let old = |decision: &str| json!({ "decision": decision, "reason": "why" });
+    let expected = |wish| Reply { wish: Some(wish), reason: "why".into(), ..Reply::default() };
+    for (json, wish) in [
+        (new("allow"), HookDecision::Allow),
+        (new("deny"), HookDecision::Deny),
+        (new("ask"), HookDecision::Ask),
+        (old("approve"), HookDecision::Allow),
+        (old("allow"), HookDecision::Allow),
+        (old("block"), HookDecision::Deny),
+        (old("deny"), HookDecision::Deny),
+    ] {
+        assert_eq!(says(HookEvent::PreToolUse, json), expected(wish));
+    }
+}
+
+#[test]
+fn everything_else_that_a_hook_may_say_is_read() {
+    let json = json!({
+        "continue": false,
+        "stopReason": "enough",
+        "suppressOutput": true,
+        "systemMessage": "look",
+        "hookSpecificOutput": { "updatedInput": { "command": "ls" }, "additionalContext": "more" },
+    });
+    let expected = Reply {
+        stop: Some("enough".into()),
+        message: "look".into(),
+        input: Some(json!({ "command": "ls" })),
+        context: "more".into(),
+        ..Reply::default()
+    };
+    assert_eq!(says(HookEvent::PreToolUse, json), expected);
+}
+
+#[test]
+fn a_permission_is_read_where_one_is_asked_for() {
+    let json = json!({ "hookSpecificOutput": { "hookEventName": "PermissionRequest",
+        "decision": { "behavior": "deny", "message": "not now", "interrupt": true } } });
+    let expected = Reply {
+        wish: Some(HookDecision::Deny),
+        reason: "not now".into(),
+        stop: Some("not now".into()),
+        ..Reply::default()
+    };
+    assert_eq!(says(HookEvent::PermissionRequest, json), expected);
+    let json = json!({ "hookSpecificOutput": {
+        "decision": { "behavior": "allow", "updatedInput": { "command": "ls" } } } });
+    let reply = says(HookEvent::PermissionRequest, json);
+    assert_eq!(
+        (reply.wish, reply.input),
+        (Some(HookDecision::Allow), Some(json!({ "command": "ls" })))
+    );
+}
+
+#[test]
+fn what_is_too_long_is_cut_and_says_so() {
+    let mut reply = says(
+        HookEvent::Stop,
+        json!({
+        "decision": "block", "reason": "ä".repeat(REASON_CAP + 5),
+        "hookSpecificOutput": { "additionalContext": "x".repeat(CONTEXT_CAP + 7) } }),
+    );
+    reply.bound();
+    assert!(reply.reason.ends_with("ä\n[10 more bytes are left out]"));
+    assert!(reply.context.ends_with("x\n[7 more bytes are left out]"));
+}

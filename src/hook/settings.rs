@@ -1,0 +1,298 @@
+//! Hooks as settings write them: by moment, in groups that share a matcher.
+//!
+//! The shape is Claude Code's, in JSON and TOML alike. What cannot be done is an
+//! error and not left out: a hook that somebody relies on must not be missing
+//! without a word.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::{Callback, Client, Command, Handler, Hook, LIMIT, Matcher};
+use crate::event::HookEvent;
+
+/// Most hooks of one moment. Each of them is a process, and all of a moment's
+/// run at once.
+pub const HOOKS_CAP: usize = 32;
+
+/// The longest limit that a hook may have.
+pub const LIMIT_CAP: Duration = Duration::from_secs(3_600);
+
+/// What a hook may say and tine does not do.
+const NOT_DONE: [&str; 3] = ["if", "once", "asyncRewake"];
+
+/// Whose settings they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Brought {
+    /// They are written for tine.
+    ForTine,
+    /// They are written for another harness, which may know more moments.
+    Along,
+}
+
+/// The hooks that settings hold.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Parsed {
+    /// The hooks, in order.
+    pub hooks: Vec<Hook>,
+    /// The moments that tine does not have.
+    pub unknown: Vec<String>,
+}
+
+/// Reads the value of `hooks`.
+///
+/// # Errors
+///
+/// What is wrong with it, and where.
+pub fn parse(value: &Value, brought: Brought) -> Result<Parsed, String> {
+    groups(value, brought, read_group)
+}
+
+/// Reads the hooks of a program that drives us: each group of a moment names
+/// callbacks that `client` reaches.
+///
+/// # Errors
+///
+/// What is wrong with them, and where.
+pub fn parse_callbacks(value: &Value, client: &Arc<dyn Client>) -> Result<Parsed, String> {
+    groups(value, Brought::Along, |event, group, key, hooks| {
+        let group = object(group, key)?;
+        let (matcher, limit) = (matcher(group, key)?, limit(group, key)?);
+        let must_answer = group.get("onFailure").and_then(Value::as_str) == Some("block");
+        let key = format!("{key}.hookCallbackIds");
+        let ids = group.get("hookCallbackIds").ok_or_else(|| format!("`{key}` is missing"))?;
+        for id in array(ids, &key)? {
+            let id = id.as_str().ok_or_else(|| format!("`{key}` must be strings"))?.into();
+            let callback = Callback { id, client: Arc::clone(client), must_answer };
+            let handler = Handler::Callback(callback);
+            hooks.push(Hook { event, matcher: matcher.clone(), handler, limit });
+        }
+        Ok(())
+    })
+}
+
+/// Reads the groups of all moments.
+fn groups(
+    value: &Value,
+    brought: Brought,
+    read: impl Fn(HookEvent, &Value, &str, &mut Vec<Hook>) -> Result<(), String>,
+) -> Result<Parsed, String> {
+    let mut parsed = Parsed::default();
+    for (name, groups) in object(value, "hooks")? {
+        let key = format!("hooks.{name}");
+        let Some(event) = HookEvent::from_name(name) else {
+            match brought {
+                Brought::Along => parsed.unknown.push(name.clone()),
+                Brought::ForTine => return Err(format!("`{key}` is no moment; {}", moments())),
+            }
+            continue;
+        };
+        for (number, group) in array(groups, &key)?.iter().enumerate() {
+            read(event, group, &format!("{key}[{number}]"), &mut parsed.hooks)?;
+        }
+        let count = parsed.hooks.iter().filter(|hook| hook.event == event).count();
+        if count > HOOKS_CAP {
+            return Err(format!("`{key}` has {count} hooks; there may be {HOOKS_CAP}"));
+        }
+    }
+    Ok(parsed)
+}
+
+fn moments() -> String {
+    let names: Vec<&str> = HookEvent::ALL.into_iter().map(HookEvent::as_str).collect();
+    format!("there are: {}", names.join(", "))
+}
+
+fn read_group(
+    event: HookEvent,
+    group: &Value,
+    key: &str,
+    hooks: &mut Vec<Hook>,
+) -> Result<(), String> {
+    let group = object(group, key)?;
+    let matcher = matcher(group, key)?;
+    let listed = group.get("hooks").ok_or(format!("`{key}` has no `hooks`"))?;
+    let key = format!("{key}.hooks");
+    for (number, hook) in array(listed, &key)?.iter().enumerate() {
+        let key = format!("{key}[{number}]");
+        let fields = object(hook, &key)?;
+        let (handler, limit) = (command(fields, &key)?, limit(fields, &key)?);
+        let handler = Handler::Command(handler);
+        hooks.push(Hook { event, matcher: matcher.clone(), handler, limit });
+    }
+    Ok(())
+}
+
+fn matcher(group: &Map<String, Value>, key: &str) -> Result<Matcher, String> {
+    let Some(matcher) = group.get("matcher").filter(|matcher| !matcher.is_null()) else {
+        return Ok(Matcher::Any);
+    };
+    let text = matcher.as_str().ok_or_else(|| format!("`{key}.matcher` must be a string"))?;
+    Matcher::parse(text).map_err(|why| format!("`{key}.matcher` is no regular expression: {why}"))
+}
+
+fn command(fields: &Map<String, Value>, key: &str) -> Result<Command, String> {
+    match fields.get("type").and_then(Value::as_str) {
+        Some("command") => {}
+        Some(other) => {
+            return Err(format!("`{key}` has the type `{other}`, but tine only runs `command`"));
+        }
+        None => return Err(format!("`{key}` has no `type`; `command` is what tine runs")),
+    }
+    if let Some(name) = NOT_DONE.into_iter().find(|name| asks_for(fields.get(*name))) {
+        return Err(format!("`{key}.{name}` is nothing that tine does"));
+    }
+    if let Some(shell) = fields.get("shell").filter(|shell| shell.as_str() != Some("bash")) {
+        return Err(format!("`{key}.shell` is {shell}, but tine only has `bash`"));
+    }
+    let text = fields.get("command").and_then(Value::as_str).unwrap_or_default().trim();
+    if text.is_empty() {
+        return Err(format!("`{key}.command` must be a string that is not empty"));
+    }
+    let arguments = match fields.get("args") {
+        None => None,
+        Some(given) => {
+            let texts = array(given, &format!("{key}.args"))?.iter();
+            let texts = texts.map(|text| text.as_str().map(str::to_owned)).collect();
+            Some(texts).filter(Option::is_some).ok_or(format!("`{key}.args` must be strings"))?
+        }
+    };
+    let is_async = match fields.get("async") {
+        None => false,
+        Some(value) => value.as_bool().ok_or(format!("`{key}.async` must be true or false"))?,
+    };
+    Ok(Command { text: text.into(), arguments, is_async })
+}
+
+fn asks_for(value: Option<&Value>) -> bool {
+    !matches!(value, None | Some(Value::Null | Value::Bool(false)))
+}
+
+fn limit(fields: &Map<String, Value>, key: &str) -> Result<Duration, String> {
+    let Some(timeout) = fields.get("timeout").filter(|timeout| !timeout.is_null()) else {
+        return Ok(LIMIT);
+    };
+    let limit = timeout.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    limit.filter(|limit| !limit.is_zero() && *limit <= LIMIT_CAP).ok_or_else(|| {
+        let most = LIMIT_CAP.as_secs();
+        format!("`{key}.timeout` must be seconds, more than 0 and at most {most}")
+    })
+}
+
+fn object<'a>(value: &'a Value, key: &str) -> Result<&'a Map<String, Value>, String> {
+    value.as_object().ok_or_else(|| format!("`{key}` must be an object"))
+}
+
+fn array<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>, String> {
+    value.as_array().ok_or_else(|| format!("`{key}` must be an array"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn one(hook: Value) -> Value {
+        json!({ "PreToolUse": [{ "matcher": "Bash", "hooks": [hook] }] })
+    }
+
+    #[track_caller]
+    fn refused(value: &Value, expected: &str) {
+        assert_eq!(parse(value, Brought::ForTine).unwrap_err(), expected);
+    }
+
+    #[test]
+    fn hooks_are_read_in_their_order() {
+        let value = json!({ "PreToolUse": [
+            { "matcher": "Bash|Edit", "hooks": [
+                { "type": "command", "command": "a", "timeout": 1.5 },
+                { "type": "command", "command": "b", "args": ["x y"], "async": true,
+                  "statusMessage": "looking", "if": null, "once": false },
+            ] },
+            { "hooks": [] },
+        ] });
+        let parsed = parse(&value, Brought::ForTine).unwrap();
+        let hook = |command, limit| Hook {
+            event: HookEvent::PreToolUse,
+            matcher: Matcher::parse("Bash|Edit").unwrap(),
+            handler: Handler::Command(command),
+            limit,
+        };
+        let a = Command { text: "a".into(), arguments: None, is_async: false };
+        let arguments = Some(vec!["x y".to_owned()]);
+        let b = Command { text: "b".into(), arguments, is_async: true };
+        let hooks = vec![hook(a, Duration::from_millis(1_500)), hook(b, LIMIT)];
+        assert_eq!(parsed, Parsed { hooks, unknown: Vec::new() });
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_said_and_where_it_stands() {
+        let key = "`hooks.PreToolUse[0].hooks[0]";
+        for (hook, expected) in [
+            (
+                json!({ "type": "prompt", "prompt": "safe?" }),
+                format!("{key}` has the type `prompt`, but tine only runs `command`"),
+            ),
+            (
+                json!({ "command": "a" }),
+                format!("{key}` has no `type`; `command` is what tine runs"),
+            ),
+            (
+                json!({ "type": "command" }),
+                format!("{key}.command` must be a string that is not empty"),
+            ),
+            (
+                json!({ "type": "command", "command": "a", "if": "Bash(git *)" }),
+                format!("{key}.if` is nothing that tine does"),
+            ),
+            (
+                json!({ "type": "command", "command": "a", "shell": "powershell" }),
+                format!("{key}.shell` is \"powershell\", but tine only has `bash`"),
+            ),
+            (
+                json!({ "type": "command", "command": "a", "timeout": 60_000 }),
+                format!("{key}.timeout` must be seconds, more than 0 and at most 3600"),
+            ),
+            (
+                json!({ "type": "command", "command": "a", "timeout": 0 }),
+                format!("{key}.timeout` must be seconds, more than 0 and at most 3600"),
+            ),
+            (
+                json!({ "type": "command", "command": "a", "args": [1] }),
+                format!("{key}.args` must be strings"),
+            ),
+            (json!("a"), format!("{key}` must be an object")),
+        ] {
+            refused(&one(hook), &expected);
+        }
+        refused(&json!([]), "`hooks` must be an object");
+        refused(&json!({ "Stop": {} }), "`hooks.Stop` must be an array");
+        refused(&json!({ "Stop": [{}] }), "`hooks.Stop[0]` has no `hooks`");
+    }
+
+    #[test]
+    fn a_matcher_that_is_no_pattern_is_said_to_be_none() {
+        let value = json!({ "PreToolUse": [{ "matcher": "mcp__(", "hooks": [] }] });
+        let error = parse(&value, Brought::Along).unwrap_err();
+        assert!(error.starts_with("`hooks.PreToolUse[0].matcher` is no regular expression: "));
+    }
+
+    #[test]
+    fn moments_of_other_harnesses_are_named_and_ours_are_known() {
+        let value = json!({ "WorktreeCreate": [], "Stop": [] });
+        let parsed = parse(&value, Brought::Along).unwrap();
+        assert_eq!(parsed.unknown, ["WorktreeCreate"]);
+        let error = parse(&value, Brought::ForTine).unwrap_err();
+        assert!(error.starts_with("`hooks.WorktreeCreate` is no moment; there are: PreToolUse, "));
+    }
+
+    #[test]
+    fn a_moment_has_no_more_hooks_than_can_run_at_once() {
+        let hook = json!({ "type": "command", "command": "a" });
+        let many = json!({ "Stop": [{ "hooks": vec![hook; HOOKS_CAP + 1] }] });
+        refused(&many, "`hooks.Stop` has 33 hooks; there may be 32");
+        assert!(HOOKS_CAP <= super::super::RUNNING_CAP as usize);
+    }
+}
