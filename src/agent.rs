@@ -7,9 +7,11 @@
 
 mod answering;
 mod asking;
+mod attached;
 mod calls;
 mod compact;
 mod fitting;
+mod following;
 mod guarded;
 mod history;
 mod hooked;
@@ -31,14 +33,17 @@ use crate::line::{News, RequestLeave, Told, UnitEvent, Wait};
 use crate::message::{Call, CallId, StopReason, counted};
 use crate::model::Model;
 use crate::prompt;
-use crate::tool::{AgentCall, AnswerSchema, ForkPoint, Registry, Task, ToolContext, ToolError};
+use crate::skill::Followed;
+use crate::tool::{AgentCall, AnswerSchema, ForkPoint, Registry, Task, ToolContext};
 use crate::tool_name::{AGENT, canonical};
 
 use answering::{Answering, Judged, Turned};
+use following::begun;
 use loops::Loops;
 
 pub use answering::TRIES_CAP;
 pub use asking::Persistence;
+pub use attached::with_files;
 pub use calls::CALLS_CAP;
 pub use compact::{Compacting, REQUEST_CAP, SUMMARY_CAP};
 pub use history::History;
@@ -141,6 +146,21 @@ pub struct Forked {
 pub enum Opening {
     /// A user message.
     Prompt(Arc<str>),
+    /// A user message that a skill has made.
+    Skill {
+        /// The message.
+        text: Arc<str>,
+        /// What holds while it is followed.
+        followed: Arc<Followed>,
+    },
+    /// No turn of its own: an agent does what a skill says. Unless that is in
+    /// the background, its report is the answer.
+    Agent {
+        /// What the agent shall do.
+        task: Task,
+        /// The user message that asked for it.
+        request: Arc<str>,
+    },
     /// No turn of its own: a fork of its conversation, in the background.
     Fork {
         /// What the fork shall do.
@@ -245,39 +265,28 @@ impl Unit {
                 }
                 News::NotYet | News::Nothing => Ok((Next::Settle, Arc::default())),
             },
+            Opening::Skill { text, followed } => {
+                self.follow(&followed).await;
+                let text: Arc<str> = self.with_files(&text).await.into();
+                self.context.line.tell(Told::Prompted { text: Arc::clone(&text) }).await;
+                self.compacting.begins_with(&text);
+                self.history.prompted(text);
+                Ok((Next::Turn, Arc::default()))
+            }
+            Opening::Agent { task, request } => {
+                self.have_done(task, request).await.map(|answer| (Next::Settle, answer))
+            }
             Opening::Compact { hint } => {
                 self.compact_now(hint.as_deref()).await.map(|answer| (Next::Settle, answer))
             }
             Opening::Fork { task, request } => {
-                let text = self.start_for_user(request, AgentCall::One(task)).await?;
-                // The rest says what a model can call.
-                Ok((Next::Settle, text.split(". ").next().unwrap_or_default().into()))
+                let output = self.start(AgentCall::One(task), request).await?;
+                Ok((Next::Settle, begun(&output)))
             }
             Opening::Batch { tasks, request } => {
-                let text = self.start_for_user(request, AgentCall::Batch(tasks)).await?;
-                Ok((Next::Settle, text.into()))
+                let output = self.start(AgentCall::Batch(tasks), request).await?;
+                Ok((Next::Settle, output.text.into()))
             }
-        }
-    }
-
-    /// Starts units that no model has asked for, and returns what is said of
-    /// them.
-    async fn start_for_user(
-        &mut self,
-        request: Arc<str>,
-        call: AgentCall,
-    ) -> Result<String, Outcome> {
-        // A fork leaves a last user message out: it has its directive.
-        self.context.line.tell(Told::Prompted { text: Arc::clone(&request) }).await;
-        self.history.prompted(request);
-        self.context.fork_point = Arc::new(self.fork_point());
-        let context = &self.context;
-        match context.delegate.delegate(context, None, call).await {
-            Ok(output) => Ok(output.text),
-            Err(ToolError::TellModel { message }) => {
-                Err(Outcome::failed(FailureKind::Setup, message))
-            }
-            Err(ToolError::Cancelled { after: _ }) => Err(Outcome::Cancelled { ran: true }),
         }
     }
 

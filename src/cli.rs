@@ -7,6 +7,7 @@
 mod acp;
 pub mod args;
 mod asking;
+mod catalogue;
 pub mod chat;
 mod completions;
 mod control;
@@ -44,6 +45,7 @@ mod usage;
 mod worktree;
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -84,14 +86,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<Exit, Refusal> {
-    if let Some(directory) = &arguments.run.cd {
-        std::env::set_current_dir(directory).map_err(|error| {
-            Refusal::new(
-                Exit::BadInput,
-                format!("cannot work in `{}`: {error}", directory.display()),
-            )
-        })?;
-    }
+    arguments.run.cd.as_deref().map_or(Ok(()), work_in)?;
     let Arguments { print, prompt, run, command, .. } = arguments;
     let BorrowedFlags { openai_api_key, openai_base_url, .. } = &run.borrowed;
     let environment = Environment::from_process()
@@ -123,6 +118,8 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         Some(Command::Doctor) => doctor::run(&environment, &run),
         Some(Command::Sandbox(wanted)) => sandbox::run(&environment, &run, &wanted),
         Some(Command::Models { json }) => models::run(&environment, &run, json),
+        Some(Command::Skills(listed)) => catalogue::skills(&environment, &run, &listed),
+        Some(Command::Agents(listed)) => catalogue::agents(&environment, &run, &listed),
         Some(Command::Trust(flags)) => trust::run(&environment, &flags),
         Some(Command::Permissions { command, json }) => {
             permissions::run(&environment, run, command, json)
@@ -157,6 +154,13 @@ fn converse(
     }
 }
 
+/// Works in another directory from now on.
+fn work_in(directory: &Path) -> Result<(), Refusal> {
+    std::env::set_current_dir(directory).map_err(|error| {
+        Refusal::new(Exit::BadInput, format!("cannot work in `{}`: {error}", directory.display()))
+    })
+}
+
 /// Tells whether somebody sits there to chat with.
 fn is_chat(environment: &Environment, run: &RunFlags) -> bool {
     let is_text = run.output_format() == Format::Text;
@@ -173,6 +177,8 @@ fn check_flags(command: Option<&Command>, run: &RunFlags) -> Result<(), Refusal>
             | Command::Doctor
             | Command::Sandbox(_)
             | Command::Models { .. }
+            | Command::Skills(_)
+            | Command::Agents(_)
             | Command::Permissions { .. }
             | Command::Trust(_)
             | Command::Sessions { .. }

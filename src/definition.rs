@@ -6,7 +6,9 @@
 //! narrow that, and the mode counts only in a file that the user trusts, as it
 //! may come from a stranger. Hooks and the like are left out.
 
+mod check;
 mod given;
+mod preloaded;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -20,7 +22,9 @@ use crate::front_matter::{self, FrontMatterError, Names, Problem, Source};
 use crate::guard::{Mode, Rule, Sourced};
 use crate::tool_name;
 
+pub use check::check;
 pub use given::given;
+pub use preloaded::PRELOADED_CAP;
 
 /// One type of agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +49,12 @@ pub struct AgentDefinition {
     pub max_turns: Option<u32>,
     /// What its agents work in; `None` means where their parent works.
     pub isolation: Option<Isolation>,
+    /// The skills that it has read before it begins.
+    pub skills: Vec<String>,
+    /// Whether whoever starts it goes on meanwhile.
+    pub is_background: bool,
+    /// The colour it is shown in.
+    pub color: Option<Color>,
     /// Where it comes from.
     pub source: Source,
 }
@@ -70,6 +80,62 @@ impl Isolation {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         name.eq_ignore_ascii_case("worktree").then_some(Self::Worktree)
+    }
+}
+
+/// A colour of an agent. It is told to whoever lists agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Color {
+    /// `blue`
+    Blue,
+    /// `cyan`
+    Cyan,
+    /// `green`
+    Green,
+    /// `orange`
+    Orange,
+    /// `pink`
+    Pink,
+    /// `purple`
+    Purple,
+    /// `red`
+    Red,
+    /// `yellow`
+    Yellow,
+}
+
+impl Color {
+    /// Every colour.
+    pub const ALL: [Self; 8] = [
+        Self::Blue,
+        Self::Cyan,
+        Self::Green,
+        Self::Orange,
+        Self::Pink,
+        Self::Purple,
+        Self::Red,
+        Self::Yellow,
+    ];
+
+    /// Returns what definitions call it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Blue => "blue",
+            Self::Cyan => "cyan",
+            Self::Green => "green",
+            Self::Orange => "orange",
+            Self::Pink => "pink",
+            Self::Purple => "purple",
+            Self::Red => "red",
+            Self::Yellow => "yellow",
+        }
+    }
+
+    /// Reads what a definition calls it.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|color| color.as_str().eq_ignore_ascii_case(name))
     }
 }
 
@@ -196,6 +262,9 @@ struct Head {
     #[serde(rename = "maxTurns", alias = "max-turns")]
     max_turns: Option<NonZeroU32>,
     isolation: Option<String>,
+    skills: Option<Names>,
+    background: Option<bool>,
+    color: Option<String>,
     #[serde(flatten)]
     unknown: BTreeMap<String, IgnoredAny>,
 }
@@ -278,6 +347,11 @@ fn define(
         model: head.model.filter(|model| !model.eq_ignore_ascii_case("inherit")),
         max_turns: head.max_turns.map(NonZeroU32::get),
         isolation: isolation.transpose()?,
+        skills: head.skills.unwrap_or_default().0,
+        is_background: head.background.unwrap_or(false),
+        // Nothing depends on it, so one that is not known is no reason to go
+        // without the agent.
+        color: head.color.as_deref().and_then(Color::from_name),
         source: Source::File(path.to_owned()),
     })
 }
@@ -363,7 +437,8 @@ mod tests {
     fn every_key_of_a_file_is_read_and_what_it_may_not_decide_is_left_out() {
         let text = "---\nname: tester\ndescription: >\n  Runs\n  tests.\ntools: Read, Task, Bash(npm test *), Bash(x)\n\
                     disallowedTools: [Write]\nmodel: small\nmaxTurns: 7\nisolation: worktree\npermissionMode: bypassPermissions\n\
-                    hooks:\n  PreToolUse: [{command: rm}]\ncolor: red\n---\n\nRun them.\n";
+                    hooks:\n  PreToolUse: [{command: rm}]\ncolor: red\nskills: [style, tests]\n\
+                    background: true\neffort: high\n---\n\nRun them.\n";
         let files = Files::new(&[("tester.md", text), ("notes.txt", "not one")]);
         let (definitions, problems) = Definitions::load(&[files.path("")], |_, _| false);
         assert_eq!(problems, []);
@@ -380,6 +455,9 @@ mod tests {
                 model: Some("small".to_owned()),
                 max_turns: Some(7),
                 isolation: Some(Isolation::Worktree),
+                skills: names(&["style", "tests"]),
+                is_background: true,
+                color: Some(Color::Red),
                 source: Source::File(files.path("tester.md")),
             }
         );

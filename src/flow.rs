@@ -198,7 +198,8 @@ impl Steps {
 impl AgentStep {
     fn job(&self) -> Job {
         let agent = Arc::clone(&self.agent);
-        let typed = Arc::new(Typed { agent, model: self.model.clone(), tools: None });
+        let typed =
+            Arc::new(Typed { agent, model: self.model.clone(), tools: None, followed: None });
         let task = Task {
             description: Arc::clone(&self.name),
             prompt: Arc::clone(&self.prompt),

@@ -5,6 +5,8 @@
 //! how such a file is read and cut in two; what its keys mean is decided by
 //! [`crate::skill`] and [`crate::definition`].
 
+mod finding;
+
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
@@ -13,6 +15,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
 use thiserror::Error;
+
+pub(crate) use finding::Findings;
+pub use finding::{Finding, Severity};
 
 /// Most bytes of YAML before a body. Real heads have a few hundred; more is a
 /// mistake or an attack on the parser.
@@ -201,6 +206,50 @@ pub fn entries(directory: &Path, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
         paths.truncate(ENTRIES_CAP);
     }
     paths
+}
+
+/// Most directories below one with commands: a namespace of more parts is
+/// nothing that anybody types.
+const NAMESPACE_CAP: usize = 4;
+
+/// Returns the `*.md` files below a directory, each with the names of the
+/// directories that lead to it, in the order of their paths.
+pub fn documents(directory: &Path, problems: &mut Vec<Problem>) -> Vec<(Vec<String>, PathBuf)> {
+    let mut found = Vec::new();
+    let mut left = vec![(Vec::new(), directory.to_owned())];
+    while let Some((above, directory)) = left.pop() {
+        for path in entries(&directory, problems) {
+            // A link to a directory could lead back to where it stands.
+            let is_link = path.is_symlink();
+            if path.is_dir() && !is_link && above.len() < NAMESPACE_CAP {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                left.push(([above.clone(), vec![name]].concat(), path));
+            } else if is_document(&path) && !path.is_dir() && found.len() < ENTRIES_CAP {
+                found.push((above.clone(), path));
+            }
+        }
+    }
+    found.sort_by(|(_, one), (_, other)| one.cmp(other));
+    found
+}
+
+/// Tells whether a path is called as a file with front matter is.
+#[must_use]
+pub fn is_document(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "md")
+}
+
+/// Returns the line of a file on which its front matter sets a key, from 1; the
+/// first line if that cannot be told.
+#[must_use]
+pub fn line_of(text: &str, key: &str) -> usize {
+    let sets = |line: &str| {
+        let line = line.trim_start_matches(['"', '\'']);
+        let rest = line.strip_prefix(key).map(|rest| rest.trim_start_matches(['"', '\'']));
+        rest.is_some_and(|rest| rest.trim_start().starts_with(':'))
+    };
+    let head = text.lines().enumerate().skip(1).take_while(|(_, line)| line.trim_end() != "---");
+    head.into_iter().find(|(_, line)| sets(line)).map_or(1, |(index, _)| index + 1)
 }
 
 /// Checks a name that people and models call something by.
@@ -417,6 +466,29 @@ mod tests {
             read(&path).unwrap_err().to_string().ends_with("a.md:2: the file is not UTF-8 text")
         );
         assert!(read(directory.path()).unwrap_err().to_string().ends_with("not a regular file"));
+    }
+
+    #[test]
+    fn a_key_is_found_on_its_line_and_not_in_the_body() {
+        let text = "---\nname: a\n\"tools\": x\nnamed: y\n---\ncolor: red\n";
+        let line = |key| line_of(text, key);
+        assert_eq!((line("name"), line("tools"), line("named")), (2, 3, 4));
+        assert_eq!(line("color"), 1);
+    }
+
+    #[test]
+    fn documents_are_found_below_and_no_link_is_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        for name in ["top.md", "a/b/deep.md", "a/notes.txt"] {
+            std::fs::write(root.join(name), "x").unwrap();
+        }
+        std::os::unix::fs::symlink(root, root.join("a/again")).unwrap();
+        let mut problems = Vec::new();
+        let found = documents(root, &mut problems);
+        let names: Vec<_> = found.iter().map(|(above, _)| above.join(":")).collect();
+        assert_eq!((names, problems), (vec!["a:b".to_owned(), String::new()], vec![]));
     }
 
     #[test]

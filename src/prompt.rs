@@ -69,6 +69,48 @@ pub fn system(own: &str, instructions: &str, skills: Option<&Skills>) -> String 
     system
 }
 
+/// Returns the text of a skill as a model reads it: with the directory of its
+/// files, if it has some that it does not name itself, and with what becomes of
+/// the commands in it. No skill runs anything: a model asks for it, and the
+/// guard decides.
+#[must_use]
+pub fn skill(text: &str, directory: Option<&str>) -> String {
+    let mut whole = String::new();
+    if let Some(directory) = directory {
+        let files = include_str!("../prompts/skill_files.md").trim_end();
+        whole = fill(files, &[("directory", directory)]) + "\n\n";
+    }
+    whole.push_str(text);
+    if text.contains("!`") {
+        whole.push_str("\n\n");
+        whole.push_str(include_str!("../prompts/skill_commands.md").trim_end());
+    }
+    whole
+}
+
+/// Returns the system prompt of an agent that is to have read these skills.
+/// They stand behind its own part, each under its name.
+#[must_use]
+pub fn with_skills(own: &str, skills: &[(&str, String)]) -> String {
+    let mut prompt = own.trim_end().to_owned();
+    if !skills.is_empty() {
+        prompt.push_str("\n\n");
+        prompt.push_str(include_str!("../prompts/skills_preloaded.md").trim_end());
+    }
+    for (name, text) in skills {
+        let _ = write!(prompt, "\n\n## {name}\n\n{}", text.trim());
+    }
+    prompt
+}
+
+/// Returns what main is told of the agent that did what a skill says.
+#[must_use]
+pub fn skill_report(name: &str, report: &str) -> String {
+    let tag = unused_tag("report", &[report]);
+    let values = [("name", name), ("tag", &tag), ("report", report)];
+    fill(include_str!("../prompts/skill_report.md").trim_end(), &values)
+}
+
 /// Puts instruction files together, each under its path.
 #[must_use]
 pub fn instructions(files: &[(PathBuf, String)]) -> String {

@@ -50,6 +50,7 @@ use crate::guard::sandbox::Sandbox;
 use crate::guard::{Script, Searches};
 use crate::line::Line;
 use crate::message::{CallId, Output, ToolSchema};
+use crate::model::Model;
 use crate::session::{Blobs, Spill};
 use crate::skill::Skills;
 use crate::web::Web;
@@ -191,6 +192,21 @@ pub trait Delegate: Send + Sync {
 
     /// Returns what a call of this unit may name.
     fn known(&self) -> Known;
+
+    /// Tells whether the unit may start others; the error is for its model.
+    ///
+    /// # Errors
+    ///
+    /// The unit is a fork, or as deep as units may be.
+    fn may_delegate(&self) -> Result<(), ToolError>;
+
+    /// Finds a model for the unit to go on with.
+    ///
+    /// # Errors
+    ///
+    /// There is none of this name, or it cannot be used in this run: a sentence
+    /// for people.
+    fn find_model(&self, name: &str) -> Result<Arc<dyn Model>, String>;
 
     /// Returns the same for a unit that has other tools from now on.
     fn with_tools(&self, tools: Registry) -> Arc<dyn Delegate>;

@@ -121,6 +121,9 @@ const OF_SERVERS: &str = "mcp__";
 /// The tool that starts agents.
 pub const AGENT: &str = "Agent";
 
+/// The tool that opens skills.
+pub const SKILL: &str = "Skill";
+
 /// The tool by whose call a unit gives an answer that must fit a schema. Only
 /// such a unit has it, behind all others; no rule speaks of it.
 pub const STRUCTURED_OUTPUT: &str = "StructuredOutput";
@@ -136,7 +139,7 @@ const FOR_AGENTS: [&str; 6] =
 /// they work in the place of the one that made it.
 #[must_use]
 pub fn may_wait_for_agents(name: &str) -> bool {
-    matches!(name, "Agent" | "TaskOutput" | "TaskWait")
+    matches!(name, AGENT | SKILL | "TaskOutput" | "TaskWait")
 }
 
 /// Tells whether a tool looks at agents and does nothing else. What it gives

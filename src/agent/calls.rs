@@ -24,6 +24,7 @@ use crate::hook::CallFacts;
 use crate::line::{CallLeave, RequestLeave, Tend, UnitEvent};
 use crate::message::{Call, CallId, Output};
 use crate::prompt;
+use crate::skill::Followed;
 use crate::tool::bound::{bounded_by, short_name};
 use crate::tool::{AGENT_OUTPUT_CAP, Granted, OUTPUT_CAP, Tool, ToolError};
 use crate::tool_name::{STRUCTURED_OUTPUT, looks_at_agents};
@@ -48,6 +49,8 @@ pub(super) struct Ready<'a> {
     /// The arguments as they were written anew, if they were changed.
     pub(super) rewritten: Option<Arc<str>>,
     pub(super) said: Said,
+    /// What holds from now on, once it has opened a skill.
+    pub(super) followed: Option<Arc<Followed>>,
 }
 
 impl Ready<'_> {
@@ -79,6 +82,8 @@ struct Finished<'a> {
     /// What hooks say about it.
     said: Said,
     took_ms: u64,
+    /// What holds from now on, if it has opened a skill.
+    followed: Option<Arc<Followed>>,
 }
 
 /// What the calls of an answer came to.
@@ -170,9 +175,11 @@ impl Unit {
             let mut running: FuturesUnordered<_> =
                 group.iter().map(|call| self.run_call(call)).collect();
             let mut outputs = Vec::with_capacity(group.len());
+            let mut opened = Vec::new();
             while let Some(finished) = running.next().await {
                 let verdict = self.judge(&finished, loops).await;
-                let Finished { call, tool, output, given, said, took_ms } = finished;
+                let Finished { call, tool, output, given, said, took_ms, followed } = finished;
+                opened.extend(followed);
                 let output = room.admit(output);
                 ran.given = given.or(ran.given);
                 stopped = stopped.or(said.end());
@@ -187,6 +194,9 @@ impl Unit {
             drop(running);
             for (call, output) in outputs {
                 self.history.finished(call, output);
+            }
+            for followed in opened {
+                self.follow(&followed).await;
             }
             if self.context.cancel.is_cancelled() {
                 break;
@@ -203,7 +213,7 @@ impl Unit {
     /// the same until one of them has got on. Tries to answer are counted
     /// elsewhere.
     async fn judge(&self, finished: &Finished<'_>, loops: &mut Loops) -> Verdict {
-        let Finished { call, tool, output, given, said: _, took_ms: _ } = finished;
+        let Finished { call, tool, output, given, said: _, took_ms: _, followed: _ } = finished;
         if given.is_some() {
             return Verdict::Fine;
         }
@@ -237,19 +247,19 @@ impl Unit {
 
     async fn run_call<'a>(&self, call: &'a Call) -> Finished<'a> {
         let started = Instant::now();
-        let (tool, output, answer, said) = match self.prepare(call) {
+        let (tool, output, answer, said, followed) = match self.prepare(call) {
             Ok(mut ready) => {
                 let (output, answer) = self.run_guarded(&mut ready).await;
-                (ready.tool, output, answer, ready.said)
+                (ready.tool, output, answer, ready.said, ready.followed)
             }
-            Err(output) => (short_name(&call.tool).into(), output, None, Said::default()),
+            Err(output) => (short_name(&call.tool).into(), output, None, Said::default(), None),
         };
         let is_answer = self.answer.is_some() && tool.eq_ignore_ascii_case(STRUCTURED_OUTPUT);
         let given = is_answer.then(|| match answer {
             Some(answer) => Given::Answer(answer),
             None => Given::Misfit(prompt::structured_problems(&output.text)),
         });
-        Finished { call, tool, output, given, said, took_ms: millis(started) }
+        Finished { call, tool, output, given, said, took_ms: millis(started), followed }
     }
 
     async fn tell_finished(&self, call: &Call, tool: Arc<str>, output: Arc<Output>, took_ms: u64) {
@@ -286,7 +296,15 @@ impl Unit {
         }
         let arguments = parse_arguments(&call.arguments)?;
         let (tool, runner) = (Arc::clone(name), Arc::clone(tool));
-        Ok(Ready { call, tool, runner, arguments, rewritten: None, said: Said::default() })
+        Ok(Ready {
+            call,
+            tool,
+            runner,
+            arguments,
+            rewritten: None,
+            said: Said::default(),
+            followed: None,
+        })
     }
 
     /// Returns the output, and the unit's answer if the call has given one.
@@ -301,8 +319,10 @@ impl Unit {
         }
         let schema = self.answer.as_ref().filter(|_| &*ready.tool == STRUCTURED_OUTPUT);
         let given = schema.and_then(|schema| schema.answer(ready.arguments.clone()));
+        let opens = self.opens(ready).cloned();
         match self.run_to_end(ready, &granted).await {
             Ok(output) => {
+                let output = self.with_skill(ready, opens, output).await;
                 let mut said = std::mem::take(&mut ready.said);
                 self.after_call(ready.facts(), &output, &mut said).await;
                 ready.said = said;

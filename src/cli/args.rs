@@ -7,6 +7,7 @@ mod borrowed;
 mod foreign;
 mod guarding;
 mod inert;
+mod listed;
 mod servers;
 mod sessions;
 mod values;
@@ -29,8 +30,11 @@ pub use borrowed::{Asks, BorrowedFlags};
 pub use foreign::{Sifted, sift};
 pub use guarding::{PermissionsCommand, TrustFlags};
 pub use inert::InertFlags;
+pub use listed::{CheckCommand, ListedFlags};
 pub use servers::ServerFlags;
-pub use sessions::{ListFlags, SessionCommand, SessionsCommand, ShowFormat, UndoFlags};
+pub use sessions::{
+    ListFlags, SessionCommand, SessionsCommand, ShowFormat, UndoFlags, WorktreeCommand,
+};
 
 /// A coding agent that runs many agents at once.
 #[derive(Debug, Parser)]
@@ -385,6 +389,10 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// List the skills and commands and where they come from, or check them
+    Skills(ListedFlags),
+    /// List the types of agents and where they come from, or check them
+    Agents(ListedFlags),
     /// List the rules in force, or say what would become of a call
     Permissions {
         /// What to do instead of listing them
@@ -445,16 +453,6 @@ pub enum McpCommand {
     /// Offer tine's own batch of agents as a tool (`run_batch`), on standard input
     /// and output
     Serve,
-}
-
-/// What to do with worktrees.
-#[derive(Debug, Subcommand)]
-pub enum WorktreeCommand {
-    /// List those that are still there
-    List,
-    /// Remove those whose run is over; what was changed there is saved as a
-    /// patch
-    Prune,
 }
 
 /// What to run, and what it may do.

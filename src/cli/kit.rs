@@ -21,8 +21,8 @@ use crate::hook::Hook;
 use crate::mcp::Servers;
 use crate::model::{Model, Models, offline};
 use crate::run::{Invoked, Main};
-use crate::skill::Skills;
-use crate::tool::Registry;
+use crate::skill::{Context, Skill, Skills};
+use crate::tool::{Registry, Task};
 
 /// What the prompts of a session are made with.
 #[derive(Clone)]
@@ -87,9 +87,9 @@ impl Kit {
         }
         let meant =
             slash::expand(prompt, typed, &self.skills, &self.directory, (&self.git, &self.root))?;
-        if let Meant::Skill { name, text } = &meant
+        if let Meant::Skill { skill, text } = &meant
             && matches!(self.choice, ModelChoice::Offline)
-            && name == "review"
+            && skill.name == "review"
             && !text.contains(offline::REVIEWERS)
         {
             return Err(Refusal::new(
@@ -100,9 +100,30 @@ impl Kit {
         }
         Ok(match meant {
             Meant::Typed => Opening::Prompt(prompt.into()),
-            Meant::Skill { name: _, text } => Opening::Prompt(text.into()),
+            Meant::Skill { skill, text } => self.opening_of(skill, prompt, &text)?,
             Meant::Command(opening) => opening,
         })
+    }
+
+    /// Returns what using a skill begins with: `text` is what it says now.
+    fn opening_of(&self, skill: &Skill, prompt: &str, text: &str) -> Result<Opening, Refusal> {
+        let agent = match &skill.context {
+            Context::Inline => {
+                return Ok(Opening::Skill {
+                    text: text.into(),
+                    followed: Arc::clone(&skill.followed),
+                });
+            }
+            Context::Fork { agent, is_background: _ } => agent,
+        };
+        let definition = self.definitions.find(agent).ok_or_else(|| {
+            let message = format!("the skill `{}` names no agent there is: `{agent}`", skill.name);
+            Refusal::new(Exit::BadInput, message)
+                .hint(format!("there are: {}", self.definitions.names().join(", ")))
+        })?;
+        let mut task = Task::of_skill(skill, &definition.name, text);
+        task.is_background |= definition.is_background;
+        Ok(Opening::Agent { task, request: prompt.into() })
     }
 
     /// Has another model answer from the next prompt on; without a name, the one

@@ -20,10 +20,11 @@ use crate::config::{
 };
 use crate::definition;
 use crate::guard::sandbox::Insistence;
-use crate::guard::trust::{Found, Kind, Places, Project, SETTINGS, Store, Vouched, Word};
+use crate::guard::trust::{Found, Kind, Places, Project, SETTINGS, SaysMore, Store, Vouched, Word};
 use crate::mcp;
 use crate::message::counted;
 use crate::report::sanitise;
+use crate::skill;
 
 /// Most lines that are shown of one file, and most characters of a line. What
 /// gives power comes first and is never left out.
@@ -59,8 +60,8 @@ pub(super) struct Trusted {
 }
 
 impl Trusted {
-    /// Tells whether every word of an agent's definition counts: it is the
-    /// user's own, or was looked at.
+    /// Tells whether every word of an agent's definition or of a skill counts:
+    /// it is the user's own, or was looked at.
     pub(super) fn covers(&self, path: &Path, text: &str) -> bool {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let is_inside = real.starts_with(&self.root) || path.starts_with(&self.root);
@@ -181,8 +182,12 @@ pub(super) fn look(environment: &Environment) -> Result<Project, Refusal> {
     let places = Places {
         agents: inside(dirs::agent_directories(&cwd, Some(&root), environment, sources)),
         skills: inside(dirs::skill_directories(&cwd, Some(&root), environment, sources)),
+        commands: inside(dirs::command_directories(&cwd, Some(&root), environment, sources)),
     };
-    let says_more = |path: &Path, text: &str| !definition::powers(text, path).is_empty();
+    let says_more = SaysMore {
+        agent: |path, text| !definition::powers(text, path).is_empty(),
+        skill: |path, text| !skill::powers(text, path).is_empty(),
+    };
     let mut project = Project::look(&root, &places, says_more);
     // In a home directory that is a repository they may be one file.
     let own = dirs::config_file(environment).and_then(|path| path.canonicalize().ok());
@@ -334,6 +339,9 @@ fn lines(
         },
         Kind::Agent => {
             (definition::powers(text, path).iter().map(|line| shown(line)).collect(), Vec::new())
+        }
+        Kind::Skill => {
+            (skill::powers(text, path).iter().map(|line| shown(line)).collect(), Vec::new())
         }
         Kind::Servers => (servers(text), Vec::new()),
         Kind::Program => (Vec::new(), vec!["a command that is allowed could run it".to_owned()]),

@@ -120,7 +120,9 @@ pub(super) fn keep(environment: &Environment) -> KeepRule {
 fn sourced(environment: &Environment, text: &str, source: Source) -> Result<Sourced, Refusal> {
     let exit = match source {
         Source::Flag => Exit::Usage,
-        Source::User | Source::Project | Source::Session | Source::Agent => Exit::BadConfig,
+        Source::User | Source::Project | Source::Session | Source::Agent | Source::Skill => {
+            Exit::BadConfig
+        }
     };
     let rule = Rule::parse(text, environment.home.as_deref()).map_err(|error| {
         Refusal::new(exit, error.to_string()).hint("see «Permissions» in README.md")

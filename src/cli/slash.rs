@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use super::exit::{Exit, Refusal};
 use crate::agent::Opening;
 use crate::git;
-use crate::skill::{SkillError, Skills};
+use crate::skill::{Skill, SkillError, Skills};
 use crate::tool::{FORK, Task};
 
 /// Every command, by name. A skill of the same name cannot be typed.
@@ -25,6 +25,11 @@ const USAGE: &str = "usage";
 
 /// Most characters of a directive that name the fork it is for.
 const FORK_NAME_CAP: usize = 60;
+
+/// Tells whether a name is that of a built-in command.
+pub(super) fn is_command(name: &str) -> bool {
+    COMMANDS.iter().any(|command| command.eq_ignore_ascii_case(name))
+}
 
 /// Returns what a command begins with; `None` if there is no such command.
 pub(super) fn opening(name: &str, arguments: &str) -> Option<Result<Opening, Refusal>> {
@@ -69,11 +74,11 @@ pub(super) fn names(skills: &Skills) -> Vec<String> {
 }
 
 /// What a typed prompt means.
-pub(super) enum Meant {
+pub(super) enum Meant<'a> {
     /// What it says.
     Typed,
     /// A skill, and the prompt it makes.
-    Skill { name: String, text: String },
+    Skill { skill: &'a Skill, text: String },
     /// A built-in command.
     Command(Opening),
 }
@@ -88,13 +93,13 @@ pub(super) enum Typed {
 }
 
 /// Finds out what `/name arguments` means, or that it is a plain prompt.
-pub(super) fn expand(
+pub(super) fn expand<'a>(
     prompt: &str,
     typed: Typed,
-    skills: &Skills,
+    skills: &'a Skills,
     spill: &Path,
     repository: (&git::Program, &Path),
-) -> Result<Meant, Refusal> {
+) -> Result<Meant<'a>, Refusal> {
     let Some((name, arguments)) = named(prompt) else {
         return Ok(Meant::Typed);
     };
@@ -117,7 +122,14 @@ pub(super) fn expand(
             .hint(format!("there are: {}", names.join(", "))));
     };
     let text = skill.expand(arguments, spill, repository).map_err(|error| refusal(&error))?;
-    Ok(Meant::Skill { name: skill.name.clone(), text })
+    Ok(Meant::Skill { skill, text })
+}
+
+/// Tells whether somebody who types a name may mean what is called so: a command
+/// of a directory goes by its own name, too.
+pub(super) fn is_called(own: &str, typed: &str) -> bool {
+    let (own, typed) = (own.to_lowercase(), typed.to_lowercase());
+    own == typed || own.rsplit_once(':').is_some_and(|(_, last)| last == typed)
 }
 
 /// Returns the name that a text begins with as `/name`, and what follows it;
@@ -125,7 +137,7 @@ pub(super) fn expand(
 pub(super) fn named(text: &str) -> Option<(&str, &str)> {
     let line = text.strip_prefix('/')?;
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let is_name = name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
+    let is_name = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | ':'));
     (is_name && !name.is_empty()).then_some((name, arguments))
 }
 

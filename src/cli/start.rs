@@ -1,6 +1,6 @@
 //! Putting a run together from flags, configuration and surroundings.
 
-mod parts;
+pub(super) mod parts;
 mod process;
 mod reporters;
 
@@ -164,7 +164,9 @@ impl Start {
         let (skills, definitions) = found((&root, top), environment, &flags, &trusted);
         let definitions = definitions.with(given(&flags)?);
         let agent = agent(&flags, &definitions)?;
-        let before = resume.as_ref().and_then(|resume| resume.past.model());
+        let chosen = resume.as_ref().and_then(|resume| resume.past.chosen());
+        // Not the one that answered last: that may have been a skill's for a turn.
+        let before = chosen.as_ref().map(|chosen| &*chosen.model);
         let flag = flags.model.as_deref().or_else(|| agent?.model.as_deref());
         let wanted = Wanted { flag, before, default_model, effort: flags.effort.as_ref() };
         let Chosen { choice, model, note } = choose(environment, &config, &wanted, &models)?;
@@ -172,7 +174,7 @@ impl Start {
         warn_of_prices(&flags, std::iter::once(&model).chain(&fallbacks));
         let sandbox = Arc::new(sandbox::of(environment, &config));
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
-        let (system, policy) = (system_prompt(&flags, agent)?, narrowed(policy, agent));
+        let (system, policy) = (system_prompt(&flags, agent, &skills)?, narrowed(policy, agent));
         let tools = answering(tools(&flags, &definitions, agent)?, &flags)?;
         let hooks = hooks::load(environment, &config, &flags, (&trusted, called))?;
         let instructions = instructions((&root, top), environment, &flags);

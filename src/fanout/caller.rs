@@ -11,6 +11,7 @@ use super::clock::{Clock, Going};
 use super::confirm::confirm;
 use super::job::Job;
 use super::pool::{Permit, Pool, Ticket};
+use super::slot::unpriced;
 use super::worktree::Place;
 use super::{Fanout, batch};
 use crate::event::UnitId;
@@ -18,7 +19,7 @@ use crate::guard::Policy;
 use crate::line::Line;
 use crate::message::{CallId, Output};
 use crate::model::Model;
-use crate::tool::{AgentCall, Delegate, Known, Registry, ToolContext, ToolError};
+use crate::tool::{AgentCall, Delegate, Known, Registry, Task, TaskKind, ToolContext, ToolError};
 
 /// Starts children for one unit.
 #[derive(Clone)]
@@ -62,6 +63,7 @@ impl Delegate for Caller {
                     (tasks, true)
                 }
             };
+            let tasks = tasks.into_iter().map(|task| self.beside_if_defined_so(task)).collect();
             batch::run(self, call, Job::all(tasks, context), is_batch).await
         })
     }
@@ -99,10 +101,7 @@ impl Delegate for Caller {
             tools: self.tools.filtered(|_| true).names().map(str::to_owned).collect(),
         }
     }
-}
 
-impl Caller {
-    /// Tells whether this unit may start others; the error is for its model.
     fn may_delegate(&self) -> Result<(), ToolError> {
         if self.is_fork {
             let refusal = include_str!("../../prompts/fork_refused.md").trim_end();
@@ -116,6 +115,26 @@ impl Caller {
             )));
         }
         Ok(())
+    }
+
+    fn find_model(&self, name: &str) -> Result<Arc<dyn Model>, String> {
+        let model = (self.fanout.find_model)(name)?;
+        match self.fanout.limits.needs_price && model.facts().price.is_none() {
+            true => Err(unpriced(model.name())),
+            false => Ok(model),
+        }
+    }
+}
+
+impl Caller {
+    /// Has a task run beside the unit if its agent's definition says so.
+    fn beside_if_defined_so(&self, task: Task) -> Task {
+        let is_defined_so = match &task.kind {
+            TaskKind::Typed(typed) => self.fanout.definitions.find(&typed.agent),
+            TaskKind::Fork => None,
+        };
+        let is_background = is_defined_so.is_some_and(|definition| definition.is_background);
+        Task { is_background: task.is_background || is_background, ..task }
     }
 
     /// Waits for children without keeping others out of the pool.

@@ -1,8 +1,8 @@
 //! The life of one slot, from its permit to its one end.
 
-use std::io;
+mod wished;
+
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,24 +15,20 @@ use super::job::Job;
 use super::parked::Parked;
 use super::worktree::{NotMade, OwnTree, Place, Wanted};
 use super::{Fanout, news, text};
-use crate::agent::{Bounds, History, LimitSource, Opening, TurnLimit, Unit};
+use crate::agent::{Bounds, History, LimitSource, Opening, TurnLimit, Unit, with_files};
 use crate::definition::AgentDefinition;
-use crate::event::{Failure, FailureKind, NoticeLevel, Origin, Outcome, UnitEnd};
-use crate::guard::{Allowed, Decision, Effect, Policy};
-use crate::line::{Line, Seat, Told};
+use crate::event::{Failure, FailureKind, Origin, Outcome, UnitEnd};
+use crate::guard::Policy;
+use crate::line::{Line, Seat};
 use crate::message::Head;
 use crate::model::Model;
 use crate::prompt;
 use crate::tool::files::Seen;
-use crate::tool::{ForkPoint, Isolation, Registry, Task, ToolContext, Typed, Workspace, regular};
+use crate::tool::{ForkPoint, Isolation, Registry, Task, ToolContext, Typed};
 
 /// How long a unit that ran past its time may take to end by itself before it
 /// is dropped where it stands.
 const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
-
-/// Most bytes of a file that are read for a prompt. Less is put in, and what
-/// is left out is counted.
-const READ_CAP: u64 = 16 * 1024 * 1024;
 
 /// A slot that holds its permit and has leave to start.
 pub(super) struct Slot {
@@ -284,7 +280,7 @@ impl Slot {
             depth: self.depth,
             is_fork: self.is_fork,
             tools: tools.clone(),
-            policy: Arc::clone(&self.policy),
+            policy: Arc::new(self.policy.without_leave()),
             model: Arc::clone(model),
             hold: Some(Arc::clone(&self.hold)),
             place: self.place.clone(),
@@ -303,18 +299,22 @@ impl Slot {
 
     async fn make_typed(&self, task: &Task, typed: &Typed) -> Result<Made, Outcome> {
         let fail = |message: String| Outcome::failed(FailureKind::Setup, message);
-        let Typed { agent, model, tools } = typed;
+        let Typed { agent, model, tools, followed } = typed;
         let definition = self
             .fanout
             .definitions
             .find(agent)
             .ok_or_else(|| fail(format!("agent definition `{agent}` is gone")))?;
-        let model = self.model(model.as_deref(), definition).await.map_err(fail)?;
+        let model = match model.as_deref() {
+            Some(name) => (self.fanout.find_model)(name).map_err(fail)?,
+            None => self.wished_model(followed.as_deref(), definition).await,
+        };
         if self.fanout.limits.needs_price && model.facts().price.is_none() {
             return Err(fail(unpriced(model.name())));
         }
         let tools = self.tools(tools.as_deref(), definition).answering(task.schema.as_ref());
-        let history = self.history(self.fanout.head(&definition.prompt, &tools)).await?;
+        let prompt = self.with_skills(definition).await;
+        let history = self.history(self.fanout.head(&prompt, &tools)).await?;
         let max_turns = turn_limit(task.max_turns, LimitSource::Task)
             .or(turn_limit(definition.max_turns, LimitSource::Definition));
         Ok(Made { model, tools, history, seen: Seen::default(), max_turns })
@@ -335,36 +335,6 @@ impl Slot {
         }
     }
 
-    /// Returns the model that the task asks for, else the definition's, else the
-    /// caller's. A definition may come from people who use other models; then
-    /// the caller's does its work.
-    async fn model(
-        &self,
-        asked_for: Option<&str>,
-        definition: &AgentDefinition,
-    ) -> Result<Arc<dyn Model>, String> {
-        if let Some(name) = asked_for {
-            return (self.fanout.find_model)(name);
-        }
-        let Some(name) = definition.model.as_deref() else {
-            return Ok(Arc::clone(&self.caller_model));
-        };
-        match (self.fanout.find_model)(name) {
-            Ok(model) => Ok(model),
-            Err(_) => {
-                let own = self.caller_model.name();
-                let text = format!(
-                    "agent `{}` asks for the model `{name}`, which is not configured; it uses \
-                     `{own}`",
-                    definition.name
-                );
-                let level = NoticeLevel::Warning;
-                self.line.tell(Told::Notice { level, text: text.into() }).await;
-                Ok(Arc::clone(&self.caller_model))
-            }
-        }
-    }
-
     /// Returns the tools that the caller has, the definition allows and the
     /// task asks for. At the depth limit there are no tools to start or tend
     /// agents with.
@@ -380,13 +350,11 @@ impl Slot {
 
     /// Returns the unit's first message: for a conversation of its own the
     /// facts of the moment, then the task with the files it names put in. Read
-    /// only now, so that queued slots hold no copies, and on a thread that may
-    /// block.
+    /// only now, so that queued slots hold no copies.
     ///
     /// `notice` is what a unit that goes on from a conversation must know of
     /// where it works.
     async fn prompt(&self, notice: Option<&str>) -> Arc<str> {
-        let (workspace, policy) = (Arc::clone(&self.place.workspace), Arc::clone(&self.policy));
         let (task, fork) = match &*self.job {
             Job::Typed { task, .. } => (Arc::clone(&task.prompt), None),
             Job::Fork { task, from } => (Arc::clone(&task.prompt), Some(from)),
@@ -395,10 +363,7 @@ impl Slot {
                 return with_notice(notice, news::framed_message(message)).into();
             }
         };
-        let attaching = tokio::task::spawn_blocking(move || {
-            prompt::attach(&task, |path| attached(&workspace, &policy, path))
-        });
-        let task = attaching.await.expect("a prompt is put together without panics");
+        let task = with_files(&self.place.workspace, &self.policy, &task).await;
         let environment = &self.place.environment;
         match fork {
             // The facts of the moment are in what it goes on from.
@@ -417,7 +382,11 @@ fn policy(caller: &Caller, job: &Job) -> Arc<Policy> {
     match job {
         Job::Typed { task: _, typed } => match caller.fanout.definitions.find(&typed.agent) {
             Some(definition) => {
-                Arc::new(caller.policy.narrowed(definition.permission_mode, &definition.denied))
+                let policy = caller.policy.narrowed(definition.permission_mode, &definition.denied);
+                Arc::new(match &typed.followed {
+                    Some(followed) => policy.with_leave(&followed.leave),
+                    None => policy,
+                })
             }
             // It fails when it is set up.
             None => Arc::clone(&caller.policy),
@@ -453,27 +422,11 @@ fn turn_limit(most: Option<u32>, source: LimitSource) -> Option<TurnLimit> {
 }
 
 /// Says why a model cannot be used where the run's money is limited.
-fn unpriced(model: &str) -> String {
+pub(super) fn unpriced(model: &str) -> String {
     format!(
         "the price of `{model}` is not known, so `--max-budget-usd` could not hold; set \
          `models.{model}.price`, or choose another model"
     )
-}
-
-/// Reads a file that a prompt names, as far as this unit may read it.
-fn attached(workspace: &Workspace, policy: &Policy, path: &Path) -> io::Result<Vec<u8>> {
-    let place = workspace.root.join(path);
-    place.symlink_metadata()?;
-    let arguments = serde_json::json!({"file_path": path.to_string_lossy()});
-    let refused = |reason: String| io::Error::new(io::ErrorKind::PermissionDenied, reason);
-    match policy.decide("Read", Effect::Reads, &arguments) {
-        Decision::Allow(Allowed { places, .. }) => {
-            regular::read(workspace, &place, &places, READ_CAP).map_err(io::Error::other)
-        }
-        // A prompt is put together before its unit can ask anybody.
-        Decision::Ask(ask) => Err(refused(ask.refusal())),
-        Decision::Deny { reason } => Err(refused(reason)),
-    }
 }
 
 /// Reports the end of a slot that was cancelled before it started.

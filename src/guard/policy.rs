@@ -5,6 +5,7 @@
 //! that a decision can be explained.
 
 mod allowing;
+mod following;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub struct Policy {
     rules: Arc<Rules>,
     /// What its own definition denies a unit, and those it starts.
     denied: Arc<[Sourced]>,
+    /// What a unit may do besides while it follows a skill.
+    leave: Arc<[Sourced]>,
     /// The directories whose files may be edited.
     roots: Arc<[PathBuf]>,
     /// More files and directories that edits need a rule for, wherever they
@@ -65,6 +68,7 @@ impl Policy {
             mode: Holding::new(mode),
             rules: Arc::default(),
             denied: [].into(),
+            leave: [].into(),
             roots: roots.into(),
             guarded: [].into(),
             copies: Copies::default(),
@@ -129,7 +133,8 @@ impl Policy {
     #[must_use]
     pub fn within(&self, other: &Self) -> Self {
         let denied = self.denied.iter().chain(&*other.denied).cloned().collect();
-        Self { mode: self.mode.within(&other.mode), denied, ..self.clone() }
+        let leave = self.leave.iter().filter(|rule| other.leave.contains(rule)).cloned().collect();
+        Self { mode: self.mode.within(&other.mode), denied, leave, ..self.clone() }
     }
 
     /// Returns the mode, as it is called.
@@ -242,7 +247,7 @@ impl Policy {
             let reason = "it only reads, and a sandbox holds it to that";
             return Explained::allow(reading_only(script), None, reason);
         }
-        let rules = self.rules.allow.iter();
+        let rules = self.rules.allow.iter().chain(&*self.leave);
         if let Some(rule) = allowing(rules, call.tool, &call.subjects, self.ground()) {
             let allowed = self.running(call, Access::WorkspaceWrite);
             return Explained::allow(allowed, Some(rule), format!("allowed by the rule `{rule}`"));

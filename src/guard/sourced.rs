@@ -17,6 +17,8 @@ pub enum Source {
     Session,
     /// The definition of an agent. It only takes away.
     Agent,
+    /// A skill that is trusted, while it is used.
+    Skill,
 }
 
 impl Source {
@@ -29,6 +31,7 @@ impl Source {
             Self::Project => "project",
             Self::Session => "session",
             Self::Agent => "agent",
+            Self::Skill => "skill",
         }
     }
 }

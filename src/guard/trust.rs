@@ -49,6 +49,8 @@ pub enum Kind {
     Hooks,
     /// A definition of an agent that says more than what the agent is told.
     Agent,
+    /// A skill or a command that says what may run unasked.
+    Skill,
     /// Servers that are started.
     Servers,
     /// A program that something could run.
@@ -74,6 +76,18 @@ pub struct Places {
     pub agents: Vec<PathBuf>,
     /// The directories of skills.
     pub skills: Vec<PathBuf>,
+    /// The directories of commands.
+    pub commands: Vec<PathBuf>,
+}
+
+/// Tells of a file that is read as text whether it says more than what a model
+/// is told.
+#[derive(Clone, Copy)]
+pub struct SaysMore {
+    /// Of a definition of an agent.
+    pub agent: fn(&Path, &str) -> bool,
+    /// Of a skill or a command.
+    pub skill: fn(&Path, &str) -> bool,
 }
 
 /// A repository, or a directory that is in none, as it was when it was read.
@@ -87,7 +101,7 @@ pub struct Project {
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
-/// Definitions of agents whose every word counts, by their hashes.
+/// Definitions of agents and skills whose every word counts, by their hashes.
 #[derive(Debug, Clone, Default)]
 pub struct Vouched(BTreeSet<[u8; 32]>);
 
@@ -100,16 +114,21 @@ impl Vouched {
 }
 
 impl Project {
-    /// Reads what there is. `says_more` tells of a definition whether it says
-    /// more than what its agent is told.
+    /// Reads what there is.
     #[must_use]
-    pub fn look(root: &Path, places: &Places, says_more: impl Fn(&Path, &str) -> bool) -> Self {
+    pub fn look(root: &Path, places: &Places, says_more: SaysMore) -> Self {
         let mut looking = read::Looking::at(root);
         looking.file(Path::new(SETTINGS), Kind::Settings);
         HOOKS.iter().for_each(|file| looking.hooks(Path::new(file)));
         looking.file(Path::new(SERVERS), Kind::Servers);
         for directory in &places.agents {
-            looking.agents(directory, &says_more);
+            looking.agents(directory, says_more.agent);
+        }
+        for directory in &places.skills {
+            looking.skills(directory, says_more.skill);
+        }
+        for directory in &places.commands {
+            looking.commands(directory, says_more.skill);
         }
         // Most repositories ask for nothing; then nobody need look further.
         if looking.project.wants_trust() {
@@ -127,7 +146,7 @@ impl Project {
     #[must_use]
     pub fn wants_trust(&self) -> bool {
         let has_power = |found: &Found| match found.kind {
-            Kind::Settings | Kind::Hooks | Kind::Agent | Kind::Servers => true,
+            Kind::Settings | Kind::Hooks | Kind::Agent | Kind::Skill | Kind::Servers => true,
             Kind::Program => false,
         };
         self.found.iter().any(has_power) || !self.unreadable.is_empty()
@@ -145,12 +164,12 @@ impl Project {
         self.found.iter().find(|found| found.kind == Kind::Servers)
     }
 
-    /// Returns the definitions whose every word counts from now on: once the
-    /// project is trusted, and not before.
+    /// Returns the definitions and skills whose every word counts from now on:
+    /// once the project is trusted, and not before.
     #[must_use]
     pub fn vouched(&self) -> Vouched {
-        let agents = self.found.iter().filter(|found| found.kind == Kind::Agent);
-        Vouched(agents.map(|found| *found.hash.as_bytes()).collect())
+        let texts = self.found.iter().filter(|it| matches!(it.kind, Kind::Agent | Kind::Skill));
+        Vouched(texts.map(|found| *found.hash.as_bytes()).collect())
     }
 
     /// Returns the files of hooks, in the order in which they count.

@@ -97,7 +97,7 @@ pub fn model_record(listed: &ListedModel) -> Vec<u8> {
     line(&record)
 }
 
-fn line(record: &impl Serialize) -> Vec<u8> {
+pub(super) fn line(record: &impl Serialize) -> Vec<u8> {
     let mut line = Vec::new();
     lines::write(record, &mut line)
         .expect("text and numbers are always JSON, and a buffer takes every write");

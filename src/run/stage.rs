@@ -115,9 +115,11 @@ impl Stage {
         opening: Opening,
     ) -> impl Future<Output = Outcome> + Send + use<> {
         let submitted = match &opening {
-            Opening::Prompt(_) | Opening::Fork { .. } | Opening::Batch { .. } => {
-                Some(self.submitted(&invoked, &caller))
-            }
+            Opening::Prompt(_)
+            | Opening::Skill { .. }
+            | Opening::Agent { .. }
+            | Opening::Fork { .. }
+            | Opening::Batch { .. } => Some(self.submitted(&invoked, &caller)),
             Opening::Compact { hint: _ } | Opening::News => None,
         };
         let Invoked { typed: _, main: _, model, tools, policy, system } = invoked;
@@ -193,13 +195,21 @@ impl Stage {
 async fn filled(opening: Opening, caller: &Caller) -> Result<Opening, Outcome> {
     let Fanout { servers, surroundings, .. } = &*caller.fanout;
     let environment = &surroundings.environment;
+    let message = async |typed: Arc<str>| -> Result<Arc<str>, Outcome> {
+        let prompt = match servers.is_empty() {
+            true => typed,
+            false => mentions::fill(servers, &caller.policy, &typed, &caller.cancel).await?,
+        };
+        Ok(prompt::with_facts(environment, &prompt).into())
+    };
     Ok(match opening {
-        Opening::Prompt(typed) => {
-            let prompt = match servers.is_empty() {
-                true => typed,
-                false => mentions::fill(servers, &caller.policy, &typed, &caller.cancel).await?,
-            };
-            Opening::Prompt(prompt::with_facts(environment, &prompt).into())
+        Opening::Prompt(typed) => Opening::Prompt(message(typed).await?),
+        Opening::Skill { text, followed } => {
+            Opening::Skill { text: message(text).await?, followed }
+        }
+        Opening::Agent { task, request } => {
+            let request = prompt::with_facts(environment, &request).into();
+            Opening::Agent { task, request }
         }
         Opening::Fork { task, request } => {
             let request = prompt::with_facts(environment, &request).into();

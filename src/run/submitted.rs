@@ -71,6 +71,12 @@ impl Submitted {
         let Some(submitted) = submitted else { return Ok(opening) };
         Ok(match opening {
             Opening::Prompt(text) => Opening::Prompt(submitted.to(&text).await?),
+            Opening::Skill { text, followed } => {
+                Opening::Skill { text: submitted.to(&text).await?, followed }
+            }
+            Opening::Agent { task, request } => {
+                Opening::Agent { task, request: submitted.to(&request).await? }
+            }
             Opening::Fork { task, request } => {
                 Opening::Fork { task, request: submitted.to(&request).await? }
             }

@@ -1,26 +1,16 @@
 //! From a skill's body to the prompt: arguments and the change are put in.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::Skill;
-use crate::diff::{ChangeKind, FileChange};
+use super::change::{parse_what, stat, write_change};
+use super::head::{DIRECTORY, FILE};
+use super::{Context, Skill};
 use crate::front_matter::Source;
-use crate::git::{self, Change, GitError, What};
-
-/// Most files that `$CHANGE_STAT` lists. A longer list says less, not more,
-/// and the diff names them all.
-pub const STAT_FILES_CAP: usize = 60;
-
-/// Most characters of a file name in `$CHANGE_STAT`.
-const STAT_NAME_CAP: usize = 200;
-
-/// Most changes that are kept for one session.
-const CHANGES_CAP: u32 = 1_000;
+use crate::git::{self, Change, GitError};
+use crate::prompt;
 
 /// Why a skill could not be used.
 #[derive(Debug, Error)]
@@ -57,9 +47,10 @@ pub enum SkillError {
 impl Skill {
     /// Returns the prompt that this skill makes of `arguments`.
     ///
-    /// `$ARGUMENTS`, `$1` to `$9` and `${TINE_SKILL_DIR}` are replaced, each
-    /// once: what is put in is not searched again. Arguments that the body
-    /// asks for nowhere are appended.
+    /// `$ARGUMENTS`, `$ARGUMENTS[N]`, `$1`, `$2` and so on, the names of its
+    /// arguments, and the directory of the skill are replaced, each once: what
+    /// is put in is not searched again. Arguments that the body asks for nowhere
+    /// are appended.
     ///
     /// A skill with `change` first takes `--uncommitted`, `--base BRANCH` or
     /// `--commit SHA` from the front of the arguments, gets that change of the
@@ -76,7 +67,7 @@ impl Skill {
         (git, root): (&git::Program, &Path),
     ) -> Result<String, SkillError> {
         if !self.change {
-            return Ok(self.fill(arguments.trim(), None));
+            return Ok(self.filled(arguments.trim()));
         }
         let (what, rest) = parse_what(arguments)?;
         let change = git::change(git, root, &what)?;
@@ -84,23 +75,48 @@ impl Skill {
         Ok(self.fill(rest, Some((&change, &file))))
     }
 
+    /// Returns the prompt without a change, whether or not it is to be given
+    /// one.
+    #[must_use]
+    pub fn filled(&self, arguments: &str) -> String {
+        self.fill(arguments, None)
+    }
+
+    /// Tells whether an agent of its own does what it says.
+    #[must_use]
+    pub fn is_forked(&self) -> bool {
+        match self.context {
+            Context::Inline => false,
+            Context::Fork { .. } => true,
+        }
+    }
+
     /// Puts everything into the body in one pass.
     fn fill(&self, arguments: &str, change: Option<(&Change, &Path)>) -> String {
+        let places = Places::of(self, arguments);
         let mut filled = String::with_capacity(self.body.len());
-        let mut asked = false;
+        let (mut asked, mut knows_directory) = (false, false);
         let mut rest = self.body.as_str();
         while let Some(at) = rest.find('$') {
-            filled.push_str(&rest[..at]);
+            let before = &rest[..at];
             rest = &rest[at..];
-            let Some((name, place)) = placeholder(rest) else {
+            let Some((name, place)) = places.at(rest) else {
+                filled.push_str(before);
                 filled.push('$');
                 rest = &rest[1..];
                 continue;
             };
+            if let Some(before) = before.strip_suffix('\\') {
+                filled.push_str(before);
+                filled.push_str(name);
+                rest = &rest[name.len()..];
+                continue;
+            }
+            filled.push_str(before);
             let value = match (place, change) {
                 (Place::Arguments, _) => Some(arguments.to_owned()),
-                (Place::Argument(number), _) => {
-                    Some(words(arguments).into_iter().nth(number - 1).unwrap_or_default())
+                (Place::Argument(index), _) => {
+                    Some(places.words.get(index).cloned().unwrap_or_default())
                 }
                 (Place::Directory, _) => self.directory(),
                 (Place::ChangeFile, Some((_, file))) => Some(file.display().to_string()),
@@ -109,6 +125,7 @@ impl Skill {
                 (Place::ChangeFile | Place::ChangeTitle | Place::ChangeStat, None) => None,
             };
             asked |= matches!(place, Place::Arguments | Place::Argument(_));
+            knows_directory |= matches!(place, Place::Directory);
             filled.push_str(value.as_deref().unwrap_or(name));
             rest = &rest[name.len()..];
         }
@@ -117,7 +134,8 @@ impl Skill {
             filled.push_str("\n\nArguments: ");
             filled.push_str(arguments);
         }
-        filled
+        let directory = self.directory().filter(|_| !knows_directory && self.has_files());
+        prompt::skill(&filled, directory.as_deref())
     }
 
     fn directory(&self) -> Option<String> {
@@ -126,13 +144,21 @@ impl Skill {
             Source::File(path) => path.parent().map(|directory| directory.display().to_string()),
         }
     }
+
+    /// Tells whether files come with the skill.
+    fn has_files(&self) -> bool {
+        let Source::File(path) = &self.source else { return false };
+        let is_skill = path.file_name().is_some_and(|name| name == FILE);
+        let entries = path.parent().filter(|_| is_skill).and_then(|it| it.read_dir().ok());
+        entries.into_iter().flatten().flatten().any(|entry| entry.file_name() != FILE)
+    }
 }
 
 /// What can stand after a `$`.
 #[derive(Clone, Copy)]
 enum Place {
     Arguments,
-    /// From 1.
+    /// From 0.
     Argument(usize),
     Directory,
     ChangeFile,
@@ -140,25 +166,78 @@ enum Place {
     ChangeStat,
 }
 
-/// The placeholder at the front of `text`, as it is written and as it is meant.
-fn placeholder(text: &str) -> Option<(&str, Place)> {
-    let named = [
-        ("$ARGUMENTS", Place::Arguments),
-        ("${TINE_SKILL_DIR}", Place::Directory),
-        ("$CHANGE_FILE", Place::ChangeFile),
-        ("$CHANGE_TITLE", Place::ChangeTitle),
-        ("$CHANGE_STAT", Place::ChangeStat),
-    ];
-    let follows_word = |at: usize| {
-        text.as_bytes().get(at).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
-    };
-    if let Some((name, place)) = named.into_iter().find(|(name, _)| text.starts_with(name)) {
-        let whole = name.ends_with('}') || !follows_word(name.len());
-        return whole.then_some((&text[..name.len()], place));
+/// What stands for what in the body of one skill.
+struct Places<'a> {
+    names: &'a [String],
+    words: Vec<String>,
+    /// What number the first argument has.
+    first: usize,
+}
+
+impl<'a> Places<'a> {
+    /// Two ways to count are in use: from `$1`, and from `$0`. A body that has a
+    /// `$0` counts from there.
+    fn of(skill: &'a Skill, arguments: &str) -> Self {
+        let mut places = Self { names: &skill.arguments, words: words(arguments), first: 0 };
+        let mut dollars = skill.body.match_indices('$').map(|(at, _)| &skill.body[at..]);
+        let is_zero = |text: &str| number(text).is_some_and(|(written, _)| written == "$0");
+        places.first = usize::from(!dollars.any(is_zero));
+        places
     }
-    let digit = text.as_bytes().get(1).copied().filter(|byte| (b'1'..=b'9').contains(byte))?;
-    // `$100` is a price.
-    (!follows_word(2)).then(|| (&text[..2], Place::Argument(usize::from(digit - b'0'))))
+
+    /// The placeholder at the front of `text`, as it is written and as it is
+    /// meant.
+    fn at<'t>(&self, text: &'t str) -> Option<(&'t str, Place)> {
+        let named = [
+            ("$CHANGE_FILE", Place::ChangeFile),
+            ("$CHANGE_TITLE", Place::ChangeTitle),
+            ("$CHANGE_STAT", Place::ChangeStat),
+            ("$ARGUMENTS", Place::Arguments),
+        ];
+        if let Some(name) = DIRECTORY.into_iter().find(|name| text.starts_with(name)) {
+            return Some((&text[..name.len()], Place::Directory));
+        }
+        if let Some(index) = text.strip_prefix("$ARGUMENTS[")
+            && let Some((digits, _)) = index.split_once(']')
+            && let Ok(index) = digits.parse()
+        {
+            let length = "$ARGUMENTS[]".len() + digits.len();
+            return Some((&text[..length], Place::Argument(index)));
+        }
+        if let Some((name, place)) = named.into_iter().find(|(name, _)| is_word(text, name)) {
+            return Some((&text[..name.len()], place));
+        }
+        if let Some(index) = self.names.iter().position(|name| is_word(&text[1..], name)) {
+            return Some((&text[..=self.names[index].len()], Place::Argument(index)));
+        }
+        let (written, number) = number(text)?;
+        let index = number.checked_sub(self.first)?;
+        // What nobody gave is empty where it can only be an argument; `$20` may
+        // be a price.
+        let is_meant = (1..=9).contains(&number) || index < self.words.len();
+        is_meant.then_some((written, Place::Argument(index)))
+    }
+}
+
+/// Tells whether a text begins with this and goes on with something else.
+fn is_word(text: &str, name: &str) -> bool {
+    text.strip_prefix(name).is_some_and(|rest| {
+        !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty()
+    })
+}
+
+/// Returns the number behind a `$`, as it is written and as it is meant. `$1.50`
+/// and `$1,000` are prices.
+fn number(text: &str) -> Option<(&str, usize)> {
+    let digits = text[1..].bytes().take_while(u8::is_ascii_digit).count();
+    let (written, rest) = text.split_at(1 + digits);
+    let is_price = rest
+        .strip_prefix(['.', ','])
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let goes_on = rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    // Two digits are more arguments than anybody types.
+    let is_one = (1..=2).contains(&digits) && !is_price && !goes_on;
+    Some((written, written[1..].parse().ok().filter(|_| is_one)?))
 }
 
 /// Splits arguments at white space; quotes hold words together.
@@ -181,132 +260,19 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Takes the options from the front of the arguments; the rest is free text.
-fn parse_what(arguments: &str) -> Result<(What, &str), SkillError> {
-    let mut what = None;
-    let mut rest = arguments.trim();
-    while rest.starts_with('-') {
-        let (option, mut after) = first_word(rest);
-        if option == "--" {
-            rest = after;
-            break;
-        }
-        let (flag, value) = match option.split_once('=') {
-            Some((flag, value)) => (flag, Some(value)),
-            None => (option, None),
-        };
-        let new = match flag {
-            "--uncommitted" if value.is_none() => What::Uncommitted,
-            "--base" | "--commit" => {
-                let value = value.unwrap_or_else(|| {
-                    let (word, rest) = first_word(after);
-                    after = rest;
-                    word
-                });
-                let value = Some(value)
-                    .filter(|value| !value.is_empty())
-                    .ok_or_else(|| SkillError::MissingValue { flag: flag.to_owned() })?
-                    .to_owned();
-                if flag == "--base" { What::Base(value) } else { What::Commit(value) }
-            }
-            _ => return Err(SkillError::UnknownFlag { flag: flag.to_owned() }),
-        };
-        if what.replace(new).is_some() {
-            return Err(SkillError::TwoChanges);
-        }
-        rest = after;
-    }
-    Ok((what.unwrap_or_default(), rest))
-}
-
-fn first_word(text: &str) -> (&str, &str) {
-    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    (word, rest.trim_start())
-}
-
-/// Writes the diff to a new file that only its owner can read. An earlier
-/// change of the session stays: its reviewers' reports speak of it.
-fn write_change(change: &Change, spill: &Path, root: &Path) -> Result<PathBuf, SkillError> {
-    let unwritable = |path: &Path, source| SkillError::Unwritable { path: path.to_owned(), source };
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(spill)
-        .map_err(|error| unwritable(spill, error))?;
-    let mut path = spill.join("change.diff");
-    for number in 2..=CHANGES_CAP {
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-            Ok(mut file) => {
-                let text = preamble(change, root) + &change.diff;
-                file.write_all(text.as_bytes()).map_err(|error| unwritable(&path, error))?;
-                return Ok(path);
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                path = spill.join(format!("change-{number}.diff"));
-            }
-            Err(error) => return Err(unwritable(&path, error)),
-        }
-    }
-    Err(unwritable(&path, io::Error::other("the session holds too many changes")))
-}
-
-/// What a reader of the file alone has to know. Git skips such lines, too.
-fn preamble(change: &Change, root: &Path) -> String {
-    let mut text = format!("# {}\n", change.title);
-    if root.canonicalize().ok() != change.root.canonicalize().ok() {
-        text.push_str(&format!("# File names are relative to {}\n", change.root.display()));
-    }
-    text
-}
-
-/// One line for each file: what happened and how many lines came and went.
-fn stat(files: &[FileChange]) -> String {
-    let mut lines = files
-        .iter()
-        .take(STAT_FILES_CAP)
-        .map(|file| {
-            let kind = match file.kind {
-                ChangeKind::Added => ", added",
-                ChangeKind::Modified => "",
-                ChangeKind::Deleted => ", deleted",
-                ChangeKind::Renamed => ", renamed",
-                ChangeKind::Copied => ", copied",
-            };
-            // A name can hold anything, a newline too.
-            let name = file.path().escape_debug().take(STAT_NAME_CAP).collect::<String>();
-            let (added, removed) = (file.added().count(), file.removed().count());
-            match file.binary {
-                true => format!("- {name} (not text{kind})"),
-                false => format!("- {name} (+{added} -{removed}{kind})"),
-            }
-        })
-        .collect::<Vec<_>>();
-    if files.len() > STAT_FILES_CAP {
-        lines.push(format!("- and {} more files", files.len() - STAT_FILES_CAP));
-    }
-    lines.join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::git::What;
     use crate::git::tests::{Repo, program};
 
     fn skill(body: &str, change: bool) -> Skill {
-        Skill {
-            name: "s".to_owned(),
-            description: "d".to_owned(),
-            argument_hint: String::new(),
-            disable_model_invocation: false,
-            user_invocable: true,
-            allowed_tools: Vec::new(),
-            body: body.to_owned(),
-            source: Source::File(PathBuf::from("/skills/s/SKILL.md")),
-            change,
-        }
+        let text = format!("---\nname: s\ndescription: d\n---\n{body}");
+        let path = Path::new("/skills/s/SKILL.md");
+        Skill { change, ..crate::skill::head::skill(&text, path, None, true).unwrap() }
     }
 
     #[track_caller]
@@ -326,38 +292,73 @@ mod tests {
 
     #[test]
     fn what_only_looks_like_a_placeholder_stays() {
-        for body in ["$", "$100 $0 $x", "$ARGUMENTSX", "$CHANGE_FILE", "${TINE_SKILL}", "é$"] {
+        for body in [
+            "$",
+            "$100 $x",
+            "$ARGUMENTSX",
+            "$CHANGE_FILE",
+            "${TINE_SKILL}",
+            "é$",
+            "$0",
+            "$20",
+            "$1.50 or $1,000",
+        ] {
             check(body, "", body);
         }
+    }
+
+    #[test]
+    fn arguments_are_counted_from_one_unless_the_body_has_a_zeroth() {
+        check("$1 $2", "a b", "a b");
+        check("$0 $1 $2|", "a b", "a b |");
+        check("$ARGUMENTS[0] $ARGUMENTS[1] $1", "a b", "a b a");
+        check("$10-$11", "a b c d e f g h i j", "j-$11");
+        check("\\$1 costs \\$x", "a", "$1 costs \\$x\n\nArguments: a");
+    }
+
+    #[test]
+    fn arguments_go_by_the_names_that_the_front_matter_gives_them() {
+        let text = "---\ndescription: d\narguments: issue branch-name\n---\n\
+                    $branch-name: $issue, $issues, $branch";
+        let skill =
+            crate::skill::head::skill(text, Path::new("/s/s/SKILL.md"), None, true).unwrap();
+        assert_eq!(skill.filled("7 'a b'"), "a b: 7, $issues, $branch");
+    }
+
+    #[test]
+    fn the_files_of_a_skill_are_named_by_their_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let path = root.join("SKILL.md");
+        let filled = |body: &str| {
+            let text = format!("---\nname: s\ndescription: d\n---\n{body}");
+            fs::write(&path, &text).unwrap();
+            crate::skill::head::skill(&text, &path, None, true).unwrap().filled("")
+        };
+        assert_eq!(filled("Run scripts/x."), "Run scripts/x.");
+        fs::create_dir(root.join("scripts")).unwrap();
+        let shown = root.display();
+        let expected = format!(
+            "The files of this skill are in {shown}; its relative paths begin there.\n\n\
+             Run scripts/x."
+        );
+        assert_eq!(filled("Run scripts/x."), expected);
+        let named = format!("Run {shown}/scripts/x.");
+        assert_eq!(filled("Run ${CLAUDE_SKILL_DIR}/scripts/x."), named);
+        assert_eq!(filled("Run ${TINE_SKILL_DIR}/scripts/x."), named);
+    }
+
+    #[test]
+    fn a_command_in_a_body_is_left_to_the_model_and_the_guard() {
+        let filled = skill("Status: !`git status`", false).filled("");
+        assert!(filled.starts_with("Status: !`git status`\n\n"), "{filled}");
+        assert!(filled.contains("with Bash"), "{filled}");
     }
 
     #[test]
     fn arguments_that_nobody_asks_for_are_appended() {
         check("body", "x y", "body\n\nArguments: x y");
         check("body", "  ", "body");
-    }
-
-    #[test]
-    fn the_options_stand_before_the_free_text() {
-        let parsed = |text: &'static str| parse_what(text).map_err(|error| error.to_string());
-        let base = What::Base("main".to_owned());
-        assert_eq!(parsed(""), Ok((What::Auto, "")));
-        assert_eq!(parsed("look at --base"), Ok((What::Auto, "look at --base")));
-        assert_eq!(parsed("--uncommitted  the  locks"), Ok((What::Uncommitted, "the  locks")));
-        assert_eq!(parsed("--base main x"), Ok((base.clone(), "x")));
-        assert_eq!(parsed("--base=main"), Ok((base, "")));
-        assert_eq!(parsed("--commit abc -- -x"), Ok((What::Commit("abc".to_owned()), "-x")));
-        for (text, error) in [
-            ("--commit", "`--commit` needs a value"),
-            ("--base= x", "`--base` needs a value"),
-            (
-                "--uncommitted --base x",
-                "only one of --uncommitted, --base and --commit can be used",
-            ),
-            ("-x", "unknown option `-x`; use --uncommitted, --base BRANCH or --commit SHA"),
-        ] {
-            assert_eq!(parsed(text), Err(error.to_owned()), "{text}");
-        }
     }
 
     #[test]
@@ -410,20 +411,5 @@ mod tests {
         let error = skill("x", true).expand("", &spill, (&program(), &repo.root())).unwrap_err();
         assert!(matches!(error, SkillError::Git(GitError::NoCommits)), "{error}");
         assert!(!spill.exists());
-    }
-
-    #[test]
-    fn a_long_list_of_files_is_cut_and_names_stay_on_their_line() {
-        let file = FileChange {
-            old_path: None,
-            new_path: Some("a\nb".to_owned()),
-            kind: ChangeKind::Added,
-            binary: true,
-            hunks: Vec::new(),
-        };
-        let stat = stat(&vec![file; STAT_FILES_CAP + 2]);
-        assert_eq!(stat.lines().count(), STAT_FILES_CAP + 1);
-        assert_eq!(stat.lines().next(), Some("- a\\nb (not text, added)"));
-        assert_eq!(stat.lines().last(), Some("- and 2 more files"));
     }
 }

@@ -16,6 +16,7 @@ use super::bound::short_name;
 use super::structured::AnswerSchema;
 use super::{Effect, Granted, Tool, ToolContext, ToolError, arguments};
 use crate::message::{Output, ToolSchema};
+use crate::skill::Followed;
 
 const BOTH_SHAPES: &str = "Provide either tasks[] (batch form) or \
     description+prompt+subagent_type (single-task form), not both.";
@@ -98,6 +99,8 @@ pub struct Typed {
     pub model: Option<Arc<str>>,
     /// The only tools it gets, of those its definition allows.
     pub tools: Option<Vec<String>>,
+    /// What holds because it follows a skill.
+    pub followed: Option<Arc<Followed>>,
 }
 
 impl Task {
@@ -137,7 +140,9 @@ pub struct Known {
 }
 
 impl Known {
-    fn agent(&self, name: &str) -> Option<&String> {
+    /// Returns the agent definition of a name, whatever its case.
+    #[must_use]
+    pub fn agent(&self, name: &str) -> Option<&String> {
         self.agents.iter().find(|known| known.eq_ignore_ascii_case(name))
     }
 
@@ -326,7 +331,12 @@ fn parse_kind(
     })?;
     let model = optional_text(fields, "model", place)?.map(Into::into);
     let tools = parse_tools(fields, place, known)?;
-    Ok(TaskKind::Typed(Arc::new(Typed { agent: name.as_str().into(), model, tools })))
+    Ok(TaskKind::Typed(Arc::new(Typed {
+        agent: name.as_str().into(),
+        model,
+        tools,
+        followed: None,
+    })))
 }
 
 fn parse_tools(
@@ -578,6 +588,7 @@ mod tests {
                 agent: "code-review".into(),
                 model: Some("m".into()),
                 tools: Some(vec!["Read".to_owned()]),
+                followed: None,
             })),
             max_turns: Some(3),
             max_tokens: NonZeroU64::new(100_000),

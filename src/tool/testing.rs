@@ -58,6 +58,14 @@ impl Delegate for NoDelegate {
         Known::default()
     }
 
+    fn may_delegate(&self) -> Result<(), ToolError> {
+        Ok(())
+    }
+
+    fn find_model(&self, _name: &str) -> Result<Arc<dyn crate::model::Model>, String> {
+        Err("no models here".to_owned())
+    }
+
     fn with_tools(&self, _tools: Registry) -> Arc<dyn Delegate> {
         Arc::new(NoDelegate)
     }

@@ -88,6 +88,22 @@ fn where_nobody_sits_there_is_no_chat() {
 }
 
 #[test]
+fn a_command_of_a_directory_is_typed_with_its_name_or_by_its_own() {
+    let (place, server) = (Place::new(), echo());
+    place.write(".claude/commands/ops/deploy.md", "Deploy $1.\n");
+    let mut sitting = chat(&place, &server, &[]);
+    waits(&mut sitting, 1);
+    sitting.keys("/ops:deploy web\n");
+    sitting.wait_for("You said: Deploy web..");
+    waits(&mut sitting, 2);
+    sitting.keys("/deploy shop\n");
+    sitting.wait_for("You said: Deploy shop..");
+    waits(&mut sitting, 3);
+    sitting.keys("\u{4}");
+    leaves(&mut sitting, 0);
+}
+
+#[test]
 fn a_conversation_reads_from_top_to_bottom() {
     let (place, server) = (Place::new(), echo());
     let mut sitting = chat(&place, &server, &[]);

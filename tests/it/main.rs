@@ -27,6 +27,8 @@ mod branches;
 mod budgets;
 /// Signals: everything ends, nothing new begins, the log stays whole.
 mod cancel;
+/// `tine skills` and `tine agents`: lists and checks.
+mod catalogue;
 /// The chat on a pseudo-terminal, and the screen as it is then.
 mod chat;
 /// The chat without a screen: lines in, lines out.
@@ -42,6 +44,8 @@ mod control;
 /// Processes that die: the session opens again, and nothing is lost or run
 /// twice.
 mod crash;
+/// Agent definitions: what each key comes to.
+mod definitions;
 /// `tine doctor`, and what a newcomer without a model is told.
 mod doctor;
 /// Sessions as text, lines and documents: whole, one strand of them, cut off.
@@ -52,6 +56,8 @@ mod fanout;
 mod faults;
 /// Command lines that were written for other harnesses.
 mod flags;
+/// Skills that are followed: what holds, and agents that do them.
+mod following;
 /// Forks: the bytes they share, what they may not do, how they come back.
 mod forks;
 /// What a unit sends is what its events say.

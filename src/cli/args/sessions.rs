@@ -67,6 +67,16 @@ pub struct ListFlags {
     pub json: bool,
 }
 
+/// What to do with worktrees.
+#[derive(Debug, Subcommand)]
+pub enum WorktreeCommand {
+    /// List those that are still there
+    List,
+    /// Remove those whose run is over; what was changed there is saved as a
+    /// patch
+    Prune,
+}
+
 /// What to do with one session.
 #[derive(Debug, Subcommand)]
 pub enum SessionCommand {

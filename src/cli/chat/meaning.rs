@@ -59,8 +59,7 @@ pub(super) fn meaning<'a>(
         };
     }
     let first = text.strip_prefix('/').and_then(|line| line.split_whitespace().next());
-    let skill = first
-        .and_then(|name| skills.iter().find(|(own, _)| own.to_lowercase() == name.to_lowercase()));
+    let skill = first.and_then(|name| skills.iter().find(|(own, _)| slash::is_called(own, name)));
     // What servers offer is known to those who have answered only.
     let is_served = |name: &str| name.to_lowercase().starts_with(mcp::name::PREFIX);
     if let (None, Some((name, _))) = (skill, slash::named(text))

@@ -18,37 +18,62 @@ use crate::cli::{rules, say};
 use crate::config::{self, Environment, dirs};
 use crate::definition::{self, AgentDefinition, Definitions};
 use crate::fanout::Limits;
+use crate::front_matter::Problem;
 use crate::guard::Policy;
 use crate::hook::{self, Hooks, Setting};
 use crate::model::http::exchange::{Exchanges, Pace};
 use crate::model::retry;
 use crate::prompt;
 use crate::session;
-use crate::skill::Skills;
+use crate::skill::{Places, Skills};
 use crate::tool::structured::SCHEMA_CAP;
 use crate::tool::{AnswerSchema, OfServers, Registry};
 use crate::tool_name;
 
-/// Returns the skills and the definitions that are found around a directory.
+/// Returns the skills and the definitions that are found around a directory, and
+/// says what is odd about them.
 pub(super) fn found(
-    (root, top): (&Path, Option<&Path>),
+    around: (&Path, Option<&Path>),
     environment: &Environment,
     flags: &RunFlags,
     trusted: &Trusted,
 ) -> (Skills, Definitions) {
+    let Discovered { skills, definitions, problems } =
+        discover(around, environment, flags, trusted);
+    problems.iter().for_each(|problem| say(&format!("warning: {problem}")));
+    (skills, definitions)
+}
+
+/// What is found around a directory.
+pub(in crate::cli) struct Discovered {
+    pub(in crate::cli) skills: Skills,
+    pub(in crate::cli) definitions: Definitions,
+    pub(in crate::cli) problems: Vec<Problem>,
+}
+
+/// Looks for skills and definitions.
+pub(in crate::cli) fn discover(
+    (root, top): (&Path, Option<&Path>),
+    environment: &Environment,
+    flags: &RunFlags,
+    trusted: &Trusted,
+) -> Discovered {
     let sources = flags.borrowed.sources();
     let (skills, mut problems) = match flags.borrowed.disable_slash_commands {
         true => (Skills::default(), Vec::new()),
-        false => Skills::load(
-            &dirs::skill_directories(root, top, environment, sources),
-            &dirs::command_directories(root, top, environment, sources),
-        ),
+        false => {
+            let places = Places {
+                skills: &dirs::skill_directories(root, top, environment, sources),
+                commands: &dirs::command_directories(root, top, environment, sources),
+                home: environment.home.as_deref(),
+            };
+            Skills::load(&places, |path, text| trusted.covers(path, text))
+        }
     };
     let agents = dirs::agent_directories(root, top, environment, sources);
     let (definitions, more) = Definitions::load(&agents, |path, text| trusted.covers(path, text));
     problems.extend(more);
-    problems.iter().for_each(|problem| say(&format!("warning: {problem}")));
-    (skills, definitions)
+    Discovered { skills, definitions, problems }
 }
 
 /// Returns what people have written for agents, as every unit reads it.
@@ -232,17 +257,23 @@ fn json_of(flag: &str, text: &str) -> Result<Value, Refusal> {
 pub(super) fn system_prompt(
     flags: &RunFlags,
     agent: Option<&AgentDefinition>,
+    skills: &Skills,
 ) -> Result<String, Refusal> {
     let read = |path: &Path| {
         std::fs::read_to_string(path).map_err(|error| {
             Refusal::new(Exit::BadInput, format!("cannot read `{}`: {error}", path.display()))
         })
     };
-    let own = agent.map(|agent| &agent.prompt).filter(|prompt| !prompt.is_empty());
+    let own = agent.map(|agent| {
+        let (prompt, left_out) = agent.prompt_with(skills);
+        left_out.iter().for_each(|left_out| say(&format!("warning: {left_out}")));
+        prompt
+    });
+    let own = own.filter(|prompt| !prompt.is_empty());
     let mut system = match (&flags.system_prompt, &flags.system_prompt_file) {
         (Some(text), _) => text.clone(),
         (None, Some(path)) => read(path)?,
-        (None, None) => own.cloned().unwrap_or_else(|| prompt::main().to_owned()),
+        (None, None) => own.unwrap_or_else(|| prompt::main().to_owned()),
     };
     let added = match (&flags.append_system_prompt, &flags.append_system_prompt_file) {
         (Some(text), _) => Some(text.clone()),

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::hook;
 
-use super::{DEPTH_CAP, FILE_CAP, FILES_CAP, Found, Kind, Project};
+use super::{DEPTH_CAP, FILE_CAP, FILES_CAP, Found, Kind, Project, SKILL};
 
 /// A look at a repository.
 pub(super) struct Looking {
@@ -66,7 +66,7 @@ impl Looking {
             let settings: Option<Value> = match found.kind {
                 Kind::Settings => toml::from_str(&found.text).ok(),
                 Kind::Hooks => serde_json::from_str(&found.text).ok(),
-                Kind::Agent | Kind::Servers | Kind::Program => None,
+                Kind::Agent | Kind::Skill | Kind::Servers | Kind::Program => None,
             };
             if let Some(hooks) = settings.as_ref().and_then(|settings| settings.get("hooks")) {
                 collect_texts(hooks, &mut commands);
@@ -89,13 +89,43 @@ impl Looking {
             if path.extension().is_none_or(|extension| extension != "md") {
                 continue;
             }
-            // One that cannot be read is none, and says so where it is loaded.
-            let Ok(Some(bytes)) = self.read(&path) else { continue };
-            let text = String::from_utf8_lossy(&bytes);
-            if says_more(&path, &text) {
-                self.take(&path, Kind::Agent, &bytes);
+            self.text(&path, Kind::Agent, &says_more);
+        }
+    }
+
+    /// Takes the skills of a directory that allow something.
+    pub(super) fn skills(&mut self, directory: &Path, says_more: impl Fn(&Path, &str) -> bool) {
+        for path in self.entries(directory) {
+            self.text(&path.join(SKILL), Kind::Skill, &says_more);
+        }
+    }
+
+    /// Takes the commands below a directory that allow something.
+    pub(super) fn commands(&mut self, directory: &Path, says_more: impl Fn(&Path, &str) -> bool) {
+        let mut left = vec![(directory.to_owned(), 0)];
+        while let Some((directory, depth)) = left.pop() {
+            for path in self.entries(&directory) {
+                if path.extension().is_some_and(|extension| extension == "md") {
+                    self.text(&path, Kind::Skill, &says_more);
+                } else if depth < DEPTH_CAP && self.is_directory(&path) {
+                    left.push((path, depth + 1));
+                }
             }
         }
+    }
+
+    /// Takes a file that is text for a model, if it says more than that.
+    fn text(&mut self, path: &Path, kind: Kind, says_more: impl Fn(&Path, &str) -> bool) {
+        // One that cannot be read is none, and says so where it is loaded.
+        let Ok(Some(bytes)) = self.read(path) else { return };
+        if says_more(path, &String::from_utf8_lossy(&bytes)) {
+            self.take(path, kind, &bytes);
+        }
+    }
+
+    /// Tells whether a path below the root is a directory, and no link to one.
+    fn is_directory(&self, path: &Path) -> bool {
+        self.project.root.join(path).symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
     }
 
     /// Takes all files below a directory that may be programs.
@@ -166,10 +196,11 @@ impl Looking {
 
     fn take(&mut self, path: &Path, kind: Kind, bytes: &[u8]) {
         let text = match (kind, std::str::from_utf8(bytes)) {
-            (Kind::Settings | Kind::Hooks | Kind::Agent | Kind::Servers, Ok(text)) => {
-                text.to_owned()
-            }
-            (Kind::Settings | Kind::Hooks | Kind::Agent | Kind::Servers, Err(_)) => {
+            (
+                Kind::Settings | Kind::Hooks | Kind::Agent | Kind::Skill | Kind::Servers,
+                Ok(text),
+            ) => text.to_owned(),
+            (Kind::Settings | Kind::Hooks | Kind::Agent | Kind::Skill | Kind::Servers, Err(_)) => {
                 self.refuse(path, &io::Error::other("it is not UTF-8"));
                 return;
             }

@@ -13,6 +13,7 @@ use tine::guard::sandbox::{Insistence, Sandbox, Settings};
 use tine::guard::{Allowed, Decision, Mode, Policy, Rules, Source, Sourced};
 use tine::line::{FromUnit, LINE_CAP, Line, UnitEvent};
 use tine::message::{CallId, Head, Output, Prefix};
+use tine::model::Model;
 use tine::model::offline::Offline;
 use tine::session::{Blobs, Spill};
 use tine::skill::Skills;
@@ -174,6 +175,14 @@ impl Delegate for Nobody {
 
     fn known(&self) -> Known {
         Known::default()
+    }
+
+    fn may_delegate(&self) -> Result<(), ToolError> {
+        Ok(())
+    }
+
+    fn find_model(&self, _name: &str) -> Result<Arc<dyn Model>, String> {
+        Err("no models here".to_owned())
     }
 
     fn with_tools(&self, _tools: Registry) -> Arc<dyn Delegate> {

@@ -33,7 +33,7 @@ use tine::run::{
     self, Boundaries, FromUser, Invoked, Main, Prompts, Reporter, Resumed, Run, Signal, mend,
 };
 use tine::session::{self, Blobs, Entry, Past, SessionLog, Spill};
-use tine::skill::Skills;
+use tine::skill::{Places, Skills};
 use tine::tool::files::{Files, Seen};
 use tine::tool::roots::Roots;
 use tine::tool::{AnswerSchema, ForkPoint, Registry, ToolContext, Workspace};
@@ -469,7 +469,7 @@ impl Setup {
 
     fn parts(&self, root: &Path) -> Parts {
         let (definitions, _) = Definitions::load(&[], |_, _| false);
-        let (skills, _) = Skills::load(&[], &[]);
+        let (skills, _) = Skills::load(&Places::default(), |_, _| false);
         let offered: Vec<(&str, &str)> = definitions
             .iter()
             .map(|definition| (definition.name.as_str(), definition.description.as_str()))

@@ -23,7 +23,7 @@ use crate::report::prose::wrapped;
 use crate::report::row::Row;
 use crate::report::window::{Bounds, Conversation, Window};
 use crate::session::Past;
-use crate::skill::{Skill, Skills};
+use crate::skill::{Context, Skill, Skills};
 
 /// Most rows of a change; the rest of them is counted.
 const DIFF_CAP: usize = 400;
@@ -197,8 +197,14 @@ pub fn skills(kit: &Kit) -> Vec<Row> {
             (false, false) => Some("for models alone"),
             (false, true) => Some("for nobody"),
         };
-        let facts = [hidden, who.map(str::to_owned), Some(skill.source.to_string())];
-        let facts: Vec<String> = facts.into_iter().flatten().collect();
+        let agent = match &skill.context {
+            Context::Inline => None,
+            Context::Fork { agent, is_background: _ } => Some(format!("done by an agent: {agent}")),
+        };
+        let hides = skill.hides.iter().map(|hidden| Some(format!("hides {hidden}")));
+        let own = [hidden, who.map(str::to_owned), agent, Some(skill.source.to_string())];
+        let facts = own.into_iter().chain(hides);
+        let facts: Vec<String> = facts.flatten().collect();
         let first = typed_as((&skill.name, &skill.argument_hint));
         let first = first.text(Ink::Dim, &format!("  ({})", facts.join("; ")));
         [first, Row::new().text(Ink::Plain, "  ").text(Ink::Plain, &skill.description)]

@@ -18,7 +18,7 @@ use crate::model::Models;
 use crate::report::row::Row;
 use crate::session::SessionLog;
 use crate::session::dirs::session_directory;
-use crate::skill::Skills;
+use crate::skill::{Places, Skills};
 use crate::tool::Registry;
 
 /// What the commands get, and where its directories are.
@@ -50,7 +50,7 @@ impl Place {
             flags,
             config,
             models,
-            skills: Arc::new(Skills::load(&[], &[]).0),
+            skills: Arc::new(Skills::load(&Places::default(), |_, _| false).0),
             definitions: Definitions::load(&[], |_, _| true).0,
             sandbox,
             git,

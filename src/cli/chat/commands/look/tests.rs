@@ -11,6 +11,7 @@ use crate::definition::Definitions;
 use crate::event::{CallQuestion, Confinement, Lasting, Question, QuestionId, Seq, Terms, Verdict};
 use crate::git::tests::Repo;
 use crate::guard::Source;
+use crate::skill::Places;
 
 fn plain(rows: &[Row]) -> String {
     rows.iter().map(|row| row.plain() + "\n").collect()
@@ -18,7 +19,7 @@ fn plain(rows: &[Row]) -> String {
 
 #[test]
 fn help_lists_keys_commands_and_skills() {
-    let (skills, _) = Skills::load(&[], &[]);
+    let (skills, _) = Skills::load(&Places::default(), |_, _| false);
     assert_snapshot!(plain(&help(&skills, 80)), @"
     keys
     Enter        send, also while it works   Ctrl-D       leave, from an empty line
@@ -62,7 +63,7 @@ fn help_lists_keys_commands_and_skills() {
 
 #[test]
 fn help_fits_a_usual_terminal_and_is_read_on_a_narrow_one() {
-    let (skills, _) = Skills::load(&[], &[]);
+    let (skills, _) = Skills::load(&Places::default(), |_, _| false);
     for columns in [80, 120] {
         for row in help(&skills, columns) {
             assert!(row.columns() <= usize::from(columns), "{}", row.plain());
@@ -89,7 +90,9 @@ fn a_skill_that_a_command_hides_is_not_offered() {
     std::fs::create_dir_all(directory.join("diff")).unwrap();
     let text = "---\ndescription: Tells them apart.\nargument-hint: ONE TWO\n---\nDo it.";
     std::fs::write(directory.join("diff/SKILL.md"), text).unwrap();
-    place.kit.skills = Arc::new(Skills::load(&[directory.canonicalize().unwrap()], &[]).0);
+    let directories = [directory.canonicalize().unwrap()];
+    let places = Places { skills: &directories, ..Places::default() };
+    place.kit.skills = Arc::new(Skills::load(&places, |_, _| false).0);
     assert!(!plain(&help(&place.kit.skills, 80)).contains("apart"));
     assert_snapshot!(place.shown(&skills(&place.kit)), @"
     /diff ONE TWO  (hidden by the command of its name; HOME/skills/diff/SKILL.md)
