@@ -35,6 +35,7 @@ mod setup;
 mod signals;
 mod slash;
 mod start;
+mod telemetry;
 mod terminal;
 mod texts;
 mod trust;

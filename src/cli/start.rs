@@ -23,6 +23,7 @@ use super::rules;
 use super::sandbox;
 use super::servers::{self, Carried};
 use super::sessions::{age_out, parse_name};
+use super::telemetry;
 use crate::agent::Opening;
 use crate::config::{Config, Environment, dirs};
 use crate::event::SessionHead;
@@ -38,6 +39,7 @@ use crate::report;
 use crate::run::{self, Asked, Boundaries, FromUser, Prompts, Reporter, Resumed, Run, Signal};
 use crate::session::Past;
 use crate::session::{Account, Blobs, SessionLog, SessionName, Spill};
+use crate::telemetry::Exporter;
 use crate::tool::Workspace;
 use crate::tool::files::Files;
 use crate::tool::roots::Roots;
@@ -71,6 +73,8 @@ pub(super) struct Kept {
     pub(super) servers: Arc<Servers>,
     /// Who runs of all their agents.
     pub(super) pool: Pool,
+    /// What sends spans away, if anything does.
+    pub(super) exporter: Option<Exporter>,
 }
 
 /// What a program that drives a run brings along that no flag could say.
@@ -114,6 +118,7 @@ impl Process {
                 models: Arc::new(Models::new(recordings::exchanges(flags, surroundings)?)),
                 servers: servers()?,
                 pool: Pool::new(config.agents.max_concurrent),
+                exporter: telemetry::exporter(environment),
             },
         };
         Ok((kept, hooks))
@@ -203,7 +208,7 @@ impl Start {
             repository: top,
             session: &directory,
         };
-        let (Kept { models, servers, pool }, called) =
+        let (Kept { models, servers, pool, exporter }, called) =
             process.parts(&surroundings, &config, &flags, &trusted)?;
         let (skills, definitions) = found((&root, top), environment, &flags, &trusted);
         let definitions = definitions.with(given(&flags)?);
@@ -238,6 +243,7 @@ impl Start {
             tools,
             servers,
             pool,
+            exporter,
             policy,
             hooks,
             system,
