@@ -22,6 +22,7 @@ use crate::config::{Telemetry, TraceParent};
 use crate::event::{
     Event, EventKind, FailureKind, Outcome, Question, Seq, SessionId, UnitHead, UnitId, UnixMillis,
 };
+use crate::message::{CallId, Output};
 use crate::telemetry::{Failed, Kind, Span, SpanAt};
 use content::{Shows, cut};
 use strand::{Call, Strand, Turn};
@@ -83,14 +84,7 @@ impl Spans {
             EventKind::RequestFailed(failed) => self.request_failed(event, failed),
             EventKind::Replied(replied) => self.replied(event, replied),
             EventKind::Compacted(compaction) => self.compacted(event, compaction),
-            EventKind::ToolStarted { call, subject, .. } => {
-                let at = self.place(event.unit, event.seq);
-                self.change(event, |strand| {
-                    let call = strand.call(call);
-                    (call.at, call.started) = (at, Some(event.at));
-                    call.subject = Arc::clone(subject);
-                });
-            }
+            EventKind::ToolStarted { call, subject, .. } => self.calls(event, call, subject),
             EventKind::ToolFinished { call, tool, output, took_ms } => {
                 self.called(event, (call, tool), (output, *took_ms));
             }
@@ -151,7 +145,7 @@ impl Spans {
         let mut strand = Strand::new(at, above.map(|above| above.span), event.at);
         strand.is_sampled =
             is_sampled.unwrap_or_else(|| self.settings.sampler.takes(trace, remote.as_ref()));
-        strand.path = event.branch.path.to_string();
+        strand.branch = event.branch.clone();
         strand.head = Some(head.clone());
         self.strands.insert(event.unit, strand);
     }
@@ -186,11 +180,19 @@ impl Spans {
         self.finish(unit, span);
     }
 
+    fn calls(&mut self, event: &Event, id: &CallId, subject: &Arc<str>) {
+        let at = self.place(event.unit, event.seq);
+        self.change(event, |strand| {
+            let call = strand.call(id);
+            (call.at, call.started, call.subject) = (at, Some(event.at), Arc::clone(subject));
+        });
+    }
+
     fn called(
         &mut self,
         event: &Event,
-        (id, tool): (&crate::message::CallId, &str),
-        (output, took_ms): (&crate::message::Output, u64),
+        (id, tool): (&CallId, &str),
+        (output, took_ms): (&Output, u64),
     ) {
         let fresh = self.place(event.unit, event.seq);
         let Some(strand) = self.strands.get_mut(&event.unit) else { return };
@@ -241,8 +243,8 @@ impl Spans {
         if let Some(model) = &strand.model {
             span.attributes.extend(request::of_model(&(self.describe)(model)));
         }
-        let description = strand.head.as_ref().map(|head| &*head.description);
-        span.attributes.extend(self.shows.ending(description, text));
+        let unit = strand.head.as_ref().map(|head| (&*head.description, &strand.branch.path));
+        span.attributes.extend(self.shows.ending(unit, text));
         if strand.is_sampled {
             self.over.push(span);
         }
@@ -328,10 +330,6 @@ impl Call {
         Some(Failed { kind: kind.into(), message: String::new() })
     }
 }
-
-/// Whoever works in a span of a strand is this process, unless it says
-/// otherwise.
-const WORKER: Kind = Kind::Internal;
 
 #[cfg(test)]
 mod tests;

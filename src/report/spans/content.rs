@@ -3,6 +3,7 @@
 use opentelemetry::KeyValue;
 use serde_json::json;
 
+use crate::branch::BranchPath;
 use crate::message::{Output, Reply};
 
 /// Most characters of a name, an id or an error in a span.
@@ -54,16 +55,21 @@ impl Shows {
         arguments.into_iter().chain(subject).chain([result]).collect()
     }
 
-    /// What a unit was for, and its answer.
-    pub(super) fn ending(self, description: Option<&str>, answer: &str) -> Vec<KeyValue> {
+    /// What a unit was for, which also names its branch, and its answer.
+    pub(super) fn ending(self, unit: Option<(&str, &BranchPath)>, answer: &str) -> Vec<KeyValue> {
         if !self.0 {
             return Vec::new();
         }
-        let description =
-            description.map(|text| KeyValue::new("gen_ai.agent.description", cut(text)));
-        let said = json!([{ "role": "assistant", "parts": [text(answer)] }]).to_string();
-        let said = (!answer.is_empty()).then(|| KeyValue::new("gen_ai.output.messages", said));
-        description.into_iter().chain(said).collect()
+        let mut said = Vec::new();
+        if let Some((description, path)) = unit {
+            said.push(KeyValue::new("gen_ai.agent.description", cut(description)));
+            said.push(KeyValue::new("tine.branch.path", cut(&path.to_string())));
+        }
+        if !answer.is_empty() {
+            let messages = json!([{ "role": "assistant", "parts": [text(answer)] }]);
+            said.push(KeyValue::new("gen_ai.output.messages", messages.to_string()));
+        }
+        said
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::SpanId;
 
+use crate::branch::Branch;
 use crate::event::{Origin, PrefixShare, UnitHead, UnitId, UnixMillis};
 use crate::message::{CallId, Reply};
-use crate::telemetry::{Span, SpanAt};
+use crate::telemetry::{Kind, Span, SpanAt};
 
 /// A unit that has not ended.
 pub(super) struct Strand {
@@ -18,7 +19,7 @@ pub(super) struct Strand {
     pub(super) is_sampled: bool,
     /// `None` for main.
     pub(super) head: Option<UnitHead>,
-    pub(super) path: String,
+    pub(super) branch: Branch,
     queued: UnixMillis,
     pub(super) started: Option<UnixMillis>,
     /// What is said of it from the start.
@@ -73,7 +74,7 @@ impl Strand {
             is_parent_remote: false,
             is_sampled: true,
             head: None,
-            path: String::new(),
+            branch: Branch::root(),
             queued,
             started: None,
             attributes: Vec::new(),
@@ -114,7 +115,7 @@ impl Strand {
             parent: None,
             is_parent_remote: false,
             name,
-            kind: super::WORKER,
+            kind: Kind::Internal,
             start: start.min(end),
             end,
             attributes: Vec::new(),
@@ -129,7 +130,7 @@ impl Strand {
         said.push(KeyValue::new("tine.turns", i64::from(self.turns)));
         let Some(head) = &self.head else { return said };
         let queued_ms = start.since(self.queued);
-        said.push(KeyValue::new("tine.branch", super::cut(&self.path)));
+        said.push(KeyValue::new("tine.branch", super::cut(&self.branch.tokens.to_string())));
         said.push(KeyValue::new("tine.depth", i64::from(head.depth)));
         said.push(KeyValue::new("tine.queued_ms", super::content::count(queued_ms)));
         said.push(KeyValue::new("tine.is_background", head.is_background));
