@@ -11,6 +11,7 @@ mod catalogue;
 pub mod chat;
 mod completions;
 mod control;
+mod debug;
 mod demo;
 mod doctor;
 pub mod exit;
@@ -37,6 +38,7 @@ mod setup;
 mod signals;
 mod slash;
 mod start;
+mod telemetry;
 mod terminal;
 mod texts;
 mod trust;
@@ -66,7 +68,7 @@ pub fn main() -> ExitCode {
     notes.iter().for_each(say);
     keep_panics_of_units_quiet();
     let flags = arguments.run.clone();
-    let traced = set_up_tracing(&arguments.run);
+    let traced = debug::set_up(&arguments.run);
     let exit = match traced.and_then(|()| run(arguments)) {
         Ok(exit) => exit,
         Err(refusal) => {
@@ -242,23 +244,4 @@ fn say(text: &impl std::fmt::Display) {
     let text = crate::report::sanitise::text(&text);
     // Nobody reads: then there is nobody to tell.
     let _ = writeln!(io::stderr().lock(), "{text}");
-}
-
-/// What `--debug` shows where it names nothing.
-const DEBUG: &str = "tine=debug";
-
-fn set_up_tracing(flags: &RunFlags) -> Result<(), Refusal> {
-    let file = flags.borrowed.debug_file.as_deref().map(print::create).transpose()?;
-    let Some(filter) = flags.debug.as_deref().or(file.is_some().then_some(DEBUG)) else {
-        return Ok(());
-    };
-    let filter = tracing_subscriber::EnvFilter::new(filter);
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).without_time();
-    match file {
-        Some((_, file)) => {
-            subscriber.with_ansi(false).with_writer(std::sync::Arc::new(file)).init();
-        }
-        None => subscriber.with_writer(io::stderr).init(),
-    }
-    Ok(())
 }

@@ -24,6 +24,7 @@ mod server;
 pub mod settings;
 mod share;
 mod sources;
+mod telemetry;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
@@ -56,6 +57,7 @@ pub(crate) use server::is_loopback;
 pub use server::{KeySource, ServerModel};
 pub use share::WindowShare;
 pub use sources::Sources;
+pub use telemetry::{Encoding, OTLP_HEADERS, Sampler, Telemetry, TelemetryError, TraceParent};
 
 /// Most bytes of a configuration file. One that people write is a few hundred
 /// lines; a larger one is some other file.
@@ -339,7 +341,8 @@ impl Config {
     pub fn secret_variables(&self) -> Vec<String> {
         let named = self.models.values().filter_map(|entry| entry.key_env.clone());
         let presets = PRESETS.iter().filter_map(|preset| preset.key_env.map(str::to_owned));
-        let variables: BTreeSet<_> = presets.chain(named).collect();
+        let headers = OTLP_HEADERS.map(str::to_owned);
+        let variables: BTreeSet<_> = presets.chain(named).chain(headers).collect();
         variables.into_iter().collect()
     }
 }

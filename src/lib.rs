@@ -28,6 +28,7 @@ pub mod real_path;
 pub mod session;
 pub mod skill;
 pub mod slips;
+pub mod telemetry;
 pub mod tool_name;
 pub mod web;
 // 3 line

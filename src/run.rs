@@ -19,6 +19,7 @@ mod signals;
 mod sink;
 mod stage;
 mod submitted;
+mod traced;
 pub mod undo;
 
 use std::io;

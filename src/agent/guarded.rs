@@ -76,6 +76,17 @@ impl Unit {
 
     /// Decides about a call with these arguments.
     async fn decide(&self, ready: &Ready<'_>, arguments: &Value) -> Result<Explained, Stopped> {
+        let decided = self.explained(ready, arguments).await?;
+        let decision = match &decided.decision {
+            Decision::Allow(_) => "allow",
+            Decision::Ask(_) => "ask",
+            Decision::Deny { .. } => "deny",
+        };
+        tracing::debug!(tool = %ready.tool, decision, "the guard decides");
+        Ok(decided)
+    }
+
+    async fn explained(&self, ready: &Ready<'_>, arguments: &Value) -> Result<Explained, Stopped> {
         let (policy, tool) = (Arc::clone(&self.policy), Arc::clone(&ready.tool));
         let effect = ready.runner.effect();
         if effect.is_parallel_safe() {

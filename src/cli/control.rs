@@ -37,7 +37,7 @@ use super::kit::Kit;
 use super::model::DefaultModel;
 use super::slash::{self, Typed};
 use super::start::{Brought, Kept, Sitter, Sitting, Start};
-use super::{print, resume, signals, undo};
+use super::{print, resume, signals, telemetry, undo};
 use crate::agent::Opening;
 use crate::config::Environment;
 use crate::event::CancelReason;
@@ -93,6 +93,7 @@ pub(super) fn run(
     let exit = runtime.block_on(conversation.go());
     let Conversation { replies, scratch, kept, .. } = conversation;
     runtime.block_on(kept.servers.close());
+    runtime.block_on(telemetry::close(kept.exporter.as_ref()));
     print::say_remarks(&kept.models);
     replies.close();
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);

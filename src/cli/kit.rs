@@ -22,6 +22,7 @@ use crate::mcp::Servers;
 use crate::model::{Model, Models, offline};
 use crate::run::{Invoked, Main};
 use crate::skill::{Context, Skill, Skills};
+use crate::telemetry::Exporter;
 use crate::tool::{Registry, Task};
 
 /// What the prompts of a session are made with.
@@ -50,6 +51,8 @@ pub struct Kit {
     pub(super) servers: Arc<Servers>,
     /// Who runs of the agents.
     pub(super) pool: Pool,
+    /// What sends spans away.
+    pub(super) exporter: Option<Exporter>,
     pub(super) policy: Policy,
     /// What is asked at certain moments.
     pub(super) hooks: Vec<Hook>,
@@ -62,7 +65,7 @@ impl Kit {
     /// Returns what goes on in the next run of this process.
     pub(super) fn goes_on(&self) -> Kept {
         let (models, servers) = (Arc::clone(&self.models), Arc::clone(&self.servers));
-        Kept { models, servers, pool: self.pool.clone() }
+        Kept { models, servers, pool: self.pool.clone(), exporter: self.exporter.clone() }
     }
 
     /// Returns what main is asked to do.

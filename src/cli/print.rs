@@ -17,7 +17,7 @@ use super::model::DefaultModel;
 use super::slash::Typed;
 use super::start::{Kept, Start};
 use super::terminal::QuietControls;
-use super::{input, resume, signals, slash, undo, usage};
+use super::{input, resume, signals, slash, telemetry, undo, usage};
 use crate::branch::Branch;
 use crate::config::Environment;
 use crate::event::{
@@ -69,7 +69,7 @@ pub(super) fn run_prompt(
     let start = Start::new(environment, flags, default_model)?;
     let runtime = runtime()?;
     let last_message = start.kit.flags.output_last_message.as_deref().map(create).transpose()?;
-    let Kept { models, servers, pool: _ } = start.kit.goes_on();
+    let Kept { models, servers, pool: _, exporter } = start.kit.goes_on();
     let quiet = start.is_live().then(QuietControls::new).flatten();
     let finished = runtime.block_on(async {
         let signals = signals::listen().map_err(|error| {
@@ -78,6 +78,7 @@ pub(super) fn run_prompt(
         go(start, prompt, signals).await
     });
     runtime.block_on(servers.close());
+    runtime.block_on(telemetry::close(exporter.as_ref()));
     drop(quiet);
     runtime.shutdown_timeout(SHUTDOWN_GRACE);
     let (finished, scratch) = finished?;

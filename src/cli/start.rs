@@ -159,7 +159,7 @@ impl Start {
             repository: top,
             session: &directory,
         };
-        let (Kept { models, servers, pool }, called) =
+        let (Kept { models, servers, pool, exporter }, called) =
             process.parts(&surroundings, &config, &flags, &trusted)?;
         let (skills, definitions) = found((&root, top), environment, &flags, &trusted);
         let definitions = definitions.with(given(&flags)?);
@@ -196,6 +196,7 @@ impl Start {
             tools,
             servers,
             pool,
+            exporter,
             policy,
             hooks,
             system,

@@ -497,6 +497,8 @@ fn a_command_gets_no_variable_that_holds_a_key() {
             "GROQ_API_KEY",
             "OPENAI_API_KEY",
             "OPENROUTER_API_KEY",
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
             "Q_KEY"
         ]
     );

@@ -215,6 +215,9 @@ fn object_schema(schema: &Map<String, Value>) -> Result<Box<RawValue>, String> {
         }
     }
     schema.remove("$schema");
+    // Some servers list the keys of an object in another order each time they start.
+    let mut schema = Value::Object(schema);
+    schema.sort_all_objects();
     serde_json::value::to_raw_value(&schema).map_err(|error| error.to_string())
 }
 

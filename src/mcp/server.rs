@@ -377,10 +377,12 @@ impl Keeper {
                 }
             }
         };
+        tracing::debug!(target: "tine::mcp", server = %self.label, "a server of tools is started");
         let limit = self.limits.connect;
         let (connection, listing) = timeout(limit, connecting).await.unwrap_or_else(|_| {
             Err(Failed::new(format!("it did not answer within {} s", limit.as_secs_f64())))
         })?;
+        tracing::debug!(target: "tine::mcp", server = %self.label, "it has said what it offers");
         self.state.send_replace(State::Connected(Arc::new(listing)));
         Ok(connection)
     }
@@ -397,6 +399,7 @@ impl Keeper {
 
     fn fail(&self, failed: Failed) -> Failed {
         let why = Arc::clone(&failed.why);
+        tracing::debug!(target: "tine::mcp", server = %self.label, %why, "a server of tools is given up");
         let state = if failed.needs_auth { State::NeedsAuth(why) } else { State::Failed(why) };
         self.state.send_replace(state);
         failed

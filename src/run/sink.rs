@@ -11,6 +11,7 @@ use super::approvals::{KeepRule, Settings};
 use super::audience::{Audience, Shown};
 use super::disk::Disk;
 use super::dispatcher::{Answer, Effect, Input, Reach};
+use super::traced::trace;
 use super::{Reporter, RunEnd, Signals, end_of};
 use crate::event::{CancelReason, Event, InvocationEnd, Outcome};
 use crate::session::{LogError, SessionLog};
@@ -137,6 +138,7 @@ impl Sink {
     }
 
     async fn record(&mut self, event: Event, signals: &mut Signals) {
+        trace(&event);
         if let Some((log, _)) = &mut self.log
             && let Err(error) = log.append(&event)
         {

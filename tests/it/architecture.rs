@@ -23,6 +23,7 @@ const LAYERS: [&[&str]; 9] = [
         "session",
         "skill",
         "slips",
+        "telemetry",
         "tool_name",
         "web",
     ],

@@ -115,6 +115,8 @@ mod storm;
 mod stream;
 /// Answers that fit a schema.
 mod structured;
+/// Spans as a collector gets them, and what `--debug` tells.
+mod telemetry;
 /// The live region on a pseudo-terminal.
 mod terminal;
 /// Files that go back as they were.

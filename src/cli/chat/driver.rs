@@ -31,7 +31,7 @@ use crate::cli::kit::Kit;
 use crate::cli::model::DefaultModel;
 use crate::cli::setup::{self, SetUp};
 use crate::cli::start::{Kept, Start};
-use crate::cli::{print, say, signals};
+use crate::cli::{print, say, signals, telemetry};
 use crate::config::{Environment, dirs};
 use crate::event::{Digest, FileChange};
 use crate::report::difference::BothSides;
@@ -61,13 +61,14 @@ pub(in crate::cli) fn run(environment: &Environment, flags: RunFlags) -> Result<
         tty::keep_stops().map_err(|error| Refusal::new(Exit::Error, error.to_string()))?;
     }
     let runtime = print::runtime()?;
-    let Kept { models, servers, pool: _ } = start.kit.goes_on();
+    let Kept { models, servers, pool: _, exporter } = start.kit.goes_on();
     let Over { exit, scratch, takes_words } = runtime.block_on(async {
         let (driver, seat) = Driver::new(environment, start)?;
         Ok::<_, Refusal>(driver.go(seat).await)
     })?;
     runtime.block_on(servers.close());
     if takes_words {
+        runtime.block_on(telemetry::close(exporter.as_ref()));
         print::say_remarks(&models);
     }
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);

@@ -27,7 +27,7 @@ use crate::cli::args::RunFlags;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::model::DefaultModel;
 use crate::cli::start::{Kept, Start};
-use crate::cli::{print, signals};
+use crate::cli::{print, signals, telemetry};
 use crate::config::Environment;
 use crate::event::Outcome;
 use crate::prompt;
@@ -65,6 +65,7 @@ pub(super) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Re
     drop(start);
     let exit = runtime.block_on(serve(batch));
     runtime.block_on(kept.servers.close());
+    runtime.block_on(telemetry::close(kept.exporter.as_ref()));
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);
     exit
 }

@@ -8,11 +8,13 @@ use crate::cli::exit::Refusal;
 use crate::cli::project::{Manner, Trusted};
 use crate::cli::recordings;
 use crate::cli::servers::{self, Carried};
+use crate::cli::telemetry;
 use crate::config::Config;
 use crate::fanout::Pool;
 use crate::hook::Hook;
 use crate::mcp::Servers;
 use crate::model::Models;
+use crate::telemetry::Exporter;
 
 /// What goes on from one run of a process to the next.
 #[derive(Clone)]
@@ -23,6 +25,8 @@ pub(in crate::cli) struct Kept {
     pub(in crate::cli) servers: Arc<Servers>,
     /// Who runs of all their agents.
     pub(in crate::cli) pool: Pool,
+    /// What sends spans away, if anything does.
+    pub(in crate::cli) exporter: Option<Exporter>,
 }
 
 /// What a program that drives a run brings along that no flag could say.
@@ -72,6 +76,7 @@ impl Process {
                 models: Arc::new(Models::new(recordings::exchanges(flags, surroundings)?)),
                 servers: servers()?,
                 pool: Pool::new(config.agents.max_concurrent),
+                exporter: telemetry::exporter(environment),
             },
         };
         Ok((kept, hooks))

@@ -9,7 +9,7 @@ use crate::cli::args::Format;
 use crate::cli::asking::TerminalPrompter;
 use crate::cli::control::WholeLines;
 use crate::cli::exit::{Exit, Refusal};
-use crate::cli::slash;
+use crate::cli::{slash, telemetry};
 use crate::config::StatesFor;
 use crate::report::{
     Asking, Facts, FindFacts, HostOnly, Json, Live, LiveOptions, Plain, Stdout, StdoutKind,
@@ -47,6 +47,7 @@ impl Start {
             let options = self.stream_options();
             reporters.push(Box::new(StreamJson::new(Box::new(file), options, self.facts())));
         }
+        reporters.extend(telemetry::reporter(&self.kit).map(|spans| Box::new(spans) as _));
         Ok(reporters)
     }
 

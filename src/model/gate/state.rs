@@ -261,6 +261,7 @@ impl State {
     /// has for itself: it shuts the lane, and leaves others for a fallback.
     fn pause(&mut self, lane: LaneIndex, said: Option<Duration>, now: Instant) {
         let Some(said) = said else { return };
+        tracing::debug!(wait_ms = said.as_millis() as u64, "the gate closes for a while");
         let until = now + said.min(FARTHEST);
         if said <= LONGEST_FLOOR {
             self.not_before = self.not_before.max(Some(until));

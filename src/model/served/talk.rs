@@ -51,7 +51,11 @@ impl Talk {
             };
             match next {
                 Ok(stage) => self.stage = stage,
-                Err(error) => self.said.push_back(Err(self.endpoint.address.redact(error))),
+                Err(error) => {
+                    let error = self.endpoint.address.redact(error);
+                    tracing::debug!(unit = %self.request.asker.unit, %error, "it has no answer");
+                    self.said.push_back(Err(error));
+                }
             }
         }
         self.said.pop_front()
@@ -60,6 +64,8 @@ impl Talk {
     async fn ask(&mut self) -> Result<Stage, ModelError> {
         let endpoint = &self.endpoint;
         let deadline = Instant::now() + endpoint.first_byte;
+        let (unit, url) = (self.request.asker.unit, endpoint.address.shown());
+        tracing::debug!(%unit, model = %endpoint.route.model, url, "a request is sent");
         let outgoing = Outgoing {
             route: &endpoint.route,
             address: &endpoint.address,
@@ -68,6 +74,7 @@ impl Talk {
         };
         let opened = http::open(outgoing, endpoint.idle);
         let opened = timeout_at(deadline, opened).await.map_err(|_| endpoint.no_first_byte())??;
+        tracing::debug!(%unit, "its answer begins");
         let mut assembly = endpoint.api.assembly();
         match opened {
             Opened::Stream(response, start) => {

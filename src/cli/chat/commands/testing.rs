@@ -63,6 +63,7 @@ impl Place {
             tools: Registry::all([]),
             servers: Arc::new(Servers::none()),
             pool: Pool::new(std::num::NonZeroUsize::MIN),
+            exporter: None,
             policy,
             hooks: Vec::new(),
             system: "You help.".to_owned(),

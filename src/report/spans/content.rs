@@ -1,0 +1,93 @@
+//! What spans hold of what was said: nothing, unless the user wants it.
+
+use opentelemetry::KeyValue;
+use serde_json::json;
+
+use crate::branch::BranchPath;
+use crate::message::{Output, Reply};
+
+/// Most characters of a name, an id or an error in a span.
+const WORDS_CAP: usize = 256;
+
+/// Most characters of one text in a span. Thousands of spans wait for a
+/// collector at worst, and the session's log has the whole.
+const TEXT_CAP: usize = 4_096;
+
+/// Whether spans hold what was said.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shows(pub(super) bool);
+
+impl Shows {
+    /// What the user asked for.
+    pub(super) fn input(self, prompt: &str) -> Option<KeyValue> {
+        let said = || json!([{ "role": "user", "parts": [text(prompt)] }]).to_string();
+        self.0.then(|| KeyValue::new("gen_ai.input.messages", said()))
+    }
+
+    /// What a model answered.
+    pub(super) fn reply(self, reply: &Reply, finish: &str) -> Option<KeyValue> {
+        if !self.0 {
+            return None;
+        }
+        let texts = (!reply.text.is_empty()).then(|| text(&reply.text));
+        let calls = reply.calls.iter().map(|call| {
+            let (id, name) = (cut(&call.id.0), cut(&call.tool));
+            json!({ "type": "tool_call", "id": id, "name": name, "arguments": long(&call.arguments) })
+        });
+        let parts: Vec<_> = texts.into_iter().chain(calls).collect();
+        let said = json!([{ "role": "assistant", "parts": parts, "finish_reason": finish }]);
+        Some(KeyValue::new("gen_ai.output.messages", said.to_string()))
+    }
+
+    /// What a tool was given, what that is about, and what it gave.
+    pub(super) fn call(
+        self,
+        arguments: Option<String>,
+        subject: &str,
+        output: &Output,
+    ) -> Vec<KeyValue> {
+        if !self.0 {
+            return Vec::new();
+        }
+        let arguments = arguments.map(|text| KeyValue::new("gen_ai.tool.call.arguments", text));
+        let subject = (!subject.is_empty()).then(|| KeyValue::new("tine.subject", cut(subject)));
+        let result = KeyValue::new("gen_ai.tool.call.result", long(&output.text));
+        arguments.into_iter().chain(subject).chain([result]).collect()
+    }
+
+    /// What a unit was for, which also names its branch, and its answer.
+    pub(super) fn ending(self, unit: Option<(&str, &BranchPath)>, answer: &str) -> Vec<KeyValue> {
+        if !self.0 {
+            return Vec::new();
+        }
+        let mut said = Vec::new();
+        if let Some((description, path)) = unit {
+            said.push(KeyValue::new("gen_ai.agent.description", cut(description)));
+            said.push(KeyValue::new("tine.branch.path", cut(&path.to_string())));
+        }
+        if !answer.is_empty() {
+            let messages = json!([{ "role": "assistant", "parts": [text(answer)] }]);
+            said.push(KeyValue::new("gen_ai.output.messages", messages.to_string()));
+        }
+        said
+    }
+}
+
+fn text(text: &str) -> serde_json::Value {
+    json!({ "type": "text", "content": long(text) })
+}
+
+/// Returns the beginning of a text.
+pub(super) fn long(text: &str) -> String {
+    text.chars().take(TEXT_CAP).collect()
+}
+
+/// Returns the beginning of a few words.
+pub(super) fn cut(words: &str) -> String {
+    words.chars().take(WORDS_CAP).collect()
+}
+
+/// Returns a count as spans hold them.
+pub(super) fn count(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
