@@ -23,7 +23,6 @@ use super::rules;
 use super::sandbox;
 use super::servers::{self, Carried};
 use super::sessions::{age_out, parse_name};
-use super::telemetry;
 use crate::agent::Opening;
 use crate::config::{Config, Environment, dirs};
 use crate::event::SessionHead;
@@ -39,7 +38,6 @@ use crate::report;
 use crate::run::{self, Asked, Boundaries, FromUser, Prompts, Reporter, Resumed, Run, Signal};
 use crate::session::Past;
 use crate::session::{Account, Blobs, SessionLog, SessionName, Spill};
-use crate::telemetry::Exporter;
 use crate::tool::Workspace;
 use crate::tool::files::Files;
 use crate::tool::roots::Roots;
@@ -74,7 +72,7 @@ pub(super) struct Kept {
     /// Who runs of all their agents.
     pub(super) pool: Pool,
     /// What sends spans away, if anything does.
-    pub(super) exporter: Option<Exporter>,
+    pub(super) exporter: Option<crate::telemetry::Exporter>,
 }
 
 /// What a program that drives a run brings along that no flag could say.
@@ -118,7 +116,7 @@ impl Process {
                 models: Arc::new(Models::new(recordings::exchanges(flags, surroundings)?)),
                 servers: servers()?,
                 pool: Pool::new(config.agents.max_concurrent),
-                exporter: telemetry::exporter(environment),
+                exporter: super::telemetry::exporter(environment),
             },
         };
         Ok((kept, hooks))
