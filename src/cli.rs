@@ -45,6 +45,7 @@ mod worktree;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser as _;
 
@@ -241,6 +242,22 @@ fn say(text: &impl std::fmt::Display) {
 /// What `--debug` shows where it names nothing.
 const DEBUG: &str = "tine=debug";
 
+/// Writes with whatever a terminal would obey or not show as an escape: what is
+/// logged may quote servers and models. An event comes as one piece.
+struct Escaped<W>(W);
+
+impl<W: io::Write> io::Write for Escaped<W> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(piece);
+        self.0.write_all(crate::report::sanitise::text(&text).as_bytes())?;
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 fn set_up_tracing(flags: &RunFlags) -> Result<(), Refusal> {
     let file = flags.borrowed.debug_file.as_deref().map(print::create).transpose()?;
     let Some(filter) = flags.debug.as_deref().or(file.is_some().then_some(DEBUG)) else {
@@ -250,9 +267,10 @@ fn set_up_tracing(flags: &RunFlags) -> Result<(), Refusal> {
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).without_time();
     match file {
         Some((_, file)) => {
-            subscriber.with_ansi(false).with_writer(std::sync::Arc::new(file)).init();
+            let file = Arc::new(file);
+            subscriber.with_ansi(false).with_writer(move || Escaped(Arc::clone(&file))).init();
         }
-        None => subscriber.with_writer(io::stderr).init(),
+        None => subscriber.with_ansi(false).with_writer(|| Escaped(io::stderr())).init(),
     }
     Ok(())
 }
