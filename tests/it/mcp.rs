@@ -312,8 +312,8 @@ fn what_a_server_wants_to_know_somebody_answers_or_nobody() {
     let model = place.script("s.json", &calling(&calls));
     let config = config(&servers);
     let flags = ["--input-format", "stream-json", "-o", "stream-json", "--yolo", "-m", &model];
-    let flags = flags.iter().chain(&["--mcp-config", &config]);
-    let mut running = place.tine(flags).silent_stdin().start();
+    let more = ["--mcp-config", &config];
+    let mut running = place.tine(flags.iter().chain(&more)).silent_stdin().start();
     let prompt = json!({ "type": "user", "message": { "role": "user", "content": "go" } });
     running.say(&prompt.to_string());
     let asked = running.read_until(|record| record["type"] == "control_request");
