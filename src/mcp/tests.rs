@@ -450,8 +450,12 @@ async fn the_time_of_a_call_stands_still_while_its_own_question_is_open_and_no_o
         let answer = server.call((tool, Map::new()), &Slow, &cancel).await;
         (answer.map(|answer| answer["action"].clone()), began.elapsed().as_secs())
     };
-    let (asked, hung) = tokio::join!(timed("ask"), timed("hang"));
+    let (asked, hung) = tokio::join!(timed("ask"), async {
+        // The question is the first call's by then.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        timed("hang").await
+    });
     assert_eq!(asked, (Ok(json!("decline")), 100));
-    assert_eq!(hung, (Err(NoAnswer::TooLong), 10));
+    assert_eq!(hung, (Err(NoAnswer::TooLong), 11));
     servers.close().await;
 }
