@@ -265,6 +265,9 @@ pub struct Mcp {
     pub call: Duration,
     /// Servers by the name people give them.
     pub servers: BTreeMap<String, mcp::Entry>,
+    /// Those of them that a project's settings name. What such an entry says is
+    /// the project's word, whatever a flag sets in it.
+    pub of_project: BTreeSet<String>,
 }
 
 impl Default for Mcp {
@@ -276,6 +279,7 @@ impl Default for Mcp {
             // What others give a call: a build or a long query fits.
             call: Duration::from_secs(600),
             servers: BTreeMap::new(),
+            of_project: BTreeSet::new(),
         }
     }
 }

@@ -130,6 +130,9 @@ pub enum UnitEvent {
         /// Where the answer goes.
         reply: oneshot::Sender<Verdict>,
     },
+    /// Something in it has ended that waited for a person: whatever it asked
+    /// and nobody waits for is taken back.
+    Unasked,
     /// It ended. The answer says what it had done by then.
     Ended {
         /// What became of it.
@@ -330,6 +333,20 @@ impl Line {
     /// has begun.
     pub async fn ask_user(&self, question: Question, decided: Decided) -> Option<Verdict> {
         self.ask(|reply| UnitEvent::Ask { question, decided, reply }).await
+    }
+
+    /// Takes back what this unit asked and nobody waits for any more. It is for
+    /// whoever is being dropped, and so waits for nothing.
+    pub fn take_back(&self) {
+        let unasked = FromUnit { unit: self.unit, event: UnitEvent::Unasked };
+        // Without a dispatcher there are no questions; without a runtime there
+        // is nobody left who could be asked.
+        if let Err(mpsc::error::TrySendError::Full(unasked)) = self.sender.try_send(unasked)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let sender = self.sender.clone();
+            runtime.spawn(async move { drop(sender.send(unasked).await) });
+        }
     }
 
     /// Declares children; `None` once a cancel has begun.

@@ -9,9 +9,11 @@ mod connection;
 mod content;
 mod elicitation;
 mod entry;
+mod failure;
 pub mod file;
 pub mod form;
 mod http;
+mod keeper;
 mod link;
 mod listing;
 pub mod name;
@@ -212,13 +214,10 @@ impl Servers {
         is_first
     }
 
-    /// Returns what those that answer offer, in order.
+    /// Returns what those offer that answer, or would answer a call, in order.
     #[must_use]
     pub fn tools(&self) -> Vec<OfferedTool> {
-        let listings = self.all.iter().filter_map(|server| match server.state() {
-            State::Connected(listing) => Some(listing),
-            State::Pending | State::Failed(_) | State::NeedsAuth(_) | State::Disabled(_) => None,
-        });
+        let listings = self.all.iter().filter_map(|server| server.state().listing().cloned());
         listings.flat_map(|listing| listing.tools.clone()).collect()
     }
 
@@ -237,7 +236,8 @@ impl Servers {
     #[must_use]
     pub fn find_prompt(&self, name: &str) -> Option<(&Arc<Server>, PromptOffer)> {
         self.all.iter().find_map(|server| {
-            let State::Connected(listing) = server.state() else { return None };
+            let state = server.state();
+            let listing = state.listing()?;
             let found =
                 listing.prompts.iter().find(|prompt| prompt.name.eq_ignore_ascii_case(name));
             Some((server, found?.clone()))
@@ -247,10 +247,7 @@ impl Servers {
     /// Returns the prompts of those that answer, in order.
     #[must_use]
     pub fn prompts(&self) -> Vec<PromptOffer> {
-        let listings = self.all.iter().filter_map(|server| match server.state() {
-            State::Connected(listing) => Some(listing),
-            State::Pending | State::Failed(_) | State::NeedsAuth(_) | State::Disabled(_) => None,
-        });
+        let listings = self.all.iter().filter_map(|server| server.state().listing().cloned());
         listings.flat_map(|listing| listing.prompts.clone()).collect()
     }
 

@@ -13,7 +13,7 @@ use super::project::{self, Manner};
 use super::{print, servers, session, start};
 use crate::config::Environment;
 use crate::event::ServerStatus;
-use crate::mcp::{Server, Servers, State};
+use crate::mcp::{Server, Servers};
 use crate::message::counted;
 use crate::report::{sanitise, server_record};
 
@@ -68,23 +68,18 @@ pub(super) fn lines(server: &Arc<Server>) -> Vec<String> {
     let state = server.state();
     let first = format!("{name}  {}  ({origin})", state.status().as_str());
     let mut lines = vec![first];
-    match &state {
-        State::Connected(listing) => {
-            lines.extend(listing.tools.iter().map(|tool| format!("  {}", tool.name)));
-            lines.extend(listing.prompts.iter().map(|prompt| format!("  /{}", prompt.name)));
-            let resources = listing.resources.len() as u64;
-            if resources > 0 {
-                let label = &server.label;
-                lines.push(format!("  {}, as @{label}:URI", counted(resources, "resource")));
-                let shown = listing.resources.iter().take(RESOURCES_SHOWN);
-                lines.extend(shown.map(|resource| format!("    @{label}:{}", resource.uri)));
-            }
-            lines.extend(listing.left_out.iter().map(|what| format!("  {what}")));
+    lines.extend(state.why().map(|why| format!("  {why}")));
+    if let Some(listing) = state.listing() {
+        lines.extend(listing.tools.iter().map(|tool| format!("  {}", tool.name)));
+        lines.extend(listing.prompts.iter().map(|prompt| format!("  /{}", prompt.name)));
+        let resources = listing.resources.len() as u64;
+        if resources > 0 {
+            let label = &server.label;
+            lines.push(format!("  {}, as @{label}:URI", counted(resources, "resource")));
+            let shown = listing.resources.iter().take(RESOURCES_SHOWN);
+            lines.extend(shown.map(|resource| format!("    @{label}:{}", resource.uri)));
         }
-        State::Pending => {}
-        State::Failed(why) | State::NeedsAuth(why) | State::Disabled(why) => {
-            lines.push(format!("  {why}"));
-        }
+        lines.extend(listing.left_out.iter().map(|what| format!("  {what}")));
     }
     if state.status() == ServerStatus::NeedsAuth {
         lines.push("  tine does no logins: put a token into its `headers`".to_owned());

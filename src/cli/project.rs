@@ -33,7 +33,7 @@ const LINES_CAP: usize = 40;
 const LINE_CAP: usize = 160;
 
 /// The settings that give power: what may run, in what, and whom requests go to.
-const POWERFUL: [&str; 5] = ["hooks", "permissions", "sandbox", "models", "model"];
+const POWERFUL: [&str; 6] = ["hooks", "mcp", "permissions", "sandbox", "models", "model"];
 
 /// What is said of a command whose words do not tell what it runs.
 const UNKNOWN_FILES: &str =

@@ -49,8 +49,11 @@ pub(super) fn servers(
             found.json(&path.display().to_string(), text, Whose::Projects)?;
         }
         for (name, entry) in &config.mcp.servers {
-            let origin = "`mcp.servers` of config.toml".to_owned();
-            found.add(name, Ok(entry.clone()), origin, Whose::Users);
+            let (origin, whose) = match config.mcp.of_project.contains(name) {
+                true => ("`mcp.servers` of .tine/config.toml", Whose::Projects),
+                false => ("`mcp.servers` of config.toml", Whose::Users),
+            };
+            found.add(name, Ok(entry.clone()), origin.to_owned(), whose);
         }
     }
     let keys: BTreeSet<String> = config.secret_variables().into_iter().collect();

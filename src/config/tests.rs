@@ -6,6 +6,7 @@ use crate::event::HookEvent;
 use crate::hook::{self, Command, Footing, Handler, Hook, Matcher};
 use crate::message::{Price, Usd};
 use serde_json::{Map, json};
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 const EXAMPLE: &str = include_str!("../../config.example.toml");
@@ -216,6 +217,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
                 },
             )]
             .into(),
+            of_project: BTreeSet::new(),
         },
     };
     assert_eq!(config, expected);

@@ -3,6 +3,7 @@
 //! The protocol's library does not notice that a server has died, so whatever
 //! waits here waits for the end of the conversation, too.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,23 +13,23 @@ use rmcp::model::{
     Implementation, ProtocolVersion, ServerResult,
 };
 use rmcp::service::{
-    ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RequestContext,
-    RequestHandle, RunningService, ServiceError,
+    NotificationContext, Peer, PeerRequestOptions, RequestContext, RequestHandle, RunningService,
+    ServiceError,
 };
 use rmcp::transport::Transport;
 use rmcp::{ClientHandler, RoleClient};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::elicitation::{Elicitations, Elicited};
+use super::elicitation::{Called, Elicitations, Elicited};
 use super::entry::Launch;
 use super::link::{Channel, Link, Watched};
 use super::listing::{LISTED_CAP, Listing, TOOLS_CAP};
 use super::program::{Program, Started, Surroundings};
-use super::{Failed, http};
+use super::{Failed, failure, http};
 
 /// Most pages of a list that are asked for. A server that never ends one is
 /// left at that.
@@ -40,9 +41,6 @@ const REST_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a server may take to hear that a call is cancelled. Nobody waits
 /// for it.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(1);
-
-/// Most characters of an error of a server.
-const ERROR_CAP: usize = 2_000;
 
 /// How a server is reached.
 pub(super) enum Way {
@@ -111,14 +109,18 @@ impl ClientHandler for Handler {
     async fn create_elicitation(
         &self,
         request: ElicitRequestParams,
-        _: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = request
-        else {
+        let ElicitRequestParams::FormElicitationParams { .. } = request else {
             return Ok(ElicitResult::new(ElicitationAction::Decline));
         };
-        let schema = serde_json::to_value(&requested_schema).unwrap_or_default();
-        Ok(match self.elicitations.ask(message, schema).await {
+        // What it asks was taken as it came, so that questions keep their order.
+        let said = tokio::select! {
+            biased;
+            () = context.ct.cancelled() => Elicited::Cancelled,
+            said = self.elicitations.answer(&context.id) => said,
+        };
+        Ok(match said {
             Elicited::Given(content) => {
                 ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(content))
             }
@@ -142,10 +144,11 @@ impl Connection {
     pub(super) async fn open(
         way: &Way,
         surroundings: &Surroundings,
-        (changed, elicitations): (mpsc::Sender<()>, &Arc<Elicitations>),
+        changed: mpsc::Sender<()>,
         tasks: &TaskTracker,
     ) -> Result<Self, Failed> {
-        let handler = Handler { changed, elicitations: Arc::clone(elicitations) };
+        let elicitations = Arc::new(Elicitations::default());
+        let handler = Handler { changed, elicitations: Arc::clone(&elicitations) };
         let (running, over_now, program) = match way {
             Way::Launch(launch @ Launch::Program { .. }) => {
                 let started = Started::of(launch, surroundings);
@@ -175,8 +178,19 @@ impl Connection {
         let (tell, over) = watch::channel(None);
         let stop = CancellationToken::new();
         tasks.spawn(tend((running, program), over_now, stop.clone(), tell));
-        let (tasks, elicitations) = (tasks.clone(), Arc::clone(elicitations));
-        Ok(Self { peer, over, stop, tasks, elicitations })
+        Ok(Self { peer, over, stop, tasks: tasks.clone(), elicitations })
+    }
+
+    /// Waits until it is over, and returns why.
+    pub(super) async fn ended(&self) -> Arc<str> {
+        let mut over = self.over.clone();
+        let why = over.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+        why.unwrap_or_else(|| "the connection is over".into())
+    }
+
+    /// Says that a call begins, under which the server may ask people.
+    pub(super) fn called(&self) -> Called<'_> {
+        self.elicitations.called()
     }
 
     /// Returns why it is over; `None` if it is not.
@@ -234,7 +248,7 @@ impl Connection {
             };
             let cancel = CancellationToken::new();
             // What the library sends is large, and so is whatever holds it.
-            let page = Box::pin(self.request(method, parameters, None, &cancel)).await?;
+            let page = Box::pin(self.request(method, parameters, pending(), &cancel)).await?;
             let Some(Value::Array(items)) = page.get(key) else {
                 return Err(NoAnswer::Refused(format!("it answered `{method}` without `{key}`")));
             };
@@ -248,30 +262,17 @@ impl Connection {
         Ok(all)
     }
 
-    /// Sends a request and returns its result, whatever that is. A limit of
-    /// `None` is for whoever limits it otherwise.
+    /// Sends a request and returns its result, whatever that is. `too_long`
+    /// comes once the server has had its time.
     pub(super) async fn request(
         &self,
         method: &str,
         parameters: Value,
-        limit: Option<Duration>,
+        too_long: impl Future<Output = ()>,
         cancel: &CancellationToken,
     ) -> Result<Value, NoAnswer> {
         let request = CustomRequest::new(method, Some(parameters));
         let request = ClientRequest::CustomRequest(request);
-        let mut over = self.over.clone();
-        let is_over = async {
-            let why = over.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
-            why.unwrap_or_else(|| "the connection is over".into())
-        };
-        let too_long = async {
-            let Some(limit) = limit else { return std::future::pending().await };
-            sleep(limit).await;
-            // A person may take longer than a server.
-            while self.elicitations.is_asking() {
-                sleep(limit).await;
-            }
-        };
         let mut handle = None;
         let answering = async {
             let options = PeerRequestOptions::no_options();
@@ -286,7 +287,7 @@ impl Connection {
                 Err(error) => self.refused(error).await,
             },
             () = cancel.cancelled() => NoAnswer::Cancelled,
-            why = is_over => NoAnswer::Gone(why),
+            why = self.ended() => NoAnswer::Gone(why),
             () = too_long => NoAnswer::TooLong,
         };
         match (&ended, handle) {
@@ -309,13 +310,13 @@ impl Connection {
 
     async fn refused(&self, error: ServiceError) -> NoAnswer {
         if let ServiceError::McpError(error) = error {
-            return NoAnswer::Refused(cut(&error.message));
+            return NoAnswer::Refused(failure::cut(&error.message));
         }
         // Why it is over is known in a moment.
         let mut over = self.over.clone();
         match timeout(CANCEL_PATIENCE, over.wait_for(Option::is_some)).await {
             Ok(Ok(why)) => NoAnswer::Gone(why.clone().unwrap_or_default()),
-            Ok(Err(_)) | Err(_) => NoAnswer::Refused(cut(&error.to_string())),
+            Ok(Err(_)) | Err(_) => NoAnswer::Refused(failure::of_request(&error)),
         }
     }
 }
@@ -350,11 +351,11 @@ async fn shake_hands<T>(
 where
     T: Transport<RoleClient> + Send + 'static,
 {
-    let (transport, over) = Watched::new(transport);
+    let (transport, over) = Watched::new(transport, Arc::clone(&handler.elicitations));
     let running = rmcp::serve_client(handler, transport).await;
     let running = running.map_err(|error| Failed {
         needs_auth: error.is_authorization_required(),
-        why: short(&error).into(),
+        why: failure::of_handshake(&error).into(),
     })?;
     Ok((running, over))
 }
@@ -366,38 +367,4 @@ fn value(result: &ServerResult) -> Result<Value, NoAnswer> {
         Ok(Value::Null) => Ok(Value::Object(Map::new())),
         Ok(_) | Err(_) => Err(NoAnswer::Refused("it answered with no object".to_owned())),
     }
-}
-
-fn short(error: &ClientInitializeError) -> String {
-    use ClientInitializeError::{
-        ConnectionClosed, ExpectedInitResponse, ExpectedInitResult, JsonRpcError,
-    };
-    let said = if let ConnectionClosed(_) = error {
-        "it did not answer `initialize`".to_owned()
-    } else if let ExpectedInitResult(_) | ExpectedInitResponse(_) = error {
-        "it answered `initialize` with something else".to_owned()
-    } else if let JsonRpcError(error) = error {
-        error.message.to_string()
-    } else {
-        // The library's own words, and where a connection failed, the cause.
-        chain(error)
-    };
-    cut(&said)
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut said = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_said = cause.to_string();
-        if !said.contains(&cause_said) {
-            said = format!("{said}: {cause_said}");
-        }
-        source = cause.source();
-    }
-    said
-}
-
-fn cut(text: &str) -> String {
-    text.chars().take(ERROR_CAP).collect()
 }

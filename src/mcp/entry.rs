@@ -10,6 +10,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use super::failure::without_secrets;
+
 /// A server as it was written. `${NAME}` stands for variables still.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Entry {
@@ -31,7 +33,7 @@ pub struct Entry {
     pub is_disabled: bool,
 }
 
-/// Shows no value of a variable or a header.
+/// Shows no value of a variable or a header, and of a URL what is no secret.
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")
@@ -40,7 +42,7 @@ impl fmt::Debug for Entry {
             .field("arguments", &self.arguments.len())
             .field("variables", &self.variables.keys())
             .field("directory", &self.directory)
-            .field("url", &self.url)
+            .field("url", &self.url.as_deref().map(without_secrets))
             .field("headers", &self.headers.keys())
             .field("is_disabled", &self.is_disabled)
             .finish()
@@ -70,7 +72,7 @@ pub enum Launch {
     },
 }
 
-/// Shows no value of a variable or a header.
+/// Shows no value of a variable or a header, and of a URL what is no secret.
 impl fmt::Debug for Launch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -81,9 +83,11 @@ impl fmt::Debug for Launch {
                 .field("variables", &variables.keys())
                 .field("directory", directory)
                 .finish(),
-            Self::Http { url, headers } => {
-                f.debug_struct("Http").field("url", url).field("headers", &headers.keys()).finish()
-            }
+            Self::Http { url, headers } => f
+                .debug_struct("Http")
+                .field("url", &without_secrets(url))
+                .field("headers", &headers.keys())
+                .finish(),
         }
     }
 }

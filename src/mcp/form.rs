@@ -14,6 +14,13 @@ use crate::message::CallId;
 /// Most fields of a form. Each is asked for after the other.
 pub const FIELDS_CAP: usize = 20;
 
+/// Most bytes of a schema, as for that of a tool: people answer a few questions,
+/// and the form keeps the schema in the log and on the wire.
+const SCHEMA_CAP: usize = 32_000;
+
+/// Longest name of a field, in bytes. Cut, it would name no property.
+const NAME_CAP: usize = 200;
+
 /// Most options of a field.
 const OPTIONS_CAP: usize = 50;
 
@@ -42,7 +49,11 @@ pub fn form(asker: Asker<'_>, message: &str, schema: &Value) -> Option<Form> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let none = Map::new();
     let properties = properties.unwrap_or(&none);
-    if properties.len() > FIELDS_CAP {
+    if properties.len() > FIELDS_CAP || properties.keys().any(|name| name.len() > NAME_CAP) {
+        return None;
+    }
+    let arguments = schema.to_string();
+    if arguments.len() > SCHEMA_CAP {
         return None;
     }
     let required = schema.get("required").and_then(Value::as_array);
@@ -59,7 +70,7 @@ pub fn form(asker: Asker<'_>, message: &str, schema: &Value) -> Option<Form> {
         call: asker.call.clone(),
         tool: Arc::clone(asker.tool),
         server: Some(Arc::clone(asker.server)),
-        arguments: schema.to_string().into(),
+        arguments: arguments.into(),
         message: shown(message),
         fields,
     })
@@ -254,5 +265,14 @@ mod tests {
         }
         let many = (0..=FIELDS_CAP).map(|n| (n.to_string(), json!({ "type": "string" })));
         assert_eq!(made("Who?", &json!({ "properties": Map::from_iter(many) })), None);
+    }
+
+    #[test]
+    fn what_is_longer_than_people_read_is_no_form() {
+        let about = |text: &str| json!({ "type": "string", "description": text });
+        let of = |name: &str, text: &str| json!({ "properties": { name: about(text) } });
+        assert!(made("Who?", &of(&"n".repeat(NAME_CAP), "short")).is_some());
+        assert_eq!(made("Who?", &of(&"n".repeat(NAME_CAP + 1), "short")), None);
+        assert_eq!(made("Who?", &of("name", &"x".repeat(SCHEMA_CAP))), None);
     }
 }

@@ -5,36 +5,24 @@
 //! and waits, so however many units want the server at once, it is started
 //! once.
 
+use std::future::pending;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::Limits;
 use super::connection::{Connection, NoAnswer, Way};
-use super::elicitation::{Elicitations, People};
+use super::elicitation::People;
+use super::keeper::{Ask, Keeper, Kept};
 use super::listing::Listing;
 use super::program::Surroundings;
-use super::{Failed, Limits};
 use crate::event::ServerStatus;
-
-/// How often a server that has died is started again before the call that wants
-/// it fails.
-const TRIES: u32 = 3;
-
-/// The wait before the second try; each further one is twice as long.
-const BACKOFF: Duration = Duration::from_millis(250);
-
-/// For how long after it could not be reached nobody tries again: a model that
-/// calls on and on starts no process each time.
-const REST: Duration = Duration::from_secs(5);
-
-/// How often in a row a server may die before it has answered anything. Then it
-/// is given up.
-const DEATHS_CAP: u32 = 5;
 
 /// Most units that wait for the connection. They wait for the same thing.
 const ASKS_CAP: usize = 64;
@@ -55,7 +43,6 @@ pub struct Server {
     keeper: OnceLock<mpsc::Sender<Ask>>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    elicitations: Arc<Elicitations>,
 }
 
 /// How a server stands.
@@ -65,6 +52,9 @@ pub enum State {
     Pending,
     /// It answers, and offers this.
     Connected(Arc<Listing>),
+    /// It has ended, and why. The next call starts it again, so what it offered
+    /// is offered still.
+    Ended(Arc<str>, Arc<Listing>),
     /// It cannot be reached; why.
     Failed(Arc<str>),
     /// It wants somebody to log in.
@@ -80,7 +70,7 @@ impl State {
         match self {
             Self::Pending => ServerStatus::Pending,
             Self::Connected(_) => ServerStatus::Connected,
-            Self::Failed(_) => ServerStatus::Failed,
+            Self::Failed(_) | Self::Ended(..) => ServerStatus::Failed,
             Self::NeedsAuth(_) => ServerStatus::NeedsAuth,
             Self::Disabled(_) => ServerStatus::Disabled,
         }
@@ -91,19 +81,21 @@ impl State {
     pub fn why(&self) -> Option<&Arc<str>> {
         match self {
             Self::Pending | Self::Connected(_) => None,
-            Self::Failed(why) | Self::NeedsAuth(why) | Self::Disabled(why) => Some(why),
+            Self::Ended(why, _)
+            | Self::Failed(why)
+            | Self::NeedsAuth(why)
+            | Self::Disabled(why) => Some(why),
         }
     }
-}
 
-/// What a keeper is asked.
-enum Ask {
-    /// For the connection, made anew if need be.
-    Connection(oneshot::Sender<Result<Connection, Failed>>),
-    /// To find out what the server offers now.
-    List,
-    /// To take note that it has answered something.
-    Answered,
+    /// Returns what it offers to whoever calls it.
+    #[must_use]
+    pub fn listing(&self) -> Option<&Arc<Listing>> {
+        match self {
+            Self::Connected(listing) | Self::Ended(_, listing) => Some(listing),
+            Self::Pending | Self::Failed(_) | Self::NeedsAuth(_) | Self::Disabled(_) => None,
+        }
+    }
 }
 
 /// What a server is made of.
@@ -135,7 +127,6 @@ impl Server {
             keeper: OnceLock::new(),
             stop: stop.clone(),
             tasks: tasks.clone(),
-            elicitations: Arc::default(),
         }
     }
 
@@ -149,7 +140,7 @@ impl Server {
     pub fn start(&self) {
         if let Ok(keeper) = self.keeper() {
             // One that is asked already is about to.
-            let _ = keeper.try_send(Ask::Connection(oneshot::channel().0));
+            let _ = keeper.try_send(Ask::Start);
         }
     }
 
@@ -173,11 +164,7 @@ impl Server {
         cancel: &CancellationToken,
     ) -> Result<Value, NoAnswer> {
         let parameters = json!({ "name": tool, "arguments": arguments });
-        tokio::select! {
-            biased;
-            answer = self.ask("tools/call", parameters, cancel) => answer,
-            never = self.elicitations.tend(people) => match never {},
-        }
+        self.ask(("tools/call", parameters), Some(people), cancel).await
     }
 
     /// Reads a resource.
@@ -186,7 +173,7 @@ impl Server {
     ///
     /// As for [`Server::call`].
     pub async fn read(&self, uri: &str, cancel: &CancellationToken) -> Result<Value, NoAnswer> {
-        self.ask("resources/read", json!({ "uri": uri }), cancel).await
+        self.ask(("resources/read", json!({ "uri": uri })), None, cancel).await
     }
 
     /// Gets a prompt.
@@ -201,22 +188,37 @@ impl Server {
         cancel: &CancellationToken,
     ) -> Result<Value, NoAnswer> {
         let parameters = json!({ "name": prompt, "arguments": arguments });
-        self.ask("prompts/get", parameters, cancel).await
+        self.ask(("prompts/get", parameters), None, cancel).await
     }
 
+    /// Asks the server something. Its time is one, for the connection and the
+    /// answer, and stands still while `people` are asked.
     async fn ask(
         &self,
-        method: &str,
-        parameters: Value,
+        (method, parameters): (&str, Value),
+        people: Option<&dyn People>,
         cancel: &CancellationToken,
     ) -> Result<Value, NoAnswer> {
-        let connecting = self.connection();
+        let (asks, is_asking) = watch::channel(false);
+        let mut too_long = pin!(run_out(self.limits.call, is_asking));
         let connection = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(NoAnswer::Cancelled),
-            connection = connecting => connection?,
+            connection = self.connection() => connection?,
+            () = &mut too_long => return Err(NoAnswer::TooLong),
         };
-        let answer = connection.request(method, parameters, Some(self.limits.call), cancel).await;
+        let called = people.map(|people| (connection.called(), people));
+        let tending = async {
+            match &called {
+                Some((called, people)) => called.tend(*people, &asks).await,
+                None => pending().await,
+            }
+        };
+        let answer = tokio::select! {
+            biased;
+            answer = connection.request(method, parameters, too_long, cancel) => answer,
+            never = tending => match never {},
+        };
         if let (Ok(_) | Err(NoAnswer::Refused(_)), Some(keeper)) = (&answer, self.keeper.get()) {
             // A busy keeper has other signs of life.
             let _ = keeper.try_send(Ask::Answered);
@@ -243,169 +245,34 @@ impl Server {
         let way = self.way.as_ref().map_err(Clone::clone)?;
         Ok(self.keeper.get_or_init(|| {
             let (asking, asks) = mpsc::channel(ASKS_CAP);
-            let (changed, changes) = mpsc::channel(1);
-            let keeper = Keeper {
+            let kept = Kept {
                 label: Arc::clone(&self.label),
                 way: Arc::clone(way),
                 limits: self.limits,
                 surroundings: Arc::clone(&self.surroundings),
-                state: self.state.clone(),
-                changed,
-                tasks: self.tasks.clone(),
-                elicitations: Arc::clone(&self.elicitations),
-                connection: None,
-                deaths: 0,
-                rests_until: None,
-                has_connected: false,
             };
-            self.tasks.spawn(keeper.keep((asks, changes), self.stop.clone()));
+            let keeper = Keeper::new(kept, self.state.clone(), self.tasks.clone());
+            self.tasks.spawn(keeper.keep(asks, self.stop.clone()));
             asking
         }))
     }
 }
 
-/// Owns the connection.
-struct Keeper {
-    label: Arc<str>,
-    way: Arc<Way>,
-    limits: Limits,
-    surroundings: Arc<Surroundings>,
-    state: watch::Sender<State>,
-    changed: mpsc::Sender<()>,
-    tasks: TaskTracker,
-    elicitations: Arc<Elicitations>,
-    connection: Option<Connection>,
-    /// How often in a row it has died without an answer.
-    deaths: u32,
-    /// Until when nobody tries again, and why.
-    rests_until: Option<(Instant, Failed)>,
-    has_connected: bool,
-}
-
-impl Keeper {
-    async fn keep(
-        mut self,
-        (mut asks, mut changes): (mpsc::Receiver<Ask>, mpsc::Receiver<()>),
-        stop: CancellationToken,
-    ) {
-        loop {
-            let ask = tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                ask = asks.recv() => ask,
-                Some(()) = changes.recv() => Some(Ask::List),
-            };
-            let working = async {
-                match ask {
-                    Some(Ask::Connection(reply)) => {
-                        // Whoever asked may not want it any more.
-                        let _ = reply.send(self.connected().await);
-                    }
-                    Some(Ask::List) => self.list_again().await,
-                    Some(Ask::Answered) => self.deaths = 0,
-                    None => {}
-                }
-            };
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                () = working => {}
-            }
-        }
-        if let Some(connection) = &self.connection {
-            connection.close();
-        }
-    }
-
-    /// Returns the connection, made anew if it is over.
-    async fn connected(&mut self) -> Result<Connection, Failed> {
-        if let Some(connection) = &self.connection {
-            let Some(why) = connection.over() else { return Ok(connection.clone()) };
-            self.connection = None;
-            self.deaths += 1;
-            if self.deaths >= DEATHS_CAP {
-                let why = format!("it has died {DEATHS_CAP} times in a row: {why}");
-                self.rests_until = None;
-                return Err(self.fail(Failed::new(why)));
-            }
-        }
-        if self.deaths >= DEATHS_CAP {
-            return Err(Failed { why: self.why(), needs_auth: false });
-        }
-        if let Some((until, failed)) = &self.rests_until
-            && Instant::now() < *until
-        {
-            return Err(failed.clone());
-        }
-        self.try_to_connect().await
-    }
-
-    async fn try_to_connect(&mut self) -> Result<Connection, Failed> {
-        // What has never answered is most likely set up wrongly.
-        let tries = if self.has_connected { TRIES } else { 1 };
-        let mut wait = BACKOFF;
-        let mut attempt = 1;
-        loop {
-            match self.connect().await {
-                Ok(connection) => {
-                    self.has_connected = true;
-                    self.rests_until = None;
-                    self.connection = Some(connection.clone());
-                    return Ok(connection);
-                }
-                Err(failed) if attempt == tries || failed.needs_auth => {
-                    self.rests_until = Some((Instant::now() + REST, failed.clone()));
-                    return Err(self.fail(failed));
-                }
-                Err(_) => {}
-            }
-            sleep(wait).await;
-            (wait, attempt) = (wait * 2, attempt + 1);
-        }
-    }
-
-    async fn connect(&self) -> Result<Connection, Failed> {
-        let connecting = async {
-            let hears = (self.changed.clone(), &self.elicitations);
-            let opening = Connection::open(&self.way, &self.surroundings, hears, &self.tasks);
-            let connection = opening.await?;
-            match connection.list(&self.label).await {
-                Ok(listing) => Ok((connection, listing)),
-                Err(no_answer) => {
-                    connection.close();
-                    Err(Failed::new(no_answer.to_string()))
-                }
+/// Comes once a call has had so much time that nobody was being asked.
+async fn run_out(mut left: Duration, mut is_asking: watch::Receiver<bool>) {
+    loop {
+        // Whoever asks on behalf of a call lives as long as the call.
+        let _ = is_asking.wait_for(|is_asking| !is_asking).await;
+        let began = Instant::now();
+        let asked = async {
+            if is_asking.wait_for(|is_asking| *is_asking).await.is_err() {
+                pending::<()>().await;
             }
         };
-        tracing::debug!(target: "tine::mcp", server = %self.label, "a server of tools is started");
-        let limit = self.limits.connect;
-        let (connection, listing) = timeout(limit, connecting).await.unwrap_or_else(|_| {
-            Err(Failed::new(format!("it did not answer within {} s", limit.as_secs_f64())))
-        })?;
-        tracing::debug!(target: "tine::mcp", server = %self.label, "it has said what it offers");
-        self.state.send_replace(State::Connected(Arc::new(listing)));
-        Ok(connection)
-    }
-
-    /// Finds out what the server offers now. One that does not say offers what
-    /// it did.
-    async fn list_again(&mut self) {
-        let Some(connection) = &self.connection else { return };
-        let listing = timeout(self.limits.connect, connection.list(&self.label)).await;
-        if let Ok(Ok(listing)) = listing {
-            self.state.send_replace(State::Connected(Arc::new(listing)));
+        tokio::select! {
+            biased;
+            () = sleep(left) => return,
+            () = asked => left = left.saturating_sub(began.elapsed()),
         }
-    }
-
-    fn fail(&self, failed: Failed) -> Failed {
-        let why = Arc::clone(&failed.why);
-        tracing::debug!(target: "tine::mcp", server = %self.label, %why, "a server of tools is given up");
-        let state = if failed.needs_auth { State::NeedsAuth(why) } else { State::Failed(why) };
-        self.state.send_replace(state);
-        failed
-    }
-
-    fn why(&self) -> Arc<str> {
-        self.state.borrow().why().cloned().unwrap_or_default()
     }
 }

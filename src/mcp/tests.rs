@@ -245,3 +245,217 @@ async fn a_server_that_lies_about_its_lists_or_results_is_its_own_error() {
     assert_eq!((listing.tools.len(), listing.left_out.len()), (0, 32));
     servers.close().await;
 }
+
+/// What a server of a test says to a message, given how often it was opened;
+/// `null` ends it.
+type Reacts = dyn Fn(u32, &Value) -> Vec<Value> + Send + Sync;
+
+/// A server that says what it likes.
+struct Free {
+    reacts: Arc<Reacts>,
+    opened: AtomicU32,
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+impl Free {
+    /// What `reacts` says nothing to is answered as an honest server does.
+    fn new(
+        reacts: impl Fn(u32, &Value) -> Option<Vec<Value>> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let reacts = move |opened: u32, message: &Value| {
+            reacts(opened, message).unwrap_or_else(|| plain(message).into_iter().collect())
+        };
+        Arc::new(Self {
+            reacts: Arc::new(reacts),
+            opened: AtomicU32::new(0),
+            heard: Arc::default(),
+        })
+    }
+
+    fn heard(&self, method: &str) -> usize {
+        self.heard.lock().unwrap().iter().filter(|heard| *heard == method).count()
+    }
+}
+
+impl Open for Free {
+    fn open(&self) -> Result<Channel, String> {
+        let opened = self.opened.fetch_add(1, Ordering::Relaxed) + 1;
+        let (near, mut far) = channel();
+        let (reacts, heard) = (Arc::clone(&self.reacts), Arc::clone(&self.heard));
+        tokio::spawn(async move {
+            while let Some(text) = far.received.recv().await {
+                let message: Value = serde_json::from_str(&text).unwrap();
+                let method = message["method"].as_str().unwrap_or_default().to_owned();
+                heard.lock().unwrap().push(method);
+                for said in reacts(opened, &message) {
+                    if said.is_null() || far.said.send(said.to_string()).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        Ok(near)
+    }
+}
+
+fn result(message: &Value, result: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": message["id"], "result": result})
+}
+
+fn plain(message: &Value) -> Option<Value> {
+    message.get("id")?;
+    let method = message["method"].as_str()?;
+    let said = match method {
+        "initialize" => json!({
+            "protocolVersion": message["params"]["protocolVersion"],
+            "capabilities": {"tools": {"listChanged": true}},
+            "serverInfo": {"name": "free", "version": "1"},
+        }),
+        other => honest(other, &message["params"])?,
+    };
+    Some(result(message, said))
+}
+
+fn changed() -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+}
+
+const SHORT: Limits = Limits {
+    startup: Duration::from_secs(5),
+    connect: Duration::from_secs(30),
+    call: Duration::from_secs(10),
+};
+
+fn one(free: &Arc<Free>, limits: Limits) -> Servers {
+    let configured = Configured {
+        name: "a".to_owned(),
+        origin: "a test".to_owned(),
+        reached: Reached::Channel(Arc::clone(free) as Arc<dyn Open>),
+    };
+    let surroundings = Surroundings {
+        variables: crate::guard::sandbox::Variables::default(),
+        directory: PathBuf::from("/"),
+    };
+    Servers::new(vec![configured], limits, surroundings)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_has_one_limit_for_the_connection_and_the_answer() {
+    for (call, expected) in [(10, 10), (600, 30)] {
+        let free = Free::new(|opened, message| match message["method"].as_str() {
+            Some("tools/call") => Some(vec![Value::Null]),
+            _ if opened > 1 => Some(Vec::new()),
+            _ => None,
+        });
+        let servers = one(&free, Limits { call: Duration::from_secs(call), ..SHORT });
+        servers.settled_once().await;
+        assert!(matches!(echo(&servers, "a").await, Err(NoAnswer::Gone(_))));
+        let began = Instant::now();
+        echo(&servers, "a").await.unwrap_err();
+        assert_eq!(began.elapsed(), Duration::from_secs(expected));
+        servers.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_say_what_has_changed_keeps_no_call_waiting() {
+    let lists = AtomicU32::new(0);
+    let free = Free::new(move |_, message| {
+        (message["method"] == "tools/list").then(|| {
+            let is_first = lists.fetch_add(1, Ordering::Relaxed) == 0;
+            let said = is_first.then(|| [plain(message).unwrap(), changed()]);
+            said.into_iter().flatten().collect()
+        })
+    });
+    let servers = one(&free, SHORT);
+    servers.settled_once().await;
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert_eq!(free.heard("tools/list"), 2);
+    let began = Instant::now();
+    assert!(echo(&servers, "a").await.is_ok());
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    servers.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_changes_without_end_is_asked_now_and_then() {
+    let free = Free::new(|_, message| {
+        let is_list = message["method"] == "tools/list";
+        is_list.then(|| vec![plain(message).unwrap(), changed()])
+    });
+    let servers = one(&free, SHORT);
+    servers.settled_once().await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let lists = free.heard("tools/list");
+    assert!((10..=14).contains(&lists), "{lists}");
+    servers.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_has_ended_is_said_to_have_and_keeps_its_tools_for_the_next_call() {
+    let free = Free::new(|_, message| {
+        let is_fatal = message["params"]["name"] == "die";
+        is_fatal.then(|| vec![Value::Null])
+    });
+    let servers = one(&free, SHORT);
+    servers.settled_once().await;
+    let server = servers.find("a").unwrap();
+    let died = server.call(("die", Map::new()), &Nobody, &CancellationToken::new()).await;
+    assert!(matches!(died, Err(NoAnswer::Gone(_))), "{died:?}");
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert_eq!(statuses(&servers)[0].1, ServerStatus::Failed);
+    assert_eq!(server.state().why().map(|why| &**why), Some("it ended the connection"));
+    assert_eq!((servers.tools().len(), free.opened.load(Ordering::Relaxed)), (1, 1));
+    assert!(echo(&servers, "a").await.is_ok());
+    assert_eq!(statuses(&servers)[0].1, ServerStatus::Connected);
+    servers.close().await;
+}
+
+/// Somebody who takes a long time.
+struct Slow;
+
+impl People for Slow {
+    fn ask<'a>(&'a self, _: &'a str, _: &'a Value) -> BoxFuture<'a, Elicited> {
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_secs(100)).await;
+            Elicited::Declined
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_call_stands_still_while_its_own_question_is_open_and_no_others() {
+    let asking = Mutex::new(Value::Null);
+    let free = Free::new(move |_, message| {
+        if message["id"] == "q" {
+            return Some(vec![result(&asking.lock().unwrap(), message["result"].clone())]);
+        }
+        match message["params"]["name"].as_str()? {
+            "ask" => {
+                *asking.lock().unwrap() = message.clone();
+                let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+                let asked = json!({"message": "Who?", "requestedSchema": schema});
+                let method = "elicitation/create";
+                Some(vec![json!({"jsonrpc": "2.0", "id": "q", "method": method, "params": asked})])
+            }
+            "hang" => Some(Vec::new()),
+            _ => None,
+        }
+    });
+    let servers = one(&free, SHORT);
+    servers.settled_once().await;
+    let (server, cancel, began) =
+        (servers.find("a").unwrap(), CancellationToken::new(), Instant::now());
+    let timed = async |tool| {
+        let answer = server.call((tool, Map::new()), &Slow, &cancel).await;
+        (answer.map(|answer| answer["action"].clone()), began.elapsed().as_secs())
+    };
+    let (asked, hung) = tokio::join!(timed("ask"), async {
+        // The question is the first call's by then.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        timed("hang").await
+    });
+    assert_eq!(asked, (Ok(json!("decline")), 100));
+    assert_eq!(hung, (Err(NoAnswer::TooLong), 11));
+    servers.close().await;
+}

@@ -37,10 +37,7 @@ pub fn session_record(session: &SessionSummary, excerpt: Option<&str>) -> Vec<u8
 /// is its part in the names of its tools.
 #[must_use]
 pub fn server_record(name: &str, label: &str, state: &State) -> Vec<u8> {
-    let listing = match state {
-        State::Connected(listing) => Some(&**listing),
-        State::Pending | State::Failed(_) | State::NeedsAuth(_) | State::Disabled(_) => None,
-    };
+    let listing = state.listing();
     let tools = listing.iter().flat_map(|listing| &listing.tools);
     let prompts = listing.iter().flat_map(|listing| &listing.prompts);
     let resources = listing.iter().flat_map(|listing| &listing.resources);

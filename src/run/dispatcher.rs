@@ -315,6 +315,7 @@ impl Dispatcher {
             UnitEvent::Ask { question, decided, reply } => {
                 self.ask(out, questions::Open { unit, question, decided, reply });
             }
+            UnitEvent::Unasked => self.withdraw_unheard(out, unit),
             UnitEvent::Ended { outcome, output_file, reply } => {
                 let leaving = Leaving { outcome, output_file, reply };
                 if unit == UnitId::MAIN && self.held_by() > 0 {

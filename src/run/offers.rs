@@ -76,7 +76,7 @@ fn remarks(servers: &Servers, now: &[OfferedTool]) -> Vec<String> {
                  at the next compaction, or in a new session",
                 servers.startup().as_millis()
             )),
-            state @ (State::Failed(_) | State::NeedsAuth(_)) => {
+            state @ (State::Ended(..) | State::Failed(_) | State::NeedsAuth(_)) => {
                 let why = state.why().cloned().unwrap_or_default();
                 let what = match state.status() {
                     ServerStatus::NeedsAuth => "wants a login, which tine does not do",

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::event::{Entry, Form, Question, Verdict};
 use crate::guard::Decided;
+use crate::line::Line;
 
 use super::ToolContext;
 
@@ -24,9 +25,24 @@ pub enum Said {
     Cancelled,
 }
 
+/// Takes a question back where its asker is dropped before there is an answer.
+/// After a cancel its unit's questions end with the unit.
+struct Unasked(Option<Line>);
+
+impl Drop for Unasked {
+    fn drop(&mut self) {
+        if let Some(line) = &self.0 {
+            line.take_back();
+        }
+    }
+}
+
 /// Has a person fill in a form, and waits for it however long that takes.
+/// Dropping the future takes the question back.
 pub async fn ask(context: &ToolContext, form: Arc<Form>) -> Said {
     let (line, cancel) = (context.line.clone(), context.cancel.clone());
+    // Before what asks, so that it is dropped after it.
+    let mut unasked = Unasked(Some(line.clone()));
     let mut verdict = None;
     let asking = async {
         tokio::select! {
@@ -36,6 +52,7 @@ pub async fn ask(context: &ToolContext, form: Arc<Form>) -> Said {
         }
     };
     context.delegate.lend(Box::pin(asking)).await;
+    unasked.0 = None;
     match verdict {
         Some(Verdict::Filled(given)) => Said::Answers(given),
         Some(Verdict::NoBecause(why)) => Said::Declined(Some(why)),

@@ -267,6 +267,88 @@ fn servers_of_a_repository_are_started_only_once_they_are_trusted() {
 }
 
 #[test]
+fn a_projects_servers_are_given_no_key_whichever_file_names_them() {
+    let entry = |name: &str| {
+        let mut entry = odd(&["plain"]);
+        entry["env"] = json!({ "MINE": "${OPENAI_API_KEY}" });
+        json!({ name: entry })
+    };
+    let toml = |name: &str| {
+        let entry = odd(&["plain"]);
+        let (command, arguments) = (&entry["command"], &entry["args"]);
+        format!(
+            "[mcp]\nstartup_ms = 60000\n[mcp.servers.{name}]\ncommand = {command}\n\
+             args = {arguments}\nenv = {{ MINE = \"${{OPENAI_API_KEY}}\" }}\n"
+        )
+    };
+    let place = place();
+    place.configure(&toml("own"));
+    place.write(".tine/config.toml", toml("settings"));
+    place.write(".mcp.json", config(&entry("file")));
+    let model = place.script("s.json", &calling(&[]));
+    let flag = "mcp.servers.settings.enabled=true";
+    let flags = ["-p", "go", "-m", &model, "-o", "stream-json", "--trust", "--config", flag];
+    let finished = place.tine(flags).env("OPENAI_API_KEY", "k").run().exits(0);
+    let servers = init(&finished)["mcp_servers"].clone();
+    let expected = json!([
+        { "name": "file", "status": "failed" },
+        { "name": "own", "status": "connected" },
+        { "name": "settings", "status": "failed" },
+    ]);
+    assert_eq!(servers, expected);
+    let why = "needs the variable `OPENAI_API_KEY`, which is not set";
+    assert_eq!(finished.stdout.matches(why).count(), 2, "{}", finished.stdout);
+    let shown = place.tine(["trust", "--yes"]).run().exits(0);
+    assert!(shown.stderr.contains("mcp.servers.settings.command = "), "{}", shown.stderr);
+}
+
+#[test]
+fn what_a_server_wants_to_know_somebody_answers_or_nobody() {
+    let place = place();
+    let servers = json!({ "a": odd(&["ask"]) });
+    let calls = [("mcp__a__ask", json!({}))];
+    let finished = play(&place, &servers, &calls, &[]).exits(0);
+    assert_eq!(outputs(&finished), [(false, r#"{"action":"cancel"}"#.to_owned())]);
+    let model = place.script("s.json", &calling(&calls));
+    let config = config(&servers);
+    let flags = ["--input-format", "stream-json", "-o", "stream-json", "--yolo", "-m", &model];
+    let more = ["--mcp-config", &config];
+    let mut running = place.tine(flags.iter().chain(&more)).silent_stdin().start();
+    let prompt = json!({ "type": "user", "message": { "role": "user", "content": "go" } });
+    running.say(&prompt.to_string());
+    let asked = running.read_until(|record| record["type"] == "control_request");
+    assert_eq!(asked["request"]["message"], "Who is it for?", "{asked}");
+    let said = json!({ "action": "accept", "content": { "who": "Ann" } });
+    let response =
+        json!({ "subtype": "success", "request_id": asked["request_id"], "response": said });
+    running.say(&json!({ "type": "control_response", "response": response }).to_string());
+    let output = running.read_until(|record| record["type"] == "user");
+    let text = output["message"]["content"][0]["content"].to_string();
+    assert!(text.contains("accept") && text.contains("Ann"), "{output}");
+    running.read_until(|record| record["type"] == "result");
+    running.hang_up();
+    running.wait().exits(0);
+}
+
+#[test]
+fn what_a_url_may_hold_of_a_key_is_shown_nowhere() {
+    let place = place();
+    let servers = json!({
+        "query": { "url": "http://127.0.0.1:1/mcp?key=${MY_KEY}" },
+        "user": { "url": "http://me:${MY_KEY}@127.0.0.1:1/mcp" },
+    });
+    let config = config(&servers);
+    for debug in [&[][..], &["--debug=tine=debug"]] {
+        let flags = ["mcp", "list", "--mcp-config", &config];
+        let listing = place.tine(flags.iter().chain(debug)).env("MY_KEY", "SECRET");
+        let finished = listing.run().exits(0);
+        let all = format!("{}{}", finished.stdout, finished.stderr);
+        assert!(all.contains("`http://127.0.0.1:1/mcp` cannot be reached"), "{all}");
+        assert!(!all.contains("SECRET") && !all.contains("Transport ["), "{all}");
+    }
+}
+
+#[test]
 fn what_cannot_be_read_names_the_file_and_the_key_and_stops_no_other_server() {
     let place = place();
     let file = place.write("servers.json", "{");

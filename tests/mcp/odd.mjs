@@ -16,6 +16,7 @@ if (mode === "noise") { const more = () => { while (process.stdout.write("listen
 
 const lists = {
   lie: [tool("fine"), tool("array", { type: "array" }), tool("text", "no"), { name: "bare" }, tool("evil\u001b[2J"), tool("odd")],
+  ask: [tool("ask")],
 };
 const answers = {
   echo: (a) => text(JSON.stringify(a)),
@@ -26,9 +27,11 @@ const answers = {
   odd: () => [1, 2],
 };
 
+let asking;
 if (!["hang", "flood", "noise"].includes(mode)) {
   createInterface({ input: process.stdin }).on("line", (line) => {
-    const { id, method, params } = JSON.parse(line);
+    const { id, method, params, result } = JSON.parse(line);
+    if (method === undefined && id === "q") { say({ id: asking, result: text(JSON.stringify(result)) }); return; }
     if (argument && mode !== "late") appendFileSync(argument, `${method}${params?.requestId !== undefined ? " it" : ""}\n`);
     if (method === "initialize") {
       const result = { protocolVersion: params.protocolVersion, capabilities: { tools: {}, prompts: {}, resources: {} }, serverInfo: { name: "odd", version: "1" } };
@@ -45,6 +48,9 @@ if (!["hang", "flood", "noise"].includes(mode)) {
     } else if (method === "resources/read") {
       if (params.uri === "odd://one") say({ id, result: { contents: [{ uri: params.uri, text: "the text of one" }] } });
       else say({ id, error: { code: -32002, message: "no such resource" } });
+    } else if (method === "tools/call" && params.name === "ask") {
+      asking = id;
+      say({ id: "q", method: "elicitation/create", params: { message: "Who is it for?", requestedSchema: { type: "object", properties: { who: { type: "string" } }, required: ["who"] } } });
     } else if (method === "tools/call" && params.name !== "wait") {
       say({ id, result: (answers[params.name] ?? answers.echo)(params.arguments) });
     } else if (id !== undefined && method !== "tools/call") {

@@ -13,8 +13,10 @@ use super::calling::{Client, Waiting};
 use crate::cli::servers::Carried;
 use crate::mcp::{Channel, FarEnds, Open, channel};
 
-/// Most of what a server says by itself that waits to be heard. Such messages
-/// say that something has changed or got on: one that is lost loses no answer.
+/// Most of what a server says by itself that waits to be heard. Nearly all of it
+/// says that something has changed or got on; the oldest is lost beyond this. A
+/// request of its own among that gets no answer: its server has sent more than
+/// so many messages while none was taken, and has to bear it.
 const SAID_CAP: usize = 64;
 
 /// The servers that a client carries.

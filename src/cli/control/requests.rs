@@ -9,7 +9,7 @@ use crate::cli::kit::Kit;
 use crate::cli::slash;
 use crate::definition::AgentDefinition;
 use crate::event::{OfferedTool, ServerGlance};
-use crate::mcp::{Server, State};
+use crate::mcp::Server;
 use crate::message::Cost;
 use crate::report::control::{
     ContextUsage, InForce, Introduction, ModelNamed, Named, Reply, ServerShown,
@@ -39,10 +39,7 @@ fn shown(server: &Server) -> ServerShown {
         name: tool.remote.to_string(),
         description: tool.description.to_string(),
     };
-    let tools = match &state {
-        State::Connected(listing) => Some(listing.tools.iter().map(tool).collect()),
-        State::Pending | State::Failed(_) | State::NeedsAuth(_) | State::Disabled(_) => None,
-    };
+    let tools = state.listing().map(|listing| listing.tools.iter().map(tool).collect());
     let glance = ServerGlance { name: Arc::clone(&server.name), status: state.status() };
     ServerShown { glance, why: state.why().cloned(), tools }
 }

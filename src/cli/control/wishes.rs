@@ -3,10 +3,13 @@
 //! All of it has a flag of the same meaning, so a wish becomes one: what a run
 //! is made of is read in one place.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::cli::args::RunFlags;
 use crate::config::Effort;
+use crate::mcp::file::SERVERS_CAP;
 use crate::session::SessionName;
 
 /// Stands between what is the same for all conversations and what is not, in the
@@ -28,7 +31,8 @@ pub(super) struct Wishes {
     settings: Option<String>,
     /// Servers of tools as JSON.
     servers: Option<String>,
-    /// The servers of tools that the client carries.
+    /// The servers of tools that the client carries, each once, and no more than
+    /// a file may name.
     pub(super) carried: Vec<String>,
     /// Its hooks.
     pub(super) hooks: Option<Value>,
@@ -49,7 +53,14 @@ impl Wishes {
         let denied = denied.into_iter().flatten().filter_map(Value::as_str);
         let given = |name: &str| request.get(name).filter(|wish| !is_nothing(wish));
         let servers = given("mcpServers").map(|servers| json!({ "mcpServers": servers }));
+        let mut carried = given("sdkMcpServers").map(names).unwrap_or_default();
+        let mut left_out = Vec::new();
+        if carried.len() > SERVERS_CAP {
+            carried.truncate(SERVERS_CAP);
+            left_out.push("sdkMcpServers");
+        }
         let wants = |name: &&str| request.get(*name).is_some_and(|wish| !is_nothing(wish));
+        left_out.extend(ABSENT.into_iter().filter(wants));
         Self {
             system_prompt: request.get("systemPrompt").and_then(prompt),
             append_system_prompt: text("appendSystemPrompt"),
@@ -61,9 +72,9 @@ impl Wishes {
                 == Some(true),
             settings: given("settings").map(Value::to_string),
             servers: servers.as_ref().map(Value::to_string),
-            carried: given("sdkMcpServers").map(names).unwrap_or_default(),
+            carried,
             hooks: given("hooks").cloned(),
-            left_out: ABSENT.into_iter().filter(wants).collect(),
+            left_out,
         }
     }
 
@@ -106,7 +117,9 @@ fn is_nothing(value: &Value) -> bool {
 fn names(value: &Value) -> Vec<String> {
     let list = value.as_array().into_iter().flatten().filter_map(Value::as_str);
     let map = value.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
-    list.chain(map).map(str::to_owned).collect()
+    // A name that comes twice is one server.
+    let mut seen = BTreeSet::new();
+    list.chain(map).filter(|name| seen.insert(*name)).map(str::to_owned).collect()
 }
 
 /// Returns a system prompt, which may come in parts; `None` if it is blank.
@@ -156,6 +169,16 @@ mod tests {
         let flags = named.apply(&RunFlags::default());
         assert_eq!(flags.servers.mcp_config, [r#"{"mcpServers":{"a":{"command":"x"}}}"#]);
         assert_eq!(flags.borrowed.settings.as_deref(), Some(r#"{"model":"m"}"#));
+    }
+
+    #[test]
+    fn a_client_carries_each_server_once_and_no_more_than_a_file_names() {
+        let twice = wishes(json!({"sdkMcpServers": ["b", "a", "b"]}));
+        assert_eq!((twice.carried, twice.left_out), (vec!["b".to_owned(), "a".to_owned()], vec![]));
+        let many: Vec<String> = (0..=SERVERS_CAP).map(|number| format!("s{number}")).collect();
+        let many = wishes(json!({"sdkMcpServers": many, "plugins": ["p"]}));
+        assert_eq!(many.carried.len(), SERVERS_CAP);
+        assert_eq!(many.left_out, ["sdkMcpServers", "plugins"]);
     }
 
     #[test]

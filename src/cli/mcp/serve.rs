@@ -6,20 +6,25 @@
 //! be asked: what no rule allows is denied. Standard output carries the
 //! protocol and nothing else.
 
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
     Implementation, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ServerCapabilities, ServerConfig, Tool as RemoteTool,
+    ProgressToken, ServerCapabilities, ServerConfig, Tool as RemoteTool,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{Peer, RequestContext};
 use rmcp::{RoleServer, ServerHandler, ServiceExt as _};
 use serde_json::{Map, Value, json};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::progress::{Finished, Progress, Telling};
 use crate::agent::Opening;
@@ -40,7 +45,12 @@ const RUN_BATCH: &str = "run_batch";
 /// Most signals that wait for a run.
 const SIGNALS_CAP: usize = 8;
 
-/// How long batches may take to end once the client is gone.
+/// How long batches may go on once the client has closed its end: it may have
+/// written its calls and listen still, and what is done by then it gets whole.
+/// Nobody pays longer for a client that is gone.
+const LAST_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long batches may take to end once they are stopped.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves until the client closes standard input or a signal comes.
@@ -59,6 +69,7 @@ pub(super) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Re
         kept: kept.clone(),
         known,
         parameters: parameters(&start),
+        ended: CancellationToken::new(),
         stop: CancellationToken::new(),
         running: TaskTracker::new(),
     };
@@ -76,7 +87,9 @@ async fn serve(batch: Batch) -> Result<Exit, Refusal> {
     };
     let mut signals = signals::listen().map_err(|error| refuse("listen to signals", &error))?;
     let (stop, running) = (batch.stop.clone(), batch.running.clone());
-    let io = (tokio::io::stdin(), tokio::io::stdout());
+    let ended = batch.ended.clone();
+    let input = Ending { input: tokio::io::stdin(), ended: ended.clone() };
+    let io = (input, tokio::io::stdout());
     let serving = tokio::select! {
         biased;
         Some(signal) = signals.recv() => return Ok(Exit::after(signal)),
@@ -88,16 +101,44 @@ async fn serve(batch: Batch) -> Result<Exit, Refusal> {
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(Exit::Done),
         Err(error) => return Err(refuse("serve", &error)),
     };
+    let stopping = async {
+        ended.cancelled().await;
+        tokio::time::sleep(LAST_PATIENCE).await;
+        stop.cancel();
+        std::future::pending::<Infallible>().await
+    };
     let exit = tokio::select! {
         biased;
         Some(signal) = signals.recv() => Exit::after(signal),
         _ = serving.waiting() => Exit::Done,
+        never = stopping => match never {},
     };
     stop.cancel();
     running.close();
     // What has not ended by then ends with the process.
     let _ = tokio::time::timeout(END_PATIENCE, running.wait()).await;
     Ok(exit)
+}
+
+/// Input that tells of its end: the library tells nobody before all is answered.
+struct Ending<R> {
+    input: R,
+    ended: CancellationToken,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Ending<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = ready!(Pin::new(&mut self.input).poll_read(context, buffer));
+        if read.is_err() || buffer.filled().len() == before {
+            self.ended.cancel();
+        }
+        Poll::Ready(read)
+    }
 }
 
 /// Returns the schema of the tool's arguments: the batch form of the Agent call.
@@ -121,7 +162,9 @@ struct Batch {
     kept: Kept,
     known: Known,
     parameters: Map<String, Value>,
-    /// Fires when the client is gone.
+    /// Fires when the client says nothing any more.
+    ended: CancellationToken,
+    /// Fires when batches are to end.
     stop: CancellationToken,
     running: TaskTracker,
 }
@@ -190,15 +233,20 @@ impl Batch {
             drop(scratch);
             end
         });
+        let (progress, coming) = mpsc::unbounded_channel();
+        let telling =
+            tokio::spawn(tell(context.peer.clone(), context.meta.get_progress_token(), coming));
+        let telling = AbortOnDropHandle::new(telling);
         let mut is_stopped = false;
         let finished = loop {
             tokio::select! {
                 biased;
                 () = context.ct.cancelled(), if !is_stopped => is_stopped = stop(&signals),
                 () = self.stop.cancelled(), if !is_stopped => is_stopped = stop(&signals),
-                progress = told.recv() => match progress {
+                news = told.recv() => match news {
                     Some(Progress::Ended { ended, total, message }) => {
-                        tell(context, (ended, total), message).await;
+                        // Nobody listens where none is wanted.
+                        let _ = progress.send((ended, total, message));
                     }
                     Some(Progress::Over(finished)) => break Some(*finished),
                     None => break None,
@@ -207,6 +255,15 @@ impl Batch {
         };
         // The log is closed with this.
         let _ = running.await;
+        drop(progress);
+        tokio::select! {
+            biased;
+            // The library sends nothing more of its own.
+            () = self.ended.cancelled() => {}
+            () = context.ct.cancelled() => {}
+            // What is told of a batch comes before its answer.
+            _ = telling => {}
+        }
         finished.ok_or_else(|| Refusal::new(Exit::Error, "the batch broke off"))
     }
 }
@@ -218,14 +275,22 @@ fn stop(signals: &mpsc::Sender<Signal>) -> bool {
     true
 }
 
-/// Tells the client of a slot's end, if it has asked for that.
-async fn tell(context: &RequestContext<RoleServer>, (ended, total): (u32, u32), message: String) {
-    let Some(token) = context.meta.get_progress_token() else { return };
-    let progress = ProgressNotificationParam::new(token, ended.into())
-        .with_total(total.into())
-        .with_message(message);
-    // A client that is gone hears nothing.
-    let _ = context.peer.notify_progress(progress).await;
+/// Tells the client of each slot's end, if it has asked for that. In a task of
+/// its own: once the client says nothing any more the library sends no progress,
+/// and whoever waited for that would never answer.
+async fn tell(
+    peer: Peer<RoleServer>,
+    token: Option<ProgressToken>,
+    mut coming: mpsc::UnboundedReceiver<(u32, u32, String)>,
+) {
+    let Some(token) = token else { return };
+    while let Some((ended, total, message)) = coming.recv().await {
+        let progress = ProgressNotificationParam::new(token.clone(), ended.into())
+            .with_total(total.into())
+            .with_message(message);
+        // A client that is gone hears nothing.
+        let _ = peer.notify_progress(progress).await;
+    }
 }
 
 fn tasks(arguments: &Value, known: &Known) -> Result<Vec<Task>, String> {

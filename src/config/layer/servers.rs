@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::{Layer, Origin, Setting};
+use crate::guard::Source;
 use crate::mcp::Entry;
 
 impl Layer<'_> {
@@ -22,12 +23,17 @@ impl Layer<'_> {
                 }
             }
             "servers" => self.each(setting, |layer, server| {
-                let servers = &mut layer.layers.config.mcp.servers;
-                let entry = servers.entry(server.name().to_owned()).or_default();
+                let mcp = &mut layer.layers.config.mcp;
+                let name = server.name().to_owned();
+                let entry = mcp.servers.entry(name.clone()).or_default();
                 // A file's server takes the place of an earlier one; a flag sets
-                // one key of it.
-                if let Origin::File { .. } = layer.origin {
+                // one key of it, and it stays whose it is.
+                if let Origin::File { source, .. } = layer.origin {
                     *entry = Entry::default();
+                    match source == Source::Project {
+                        true => mcp.of_project.insert(name),
+                        false => mcp.of_project.remove(&name),
+                    };
                 }
                 layer.each(server, Self::server_key);
             }),

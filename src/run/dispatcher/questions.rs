@@ -167,6 +167,15 @@ impl Dispatcher {
         open.into_iter().for_each(|id| self.answer(out, id, Verdict::NobodyToAsk));
     }
 
+    /// Takes those questions of a unit back whose answer nobody waits for.
+    pub(super) fn withdraw_unheard(&mut self, out: &mut Out, unit: UnitId) {
+        let is_left =
+            |id: &QuestionId| self.questions.get(id).is_some_and(|open| open.reply.is_closed());
+        let left: Vec<QuestionId> =
+            self.units[&unit].questions.iter().copied().filter(is_left).collect();
+        left.into_iter().for_each(|id| self.answer(out, id, Verdict::Withdrawn));
+    }
+
     /// Takes the questions of a unit back.
     pub(super) fn withdraw(&mut self, out: &mut Out, unit: UnitId) {
         for id in std::mem::take(&mut self.ledger(unit).questions) {

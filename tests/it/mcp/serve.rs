@@ -164,6 +164,36 @@ fn calls_run_side_by_side_and_a_cancel_ends_one_of_them() {
 }
 
 #[test]
+fn a_client_that_closes_its_end_after_a_call_with_progress_gets_the_answer() {
+    let place = Place::new();
+    let mut client = Client::new(&place, &script(&place), &[]);
+    client.call(1, &json!([task("good")]));
+    drop(client.input.take());
+    let (_, result) = client.answer(1);
+    // On a busy machine it may have been stopped before it was done.
+    let status = result["structuredContent"]["status"].as_str().expect("there is a status");
+    assert!(["completed", "cancelled"].contains(&status), "{result}");
+    assert!(client.child.wait().expect("it ends").success());
+}
+
+#[test]
+fn a_batch_that_hangs_is_stopped_when_the_client_is_gone_and_says_so() {
+    let place = Place::new();
+    let mut client = Client::new(&place, &script(&place), &[]);
+    client.call(1, &json!([task("good"), task("hung")]));
+    // One has ended, so the other is under way.
+    assert_eq!(client.hear()["params"]["progressToken"], "p1");
+    drop(client.input.take());
+    let (_, result) = client.answer(1);
+    let slots = &result["structuredContent"]["slots"];
+    assert_eq!(
+        (&slots[0]["status"], &slots[1]["status"]),
+        (&json!("completed"), &json!("cancelled"))
+    );
+    assert!(client.child.wait().expect("it ends").success());
+}
+
+#[test]
 fn a_call_that_is_malformed_is_told_what_is_wrong() {
     let place = Place::new();
     let mut client = Client::new(&place, &script(&place), &[]);

@@ -107,6 +107,21 @@ fn a_unit_takes_its_questions_with_it_before_its_end_is_told() {
 }
 
 #[test]
+fn what_nobody_waits_for_any_more_is_taken_back_and_the_rest_stays() {
+    let mut bench = answered();
+    let slot = started(&mut bench, "slot");
+    let (left, mut kept) = (ask(&mut bench, slot), ask(&mut bench, slot));
+    let of_main = ask(&mut bench, UnitId::MAIN);
+    drop((left, of_main));
+    bench.say(slot, UnitEvent::Unasked);
+    let first = asked(&bench)[0].0;
+    assert_eq!(answers(&bench), [(first, slot, Verdict::Withdrawn)]);
+    let second = asked(&bench)[1].0;
+    bench.give(Input::Answer(second, Verdict::Yes));
+    assert_eq!(kept.try_recv(), Ok(Verdict::Yes));
+}
+
+#[test]
 fn a_run_that_is_given_up_leaves_no_question_open() {
     let mut bench = answered();
     let slot = started(&mut bench, "slot");
