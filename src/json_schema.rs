@@ -3,7 +3,8 @@
 //! Schemas come from outside: from whoever calls the program, and from models.
 //! So none has a file or an address read, none takes the stack away, and
 //! whatever one asks for ends after a bounded number of steps: what was found
-//! out about a part of a value is never found out again, and patterns give up.
+//! out about a part of a value is never found out again, and a pattern that goes
+//! back pays for what it may read.
 //!
 //! Drafts 7 to 2020-12 are known. A `$ref` leads to a place in the schema itself;
 //! `format` and the keywords about contents say nothing that is checked.
@@ -12,6 +13,7 @@ mod check;
 mod compile;
 mod explain;
 mod node;
+mod pattern;
 mod reference;
 mod seen;
 
@@ -39,17 +41,33 @@ pub const PATTERNS_CAP: usize = 100;
 /// addresses and dates, have a few hundred.
 pub const PATTERN_LENGTH_CAP: usize = 2_000;
 
-/// Most bytes that one pattern takes when it is compiled.
+/// Most bytes that one pattern takes when it is compiled; twice that if it goes
+/// back often.
 pub const PATTERN_MEMORY_CAP: usize = 1 << 18;
 
-/// How often a pattern may go back before it gives up. Each time it may read
-/// the whole text again.
-const PATTERN_STEPS_CAP: usize = 10_000;
+/// How often a pattern may go back: at first, and once that was not enough. Each
+/// time it may read the whole text again, so the second costs what it may take.
+const PATTERN_BACK_CAPS: [usize; 2] = [100, 10_000];
 
-/// Most steps of one check, some tenths of a second: a rule is one, and a
-/// pattern one for each byte it looks at. A schema of a hundred parts on a value
-/// of a thousand takes a tenth of them at worst.
+/// How often groups of a pattern that goes back may be repeated, all that are in
+/// each other together: they need not read anything while they are.
+const PATTERN_REPEATS_CAP: usize = 10_000;
+
+/// How many bytes a pattern reads again for one step.
+const BYTES_PER_STEP: usize = 64;
+
+/// Most steps of one check, some tenths of a second: a rule is one, and so is
+/// each time that a part of a value is held against a subschema. A pattern takes
+/// one for each byte, and more if it looks around or goes back. A schema of a
+/// hundred parts on a value of a thousand takes a third of them at worst.
 pub const STEPS_CAP: usize = 1_000_000;
+
+/// Most pairs of a subschema and a part of a value of which is kept whether they
+/// fit: some megabytes.
+const KNOWN_CAP: usize = 200_000;
+
+/// After how many steps a check looks whether it is to stop.
+const STOP_EVERY: usize = 1_000;
 
 /// How deep subschemas may be in each other while a value is checked. Deeper
 /// than values nest that anybody can read, and little enough for any stack.
@@ -93,6 +111,7 @@ impl fmt::Display for Mismatch {
 /// Why nothing is known of whether a value fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unchecked {
+    Stopped,
     Steps,
     Depth,
     Pattern,
@@ -115,8 +134,21 @@ impl Schema {
     /// It does not: the places. A value that could not be checked in
     /// [`STEPS_CAP`] steps or within [`DEPTH_CAP`] does not fit either.
     pub fn check(&self, value: &Value) -> Result<(), Mismatch> {
+        self.check_until(value, &|| false)
+    }
+
+    /// Says the same, but gives up soon after `is_stopped` is true.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Schema::check`]; a value whose check was given up does not fit.
+    pub fn check_until(
+        &self,
+        value: &Value,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<(), Mismatch> {
         let value = normal(value);
-        let mut run = Run::new(&self.nodes);
+        let mut run = Run::new(&self.nodes, is_stopped);
         let problems = match run.fits(NodeId::ROOT, &value) {
             Ok(true) => return Ok(()),
             Ok(false) => explain::explain(&mut run, &value),
@@ -129,6 +161,7 @@ impl Schema {
 impl fmt::Display for Unchecked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Stopped => "the check was stopped",
             Self::Steps => "the value is too large to be checked against the schema",
             Self::Depth => "the value is too deep to be checked against the schema",
             Self::Pattern => "a pattern of the schema takes too long on the value",

@@ -5,32 +5,45 @@
 //! work on each level.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use super::node::{InPlace, Node, NodeId, OfFields, OfItems, Properties, Rule, is_multiple};
-use super::{DEPTH_CAP, STEPS_CAP, Unchecked};
+use super::node::{
+    Counted, InPlace, Node, NodeId, OfFields, OfItems, Pattern, Properties, Rule, is_multiple,
+};
+use super::seen::Seen;
+use super::{BYTES_PER_STEP, DEPTH_CAP, KNOWN_CAP, STEPS_CAP, STOP_EVERY, Unchecked};
 
 /// One check of one value.
 pub(super) struct Run<'s> {
     pub(super) nodes: &'s [Node],
     /// By subschema and by where the part of the value is in memory, which stays
     /// there for as long as it is checked.
-    known: HashMap<(NodeId, usize), bool>,
-    steps: usize,
+    pub(super) known: HashMap<(NodeId, usize), bool>,
+    /// The same of which parts were looked at.
+    pub(super) seen: HashMap<(NodeId, usize), Rc<Seen>>,
+    pub(super) steps: usize,
     depth: u32,
+    is_stopped: &'s dyn Fn() -> bool,
 }
 
 pub(super) type Checked<T> = Result<T, Unchecked>;
 
 impl<'s> Run<'s> {
-    pub(super) fn new(nodes: &'s [Node]) -> Self {
-        Self { nodes, known: HashMap::new(), steps: 0, depth: 0 }
+    pub(super) fn new(nodes: &'s [Node], is_stopped: &'s dyn Fn() -> bool) -> Self {
+        let (known, seen) = (HashMap::new(), HashMap::new());
+        Self { nodes, known, seen, steps: 0, depth: 0, is_stopped }
     }
 
     /// Tells whether a value fits a subschema.
     pub(super) fn fits(&mut self, node: NodeId, value: &Value) -> Checked<bool> {
-        let key = (node, std::ptr::from_ref(value) as usize);
+        // Whoever asks again takes a step again: many may ask the same.
+        self.step(1)?;
+        if self.nodes[node.index()].rules.is_empty() {
+            return Ok(true);
+        }
+        let key = key(node, value);
         if let Some(fits) = self.known.get(&key) {
             return Ok(*fits);
         }
@@ -42,6 +55,9 @@ impl<'s> Run<'s> {
             }
             Ok(true)
         })?;
+        if self.known.len() == KNOWN_CAP {
+            return Err(Unchecked::Steps);
+        }
         self.known.insert(key, fits);
         Ok(fits)
     }
@@ -59,8 +75,26 @@ impl<'s> Run<'s> {
 
     /// Counts steps.
     pub(super) fn step(&mut self, steps: usize) -> Checked<()> {
+        let looked = self.steps / STOP_EVERY;
         self.steps = self.steps.saturating_add(steps);
-        if self.steps > STEPS_CAP { Err(Unchecked::Steps) } else { Ok(()) }
+        if self.steps > STEPS_CAP {
+            return Err(Unchecked::Steps);
+        }
+        if self.steps / STOP_EVERY > looked && (self.is_stopped)() {
+            return Err(Unchecked::Stopped);
+        }
+        Ok(())
+    }
+
+    /// Tells whether a pattern is in a text. What that may read is paid before.
+    fn is_in(&mut self, pattern: &Pattern, text: &str) -> Checked<bool> {
+        for attempt in pattern.attempts() {
+            self.step(attempt.cost(text.len()))?;
+            if let Some(is_in) = attempt.is_in(text) {
+                return Ok(is_in);
+            }
+        }
+        Err(Unchecked::Pattern)
     }
 
     /// Tells whether a value keeps a rule of a subschema.
@@ -76,13 +110,15 @@ impl<'s> Run<'s> {
             }
             (Rule::Bound(bound), Value::Number(number)) => Ok(bound.holds(number)),
             (Rule::MultipleOf(of), Value::Number(number)) => Ok(is_multiple(number, of)),
-            (Rule::Pattern(pattern), Value::String(text)) => {
-                self.step(text.len())?;
-                pattern.is_in(text)
+            (Rule::Pattern(pattern), Value::String(text)) => self.is_in(pattern, text),
+            (Rule::Count(count), _) => {
+                if let (Counted::Characters, Value::String(text)) = (count.of, value) {
+                    self.step(text.len() / BYTES_PER_STEP)?;
+                }
+                Ok(count.of.of(value).is_none_or(|have| {
+                    if count.is_least { have >= count.limit } else { have <= count.limit }
+                }))
             }
-            (Rule::Count(count), _) => Ok(count.of.of(value).is_none_or(|have| {
-                if count.is_least { have >= count.limit } else { have <= count.limit }
-            })),
             (Rule::InPlace(rule), _) => self.holds_in_place(rule, value),
             (Rule::Items(rule), Value::Array(items)) => {
                 self.holds_of_items((node, rule), items, value)
@@ -171,7 +207,7 @@ impl<'s> Run<'s> {
             OfItems::Unevaluated(rest) => {
                 let seen = self.seen_items(node, items, value)?;
                 for (at, item) in items.iter().enumerate() {
-                    if !seen.has(&at) && !self.fits(*rest, item)? {
+                    if !seen.has(at) && !self.fits(*rest, item)? {
                         return Ok(false);
                     }
                 }
@@ -224,8 +260,8 @@ impl<'s> Run<'s> {
             }
             OfFields::Unevaluated(rest) => {
                 let seen = self.seen_fields(node, fields, value)?;
-                for (name, value) in fields {
-                    if !seen.has(name) && !self.fits(*rest, value)? {
+                for (at, value) in fields.values().enumerate() {
+                    if !seen.has(at) && !self.fits(*rest, value)? {
                         return Ok(false);
                     }
                 }
@@ -254,8 +290,7 @@ impl<'s> Run<'s> {
         let named = named.iter().find(|(known, _)| known == name);
         let mut nodes: Vec<NodeId> = named.map(|(_, node)| *node).into_iter().collect();
         for (pattern, node) in patterns {
-            self.step(name.len())?;
-            if pattern.is_in(name)? {
+            if self.is_in(pattern, name)? {
                 nodes.push(*node);
             }
         }
@@ -264,4 +299,9 @@ impl<'s> Run<'s> {
         }
         Ok(nodes)
     }
+}
+
+/// Returns what is known of a subschema and a part of the value by.
+pub(super) fn key(node: NodeId, value: &Value) -> (NodeId, usize) {
+    (node, std::ptr::from_ref(value) as usize)
 }

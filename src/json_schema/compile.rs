@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 
-use fancy_regex::RegexBuilder;
 use serde_json::{Map, Number, Value};
 
 use super::node::{
@@ -12,8 +11,8 @@ use super::node::{
 };
 use super::reference::{Places, below};
 use super::{
-    PATTERN_LENGTH_CAP, PATTERN_MEMORY_CAP, PATTERN_STEPS_CAP, PATTERNS_CAP, PLACE_LENGTH_CAP,
-    SUBSCHEMAS_CAP, SchemaError, normal, normal_number,
+    PATTERN_LENGTH_CAP, PATTERNS_CAP, PLACE_LENGTH_CAP, SUBSCHEMAS_CAP, SchemaError, normal,
+    normal_number,
 };
 
 type Compiled<T> = Result<T, SchemaError>;
@@ -49,8 +48,29 @@ pub(super) fn compile(root: &Value) -> Compiled<Vec<Node>> {
             let reason = "refers to itself without an end".to_owned();
             Err(error(&compiler.found[node].0, reason))
         }
-        None => Ok(nodes),
+        None => Ok(shortened(nodes)),
     }
+}
+
+/// Leaves out what says nothing: a list of a thousand such subschemas would be
+/// gone through for each part of a value.
+fn shortened(mut nodes: Vec<Node>) -> Vec<Node> {
+    let takes_all: Vec<bool> = nodes.iter().map(|node| node.rules.is_empty()).collect();
+    for node in &mut nodes {
+        node.rules.retain_mut(|rule| match rule {
+            Rule::InPlace(rule) => rule.shorten(|node| takes_all[node.index()]),
+            Rule::Never
+            | Rule::Types(_)
+            | Rule::Values(_)
+            | Rule::Bound(_)
+            | Rule::MultipleOf(_)
+            | Rule::Count(_)
+            | Rule::Pattern(_)
+            | Rule::Items(_)
+            | Rule::Fields(_) => true,
+        });
+    }
+    nodes
 }
 
 fn error(pointer: &str, reason: impl Into<String>) -> SchemaError {
@@ -108,15 +128,8 @@ impl<'a> Compiler<'a> {
             let reason = format!("a pattern has at most {PATTERN_LENGTH_CAP} bytes");
             return Err(error(pointer, reason));
         }
-        let built = RegexBuilder::new(text)
-            .backtrack_limit(PATTERN_STEPS_CAP)
-            .delegate_size_limit(PATTERN_MEMORY_CAP)
-            .delegate_dfa_size_limit(PATTERN_MEMORY_CAP)
-            .build();
-        match built {
-            Ok(regex) => Ok(Pattern { text: text.to_owned(), regex }),
-            Err(why) => Err(error(pointer, format!("is no pattern that can be used: {why}"))),
-        }
+        Pattern::new(text)
+            .map_err(|why| error(pointer, format!("is no pattern that can be used: {why}")))
     }
 }
 
@@ -182,8 +195,9 @@ impl<'a> Subschema<'_, 'a> {
         }
         rules.extend(fields.get("const").map(|value| Rule::Values(vec![normal(value)])));
         if let Some(text) = self.text("pattern")? {
-            rules
-                .push(Rule::Pattern(self.compiler.pattern(&below(self.pointer, "pattern"), text)?));
+            rules.push(Rule::Pattern(Box::new(
+                self.compiler.pattern(&below(self.pointer, "pattern"), text)?,
+            )));
         }
         Ok(())
     }

@@ -197,7 +197,7 @@ impl<'s> Run<'s> {
             }
             OfItems::Unevaluated(rest) => {
                 let seen = self.seen_items(node, items, value)?;
-                for (at, item) in items.iter().enumerate().filter(|(at, _)| !seen.has(at)) {
+                for (at, item) in items.iter().enumerate().filter(|(at, _)| !seen.has(*at)) {
                     self.explain_misfit(*rest, item, &below(place, &at.to_string()), problems)?;
                 }
             }
@@ -230,7 +230,8 @@ impl<'s> Run<'s> {
             }
             OfFields::Unevaluated(rest) => {
                 let seen = self.seen_fields(node, fields, value)?;
-                for (name, value) in fields.iter().filter(|(name, _)| !seen.has(name.as_str())) {
+                let unseen = fields.iter().enumerate().filter(|(at, _)| !seen.has(*at));
+                for (_, (name, value)) in unseen {
                     self.explain_misfit(*rest, value, &below(place, name), problems)?;
                 }
             }

@@ -2,10 +2,9 @@
 
 use std::cmp::Ordering;
 
-use fancy_regex::Regex;
 use serde_json::{Number, Value};
 
-use super::Unchecked;
+pub(super) use super::pattern::Pattern;
 
 /// Names a subschema of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,7 +42,7 @@ pub(super) enum Rule {
     /// It has enough or not too much of something.
     Count(Count),
     /// The pattern is found in it.
-    Pattern(Pattern),
+    Pattern(Box<Pattern>),
     /// It is held against other subschemas.
     InPlace(InPlace),
     /// About the items of an array.
@@ -125,6 +124,20 @@ impl Rule {
 }
 
 impl InPlace {
+    /// Leaves out subschemas that take everything; `false` if nothing is left.
+    /// It says nothing then.
+    pub(super) fn shorten(&mut self, takes_all: impl Fn(NodeId) -> bool) -> bool {
+        match self {
+            Self::All(nodes) => {
+                nodes.retain(|node| !takes_all(*node));
+                !nodes.is_empty()
+            }
+            Self::Ref(node) | Self::Dependent { name: _, node } => !takes_all(*node),
+            Self::Any(_) | Self::One(_) | Self::Not(_) => true,
+            Self::If { test: _, then: _, otherwise: _ } => true,
+        }
+    }
+
     /// Returns the subschemas, whether they count for a value or not.
     pub(super) fn nodes(&self) -> Vec<NodeId> {
         match self {
@@ -283,20 +296,5 @@ impl Counted {
             (Self::Characters | Self::Items | Self::Properties, _) => return None,
         };
         Some(count as u64)
-    }
-}
-
-/// A regular expression. It may look around itself, as those of JavaScript do,
-/// and so may go back; it gives up after some steps.
-#[derive(Debug)]
-pub(super) struct Pattern {
-    pub(super) text: String,
-    pub(super) regex: Regex,
-}
-
-impl Pattern {
-    /// Tells whether the pattern is in a text.
-    pub(super) fn is_in(&self, text: &str) -> Result<bool, Unchecked> {
-        self.regex.is_match(text).map_err(|_| Unchecked::Pattern)
     }
 }

@@ -2,41 +2,47 @@
 //! others: `unevaluatedItems` and `unevaluatedProperties`.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use super::check::{Checked, Run};
+use super::check::{Checked, Run, key};
 use super::node::{InPlace, NodeId, OfFields, OfItems, Rule};
 
-/// Parts of a value.
+/// Parts of a value, by their places in it.
 #[derive(Debug)]
-pub(super) enum Seen<K> {
+pub(super) enum Seen {
     All,
-    Some(BTreeSet<K>),
+    Some(BTreeSet<usize>),
 }
 
-impl<K: Ord> Seen<K> {
-    pub(super) fn has<Q: Ord + ?Sized>(&self, key: &Q) -> bool
-    where
-        K: std::borrow::Borrow<Q>,
-    {
+impl Seen {
+    pub(super) fn has(&self, at: usize) -> bool {
         match self {
             Self::All => true,
-            Self::Some(keys) => keys.contains(key),
+            Self::Some(places) => places.contains(&at),
         }
     }
 
-    fn add(&mut self, other: Self) {
+    /// Returns how many steps it takes to add it to others.
+    fn steps(&self) -> usize {
+        match self {
+            Self::All => 1,
+            Self::Some(places) => 1 + places.len(),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
         match (&mut *self, other) {
             (Self::All, _) => {}
             (_, Self::All) => *self = Self::All,
-            (Self::Some(keys), Self::Some(more)) => keys.extend(more),
+            (Self::Some(places), Self::Some(more)) => places.extend(more),
         }
     }
 }
 
 /// Says which parts a rule looks at; `None` if it looks at none.
-type Look<'l, 's, K> = dyn FnMut(&mut Run<'s>, &'s Rule) -> Checked<Option<Seen<K>>> + 'l;
+type Look<'l, 's> = dyn FnMut(&mut Run<'s>, &'s Rule) -> Checked<Option<Seen>> + 'l;
 
 impl<'s> Run<'s> {
     /// Returns the items that a subschema has looked at, besides what its own
@@ -46,7 +52,7 @@ impl<'s> Run<'s> {
         node: NodeId,
         items: &[Value],
         value: &Value,
-    ) -> Checked<Seen<usize>> {
+    ) -> Checked<Seen> {
         self.seen(node, value, true, &mut |run, rule| {
             let Rule::Items(rule) = rule else { return Ok(None) };
             run.step(items.len())?;
@@ -54,7 +60,9 @@ impl<'s> Run<'s> {
                 OfItems::Each { first: _, rest: Some(_) } | OfItems::Unevaluated(_) => {
                     Some(Seen::All)
                 }
-                OfItems::Each { first, rest: None } => Some(Seen::Some((0..first.len()).collect())),
+                OfItems::Each { first, rest: None } => {
+                    Some(Seen::Some((0..first.len().min(items.len())).collect()))
+                }
                 OfItems::Contains { node, least: _, most: _ } => {
                     let mut found = BTreeSet::new();
                     for (at, item) in items.iter().enumerate() {
@@ -75,7 +83,7 @@ impl<'s> Run<'s> {
         node: NodeId,
         fields: &Map<String, Value>,
         value: &Value,
-    ) -> Checked<Seen<String>> {
+    ) -> Checked<Seen> {
         self.seen(node, value, true, &mut |run, rule| {
             let Rule::Fields(rule) = rule else { return Ok(None) };
             run.step(fields.len())?;
@@ -84,9 +92,9 @@ impl<'s> Run<'s> {
                 OfFields::Each(properties) if properties.rest.is_some() => Some(Seen::All),
                 OfFields::Each(properties) => {
                     let mut found = BTreeSet::new();
-                    for name in fields.keys() {
+                    for (at, name) in fields.keys().enumerate() {
                         if !run.nodes_of(properties, name)?.is_empty() {
-                            found.insert(name.clone());
+                            found.insert(at);
                         }
                     }
                     Some(Seen::Some(found))
@@ -101,13 +109,13 @@ impl<'s> Run<'s> {
     /// Puts together what a subschema looks at, and what those do that it holds
     /// the same value against, as far as they fit. `is_asking` says that it is
     /// the one that wants to know.
-    fn seen<K: Ord>(
+    fn seen(
         &mut self,
         node: NodeId,
         value: &Value,
         is_asking: bool,
-        look: &mut Look<'_, 's, K>,
-    ) -> Checked<Seen<K>> {
+        look: &mut Look<'_, 's>,
+    ) -> Checked<Seen> {
         let mut seen = Seen::Some(BTreeSet::new());
         for rule in &self.nodes[node.index()].rules {
             self.step(1)?;
@@ -119,14 +127,33 @@ impl<'s> Run<'s> {
                 continue;
             }
             if let Some(more) = look(self, rule)? {
-                seen.add(more);
+                self.step(more.steps())?;
+                seen.add(&more);
             }
             let Some(rule) = rule.in_place() else { continue };
             for node in self.fitting_in_place(rule, value)? {
-                let more = self.within(|run| run.seen(node, value, false, look))?;
-                seen.add(more);
+                let more = self.seen_below(node, value, look)?;
+                self.step(more.steps())?;
+                seen.add(&more);
             }
         }
+        Ok(seen)
+    }
+
+    /// Returns what a subschema looks at that another holds the same value
+    /// against. It is found out once, however many lead there.
+    fn seen_below(
+        &mut self,
+        node: NodeId,
+        value: &Value,
+        look: &mut Look<'_, 's>,
+    ) -> Checked<Rc<Seen>> {
+        let key = key(node, value);
+        if let Some(seen) = self.seen.get(&key) {
+            return Ok(Rc::clone(seen));
+        }
+        let seen = Rc::new(self.within(|run| run.seen(node, value, false, look))?);
+        self.seen.insert(key, Rc::clone(&seen));
         Ok(seen)
     }
 

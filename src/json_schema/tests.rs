@@ -342,3 +342,87 @@ fn what_is_told_is_bounded() {
     let problems = Schema::compile(&schema).unwrap().check(&json!({name: 1})).unwrap_err().problems;
     assert!(problems.iter().all(|problem| problem.len() < 400), "{problems:?}");
 }
+
+/// Checks a value and returns how much was kept and how many steps it took.
+fn work(schema: &Value, value: &Value) -> (usize, usize) {
+    let schema = Schema::compile(schema).unwrap();
+    let mut run = Run::new(&schema.nodes, &|| false);
+    let _ = run.fits(NodeId::ROOT, value);
+    (run.known.len(), run.steps)
+}
+
+#[test]
+fn subschemas_that_say_nothing_take_no_memory_and_others_take_steps() {
+    let items = json!(vec![0; 1_000]);
+    let schema = json!({"items": {"allOf": vec![true; 9_000]}});
+    assert_eq!(work(&schema, &items), (1, 1_002));
+    let schema = json!({"items": {"allOf": vec![json!({"minLength": 1}); 9_000]}});
+    let (known, _) = work(&schema, &items);
+    assert!(known <= KNOWN_CAP, "{known}");
+    let large = "the value is too large to be checked against the schema";
+    check(schema, items, &[large]);
+}
+
+#[test]
+fn a_pattern_pays_for_what_it_may_read_again() {
+    let again = json!({"pattern": "^(?:(?!.*z)a)*$"});
+    fits(&again, &[(json!("a".repeat(50)), true), (json!("a".repeat(50) + "z"), false)]);
+    let large = "the value is too large to be checked against the schema";
+    for length in [9_900, 90_000, 900_000] {
+        check(again.clone(), json!("a".repeat(length)), &[large]);
+    }
+    // Without going back: at each place it looks to the end, and so on.
+    let ahead = json!({"pattern": "^(?:(?=.*z)a)*z$"});
+    fits(&ahead, &[(json!("a".repeat(500) + "z"), true)]);
+    check(ahead, json!("a".repeat(90_000) + "z"), &[large]);
+    let deeper = json!({"pattern": "^(?:(?=(?:(?=.*z)a)*)a)*z$"});
+    fits(&deeper, &[(json!("a".repeat(50) + "z"), true)]);
+    check(deeper, json!("a".repeat(900) + "z"), &[large]);
+    // One that never goes back reads a text of any length once.
+    fits(&json!({"pattern": "^a+$"}), &[(json!("a".repeat(900_000)), true)]);
+    let usual = json!({"items": {"pattern": "^(?=.*[A-Z])(?=.*[0-9]).{8,64}$"}});
+    fits(&usual, &[(json!(vec!["Correct4Horse"; 1_000]), true)]);
+    refused(
+        json!({"pattern": "(?:(?=a)){999999999}"}),
+        "#/pattern",
+        "is no pattern that can be used: it repeats more than 10000 times",
+    );
+}
+
+#[test]
+fn what_many_references_have_looked_at_is_found_out_once() {
+    let mut defs = serde_json::Map::new();
+    for level in 0..180 {
+        let next = json!({"$ref": format!("#/$defs/{}", level + 1)});
+        defs.insert(level.to_string(), next);
+    }
+    let fields: serde_json::Map<String, Value> =
+        (0..100).map(|at| (format!("k{at}"), json!(1))).collect();
+    let named: serde_json::Map<String, Value> =
+        fields.keys().map(|name| (name.clone(), json!(true))).collect();
+    defs.insert("180".to_owned(), json!({"properties": named}));
+    let schema = json!({
+        "allOf": vec![json!({"$ref": "#/$defs/0"}); 150],
+        "unevaluatedProperties": false, "$defs": defs,
+    });
+    let value = Value::Object(fields);
+    fits(&schema, &[(value.clone(), true)]);
+    let (_, steps) = work(&schema, &value);
+    // Each reference passes on what is behind it: 480 times 101, and what looks at
+    // the names twice.
+    assert!((48_000..80_000).contains(&steps), "{steps}");
+}
+
+#[test]
+fn a_check_ends_soon_after_it_is_stopped() {
+    let schema = Schema::compile(&json!({"items": {"type": "integer"}})).unwrap();
+    let value = json!(vec![0; 10_000]);
+    let asked = std::cell::Cell::new(0);
+    let stopped = schema.check_until(&value, &|| {
+        asked.set(asked.get() + 1);
+        asked.get() == 2
+    });
+    assert_eq!(stopped.unwrap_err().problems, ["the check was stopped"]);
+    assert_eq!(asked.get(), 2);
+    assert_eq!(schema.check(&value), Ok(()));
+}

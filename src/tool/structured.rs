@@ -93,8 +93,12 @@ impl AnswerSchema {
     ///
     /// It does not: the places.
     pub fn check(&self, arguments: Value) -> Result<(), Mismatch> {
+        self.check_until(arguments, &|| false)
+    }
+
+    fn check_until(&self, arguments: Value, is_stopped: &dyn Fn() -> bool) -> Result<(), Mismatch> {
         match self.answer(arguments) {
-            Some(answer) => self.schema.check(&answer),
+            Some(answer) => self.schema.check_until(&answer, is_stopped),
             None => {
                 let problem = format!("the answer is to be the only parameter, `{VALUE}`");
                 Err(Mismatch { problems: vec![problem] })
@@ -174,9 +178,13 @@ impl Tool for StructuredOutput {
         arguments: Value,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         let schema = Arc::clone(&self.0);
-        Box::pin(stoppable(&context.cancel, move |_| match schema.check(arguments) {
-            Ok(()) => Ok(Output::ok(prompt::structured_taken())),
-            Err(mismatch) => Err(ToolError::tell(prompt::structured_misfit(&mismatch.to_string()))),
+        Box::pin(stoppable(&context.cancel, move |token| {
+            match schema.check_until(arguments, &|| token.is_cancelled()) {
+                Ok(()) => Ok(Output::ok(prompt::structured_taken())),
+                Err(mismatch) => {
+                    Err(ToolError::tell(prompt::structured_misfit(&mismatch.to_string())))
+                }
+            }
         }))
     }
 }
