@@ -27,9 +27,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
-use super::{print, resume, signals, telemetry};
+use super::{print, resume, signals};
 use crate::config::Environment;
-use crate::telemetry::Exporter;
 use host::Host;
 
 /// Most requests that wait for the host. It waits for nothing itself, so this
@@ -55,20 +54,12 @@ pub(super) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Re
             .hint("leave `--resume`, `--continue`, `--session-id` and `--name` out"));
     }
     let runtime = print::runtime()?;
-    let served = runtime.block_on(Box::pin(serve(environment.clone(), flags)));
-    let exit = served.map(|(exit, exporter)| {
-        runtime.block_on(telemetry::close(exporter.as_ref()));
-        exit
-    });
+    let exit = runtime.block_on(Box::pin(serve(environment.clone(), flags)));
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);
     exit
 }
 
-/// Returns how the process ends, and what sends spans away.
-async fn serve(
-    environment: Environment,
-    flags: RunFlags,
-) -> Result<(Exit, Option<Exporter>), Refusal> {
+async fn serve(environment: Environment, flags: RunFlags) -> Result<Exit, Refusal> {
     let arriving = signals::listen()
         .map_err(|error| Refusal::new(Exit::Error, format!("cannot listen to signals: {error}")))?;
     let (ours, theirs) = Channel::duplex();
@@ -97,13 +88,13 @@ async fn serve(
         .connect_with(theirs, async move |editor: ConnectionTo<Client>| {
             let mut host = Host::new(environment, flags, editor.clone(), updates);
             let exit = host.go(heard, arriving, (&editor, &gone)).await;
-            Ok((exit, host.exporter()))
+            Ok(exit)
         });
     let served = connection.await;
     // What was answered last is still on its way.
     let written = pumping.await;
     match (served, written) {
-        (Ok(served), _) => Ok(served),
+        (Ok(exit), _) => Ok(exit),
         (Err(error), _) => Err(Refusal::new(Exit::Error, error.to_string())),
     }
 }

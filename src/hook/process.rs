@@ -1,9 +1,8 @@
 //! A hook's command: JSON in, what it prints out, within its limits.
 //!
-//! It leads a process group that never outlives it, nor the wish to have it run:
-//! when the command ends, on a cancel or past its time the whole group is asked
-//! to end, and killed soon after; it is killed too when whoever waits is dropped.
-//! What leaves the group, as `setsid` does, is out of our reach.
+//! It leads a process group that never outlives the wish to have it run: on a
+//! cancel, past its time or with too much output the whole group is asked to
+//! end, and killed soon after; it is killed too when whoever waits is dropped.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,9 +18,8 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Most bytes of what a hook prints that are kept, of either side. What it has
-/// to say is far shorter. The rest is read and thrown away: how a hook ends
-/// still counts.
+/// Most bytes that a hook may print, to either side. What it has to say is
+/// far shorter; one that prints more has gone wrong, and is ended.
 pub const OUTPUT_CAP: usize = 1024 * 1024;
 
 /// How long a group that was asked to end may take before it is killed.
@@ -53,19 +51,20 @@ pub(super) struct Order {
 /// How a command ended.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// By itself, or by a signal that we have not sent. What was printed is cut
-    /// a byte past its cap.
+    /// By itself, or by a signal that we have not sent.
     Exited { status: ExitStatus, stdout: Vec<u8>, stderr: Vec<u8> },
     /// It ran too long.
     TimedOut,
+    /// It printed too much.
+    TooMuch,
     /// It was cancelled.
     Cancelled,
     /// It never ran.
     NotStarted(io::Error),
 }
 
-/// Runs a command to its end. When this returns, nothing of its group still
-/// runs but what hangs in the kernel.
+/// Runs a command to its end. When this returns, nothing that was to be ended
+/// still runs; what a command that ended by itself has left behind does.
 pub(super) async fn run(
     order: &Order,
     input: Vec<u8>,
@@ -76,16 +75,22 @@ pub(super) async fn run(
         Ok(started) => started,
         Err(error) => return Ended::NotStarted(error),
     };
-    let ended = tokio::select! {
+    let followed = tokio::select! {
         biased;
-        () = cancel.cancelled() => Ended::Cancelled,
-        () = sleep(limit) => Ended::TimedOut,
-        ended = follow(&mut child, input) => ended,
+        () = cancel.cancelled() => Err(Ended::Cancelled),
+        () = sleep(limit) => Err(Ended::TimedOut),
+        followed = follow(&mut child, input) => followed,
     };
-    // Also of one that ended by itself: a name that a group still has is given
-    // to nobody else, and one that it has no more is not likely to be already.
-    group.end(&mut child).await;
-    ended
+    match followed {
+        Ok(ended) => {
+            group.release();
+            ended
+        }
+        Err(ended) => {
+            group.end(&mut child).await;
+            ended
+        }
+    }
 }
 
 fn start(order: &Order) -> io::Result<(Child, Group)> {
@@ -103,34 +108,39 @@ fn start(order: &Order) -> io::Result<(Child, Group)> {
         .spawn()?;
     let id = child.id().and_then(|id| i32::try_from(id).ok());
     let id = Pid::from_raw(id.expect("a child that was not waited for has an id"));
-    Ok((child, Group { id, is_over: false }))
+    Ok((child, Group { id, is_released: false }))
 }
 
-/// Hands over the input and takes the output until the command has ended.
-async fn follow(child: &mut Child, input: Vec<u8>) -> Ended {
+/// Hands over the input and takes the output until the command has ended. The
+/// error is how it has to be ended.
+async fn follow(child: &mut Child, input: Vec<u8>) -> Result<Ended, Ended> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (mut said, mut complained) = (Vec::new(), Vec::new());
     let status = {
         let talking = async {
-            tokio::join!(
+            let (_, said, complained) = tokio::join!(
                 hand_over(stdin, input),
                 read_all(stdout, &mut said),
                 read_all(stderr, &mut complained),
-            )
+            );
+            said.and(complained)
         };
         let mut talking = std::pin::pin!(talking);
         tokio::select! {
-            _ = &mut talking => child.wait().await,
+            talked = &mut talking => {
+                talked?;
+                child.wait().await
+            }
             status = child.wait() => {
                 // Somebody else may hold its pipes.
-                let _ = timeout(GRACE, &mut talking).await;
+                timeout(GRACE, &mut talking).await.unwrap_or(Ok(()))?;
                 status
             }
         }
     };
     match status {
-        Ok(status) => Ended::Exited { status, stdout: said, stderr: complained },
-        Err(error) => Ended::NotStarted(error),
+        Ok(status) => Ok(Ended::Exited { status, stdout: said, stderr: complained }),
+        Err(error) => Err(Ended::NotStarted(error)),
     }
 }
 
@@ -140,26 +150,27 @@ async fn hand_over(stdin: Option<ChildStdin>, input: Vec<u8>) {
     let _ = stdin.write_all(&input).await;
 }
 
-/// Reads to the end, and keeps as much as shows whether it was too much.
-async fn read_all(from: Option<impl AsyncRead + Unpin>, to: &mut Vec<u8>) {
-    let Some(mut from) = from else { return };
+async fn read_all(from: Option<impl AsyncRead + Unpin>, to: &mut Vec<u8>) -> Result<(), Ended> {
+    let Some(mut from) = from else { return Ok(()) };
     let mut buffer = vec![0; BUFFER];
     loop {
         // What cannot be read any more has ended.
         let length = from.read(&mut buffer).await.unwrap_or(0);
         if length == 0 {
-            return;
+            return Ok(());
         }
-        let room = OUTPUT_CAP + 1 - to.len();
-        to.extend_from_slice(&buffer[..length.min(room)]);
+        if to.len() + length > OUTPUT_CAP {
+            return Err(Ended::TooMuch);
+        }
+        to.extend_from_slice(&buffer[..length]);
     }
 }
 
-/// A process group; killed when dropped, unless it was ended.
+/// A process group; killed when dropped, unless it was released.
 #[derive(Debug)]
 struct Group {
     id: Pid,
-    is_over: bool,
+    is_released: bool,
 }
 
 impl Group {
@@ -179,22 +190,25 @@ impl Group {
             }
         };
         // What has not gone by then is killed.
-        if timeout(TERM_PATIENCE, gone).await.is_err() {
-            self.signal(Signal::SIGKILL);
-            let _ = timeout(KILL_PATIENCE, child.wait()).await;
-        }
-        self.is_over = true;
+        let _ = timeout(TERM_PATIENCE, gone).await;
+        self.signal(Signal::SIGKILL);
+        let _ = timeout(KILL_PATIENCE, child.wait()).await;
+        self.release();
     }
 
     fn signal(&self, signal: Signal) {
         // The only error is that nobody is left.
         let _ = killpg(self.id, signal);
     }
+
+    fn release(&mut self) {
+        self.is_released = true;
+    }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.is_released {
             self.signal(Signal::SIGKILL);
         }
     }

@@ -59,7 +59,6 @@ impl Stage {
             cancel: dispatcher.main_cancel(),
         };
         let farewell = (!self.lives_on && self.boundaries.ends).then(|| self.voice(&invoked));
-        let cancel = caller.cancel.clone();
         let had = Had::of(&self.past);
         let life: BoxFuture<'static, Outcome> = match invoked.main {
             Main::Flow { ref flow, ref request } => {
@@ -81,7 +80,7 @@ impl Stage {
                 Outcome::failed(FailureKind::Panic, "the main conversation panicked")
             });
             if let Some(farewell) = farewell {
-                farewell.said("other", cancel.is_cancelled()).await;
+                farewell.said("other").await;
             }
             line.ended(outcome, None).await;
         }
