@@ -164,7 +164,7 @@ fn nothing_that_was_said_is_in_a_span_unless_it_is_asked_for() {
     assert_eq!(said(read, "gen_ai.tool.call.result"), Some(Value::from("fn a() {}")));
     let main = named(&spans, "invoke_agent main");
     let asked = said(main, "gen_ai.input.messages").unwrap().to_string();
-    assert_eq!(asked, r#"[{"parts":[{"content":"review","type":"text"}],"role":"user"}]"#);
+    assert_eq!(asked, r#"[{"role":"user","parts":[{"type":"text","content":"review"}]}]"#);
     let answer = said(main, "gen_ai.output.messages").unwrap().to_string();
     assert!(answer.contains("All fine."), "{answer}");
 }

@@ -4,6 +4,7 @@ mod budget;
 mod orders;
 mod questions;
 mod sitting;
+mod stopping;
 
 use std::sync::Arc;
 

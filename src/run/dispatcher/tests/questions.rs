@@ -10,13 +10,13 @@ use crate::session::Past;
 const BATCH: Question = Question::Batch { slots: 40 };
 
 /// A run in which somebody answers.
-fn answered() -> Bench {
+pub(super) fn answered() -> Bench {
     let mut bench = Bench::new();
     bench.dispatcher.ask_people();
     bench
 }
 
-fn ask(bench: &mut Bench, unit: UnitId) -> oneshot::Receiver<Verdict> {
+pub(super) fn ask(bench: &mut Bench, unit: UnitId) -> oneshot::Receiver<Verdict> {
     let (reply, answer) = oneshot::channel();
     bench.say(unit, UnitEvent::Ask { question: BATCH, decided: Decided::default(), reply });
     answer
@@ -29,7 +29,7 @@ fn started(bench: &mut Bench, name: &str) -> UnitId {
 }
 
 /// Returns the questions that are in the log, oldest first.
-fn asked(bench: &Bench) -> Vec<(QuestionId, UnitId)> {
+pub(super) fn asked(bench: &Bench) -> Vec<(QuestionId, UnitId)> {
     let asked = |event: &Event| {
         let EventKind::Asked { id, question } = &event.kind else { return None };
         assert_eq!((*id, question), (QuestionId(event.seq), &BATCH));
@@ -66,18 +66,6 @@ fn an_answer_goes_to_whoever_asked_its_question_in_whatever_order_they_come() {
     assert_eq!(of_main.try_recv(), Ok(Verdict::Yes));
     let both = [(second, slot, Verdict::No), (first, UnitId::MAIN, Verdict::Yes)];
     assert_eq!(answers(&bench), both);
-}
-
-#[test]
-fn a_no_that_stops_the_turn_is_heard_and_leaves_no_room_for_a_request() {
-    let mut bench = answered();
-    let mut of_main = ask(&mut bench, UnitId::MAIN);
-    let [(id, _)] = asked(&bench)[..] else { panic!("{:?}", bench.events) };
-    bench.give(Input::AnswerLast(id, Verdict::NoBecause("stop".into())));
-    assert_eq!(of_main.try_recv(), Ok(Verdict::NoBecause("stop".into())));
-    assert_eq!(bench.dispatcher.cancel_reason(), Some(CancelReason::Interrupt));
-    assert!(bench.dispatcher.units[&UnitId::MAIN].cancel.is_cancelled());
-    assert!(bench.may_request(UnitId::MAIN, Some(2)).is_err());
 }
 
 #[test]
