@@ -9,8 +9,6 @@ export const OPEN = {
     "effort of the options goes to the model",
   ],
   "servers of tools": [
-    "a server in the client asks, and the client answers it",
-    "a server in the client is listed with its tools",
     "a server is added to a running session",
     "a tool with another name runs the tool it stands for",
   ],
