@@ -127,6 +127,9 @@ pub struct Ask {
     /// What rules that are granted while it waits, or were before, are compared
     /// with. Where `rules` is empty none of them answers it.
     pub decided: Decided,
+    /// Whether a rule that allows all calls of the tool would have spared it:
+    /// what may be answered without a look at this very call.
+    pub is_sparable: bool,
 }
 
 impl Ask {
@@ -134,7 +137,7 @@ impl Ask {
     /// for the model and for people.
     #[must_use]
     pub fn refusal(&self) -> String {
-        let Self { reason, rules: _, allowed: _, remedy, decided: _ } = self;
+        let Self { reason, rules: _, allowed: _, remedy, decided: _, is_sparable: _ } = self;
         let remedy = remedy.as_deref().map(|remedy| format!("; {remedy}"));
         format!("{reason}; nobody can be asked{}", remedy.unwrap_or_default())
     }

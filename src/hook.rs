@@ -10,11 +10,13 @@ mod callback;
 mod effect;
 mod environment;
 mod files;
+mod footing;
 mod matcher;
 mod occasion;
 mod process;
 mod reply;
 mod settings;
+mod unawaited;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +25,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::Value;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::event::{HookEvent, HookOutcome, HookRan, SessionId};
@@ -32,20 +34,24 @@ use crate::message::CallId;
 pub use callback::{Callback, Client};
 pub use effect::{CONTEXT_CAP, Effect, REASON_CAP, Wish};
 pub use environment::environment;
-pub use files::files_named;
+pub use files::{files_named, names_its_files};
+pub use footing::Footing;
 pub use matcher::Matcher;
 pub use occasion::{CallFacts, Occasion, Source, Who};
 pub use process::OUTPUT_CAP;
 pub use settings::{Brought, HOOKS_CAP, LIMIT_CAP, Parsed, parse, parse_callbacks};
+pub use unawaited::{UNAWAITED_CAP, UNAWAITED_GRACE};
 
+use callback::Answered;
 use process::{Ended, Order};
 use reply::Reply;
+use unawaited::Unawaited;
 
 /// How long a hook may take that does not say so itself. Long enough for the
 /// tests of a small project, short enough that a person still waits.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// Most hooks that run at once, over all units. As many as one moment can have,
+/// Most hooks that somebody waits for and that run at once, over all units. As many as one moment can have,
 /// so that all of a moment's fit, and few enough that a batch of hundreds of
 /// slots does not start a process for each of them.
 pub const RUNNING_CAP: u32 = 32;
@@ -61,6 +67,8 @@ pub struct Hook {
     pub handler: Handler,
     /// How long it may take.
     pub limit: Duration,
+    /// Where a command runs, and what it is held to.
+    pub footing: Footing,
 }
 
 /// What is asked.
@@ -70,6 +78,15 @@ pub enum Handler {
     Command(Command),
     /// A program that speaks for the user, which has named a callback.
     Callback(Callback),
+}
+
+impl Hook {
+    fn is_waited_for(&self) -> bool {
+        match &self.handler {
+            Handler::Command(command) => !command.is_async,
+            Handler::Callback(_) => true,
+        }
+    }
 }
 
 impl Handler {
@@ -115,11 +132,13 @@ pub struct Hooks {
     hooks: Vec<Hook>,
     setting: Option<Setting>,
     running: Arc<Semaphore>,
+    unawaited: Unawaited,
 }
 
 impl Default for Hooks {
     fn default() -> Self {
-        Self { hooks: Vec::new(), setting: None, running: Arc::new(Semaphore::new(0)) }
+        let (running, unawaited) = (Arc::new(Semaphore::new(0)), Unawaited::default());
+        Self { hooks: Vec::new(), setting: None, running, unawaited }
     }
 }
 
@@ -137,7 +156,7 @@ impl Hooks {
     #[must_use]
     pub fn new(hooks: Vec<Hook>, setting: Setting) -> Self {
         let running = Arc::new(Semaphore::new(RUNNING_CAP as usize));
-        Self { hooks, setting: Some(setting), running }
+        Self { hooks, setting: Some(setting), running, unawaited: Unawaited::default() }
     }
 
     /// Tells whether any hook is asked at this moment, whatever it is about.
@@ -163,26 +182,25 @@ impl Hooks {
         let (Some(setting), asked) = (&self.setting, self.about(occasion, who)) else {
             return Heard::default();
         };
-        let Ok(count) = u32::try_from(asked.len().min(RUNNING_CAP as usize)) else {
-            return Heard::default();
-        };
-        if count == 0 {
-            return Heard::default();
-        }
+        let begun = Instant::now();
+        let waited_for = asked.iter().filter(|hook| hook.is_waited_for());
+        let count = waited_for.clone().count().min(RUNNING_CAP as usize);
+        let count = u32::try_from(count).expect("it is no more than the cap");
         // All of a moment's at once: hooks that wait for each other must not
-        // wait for places that others of them hold.
-        let permits = tokio::select! {
+        // wait for places that others of them hold. None gets one in time that
+        // the most patient of them would not.
+        let patience = waited_for.map(|hook| hook.limit).max().unwrap_or_default();
+        let places = tokio::select! {
             biased;
             () = cancel.cancelled() => return Heard::default(),
-            permits = Arc::clone(&self.running).acquire_many_owned(count) => permits,
+            places = self.running.acquire_many(count) => Some(places),
+            () = sleep(patience) => None,
         };
-        let mut permits = permits.expect("the semaphore is never closed");
         let input = occasion.input(setting, who);
         let running = asked.iter().map(|hook| {
-            let permit = permits.split(1);
-            let asking = Asking { hook, setting, who, call: occasion.call(), cancel };
-            let input = &input;
-            async move { asking.ask(input, permit).await }
+            let (call, unawaited) = (occasion.call(), &self.unawaited);
+            let asking = Asking { hook, setting, who, call, cancel, unawaited, begun };
+            asking.ask(&input)
         });
         let replies = join_all(running).await;
         let mut heard = Heard::default();
@@ -190,16 +208,27 @@ impl Hooks {
             heard.effect.add(reply);
             heard.ran.push(Arc::new(ran));
         }
+        drop(places);
         heard
+    }
+
+    /// Waits for the hooks that nobody waits for, but no longer than `grace`, ends
+    /// those that still run, and returns what is to be told of these.
+    pub async fn finish(&self, grace: Duration) -> Vec<Arc<HookRan>> {
+        self.unawaited.finish(grace).await
     }
 
     /// Returns the hooks that are asked, each once, in their order.
     fn about(&self, occasion: &Occasion<'_>, who: &Who<'_>) -> Vec<&Hook> {
         let event = occasion.event();
         let mut asked: Vec<&Hook> = Vec::new();
+        let does_same = |hook: &Hook, other: &Hook| {
+            let directories = [hook, other].map(|it| it.footing.directory(who.cwd));
+            hook.handler == other.handler && directories[0] == directories[1]
+        };
         for hook in &self.hooks {
             let is_meant = hook.event == event && hook.matcher.matches(&occasion.names(who));
-            if is_meant && !asked.iter().any(|other| other.handler == hook.handler) {
+            if is_meant && !asked.iter().any(|other| does_same(hook, other)) {
                 asked.push(hook);
             }
         }
@@ -214,40 +243,57 @@ struct Asking<'a> {
     who: &'a Who<'a>,
     call: Option<&'a CallId>,
     cancel: &'a CancellationToken,
+    unawaited: &'a Unawaited,
+    /// When it was to be asked. A wait for a place counts towards its limit.
+    begun: Instant,
 }
 
 impl Asking<'_> {
-    async fn ask(
-        self,
-        input: &Value,
-        permit: Option<tokio::sync::OwnedSemaphorePermit>,
-    ) -> (Reply, HookRan) {
-        let started = Instant::now();
-        let event = self.hook.event;
-        let (mut reply, exit_code) = match &self.hook.handler {
-            Handler::Command(command) if command.is_async => {
-                (self.start(command, input, permit), None)
+    async fn ask(self, input: &Value) -> (Reply, HookRan) {
+        let (event, limit) = (self.hook.event, self.hook.limit);
+        let changed = self.hook.footing.changed(self.who.cwd).await;
+        let left = limit.saturating_sub(self.begun.elapsed());
+        let (mut reply, exit_code) = match (changed, &self.hook.handler) {
+            (Some(file), _) => (Reply::not_run(&file), None),
+            (None, Handler::Command(command)) if command.is_async => {
+                (self.start(command, input), None)
             }
-            Handler::Command(command) => {
-                let (order, limit) = (self.order(command), self.hook.limit);
-                let ended = process::run(&order, bytes(input), limit, self.cancel).await;
+            (None, Handler::Command(_)) if left.is_zero() => (Reply::had_no_place(limit), None),
+            (None, Handler::Command(command)) => {
+                let order = self.order(command);
+                let ended = process::run(&order, bytes(input), left, self.cancel).await;
                 let exit_code = match &ended {
                     Ended::Exited { status, .. } => status.code(),
-                    Ended::TimedOut | Ended::TooMuch | Ended::Cancelled | Ended::NotStarted(_) => {
-                        None
+                    Ended::TimedOut | Ended::Cancelled | Ended::NotStarted(_) => None,
+                };
+                (Reply::of_command(event, ended, limit), exit_code)
+            }
+            (None, Handler::Callback(callback)) => {
+                let answer = match left.is_zero() {
+                    true => Answered::NoPlace(limit),
+                    false => {
+                        let answer = callback.ask(input, self.call, left, self.cancel).await;
+                        // Its limit is what was set for it.
+                        if let Answered::TimedOut(_) = answer {
+                            Answered::TimedOut(limit)
+                        } else {
+                            answer
+                        }
                     }
                 };
-                (Reply::of_command(event, ended, self.hook.limit), exit_code)
-            }
-            Handler::Callback(callback) => {
-                let answer = callback.ask(input, self.call, self.hook.limit, self.cancel).await;
                 (Reply::of_callback(event, answer, callback.must_answer), None)
             }
         };
         reply.bound();
-        let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let ran = HookRan {
-            event,
+        let ran = self.ran(&reply, exit_code);
+        (reply, ran)
+    }
+
+    /// Returns what is told of the hook.
+    fn ran(&self, reply: &Reply, exit_code: Option<i32>) -> HookRan {
+        let took = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        HookRan {
+            event: self.hook.event,
             hook: effect::clipped(self.hook.handler.name(), effect::NAME_CAP),
             call: self.call.cloned(),
             outcome: reply.outcome,
@@ -258,26 +304,17 @@ impl Asking<'_> {
             message: Arc::clone(&reply.message),
             changes_input: reply.input.is_some(),
             took_ms: took,
-        };
-        (reply, ran)
+        }
     }
 
-    /// Starts a command that nobody waits for. It keeps its place among those
-    /// that run, and its limit.
-    fn start(
-        &self,
-        command: &Command,
-        input: &Value,
-        permit: Option<tokio::sync::OwnedSemaphorePermit>,
-    ) -> Reply {
-        let (order, limit) = (self.order(command), self.hook.limit);
-        let (input, cancel) = (bytes(input), CancellationToken::new());
-        tokio::spawn(async move {
-            // Nobody hears what becomes of it.
-            let _ = process::run(&order, input, limit, &cancel).await;
-            drop(permit);
-        });
-        Reply { outcome: HookOutcome::Started, ..Reply::default() }
+    /// Starts a command that nobody waits for, if there is a place for one more.
+    fn start(&self, command: &Command, input: &Value) -> Reply {
+        let ended = self.ran(&Reply::outlived(), None);
+        let (order, input) = (self.order(command), bytes(input));
+        match self.unawaited.start(order, input, self.hook.limit, ended) {
+            true => Reply { outcome: HookOutcome::Started, ..Reply::default() },
+            false => Reply::one_too_many(),
+        }
     }
 
     fn order(&self, command: &Command) -> Order {
@@ -289,7 +326,8 @@ impl Asking<'_> {
             // The dashes end the shell's own options: a command may begin with one.
             None => [&**shell, "-c", "--", &*command.text].map(str::to_owned).to_vec(),
         };
-        Order { words, directory: self.who.cwd.to_owned(), variables: variables.clone() }
+        let directory = self.hook.footing.directory(self.who.cwd).to_owned();
+        Order { words, directory, variables: variables.clone() }
     }
 }
 

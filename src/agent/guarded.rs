@@ -38,7 +38,8 @@ impl Unit {
     }
 
     /// Decides about a call, and asks hooks unless it is denied without them.
-    /// What they allow a person is not asked about, unless a rule has it asked.
+    /// What they allow a person is not asked about, as far as a rule for the whole
+    /// tool would spare it.
     async fn weigh(&self, ready: &mut Ready<'_>) -> Result<Allowed, Stopped> {
         let mut explained = self.decide(ready, &ready.arguments).await?;
         let mut wish = Wish::Nothing;
@@ -50,7 +51,6 @@ impl Unit {
                 explained = self.decide(ready, &ready.arguments).await?;
             }
         }
-        let is_ruled = explained.rule.is_some();
         match (explained.decision, wish) {
             (Decision::Deny { reason }, _) => Err(self.denied(ready, &reason).await),
             (_, Wish::Deny(reason)) => Err(self.denied(ready, &reason).await),
@@ -65,9 +65,12 @@ impl Unit {
                     return Err(self.denied(ready, &reason).await);
                 }
                 let (rules, remedy, decided) = (Vec::new(), None, Decided::default());
-                self.ask_user(ready, Ask { reason, rules, allowed, remedy, decided }).await
+                // Without that hook it would run: another one may say yes.
+                let is_sparable = true;
+                let ask = Ask { reason, rules, allowed, remedy, decided, is_sparable };
+                self.ask_user(ready, ask).await
             }
-            (Decision::Ask(ask), Wish::Allow) if !is_ruled => Ok(unseen(ask.allowed)),
+            (Decision::Ask(ask), Wish::Allow) if ask.is_sparable => Ok(unseen(ask.allowed)),
             (Decision::Ask(ask), Wish::Nothing | Wish::Allow | Wish::Ask(_)) => {
                 self.ask_user(ready, ask).await
             }
@@ -114,7 +117,7 @@ impl Unit {
             Some(Err(refusal)) => return Err(self.denied(ready, &refusal).await),
         }
         let unasked = ask.refusal();
-        let Ask { reason, rules, allowed, remedy: _, decided } = ask;
+        let Ask { reason, rules, allowed, remedy: _, decided, is_sparable: _ } = ask;
         let question = Question::Call(Arc::new(CallQuestion {
             call: ready.call.id.clone(),
             tool: Arc::clone(&ready.tool),
@@ -135,7 +138,7 @@ impl Unit {
                 Some(arguments) => match serde_json::from_str(arguments) {
                     Ok(arguments) => {
                         match self.allow_changed(ready, arguments, "the user's own").await? {
-                            Ok(allowed) => return Ok(allowed),
+                            Ok((allowed, _)) => return Ok(allowed),
                             Err(refusal) => refusal,
                         }
                     }
@@ -151,8 +154,8 @@ impl Unit {
         Err(self.denied(ready, &refusal).await)
     }
 
-    /// Asks hooks in a person's stead; `None` if they leave it to the person. The
-    /// inner error is why the call does not run.
+    /// Asks hooks in a person's stead; `None` if they leave it to the person, or
+    /// if it is for a person alone. The inner error is why the call does not run.
     async fn answered_by_hooks(
         &self,
         ready: &mut Ready<'_>,
@@ -161,31 +164,38 @@ impl Unit {
         Ok(match self.before_asking(ready, &ask.reason).await? {
             Answered::Nothing => None,
             Answered::No(reason) => Some(Err(reason.to_string())),
-            Answered::Yes(None) => Some(Ok(unseen(ask.allowed.clone()))),
+            Answered::Yes(None) if ask.is_sparable => Some(Ok(unseen(ask.allowed.clone()))),
+            Answered::Yes(None) => None,
             Answered::Yes(Some(arguments)) => {
-                let allowed = self.allow_changed(ready, arguments, "a hook's").await?;
-                Some(allowed.map(unseen))
+                match self.allow_changed(ready, arguments, "a hook's").await? {
+                    Ok((allowed, true)) => Some(Ok(unseen(allowed))),
+                    Ok((_, false)) => {
+                        let why = "with a hook's arguments: only a person may allow that";
+                        Some(Err(why.to_owned()))
+                    }
+                    Err(why) => Some(Err(why)),
+                }
             }
         })
     }
 
     /// Gives a call the arguments that somebody has chosen instead. Nobody is
     /// asked about those again, but what is denied stays denied; the inner error
-    /// says why.
+    /// says why. The flag tells whether a hook's yes is enough for them.
     async fn allow_changed(
         &self,
         ready: &mut Ready<'_>,
         arguments: Value,
         whose: &str,
-    ) -> Result<Result<Allowed, String>, Stopped> {
+    ) -> Result<Result<(Allowed, bool), String>, Stopped> {
         if !arguments.is_object() {
             return Ok(Err(format!("{whose} arguments for it are no JSON object")));
         }
-        Ok(match self.decide(ready, &arguments).await?.decision {
-            Decision::Allow(allowed) | Decision::Ask(Ask { allowed, .. }) => {
-                ready.change(arguments);
-                Ok(allowed)
-            }
+        // Also for what is denied: it is these that are.
+        ready.change(arguments);
+        Ok(match self.decide(ready, &ready.arguments).await?.decision {
+            Decision::Allow(allowed) => Ok((allowed, true)),
+            Decision::Ask(Ask { allowed, is_sparable, .. }) => Ok((allowed, is_sparable)),
             Decision::Deny { reason } => Err(format!("with {whose} arguments: {reason}")),
         })
     }
@@ -215,7 +225,7 @@ impl Unit {
         let denied = Told::Denied {
             call: ready.call.id.clone(),
             tool: Arc::clone(&ready.tool),
-            arguments: ready.call.arguments.as_str().into(),
+            arguments: ready.written(),
             reason: reason.into(),
         };
         self.context.line.tell(denied).await;

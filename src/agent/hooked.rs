@@ -98,11 +98,17 @@ impl Hooked<'_> {
     }
 
     /// Asks the hooks of the session's end, also after a cancel. They take no
-    /// longer than [`SESSION_END_LIMIT`].
-    pub async fn session_ends(&self, reason: &str) {
-        if !self.hooks.has(HookEvent::SessionEnd) {
-            return;
+    /// longer than [`SESSION_END_LIMIT`]. Those that nobody waits for have
+    /// `grace` from then on, and it is told of those that are ended.
+    pub async fn session_ends(&self, reason: &str, grace: Duration) {
+        if self.hooks.has(HookEvent::SessionEnd) {
+            self.ask_at_the_end(reason).await;
         }
+        let ran = self.hooks.finish(grace).await;
+        self.tell(Heard { ran, effect: Effect::default() }).await;
+    }
+
+    async fn ask_at_the_end(&self, reason: &str) {
         let (occasion, over) = (Occasion::SessionEnd { reason }, CancellationToken::new());
         let mut asking = pin!(self.hooks.ask(&occasion, &self.who, &over));
         let heard = match timeout(SESSION_END_LIMIT, &mut asking).await {

@@ -27,8 +27,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
-use super::{print, resume, signals};
+use super::{print, resume, signals, telemetry};
 use crate::config::Environment;
+use crate::telemetry::Exporter;
 use host::Host;
 
 /// Most requests that wait for the host. It waits for nothing itself, so this
@@ -54,12 +55,20 @@ pub(super) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Re
             .hint("leave `--resume`, `--continue`, `--session-id` and `--name` out"));
     }
     let runtime = print::runtime()?;
-    let exit = runtime.block_on(Box::pin(serve(environment.clone(), flags)));
+    let served = runtime.block_on(Box::pin(serve(environment.clone(), flags)));
+    let exit = served.map(|(exit, exporter)| {
+        runtime.block_on(telemetry::close(exporter.as_ref()));
+        exit
+    });
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);
     exit
 }
 
-async fn serve(environment: Environment, flags: RunFlags) -> Result<Exit, Refusal> {
+/// Returns how the process ends, and what sends spans away.
+async fn serve(
+    environment: Environment,
+    flags: RunFlags,
+) -> Result<(Exit, Option<Exporter>), Refusal> {
     let arriving = signals::listen()
         .map_err(|error| Refusal::new(Exit::Error, format!("cannot listen to signals: {error}")))?;
     let (ours, theirs) = Channel::duplex();
@@ -88,13 +97,13 @@ async fn serve(environment: Environment, flags: RunFlags) -> Result<Exit, Refusa
         .connect_with(theirs, async move |editor: ConnectionTo<Client>| {
             let mut host = Host::new(environment, flags, editor.clone(), updates);
             let exit = host.go(heard, arriving, (&editor, &gone)).await;
-            Ok(exit)
+            Ok((exit, host.exporter()))
         });
     let served = connection.await;
     // What was answered last is still on its way.
     let written = pumping.await;
     match (served, written) {
-        (Ok(exit), _) => Ok(exit),
+        (Ok(served), _) => Ok(served),
         (Err(error), _) => Err(Refusal::new(Exit::Error, error.to_string())),
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::project::{self, Trusted};
+use super::start::{repository_root, working_directory};
 use crate::config::{self, Config, Environment};
 use crate::event::HookEvent;
 use crate::hook::{Brought, HOOKS_CAP, Hook, Parsed, parse};
@@ -43,12 +44,18 @@ pub(super) fn load(
         let is_ours = path.starts_with(".tine");
         let brought = if is_ours { Brought::ForTine } else { Brought::Along };
         let found = of_text(text, brought, &path.display().to_string());
-        hooks.extend(found.map_err(|why| refuse(&path.display().to_string(), &why))?);
+        let found = found.map_err(|why| refuse(&path.display().to_string(), &why))?;
+        hooks.extend(found.into_iter().map(|hook| hook.brought_by(&trusted.root)));
     }
     if let Some(given) = given {
         note_unknown("--settings", &given.hooks);
         hooks.extend(given.hooks.hooks);
     }
+    let start = working_directory(environment)?;
+    let project = repository_root(&start).unwrap_or_else(|| start.clone());
+    // Now, when no agent has done anything yet.
+    let mut hooks: Vec<Hook> =
+        hooks.into_iter().map(|hook| hook.watched(&start, &project)).collect();
     hooks.extend(called);
     for event in HookEvent::ALL {
         let count = hooks.iter().filter(|hook| hook.event == event).count();

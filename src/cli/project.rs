@@ -21,6 +21,7 @@ use crate::config::{
 use crate::definition;
 use crate::guard::sandbox::Insistence;
 use crate::guard::trust::{Found, Kind, Places, Project, SETTINGS, SaysMore, Store, Vouched, Word};
+use crate::hook;
 use crate::mcp;
 use crate::message::counted;
 use crate::report::sanitise;
@@ -33,6 +34,10 @@ const LINE_CAP: usize = 160;
 
 /// The settings that give power: what may run, in what, and whom requests go to.
 const POWERFUL: [&str; 6] = ["hooks", "mcp", "permissions", "sandbox", "models", "model"];
+
+/// What is said of a command whose words do not tell what it runs.
+const UNKNOWN_FILES: &str =
+    "! not every file that it runs is known, so trust is not of all of them";
 
 /// Most bytes of an answer that are looked at.
 const ANSWER_CAP: usize = 256;
@@ -56,7 +61,7 @@ pub(super) struct Trusted {
     pub(super) servers: Option<(PathBuf, String)>,
     vouched: Vouched,
     /// The repository's root, or the working directory.
-    root: PathBuf,
+    pub(super) root: PathBuf,
 }
 
 impl Trusted {
@@ -321,16 +326,17 @@ fn lines(
                 let is_powerful = POWERFUL.contains(&name.as_str());
                 flatten(name, value, if is_powerful { &mut powerful } else { &mut others });
             }
+            // What was TOML is JSON, too.
+            let hooks = table.get("hooks").and_then(|hooks| serde_json::to_value(hooks).ok());
+            hooks.iter().for_each(|hooks| unknown_files(hooks, &mut powerful));
             (powerful, others)
         }
         Kind::Hooks => match serde_json::from_str::<serde_json::Value>(text) {
             Ok(settings) => {
                 let mut powerful = Vec::new();
-                flatten_json(
-                    "hooks",
-                    settings.get("hooks").unwrap_or(&serde_json::Value::Null),
-                    &mut powerful,
-                );
+                let hooks = settings.get("hooks").unwrap_or(&serde_json::Value::Null);
+                flatten_json("hooks", hooks, &mut powerful);
+                unknown_files(hooks, &mut powerful);
                 (powerful, Vec::new())
             }
             Err(_) => {
@@ -345,6 +351,26 @@ fn lines(
         }
         Kind::Servers => (servers(text), Vec::new()),
         Kind::Program => (Vec::new(), vec!["a command that is allowed could run it".to_owned()]),
+    }
+}
+
+/// Says of which commands the files cannot be told from their words: a change
+/// of those is not noticed.
+fn unknown_files(hooks: &serde_json::Value, lines: &mut Vec<String>) {
+    use serde_json::Value;
+    match hooks {
+        Value::Object(fields) => {
+            let arguments = fields.get("args").and_then(Value::as_array).into_iter().flatten();
+            let mut texts = fields.get("command").into_iter().chain(arguments);
+            let named = |text: &Value| text.as_str().is_none_or(hook::names_its_files);
+            if !texts.all(named) {
+                let command = fields.get("command").and_then(Value::as_str).unwrap_or_default();
+                lines.push(shown(&format!("{UNKNOWN_FILES}: {command}")));
+            }
+            fields.values().for_each(|field| unknown_files(field, lines));
+        }
+        Value::Array(items) => items.iter().for_each(|item| unknown_files(item, lines)),
+        Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => {}
     }
 }
 

@@ -100,7 +100,7 @@ enum Origin<'a> {
     Flag,
 }
 
-impl Origin<'_> {
+impl<'a> Origin<'a> {
     fn place(self, offset: usize) -> Place {
         match self {
             Self::File { path, text, source: _ } => {
@@ -116,6 +116,14 @@ impl Origin<'_> {
         match self {
             Self::File { source, .. } => source,
             Self::Flag => Source::Flag,
+        }
+    }
+
+    /// Returns the root of the repository that has brought it along, if one has.
+    fn repository(self) -> Option<&'a Path> {
+        match self {
+            Self::File { path, source: Source::Project, .. } => path.ancestors().nth(2),
+            Self::File { .. } | Self::Flag => None,
         }
     }
 }
@@ -181,7 +189,14 @@ impl Layer<'_> {
     fn hooks(&mut self, setting: &Setting<'_>) {
         let Some(value) = self.json(setting) else { return };
         match hook::parse(&value, Brought::ForTine) {
-            Ok(Parsed { hooks, unknown: _ }) => self.layers.config.hooks.extend(hooks),
+            Ok(Parsed { hooks, unknown: _ }) => {
+                let root = self.origin.repository();
+                let hooks = hooks.into_iter().map(|hook| match root {
+                    Some(root) => hook.brought_by(root),
+                    None => hook,
+                });
+                self.layers.config.hooks.extend(hooks);
+            }
             Err(why) => self.bad(setting, why),
         }
     }

@@ -3,7 +3,7 @@
 use super::nearest::KEYS;
 use super::*;
 use crate::event::HookEvent;
-use crate::hook::{self, Command, Handler, Hook, Matcher};
+use crate::hook::{self, Command, Footing, Handler, Hook, Matcher};
 use crate::message::{Price, Usd};
 use serde_json::{Map, json};
 use std::collections::BTreeSet;
@@ -81,6 +81,7 @@ fn the_example_shows_every_key_and_they_are_all_known() {
         matcher: Matcher::parse("Bash").unwrap(),
         handler: Handler::Command(Command { text, arguments: None, is_async: false }),
         limit: hook::LIMIT,
+        footing: Footing::default(),
     };
     let expected = Config {
         model: Some("qwen".to_owned()),

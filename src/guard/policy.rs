@@ -288,7 +288,9 @@ impl Policy {
     fn weigh_asks(&self, call: &Call<'_>) -> Option<Explained> {
         let ask = |rule: &Sourced, reason: String| {
             // No allow rule would answer it, so there is none to offer.
-            Explained::ask(self.ask(reason, Vec::new(), call, None), Some(rule))
+            let ask = self.ask(reason, Vec::new(), call, None);
+            // Nor does one for the whole tool.
+            Explained::ask(Ask { is_sparable: false, ..ask }, Some(rule))
         };
         if let Some(rule) = self.rules.ask.iter().find(|rule| self.is_about(rule, call)) {
             return Some(ask(rule, format!("the rule `{rule}` has it asked")));
@@ -414,7 +416,15 @@ impl Policy {
             allowed: self.running(call, Access::Off),
             remedy,
             decided,
+            is_sparable: self.is_sparable(call),
         }
+    }
+
+    /// Tells whether a rule for the whole tool would allow the call, which no
+    /// rule has asked.
+    fn is_sparable(&self, call: &Call<'_>) -> bool {
+        let whole = Rule::parse(call.tool, None).ok();
+        whole.is_some_and(|rule| rule.allows(call.tool, &call.subjects, self.ground()))
     }
 
     /// Returns the narrowest rules that would allow the call. Whatever does not

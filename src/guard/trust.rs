@@ -4,7 +4,8 @@
 //! Everything is read once: what is shown, remembered and used is what was read
 //! here. No link is followed on the way, and only regular files are read, up to
 //! a bound. Trust is of contents: each file by its hash, so that one that is
-//! changed, or comes in addition, has to be looked at again.
+//! changed, or comes in addition, has to be looked at again. What a trusted
+//! program runs in turn is not looked at, nor what a command does not name.
 
 mod read;
 mod store;

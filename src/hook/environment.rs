@@ -15,8 +15,10 @@ const MORE: [&str; 5] =
 /// other harnesses know.
 const PROJECT: [&str; 3] = ["TINE_PROJECT_DIR", "CLAUDE_PROJECT_DIR", "QWEN_PROJECT_DIR"];
 
-/// Returns the whole environment of hooks. No key is in it, under whatever name
-/// it is kept.
+/// Returns the whole environment of hooks: of what was `inherited` only the
+/// variables that are listed by name, and of those none that the caller has taken
+/// out, as it does with the ones that the configuration names for keys. What else
+/// somebody keeps in a variable that is listed is passed on.
 #[must_use]
 pub fn environment(inherited: &Variables, project: &Path) -> Vec<(OsString, OsString)> {
     let more = inherited.all().filter(|(name, _)| MORE.iter().any(|it| *name == OsStr::new(it)));

@@ -1,4 +1,5 @@
-//! The files of a repository that a hook's command names: what would run.
+//! The files of a repository that a hook's command names: what would run, as
+//! far as that can be told from its words.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -12,14 +13,93 @@ const PROJECT: [&str; 6] = [
     "${QWEN_PROJECT_DIR}/",
 ];
 
+/// Programs that run what a file of the project says, and which: not a word of
+/// the command tells.
+const RUNNERS: [&str; 40] = [
+    "ant",
+    "bazel",
+    "bun",
+    "bundle",
+    "cargo",
+    "cmake",
+    "composer",
+    "deno",
+    "docker",
+    "dotnet",
+    "find",
+    "git",
+    "gmake",
+    "go",
+    "gradle",
+    "gradlew",
+    "invoke",
+    "just",
+    "make",
+    "meson",
+    "mvn",
+    "mvnw",
+    "ninja",
+    "nox",
+    "npm",
+    "npx",
+    "parallel",
+    "pip",
+    "pipenv",
+    "pnpm",
+    "poetry",
+    "pre-commit",
+    "pytest",
+    "rake",
+    "task",
+    "tox",
+    "uv",
+    "uvx",
+    "xargs",
+    "yarn",
+];
+
+/// Words of a shell after which names mean something else, or words are put
+/// together.
+const SHIFTS: [&str; 5] = ["cd", "pushd", "popd", "eval", "alias"];
+
+/// Tells whether each file that a command runs by itself is surely among those
+/// that it names. What those run in turn is another matter.
+#[must_use]
+pub fn names_its_files(command: &str) -> bool {
+    let plain = PROJECT.iter().fold(command.to_owned(), |text, name| {
+        // With the quotes that may be around it.
+        text.replace(&name.replace('/', "\"/"), "").replace(name, "")
+    });
+    let is_put_together = plain.contains(['$', '`', '*', '?', '[', '{', '\\', '~']);
+    let is_elsewhere = Path::new(&plain).components().any(|part| part == Component::ParentDir)
+        || plain.contains("../");
+    let mut words = plain.split(ends_word);
+    let shifts = words.any(|word| {
+        let name = word.rsplit('/').next().unwrap_or_default();
+        RUNNERS.contains(&name) || SHIFTS.contains(&word) || name == "-C"
+    });
+    !is_put_together && !is_elsewhere && !shifts
+}
+
+/// Tells whether a command names the project's directory.
+pub(super) fn names_project(command: &str, root: &Path) -> bool {
+    let variables = PROJECT.iter().map(|name| name.trim_end_matches('/'));
+    variables.chain(root.to_str()).any(|name| command.contains(name))
+}
+
+fn ends_word(c: char) -> bool {
+    c.is_whitespace() || "\"'`;|&<>()=".contains(c)
+}
+
 /// Returns the paths below the project that a command's words may mean, in
 /// order and each once. Not each of them need be there.
 #[must_use]
 pub fn files_named(command: &str, root: &Path) -> Vec<PathBuf> {
-    let ends_word = |c: char| c.is_whitespace() || "\"'`;|&<>()=".contains(c);
     // Quotes around the project's directory alone would tear a path in two.
     let whole = command.replace(['"', '\''], "");
-    let words = command.split(ends_word).chain(whole.split(ends_word));
+    // What is between quotes, or an argument, may be a path with spaces.
+    let quoted = command.split(['"', '\'']).chain([&*whole]);
+    let words = command.split(ends_word).chain(whole.split(ends_word)).chain(quoted);
     let mut files: Vec<PathBuf> = Vec::new();
     for word in words.filter(|word| !word.is_empty()) {
         let word = PROJECT.iter().find_map(|prefix| word.strip_prefix(prefix)).unwrap_or(word);
@@ -47,7 +127,8 @@ mod tests {
                 "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/a.sh",
                 vec![".claude/hooks/a.sh", "$CLAUDE_PROJECT_DIR"],
             ),
-            ("python3 \"${CLAUDE_PROJECT_DIR}/a b.py\"", vec!["python3", "a", "b.py"]),
+            ("python3 \"${CLAUDE_PROJECT_DIR}/a b.py\"", vec!["python3", "a", "b.py", "a b.py"]),
+            ("sh 'a b.sh' c", vec!["a b.sh", "c"]),
             ("/w/x.sh; ../out.sh; /etc/x", vec!["x.sh"]),
         ] {
             let found = named(command);

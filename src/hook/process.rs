@@ -1,8 +1,9 @@
 //! A hook's command: JSON in, what it prints out, within its limits.
 //!
-//! It leads a process group that never outlives the wish to have it run: on a
-//! cancel, past its time or with too much output the whole group is asked to
-//! end, and killed soon after; it is killed too when whoever waits is dropped.
+//! It leads a process group that never outlives it, nor the wish to have it run:
+//! when the command ends, on a cancel or past its time the whole group is asked
+//! to end, and killed soon after; it is killed too when whoever waits is dropped.
+//! What leaves the group, as `setsid` does, is out of our reach.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,8 +19,9 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Most bytes that a hook may print, to either side. What it has to say is
-/// far shorter; one that prints more has gone wrong, and is ended.
+/// Most bytes of what a hook prints that are kept, of either side. What it has
+/// to say is far shorter. The rest is read and thrown away: how a hook ends
+/// still counts.
 pub const OUTPUT_CAP: usize = 1024 * 1024;
 
 /// How long a group that was asked to end may take before it is killed.
@@ -51,20 +53,19 @@ pub(super) struct Order {
 /// How a command ended.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// By itself, or by a signal that we have not sent.
+    /// By itself, or by a signal that we have not sent. What was printed is cut
+    /// a byte past its cap.
     Exited { status: ExitStatus, stdout: Vec<u8>, stderr: Vec<u8> },
     /// It ran too long.
     TimedOut,
-    /// It printed too much.
-    TooMuch,
     /// It was cancelled.
     Cancelled,
     /// It never ran.
     NotStarted(io::Error),
 }
 
-/// Runs a command to its end. When this returns, nothing that was to be ended
-/// still runs; what a command that ended by itself has left behind does.
+/// Runs a command to its end. When this returns, nothing of its group still
+/// runs but what hangs in the kernel.
 pub(super) async fn run(
     order: &Order,
     input: Vec<u8>,
@@ -75,22 +76,16 @@ pub(super) async fn run(
         Ok(started) => started,
         Err(error) => return Ended::NotStarted(error),
     };
-    let followed = tokio::select! {
+    let ended = tokio::select! {
         biased;
-        () = cancel.cancelled() => Err(Ended::Cancelled),
-        () = sleep(limit) => Err(Ended::TimedOut),
-        followed = follow(&mut child, input) => followed,
+        () = cancel.cancelled() => Ended::Cancelled,
+        () = sleep(limit) => Ended::TimedOut,
+        ended = follow(&mut child, input) => ended,
     };
-    match followed {
-        Ok(ended) => {
-            group.release();
-            ended
-        }
-        Err(ended) => {
-            group.end(&mut child).await;
-            ended
-        }
-    }
+    // Also of one that ended by itself: a name that a group still has is given
+    // to nobody else, and one that it has no more is not likely to be already.
+    group.end(&mut child).await;
+    ended
 }
 
 fn start(order: &Order) -> io::Result<(Child, Group)> {
@@ -108,39 +103,34 @@ fn start(order: &Order) -> io::Result<(Child, Group)> {
         .spawn()?;
     let id = child.id().and_then(|id| i32::try_from(id).ok());
     let id = Pid::from_raw(id.expect("a child that was not waited for has an id"));
-    Ok((child, Group { id, is_released: false }))
+    Ok((child, Group { id, is_over: false }))
 }
 
-/// Hands over the input and takes the output until the command has ended. The
-/// error is how it has to be ended.
-async fn follow(child: &mut Child, input: Vec<u8>) -> Result<Ended, Ended> {
+/// Hands over the input and takes the output until the command has ended.
+async fn follow(child: &mut Child, input: Vec<u8>) -> Ended {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (mut said, mut complained) = (Vec::new(), Vec::new());
     let status = {
         let talking = async {
-            let (_, said, complained) = tokio::join!(
+            tokio::join!(
                 hand_over(stdin, input),
                 read_all(stdout, &mut said),
                 read_all(stderr, &mut complained),
-            );
-            said.and(complained)
+            )
         };
         let mut talking = std::pin::pin!(talking);
         tokio::select! {
-            talked = &mut talking => {
-                talked?;
-                child.wait().await
-            }
+            _ = &mut talking => child.wait().await,
             status = child.wait() => {
                 // Somebody else may hold its pipes.
-                timeout(GRACE, &mut talking).await.unwrap_or(Ok(()))?;
+                let _ = timeout(GRACE, &mut talking).await;
                 status
             }
         }
     };
     match status {
-        Ok(status) => Ok(Ended::Exited { status, stdout: said, stderr: complained }),
-        Err(error) => Err(Ended::NotStarted(error)),
+        Ok(status) => Ended::Exited { status, stdout: said, stderr: complained },
+        Err(error) => Ended::NotStarted(error),
     }
 }
 
@@ -150,27 +140,26 @@ async fn hand_over(stdin: Option<ChildStdin>, input: Vec<u8>) {
     let _ = stdin.write_all(&input).await;
 }
 
-async fn read_all(from: Option<impl AsyncRead + Unpin>, to: &mut Vec<u8>) -> Result<(), Ended> {
-    let Some(mut from) = from else { return Ok(()) };
+/// Reads to the end, and keeps as much as shows whether it was too much.
+async fn read_all(from: Option<impl AsyncRead + Unpin>, to: &mut Vec<u8>) {
+    let Some(mut from) = from else { return };
     let mut buffer = vec![0; BUFFER];
     loop {
         // What cannot be read any more has ended.
         let length = from.read(&mut buffer).await.unwrap_or(0);
         if length == 0 {
-            return Ok(());
+            return;
         }
-        if to.len() + length > OUTPUT_CAP {
-            return Err(Ended::TooMuch);
-        }
-        to.extend_from_slice(&buffer[..length]);
+        let room = OUTPUT_CAP + 1 - to.len();
+        to.extend_from_slice(&buffer[..length.min(room)]);
     }
 }
 
-/// A process group; killed when dropped, unless it was released.
+/// A process group; killed when dropped, unless it was ended.
 #[derive(Debug)]
 struct Group {
     id: Pid,
-    is_released: bool,
+    is_over: bool,
 }
 
 impl Group {
@@ -190,25 +179,22 @@ impl Group {
             }
         };
         // What has not gone by then is killed.
-        let _ = timeout(TERM_PATIENCE, gone).await;
-        self.signal(Signal::SIGKILL);
-        let _ = timeout(KILL_PATIENCE, child.wait()).await;
-        self.release();
+        if timeout(TERM_PATIENCE, gone).await.is_err() {
+            self.signal(Signal::SIGKILL);
+            let _ = timeout(KILL_PATIENCE, child.wait()).await;
+        }
+        self.is_over = true;
     }
 
     fn signal(&self, signal: Signal) {
         // The only error is that nobody is left.
         let _ = killpg(self.id, signal);
     }
-
-    fn release(&mut self) {
-        self.is_released = true;
-    }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if !self.is_released {
+        if !self.is_over {
             self.signal(Signal::SIGKILL);
         }
     }

@@ -6,6 +6,7 @@
 //! what a hook wants must not be taken for the whole.
 
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +17,19 @@ use serde_json::Value;
 use super::callback::Answered;
 use super::effect::{CONTEXT_CAP, REASON_CAP, clipped};
 use super::process::{Ended, OUTPUT_CAP};
+use super::unawaited::UNAWAITED_CAP;
 use crate::event::{HookDecision, HookEvent, HookOutcome};
+use crate::path_text;
 
 /// The exit status by which a hook blocks.
 const BLOCKS: i32 = 2;
+
+/// What is said of output that was perhaps meant as an answer.
+const HALF_JSON: &str = "a line that begins with `{`, but as a whole it is no JSON";
+
+/// Most places at which an answer is looked for in a text: each may take a look
+/// at all that follows.
+const LOOKS_CAP: usize = 16;
 
 /// What one hook says.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,7 +127,6 @@ impl Reply {
                 Self::of_exit(event, status, &stdout, &stderr)
             }
             Ended::TimedOut => Self::failed(timed_out(limit)),
-            Ended::TooMuch => Self::failed(format!("printed more than {OUTPUT_CAP} bytes")),
             Ended::Cancelled => Self { outcome: HookOutcome::Cancelled, ..Self::default() },
             Ended::NotStarted(error) => Self::failed(format!("could not be run: {error}")),
         }
@@ -129,6 +138,7 @@ impl Reply {
             Answered::Json(json) => Self::of_json(event, json).unwrap_or_else(Self::failed),
             Answered::Failed(why) => Self::failed(format!("failed: {why}")),
             Answered::TimedOut(limit) => Self::failed(timed_out(limit)),
+            Answered::NoPlace(limit) => Self::had_no_place(limit),
             Answered::Cancelled => Self { outcome: HookOutcome::Cancelled, ..Self::default() },
         };
         if must_answer && reply.outcome == HookOutcome::Failed && blocks(event) {
@@ -136,6 +146,29 @@ impl Reply {
             return Self { outcome, wish, ..reply };
         }
         reply
+    }
+
+    /// What is made of a command that does not run because of this file.
+    pub(super) fn not_run(changed: &Path) -> Self {
+        let file = path_text::to_text(changed);
+        Self::failed(format!("was not run: `{file}` is not what it was when the run began"))
+    }
+
+    /// What is made of a hook that others have kept from running.
+    pub(super) fn had_no_place(limit: Duration) -> Self {
+        let limit = limit.as_secs_f64();
+        Self::failed(format!("was not run: others took all places for its limit of {limit} s"))
+    }
+
+    /// What is made of a command that nobody waits for and that there is no
+    /// place for.
+    pub(super) fn one_too_many() -> Self {
+        Self::failed(format!("was not run: {UNAWAITED_CAP} that nobody waits for run already"))
+    }
+
+    /// What is told of a command that nobody waited for and that was ended.
+    pub(super) fn outlived() -> Self {
+        Self::failed("still ran when the run had ended, and was ended")
     }
 
     fn failed(why: impl Into<Arc<str>>) -> Self {
@@ -146,8 +179,13 @@ impl Reply {
         let complaint = String::from_utf8_lossy(stderr);
         let complaint = complaint.trim();
         match (status.code(), status.signal()) {
+            (Some(0), _) if stdout.len() > OUTPUT_CAP => {
+                Self::failed(format!("printed more than {OUTPUT_CAP} bytes"))
+            }
             (Some(0), _) => {
                 let printed = String::from_utf8_lossy(stdout);
+                // Some programs begin what they write with a mark of its encoding.
+                let printed = printed.strip_prefix('\u{feff}').unwrap_or(&printed);
                 Self::of_text(event, printed.trim()).unwrap_or_else(Self::failed)
             }
             (Some(BLOCKS), _) if blocks(event) => {
@@ -174,8 +212,19 @@ impl Reply {
                 .map_err(|error| format!("printed JSON that cannot be read: {error}"))?;
             return Self::of_json(event, json);
         }
-        let context = if takes_text(event) { printed.into() } else { Arc::default() };
-        Ok(Self { context, ..Self::default() })
+        let looks_like_json = printed.lines().any(|line| line.starts_with('{'));
+        if !takes_text(event) {
+            return match looks_like_json {
+                true => Err(format!("printed {HALF_JSON}, so nothing of it counts")),
+                false => Ok(Self::default()),
+            };
+        }
+        // Code may stand in a text for a model; an answer should not.
+        let message = match looks_like_json && holds_answer(printed) {
+            true => format!("it printed {HALF_JSON}, so all of it is text for the model").into(),
+            false => Arc::default(),
+        };
+        Ok(Self { context: printed.into(), message, ..Self::default() })
     }
 
     fn of_json(event: HookEvent, json: Value) -> Result<Self, String> {
@@ -240,6 +289,15 @@ impl Reply {
             Some(_) | None => Arc::clone(&self.reason),
         }
     }
+}
+
+/// Tells whether an object of JSON stands at the end of a text, or in a line of
+/// its own.
+fn holds_answer(printed: &str) -> bool {
+    let is_object =
+        |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|value| value.is_object());
+    let begins = printed.match_indices("\n{").map(|(index, _)| &printed[index + 1..]);
+    begins.take(LOOKS_CAP).any(|text| is_object(text) || text.lines().next().is_some_and(is_object))
 }
 
 /// Tells whether anything can be blocked at a moment. Elsewhere the status that

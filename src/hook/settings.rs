@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{Callback, Client, Command, Handler, Hook, LIMIT, Matcher};
+use super::{Callback, Client, Command, Footing, Handler, Hook, LIMIT, Matcher};
 use crate::event::HookEvent;
 
 /// Most hooks of one moment. Each of them is a process, and all of a moment's
@@ -65,8 +65,8 @@ pub fn parse_callbacks(value: &Value, client: &Arc<dyn Client>) -> Result<Parsed
         for id in array(ids, &key)? {
             let id = id.as_str().ok_or_else(|| format!("`{key}` must be strings"))?.into();
             let callback = Callback { id, client: Arc::clone(client), must_answer };
-            let handler = Handler::Callback(callback);
-            hooks.push(Hook { event, matcher: matcher.clone(), handler, limit });
+            let (handler, footing) = (Handler::Callback(callback), Footing::default());
+            hooks.push(Hook { event, matcher: matcher.clone(), handler, limit, footing });
         }
         Ok(())
     })
@@ -118,8 +118,8 @@ fn read_group(
         let key = format!("{key}[{number}]");
         let fields = object(hook, &key)?;
         let (handler, limit) = (command(fields, &key)?, limit(fields, &key)?);
-        let handler = Handler::Command(handler);
-        hooks.push(Hook { event, matcher: matcher.clone(), handler, limit });
+        let (handler, footing) = (Handler::Command(handler), Footing::default());
+        hooks.push(Hook { event, matcher: matcher.clone(), handler, limit, footing });
     }
     Ok(())
 }
@@ -219,6 +219,7 @@ mod tests {
             matcher: Matcher::parse("Bash|Edit").unwrap(),
             handler: Handler::Command(command),
             limit,
+            footing: Footing::default(),
         };
         let a = Command { text: "a".into(), arguments: None, is_async: false };
         let arguments = Some(vec!["x y".to_owned()]);

@@ -30,7 +30,8 @@ fn stop() -> Occasion<'static> {
 }
 
 fn hook(handler: Handler) -> Hook {
-    Hook { event: HookEvent::Stop, matcher: Matcher::Any, handler, limit: LIMIT }
+    let (matcher, footing) = (Matcher::Any, Footing::default());
+    Hook { event: HookEvent::Stop, matcher, handler, limit: LIMIT, footing }
 }
 
 fn shell(text: &str) -> Hook {
@@ -131,12 +132,16 @@ async fn no_more_hooks_run_at_once_than_there_may() {
     let hooks = Hooks::new(Answers::hooks(&answers, &["hangs"]), setting());
     let (cancel, occasion, who) = (CancellationToken::new(), stop(), who());
     let asking = join_all((0..100).map(|_| hooks.ask(&occasion, &who, &cancel)));
-    let (_, ()) = tokio::join!(asking, async {
+    let (heard, ()) = tokio::join!(asking, async {
         // Each place is taken for as long as a hook may take.
         tokio::time::sleep(LIMIT / 2).await;
         assert_eq!(answers.asked.lock().unwrap().len(), RUNNING_CAP as usize);
     });
-    assert_eq!(answers.asked.lock().unwrap().len(), 100);
+    // A wait for a place counts towards the limit.
+    let ran = heard.iter().flat_map(|heard| &heard.ran);
+    assert!(ran.clone().all(|ran| ran.took_ms == 60_000), "{heard:?}");
+    let unasked = ran.filter(|ran| &*ran.reason != "ran past its limit of 60 s");
+    assert_eq!(unasked.count(), 100 - RUNNING_CAP as usize);
 }
 
 #[tokio::test]
@@ -173,7 +178,7 @@ async fn a_command_that_hangs_floods_dies_or_does_not_listen_harms_nobody() {
     });
     let hooks = vec![
         hangs,
-        shell("yes"),
+        shell("yes | head -c 2000000"),
         shell("kill -9 $$"),
         shell("exec <&-; echo deaf >&2; exit 2"),
         nobody,
@@ -206,6 +211,36 @@ async fn a_command_that_nobody_waits_for_runs_all_the_same() {
     assert_eq!((heard.ran[0].outcome, heard.effect), (HookOutcome::Started, Effect::default()));
     let said = tokio::task::spawn_blocking(move || std::fs::read_to_string(fifo)).await.unwrap();
     assert_eq!(said.unwrap(), "ran\n");
+}
+
+fn unawaited(text: &str) -> Hook {
+    let text = text.into();
+    hook(Handler::Command(Command { text, arguments: None, is_async: true }))
+}
+
+#[tokio::test]
+async fn hooks_that_nobody_waits_for_hold_up_no_other_and_are_told_of_when_they_are_ended() {
+    let event = HookEvent::Stop;
+    let mut hooks: Vec<Hook> =
+        (0..=UNAWAITED_CAP).map(|number| unawaited(&format!("exec sleep 1000.{number}"))).collect();
+    hooks.push(shell("echo no >&2; exit 2"));
+    let hooks = Hooks::new(hooks, setting());
+    let heard = hooks.ask(&stop(), &who(), &CancellationToken::new()).await;
+    assert_eq!(heard.effect.wish, Wish::Deny("no".into()));
+    let refused: Vec<_> =
+        heard.ran.iter().filter(|ran| ran.outcome == HookOutcome::Failed).collect();
+    assert_eq!(refused.len(), 1);
+    assert_eq!(&*refused[0].reason, "was not run: 32 that nobody waits for run already");
+    let ended = hooks.finish(Duration::ZERO).await;
+    assert_eq!(ended.len(), UNAWAITED_CAP);
+    assert!(ended.iter().all(|ran| ran.event == event && ran.outcome == HookOutcome::Failed));
+    assert_eq!(&*ended[0].reason, "still ran when the run had ended, and was ended");
+}
+
+#[tokio::test]
+async fn a_hook_that_blocks_blocks_however_much_it_prints() {
+    let heard = ask(vec![shell("head -c 3000000 /dev/zero; echo why >&2; exit 2")]).await;
+    assert_eq!(heard.effect.wish, Wish::Deny("why".into()));
 }
 
 /// Never has an answer.

@@ -201,7 +201,7 @@ impl Sitting {
     /// the future loses nothing.
     async fn say_farewell(&mut self) {
         if let Some(voice) = self.last.take().filter(|_| self.stage.boundaries.ends) {
-            let saying = async move { voice.said("prompt_input_exit").await };
+            let saying = async move { voice.said("prompt_input_exit", false).await };
             self.farewell = Some(tokio::spawn(saying));
         }
         if let Some(farewell) = &mut self.farewell {

@@ -59,6 +59,7 @@ impl Stage {
             cancel: dispatcher.main_cancel(),
         };
         let farewell = (!self.lives_on && self.boundaries.ends).then(|| self.voice(&invoked));
+        let cancel = caller.cancel.clone();
         let had = Had::of(&self.past);
         let life: BoxFuture<'static, Outcome> = match invoked.main {
             Main::Flow { ref flow, ref request } => {
@@ -80,7 +81,7 @@ impl Stage {
                 Outcome::failed(FailureKind::Panic, "the main conversation panicked")
             });
             if let Some(farewell) = farewell {
-                farewell.said("other").await;
+                farewell.said("other", cancel.is_cancelled()).await;
             }
             line.ended(outcome, None).await;
         }

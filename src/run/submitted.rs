@@ -3,13 +3,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Hooked, Opening};
 use crate::event::{Outcome, UnitId};
 use crate::guard::Mode;
-use crate::hook::{Hooks, Source, Who};
+use crate::hook::{Hooks, Source, UNAWAITED_GRACE, Who};
 use crate::line::Line;
 
 /// What of a session's beginning and end hooks hear in a run: a session may
@@ -32,10 +33,12 @@ pub(super) struct Voice {
 }
 
 impl Voice {
-    /// Says that the session ends.
-    pub(super) async fn said(&self, reason: &str) {
+    /// Says that the session ends. Once it `is_cancelled` nobody waits for what
+    /// nobody has waited for before.
+    pub(super) async fn said(&self, reason: &str, is_cancelled: bool) {
+        let grace = if is_cancelled { Duration::ZERO } else { UNAWAITED_GRACE };
         // The end is told also after a cancel; it has a limit of its own.
-        self.hooked(&CancellationToken::new()).session_ends(reason).await;
+        self.hooked(&CancellationToken::new()).session_ends(reason, grace).await;
     }
 
     fn hooked<'a>(&'a self, cancel: &'a CancellationToken) -> Hooked<'a> {

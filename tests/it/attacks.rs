@@ -5,6 +5,8 @@
 mod chat;
 /// Our own calls of git: which git is run, and what it is given.
 mod git;
+/// Hooks, and who would have them run or say more than they may.
+mod hooks;
 /// Paths, links, swaps and patches.
 mod paths;
 /// Text that a terminal obeys, hides or turns round.

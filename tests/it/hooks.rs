@@ -138,7 +138,7 @@ fn any_other_end_of_a_hook_is_a_warning_and_the_turn_goes_on() {
         ("kill -KILL $$", "ended with signal 9"),
         ("echo '{\"decision\":'", "printed JSON that cannot be read"),
         ("echo '{\"decision\":\"maybe\"}'", "answered JSON that cannot be read: unknown variant"),
-        ("yes", "printed more than 1048576 bytes"),
+        ("yes | head -c 2000000", "printed more than 1048576 bytes"),
         ("exec <&-; exit 3", "ended with exit status 3"),
     ] {
         let (place, settings) = (Place::new(), one("PreToolUse", command));
@@ -152,7 +152,7 @@ fn any_other_end_of_a_hook_is_a_warning_and_the_turn_goes_on() {
 }
 
 #[test]
-fn a_hook_that_hangs_is_ended_at_its_limit_with_all_it_started() {
+fn a_hook_that_hangs_is_ended_at_its_limit_with_its_whole_group() {
     let place = Place::new();
     let command = "sleep 1000 & echo $! > sleeper; wait";
     let hook = json!({ "type": "command", "command": command, "timeout": 0.5 });
@@ -484,6 +484,7 @@ async fn the_end_of_a_session_is_told_after_a_signal_too() {
             must_answer: false,
         }),
         limit: hook::LIMIT,
+        footing: hook::Footing::default(),
     };
     let hooks = HookEvent::ALL.map(hook).to_vec();
     let script = json!({ "units": { "main": [{ "text": "so far", "fault": "hang" }] } });

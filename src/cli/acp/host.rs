@@ -31,6 +31,7 @@ use crate::cli::start::{Kept, Start};
 use crate::config::Environment;
 use crate::report::acp::Shows;
 use crate::run::Signal;
+use crate::telemetry::Exporter;
 
 /// Most sessions that are open at once. Each has files and threads of its own.
 const SESSIONS_CAP: usize = 64;
@@ -109,6 +110,11 @@ impl Host {
             exit: None,
             leaving: watch::Sender::new(None),
         }
+    }
+
+    /// Returns what sends the spans of its sessions away, if anything does.
+    pub(super) fn exporter(&self) -> Option<Exporter> {
+        self.shared.as_ref()?.exporter.clone()
     }
 
     /// Serves the editor until it leaves or a signal comes. Returns how the

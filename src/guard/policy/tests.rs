@@ -257,6 +257,7 @@ fn commands_and_edits_that_nothing_allows_are_asked_about_with_the_rule_for_alwa
             allowed: off.clone(),
             remedy: Some("the rule `Bash(cargo test *)` would allow it".to_owned()),
             decided: asked.decided.clone(),
+            is_sparable: true,
         }
     );
     assert_eq!(

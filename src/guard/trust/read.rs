@@ -58,7 +58,8 @@ impl Looking {
         }
     }
 
-    /// Takes the files that the commands of hooks name: what would run.
+    /// Takes the files that the commands of hooks name: what would run, as far as
+    /// their words tell. `hook::names_its_files` knows of which they do not.
     pub(super) fn what_hooks_run(&mut self) {
         let mut commands = Vec::new();
         for found in &self.project.found {

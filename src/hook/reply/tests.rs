@@ -144,3 +144,18 @@ fn what_is_too_long_is_cut_and_says_so() {
     assert!(reply.reason.ends_with("ä\n[10 more bytes are left out]"));
     assert!(reply.context.ends_with("x\n[7 more bytes are left out]"));
 }
+
+#[test]
+fn a_mark_before_json_is_passed_over_and_json_below_other_text_is_a_failure() {
+    let stop = "{\"systemMessage\":\"hi\"}";
+    let hi = Reply { message: "hi".into(), ..Reply::default() };
+    check(HookEvent::Stop, (0, &format!("\u{feff}{stop}"), ""), hi);
+    let why = "printed a line that begins with `{`, but as a whole it is no JSON, so nothing of it \
+               counts";
+    check(HookEvent::Stop, (0, &format!("loading\n{stop}"), ""), Reply::failed(why));
+    let text = format!("loading\n{stop}");
+    let reply = Reply::of_text(HookEvent::SessionStart, &text).unwrap();
+    assert_eq!((&*reply.context, reply.message.is_empty()), (&*text, false));
+    let code = Reply::of_text(HookEvent::SessionStart, "fn a()\n{\n}").unwrap();
+    assert!(code.message.is_empty());
+}

@@ -1,0 +1,188 @@
+//! Where a hook's command runs, and whether the files that it names still hold
+//! what they held when the run began.
+//!
+//! Hooks run outside of the sandbox, and agents may edit the files of a
+//! project: what an agent has written must not run that way. What a file loads
+//! that no command names is not seen here, nor is what is changed between the
+//! look and the run.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+use fancy_regex::Regex;
+use nix::fcntl::OFlag;
+
+use super::files::{files_named, names_project};
+use super::{Command, Handler, Hook};
+
+/// Most bytes of a file whose contents are compared. A program that is longer
+/// is known by the file that it is: reading it for each call would take longer
+/// than most hooks do.
+const CONTENTS_CAP: u64 = 64 * 1024 * 1024;
+
+/// How much is read at a time.
+const BUFFER: usize = 64 * 1024;
+
+/// What a command writes to by itself, which does not run. `<>` opens what may
+/// well be run.
+static WRITTEN: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?<![<=\\-])>{1,2}[|&]?\s*[^\s;|&<>()]+").expect("the pattern is one")
+});
+
+/// Where a command runs, and what it is held to. The default runs where its
+/// unit works, and is held to nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Footing {
+    directory: Option<Arc<Path>>,
+    files: Arc<[Watched]>,
+}
+
+/// A file that a command names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Watched {
+    /// Below what it is; `None` for where the command runs.
+    base: Option<Arc<Path>>,
+    path: PathBuf,
+    held: Held,
+}
+
+/// What is in a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Held {
+    /// Nothing that could run.
+    Nothing,
+    /// These contents.
+    Contents([u8; 32]),
+    /// A file too long to be compared, as it is.
+    Long { inode: u64, length: u64, changed: (i64, i64) },
+    /// A pipe, a device, or what cannot be read.
+    Other,
+}
+
+impl Hook {
+    /// Returns the same hook as one that a repository has brought along: it runs
+    /// in the repository's root, which is what its files were trusted in.
+    #[must_use]
+    pub fn brought_by(self, root: &Path) -> Self {
+        let footing = Footing { directory: Some(root.into()), ..self.footing };
+        Self { footing, ..self }
+    }
+
+    /// Returns the same hook, held to what the files that it names hold now.
+    /// `start` is where main works, and `project` what the variables name.
+    #[must_use]
+    pub fn watched(self, start: &Path, project: &Path) -> Self {
+        let Handler::Command(command) = &self.handler else { return self };
+        let directory = self.footing.directory.clone();
+        let base = directory.as_deref().unwrap_or(start);
+        let mut files: Vec<Watched> = Vec::new();
+        for text in texts(command) {
+            let text = WRITTEN.replace_all(text, " ");
+            for path in files_named(&text, base) {
+                files.push(Watched { base: None, held: held(&base.join(&path)), path });
+            }
+            if base != project && names_project(&text, project) {
+                for path in files_named(&text, project) {
+                    let held = held(&project.join(&path));
+                    files.push(Watched { base: Some(project.into()), path, held });
+                }
+            }
+        }
+        Self { footing: Footing { directory, files: files.into() }, ..self }
+    }
+}
+
+impl Footing {
+    /// Returns where a command runs for a unit that works in `cwd`.
+    pub(super) fn directory<'a>(&'a self, cwd: &'a Path) -> &'a Path {
+        self.directory.as_deref().unwrap_or(cwd)
+    }
+
+    /// Returns the first file that has changed or come since the run began. One
+    /// that is gone runs nothing.
+    pub(super) async fn changed(&self, cwd: &Path) -> Option<PathBuf> {
+        if self.files.is_empty() {
+            return None;
+        }
+        let (files, directory) = (Arc::clone(&self.files), self.directory(cwd).to_owned());
+        let looking = tokio::task::spawn_blocking(move || {
+            let changed = files.iter().find(|Watched { base, path, held: before }| {
+                let now = held(&base.as_deref().unwrap_or(&directory).join(path));
+                now != *before && now != Held::Nothing
+            });
+            changed.map(|watched| watched.path.clone())
+        });
+        looking.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+    }
+}
+
+fn texts(command: &Command) -> impl Iterator<Item = &str> {
+    let arguments = command.arguments.iter().flatten().map(String::as_str);
+    std::iter::once(&*command.text).chain(arguments)
+}
+
+fn held(path: &Path) -> Held {
+    // A pipe must not keep us waiting.
+    let flags = OFlag::O_NONBLOCK.bits();
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(error) => return unopened(&error),
+    };
+    contents(file).unwrap_or(Held::Other)
+}
+
+fn unopened(error: &io::Error) -> Held {
+    let is_no_file = matches!(
+        error.kind(),
+        io::ErrorKind::NotFound
+            | io::ErrorKind::NotADirectory
+            // A word of a command that can be no name.
+            | io::ErrorKind::InvalidFilename
+            | io::ErrorKind::InvalidInput
+    );
+    if is_no_file { Held::Nothing } else { Held::Other }
+}
+
+fn contents(mut file: File) -> io::Result<Held> {
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Ok(Held::Nothing);
+    }
+    if !metadata.is_file() {
+        return Ok(Held::Other);
+    }
+    if metadata.len() > CONTENTS_CAP {
+        let changed = (metadata.ctime(), metadata.ctime_nsec());
+        return Ok(Held::Long { inode: metadata.ino(), length: metadata.len(), changed });
+    }
+    let (mut hasher, mut buffer) = (blake3::Hasher::new(), vec![0; BUFFER]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(Held::Contents(*hasher.finalize().as_bytes())),
+            length => hasher.update(&buffer[..length]),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_command_only_writes_to_is_nothing_that_it_runs() {
+        let left = |text: &str| WRITTEN.replace_all(text, "").into_owned();
+        for (text, expected) in [
+            ("cat >> told", "cat "),
+            ("sh a.sh >\"$D\"/b 2>&1", "sh a.sh  2"),
+            ("true >a; sh a", "true ; sh a"),
+            ("sh <> a.sh", "sh <> a.sh"),
+            ("sh < a.sh", "sh < a.sh"),
+            ("tee >(sh a.sh)", "tee >(sh a.sh)"),
+        ] {
+            assert_eq!(left(text), expected, "{text}");
+        }
+    }
+}
