@@ -11,6 +11,7 @@ mod effect;
 mod environment;
 mod files;
 mod footing;
+mod inert;
 mod matcher;
 mod occasion;
 mod process;
@@ -51,9 +52,9 @@ use unawaited::Unawaited;
 /// tests of a small project, short enough that a person still waits.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// Most hooks that somebody waits for and that run at once, over all units. As many as one moment can have,
-/// so that all of a moment's fit, and few enough that a batch of hundreds of
-/// slots does not start a process for each of them.
+/// Most hooks that somebody waits for and that run at once, over all units. As
+/// many as one moment can have, so that all of a moment's fit, and few enough
+/// that a batch of hundreds of slots does not start a process for each of them.
 pub const RUNNING_CAP: u32 = 32;
 
 /// One hook.
@@ -251,10 +252,10 @@ struct Asking<'a> {
 impl Asking<'_> {
     async fn ask(self, input: &Value) -> (Reply, HookRan) {
         let (event, limit) = (self.hook.event, self.hook.limit);
-        let changed = self.hook.footing.changed(self.who.cwd).await;
+        let changed = self.hook.footing.changed(self.who.cwd, event.is_gate()).await;
         let left = limit.saturating_sub(self.begun.elapsed());
         let (mut reply, exit_code) = match (changed, &self.hook.handler) {
-            (Some(file), _) => (Reply::not_run(&file), None),
+            (Some(file), _) => (Reply::not_run(event, &file), None),
             (None, Handler::Command(command)) if command.is_async => {
                 (self.start(command, input), None)
             }

@@ -66,6 +66,14 @@ impl HookEvent {
         }
     }
 
+    /// Tells whether hooks of this moment stand between an agent and what it is
+    /// about to do, so that one that cannot be trusted to speak must not be
+    /// passed by. Where people are asked, they are still there.
+    #[must_use]
+    pub fn is_gate(self) -> bool {
+        self == Self::PreToolUse
+    }
+
     /// Finds a moment by its name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {

@@ -148,10 +148,17 @@ impl Reply {
         reply
     }
 
-    /// What is made of a command that does not run because of this file.
-    pub(super) fn not_run(changed: &Path) -> Self {
+    /// What is made of a command that does not run because of this file. At a
+    /// gate it is a no: whom a hook watches could else have it watch no more by
+    /// changing its file.
+    pub(super) fn not_run(event: HookEvent, changed: &Path) -> Self {
         let file = path_text::to_text(changed);
-        Self::failed(format!("was not run: `{file}` is not what it was when the run began"))
+        let why = format!("was not run: `{file}` is not what it was when the run began");
+        if !event.is_gate() {
+            return Self::failed(why);
+        }
+        let (outcome, wish) = (HookOutcome::Blocked, Some(HookDecision::Deny));
+        Self { outcome, wish, ..Self::failed(format!("a hook {why}")) }
     }
 
     /// What is made of a hook that others have kept from running.
@@ -292,12 +299,14 @@ impl Reply {
 }
 
 /// Tells whether an object of JSON stands at the end of a text, or in a line of
-/// its own.
+/// its own. An empty one says nothing, and may well be code.
 fn holds_answer(printed: &str) -> bool {
-    let is_object =
-        |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|value| value.is_object());
+    let is_answer = |text: &str| {
+        let value = serde_json::from_str::<Value>(text);
+        value.is_ok_and(|value| value.as_object().is_some_and(|fields| !fields.is_empty()))
+    };
     let begins = printed.match_indices("\n{").map(|(index, _)| &printed[index + 1..]);
-    begins.take(LOOKS_CAP).any(|text| is_object(text) || text.lines().next().is_some_and(is_object))
+    begins.take(LOOKS_CAP).any(|text| is_answer(text) || text.lines().next().is_some_and(is_answer))
 }
 
 /// Tells whether anything can be blocked at a moment. Elsewhere the status that

@@ -203,11 +203,10 @@ async fn a_command_that_nobody_waits_for_runs_all_the_same() {
     let place = tempfile::tempdir().unwrap();
     let fifo = place.path().join("done");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let text: Arc<str> =
-        format!("echo '{{\"decision\":\"block\"}}'; echo ran > {}", fifo.display()).into();
-    let heard =
-        ask(vec![hook(Handler::Command(Command { text, arguments: None, is_async: true }))]);
-    let heard = heard.await;
+    let text = format!("echo '{{\"decision\":\"block\"}}'; echo ran > {}", fifo.display());
+    // For as long as the hooks are there; then it would be ended.
+    let hooks = Hooks::new(vec![unawaited(&text)], setting());
+    let heard = hooks.ask(&stop(), &who(), &CancellationToken::new()).await;
     assert_eq!((heard.ran[0].outcome, heard.effect), (HookOutcome::Started, Effect::default()));
     let said = tokio::task::spawn_blocking(move || std::fs::read_to_string(fifo)).await.unwrap();
     assert_eq!(said.unwrap(), "ran\n");

@@ -112,10 +112,33 @@ fn a_hook_whose_file_was_changed_in_the_run_does_not_run() {
 }
 
 #[test]
-fn a_hook_may_write_to_a_file_again_and_again() {
+fn a_gate_whose_file_was_changed_or_removed_in_the_run_stays_shut() {
+    let opened = json!({ "file_path": "gate.sh", "content": "true\n" });
+    for (way, arguments) in [("Write", opened), ("Bash", json!({ "command": "rm gate.sh" }))] {
+        let place = Place::new();
+        place.write("gate.sh", "grep -q evil && exit 2; exit 0\n");
+        let settings = one("PreToolUse", "sh ./gate.sh").to_string();
+        let calls = [
+            ("Read", json!({ "file_path": "gate.sh" })),
+            (way, arguments),
+            ("Write", json!({ "file_path": "evil", "content": "x" })),
+        ];
+        let allowed = ["--permission-mode", "acceptEdits", "--allowed-tools", "Bash(rm *)"];
+        let (outputs, _) =
+            call(&place, &calls, &[&allowed[..], &["--settings", &settings]].concat());
+        let left = (way == "Write").then_some("true\n");
+        assert_eq!(place.read("gate.sh").as_deref(), left, "{outputs:?}");
+        let why = "`gate.sh` is not what it was when the run began";
+        assert!(outputs[2].contains(why), "{outputs:?}");
+        assert_eq!(place.read("evil"), None);
+    }
+}
+
+#[test]
+fn a_hook_may_read_and_write_a_file_again_and_again() {
     let place = Place::new();
-    let settings =
-        one("PostToolUse", "cat >> told; echo x > \"$TINE_PROJECT_DIR\"/last").to_string();
+    let command = "tee -a seen >> told; echo x > \"$TINE_PROJECT_DIR\"/last";
+    let settings = one("PostToolUse", command).to_string();
     place.write("other", "x");
     let calls =
         [("Read", json!({ "file_path": "other" })), ("Read", json!({ "file_path": "told" }))];
