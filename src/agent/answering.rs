@@ -76,7 +76,12 @@ impl Answering {
                 (self.has_answered, self.tries) = (true, 0);
                 Ok(Judged::Answered(answer.to_string().into()))
             }
-            Turned::Called(Some(Given::Misfit(why))) => self.failed(&why).map(|()| Judged::GoesOn),
+            Turned::Called(Some(Given::Misfit(why))) => match self.failed(&why) {
+                Ok(()) => Ok(Judged::GoesOn),
+                // It has an answer; that it could not better it loses nothing.
+                Err(_) if self.has_answered => Ok(Judged::Answered(Arc::default())),
+                Err(outcome) => Err(outcome),
+            },
         }
     }
 
@@ -114,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn with_one_only_a_call_is_and_no_later_word_takes_it_back() {
+    fn with_one_only_a_call_is_and_nothing_later_takes_it_back() {
         let mut answering = Answering::new(true);
         assert_eq!(answering.judge(said("x")), Ok(Judged::Reminded));
         assert_eq!(answering.judge(misfit()), Ok(Judged::GoesOn));
@@ -123,6 +128,10 @@ mod tests {
         assert_eq!(answering.judge(given(json!({"a": 1}))), Ok(answer));
         assert_eq!(answering.judge(said("and so on")), Ok(Judged::Answered("".into())));
         assert_eq!(answering.judge(given(json!(2))), Ok(Judged::Answered("2".into())));
+        for _ in 1..TRIES_CAP {
+            assert_eq!(answering.judge(misfit()), Ok(Judged::GoesOn));
+        }
+        assert_eq!(answering.judge(misfit()), Ok(Judged::Answered("".into())));
     }
 
     #[test]

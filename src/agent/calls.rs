@@ -181,7 +181,11 @@ impl Unit {
                 let Finished { call, tool, output, given, said, took_ms, followed } = finished;
                 opened.extend(followed);
                 let output = room.admit(output);
-                ran.given = given.or(ran.given);
+                ran.given = match (ran.given, given) {
+                    // What fits is the answer, whatever was tried after it.
+                    (Some(kept @ Given::Answer(_)), Some(Given::Misfit(_))) => Some(kept),
+                    (kept, given) => given.or(kept),
+                };
                 stopped = stopped.or(said.end());
                 let below = below(&said, &verdict);
                 let output = Arc::new(self.bounded(&tool, &call.id, output, &below));

@@ -131,13 +131,12 @@ async fn calls_beside_an_answer_run_and_the_last_answer_counts() {
     assert_eq!(story.end.outcome, answered(&other));
     let outputs = story.outputs(UnitId::MAIN);
     assert_eq!((outputs.len(), outputs[0], outputs[2]), (3, TAKEN, TAKEN));
-    let story =
-        play(&[json!({ "calls": [give(right()), give(wrong())] }), giving(other.clone())]).await;
-    assert_eq!(story.end.outcome, answered(&other));
+    let story = play(&[json!({ "calls": [give(right()), give(wrong())] })]).await;
+    assert_eq!((story.end.outcome.clone(), turns(&story)), (answered(&right()), 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn news_after_an_answer_may_change_it_and_words_do_not() {
+async fn news_after_an_answer_may_change_it_and_words_and_misfits_do_not() {
     let task = json!({ "description": "look", "prompt": "look", "subagent_type": "explore", "run_in_background": true });
     let start = json!({ "calls": [{ "name": "Agent", "arguments": task }] });
     let run = async |last: Value| {
@@ -150,6 +149,9 @@ async fn news_after_an_answer_may_change_it_and_words_do_not() {
     assert_eq!(run(json!({ "text": "So it is." })).await.end.outcome, answered(&right()));
     let other = json!({ "name": "found", "size": 1 });
     assert_eq!(run(giving(other.clone())).await.end.outcome, answered(&other));
+    let mut worse = giving(wrong());
+    worse["repeat"] = json!(true);
+    assert_eq!(run(worse).await.end.outcome, answered(&right()));
 }
 
 /// Main answers in words, then with what does not fit, then well.
