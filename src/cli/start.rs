@@ -3,6 +3,7 @@
 pub(super) mod parts;
 mod process;
 mod reporters;
+mod runs;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +12,6 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use super::args::RunFlags;
-use super::asking;
 use super::exit::{Exit, Refusal};
 use super::hooks;
 use super::kit::Kit;
@@ -23,7 +23,6 @@ use super::resume::{self, Resume};
 use super::rules;
 use super::sandbox;
 use super::sessions::{age_out, parse_name};
-use crate::agent::Opening;
 use crate::config::{Config, Environment, dirs};
 use crate::event::SessionHead;
 use crate::fanout::{Fanout, Parking, Surroundings, Worktrees};
@@ -34,7 +33,7 @@ use crate::model::Model;
 use crate::model::retry::Jitter;
 use crate::prompt;
 use crate::report;
-use crate::run::{self, Asked, Boundaries, FromUser, Prompts, Reporter, Resumed, Run, Signal};
+use crate::run::{self, Asked, FromUser, Reporter, Resumed, Signal};
 use crate::session::Past;
 use crate::session::{Account, Blobs, SessionLog, SessionName, Spill};
 use crate::tool::Workspace;
@@ -43,7 +42,6 @@ use crate::tool::roots::Roots;
 use crate::web::{Reach, Web};
 use parts::{agent, answering, found, given, instructions, limits, narrowed, system_prompt, tools};
 use process::Process;
-use reporters::Asker;
 
 pub(super) use process::{Brought, Kept};
 
@@ -167,8 +165,13 @@ impl Start {
         let chosen = resume.as_ref().and_then(|resume| resume.past.chosen());
         // Not the one that answered last: that may have been a skill's for a turn.
         let before = chosen.as_ref().map(|chosen| &*chosen.model);
-        let flag = flags.model.as_deref().or_else(|| agent?.model.as_deref());
-        let wanted = Wanted { flag, before, default_model, effort: flags.effort.as_ref() };
+        let wanted = Wanted {
+            flag: flags.model.as_deref(),
+            agent: agent.and_then(|agent| agent.model.as_deref()),
+            before,
+            default_model,
+            effort: flags.effort.as_ref(),
+        };
         let Chosen { choice, model, note } = choose(environment, &config, &wanted, &models)?;
         let fallbacks = fallbacks(environment, &config, &flags, &models)?;
         warn_of_prices(&flags, std::iter::once(&model).chain(&fallbacks));
@@ -203,89 +206,6 @@ impl Start {
             instructions: instructions.into(),
         };
         Ok(Self { kit, note, fallbacks, facts, name, scratch, resume, had: Vec::new() })
-    }
-
-    /// Builds the run of one prompt. The directory that comes with it must live
-    /// as long.
-    pub(super) fn run(
-        mut self,
-        typed: &str,
-        opening: Opening,
-        signals: mpsc::Receiver<Signal>,
-    ) -> Result<(Run, Option<TempDir>), Refusal> {
-        let boundaries = Boundaries { begins: Some(self.begins()), ends: true };
-        let begun = self.begin()?;
-        // Whoever is not there cannot be asked.
-        let (asker, answers) = match asking::on_terminal().filter(|_| !self.kit.environment.ci) {
-            Some((prompter, answers)) => (Asker::Terminal(prompter), Some(answers)),
-            None => (Asker::Nobody, None),
-        };
-        let reporters = self.reporters(asker)?;
-        self.note.iter().for_each(super::say);
-        let prompts = Prompts::One(Box::new(self.kit.invoked(typed, opening)));
-        self.assemble(begun, prompts, (reporters, boundaries), (signals, answers))
-    }
-
-    /// Builds the run of one prompt that is shown to nobody but `shown`, and in
-    /// which nobody can be asked.
-    pub(super) fn run_for(
-        mut self,
-        typed: &str,
-        opening: Opening,
-        shown: Box<dyn Reporter>,
-        signals: mpsc::Receiver<Signal>,
-    ) -> Result<(Run, Option<TempDir>), Refusal> {
-        let boundaries = Boundaries { begins: Some(self.begins()), ends: true };
-        let begun = self.begin()?;
-        let reporters = self.reporters(Asker::Sitter(Sitter::Chat(shown)))?;
-        let prompts = Prompts::One(Box::new(self.kit.invoked(typed, opening)));
-        self.assemble(begun, prompts, (reporters, boundaries), (signals, None))
-    }
-
-    /// Builds a run that lives on, and what its prompts are made with.
-    pub(super) fn sit(
-        mut self,
-        sitting: Sitting,
-    ) -> Result<(Run, Arc<Kit>, Option<TempDir>), Refusal> {
-        let Sitting { signals, answers, asking, sitter, follows } = sitting;
-        let begins = if follows && self.is_new() { Source::Clear } else { self.begins() };
-        let boundaries = Boundaries { begins: Some(begins), ends: true };
-        let begun = self.begin()?;
-        let reporters = self.reporters(Asker::Sitter(sitter))?;
-        self.note.iter().for_each(super::say);
-        let kit = Arc::new(self.kit.clone());
-        let prompts = Prompts::Many(asking);
-        let around = (reporters, boundaries);
-        let (run, scratch) = self.assemble(begun, prompts, around, (signals, Some(answers)))?;
-        Ok((run, kit, scratch))
-    }
-
-    fn assemble(
-        mut self,
-        begun: Begun,
-        prompts: Prompts,
-        (reporters, boundaries): (Vec<Box<dyn Reporter>>, Boundaries),
-        (signals, answers): (mpsc::Receiver<Signal>, Option<mpsc::Receiver<FromUser>>),
-    ) -> Result<(Run, Option<TempDir>), Refusal> {
-        let Begun { head, resumed, log } = begun;
-        let (max_turns, budget) = (self.kit.flags.turn_limit(), self.budget());
-        let scratch = self.scratch.take();
-        let keep_rule = rules::keep(&self.kit.environment);
-        let run = Run {
-            prompts,
-            fanout: Arc::new(self.fanout(answers.is_some())?),
-            head,
-            resumed,
-            max_turns,
-            budget,
-            log,
-            reporters,
-            signals,
-            answers,
-            keep_rule,
-            boundaries,
-        };
-        Ok((run, scratch))
     }
 
     /// Returns how the session begins.
@@ -397,14 +317,14 @@ impl Start {
         };
         let instructions = kit.instructions.to_string();
         let surroundings = Surroundings { instructions, environment: self.facts };
-        let (config, environment) = (kit.config, kit.environment);
+        let given = (kit.config, kit.environment);
         Ok(Fanout {
             definitions: kit.definitions,
             skills: kit.skills,
             workspace: Arc::new(workspace),
             pool: kit.pool,
             limits,
-            find_model: Box::new(find_model(config, environment, kit.flags.effort, kit.models)),
+            find_model: Box::new(find_model(given, kit.choice, kit.flags.effort, kit.models)),
             surroundings,
             parking: Parking::default(),
             fallbacks: self.fallbacks,
