@@ -6,6 +6,7 @@
 //! [`crate::skill`] and [`crate::definition`].
 
 mod finding;
+mod tolerant;
 
 use std::fmt;
 use std::fs::File;
@@ -153,7 +154,8 @@ pub fn read(path: &Path) -> Result<String, FrontMatterError> {
 /// Parses the front matter of `text` and returns it with the body.
 ///
 /// A text without front matter gives `T::default()` and itself; a byte order
-/// mark and CRLF are fine. `path` is only for errors.
+/// mark and CRLF are fine, and so are values that lack quotes, if YAML takes
+/// them with some. `path` is only for errors.
 ///
 /// # Errors
 ///
@@ -162,28 +164,79 @@ pub fn parse<'a, T: DeserializeOwned + Default>(
     text: &'a str,
     path: &Path,
 ) -> Result<(T, &'a str), FrontMatterError> {
+    let Parsed { head, body, lacking: _ } = parsed(text, path)?;
+    Ok((head, body))
+}
+
+/// What a text holds.
+struct Parsed<'a, T> {
+    head: T,
+    body: &'a str,
+    /// The lines whose values lack quotes, from 1.
+    lacking: Vec<usize>,
+}
+
+fn parsed<'a, T: DeserializeOwned + Default>(
+    text: &'a str,
+    path: &Path,
+) -> Result<Parsed<'a, T>, FrontMatterError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let plain = |head, body| Parsed { head, body, lacking: Vec::new() };
     let Some((yaml, body)) = split(text, path)? else {
-        return Ok((T::default(), text));
+        return Ok(plain(T::default(), text));
     };
     if yaml.len() > FRONT_MATTER_CAP {
         let message = format!("the front matter is larger than {FRONT_MATTER_CAP} bytes");
         return Err(FrontMatterError::malformed(path, 1, message));
     }
     if yaml.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
-        return Ok((T::default(), body));
+        return Ok(plain(T::default(), body));
     }
-    match serde_saphyr::from_str_with_options(yaml, options()) {
-        Ok(head) => Ok((head, body)),
-        Err(error) => {
-            let line = error.location().map_or(0, |location| location.line());
-            // One line for the opening `---`; a line of 0 means "unknown".
-            let line = usize::try_from(line).unwrap_or(0) + 1;
-            let text = error.without_snippet().to_string();
-            let message = text.lines().next().unwrap_or("this is not YAML").to_owned();
-            Err(FrontMatterError::malformed(path, line, message))
+    let read = |yaml: &str| serde_saphyr::from_str_with_options(yaml, options());
+    let error = match read(yaml) {
+        Ok(head) => return Ok(plain(head, body)),
+        Err(error) => error,
+    };
+    if let Some((quoted, lines)) = tolerant::quoted(yaml)
+        && let Ok(head) = read(&quoted)
+    {
+        // One line for the opening `---`.
+        let lacking = lines.into_iter().map(|line| line + 1).collect();
+        return Ok(Parsed { head, body, lacking });
+    }
+    let line = error.location().map_or(0, |location| location.line());
+    // The same; a line of 0 means "unknown".
+    let line = usize::try_from(line).unwrap_or(0) + 1;
+    let text = error.without_snippet().to_string();
+    let message = text.lines().next().unwrap_or("this is not YAML");
+    // It counts from the head's first line.
+    let message = message.split(" at line ").next().unwrap_or(message);
+    Err(FrontMatterError::malformed(path, line, message))
+}
+
+/// Looks at a file that somebody has written: `look` gets its head, its body and
+/// the whole of it.
+pub(crate) fn checked<T: DeserializeOwned + Default>(
+    path: &Path,
+    look: impl FnOnce(T, &str, &str, &mut Findings<'_>),
+) -> Vec<Finding> {
+    let text = match read(path) {
+        Ok(text) => text,
+        Err(error) => return vec![error.into()],
+    };
+    let mut findings = Findings::of(path, &text);
+    match parsed(&text, path) {
+        Err(error) => findings.failed(error),
+        Ok(Parsed { head, body, lacking }) => {
+            for line in lacking {
+                let message = "without quotes this value is no YAML, and other programs may not \
+                               take it";
+                findings.warning(line, message.to_owned());
+            }
+            look(head, body, &text, &mut findings);
         }
     }
+    findings.done()
 }
 
 /// Returns the entries of a directory, sorted by name; at most
@@ -424,9 +477,17 @@ mod tests {
             "---\ntools:\n  - Read\n  - Bash(a b)\n---\n",
             Ok((with(names("Read+Bash(a b)")), "")),
         );
-        check("---\nargument-hint: [file]\n---\n", {
-            Ok((Head { hint: Some(Hint("[file]".to_owned())), ..Head::default() }, ""))
-        });
+        for hint in ["[file]", "[file] [line]"] {
+            let head = Head { hint: Some(Hint(hint.to_owned())), ..Head::default() };
+            check(&format!("---\nargument-hint: {hint}\n---\n"), Ok((head, "")));
+        }
+    }
+
+    #[test]
+    fn a_value_that_lacks_quotes_is_read_as_it_was_meant() {
+        check("---\nname: Use it: now\n---\nbody", Ok((named("Use it: now"), "body")));
+        let both = parse::<Head>("---\nname: a: b\ntools: {\n---\n", Path::new("x.md"));
+        assert!(both.unwrap_err().to_string().starts_with("x.md:2: "));
     }
 
     #[test]
@@ -436,6 +497,7 @@ mod tests {
         assert!(error.to_string().starts_with("x.md:"), "{error}");
         let error = parse::<Head>("---\nname: a\nname: b\n---\n", Path::new("x.md")).unwrap_err();
         assert!(error.to_string().starts_with("x.md:3: "), "{error}");
+        assert!(!error.to_string().contains("line"), "{error}");
     }
 
     #[test]

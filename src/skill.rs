@@ -27,7 +27,7 @@ use crate::guard::Sourced;
 pub use change::STAT_FILES_CAP;
 pub use check::{Known, check};
 pub use expand::SkillError;
-pub use head::powers;
+pub use head::{FILE, powers};
 
 /// The agent that does what a skill says where the skill names none.
 pub const AGENT: &str = "general-purpose";

@@ -21,9 +21,6 @@ use crate::skill::{self, Context, Skill};
 /// Where the second column begins.
 const COLUMN: usize = 20;
 
-/// The file of a skill.
-const SKILL: &str = "SKILL.md";
-
 /// Where things are looked for.
 struct Around {
     root: PathBuf,
@@ -75,14 +72,15 @@ pub(super) fn skills(
             skills
                 .iter()
                 .flat_map(|at| in_order(at))
-                .map(|it| it.join(SKILL))
+                .map(|it| it.join(skill::FILE))
                 .filter(|file| file.exists())
                 .chain(commands.iter().flat_map(|at| documents(at)))
                 .collect()
         }
     };
     let names = found.definitions.names();
-    let known = skill::Known { agents: &names, home: environment.home.as_deref() };
+    let home = environment.home.as_deref();
+    let known = skill::Known { agents: &names, home, root: Some(top.unwrap_or(root)) };
     let check = |path: &PathBuf| skill::check(path, known);
     tell(("skill", listed.json), &files, check, (&found, paths.is_empty()), &around)
 }
@@ -144,11 +142,11 @@ fn skill_files(path: &Path) -> Vec<PathBuf> {
     if !path.is_dir() {
         return vec![path.to_owned()];
     }
-    let own = path.join(SKILL);
+    let own = path.join(skill::FILE);
     if own.exists() {
         return vec![own];
     }
-    let below = in_order(path).into_iter().map(|entry| entry.join(SKILL));
+    let below = in_order(path).into_iter().map(|entry| entry.join(skill::FILE));
     let below: Vec<PathBuf> = below.filter(|file| file.exists()).collect();
     if below.is_empty() { documents(path) } else { below }
 }

@@ -134,6 +134,7 @@ impl Kit {
     pub(super) fn set_model(&mut self, name: Option<&str>) -> Result<(), Refusal> {
         let wanted = Wanted {
             flag: name,
+            agent: None,
             before: None,
             default_model: DefaultModel::None,
             effort: self.flags.effort.as_ref(),

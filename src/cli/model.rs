@@ -6,7 +6,7 @@ use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::{recordings, texts};
 use crate::config::{
-    Config, Effort, Environment, ModelChoice, ModelChoiceError, Preset, dirs, resolve_model,
+    Config, Effort, Environment, ModelChoice, ModelChoiceError, dirs, resolve_model,
 };
 use crate::model::http::exchange::Exchanges;
 use crate::model::{Model, Models};
@@ -24,6 +24,9 @@ pub(super) enum DefaultModel {
 pub(super) struct Wanted<'a> {
     /// The user.
     pub(super) flag: Option<&'a str>,
+    /// The definition by which main works, where the user does not. A repository
+    /// may have brought it.
+    pub(super) agent: Option<&'a str>,
     /// The session that is gone on with.
     pub(super) before: Option<&'a str>,
     /// What answers where nobody does.
@@ -42,9 +45,36 @@ pub(super) struct Chosen {
     pub(super) note: Option<&'static str>,
 }
 
-/// Chooses the model: the flag's, else the session's own, else the configured
-/// one.
+/// Chooses the model: the flag's, else the agent's, else the session's own, else
+/// the configured one.
 pub(super) fn choose(
+    environment: &Environment,
+    config: &Config,
+    wanted: &Wanted<'_>,
+    models: &Models,
+) -> Result<Chosen, Refusal> {
+    let named = |name: &&str| config.models.contains_key(*name);
+    let agent = wanted.agent.filter(|_| wanted.flag.is_none());
+    let flag = wanted.flag.or(agent.filter(named));
+    let chosen = chosen(environment, config, &Wanted { flag, ..*wanted }, models)?;
+    let own = chosen.model.name();
+    let Some(name) = agent.filter(|name| flag.is_none() && **name != **own) else {
+        return Ok(chosen);
+    };
+    let choice = asked_for(name, config, environment, &chosen.choice)
+        .map(|choice| choice.with_effort(wanted.effort));
+    match choice.and_then(|choice| Ok((models.open(&choice)?, choice))) {
+        Ok((model, choice)) => Ok(Chosen { choice, model, note: None }),
+        Err(why) => {
+            super::say(&format!(
+                "warning: the agent asks for the model `{name}`, and `{own}` goes on: {why}"
+            ));
+            Ok(chosen)
+        }
+    }
+}
+
+fn chosen(
     environment: &Environment,
     config: &Config,
     wanted: &Wanted<'_>,
@@ -56,7 +86,7 @@ pub(super) fn choose(
         open(models, &choice).map(|model| Chosen { choice, model, note })
     };
     if let Exchanges::Replay(player) = models.exchanges() {
-        let server = recordings::choose(player, wanted.flag, wanted.before)?;
+        let server = recordings::choose(player, wanted.flag.or(wanted.agent), wanted.before)?;
         return opened(ModelChoice::Server(Box::new(server)), None);
     }
     let refused = |error: ModelChoiceError| Refusal::new(Exit::BadConfig, error.to_string());
@@ -128,35 +158,58 @@ pub(super) fn fallbacks(
     flags.fallback_model.iter().map(fallback).collect()
 }
 
-/// Returns what finds models by name.
+/// Returns what finds models by name, for a run in which `own` answers.
 pub(super) fn find_model(
-    config: Config,
-    environment: Environment,
+    (config, environment): (Config, Environment),
+    own: ModelChoice,
     effort: Option<Effort>,
     models: Arc<Models>,
 ) -> impl Fn(&str) -> Result<Arc<dyn Model>, String> + Send + Sync {
     move |name| {
-        // The hint is for people; whoever wrote the name gets the sentence.
-        let sentence = |text: String| text.lines().next().unwrap_or_default().to_owned();
         if let Some(recorded) = recordings::recorded(models.exchanges(), name) {
             return models.open(&recorded.with_effort(effort.as_ref())).map_err(sentence);
         }
-        let choice = resolve_model(&config, &environment, Some(name))
-            .map_err(|error| sentence(error.to_string()))?;
-        // The name may come from a repository, which must not speak for a model.
-        let is_for_people = match choice {
-            ModelChoice::Scripted(_) | ModelChoice::Offline => true,
-            // It would send the conversation to whichever provider there
-            // happens to be a key for.
-            ModelChoice::Server(_) => {
-                Preset::split(name).is_some() && !config.models.contains_key(name)
-            }
-        };
-        if is_for_people {
-            return Err(format!("`{name}` can only be chosen with `-m`"));
-        }
+        let choice = asked_for(name, &config, &environment, &own)?;
         models.open(&choice.with_effort(effort.as_ref())).map_err(sentence)
     }
+}
+
+/// Names by which Claude Code knows models and no server does. Files written for
+/// it are full of them.
+const ALIASES: [&str; 6] = ["sonnet", "opus", "haiku", "opusplan", "best", "default"];
+
+/// Finds out which model a name means that a definition, a skill or a model asks
+/// for. It may come from a repository, which must not speak for a model, nor
+/// send a conversation to whichever provider there happens to be a key for: what
+/// is not configured must be a model of the server that answers already.
+fn asked_for(
+    name: &str,
+    config: &Config,
+    environment: &Environment,
+    own: &ModelChoice,
+) -> Result<ModelChoice, String> {
+    let is_configured = config.models.contains_key(name);
+    if ALIASES.contains(&name) && !is_configured {
+        return Err(format!("`{name}` names no model here; `[models.{name}]` could say which"));
+    }
+    let choice = resolve_model(config, environment, Some(name))
+        .map_err(|error| sentence(error.to_string()))?;
+    let is_near = match (&choice, own) {
+        (ModelChoice::Server(_), _) if is_configured => true,
+        (ModelChoice::Server(server), ModelChoice::Server(own)) => server.is_beside(own),
+        (ModelChoice::Server(_), ModelChoice::Scripted(_) | ModelChoice::Offline)
+        | (ModelChoice::Scripted(_) | ModelChoice::Offline, _) => false,
+    };
+    match is_near {
+        true => Ok(choice),
+        false => Err(format!("`{name}` can only be chosen with `-m`")),
+    }
+}
+
+/// Returns the first line. What follows is a hint for people; whoever wrote a
+/// name gets the sentence.
+fn sentence(text: String) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 fn open(models: &Models, choice: &ModelChoice) -> Result<Arc<dyn Model>, Refusal> {
@@ -175,7 +228,7 @@ mod tests {
         is_offline: bool,
     ) {
         let environment = Environment::from_variables(variables.iter().copied());
-        let wanted = Wanted { flag, before: None, default_model, effort: None };
+        let wanted = Wanted { flag, agent: None, before: None, default_model, effort: None };
         let choice = choose_anew(&environment, &Config::default(), &wanted);
         assert_eq!(matches!(choice, Ok((ModelChoice::Offline, _))), is_offline, "{choice:?}");
     }

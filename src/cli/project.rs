@@ -245,11 +245,19 @@ fn note(project: &Project) -> String {
     let unreadable = project.unreadable.iter().map(|(path, _)| path);
     let mut files = project.found.iter().map(|found| &found.path).chain(unreadable);
     let first = files.next().map(|path| path.display().to_string()).unwrap_or_default();
+    // Texts for models are used all the same. They come last, so that then there
+    // is nothing else.
+    let text = project.found.first().filter(|it| matches!(it.kind, Kind::Agent | Kind::Skill));
     let more = match files.count() {
         0 => String::new(),
         more => format!(" and {}", counted(u32::try_from(more).unwrap_or(u32::MAX), "more file")),
     };
-    format!("note: `{first}`{more} not used: this repository is not trusted; see `tine trust`")
+    let files = match (text, &*more) {
+        (None, _) => format!("`{first}`{more}"),
+        (Some(_), "") => format!("what `{first}` allows is"),
+        (Some(_), _) => format!("what `{first}`{more} allow is"),
+    };
+    format!("note: {files} not used: this repository is not trusted; see `tine trust`")
 }
 
 /// Refuses what cannot be read as a whole.

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 
 use reqwest::Url;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 
 use super::model::ModelChoiceError;
@@ -63,6 +63,16 @@ pub struct ServerModel {
     pub headers: Headers,
     /// Added to every request's body.
     pub extra_body: Map<String, Value>,
+}
+
+impl ServerModel {
+    /// Tells whether requests for another model go to the same place, and show
+    /// it the same.
+    #[must_use]
+    pub fn is_beside(&self, other: &Self) -> bool {
+        let key = |model: &Self| model.key.as_ref().map(|key| key.expose_secret().to_owned());
+        self.base_url == other.base_url && key(self) == key(other)
+    }
 }
 
 /// Where a key came from.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Color, Head, define};
-use crate::front_matter::{self, DESCRIPTION_CAP, Finding, Findings};
+use crate::front_matter::{self, Finding, Findings};
 use crate::skill::Skills;
 
 /// Every key that is known, for whoever looks for what another one was meant
@@ -25,33 +25,17 @@ const KEYS: [&str; 11] = [
 /// Looks at the definition of an agent, among these skills.
 #[must_use]
 pub fn check(path: &Path, skills: &Skills) -> Vec<Finding> {
-    let text = match front_matter::read(path) {
-        Ok(text) => text,
-        Err(error) => return vec![error.into()],
-    };
-    let mut findings = Findings::of(path, &text);
-    match front_matter::parse::<Head>(&text, path) {
-        Err(error) => findings.failed(error),
-        Ok((head, body)) => {
-            check_head(&head, skills, &mut findings);
-            if let Err(error) = define(head, body, path, true) {
-                findings.failed(error);
-            }
+    front_matter::checked(path, |head: Head, body, _, findings| {
+        check_head(&head, skills, findings);
+        if let Err(error) = define(head, body, path, true) {
+            findings.failed(error);
         }
-    }
-    findings.done()
+    })
 }
 
 fn check_head(head: &Head, skills: &Skills, findings: &mut Findings<'_>) {
     findings.unknown(head.unknown.keys(), &KEYS);
-    let length = head.description.as_deref().map_or(0, |text| text.chars().count());
-    if length > DESCRIPTION_CAP {
-        let line = findings.line("description");
-        let message = format!(
-            "the description has {length} characters; models read the first {DESCRIPTION_CAP}"
-        );
-        findings.warning(line, message);
-    }
+    findings.description(head.description.as_deref());
     for (key, names) in [("tools", &head.tools), ("disallowedTools", &head.disallowed_tools)] {
         names.iter().flat_map(|names| &names.0).for_each(|entry| findings.tool(key, entry));
     }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{FrontMatterError, Problem, Source};
+use super::{DESCRIPTION_CAP, FrontMatterError, Problem, Source};
 use crate::slips::distance;
 use crate::tool_name;
 
@@ -92,6 +92,17 @@ impl<'a> Findings<'a> {
     /// Returns the line that sets a key.
     pub(crate) fn line(&self, key: &str) -> usize {
         super::line_of(self.text, key)
+    }
+
+    /// Says of a description that nobody reads the whole of it.
+    pub(crate) fn description(&mut self, description: Option<&str>) {
+        let length = description.map_or(0, |text| text.chars().count());
+        if length > DESCRIPTION_CAP {
+            let message = format!(
+                "the description has {length} characters; models read the first {DESCRIPTION_CAP}"
+            );
+            self.warning(self.line("description"), message);
+        }
     }
 
     /// Says of keys that nobody knows, and what they were perhaps meant to be.

@@ -2,8 +2,8 @@
 //! user trusts it.
 //!
 //! Everything is read once: what is shown, remembered and used is what was read
-//! here. No link is followed on the way, and only regular files are read, up to
-//! a bound. Trust is of contents: each file by its hash, so that one that is
+//! here. No link is followed on the way but to programs below the root, and only
+//! regular files are read, up to a bound. Trust is of contents: each file by its hash, so that one that is
 //! changed, or comes in addition, has to be looked at again. What a trusted
 //! program runs in turn is not looked at, nor what a command does not name.
 
@@ -17,9 +17,13 @@ use blake3::Hash;
 
 pub use store::{Store, StoreError, Word};
 
-/// Most bytes of one file. Settings and scripts that people write are far
+/// Most bytes of one file whose text counts. Settings that people write are far
 /// smaller.
 const FILE_CAP: u64 = 1024 * 1024;
+
+/// Most bytes of all programs together. Their texts are read by nobody here, and
+/// pictures and models lie among them; more than this would hold up each start.
+const PROGRAMS_CAP: u64 = 128 * 1024 * 1024;
 
 /// Most files of a repository that are looked at, and most directories deep.
 /// More is nothing that anybody reads before saying yes.

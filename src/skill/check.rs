@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use pulldown_cmark::{Event, Parser, Tag};
+
 use super::head::{self, DIRECTORY, FILE, Head, KEYS, Place};
-use crate::front_matter::{self, DESCRIPTION_CAP, Finding, Findings};
+use crate::front_matter::{self, Finding, Findings};
 use crate::guard::RuleError;
 use crate::tool_name;
 
@@ -14,36 +16,29 @@ pub struct Known<'a> {
     pub agents: &'a [String],
     /// What `~` means in a rule.
     pub home: Option<&'a Path>,
+    /// The project, whose files commands and skills speak of.
+    pub root: Option<&'a Path>,
 }
 
 /// Looks at the file of a skill, or of a command if it is not called `SKILL.md`.
 #[must_use]
 pub fn check(path: &Path, known: Known<'_>) -> Vec<Finding> {
-    let text = match front_matter::read(path) {
-        Ok(text) => text,
-        Err(error) => return vec![error.into()],
-    };
-    let mut findings = Findings::of(path, &text);
-    match front_matter::parse::<Head>(&text, path) {
-        Err(error) => findings.failed(error),
-        Ok((head, body)) => {
-            let is_skill = path.file_name().is_some_and(|name| name == FILE);
-            if is_skill {
-                check_names(&head, path, &mut findings);
-            }
-            let parsed = match is_skill {
-                true => head::skill(&text, path, known.home, false).map(drop),
-                false => head::command(&text, (&[], path), known.home, false).map(drop),
-            };
-            if let Err(error) = parsed {
-                findings.failed(error);
-            }
-            check_head(&head, (path, known), &mut findings);
-            let above = text.lines().count().saturating_sub(body.lines().count());
-            check_body(body, above, path, &mut findings);
+    front_matter::checked(path, |head: Head, body, text, findings| {
+        let is_skill = path.file_name().is_some_and(|name| name == FILE);
+        if is_skill {
+            check_names(&head, path, findings);
         }
-    }
-    findings.done()
+        check_head(&head, (path, known), findings);
+        let above = text.lines().count().saturating_sub(body.lines().count());
+        check_body(body, above, (path, known), findings);
+        let made = match is_skill {
+            true => head::skill(text, path, known.home, false).map(drop),
+            false => head::command(text, (&[], path), known.home, false).map(drop),
+        };
+        if let Err(error) = made {
+            findings.failed(error);
+        }
+    })
 }
 
 fn check_names(head: &Head, path: &Path, findings: &mut Findings<'_>) {
@@ -66,14 +61,7 @@ fn check_names(head: &Head, path: &Path, findings: &mut Findings<'_>) {
 
 fn check_head(head: &Head, (path, known): (&Path, Known<'_>), findings: &mut Findings<'_>) {
     findings.unknown(head.unknown.keys(), &KEYS);
-    let length = head.description.as_deref().map_or(0, |text| text.chars().count());
-    if length > DESCRIPTION_CAP {
-        let line = findings.line("description");
-        let message = format!(
-            "the description has {length} characters; models read the first {DESCRIPTION_CAP}"
-        );
-        findings.warning(line, message);
-    }
+    findings.description(head.description.as_deref());
     for rule in head.allowed_tools.iter().flat_map(|names| &names.0) {
         let name = rule.split('(').next().unwrap_or_default();
         match head::parsed(rule, path, known.home) {
@@ -109,24 +97,43 @@ fn check_context(head: &Head, known: Known<'_>, findings: &mut Findings<'_>) {
 
 /// Looks for the files that a body names: by Markdown links, and below the
 /// directory of the skill.
-fn check_body(body: &str, above: usize, path: &Path, findings: &mut Findings<'_>) {
+fn check_body(
+    body: &str,
+    above: usize,
+    (path, known): (&Path, Known<'_>),
+    findings: &mut Findings<'_>,
+) {
     let directory = path.parent().unwrap_or(Path::new("."));
+    let is_there = |file: &str| {
+        directory.join(file).exists() || known.root.is_some_and(|root| root.join(file).exists())
+    };
+    for (file, offset) in links(body) {
+        if !is_there(&file) {
+            let line = above + body[..offset].matches('\n').count() + 1;
+            findings.warning(line, format!("there is no `{file}` beside it"));
+        }
+    }
     for (index, line) in body.lines().enumerate() {
-        for file in links(line).chain(below(line)) {
-            if !directory.join(file).exists() {
-                let message = format!("there is no `{file}` beside it");
-                findings.error(above + index + 1, message);
-            }
+        for file in below(line).filter(|file| !directory.join(file).exists()) {
+            findings.error(above + index + 1, format!("there is no `{file}` beside it"));
         }
     }
 }
 
-/// Returns the relative paths that a line links to.
-fn links(line: &str) -> impl Iterator<Item = &str> {
-    let targets = line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ', '#']).next());
-    targets.filter(|target| {
+/// Returns the relative paths that a text links to, and where. What stands in
+/// code is no link.
+fn links(body: &str) -> impl Iterator<Item = (String, usize)> {
+    let links = Parser::new(body).into_offset_iter().filter_map(|(event, range)| match event {
+        Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+            Some((dest_url, range.start))
+        }
+        _ => None,
+    });
+    links.filter_map(|(target, offset)| {
+        let target = target.split('#').next().unwrap_or_default();
         let is_elsewhere = target.starts_with('/') || target.contains(':');
-        !target.is_empty() && !is_elsewhere && is_plain(target)
+        let is_file = !target.is_empty() && !is_elsewhere && is_plain(target);
+        is_file.then(|| (target.to_owned(), offset))
     })
 }
 
@@ -162,7 +169,7 @@ mod tests {
         let path = directory.join(FILE);
         fs::write(&path, text).unwrap();
         let agents = ["explore".to_owned()];
-        let found = check(&path, Known { agents: &agents, home: None });
+        let found = check(&path, Known { agents: &agents, home: None, root: None });
         assert!(found.iter().all(|finding| finding.path == path));
         let lines: Vec<String> = found
             .iter()
@@ -177,7 +184,7 @@ mod tests {
                     allowed-tools: Read, Bash(git *), mcp__x__y\nargument-hint: [file]\narguments: file\n\
                     disable-model-invocation: false\nuser-invocable: true\nmodel: inherit\ncontext: fork\n\
                     agent: Explore\nbackground: true\n---\nSee [this](there.md) and ${TINE_SKILL_DIR}/there.md.\n\
-                    [web](https://x.org/a) [top](#top) [dir]($1/x)\n";
+                    [web](https://x.org/a) [top](#top) [dir]($1/x) `[code](gone)`\n\n```\nx[0](y)\n```\n";
         check_skill("tidy", text, &[]);
     }
 
@@ -198,10 +205,30 @@ mod tests {
                 "5 error `Read(` is not a rule such as `Bash(git *)`, `Edit(src/**)` or `Read`",
                 "7 error there is no agent `nobody`; there are explore",
                 "8 warning neither people nor models may use it",
-                "11 error there is no `gone.md` beside it",
+                "11 warning there is no `gone.md` beside it",
                 "12 error there is no `scripts/x.sh` beside it",
             ],
         );
+    }
+
+    #[test]
+    fn a_value_without_quotes_is_read_and_told() {
+        let warning = "3 warning without quotes this value is no YAML, and other programs may not \
+                       take it";
+        check_skill("a", "---\nname: a\ndescription: When: now\n---\nx", &[warning]);
+    }
+
+    #[test]
+    fn a_command_may_link_to_files_of_the_project() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path();
+        fs::write(root.join("README.md"), "").unwrap();
+        let path = root.join("commands/look.md");
+        fs::create_dir(root.join("commands")).unwrap();
+        fs::write(&path, "See [this](README.md) and\n[that](gone.md).\n").unwrap();
+        let found = check(&path, Known { agents: &[], home: None, root: Some(root) });
+        let found: Vec<_> = found.iter().map(|it| (it.line, &*it.message)).collect();
+        assert_eq!(found, [(2, "there is no `gone.md` beside it")]);
     }
 
     #[test]
@@ -212,7 +239,8 @@ mod tests {
             "---\ndescription: d\n",
             &["1 error the front matter has no closing `---` line"],
         );
-        let found = check(Path::new("/no/such/SKILL.md"), Known { agents: &[], home: None });
+        let found =
+            check(Path::new("/no/such/SKILL.md"), Known { agents: &[], home: None, root: None });
         assert_eq!(found[0].severity, Severity::Error);
     }
 
@@ -226,7 +254,7 @@ mod tests {
             let place = tempfile::tempdir().unwrap();
             let path = place.path().join(FILE);
             fs::write(&path, format!("---\nname: a\ndescription: d\n{text}\n---\nx")).unwrap();
-            let found = check(&path, Known { agents: &[], home: None });
+            let found = check(&path, Known { agents: &[], home: None, root: None });
             assert_eq!((found.len(), found[0].severity), (1, Severity::Error), "{text}");
             assert_eq!(found[0].line, line, "{text}: {}", found[0].message);
         }

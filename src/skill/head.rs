@@ -12,7 +12,7 @@ use crate::front_matter::{self, FrontMatterError, Hint, Names, Source};
 use crate::guard::{self, Rule, Sourced};
 
 /// The file of a skill, in a directory of its name.
-pub(super) const FILE: &str = "SKILL.md";
+pub const FILE: &str = "SKILL.md";
 
 /// What stands in rules and bodies for the directory of the skill; the second
 /// is what others call it.

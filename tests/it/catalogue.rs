@@ -67,10 +67,10 @@ fn a_check_says_what_is_wrong_where_and_ends_with_one_if_something_does_not_work
     let expected = "\
 .claude/skills/tidy/SKILL.md:2: warning: `name: neat` is not the name of its directory, `tidy`
 .claude/skills/tidy/SKILL.md:4: error: `allowed-tools`: there is no tool `Raed`; is it `Read`?
-.claude/skills/tidy/SKILL.md:6: error: there is no `gone.md` beside it
+.claude/skills/tidy/SKILL.md:6: warning: there is no `gone.md` beside it
 ";
     assert_eq!(finished.stdout, expected);
-    assert!(finished.stderr.ends_with("1 skill: 2 errors, 1 warning\n"), "{}", finished.stderr);
+    assert!(finished.stderr.ends_with("1 skill: 1 error, 2 warnings\n"), "{}", finished.stderr);
     let records = lines(&place.tine(["skills", "check", "--json"]).run().exits(1).stdout);
     assert_eq!((&records[1]["line"], &records[1]["severity"]), (&4.into(), &"error".into()));
 }

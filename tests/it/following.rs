@@ -53,7 +53,8 @@ fn a_repositorys_skill_allows_nothing_before_it_is_trusted() {
         place.write(file, BUILD);
         let finished = prompt(&place, &server, "/build", &[]);
         assert_eq!(place.read("made.txt"), None);
-        assert!(finished.stderr.contains("this repository is not trusted"), "{}", finished.stderr);
+        let note = format!("what `{file}` allows is not used: this repository is not trusted");
+        assert!(finished.stderr.contains(&note), "{}", finished.stderr);
         // The instructions are text all the same.
         assert_eq!(Talk::of(&server.requests()[0]).task(), "Build it.");
         prompt(&place, &server, "/build", &["--trust"]);
@@ -65,6 +66,33 @@ fn a_repositorys_skill_allows_nothing_before_it_is_trusted() {
         prompt(&place, &server, "/build", &[]);
         assert_eq!(place.read("made.txt"), None, "{file}");
     }
+}
+
+#[test]
+fn long_files_and_links_beside_a_skill_are_no_reason_to_distrust_it() {
+    let (place, server) = (Place::new(), serve_builders());
+    place.write(".claude/skills/build/SKILL.md", BUILD);
+    place.write(".claude/skills/build/logo.png", "x".repeat(3 * 1024 * 1024));
+    place.write("tools/run.sh", "true\n");
+    let link = |target: &str, name: &str| {
+        let name = place.work().join(".claude/skills/build").join(name);
+        std::os::unix::fs::symlink(target, name).expect("the place is ours");
+    };
+    link("SKILL.md", "README.md");
+    link("../../../tools/run.sh", "run.sh");
+    link("nowhere", "dangling");
+    link("../../../tools", "tools");
+    place.tine(["trust", "--yes"]).run().exits(0);
+    prompt(&place, &server, "/build", &[]);
+    assert_eq!(place.read("made.txt").as_deref(), Some("x\n"));
+    // What a link leads to is trusted as it is, too.
+    std::fs::remove_file(place.work().join("made.txt")).unwrap();
+    place.write("tools/run.sh", "false\n");
+    prompt(&place, &server, "/build", &[]);
+    assert_eq!(place.read("made.txt"), None);
+    link("/etc/passwd", "out");
+    let refused = place.tine(["trust", "--yes"]).run();
+    assert!(refused.stderr.contains("leads out of the project"), "{}", refused.stderr);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use tine::config::PRESETS;
 
 use crate::support::server::{Reaction, Server};
 use crate::support::talk::{Talk, serve};
-use crate::support::tine::Place;
+use crate::support::tine::{Finished, Place};
 
 const PAGE: &str = include_str!("../../docs/models.md");
 
@@ -250,4 +250,68 @@ fn the_page_has_every_preset_and_every_key() {
         let rows = || PAGE.lines().filter(|line| line.starts_with("| `"));
         assert!(rows().any(|row| row.contains(&format!("`{key}`"))), "{key}");
     }
+}
+
+/// Prompts with a model of this server, while there is a key for another one.
+fn beside(place: &Place, server: &Server, other: &Server, flags: &[&str]) -> Finished {
+    place.configure(&format!(
+        "model = \"m\"\n[models.m]\nbase_url = \"{}\"\n[retry]\nmost = 0\n",
+        server.base_url()
+    ));
+    let environment = [("OPENAI_API_KEY", "k"), ("OPENAI_BASE_URL", &other.base_url())];
+    let tine = place.tine(flags);
+    environment.into_iter().fold(tine, |tine, (name, value)| tine.env(name, value)).run().exits(0)
+}
+
+#[test]
+fn no_file_of_a_repository_sends_a_conversation_to_another_server() {
+    for (model, why) in [
+        ("gpt-5", "`gpt-5` can only be chosen with `-m`"),
+        ("openai:gpt-5", "`openai:gpt-5` can only be chosen with `-m`"),
+        ("scripted:x.json", "`scripted:x.json` can only be chosen with `-m`"),
+        ("sonnet", "`sonnet` names no model here; `[models.sonnet]` could say which"),
+    ] {
+        let place = Place::new();
+        place.write("x.json", r#"{"units": {"main": [{"text": "not I"}]}}"#);
+        let head = format!("---\nname: notes\ndescription: d\nmodel: {model}\n---\nLook.\n");
+        place.write(".claude/skills/notes/SKILL.md", &head);
+        place.write(".claude/agents/notes.md", &head);
+        let reply = |talk: &Talk| match (talk.task(), talk.turn()) {
+            ("fan out", 1) => {
+                let task = json!({ "description": "d", "prompt": "p", "subagent_type": "notes" });
+                Reaction::call_reply(&[("Agent", task)])
+            }
+            _ => Reaction::text_reply("I"),
+        };
+        let (server, other) = (serve(reply), serve(|_| Reaction::text_reply("not I")));
+        for flags in [&["-p", "/notes"][..], &["-p", "fan out"], &["-p", "hi", "--agent", "notes"]]
+        {
+            let finished = beside(&place, &server, &other, flags);
+            assert_eq!(finished.stdout, "I\n", "{model} {flags:?}");
+            let warning = match flags[1] {
+                "fan out" => "which is not configured; it uses `m`".to_owned(),
+                _ => format!("asks for the model `{model}`, and `m` goes on: {why}"),
+            };
+            assert!(finished.stderr.contains(&warning), "{flags:?}: {}", finished.stderr);
+        }
+        assert!(other.finish().is_empty(), "{model}");
+    }
+}
+
+#[test]
+fn an_agent_may_have_another_model_of_the_server_that_answers() {
+    let place = Place::new();
+    let head = "---\nname: notes\ndescription: d\nmodel: small\n---\nLook.\n";
+    place.write(".claude/agents/notes.md", head);
+    let server = serve(|_| Reaction::text_reply("I"));
+    for flags in [&["-p", "hi", "-m", "large"][..], &["-p", "hi", "--agent", "notes"]] {
+        let tine = place.tine(flags).env("OPENAI_BASE_URL", &server.base_url());
+        tine.env("OPENAI_API_KEY", "k").run();
+    }
+    place.configure("model = \"openai:large\"\n");
+    let tine = place.tine(["-p", "hi", "--agent", "notes"]);
+    tine.env("OPENAI_BASE_URL", &server.base_url()).env("OPENAI_API_KEY", "k").run().exits(0);
+    let requests = server.finish();
+    let asked: Vec<_> = requests.iter().map(|it| Talk::of(it).model().to_owned()).collect();
+    assert_eq!(asked, ["large", "small"]);
 }

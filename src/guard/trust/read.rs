@@ -1,11 +1,12 @@
-//! Reading a repository that may be hostile: no links, no pipes, no more than
-//! so much.
+//! Reading a repository that may be hostile: no links but to programs, and these
+//! not out of it, no pipes, no more than so much.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
+use blake3::Hash;
 use memchr::memmem;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat};
@@ -14,18 +15,23 @@ use serde_json::Value;
 
 use crate::hook;
 
-use super::{DEPTH_CAP, FILE_CAP, FILES_CAP, Found, Kind, Project, SKILL};
+use super::{DEPTH_CAP, FILE_CAP, FILES_CAP, Found, Kind, PROGRAMS_CAP, Project, SKILL};
+
+/// How much of a program is read at a time.
+const BUFFER: usize = 64 * 1024;
 
 /// A look at a repository.
 pub(super) struct Looking {
     pub(super) project: Project,
     entries: usize,
+    /// What may still be read of programs.
+    left: u64,
 }
 
 impl Looking {
     pub(super) fn at(root: &Path) -> Self {
         let project = Project { root: root.to_owned(), found: Vec::new(), unreadable: Vec::new() };
-        Self { project, entries: 0 }
+        Self { project, entries: 0, left: PROGRAMS_CAP }
     }
 
     /// Takes a file, if there is one.
@@ -78,7 +84,7 @@ impl Looking {
             let is_known = self.project.found.iter().any(|found| found.path == path);
             let is_file = root.join(&path).symlink_metadata().is_ok_and(|file| !file.is_dir());
             if is_file && !is_known {
-                self.file(&path, Kind::Program);
+                self.program(&path);
             }
         }
     }
@@ -142,7 +148,57 @@ impl Looking {
                 } else if metadata.is_dir() {
                     self.refuse(&path, &io::Error::other("it is nested too deeply"));
                 } else if is_one(&path) {
-                    self.file(&path, Kind::Program);
+                    self.program(&path);
+                }
+            }
+        }
+    }
+
+    /// Takes a program, or whatever else lies beside some.
+    fn program(&mut self, path: &Path) {
+        let found = |hash| {
+            let (path, text) = (path.to_owned(), String::new());
+            Found { path, kind: Kind::Program, text, hash }
+        };
+        match self.hash(path) {
+            Ok(Some(hash)) => self.project.found.push(found(hash)),
+            Ok(None) => {}
+            Err(error) => self.refuse(path, &error),
+        }
+    }
+
+    /// Returns the hash of what runs if a path does; `None` if there is nothing.
+    fn hash(&mut self, path: &Path) -> io::Result<Option<Hash>> {
+        let root = &self.project.root;
+        let file = match std::fs::read_link(root.join(path)) {
+            // Not a link.
+            Err(_) => self.open(path)?,
+            Ok(target) => {
+                let of_link = blake3::hash(target.as_os_str().as_encoded_bytes());
+                let Ok(real) = root.join(path).canonicalize() else { return Ok(Some(of_link)) };
+                let Ok(below) = real.strip_prefix(root) else {
+                    return Err(io::Error::other("it is a link that leads out of the project"));
+                };
+                if real.is_dir() {
+                    return Ok(Some(of_link));
+                }
+                self.open(below)?
+            }
+        };
+        let Some(file) = file else { return Ok(None) };
+        let (mut hasher, mut buffer) = (blake3::Hasher::new(), vec![0; BUFFER]);
+        let mut file = file.take(self.left + 1);
+        loop {
+            match file.read(&mut buffer)? {
+                0 => return Ok(Some(hasher.finalize())),
+                length => {
+                    let left = self.left.checked_sub(length as u64);
+                    let too_much = || {
+                        let most = PROGRAMS_CAP / (1024 * 1024);
+                        io::Error::other(format!("with it the programs are longer than {most} MiB"))
+                    };
+                    self.left = left.ok_or_else(too_much)?;
+                    hasher.update(&buffer[..length]);
                 }
             }
         }
@@ -168,7 +224,7 @@ impl Looking {
     }
 
     /// `None` if there is no such file.
-    fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+    fn open(&self, path: &Path) -> io::Result<Option<File>> {
         let file = match open_below(&self.project.root, path) {
             Ok(file) => File::from(file),
             Err(Errno::ENOENT | Errno::ENOTDIR) if !self.has_link(path) => return Ok(None),
@@ -177,10 +233,15 @@ impl Looking {
             }
             Err(error) => return Err(error.into()),
         };
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::other("it is not a regular file"));
+        match file.metadata()?.is_file() {
+            true => Ok(Some(file)),
+            false => Err(io::Error::other("it is not a regular file")),
         }
+    }
+
+    /// `None` if there is no such file.
+    fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+        let Some(file) = self.open(path)? else { return Ok(None) };
         let mut bytes = Vec::new();
         file.take(FILE_CAP + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > FILE_CAP {
@@ -196,19 +257,12 @@ impl Looking {
     }
 
     fn take(&mut self, path: &Path, kind: Kind, bytes: &[u8]) {
-        let text = match (kind, std::str::from_utf8(bytes)) {
-            (
-                Kind::Settings | Kind::Hooks | Kind::Agent | Kind::Skill | Kind::Servers,
-                Ok(text),
-            ) => text.to_owned(),
-            (Kind::Settings | Kind::Hooks | Kind::Agent | Kind::Skill | Kind::Servers, Err(_)) => {
-                self.refuse(path, &io::Error::other("it is not UTF-8"));
-                return;
-            }
-            (Kind::Program, _) => String::new(),
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            self.refuse(path, &io::Error::other("it is not UTF-8"));
+            return;
         };
-        let hash = blake3::hash(bytes);
-        self.project.found.push(Found { path: path.to_owned(), kind, text, hash });
+        let (path, text, hash) = (path.to_owned(), text.to_owned(), blake3::hash(bytes));
+        self.project.found.push(Found { path, kind, text, hash });
     }
 
     fn refuse(&mut self, path: &Path, error: &io::Error) {
