@@ -115,6 +115,10 @@ const ALIASES: [(&str, &str); 27] = [
     ("TodoWriteTool", "TodoWrite"),
 ];
 
+/// Names of the shell in rules of qwen-code, where a command stands for all that
+/// begin with it.
+const PREFIXED: [&str; 2] = ["ShellTool", "run_shell_command"];
+
 /// What the names of servers' tools begin with.
 const OF_SERVERS: &str = "mcp__";
 
@@ -134,6 +138,13 @@ pub const FORK: &str = "fork";
 /// The tools that start agents or tend them.
 const FOR_AGENTS: [&str; 6] =
     ["Agent", "TaskList", "TaskOutput", "TaskWait", "TaskStop", "SendMessage"];
+
+/// Tells whether rules for a tool that is called so mean whatever begins with
+/// what they say.
+#[must_use]
+pub fn is_prefixed(name: &str) -> bool {
+    PREFIXED.contains(&name)
+}
 
 /// Tells whether a call of a tool may wait for other agents. While it does,
 /// they work in the place of the one that made it.

@@ -138,6 +138,7 @@ impl FromStr for Rule {
         if !is_name {
             return Err(malformed());
         }
+        let means_prefix = tool_name::is_prefixed(tool);
         let tool = tool_name::canonical(tool);
         let tool = tool_name::server(tool).unwrap_or(tool);
         if !tool_name::is_ruled(tool) {
@@ -147,6 +148,9 @@ impl FromStr for Rule {
             (None | Some("" | "*"), _) => Specifier::Any,
             (Some(pattern), "Read" | "Write" | "Edit" | "ApplyPatch" | "Glob" | "Grep") => {
                 path_specifier(text, pattern)?
+            }
+            (Some(pattern), "Bash") if means_prefix && !pattern.contains('*') => {
+                Specifier::Command(Pattern::command(&format!("{pattern}:*")))
             }
             (Some(pattern), "Bash") => Specifier::Command(Pattern::command(pattern)),
             (Some(pattern), "Agent" | "Skill") => Specifier::Name(Pattern::name(pattern)),
@@ -513,6 +517,19 @@ mod tests {
     fn what_is_no_rule_is_refused() {
         for text in ["", "(x)", "Bash(git", "Ba sh", "Edit([)", "TodoWrite(x)"] {
             assert!(text.parse::<Rule>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_command_of_qwen_code_stands_for_what_begins_with_it() {
+        for (rule, command, denied) in [
+            ("ShellTool(rm)", "rm -rf x", true),
+            ("run_shell_command(git push)", "git push origin", true),
+            ("run_shell_command(rm)", "rmdir x", false),
+            ("run_shell_command(git * x)", "git a y", false),
+            ("Bash(rm)", "rm -rf x", false),
+        ] {
+            check_denies(rule, bash(command), denied);
         }
     }
 

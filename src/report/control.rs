@@ -12,8 +12,8 @@ use uuid::Uuid;
 use super::lines::write;
 use super::record::{
     Account, AgentRecord, Answer, Capabilities, ClientCall, CommandRecord, CommandsRecord, Control,
-    Given, Initialized, ModelRecord, ModelsRecord, Replayed, SPOKEN, ServersRecord, SessionCost,
-    Spent,
+    EffortStatus, Given, Initialized, ModelRecord, ModelsRecord, Replayed, SPOKEN, ServersRecord,
+    SessionCost, Spent,
 };
 use super::window::Window;
 use crate::event::{QuestionId, Seq, ServerGlance, SessionId};
@@ -93,6 +93,8 @@ pub struct Introduction {
     pub models: Vec<ModelNamed>,
     /// Where the model's key comes from, in a word; never the key.
     pub api_key_source: String,
+    /// Whether anybody says how hard models think.
+    pub effort: bool,
     /// Whether all is as the client has just said.
     pub is_applied: bool,
 }
@@ -115,8 +117,12 @@ pub struct ContextUsage {
     pub window: Window,
     /// The names of the tools.
     pub tools: Vec<String>,
+    /// Those of tools of servers, each with its server's.
+    pub served: Vec<(String, String)>,
     /// The names of the skills.
     pub skills: Vec<String>,
+    /// Whether all these are told, or the parts alone.
+    pub in_detail: bool,
 }
 
 /// What is in force.
@@ -251,7 +257,7 @@ pub fn replayed(session: &SessionId, uuid: Option<&str>, text: &str) -> Vec<u8> 
 }
 
 fn initialized(introduction: &Introduction) -> Initialized<'_> {
-    let Introduction { session, commands, agents, models, api_key_source, is_applied } =
+    let Introduction { session, commands, agents, models, api_key_source, effort, is_applied } =
         introduction;
     let model = |name| ModelRecord { value: name, display_name: name, description: "" };
     let names = models.iter().map(|model| model.name.as_str());
@@ -265,6 +271,7 @@ fn initialized(introduction: &Introduction) -> Initialized<'_> {
         available_output_styles: ["default"],
         capabilities: Capabilities::OURS,
         claude_code_version: SPOKEN,
+        effort_status: effort.then_some(EffortStatus { applied: *is_applied, r#override: None }),
         hook_on_failure_supported: true,
         hooks_applied: *is_applied,
         mcp_servers_applied: *is_applied,
@@ -305,9 +312,10 @@ mod tests {
             agents: vec![named("explore")],
             models: vec![ModelNamed { name: "m".to_owned(), window: None }],
             api_key_source: "none".to_owned(),
+            effort: true,
             is_applied: true,
         };
-        assert_snapshot!(written(&Reply::Initialized(Box::new(introduction))), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"initialize","session_id":"s-1","commands":[{"name":"review","description":"what","argumentHint":""}],"agents":[{"name":"explore","description":"what"}],"models":[{"value":"m","displayName":"m","description":""}],"output_style":"default","available_output_styles":["default"],"capabilities":{"can_handle_can_use_tool":true,"can_handle_hook_callback":true,"can_set_permission_mode":true,"can_set_model":true,"can_handle_mcp_message":true},"account":{"apiKeySource":"none"},"claude_code_version":"2.1.330","hook_on_failure_supported":true,"hooks_applied":true,"mcp_servers_applied":true,"settings_applied":true,"disallowed_tools_applied":true}}}"#);
+        assert_snapshot!(written(&Reply::Initialized(Box::new(introduction))), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"initialize","session_id":"s-1","commands":[{"name":"review","description":"what","argumentHint":""}],"agents":[{"name":"explore","description":"what"}],"models":[{"value":"m","displayName":"m","description":""}],"output_style":"default","available_output_styles":["default"],"capabilities":{"can_handle_can_use_tool":true,"can_handle_hook_callback":true,"can_set_permission_mode":true,"can_set_model":true,"can_handle_mcp_message":true},"account":{"apiKeySource":"none"},"claude_code_version":"2.1.330","effort_status":{"applied":true,"override":null},"hook_on_failure_supported":true,"hooks_applied":true,"mcp_servers_applied":true,"settings_applied":true,"disallowed_tools_applied":true}}}"#);
         assert_snapshot!(written(&Reply::Interrupted { still_queued: vec!["u-1".to_owned()] }), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"interrupt","still_queued":["u-1"]}}}"#);
         assert_snapshot!(written(&Reply::ModeIs("plan")), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"status":"updated","mode":"plan"}}}"#);
         let server = ServerGlance { name: "files".into(), status: ServerStatus::Pending };

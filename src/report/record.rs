@@ -29,8 +29,8 @@ use crate::message::{Call, Image, Output, StopReason, Usage};
 use super::result::{Denial, Ending, FindFacts};
 
 pub(super) use control::{
-    Account, AgentRecord, Answer, Capabilities, ClientCall, CommandRecord, Control, Given,
-    Initialized, ModelRecord,
+    Account, AgentRecord, Answer, Capabilities, ClientCall, CommandRecord, Control, EffortStatus,
+    Given, Initialized, ModelRecord,
 };
 use ending::{ModelUsage, ResultUsage, terminal_reason};
 pub(super) use hook::HookResponse;

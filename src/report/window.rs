@@ -6,6 +6,7 @@
 //! texts, since no provider counts parts.
 
 use crate::agent::{History, size};
+use crate::mcp::name::PREFIX;
 use crate::message::{Message, Prefix, ToolSchema, short_number};
 
 use super::ink::Ink;
@@ -64,6 +65,8 @@ pub enum Part {
     Skills,
     /// What the tools are for, and how they are called.
     Tools,
+    /// The same of tools of servers.
+    Served,
     /// What stands for what was summed up.
     Summary,
     /// What the user asked, and news of units beside.
@@ -78,11 +81,12 @@ pub enum Part {
 
 impl Part {
     /// Every part, in the order in which they are listed.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::System,
         Self::Instructions,
         Self::Skills,
         Self::Tools,
+        Self::Served,
         Self::Summary,
         Self::Prompts,
         Self::Answers,
@@ -98,6 +102,7 @@ impl Part {
             Self::Instructions => "instructions",
             Self::Skills => "skills",
             Self::Tools => "tools",
+            Self::Served => "tools of servers",
             Self::Summary => "summary",
             Self::Prompts => "prompts",
             Self::Answers => "answers",
@@ -108,7 +113,9 @@ impl Part {
 
     fn ink(self) -> Ink {
         match self {
-            Self::System | Self::Instructions | Self::Skills | Self::Tools => Ink::Dim,
+            Self::System | Self::Instructions | Self::Skills | Self::Tools | Self::Served => {
+                Ink::Dim
+            }
             Self::Summary => Ink::Caution,
             Self::Prompts => Ink::Typed,
             Self::Answers => Ink::Plain,
@@ -238,7 +245,11 @@ impl Conversation<'_> {
             Part::System => own,
             Part::Instructions => instructions,
             Part::Skills => size::of_text(&head.system).saturating_sub(own + instructions),
-            Part::Tools => head.tools.iter().map(of_tool).sum(),
+            Part::Tools | Part::Served => {
+                let wanted = part == Part::Served;
+                let tools = head.tools.iter();
+                tools.filter(|it| it.name.starts_with(PREFIX) == wanted).map(of_tool).sum()
+            }
             Part::Summary | Part::Prompts => {
                 let wanted = part == Part::Summary;
                 let of_message = |message: &Message| match message {

@@ -2,12 +2,6 @@
 // named here has to fail; once it does not, its name is taken away.
 
 export const OPEN = {
-  "tools of other harnesses": [
-    "its own names of tools leave out and allow ours",
-  ],
-  "what the first request says": [
-    "effort of the options goes to the model",
-  ],
   "servers of tools": [
     "a server is added to a running session",
     "a tool with another name runs the tool it stands for",
@@ -19,7 +13,6 @@ export const OPEN = {
   "requests that are common": [
     "no task of that call goes to the background",
     "settings of the flags change the model and the rules of the next message",
-    "the use of the context is told in its own shape, in brief",
     "what was used is told for days and weeks",
   ],
   "what a yes adds": [

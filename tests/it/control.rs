@@ -310,6 +310,46 @@ fn bad_lines_are_told_and_end_nothing() {
 }
 
 #[test]
+fn an_answer_counts_once_whatever_comes_after_it() {
+    let mut client = Client::new(&writes(&["a.txt", "b.txt"]));
+    client.ask("go");
+    let question = client.is_asked();
+    client.answer(&question, &json!({"behavior": "allow"}));
+    client.answer(&question, &json!({"behavior": "deny", "message": "no"}));
+    client.answer(&question, &json!({"behavior": "allow"}));
+    client.answer(&json!({"request_id": "question-99"}), &json!({"behavior": "allow"}));
+    assert_eq!(client.result()["result"], "wrote a.txt");
+    // The next question is not answered by what was left over.
+    client.ask("again");
+    let question = client.is_asked();
+    client.answer(&question, &json!({"behavior": "deny", "message": "no"}));
+    client.result();
+    let place = client.ends(0);
+    assert_eq!((place.read("a.txt").as_deref(), place.read("b.txt")), (Some("new\n"), None));
+}
+
+#[test]
+fn a_line_without_an_end_is_left_out_and_the_next_is_read() {
+    let mut client = Client::new(&writes(&[]));
+    client.running.say(&"x".repeat(40 * 1024 * 1024));
+    let reply = client.request(&json!({"subtype": "supported_commands"}));
+    assert_eq!(reply["subtype"], "success");
+    client.running.hang_up();
+    let finished = client.running.wait().exits(0);
+    assert!(finished.stderr.contains("a line is too long; it is left out"), "{}", finished.stderr);
+}
+
+#[test]
+fn an_input_that_ends_before_it_has_begun_or_in_a_line_is_an_end() {
+    for input in ["", "\n", "{\"type\":\"user\"", "{\"type\":\"keep_alive\"}"] {
+        let place = Place::new();
+        let model = place.script("script.json", &writes(&[]));
+        let finished = place.tine(FLAGS.iter().chain(&["-m", &model])).stdin(input).run().exits(0);
+        assert_eq!(finished.stdout, "", "{input}");
+    }
+}
+
+#[test]
 fn the_permission_mode_is_set_between_messages() {
     let mut client = Client::new(&writes(&["a.txt"]));
     let reply = client.request(&json!({"subtype": "set_permission_mode", "mode": "acceptEdits"}));

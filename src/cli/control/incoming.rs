@@ -88,8 +88,9 @@ pub(super) enum Wanted {
 /// What a client may be told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
-    /// What fills main's context window.
-    Context,
+    /// What fills main's context window, with what makes up its parts or
+    /// without.
+    Context { in_detail: bool },
     /// What can be typed as `/name`.
     Commands,
     /// The models that can be chosen.
@@ -214,7 +215,11 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
         "background_tasks" => Wanted::SetAside,
         "cancel_async_message" => Wanted::Forget(short(text("message_uuid"))),
         "rename_session" => Wanted::Rename(text("title").to_owned()),
-        "get_context_usage" => Wanted::Look(Look::Context),
+        "get_context_usage" => {
+            // Only one sort of clients can leave the details out.
+            let in_detail = request.get("show_details").and_then(Value::as_bool).unwrap_or(true);
+            Wanted::Look(Look::Context { in_detail })
+        }
         "supported_commands" | "reload_skills" => Wanted::Look(Look::Commands),
         "get_available_models" | "list_models" => Wanted::Look(Look::Models),
         "mcp_status" | "mcp_server_status" => Wanted::Look(Look::Servers),
@@ -335,7 +340,14 @@ mod tests {
                     "permissions": {"defaultMode": "plan"}}}),
                 Wanted::Settings { model: Some("m".to_owned()), mode: Some(Ok(Mode::Plan)) },
             ),
-            (json!({"subtype": "get_context_usage"}), Wanted::Look(Look::Context)),
+            (
+                json!({"subtype": "get_context_usage"}),
+                Wanted::Look(Look::Context { in_detail: true }),
+            ),
+            (
+                json!({"subtype": "get_context_usage", "show_details": false}),
+                Wanted::Look(Look::Context { in_detail: false }),
+            ),
             (json!({"subtype": "set_color"}), Wanted::Inert("set_color".to_owned())),
             (json!({"subtype": "dance"}), Wanted::Other("dance".to_owned())),
         ] {

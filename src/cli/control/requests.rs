@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::incoming::Look;
 use crate::cli::chat::commands::{look, models};
-use crate::cli::exit::Refusal;
 use crate::cli::kit::Kit;
 use crate::cli::slash;
 use crate::definition::AgentDefinition;
@@ -20,7 +19,7 @@ use crate::session::Past;
 /// cost in this process.
 pub(super) fn look(kit: &Kit, what: Look, cost: Cost) -> Reply {
     match what {
-        Look::Context => context(kit).unwrap_or_else(|refusal| Reply::Refused(refusal.message)),
+        Look::Context { in_detail } => context(kit, in_detail),
         Look::Commands => Reply::Commands(commands(kit)),
         Look::Models => Reply::Models(named_models(kit)),
         Look::Servers => Reply::Servers(kit.servers.iter().map(|server| shown(server)).collect()),
@@ -56,6 +55,7 @@ pub(super) fn introduction(kit: &Kit) -> Introduction {
         agents: kit.definitions.iter().map(|definition| agent(definition)).collect(),
         models: named_models(kit),
         api_key_source: kit.key_source().to_owned(),
+        effort: kit.flags.effort.is_some(),
         is_applied: true,
     }
 }
@@ -82,15 +82,18 @@ fn named_models(kit: &Kit) -> Vec<ModelNamed> {
     std::iter::once(ModelNamed { name, window: known }).chain(others).collect()
 }
 
-fn context(kit: &Kit) -> Result<Reply, Refusal> {
+fn context(kit: &Kit, in_detail: bool) -> Reply {
     let past = match kit.is_kept {
         true => Past::read(&kit.directory).unwrap_or_default(),
         false => Past::default(),
     };
-    Ok(Reply::Context(Box::new(ContextUsage {
+    let served = past.offered().into_iter().flat_map(|offered| offered.iter());
+    Reply::Context(Box::new(ContextUsage {
         model: kit.model.name().to_string(),
         window: look::window(kit, &past),
         tools: kit.tools.names().map(str::to_owned).collect(),
+        served: served.map(|tool| (tool.name.to_string(), tool.server.to_string())).collect(),
         skills: kit.skills.iter().map(|skill| skill.name.clone()).collect(),
-    })))
+        in_detail,
+    }))
 }

@@ -143,11 +143,20 @@ pub(in crate::report) struct Initialized<'a> {
     pub(in crate::report) capabilities: Capabilities,
     pub(in crate::report) account: Account<'a>,
     pub(in crate::report) claude_code_version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::report) effort_status: Option<EffortStatus>,
     pub(in crate::report) hook_on_failure_supported: bool,
     pub(in crate::report) hooks_applied: bool,
     pub(in crate::report) mcp_servers_applied: bool,
     pub(in crate::report) settings_applied: bool,
     pub(in crate::report) disallowed_tools_applied: bool,
+}
+
+/// What became of the wish to have models think this hard.
+#[derive(Serialize)]
+pub(in crate::report) struct EffortStatus {
+    pub(in crate::report) applied: bool,
+    pub(in crate::report) r#override: Option<()>,
 }
 
 #[derive(Serialize)]

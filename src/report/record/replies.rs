@@ -29,7 +29,7 @@ pub(in crate::report) struct ContextRecord<'a> {
     #[serde(rename = "memoryFiles")]
     memory_files: [(); 0],
     #[serde(rename = "mcpTools")]
-    mcp_tools: [(); 0],
+    mcp_tools: Vec<Served<'a>>,
     agents: [(); 0],
     #[serde(rename = "isAutoCompactEnabled")]
     compacts: bool,
@@ -63,6 +63,15 @@ struct Weighed<'a> {
     tokens: u64,
 }
 
+/// A tool of a server.
+#[derive(Serialize)]
+struct Served<'a> {
+    name: &'a str,
+    #[serde(rename = "serverName")]
+    server: &'a str,
+    tokens: u64,
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Breakdown {
@@ -80,16 +89,23 @@ struct Breakdown {
 }
 
 impl<'a> From<&'a ContextUsage> for ContextRecord<'a> {
-    fn from(ContextUsage { model, window, tools, skills }: &'a ContextUsage) -> Self {
+    fn from(usage: &'a ContextUsage) -> Self {
+        let ContextUsage { model, window, tools, served, skills, in_detail } = usage;
         let of = |part: Part| {
             window.parts.iter().find(|(other, _)| *other == part).map_or(0, |(_, tokens)| *tokens)
         };
         let used = window.parts.iter().map(|(_, tokens)| tokens).sum();
         let most = window.bounds.tokens.unwrap_or(0);
         let free = most.saturating_sub(used);
-        let named = |names: &'a [String], tokens: u64| {
-            let share = tokens / u64::try_from(names.len().max(1)).unwrap_or(1);
-            names.iter().map(move |name| Weighed { name, tokens: share }).collect()
+        let share = |part, count: usize| of(part) / u64::try_from(count.max(1)).unwrap_or(1);
+        let named = |names: &'a [String], part| {
+            let tokens = share(part, names.len());
+            let told = names.iter().filter(|_| *in_detail);
+            told.map(move |name| Weighed { name, tokens }).collect()
+        };
+        let of_server = |(name, server): &'a (String, String)| {
+            let tokens = share(Part::Served, served.len());
+            Served { name, server, tokens }
         };
         Self {
             subtype: "get_context_usage",
@@ -101,7 +117,7 @@ impl<'a> From<&'a ContextUsage> for ContextRecord<'a> {
             grid_rows: [],
             model,
             memory_files: [],
-            mcp_tools: [],
+            mcp_tools: served.iter().filter(|_| *in_detail).map(of_server).collect(),
             agents: [],
             compacts: window.bounds.compacts_at.is_some(),
             api_usage: None,
@@ -110,7 +126,7 @@ impl<'a> From<&'a ContextUsage> for ContextRecord<'a> {
             breakdown: Breakdown {
                 system_prompt: of(Part::System),
                 builtin_tools: of(Part::Tools),
-                mcp_tools: 0,
+                mcp_tools: of(Part::Served),
                 memory_files: of(Part::Instructions),
                 skills: of(Part::Skills),
                 startup_context: 0,
@@ -132,10 +148,10 @@ impl<'a> From<&'a ContextUsage> for ContextRecord<'a> {
                     .compacts_at
                     .map_or(0, |at| most.saturating_sub(at)),
             },
-            tools: named(tools, of(Part::Tools)),
-            skills: named(skills, of(Part::Skills)),
+            tools: named(tools, Part::Tools),
+            skills: named(skills, Part::Skills),
             is_estimated: !window.is_counted,
-            shows_details: true,
+            shows_details: *in_detail,
         }
     }
 }

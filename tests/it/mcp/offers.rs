@@ -178,3 +178,26 @@ fn a_client_is_told_how_servers_stand() {
     let reply = &records(&finished)[0]["response"]["response"];
     assert_eq!(reply["mcpServers"], json!([{ "name": "a", "status": "pending" }]));
 }
+
+#[test]
+fn the_use_of_the_context_counts_the_tools_of_servers() {
+    let place = place();
+    let config = config(&json!({ "a": odd(&["plain"]) }));
+    let model = place.script("script.json", &json!({ "units": { "main": [{ "text": "hi" }] } }));
+    let flags = ["--input-format", "stream-json", "-o", "stream-json", "--mcp-config", &config];
+    let mut running = place.tine(flags.iter().chain(&["-m", &model])).silent_stdin().start();
+    let message = json!({ "type": "user", "message": { "role": "user", "content": "go" } });
+    running.say(&message.to_string());
+    running.read_until(|record| record["type"] == "result");
+    let request = json!({ "type": "control_request", "request_id": "r",
+        "request": { "subtype": "get_context_usage" } });
+    running.say(&request.to_string());
+    let reply = running.read_until(|record| record["type"] == "control_response");
+    let usage = &reply["response"]["response"];
+    let tool = &usage["mcpTools"][0];
+    assert_eq!((&tool["name"], &tool["serverName"]), (&json!("mcp__a__plain"), &json!("a")));
+    let tokens = usage["breakdown"]["mcpTools"].as_u64().expect("a number");
+    assert!(tokens > 0 && tool["tokens"] == tokens, "{usage}");
+    running.hang_up();
+    running.wait().exits(0);
+}

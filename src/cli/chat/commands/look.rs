@@ -286,7 +286,9 @@ pub fn context(kit: &Kit, columns: u16) -> Result<Vec<Row>, Refusal> {
 pub fn window(kit: &Kit, past: &Past) -> Window {
     let skills = kit.tools.find("Skill").is_some().then_some(&*kit.skills);
     let system = prompt::system(&kit.system, &kit.instructions, skills);
-    let head = Arc::new(Head::new(system, kit.tools.schemas()));
+    let offered = past.offered().map(|offered| kit.tools.with_served(offered, &kit.servers));
+    let tools = offered.as_ref().unwrap_or(&kit.tools);
+    let head = Arc::new(Head::new(system, tools.schemas()));
     let history = History::of(head, past.conversation());
     let summary = past.conversation().iter().rev().find_map(|event| {
         let EventKind::Compacted(compaction) = event else { return None };
