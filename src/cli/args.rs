@@ -24,7 +24,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::config::Effort;
 use crate::event::{Access, Backend};
 use crate::message::Usd;
-use values::{parse_access, parse_backend, parse_effort, parse_mode, parse_most, parse_usd};
+use values::{
+    parse_access, parse_backend, parse_effort, parse_mode, parse_most, parse_most_or_none,
+    parse_usd,
+};
 
 pub use borrowed::{Asks, BorrowedFlags};
 pub use foreign::{Sifted, sift};
@@ -79,7 +82,7 @@ pub struct RunFlags {
     /// Most turns of the main conversation
     #[arg(long, visible_alias = "max-session-turns", global = true, value_name = "N",
         value_parser = parse_most, allow_negative_numbers = true)]
-    pub max_turns: Option<Most>,
+    pub max_turns: Option<Most<NonZeroU32>>,
 
     /// Models to go on with, in order, once the one before is overloaded
     #[arg(long, global = true, value_name = "MODELS", value_delimiter = ',',
@@ -95,10 +98,10 @@ pub struct RunFlags {
     #[arg(long, global = true, value_name = "USD", value_parser = parse_usd)]
     pub max_budget_usd: Option<Usd>,
 
-    /// Most tool calls of the run, with all its agents
-    #[arg(long, global = true, value_name = "N", value_parser = parse_most,
+    /// Most tool calls of the run, with all its agents; with 0 it may only answer
+    #[arg(long, global = true, value_name = "N", value_parser = parse_most_or_none,
         allow_negative_numbers = true)]
-    pub max_tool_calls: Option<Most>,
+    pub max_tool_calls: Option<Most<u32>>,
 
     /// Start batches of any size without asking
     #[arg(long, global = true)]
@@ -274,7 +277,7 @@ pub struct RunFlags {
 /// Most of something; `None` means that there is no limit, which others write
 /// as `-1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Most(pub Option<NonZeroU32>);
+pub struct Most<T>(pub Option<T>);
 
 impl RunFlags {
     /// Returns the most turns of the main conversation for one prompt.
@@ -285,7 +288,7 @@ impl RunFlags {
 
     /// Returns the most tool calls of a run.
     #[must_use]
-    pub fn call_limit(&self) -> Option<NonZeroU32> {
+    pub fn call_limit(&self) -> Option<u32> {
         self.max_tool_calls.and_then(|most| most.0)
     }
 
