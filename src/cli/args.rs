@@ -5,9 +5,11 @@
 
 mod borrowed;
 mod foreign;
+mod given;
 mod guarding;
 mod inert;
 mod listed;
+mod output;
 mod servers;
 mod sessions;
 mod values;
@@ -16,14 +18,13 @@ use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use clap::builder::{
-    EnumValueParser, NonEmptyStringValueParser, PathBufValueParser, TypedValueParser,
-};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::Effort;
 use crate::event::{Access, Backend};
 use crate::message::Usd;
+use output::OUTPUT;
 use values::{
     parse_access, parse_backend, parse_effort, parse_mode, parse_most, parse_most_or_none,
     parse_usd,
@@ -31,9 +32,11 @@ use values::{
 
 pub use borrowed::{Asks, BorrowedFlags};
 pub use foreign::{Sifted, sift};
+pub use given::{GIVEN_CAP, GivenJson, Unread};
 pub use guarding::{PermissionsCommand, TrustFlags};
 pub use inert::InertFlags;
 pub use listed::{CheckCommand, ListedFlags};
+pub use output::{Format, InputFormat, Output};
 pub use servers::ServerFlags;
 pub use sessions::{
     ListFlags, SessionCommand, SessionsCommand, ShowFormat, UndoFlags, WorktreeCommand,
@@ -168,7 +171,7 @@ pub struct RunFlags {
 
     /// The JSON Schema that the answer must fit, or a file that holds it
     #[arg(long, global = true, value_name = "JSON|FILE")]
-    pub json_schema: Option<String>,
+    pub json_schema: Option<GivenJson>,
 
     /// What standard input holds: a prompt, or one record a line
     #[arg(
@@ -236,7 +239,7 @@ pub struct RunFlags {
 
     /// Agents for this run: a JSON object of them by name, or a file that holds one
     #[arg(long, global = true, value_name = "JSON|FILE")]
-    pub agents: Option<String>,
+    pub agents: Option<GivenJson>,
 
     /// The agent that the main conversation is: its system prompt and its tools
     #[arg(long, global = true, value_name = "NAME")]
@@ -292,6 +295,15 @@ impl RunFlags {
         self.max_tool_calls.and_then(|most| most.0)
     }
 
+    /// Reads the files that flags name in the place of JSON. Later they are not
+    /// looked at again; what cannot be read is an error where it is needed.
+    pub fn read_given(&self) {
+        let one = [&self.json_schema, &self.agents, &self.borrowed.settings];
+        for given in one.into_iter().flatten().chain(&self.servers.mcp_config) {
+            let _ = given.text();
+        }
+    }
+
     /// Returns how to print.
     #[must_use]
     pub fn output_format(&self) -> Format {
@@ -300,60 +312,6 @@ impl RunFlags {
             Output::File(_) => Format::Text,
         }
     }
-}
-
-/// What clap calls the value of `-o`.
-const OUTPUT: &str = "output";
-
-/// The value of `-o`: the format of a run, the file of an export.
-///
-/// clap knows a global flag by its id and takes one with the same id for the
-/// same flag. So both are one value of one type, and each place reads what it
-/// expects.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Output {
-    /// How to print.
-    Format(Format),
-    /// Where to write.
-    File(PathBuf),
-}
-
-impl Default for Output {
-    fn default() -> Self {
-        Self::Format(Format::default())
-    }
-}
-
-impl Output {
-    fn formats() -> impl TypedValueParser<Value = Self> {
-        EnumValueParser::<Format>::new().map(Self::Format)
-    }
-
-    fn files() -> impl TypedValueParser<Value = Self> {
-        PathBufValueParser::new().map(Self::File)
-    }
-}
-
-/// What standard input holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
-pub enum InputFormat {
-    /// A prompt, or more of one.
-    #[default]
-    Text,
-    /// Messages of a program and its answers, one JSON record a line.
-    StreamJson,
-}
-
-/// How a run is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
-pub enum Format {
-    /// The answer on standard output, what happens on standard error.
-    #[default]
-    Text,
-    /// One JSON object: the result.
-    Json,
-    /// One JSON record a line, as things happen.
-    StreamJson,
 }
 
 /// How fast recorded answers come.

@@ -1,6 +1,8 @@
 //! Command lines that were written for other harnesses: what their flags do
 //! here, and what is said where they do nothing.
 
+use std::io::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::support::server::{Reaction, Server};
@@ -154,10 +156,90 @@ fn settings_that_are_wrong_are_refused_with_their_place() {
         ("settings.json", "error: `--settings`: `settings.json`: `permissions.allow[0]`: "),
         ("{\"model\": 3}", "error: `--settings`: `model`: it must be a string"),
         ("none.json", "error: `--settings`: `none.json`: there is no such file"),
+        ("/dev/zero", "error: `--settings`: `/dev/zero`: it is longer than 1048576 bytes"),
     ] {
         let stderr = place.tine(["-p", "go", "-m", "offline", "--settings", given]).run().exits(52);
         assert!(stderr.stderr.starts_with(said), "{}", stderr.stderr);
     }
+}
+
+/// Makes a pipe, and says this to the first who reads it. Nobody says anything to
+/// a second one, who would wait for ever.
+fn pipe(place: &Place, name: &str, text: &Value) -> String {
+    let path = place.root().join(name);
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("the place is ours");
+    let (pipe, text) = (path.clone(), text.to_string());
+    std::thread::spawn(move || {
+        // Whoever leaves before the end is no failure of this thread.
+        std::fs::OpenOptions::new().write(true).open(pipe)?.write_all(text.as_bytes())
+    });
+    path.to_str().expect("the path is UTF-8").to_owned()
+}
+
+#[test]
+fn what_comes_through_a_pipe_is_read_once_and_whole() {
+    let place = Place::new();
+    let server = calling(vec![
+        ("Bash", json!({ "command": "touch \"$NAME\"" })),
+        ("Write", json!({ "file_path": place.root().join("beside/b.txt"), "content": "b" })),
+    ]);
+    std::fs::create_dir(place.root().join("beside")).unwrap();
+    let settings = json!({
+        "permissions": {
+            "allow": ["Bash"], "defaultMode": "acceptEdits", "additionalDirectories": ["../beside"],
+        },
+        "model": "of-pipe", "env": { "NAME": "made" },
+        "hooks": { "SessionStart": [{ "hooks": [{ "type": "command", "command": "echo hooked" }] }] },
+    });
+    let agents = json!({ "poet": { "description": "Rhymes", "prompt": "You rhyme." } });
+    let servers = json!({ "mcpServers": { "absent": { "command": "/no/such/program" } } });
+    let pipes = [("settings", &settings), ("agents", &agents), ("mcp-config", &servers)];
+    let mut flags = vec!["-p".to_owned(), "go".to_owned(), "--agent=poet".to_owned()];
+    for (name, text) in pipes {
+        flags.push(format!("--{name}={}", pipe(&place, name, text)));
+    }
+    let finished = place.tine(&flags).server(&server).run().exits(0);
+    assert_eq!(finished.stdout, "hi\n");
+    assert!(finished.stderr.contains("`absent`"), "{}", finished.stderr);
+    let requests = server.finish();
+    let first = requests[0].json();
+    assert_eq!(first["model"], "of-pipe");
+    let messages = first["messages"].to_string();
+    assert!(messages.contains("You rhyme.") && messages.contains("hooked"), "{messages}");
+    assert_eq!(place.read("made").as_deref(), Some(""));
+    assert_eq!(place.read("../beside/b.txt").as_deref(), Some("b"));
+}
+
+#[test]
+fn a_schema_may_come_through_a_pipe_too() {
+    let place = Place::new();
+    let schema = pipe(&place, "schema", &json!({"type": "object", "required": ["n"]}));
+    let give = json!({"calls": [{"name": "StructuredOutput", "arguments": {"n": 4}}]});
+    let script = json!({ "units": { "main": [give] } });
+    let result = place.play(&script, &["-o", "json", "--json-schema", &schema]).exits(0).result();
+    assert_eq!(result["structured_output"], json!({ "n": 4 }));
+}
+
+#[test]
+fn commands_that_run_no_model_read_a_pipe_once_too() {
+    for command in [&["doctor"][..], &["models"], &["permissions"], &["mcp", "list"]] {
+        let place = Place::new();
+        let settings = pipe(&place, "settings", &json!({ "model": "offline" }));
+        let settings = ["--settings", &settings];
+        let flags = command.iter().chain(&settings);
+        // What the doctor finds wrong with this machine is not the point.
+        assert_ne!(place.tine(flags).run().status.code(), Some(52), "{command:?}");
+    }
+}
+
+#[test]
+fn a_shell_may_put_a_command_in_the_place_of_a_file() {
+    let place = Place::new();
+    let server = answering();
+    let line = "\"$0\" \"$@\" --settings <(echo '{\"model\": \"of-a-command\"}')";
+    let tine = place.tine(["-p", "go"]).server(&server);
+    assert_eq!(tine.by("bash", ["-c", line]).run().exits(0).stdout, "hi\n");
+    assert_eq!(server.finish()[0].json()["model"], "of-a-command");
 }
 
 /// A project and a user who have written something for agents.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use secrecy::SecretString;
 
+use super::GivenJson;
 use crate::config::Sources;
 
 /// Flags of other harnesses that do something here, too.
@@ -13,7 +14,7 @@ use crate::config::Sources;
 pub struct BorrowedFlags {
     /// Settings as Claude Code has them: JSON, or a file that holds it
     #[arg(long, global = true, value_name = "JSON|FILE")]
-    pub settings: Option<String>,
+    pub settings: Option<GivenJson>,
 
     /// Whose instructions, skills, commands, agents and settings are read: of
     /// `user`, `project`, `local`; none if it is empty
