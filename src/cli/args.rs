@@ -51,6 +51,10 @@ pub struct Arguments {
         default_missing_value = "")]
     pub print: Option<String>,
 
+    /// Begin a chat with this prompt
+    #[arg(short = 'i', long, value_name = "PROMPT", conflicts_with = "print")]
+    pub prompt_interactive: Option<String>,
+
     /// The prompt, if it does not follow `--print`; without one a chat starts, in a
     /// terminal
     #[arg(value_name = "PROMPT")]
