@@ -124,7 +124,13 @@ pub struct RunFlags {
     pub permission_mode: Option<crate::guard::Mode>,
 
     /// Allow everything that no rule denies
-    #[arg(short_alias = 'y', long, visible_alias = "yolo", global = true)]
+    #[arg(
+        short_alias = 'y',
+        long,
+        visible_alias = "yolo",
+        global = true,
+        overrides_with = "dangerously_skip_permissions"
+    )]
     pub dangerously_skip_permissions: bool,
 
     /// Run no command without a sandbox, whatever is approved
