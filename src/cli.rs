@@ -75,7 +75,7 @@ pub fn main() -> ExitCode {
             // A script has one place to look, also for what could not begin.
             let stdout = (flags.output_format() != Format::Text)
                 .then(|| Box::new(io::stdout()) as Box<dyn io::Write + Send>);
-            let file = flags.json_file.and_then(|path| std::fs::File::create(path).ok());
+            let file = flags.records_file().and_then(|path| print::open(&path).ok());
             let file = file.map(|file| Box::new(file) as Box<dyn io::Write + Send>);
             let outputs = stdout.into_iter().chain(file).collect();
             let session = flags.session_id.or_else(|| flags.resume.as_deref()?.parse().ok());
@@ -97,6 +97,14 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         say(&"warning: whoever lists processes sees `--openai-api-key`; set `OPENAI_API_KEY`");
     }
     run.inert.said().iter().for_each(say);
+    if let Some((message, hint)) = run.inert.refused() {
+        return Err(Refusal::new(Exit::Usage, message.as_str()).hint(*hint));
+    }
+    if run.borrowed.list_extensions {
+        say(&"there are no extensions");
+        say(&"hint: `tine skills`, `tine agents` and `tine mcp list` list what there is");
+        return Ok(Exit::Done);
+    }
     let (typed, how) = typed(print, prompt_interactive, prompt)?;
     if let (Some(typed), Some(_)) = (&typed, &command) {
         return Err(Refusal::new(Exit::Usage, format!("`{typed}` is a prompt beside a command"))

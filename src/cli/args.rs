@@ -314,6 +314,13 @@ impl RunFlags {
         }
     }
 
+    /// Returns where the records go besides.
+    #[must_use]
+    pub fn records_file(&self) -> Option<PathBuf> {
+        let open = self.borrowed.json_fd.map(|fd| PathBuf::from(format!("/dev/fd/{fd}")));
+        self.json_file.clone().or(open)
+    }
+
     /// Returns how to print.
     #[must_use]
     pub fn output_format(&self) -> Format {

@@ -42,6 +42,17 @@ fn a_flag_that_does_nothing_is_one_line_and_ends_nothing() {
         (&["--permission-prompt-tool", "mcp__a__b"], "`--permission-prompt-tool` does nothing"),
         (&["--debug", "api,hooks"], "`--debug` shows all, not only `api,hooks`"),
         (&["--permission-mode", "auto"], "no model decides here about what may run"),
+        (&["--worktree"], "`--worktree` does nothing here: it works in this directory"),
+        (&["-w", "feature/login"], "`--worktree feature/login` does nothing here"),
+        (&["--worktree=#12", "--ax-screen-reader"], "`--worktree #12` does nothing here"),
+        (&["--tmux=classic"], "`--tmux` does nothing here: start it inside `tmux`"),
+        (&["--init"], "`--init` does nothing here: a `SessionStart` hook"),
+        (&["-a"], "`--all-files` does nothing here"),
+        (&["--show-memory-usage"], "`--show-memory-usage` does nothing here"),
+        (&["--safe-mode", "true"], "`--safe-mode` does nothing here"),
+        (&["--sandbox-image", "node:22"], "`--sandbox-image` does nothing here"),
+        (&["--restore-ask-user-question"], "`--restore-ask-user-question` does nothing here"),
+        (&["--sandbox=false"], "`--sandbox=false` is as without the flag"),
     ] {
         let stderr = runs(&place, flags).stderr;
         let lines = stderr.lines().filter(|line| line.starts_with("note: "));
@@ -61,9 +72,97 @@ fn a_flag_that_asks_for_what_is_so_anyway_says_nothing() {
         &["--no-chrome"],
         &["-d", "--debug-file", "debug.log"],
         &["-y"],
+        &["--yolo=true", "--dangerously-skip-permissions", "-y", "--yolo"],
+        &["--yolo", "false", "--debug=false"],
+        &["--acp=false", "--no-debug", "--all-files=false", "--include-partial-messages=false"],
     ] {
         let stderr = runs(&place, flags).stderr;
         assert!(!stderr.contains("note: "), "{flags:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_switch_is_what_its_truth_says() {
+    for (flags, is_on) in [
+        (&["--yolo=true"][..], true),
+        (&["-y", "true"], true),
+        (&["--dangerously-skip-permissions", "--yolo"], true),
+        (&["--yolo=false"], false),
+        (&["-y", "false"], false),
+        (&["--no-yolo"], false),
+    ] {
+        let place = Place::new();
+        let write = json!({ "file_path": place.work().join("a"), "content": "a" });
+        place.ask(&calling(vec![("Write", write)]), flags).exits(0);
+        assert_eq!(place.read("a").is_some(), is_on, "{flags:?}");
+    }
+    let place = Place::new();
+    let said = place.tine(["-p", "go", "-m", "offline", "--yolo=perhaps"]).run().exits(2).stderr;
+    assert!(said.contains("perhaps"), "{said}");
+}
+
+#[test]
+fn what_would_be_wrong_without_its_flag_does_not_run_and_says_what_to_do() {
+    let place = Place::new();
+    for (flags, said) in [
+        (&["--from-pr"][..], "`tine sessions search WORDS` finds one"),
+        (&["--from-pr", "12"], "no session belongs to a pull request"),
+        (&["--input-file", "in.jsonl"], "`--input-format stream-json` takes them"),
+        (&["-w", "fix the bug"], "a prompt stands before the flag, or behind `-p`"),
+        (&["-i", "go on"], "cannot be used with"),
+        (&["--json-fd", "3", "--json-file", "a"], "cannot be used with"),
+        (&["--json-fd", "1"], "1 is not in 3.."),
+    ] {
+        let finished = place.tine(["-p", "go", "-m", "offline"].iter().chain(flags)).run().exits(2);
+        assert!(finished.stderr.contains(said), "{flags:?}: {}", finished.stderr);
+        assert_eq!((&*finished.stdout, place.sessions().len()), ("", 0), "{flags:?}");
+    }
+    let said = place.tine(["-m", "offline", "-i", "go"]).run().exits(2).stderr;
+    assert!(said.contains("`-p PROMPT` answers without one"), "{said}");
+}
+
+#[test]
+fn there_are_no_extensions_and_the_list_of_them_is_empty() {
+    for flag in ["-l", "--list-extensions", "--list-extensions=true"] {
+        let place = Place::new();
+        let finished = place.tine([flag]).run().exits(0);
+        assert_eq!(finished.stdout, "");
+        assert!(finished.stderr.starts_with("there are no extensions\n"), "{}", finished.stderr);
+    }
+}
+
+#[test]
+fn records_go_to_what_is_open_behind_what_is_there() {
+    let place = Place::new();
+    place.write("records.jsonl", "{}\n");
+    let line = "\"$0\" \"$@\" --json-fd 3 3>>records.jsonl";
+    let server = answering();
+    let tine = place.tine(["-p", "go", "-m", "m"]).server(&server);
+    assert_eq!(tine.by("bash", ["-c", line]).run().exits(0).stdout, "hi\n");
+    let records = place.read("records.jsonl").expect("it is there");
+    let types =
+        |line: &str| serde_json::from_str::<Value>(line).expect("it is JSON")["type"].clone();
+    let types: Vec<Value> = records.lines().map(types).collect();
+    assert_eq!(types.first(), Some(&Value::Null), "{records}");
+    assert_eq!(types.last(), Some(&json!("result")), "{records}");
+    let closed = place.tine(["-p", "go", "-m", "offline", "--json-fd", "99"]).run().exits(42);
+    assert!(
+        closed.stderr.contains("hint: open it where tine is started: `99>FILE`"),
+        "{}",
+        closed.stderr
+    );
+}
+
+#[test]
+fn an_editor_is_served_where_a_flag_asks_for_it() {
+    let place = Place::new();
+    let parameters = json!({ "protocolVersion": 1, "clientCapabilities": {} });
+    let line = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": parameters });
+    for flag in ["--acp", "--experimental-acp"] {
+        let tine = place.tine(["-m", "offline", "--allowed-tools", "Read", flag, "--channel=ACP"]);
+        let stdout = tine.stdin(format!("{line}\n")).run().exits(0).stdout;
+        let answer: Value = serde_json::from_str(&stdout).expect("it is one line of JSON");
+        assert_eq!(answer["result"]["protocolVersion"], 1, "{stdout}");
     }
 }
 

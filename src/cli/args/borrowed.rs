@@ -38,6 +38,15 @@ pub struct BorrowedFlags {
     #[arg(long, global = true, value_name = "FILE")]
     pub debug_file: Option<PathBuf>,
 
+    /// Write the stream-json records to what is open under this number as well
+    #[arg(long, global = true, value_name = "FD", conflicts_with = "json_file",
+        value_parser = clap::value_parser!(u32).range(3..))]
+    pub json_fd: Option<u32>,
+
+    /// List the extensions, of which there are none
+    #[arg(short, long, global = true, hide = true)]
+    pub list_extensions: bool,
+
     /// The key, in the place of `OPENAI_API_KEY`
     #[arg(long, global = true, hide = true, value_name = "KEY")]
     pub openai_api_key: Option<SecretString>,
