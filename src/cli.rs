@@ -186,7 +186,9 @@ fn converse(
         (InputFormat::Text, How::Either) if may_chat && typed.is_none() => {
             chat::run(environment, run, None)
         }
-        (InputFormat::Text, How::InChat) => chat::run(environment, run, typed),
+        (InputFormat::Text, How::InChat) => {
+            chat::run(environment, run, typed.filter(|typed| !typed.trim().is_empty()))
+        }
         (InputFormat::Text, How::Printed | How::Either) => print::run(environment, run, typed),
         (InputFormat::StreamJson, How::Printed | How::InChat | How::Either) => {
             control::run(environment, run, typed.as_deref())

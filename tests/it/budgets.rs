@@ -389,7 +389,7 @@ fn a_run_that_may_make_no_call_may_answer_in_words_or_in_its_form_and_do_nothing
     let play = |replies: &[Value], flags: &[&str]| Place::new().play(&of_main(replies), flags);
     let result = play(&[reply("four", &[], 1)], &none).exits(0).result();
     assert_eq!(result["result"], "four");
-    let result = play(&[reply("", &[give.clone()], 1)], &with_schema).exits(0).result();
+    let result = play(&[reply("", std::slice::from_ref(&give), 1)], &with_schema).exits(0).result();
     assert_eq!(result["structured_output"], json!({"n": 4}));
     let error = "the run reached its limit of 0 tool calls (`--max-tool-calls`): 1 asked for";
     for replies in [[reply("", &[todo()], 1)], [reply("", &[todo(), give], 1)]] {
