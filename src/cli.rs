@@ -75,7 +75,7 @@ pub fn main() -> ExitCode {
             // A script has one place to look, also for what could not begin.
             let stdout = (flags.output_format() != Format::Text)
                 .then(|| Box::new(io::stdout()) as Box<dyn io::Write + Send>);
-            let file = flags.json_file.and_then(|path| std::fs::File::create(path).ok());
+            let file = flags.records_file().and_then(|path| print::open(&path).ok());
             let file = file.map(|file| Box::new(file) as Box<dyn io::Write + Send>);
             let outputs = stdout.into_iter().chain(file).collect();
             let session = flags.session_id.or_else(|| flags.resume.as_deref()?.parse().ok());
@@ -89,7 +89,7 @@ pub fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<Exit, Refusal> {
     arguments.run.cd.as_deref().map_or(Ok(()), work_in)?;
-    let Arguments { print, prompt, run, command, .. } = arguments;
+    let Arguments { print, prompt_interactive, prompt, run, command, .. } = arguments;
     let BorrowedFlags { openai_api_key, openai_base_url, .. } = &run.borrowed;
     let environment = Environment::from_process()
         .with_openai(openai_api_key.as_ref(), openai_base_url.as_deref());
@@ -97,15 +97,15 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         say(&"warning: whoever lists processes sees `--openai-api-key`; set `OPENAI_API_KEY`");
     }
     run.inert.said().iter().for_each(say);
-    let is_asked_to_print = print.is_some();
-    let print = print.filter(|text| !text.is_empty());
-    let typed = match (print, prompt) {
-        (Some(_), Some(second)) => {
-            return Err(Refusal::new(Exit::Usage, format!("`{second}` is a second prompt"))
-                .hint("put the whole prompt in quotes"));
-        }
-        (first, second) => first.or(second),
-    };
+    if let Some((message, hint)) = run.inert.refused() {
+        return Err(Refusal::new(Exit::Usage, message.as_str()).hint(*hint));
+    }
+    if run.borrowed.list_extensions {
+        say(&"there are no extensions");
+        say(&"hint: `tine skills`, `tine agents` and `tine mcp list` list what there is");
+        return Ok(Exit::Done);
+    }
+    let (typed, how) = typed(print, prompt_interactive, prompt)?;
     if let (Some(typed), Some(_)) = (&typed, &command) {
         return Err(Refusal::new(Exit::Usage, format!("`{typed}` is a prompt beside a command"))
             .hint("give a prompt or a command, not both"));
@@ -134,8 +134,40 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         Some(Command::Worktree { command }) => worktree::run(&environment, &command),
         Some(Command::Completions { shell }) => completions::run(shell),
         Some(Command::Man) => completions::manual(),
-        None => converse(&environment, run, typed, is_asked_to_print),
+        None => converse(&environment, run, typed, how),
     }
+}
+
+/// Returns the prompt, wherever it stands, and how it is to be answered.
+fn typed(
+    print: Option<String>,
+    interactive: Option<String>,
+    alone: Option<String>,
+) -> Result<(Option<String>, How), Refusal> {
+    let how = match (&print, &interactive) {
+        (Some(_), _) => How::Printed,
+        (None, Some(_)) => How::InChat,
+        (None, None) => How::Either,
+    };
+    let behind = print.or(interactive).filter(|text| !text.is_empty());
+    match (behind, alone) {
+        (Some(_), Some(second)) => {
+            Err(Refusal::new(Exit::Usage, format!("`{second}` is a second prompt"))
+                .hint("put the whole prompt in quotes"))
+        }
+        (first, second) => Ok((first.or(second), how)),
+    }
+}
+
+/// How a person wants to be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// One answer is printed.
+    Printed,
+    /// In a chat, which begins with the prompt.
+    InChat,
+    /// A prompt is answered; without one there is a chat where somebody sits.
+    Either,
 }
 
 /// Answers one prompt, a client or a person.
@@ -143,16 +175,24 @@ fn converse(
     environment: &Environment,
     run: RunFlags,
     typed: Option<String>,
-    is_asked_to_print: bool,
+    how: How,
 ) -> Result<Exit, Refusal> {
-    match run.input_format {
-        InputFormat::Text
-            if typed.is_none() && !is_asked_to_print && is_chat(environment, &run) =>
-        {
-            chat::run(environment, run)
+    let may_chat = is_chat(environment, &run) && run.input_format == InputFormat::Text;
+    match (run.input_format, how) {
+        (_, How::InChat) if !may_chat => {
+            Err(Refusal::new(Exit::Usage, "`--prompt-interactive` begins a chat, in a terminal")
+                .hint("`-p PROMPT` answers without one"))
         }
-        InputFormat::Text => print::run(environment, run, typed),
-        InputFormat::StreamJson => control::run(environment, run, typed.as_deref()),
+        (InputFormat::Text, How::Either) if may_chat && typed.is_none() => {
+            chat::run(environment, run, None)
+        }
+        (InputFormat::Text, How::InChat) => {
+            chat::run(environment, run, typed.filter(|typed| !typed.trim().is_empty()))
+        }
+        (InputFormat::Text, How::Printed | How::Either) => print::run(environment, run, typed),
+        (InputFormat::StreamJson, How::Printed | How::InChat | How::Either) => {
+            control::run(environment, run, typed.as_deref())
+        }
     }
 }
 

@@ -24,7 +24,7 @@ pub use address::Host;
 use address::Way;
 use cache::Cache;
 pub use page::Page;
-use resolver::Filtering;
+use resolver::{Filtering, LookUp};
 
 /// Most bytes of a page that are read. A long manual on one page has two million;
 /// what is above ends there, and the model is told.
@@ -59,9 +59,9 @@ pub struct Reach {
 }
 
 /// Fetches pages; one for the whole run.
-#[derive(Default)]
 pub struct Web {
     reach: Reach,
+    look_up: Arc<LookUp>,
     /// Reaches what is public. Made when it is first needed: reading the
     /// system's certificates takes longer than the rest of a start.
     public: OnceLock<Result<Client, String>>,
@@ -141,11 +141,23 @@ impl fmt::Debug for Web {
     }
 }
 
+impl Default for Web {
+    fn default() -> Self {
+        Self::new(Reach::default())
+    }
+}
+
 impl Web {
     /// What reaches so far.
     #[must_use]
     pub fn new(reach: Reach) -> Self {
-        Self { reach, ..Self::default() }
+        Self::looking_up(reach, Arc::new(resolver::system))
+    }
+
+    /// The same, where names lead somewhere else than the system says.
+    fn looking_up(reach: Reach, look_up: Arc<LookUp>) -> Self {
+        let (public, allowed) = (OnceLock::new(), OnceLock::new());
+        Self { reach, look_up, public, allowed, cache: Cache::default() }
     }
 
     /// Fetches a page, or hands out the one that was fetched lately. Dropping
@@ -187,7 +199,7 @@ impl Web {
         let host = || url.host_str().unwrap_or_default().to_owned();
         let client = match way {
             Way::Allowed => self.allowed.get_or_init(allowed_client),
-            Way::Public => self.public.get_or_init(|| public_client(&self.reach)),
+            Way::Public => self.public.get_or_init(|| public_client(&self.reach, &self.look_up)),
         };
         let failed = |why: String| FetchError::Connection { host: host(), why };
         let client = client.as_ref().map_err(|why| failed(why.clone()))?;
@@ -276,7 +288,7 @@ fn allowed_client() -> Result<Client, String> {
     client().build().map_err(|error| reason(&error))
 }
 
-fn public_client(reach: &Reach) -> Result<Client, String> {
+fn public_client(reach: &Reach, look_up: &Arc<LookUp>) -> Result<Client, String> {
     let mut builder = client().https_only(true);
     let mut trusted = None;
     if let Some(url) = reach.proxy.as_deref().and_then(proxy_url) {
@@ -285,7 +297,7 @@ fn public_client(reach: &Reach) -> Result<Client, String> {
         let no_proxy = reach.no_proxy.as_deref().and_then(NoProxy::from_string);
         builder = builder.proxy(proxy.no_proxy(no_proxy));
     }
-    builder = builder.dns_resolver(Arc::new(Filtering { trusted }));
+    builder = builder.dns_resolver(Arc::new(Filtering { trusted, look_up: Arc::clone(look_up) }));
     builder.build().map_err(|error| reason(&error))
 }
 

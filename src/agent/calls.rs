@@ -125,7 +125,7 @@ impl Unit {
         leave: RequestLeave,
         loops: &mut Loops,
     ) -> Result<Option<Given>, Outcome> {
-        let Some((count, refusal)) = self.may_call(calls.len(), leave).await else {
+        let Some((count, refusal)) = self.may_call(calls, leave).await else {
             return Err(Outcome::Cancelled { ran: true });
         };
         let (calls, refused) = calls.split_at(count);
@@ -150,12 +150,15 @@ impl Unit {
 
     /// Returns how many calls of an answer run, and why no more do; `None` once
     /// a cancel has begun.
-    async fn may_call(&self, asked_for: usize, leave: RequestLeave) -> Option<(usize, Arc<str>)> {
-        let most = asked_for.min(CALLS_CAP);
+    async fn may_call(&self, calls: &[Call], leave: RequestLeave) -> Option<(usize, Arc<str>)> {
+        let most = calls.len().min(CALLS_CAP);
         if leave.calls_are_limited {
-            let CallLeave { count, refused } = self.context.line.may_call(most).await?;
+            // Whoever has used up its calls, or may make none, may still answer.
+            let works = |(index, call)| (!self.is_answer(call)).then_some(index);
+            let works: Vec<usize> = calls[..most].iter().enumerate().filter_map(works).collect();
+            let CallLeave { count, refused } = self.context.line.may_call(works.len()).await?;
             if let Some(Failure { kind: _, message }) = refused {
-                return Some((count, message));
+                return Some((works.get(count).copied().unwrap_or(most), message));
             }
         }
         let too_many = format!(
@@ -239,6 +242,12 @@ impl Unit {
     async fn has_agents_out(&self) -> bool {
         let glances = self.context.line.ask(|reply| Tend::Look { unit: None, reply }).await;
         glances.unwrap_or_default().iter().any(|glance| !glance.state.has_ended())
+    }
+
+    /// Tells whether a call gives the unit's answer.
+    fn is_answer(&self, call: &Call) -> bool {
+        let found = self.tools.find(&call.tool).filter(|_| self.answer.is_some());
+        found.is_some_and(|(name, _)| &**name == STRUCTURED_OUTPUT)
     }
 
     fn is_parallel_safe(&self, call: &Call) -> bool {

@@ -54,6 +54,8 @@ pub(super) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Re
         return Err(Refusal::new(Exit::Usage, "an editor chooses its sessions itself")
             .hint("leave `--resume`, `--continue`, `--session-id` and `--name` out"));
     }
+    // They are needed with the first session, and others may wait by then.
+    flags.read_given();
     let runtime = print::runtime()?;
     let served = runtime.block_on(Box::pin(serve(environment.clone(), flags)));
     let exit = served.map(|(exit, exporter)| {

@@ -5,9 +5,11 @@
 
 mod borrowed;
 mod foreign;
+mod given;
 mod guarding;
 mod inert;
 mod listed;
+mod output;
 mod servers;
 mod sessions;
 mod values;
@@ -16,21 +18,25 @@ use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use clap::builder::{
-    EnumValueParser, NonEmptyStringValueParser, PathBufValueParser, TypedValueParser,
-};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::Effort;
 use crate::event::{Access, Backend};
 use crate::message::Usd;
-use values::{parse_access, parse_backend, parse_effort, parse_mode, parse_most, parse_usd};
+use output::OUTPUT;
+use values::{
+    parse_access, parse_backend, parse_effort, parse_mode, parse_most, parse_most_or_none,
+    parse_usd,
+};
 
 pub use borrowed::{Asks, BorrowedFlags};
 pub use foreign::{Sifted, sift};
+pub use given::{GIVEN_CAP, GivenJson, Unread};
 pub use guarding::{PermissionsCommand, TrustFlags};
 pub use inert::InertFlags;
 pub use listed::{CheckCommand, ListedFlags};
+pub use output::{Format, InputFormat, Output};
 pub use servers::ServerFlags;
 pub use sessions::{
     ListFlags, SessionCommand, SessionsCommand, ShowFormat, UndoFlags, WorktreeCommand,
@@ -44,6 +50,10 @@ pub struct Arguments {
     #[arg(short, long, alias = "prompt", value_name = "PROMPT", num_args = 0..=1,
         default_missing_value = "")]
     pub print: Option<String>,
+
+    /// Begin a chat with this prompt
+    #[arg(short = 'i', long, value_name = "PROMPT", conflicts_with = "print")]
+    pub prompt_interactive: Option<String>,
 
     /// The prompt, if it does not follow `--print`; without one a chat starts, in a
     /// terminal
@@ -79,7 +89,7 @@ pub struct RunFlags {
     /// Most turns of the main conversation
     #[arg(long, visible_alias = "max-session-turns", global = true, value_name = "N",
         value_parser = parse_most, allow_negative_numbers = true)]
-    pub max_turns: Option<Most>,
+    pub max_turns: Option<Most<NonZeroU32>>,
 
     /// Models to go on with, in order, once the one before is overloaded
     #[arg(long, global = true, value_name = "MODELS", value_delimiter = ',',
@@ -95,10 +105,10 @@ pub struct RunFlags {
     #[arg(long, global = true, value_name = "USD", value_parser = parse_usd)]
     pub max_budget_usd: Option<Usd>,
 
-    /// Most tool calls of the run, with all its agents
-    #[arg(long, global = true, value_name = "N", value_parser = parse_most,
+    /// Most tool calls of the run, with all its agents; with 0 it may only answer
+    #[arg(long, global = true, value_name = "N", value_parser = parse_most_or_none,
         allow_negative_numbers = true)]
-    pub max_tool_calls: Option<Most>,
+    pub max_tool_calls: Option<Most<u32>>,
 
     /// Start batches of any size without asking
     #[arg(long, global = true)]
@@ -114,7 +124,13 @@ pub struct RunFlags {
     pub permission_mode: Option<crate::guard::Mode>,
 
     /// Allow everything that no rule denies
-    #[arg(short_alias = 'y', long, visible_alias = "yolo", global = true)]
+    #[arg(
+        short_alias = 'y',
+        long,
+        visible_alias = "yolo",
+        global = true,
+        overrides_with = "dangerously_skip_permissions"
+    )]
     pub dangerously_skip_permissions: bool,
 
     /// Run no command without a sandbox, whatever is approved
@@ -165,7 +181,7 @@ pub struct RunFlags {
 
     /// The JSON Schema that the answer must fit, or a file that holds it
     #[arg(long, global = true, value_name = "JSON|FILE")]
-    pub json_schema: Option<String>,
+    pub json_schema: Option<GivenJson>,
 
     /// What standard input holds: a prompt, or one record a line
     #[arg(
@@ -233,7 +249,7 @@ pub struct RunFlags {
 
     /// Agents for this run: a JSON object of them by name, or a file that holds one
     #[arg(long, global = true, value_name = "JSON|FILE")]
-    pub agents: Option<String>,
+    pub agents: Option<GivenJson>,
 
     /// The agent that the main conversation is: its system prompt and its tools
     #[arg(long, global = true, value_name = "NAME")]
@@ -274,7 +290,7 @@ pub struct RunFlags {
 /// Most of something; `None` means that there is no limit, which others write
 /// as `-1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Most(pub Option<NonZeroU32>);
+pub struct Most<T>(pub Option<T>);
 
 impl RunFlags {
     /// Returns the most turns of the main conversation for one prompt.
@@ -285,8 +301,24 @@ impl RunFlags {
 
     /// Returns the most tool calls of a run.
     #[must_use]
-    pub fn call_limit(&self) -> Option<NonZeroU32> {
+    pub fn call_limit(&self) -> Option<u32> {
         self.max_tool_calls.and_then(|most| most.0)
+    }
+
+    /// Reads the files that flags name in the place of JSON. Later they are not
+    /// looked at again; what cannot be read is an error where it is needed.
+    pub fn read_given(&self) {
+        let one = [&self.json_schema, &self.agents, &self.borrowed.settings];
+        for given in one.into_iter().flatten().chain(&self.servers.mcp_config) {
+            let _ = given.text();
+        }
+    }
+
+    /// Returns where the records go besides.
+    #[must_use]
+    pub fn records_file(&self) -> Option<PathBuf> {
+        let open = self.borrowed.json_fd.map(|fd| PathBuf::from(format!("/dev/fd/{fd}")));
+        self.json_file.clone().or(open)
     }
 
     /// Returns how to print.
@@ -297,60 +329,6 @@ impl RunFlags {
             Output::File(_) => Format::Text,
         }
     }
-}
-
-/// What clap calls the value of `-o`.
-const OUTPUT: &str = "output";
-
-/// The value of `-o`: the format of a run, the file of an export.
-///
-/// clap knows a global flag by its id and takes one with the same id for the
-/// same flag. So both are one value of one type, and each place reads what it
-/// expects.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Output {
-    /// How to print.
-    Format(Format),
-    /// Where to write.
-    File(PathBuf),
-}
-
-impl Default for Output {
-    fn default() -> Self {
-        Self::Format(Format::default())
-    }
-}
-
-impl Output {
-    fn formats() -> impl TypedValueParser<Value = Self> {
-        EnumValueParser::<Format>::new().map(Self::Format)
-    }
-
-    fn files() -> impl TypedValueParser<Value = Self> {
-        PathBufValueParser::new().map(Self::File)
-    }
-}
-
-/// What standard input holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
-pub enum InputFormat {
-    /// A prompt, or more of one.
-    #[default]
-    Text,
-    /// Messages of a program and its answers, one JSON record a line.
-    StreamJson,
-}
-
-/// How a run is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
-pub enum Format {
-    /// The answer on standard output, what happens on standard error.
-    #[default]
-    Text,
-    /// One JSON object: the result.
-    Json,
-    /// One JSON record a line, as things happen.
-    StreamJson,
 }
 
 /// How fast recorded answers come.

@@ -165,8 +165,18 @@ fn unwritten(exit: Exit, what: &str, error: &io::Error) -> Exit {
     if exit == Exit::Done { Exit::Error } else { exit }
 }
 
+/// Opens a file to be written anew. What is open already, and only named by its
+/// number, belongs to whoever has opened it: it goes on behind what is there.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    let is_open = ["/dev/fd", "/proc/self/fd"].iter().any(|place| path.starts_with(place));
+    match is_open {
+        true => File::options().append(true).open(path),
+        false => File::create(path),
+    }
+}
+
 pub(super) fn create(path: &Path) -> Result<(PathBuf, File), Refusal> {
-    let file = File::create(path).map_err(|error| {
+    let file = open(path).map_err(|error| {
         Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))
     })?;
     Ok((path.to_owned(), file))

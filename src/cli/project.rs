@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::termios::{FlushArg, tcflush};
 
-use super::args::RunFlags;
+use super::args::{RunFlags, Unread};
 use super::exit::{Exit, Refusal};
 use super::hooks::OF_CLAUDE;
 use super::start::{repository_root, working_directory};
@@ -100,8 +100,12 @@ pub(super) fn config(
 
 /// Returns the settings of the command line.
 pub(super) fn given(flags: &RunFlags) -> Result<Option<ForeignSettings>, Refusal> {
-    let read = flags.borrowed.settings.as_deref().map(ForeignSettings::read).transpose();
-    read.map_err(|error| Refusal::new(Exit::BadConfig, error.to_string()))
+    let Some(given) = &flags.borrowed.settings else { return Ok(None) };
+    let refuse = |why: String| Refusal::new(Exit::BadConfig, why);
+    let unread = |Unread { file, why }: &Unread| refuse(format!("`--settings`: `{file}`: {why}"));
+    let text = given.text().map_err(unread)?;
+    let settings = ForeignSettings::read(given.file(), text);
+    settings.map(Some).map_err(|error| refuse(error.to_string()))
 }
 
 /// Returns the environment with what settings of the command line put there.

@@ -5,14 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::args::RunFlags;
+use super::args::{RunFlags, Unread};
 use super::exit::{Exit, Refusal};
 use super::project::Trusted;
 use crate::config::{Config, Environment};
 use crate::mcp::{self, Configured, Entry, Limits, Open, Reached, Servers, Surroundings};
-
-/// Most bytes of a file that `--mcp-config` names.
-const FILE_CAP: u64 = 1024 * 1024;
 
 /// What a flag's own JSON is called.
 const FLAG: &str = "--mcp-config";
@@ -38,11 +35,8 @@ pub(super) fn servers(
 ) -> Result<Servers, Refusal> {
     let mut found = Found::default();
     for given in &flags.servers.mcp_config {
-        let (origin, text) = match given.trim_start().starts_with('{') {
-            true => (FLAG.to_owned(), given.clone()),
-            false => (given.clone(), read(Path::new(given))?),
-        };
-        found.json(&origin, &text, Whose::Users)?;
+        let text = given.text().map_err(unread)?;
+        found.json(given.file().unwrap_or(FLAG), text, Whose::Users)?;
     }
     if !flags.servers.strict_mcp_config {
         if let Some((path, text)) = &trusted.servers {
@@ -132,15 +126,8 @@ impl Found {
     }
 }
 
-fn read(path: &Path) -> Result<String, Refusal> {
-    let refuse = |why: String| {
-        let message = format!("cannot read `{}` of `{FLAG}`: {why}", path.display());
-        Refusal::new(Exit::BadConfig, message)
-            .hint("give a file, or JSON that begins with `{`: `{\"mcpServers\":{…}}`")
-    };
-    let metadata = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
-    if !metadata.is_file() || metadata.len() > FILE_CAP {
-        return Err(refuse(format!("it is no file of at most {FILE_CAP} bytes")));
-    }
-    std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))
+fn unread(Unread { file, why }: &Unread) -> Refusal {
+    let message = format!("cannot read `{file}` of `{FLAG}`: {why}");
+    Refusal::new(Exit::BadConfig, message)
+        .hint("give a file, or JSON that begins with `{`: `{\"mcpServers\":{…}}`")
 }

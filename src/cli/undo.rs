@@ -69,7 +69,7 @@ pub(super) fn of_flags(
     }
     let root = session::root(environment)?;
     let directory = resume::wanted(&root, flags, &start::working_directory(environment)?)?;
-    let files = [&flags.json_file, &flags.output_last_message]
+    let files = [&flags.records_file(), &flags.output_last_message]
         .map(|path| path.as_deref().map(print::create).transpose());
     let [records, message] = files;
     let (records, message) = (records?, message?);

@@ -22,7 +22,7 @@ pub(super) fn of_flags(environment: &Environment, flags: &RunFlags) -> Result<Ex
     let (usage, skipped) =
         of(&resume::wanted(&root, flags, &start::working_directory(environment)?)?)?;
     skipped.say();
-    let files = [&flags.json_file, &flags.output_last_message].map(|path| {
+    let files = [&flags.records_file(), &flags.output_last_message].map(|path| {
         let path = path.as_deref()?;
         Some(print::create(path).map(|(_, file)| file))
     });

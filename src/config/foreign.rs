@@ -6,12 +6,12 @@
 //! must be right, or a rule would be dropped without a word.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::{Config, WrittenRule, read_file};
+use super::{Config, WrittenRule};
 use crate::guard::sandbox::Variables;
 use crate::guard::{Mode, Rule, Source};
 use crate::hook::{self, Brought, Parsed};
@@ -45,25 +45,18 @@ pub struct ForeignSettingsError {
 }
 
 impl ForeignSettings {
-    /// Reads settings from a text that is JSON, or the name of a file that
-    /// holds it.
+    /// Reads settings from JSON, which may be what a file holds.
     ///
     /// # Errors
     ///
-    /// With the place of what is wrong: a line, or a key.
-    pub fn read(given: &str) -> Result<Self, ForeignSettingsError> {
-        if given.trim_start().starts_with('{') {
-            return Self::parse(given);
-        }
-        let wrong = |why: String| ForeignSettingsError { place: format!("`{given}`"), why };
-        match read_file(Path::new(given)) {
-            Ok(Some(text)) => Self::parse(&text).map_err(|error| ForeignSettingsError {
-                place: format!("`{given}`: {}", error.place),
-                ..error
-            }),
-            Ok(None) => Err(wrong("there is no such file".to_owned())),
-            Err(error) => Err(wrong(error.to_string())),
-        }
+    /// With the place of what is wrong: the file, a line, or a key.
+    pub fn read(file: Option<&str>, text: &str) -> Result<Self, ForeignSettingsError> {
+        Self::parse(text).map_err(|error| match file {
+            None => error,
+            Some(file) => {
+                ForeignSettingsError { place: format!("`{file}`: {}", error.place), ..error }
+            }
+        })
     }
 
     fn parse(text: &str) -> Result<Self, ForeignSettingsError> {
@@ -192,7 +185,7 @@ mod tests {
         let given = r#"{"model": "m", "permissions": {"allow": ["Bash(ls)"], "deny": ["Bash(rm *)"],
             "ask": ["Edit(a)"], "defaultMode": "acceptEdits", "additionalDirectories": ["../b"],
             "disableBypassPermissionsMode": "disable"}, "env": {"A": "1", "B": 2}, "statusLine": {}}"#;
-        let settings = ForeignSettings::read(given).unwrap();
+        let settings = ForeignSettings::read(None, given).unwrap();
         let mut config = Config::default();
         config.permissions.allow.push(WrittenRule { text: "Read".into(), source: Source::User });
         settings.over(&mut config);
@@ -214,7 +207,7 @@ mod tests {
 
     #[track_caller]
     fn check(given: &str, expected: &str) {
-        let error = ForeignSettings::read(given).unwrap_err().to_string();
+        let error = ForeignSettings::read(None, given).unwrap_err().to_string();
         assert_eq!(error, format!("`--settings`: {expected}"));
     }
 
@@ -233,9 +226,11 @@ mod tests {
         );
         check("{\"env\": {\"A\": []}}", "`env.A`: it must be a string");
         check("{\"env\": {\"A=\": \"\"}}", "`env.A=`: no variable can be called so or hold this");
-        check("/nowhere/settings.json", "`/nowhere/settings.json`: there is no such file");
-        let error = ForeignSettings::read(r#"{"permissions": {"deny": ["Bash", "Bash(ls"]}}"#);
+        let error = ForeignSettings::read(
+            Some("a.json"),
+            r#"{"permissions": {"deny": ["Bash", "Bash(ls"]}}"#,
+        );
         let error = error.unwrap_err().to_string();
-        assert!(error.starts_with("`--settings`: `permissions.deny[1]`: "), "{error}");
+        assert!(error.starts_with("`--settings`: `a.json`: `permissions.deny[1]`: "), "{error}");
     }
 }

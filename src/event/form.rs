@@ -177,28 +177,40 @@ impl Field {
         }
     }
 
-    /// Reads a text with one label or several, or with own words.
+    /// Reads a text with one label or several, a list of labels, or own words.
     fn read_value(&self, value: Option<&Value>) -> Entry {
-        let text = match value {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Array(texts)) => {
-                texts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
-            }
-            Some(number @ (Value::Number(_) | Value::Bool(_))) => number.to_string(),
-            Some(Value::Null | Value::Object(_)) | None => return Entry::Nothing,
+        let items: Vec<String> = match value {
+            Some(Value::Array(items)) => items.iter().filter_map(text_of).collect(),
+            Some(value) => text_of(value).into_iter().collect(),
+            None => Vec::new(),
         };
-        let text = text.trim();
         let named = |label: &str| {
-            let found = self.options().iter().position(|option| option.label.trim() == label)?;
+            let found =
+                self.options().iter().position(|option| option.label.trim() == label.trim())?;
             u32::try_from(found).ok()
         };
-        let one = named(text).map(|number| vec![number]);
-        let several = || -> Option<Vec<u32>> {
-            text.split(',').filter(|_| self.takes_several()).map(|it| named(it.trim())).collect()
+        // Before they are one text: a label may hold a comma itself.
+        let each = || -> Option<Vec<u32>> {
+            let may_be = items.len() == 1 || self.takes_several();
+            items.iter().filter(|_| may_be).map(|item| named(item)).collect()
         };
-        let picked = one.or_else(several).filter(|picked| !picked.is_empty());
-        let given = picked.map_or_else(|| Entry::Words(text.into()), Entry::Picked);
+        let text = items.join(", ");
+        let several = || -> Option<Vec<u32>> {
+            text.split(',').filter(|_| self.takes_several()).map(named).collect()
+        };
+        let is_some = |picked: &Vec<u32>| !picked.is_empty();
+        let picked = each().filter(is_some).or_else(|| several().filter(is_some));
+        let given = picked.map_or_else(|| Entry::Words(text.trim().into()), Entry::Picked);
         self.fitted(&given)
+    }
+}
+
+/// Returns what a program says with one value, if it says anything.
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
@@ -230,6 +242,25 @@ mod tests {
         check(&several, json!("Printer, Lexer"), Entry::Picked(vec![0, 2]));
         check(&several, json!(["Parser"]), Entry::Picked(vec![1]));
         check(&several, json!("Lexer, Tests"), Entry::Words("Lexer, Tests".into()));
+    }
+
+    #[test]
+    fn a_list_holds_labels_whatever_is_in_them() {
+        let several = field("Which parts?", &["Lexer, by hand", "Parser", "3"], true);
+        check(&several, json!(["Parser", " Lexer, by hand "]), Entry::Picked(vec![0, 1]));
+        check(&several, json!(["Lexer, by hand"]), Entry::Picked(vec![0]));
+        check(&several, json!([3, "Parser"]), Entry::Picked(vec![1, 2]));
+        check(&several, json!(["3, Parser"]), Entry::Picked(vec![1, 2]));
+        check(&several, json!(["Lexer, by hand", "Tests"]), {
+            Entry::Words("Lexer, by hand, Tests".into())
+        });
+        check(&several, json!([]), Entry::Nothing);
+        check(&several, json!([null, {"label": "Parser"}]), Entry::Nothing);
+        let one = field("Which database?", &["Postgres", "SQLite, in a file"], false);
+        check(&one, json!(["SQLite, in a file"]), Entry::Picked(vec![1]));
+        check(&one, json!(["Postgres", "SQLite, in a file"]), {
+            Entry::Words("Postgres, SQLite, in a file".into())
+        });
     }
 
     #[test]

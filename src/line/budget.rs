@@ -4,7 +4,7 @@
 //! are limited, before it runs those of an answer; so nobody is stopped in the
 //! middle, and what goes over a limit is at most the request under way.
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU64;
 
 use crate::event::Failure;
 use crate::message::Usd;
@@ -16,8 +16,8 @@ pub struct Budget {
     pub usd: Option<Usd>,
     /// Tokens of the requests and their answers, however they are billed.
     pub tokens: Option<NonZeroU64>,
-    /// Calls that may run.
-    pub tool_calls: Option<NonZeroU32>,
+    /// Calls that may run; with none an answer is all that is left.
+    pub tool_calls: Option<u32>,
 }
 
 /// Leave to send a request.

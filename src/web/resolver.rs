@@ -1,9 +1,16 @@
 //! Looks names up and leaves out what is not on the public web, so that what is
 //! connected to is what was looked at.
+//!
+//! Each connection is made to an address of a lookup of its own: there is none
+//! before it whose answer could be another one.
 
 use std::error::Error;
-use std::net::SocketAddr;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use thiserror::Error;
 
@@ -14,21 +21,42 @@ use super::address::is_public;
 #[error("it is not on the public web")]
 pub(super) struct PrivateAddress;
 
-/// Looks names up as the system does.
-#[derive(Debug)]
+/// Finds the addresses of a name.
+pub(super) type LookUp =
+    dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync;
+
+/// Looks a name up as the system does.
+pub(super) fn system(name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+    Box::pin(async move {
+        let found = tokio::net::lookup_host((name, 0)).await?;
+        Ok(found.map(|found| found.ip()).collect())
+    })
+}
+
+/// Looks names up, and gives out only what is public.
 pub(super) struct Filtering {
     /// The proxy's own name, which may lead anywhere: nothing else is fetched
     /// from there.
     pub(super) trusted: Option<String>,
+    pub(super) look_up: Arc<LookUp>,
+}
+
+impl fmt::Debug for Filtering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Filtering").field("trusted", &self.trusted).finish_non_exhaustive()
+    }
 }
 
 impl Resolve for Filtering {
     fn resolve(&self, name: Name) -> Resolving {
         let is_trusted = self.trusted.as_deref().is_some_and(|it| it == name.as_str());
+        let finding = (self.look_up)(name.as_str().to_owned());
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let public: Vec<SocketAddr> =
-                found.filter(|found| is_trusted || is_public(found.ip())).collect();
+            let found = finding.await?.into_iter();
+            let public: Vec<SocketAddr> = found
+                .filter(|found| is_trusted || is_public(*found))
+                .map(|found| SocketAddr::new(found, 0))
+                .collect();
             if public.is_empty() {
                 return Err(PrivateAddress.into());
             }
@@ -55,7 +83,8 @@ mod tests {
     use super::*;
 
     async fn resolved(trusted: Option<&str>) -> Result<usize, String> {
-        let filtering = Filtering { trusted: trusted.map(str::to_owned) };
+        let look_up = Arc::new(system);
+        let filtering = Filtering { trusted: trusted.map(str::to_owned), look_up };
         let resolving = filtering.resolve("localhost".parse().unwrap());
         resolving.await.map(Iterator::count).map_err(|error| error.to_string())
     }

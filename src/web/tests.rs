@@ -1,6 +1,11 @@
 //! Which way requests go, and pages that want to do harm.
 
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::sync::Mutex;
 use std::time::Instant;
+
+use reqwest::dns::Resolve as _;
 
 use super::*;
 
@@ -55,7 +60,7 @@ fn a_proxy_is_no_page() {
         assert_eq!(way(&web, "https://proxy.example.com/"), Err(private));
         assert!(way(&web, "https://example.com/").is_ok());
         assert!(!format!("{web:?}").contains("secret"));
-        assert!(public_client(&web.reach).is_ok());
+        assert!(public_client(&web.reach, &web.look_up).is_ok());
     }
 }
 
@@ -102,5 +107,88 @@ fn hostile_pages_take_neither_the_stack_nor_minutes() {
         assert!(text.is_ok(), "{name}");
         // Without a fence some of them take hours.
         assert!(began.elapsed() < Duration::from_secs(60), "{name}: {:?}", began.elapsed());
+    }
+}
+
+/// A server of names that says something else each time, and where it leads in
+/// the end: to a port of this machine.
+struct Rebinding {
+    look_up: Arc<LookUp>,
+    here: TcpListener,
+}
+
+impl Rebinding {
+    fn new(answers: &[&[Ipv4Addr]]) -> Self {
+        let here = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has ports");
+        here.set_nonblocking(true).expect("a listener can be polled");
+        let answers: VecDeque<Vec<IpAddr>> =
+            answers.iter().map(|all| all.iter().map(|one| IpAddr::V4(*one)).collect()).collect();
+        let answers = Mutex::new(answers);
+        let look_up = move |_: String| {
+            let next = answers.lock().expect("nobody panics with it").pop_front();
+            let next = next.ok_or_else(|| std::io::Error::other("one lookup too many"));
+            Box::pin(std::future::ready(next)) as futures_util::future::BoxFuture<'static, _>
+        };
+        Self { look_up: Arc::new(look_up), here }
+    }
+
+    /// Fetches a page of the name.
+    async fn fetch(&self, proxy: Option<&str>) -> Result<Fetched, FetchError> {
+        let reach = Reach { proxy: proxy.map(str::to_owned), ..Reach::default() };
+        let web = Web::looking_up(reach, Arc::clone(&self.look_up));
+        let port = self.here.local_addr().expect("it is bound").port();
+        web.fetch(&format!("https://rebinding.example.com:{port}/")).await
+    }
+
+    /// Tells whether anybody has connected.
+    fn was_reached(&self) -> bool {
+        self.here.accept().is_ok()
+    }
+}
+
+/// Where nobody objects to a name that leads there.
+const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 215, 14);
+
+#[tokio::test]
+async fn a_name_that_leads_here_once_it_was_looked_at_is_refused_when_it_is_connected_to() {
+    let rebinding = Rebinding::new(&[&[PUBLIC], &[Ipv4Addr::LOCALHOST]]);
+    let look_up = Arc::clone(&rebinding.look_up);
+    let looking = Filtering { trusted: None, look_up };
+    let seen = looking.resolve("rebinding.example.com".parse().unwrap()).await;
+    assert_eq!(seen.map(Iterator::count).map_err(|error| error.to_string()), Ok(1));
+    let refused = rebinding.fetch(None).await;
+    let host = "rebinding.example.com".to_owned();
+    assert_eq!(refused, Err(FetchError::Private { host }));
+    assert!(!rebinding.was_reached());
+}
+
+#[tokio::test]
+async fn of_several_addresses_only_the_public_ones_are_connected_to() {
+    let rebinding = Rebinding::new(&[&[Ipv4Addr::LOCALHOST, PUBLIC, Ipv4Addr::UNSPECIFIED]]);
+    let look_up = Arc::clone(&rebinding.look_up);
+    let looking = Filtering { trusted: None, look_up };
+    let name = "rebinding.example.com".parse().unwrap();
+    let found: Vec<_> = looking.resolve(name).await.unwrap().map(|found| found.ip()).collect();
+    assert_eq!(found, [IpAddr::V4(PUBLIC)]);
+}
+
+/// Without the filter the same lookup does lead here, so the tests above are
+/// about something: a proxy may be on this machine.
+#[tokio::test]
+async fn a_lookup_decides_what_is_connected_to() {
+    let rebinding = Rebinding::new(&[&[Ipv4Addr::LOCALHOST]]);
+    let port = rebinding.here.local_addr().unwrap().port();
+    let proxy = format!("http://proxy.example.com:{port}");
+    // The answer does not matter, and there is none.
+    let fetching = rebinding.fetch(Some(&proxy));
+    let reached = async {
+        while !rebinding.was_reached() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = reached => {}
+        ended = fetching => assert!(rebinding.was_reached(), "{ended:?}"),
     }
 }

@@ -1,7 +1,7 @@
 //! Limits on money, tokens, calls and time: what counts, who ends, and what is
 //! still told of it.
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ fn dollars(most: u64) -> Budget {
 }
 
 fn tool_calls(most: u32) -> Budget {
-    Budget { tool_calls: NonZeroU32::new(most), ..Budget::default() }
+    Budget { tool_calls: Some(most), ..Budget::default() }
 }
 
 async fn run(units: Value, budget: Budget) -> Story {
@@ -377,6 +377,28 @@ fn a_limit_that_ends_the_run_is_its_exit_code_and_its_result() {
         assert_eq!(result["errors"], json!([error]));
         assert_eq!(result["result"], text);
     }
+}
+
+#[test]
+fn a_run_that_may_make_no_call_may_answer_in_words_or_in_its_form_and_do_nothing_else() {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}}).to_string();
+    let give = json!({"name": "StructuredOutput", "arguments": {"n": 4}});
+    let none = ["-o", "json", "--max-tool-calls", "0"];
+    let with_schema = [&none[..], &["--json-schema", &schema]].concat();
+    let of_main = |replies: &[Value]| script(json!({ "main": replies }));
+    let play = |replies: &[Value], flags: &[&str]| Place::new().play(&of_main(replies), flags);
+    let result = play(&[reply("four", &[], 1)], &none).exits(0).result();
+    assert_eq!(result["result"], "four");
+    let result = play(&[reply("", std::slice::from_ref(&give), 1)], &with_schema).exits(0).result();
+    assert_eq!(result["structured_output"], json!({"n": 4}));
+    let error = "the run reached its limit of 0 tool calls (`--max-tool-calls`): 1 asked for";
+    for replies in [[reply("", &[todo()], 1)], [reply("", &[todo(), give], 1)]] {
+        let result = play(&replies, &with_schema).exits(53).result();
+        assert_eq!(result["errors"], json!([error]));
+    }
+    let limited = json!({"main": [reply("", &[todo()], 1), reply("done", &[], 1)]});
+    let unlimited = ["-o", "json", "--max-tool-calls", "-1"];
+    Place::new().play(&script(limited), &unlimited).exits(0);
 }
 
 #[test]

@@ -68,6 +68,20 @@ fn check_is_in_lines(change: impl FnOnce(&Place) -> Tine) {
 }
 
 #[test]
+fn a_chat_begins_with_the_prompt_that_it_was_started_with_and_goes_on() {
+    let (place, server) = (Place::new(), echo());
+    let mut sitting = chat(&place, &server, &["-i", "hello"]);
+    sitting.wait_for("You said: hello.");
+    waits(&mut sitting, 2);
+    sitting.keys("and you\n");
+    sitting.wait_for("You said: and you.");
+    waits(&mut sitting, 3);
+    sitting.keys("\u{4}");
+    leaves(&mut sitting, 0);
+    assert_eq!(server.finish().len(), 2);
+}
+
+#[test]
 fn whoever_has_no_screen_or_wants_none_gets_lines() {
     check_is_in_lines(|place| place.tine(["-m", "m"]).env("TERM", "dumb"));
     check_is_in_lines(|place| place.tine(["-m", "m", "--ax-screen-reader"]));

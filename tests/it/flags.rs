@@ -1,6 +1,8 @@
 //! Command lines that were written for other harnesses: what their flags do
 //! here, and what is said where they do nothing.
 
+use std::io::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::support::server::{Reaction, Server};
@@ -40,6 +42,17 @@ fn a_flag_that_does_nothing_is_one_line_and_ends_nothing() {
         (&["--permission-prompt-tool", "mcp__a__b"], "`--permission-prompt-tool` does nothing"),
         (&["--debug", "api,hooks"], "`--debug` shows all, not only `api,hooks`"),
         (&["--permission-mode", "auto"], "no model decides here about what may run"),
+        (&["--worktree"], "`--worktree` does nothing here: it works in this directory"),
+        (&["-w", "feature/login"], "`--worktree feature/login` does nothing here"),
+        (&["--worktree=#12", "--ax-screen-reader"], "`--worktree #12` does nothing here"),
+        (&["--tmux=classic"], "`--tmux` does nothing here: start it inside `tmux`"),
+        (&["--init"], "`--init` does nothing here: a `SessionStart` hook"),
+        (&["-a"], "`--all-files` does nothing here"),
+        (&["--show-memory-usage"], "`--show-memory-usage` does nothing here"),
+        (&["--safe-mode", "true"], "`--safe-mode` does nothing here"),
+        (&["--sandbox-image", "node:22"], "`--sandbox-image` does nothing here"),
+        (&["--restore-ask-user-question"], "`--restore-ask-user-question` does nothing here"),
+        (&["--sandbox=false"], "`--sandbox=false` is as without the flag"),
     ] {
         let stderr = runs(&place, flags).stderr;
         let lines = stderr.lines().filter(|line| line.starts_with("note: "));
@@ -59,9 +72,97 @@ fn a_flag_that_asks_for_what_is_so_anyway_says_nothing() {
         &["--no-chrome"],
         &["-d", "--debug-file", "debug.log"],
         &["-y"],
+        &["--yolo=true", "--dangerously-skip-permissions", "-y", "--yolo"],
+        &["--yolo", "false", "--debug=false"],
+        &["--acp=false", "--no-debug", "--all-files=false", "--include-partial-messages=false"],
     ] {
         let stderr = runs(&place, flags).stderr;
         assert!(!stderr.contains("note: "), "{flags:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_switch_is_what_its_truth_says() {
+    for (flags, is_on) in [
+        (&["--yolo=true"][..], true),
+        (&["-y", "true"], true),
+        (&["--dangerously-skip-permissions", "--yolo"], true),
+        (&["--yolo=false"], false),
+        (&["-y", "false"], false),
+        (&["--no-yolo"], false),
+    ] {
+        let place = Place::new();
+        let write = json!({ "file_path": place.work().join("a"), "content": "a" });
+        place.ask(&calling(vec![("Write", write)]), flags).exits(0);
+        assert_eq!(place.read("a").is_some(), is_on, "{flags:?}");
+    }
+    let place = Place::new();
+    let said = place.tine(["-p", "go", "-m", "offline", "--yolo=perhaps"]).run().exits(2).stderr;
+    assert!(said.contains("perhaps"), "{said}");
+}
+
+#[test]
+fn what_would_be_wrong_without_its_flag_does_not_run_and_says_what_to_do() {
+    let place = Place::new();
+    for (flags, said) in [
+        (&["--from-pr"][..], "`tine sessions search WORDS` finds one"),
+        (&["--from-pr", "12"], "no session belongs to a pull request"),
+        (&["--input-file", "in.jsonl"], "`--input-format stream-json` takes them"),
+        (&["-w", "fix the bug"], "a prompt stands before the flag, or behind `-p`"),
+        (&["-i", "go on"], "cannot be used with"),
+        (&["--json-fd", "3", "--json-file", "a"], "cannot be used with"),
+        (&["--json-fd", "1"], "1 is not in 3.."),
+    ] {
+        let finished = place.tine(["-p", "go", "-m", "offline"].iter().chain(flags)).run().exits(2);
+        assert!(finished.stderr.contains(said), "{flags:?}: {}", finished.stderr);
+        assert_eq!((&*finished.stdout, place.sessions().len()), ("", 0), "{flags:?}");
+    }
+    let said = place.tine(["-m", "offline", "-i", "go"]).run().exits(2).stderr;
+    assert!(said.contains("`-p PROMPT` answers without one"), "{said}");
+}
+
+#[test]
+fn there_are_no_extensions_and_the_list_of_them_is_empty() {
+    for flag in ["-l", "--list-extensions", "--list-extensions=true"] {
+        let place = Place::new();
+        let finished = place.tine([flag]).run().exits(0);
+        assert_eq!(finished.stdout, "");
+        assert!(finished.stderr.starts_with("there are no extensions\n"), "{}", finished.stderr);
+    }
+}
+
+#[test]
+fn records_go_to_what_is_open_behind_what_is_there() {
+    let place = Place::new();
+    place.write("records.jsonl", "{}\n");
+    let line = "\"$0\" \"$@\" --json-fd 3 3>>records.jsonl";
+    let server = answering();
+    let tine = place.tine(["-p", "go", "-m", "m"]).server(&server);
+    assert_eq!(tine.by("bash", ["-c", line]).run().exits(0).stdout, "hi\n");
+    let records = place.read("records.jsonl").expect("it is there");
+    let types =
+        |line: &str| serde_json::from_str::<Value>(line).expect("it is JSON")["type"].clone();
+    let types: Vec<Value> = records.lines().map(types).collect();
+    assert_eq!(types.first(), Some(&Value::Null), "{records}");
+    assert_eq!(types.last(), Some(&json!("result")), "{records}");
+    let closed = place.tine(["-p", "go", "-m", "offline", "--json-fd", "99"]).run().exits(42);
+    assert!(
+        closed.stderr.contains("hint: open it where tine is started: `99>FILE`"),
+        "{}",
+        closed.stderr
+    );
+}
+
+#[test]
+fn an_editor_is_served_where_a_flag_asks_for_it() {
+    let place = Place::new();
+    let parameters = json!({ "protocolVersion": 1, "clientCapabilities": {} });
+    let line = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": parameters });
+    for flag in ["--acp", "--experimental-acp"] {
+        let tine = place.tine(["-m", "offline", "--allowed-tools", "Read", flag, "--channel=ACP"]);
+        let stdout = tine.stdin(format!("{line}\n")).run().exits(0).stdout;
+        let answer: Value = serde_json::from_str(&stdout).expect("it is one line of JSON");
+        assert_eq!(answer["result"]["protocolVersion"], 1, "{stdout}");
     }
 }
 
@@ -154,10 +255,90 @@ fn settings_that_are_wrong_are_refused_with_their_place() {
         ("settings.json", "error: `--settings`: `settings.json`: `permissions.allow[0]`: "),
         ("{\"model\": 3}", "error: `--settings`: `model`: it must be a string"),
         ("none.json", "error: `--settings`: `none.json`: there is no such file"),
+        ("/dev/zero", "error: `--settings`: `/dev/zero`: it is longer than 1048576 bytes"),
     ] {
         let stderr = place.tine(["-p", "go", "-m", "offline", "--settings", given]).run().exits(52);
         assert!(stderr.stderr.starts_with(said), "{}", stderr.stderr);
     }
+}
+
+/// Makes a pipe, and says this to the first who reads it. Nobody says anything to
+/// a second one, who would wait for ever.
+fn pipe(place: &Place, name: &str, text: &Value) -> String {
+    let path = place.root().join(name);
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("the place is ours");
+    let (pipe, text) = (path.clone(), text.to_string());
+    std::thread::spawn(move || {
+        // Whoever leaves before the end is no failure of this thread.
+        std::fs::OpenOptions::new().write(true).open(pipe)?.write_all(text.as_bytes())
+    });
+    path.to_str().expect("the path is UTF-8").to_owned()
+}
+
+#[test]
+fn what_comes_through_a_pipe_is_read_once_and_whole() {
+    let place = Place::new();
+    let server = calling(vec![
+        ("Bash", json!({ "command": "touch \"$NAME\"" })),
+        ("Write", json!({ "file_path": place.root().join("beside/b.txt"), "content": "b" })),
+    ]);
+    std::fs::create_dir(place.root().join("beside")).unwrap();
+    let settings = json!({
+        "permissions": {
+            "allow": ["Bash"], "defaultMode": "acceptEdits", "additionalDirectories": ["../beside"],
+        },
+        "model": "of-pipe", "env": { "NAME": "made" },
+        "hooks": { "SessionStart": [{ "hooks": [{ "type": "command", "command": "echo hooked" }] }] },
+    });
+    let agents = json!({ "poet": { "description": "Rhymes", "prompt": "You rhyme." } });
+    let servers = json!({ "mcpServers": { "absent": { "command": "/no/such/program" } } });
+    let pipes = [("settings", &settings), ("agents", &agents), ("mcp-config", &servers)];
+    let mut flags = vec!["-p".to_owned(), "go".to_owned(), "--agent=poet".to_owned()];
+    for (name, text) in pipes {
+        flags.push(format!("--{name}={}", pipe(&place, name, text)));
+    }
+    let finished = place.tine(&flags).server(&server).run().exits(0);
+    assert_eq!(finished.stdout, "hi\n");
+    assert!(finished.stderr.contains("`absent`"), "{}", finished.stderr);
+    let requests = server.finish();
+    let first = requests[0].json();
+    assert_eq!(first["model"], "of-pipe");
+    let messages = first["messages"].to_string();
+    assert!(messages.contains("You rhyme.") && messages.contains("hooked"), "{messages}");
+    assert_eq!(place.read("made").as_deref(), Some(""));
+    assert_eq!(place.read("../beside/b.txt").as_deref(), Some("b"));
+}
+
+#[test]
+fn a_schema_may_come_through_a_pipe_too() {
+    let place = Place::new();
+    let schema = pipe(&place, "schema", &json!({"type": "object", "required": ["n"]}));
+    let give = json!({"calls": [{"name": "StructuredOutput", "arguments": {"n": 4}}]});
+    let script = json!({ "units": { "main": [give] } });
+    let result = place.play(&script, &["-o", "json", "--json-schema", &schema]).exits(0).result();
+    assert_eq!(result["structured_output"], json!({ "n": 4 }));
+}
+
+#[test]
+fn commands_that_run_no_model_read_a_pipe_once_too() {
+    for command in [&["doctor"][..], &["models"], &["permissions"], &["mcp", "list"]] {
+        let place = Place::new();
+        let settings = pipe(&place, "settings", &json!({ "model": "offline" }));
+        let settings = ["--settings", &settings];
+        let flags = command.iter().chain(&settings);
+        // What the doctor finds wrong with this machine is not the point.
+        assert_ne!(place.tine(flags).run().status.code(), Some(52), "{command:?}");
+    }
+}
+
+#[test]
+fn a_shell_may_put_a_command_in_the_place_of_a_file() {
+    let place = Place::new();
+    let server = answering();
+    let line = "\"$0\" \"$@\" --settings <(echo '{\"model\": \"of-a-command\"}')";
+    let tine = place.tine(["-p", "go"]).server(&server);
+    assert_eq!(tine.by("bash", ["-c", line]).run().exits(0).stdout, "hi\n");
+    assert_eq!(server.finish()[0].json()["model"], "of-a-command");
 }
 
 /// A project and a user who have written something for agents.

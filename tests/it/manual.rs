@@ -24,7 +24,11 @@ const RUN: [&str; 10] = [
 ];
 
 /// Flags of other programs that the README names.
-const OTHER_FLAGS: [&str; 6] = [
+const OTHER_FLAGS: [&str; 10] = [
+    "--acp",
+    "--from-pr",
+    "--input-file",
+    "--worktree",
     "--release",
     "--locked",
     "--path",

@@ -25,7 +25,7 @@ use uuid::Uuid;
 use super::asking::At;
 use super::session::{Opened, Order, Session, Updates};
 use super::{Heard, listing, no_session, offer, refused};
-use crate::cli::args::RunFlags;
+use crate::cli::args::{GivenJson, RunFlags};
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::start::{Kept, Start};
 use crate::config::Environment;
@@ -397,7 +397,7 @@ fn start(
     environment.cwd = Some(cwd);
     flags.resume = opening.how.resumes().map(ToString::to_string);
     flags.add_dir.extend(opening.directories.iter().cloned());
-    flags.servers.mcp_config.extend(offer::configured(&opening.servers));
+    flags.servers.mcp_config.extend(offer::configured(&opening.servers).map(GivenJson::from));
     Start::beside_others(&environment, flags, shared)
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use secrecy::SecretString;
 
+use super::GivenJson;
 use crate::config::Sources;
 
 /// Flags of other harnesses that do something here, too.
@@ -13,7 +14,7 @@ use crate::config::Sources;
 pub struct BorrowedFlags {
     /// Settings as Claude Code has them: JSON, or a file that holds it
     #[arg(long, global = true, value_name = "JSON|FILE")]
-    pub settings: Option<String>,
+    pub settings: Option<GivenJson>,
 
     /// Whose instructions, skills, commands, agents and settings are read: of
     /// `user`, `project`, `local`; none if it is empty
@@ -36,6 +37,15 @@ pub struct BorrowedFlags {
     /// Write what happens inside to a file instead of standard error
     #[arg(long, global = true, value_name = "FILE")]
     pub debug_file: Option<PathBuf>,
+
+    /// Write the stream-json records to what is open under this number as well
+    #[arg(long, global = true, value_name = "FD", conflicts_with = "json_file",
+        value_parser = clap::value_parser!(u32).range(3..))]
+    pub json_fd: Option<u32>,
+
+    /// List the extensions, of which there are none
+    #[arg(short, long, global = true, hide = true)]
+    pub list_extensions: bool,
 
     /// The key, in the place of `OPENAI_API_KEY`
     #[arg(long, global = true, hide = true, value_name = "KEY")]

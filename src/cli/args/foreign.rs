@@ -24,8 +24,23 @@ pub struct Sifted {
 /// What can follow `--debug` as a word of its own, in a list or alone.
 const DEBUGGED: [&str; 6] = ["api", "file", "hooks", "mcp", "statsig", "1p"];
 
-/// Flags that do something here and may be followed by `true` or `false`.
-const TRUTHS: [&str; 2] = ["chat-recording", "screen-reader"];
+/// Flags that are there or not, which others also write as `--yolo=true`, `-y false`
+/// or `--no-yolo`, and the letters that stand for them.
+const SWITCHES: [(&str, Option<char>); 10] = [
+    ("bare", None),
+    ("continue", Some('c')),
+    ("dangerously-skip-permissions", None),
+    ("debug", Some('d')),
+    ("fork-session", None),
+    ("include-partial-messages", None),
+    ("list-extensions", Some('l')),
+    ("sandbox", Some('s')),
+    ("screen-reader", None),
+    ("yolo", Some('y')),
+];
+
+/// Flags that come to something else here, and may be followed by a truth, too.
+const RENAMED: [&str; 3] = ["acp", "chat-recording", "experimental-acp"];
 
 /// Puts a command line in words that are known here. If it is a program's, which
 /// says that its messages come as records, it also leaves out what is not known.
@@ -52,12 +67,11 @@ fn in_own_words(arguments: Vec<OsString>) -> Sifted {
             None => (text, None),
         };
         let long = name.strip_prefix("--").unwrap_or_default();
-        if is_truth(long) {
-            let value = value.or_else(|| {
-                let value = rest.next_if(|value| value == "true" || value == "false");
-                value.and_then(|value| value.into_string().ok())
-            });
-            sifted.arguments.extend(truth(long, value.as_deref() != Some("false")));
+        if let Some((truth, is_true)) = truth_of(name, value.as_deref(), rest.peek()) {
+            if value.is_none() && is_true.is_some() && !name.starts_with("--no-") {
+                rest.next();
+            }
+            sifted.take_truth(truth, is_true, argument);
         } else if matches!(name, "--debug" | "-d") {
             let given = value.clone().filter(|value| is_known(value)).or_else(|| {
                 let next =
@@ -71,8 +85,6 @@ fn in_own_words(arguments: Vec<OsString>) -> Sifted {
                 }
                 None => sifted.arguments.push(argument),
             }
-        } else if name == "--no-chat-recording" {
-            sifted.arguments.extend(truth("chat-recording", false));
         } else {
             if is_mode(long) && is_auto(value.as_deref(), rest.peek()) {
                 sifted.notes.push(AUTO.to_owned());
@@ -81,6 +93,68 @@ fn in_own_words(arguments: Vec<OsString>) -> Sifted {
         }
     }
     sifted
+}
+
+impl Sifted {
+    /// Takes a flag that is there or not, and what was said of it, if anything.
+    fn take_truth(&mut self, name: &'static str, said: Option<bool>, typed: OsString) {
+        let is_inert = inert::truths().any(|truth| truth == name);
+        match (name, said.unwrap_or(true)) {
+            ("chat-recording", false) => self.arguments.push("--no-session-persistence".into()),
+            // Behind flags that take several values it would be one of them.
+            ("acp" | "experimental-acp", true) => {
+                self.arguments.insert(self.arguments.len().min(1), "acp".into());
+            }
+            ("chat-recording", true) | ("acp" | "experimental-acp", false) => {}
+            (_, is_true) if is_inert => self.arguments.push(format!("--{name}={is_true}").into()),
+            (_, true) if said.is_none() => self.arguments.push(typed),
+            (_, true) => self.arguments.push(format!("--{name}").into()),
+            ("sandbox", false) => self.notes.push(UNBOXED.to_owned()),
+            (_, false) => {}
+        }
+    }
+}
+
+/// What is said where no sandbox is wanted.
+const UNBOXED: &str = "note: `--sandbox=false` is as without the flag: \
+    `sandbox.mode` says whether there is one";
+
+/// Returns a flag that is there or not, and what is said of it: behind it, or by
+/// its `no`. Any other value is no truth, and left to whoever takes flags apart.
+fn truth_of(
+    name: &str,
+    value: Option<&str>,
+    next: Option<&OsString>,
+) -> Option<(&'static str, Option<bool>)> {
+    let read = |word: &str| match word {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    };
+    let negated = name.strip_prefix("--no-").and_then(|long| truth_called(&format!("--{long}")));
+    match (negated, value) {
+        (Some(negated), None) => Some((negated, Some(false))),
+        (Some(_), Some(_)) => None,
+        (None, Some(value)) => Some((truth_called(name)?, Some(read(value)?))),
+        (None, None) => {
+            let truth = truth_called(name)?;
+            let said = next.and_then(|next| read(next.to_str()?));
+            // What else may stand behind it is its own affair.
+            (said.is_some() || truth != "debug").then_some((truth, said))
+        }
+    }
+}
+
+/// Returns the flag of that name, or of that letter, if it is there or not.
+fn truth_called(name: &str) -> Option<&'static str> {
+    if let Some(long) = name.strip_prefix("--") {
+        let switches = SWITCHES.iter().map(|(name, _)| *name);
+        let all = switches.chain(RENAMED).chain(inert::truths());
+        return all.into_iter().find(|truth| *truth == long);
+    }
+    let mut letters = name.strip_prefix('-')?.chars();
+    let (letter, None) = (letters.next()?, letters.next()) else { return None };
+    SWITCHES.iter().find(|(_, short)| *short == Some(letter)).map(|(name, _)| *name)
 }
 
 /// What is said of the mode in which another harness has a model decide.
@@ -93,20 +167,6 @@ fn is_mode(long: &str) -> bool {
 
 fn is_auto(value: Option<&str>, next: Option<&OsString>) -> bool {
     value.or_else(|| next.and_then(|next| next.to_str())) == Some("auto")
-}
-
-fn is_truth(long: &str) -> bool {
-    TRUTHS.contains(&long) || inert::truths().any(|truth| truth == long)
-}
-
-/// Returns a flag with what was said of it, in words that are known here.
-fn truth(long: &str, is_true: bool) -> Option<OsString> {
-    match (long, is_true) {
-        ("chat-recording", true) | ("screen-reader", false) => None,
-        ("chat-recording", false) => Some("--no-session-persistence".into()),
-        ("screen-reader", true) => Some("--screen-reader".into()),
-        (inert, _) => Some(format!("--{inert}={is_true}").into()),
-    }
 }
 
 /// Tells whether all that is to be debugged goes by names of another harness.
@@ -134,7 +194,9 @@ fn without_unknown(written: Sifted) -> Sifted {
             let aliases = flag.get_all_aliases().unwrap_or_default();
             flag.get_long() == Some(name) || aliases.contains(&name)
         })?;
-        Some(flag.get_action().takes_values() && !flag.is_require_equals_set())
+        // One that may stand alone takes nothing that looks like a flag.
+        let needs_one = flag.get_num_args().is_some_and(|range| range.min_values() > 0);
+        Some(flag.get_action().takes_values() && needs_one)
     };
     let mut sifted = Sifted { arguments: Vec::new(), notes: written.notes };
     let mut rest = written.arguments.into_iter().peekable();
@@ -226,6 +288,12 @@ mod tests {
     }
 
     #[test]
+    fn a_programs_flag_that_may_stand_alone_takes_no_flag() {
+        let line = "tine --input-format stream-json --worktree --yolo --resume --verbose --name -n";
+        check(line, &line.replace("--name -n", "--name=-n"), &[]);
+    }
+
+    #[test]
     fn a_persons_command_line_is_left_as_it_is() {
         check("tine -p hi --not-yet-known=x", "tine -p hi --not-yet-known=x", &[]);
         check("tine --input-format text --x", "tine --input-format text --x", &[]);
@@ -240,6 +308,35 @@ mod tests {
         check("tine --chat-recording=true -p hi", "tine -p hi", &[]);
         check("tine --screen-reader -p hi", "tine --screen-reader -p hi", &[]);
         check("tine -p hi -- --telemetry false", "tine -p hi -- --telemetry false", &[]);
+    }
+
+    #[test]
+    fn what_is_there_or_not_is_written_in_many_ways() {
+        for line in ["--yolo=true", "--yolo true", "-y true", "-y=true"] {
+            check(&format!("tine {line} -p hi"), "tine --yolo -p hi", &[]);
+        }
+        for line in ["--yolo=false", "--yolo false", "-y false", "-y=false", "--no-yolo"] {
+            check(&format!("tine {line} -p hi"), "tine -p hi", &[]);
+        }
+        check("tine --debug true --bare=true -c true", "tine --debug --bare --continue", &[]);
+        check("tine --debug=false --no-debug -p hi", "tine -p hi", &[]);
+        check("tine -y -s -c -d hi", "tine -y -s -c -d hi", &[]);
+        check("tine -p hi --yolo true -- -y false", "tine -p hi --yolo -- -y false", &[]);
+        check("tine --yolo=yes --no-yolo=true", "tine --yolo=yes --no-yolo=true", &[]);
+        check("tine --no-session-persistence", "tine --no-session-persistence", &[]);
+        let unboxed = [UNBOXED.to_owned()];
+        check_notes("tine -p hi --sandbox=false", "tine -p hi", &unboxed);
+        check_notes("tine -p hi -s false", "tine -p hi", &unboxed);
+        check("tine --sandbox true hi", "tine --sandbox hi", &[]);
+    }
+
+    #[test]
+    fn an_editor_is_served_wherever_the_flag_stands() {
+        for flag in ["--acp", "--experimental-acp", "--acp=true", "--acp true"] {
+            let line = format!("tine --allowed-tools Read {flag} -y");
+            check(&line, "tine acp --allowed-tools Read -y", &[]);
+        }
+        check("tine --acp=false --no-experimental-acp hi", "tine hi", &[]);
     }
 
     #[test]

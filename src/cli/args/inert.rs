@@ -18,6 +18,10 @@ enum Takes {
     Nothing,
     /// Nothing, or `true` or `false`.
     Truth,
+    /// Nothing, or a word behind a `=`.
+    Joined,
+    /// Nothing, or a word, which stands behind it unless that is a flag.
+    Word,
     /// A value.
     Value,
     /// Values, up to the next flag.
@@ -35,14 +39,17 @@ enum Says {
     Unless(&'static str),
     /// That, and this.
     Because(&'static str),
+    /// That nothing runs with it, and what to do instead: it asks for so much
+    /// else that a run without it would be wrong.
+    Refused(&'static str, &'static str),
 }
 
 /// The letters that stand for some of them.
-const SHORT: [(&str, char); 1] = [("extensions", 'e')];
+const SHORT: [(&str, char); 3] = [("all-files", 'a'), ("extensions", 'e'), ("worktree", 'w')];
 
 const FLAGS: &[Inert] = {
-    use Says::{Because, Inert as Nought, Nothing as Silent, Unless};
-    use Takes::{Nothing, Truth, Value, Values};
+    use Says::{Because, Inert as Nought, Nothing as Silent, Refused, Unless};
+    use Takes::{Joined, Nothing, Truth, Value, Values, Word};
     const fn flag(name: &'static str, takes: Takes, says: Says) -> Inert {
         Inert { name, takes, says }
     }
@@ -51,6 +58,7 @@ const FLAGS: &[Inert] = {
         flag("verbose", Nothing, Silent),
         // A program may ask for any mode while it drives a run.
         flag("allow-dangerously-skip-permissions", Nothing, Silent),
+        flag("all-files", Truth, Because("agents read the files that they need")),
         flag("auth-type", Value, Nought),
         flag("betas", Values, Nought),
         flag("brief", Nothing, Nought),
@@ -67,8 +75,25 @@ const FLAGS: &[Inert] = {
         // They are no experiment here.
         flag("experimental-skills", Truth, Silent),
         flag("extensions", Values, Nought),
+        flag(
+            "from-pr",
+            Word,
+            Refused(
+                "no session belongs to a pull request here",
+                "`tine sessions search WORDS` finds one, `--resume ID` goes on with it",
+            ),
+        ),
         flag("ide", Nothing, Nought),
         flag("include-hook-events", Nothing, Nought),
+        flag("init", Nothing, Because("a `SessionStart` hook prepares a session")),
+        flag(
+            "input-file",
+            Value,
+            Refused(
+                "a chat takes no messages from a file",
+                "`--input-format stream-json` takes them from standard input",
+            ),
+        ),
         flag(
             "insecure",
             Truth,
@@ -86,7 +111,10 @@ const FLAGS: &[Inert] = {
         flag("project-config-root", Value, Nought),
         flag("proxy", Value, Because("`HTTPS_PROXY` names a proxy")),
         flag("resume-session-at", Value, Because("the whole session goes on")),
-        flag("safe-mode", Nothing, Nought),
+        flag("restore-ask-user-question", Truth, Nought),
+        flag("safe-mode", Truth, Because("`--bare` leaves out what files bring along")),
+        flag("sandbox-image", Value, Because("the sandbox needs no image")),
+        flag("show-memory-usage", Truth, Nought),
         flag("task-budget", Value, Because("`--max-budget-usd` bounds a run")),
         flag("telemetry", Truth, Nought),
         flag("telemetry-log-prompts", Truth, Nought),
@@ -96,10 +124,14 @@ const FLAGS: &[Inert] = {
         flag("telemetry-target", Value, Nought),
         flag("thinking", Value, Because("`--effort` says how hard models think")),
         flag("thinking-display", Value, Nought),
+        flag("tmux", Joined, Because("start it inside `tmux`")),
         flag(
             "worktree",
-            Nothing,
-            Because("agents work in worktrees of their own where they ask for one"),
+            Word,
+            Because(
+                "it works in this directory, and agents in worktrees of their own where they ask \
+                 for one",
+            ),
         ),
     ]
 };
@@ -114,6 +146,7 @@ pub(super) fn truths() -> impl Iterator<Item = &'static str> {
 #[derive(Debug, Clone, Default)]
 pub struct InertFlags {
     said: Vec<String>,
+    refused: Option<(String, &'static str)>,
 }
 
 impl InertFlags {
@@ -121,6 +154,13 @@ impl InertFlags {
     #[must_use]
     pub fn said(&self) -> &[String] {
         &self.said
+    }
+
+    /// Returns why nothing runs, and what to do instead, if a flag was given that
+    /// must not be passed over.
+    #[must_use]
+    pub fn refused(&self) -> Option<&(String, &'static str)> {
+        self.refused.as_ref()
     }
 }
 
@@ -135,14 +175,28 @@ impl Inert {
                 .num_args(0..=1)
                 .require_equals(true)
                 .default_missing_value("true"),
+            Takes::Joined => arg
+                .action(ArgAction::Append)
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value(""),
+            Takes::Word => arg
+                .action(ArgAction::Append)
+                .num_args(0..=1)
+                .default_missing_value("")
+                .value_parser(parse_word),
             Takes::Value => arg.action(ArgAction::Append).num_args(1),
             Takes::Values => arg.action(ArgAction::Append).num_args(1..),
         }
     }
 
+    fn is_given(&self, matches: &ArgMatches) -> bool {
+        matches.value_source(self.name) == Some(ValueSource::CommandLine)
+    }
+
     /// Returns what to say if it was given.
     fn said(&self, matches: &ArgMatches) -> Option<String> {
-        if matches.value_source(self.name) != Some(ValueSource::CommandLine) {
+        if !self.is_given(matches) {
             return None;
         }
         let name = self.name;
@@ -157,8 +211,44 @@ impl Inert {
             Says::Nothing => None,
             Says::Unless(value) if is(value) => None,
             Says::Inert | Says::Unless(_) => Some(format!("note: `--{name}` does nothing here")),
-            Says::Because(why) => Some(format!("note: `--{name}` does nothing here: {why}")),
+            Says::Because(why) => {
+                let typed = self.typed(matches);
+                Some(format!("note: `{typed}` does nothing here: {why}"))
+            }
+            Says::Refused(_, _) => None,
         }
+    }
+
+    /// Returns the flag with the word behind it: whoever meant that for a prompt
+    /// sees where it went.
+    fn typed(&self, matches: &ArgMatches) -> String {
+        let mut words = matches.get_raw(self.name).into_iter().flatten();
+        let word = words.next().filter(|word| self.takes == Takes::Word && !word.is_empty());
+        let word = word.map(|word| format!(" {}", word.to_string_lossy())).unwrap_or_default();
+        format!("--{}{word}", self.name)
+    }
+
+    /// Returns why nothing runs if it was given.
+    fn refused(&self, matches: &ArgMatches) -> Option<(String, &'static str)> {
+        match self.says {
+            Says::Refused(why, hint) if self.is_given(matches) => {
+                Some((format!("`--{}`: {why}", self.name), hint))
+            }
+            Says::Nothing
+            | Says::Inert
+            | Says::Unless(_)
+            | Says::Because(_)
+            | Says::Refused(_, _) => None,
+        }
+    }
+}
+
+/// Reads a word that is a name: one with white space in it is a prompt, which a
+/// flag before it has taken.
+fn parse_word(word: &str) -> Result<String, &'static str> {
+    match word.contains(char::is_whitespace) {
+        true => Err("it is no name; a prompt stands before the flag, or behind `-p`"),
+        false => Ok(word.to_owned()),
     }
 }
 
@@ -174,7 +264,10 @@ impl Args for InertFlags {
 
 impl FromArgMatches for InertFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self { said: FLAGS.iter().filter_map(|flag| flag.said(matches)).collect() })
+        Ok(Self {
+            said: FLAGS.iter().filter_map(|flag| flag.said(matches)).collect(),
+            refused: FLAGS.iter().find_map(|flag| flag.refused(matches)),
+        })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -1,5 +1,8 @@
 //! What values of flags are read into.
 
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
 use super::Most;
 use crate::config::Effort;
 use crate::event::{Access, Backend};
@@ -9,10 +12,18 @@ pub(super) fn parse_effort(level: &str) -> Result<Effort, &'static str> {
     Effort::new(level).ok_or(Effort::RULE)
 }
 
-pub(super) fn parse_most(text: &str) -> Result<Most, &'static str> {
+pub(super) fn parse_most(text: &str) -> Result<Most<NonZeroU32>, &'static str> {
+    most(text).ok_or("expected a number from 1 on")
+}
+
+pub(super) fn parse_most_or_none(text: &str) -> Result<Most<u32>, &'static str> {
+    most(text).ok_or("expected a number from 0 on")
+}
+
+fn most<T: FromStr>(text: &str) -> Option<Most<T>> {
     match text {
-        "-1" => Ok(Most(None)),
-        _ => text.parse().map(|most| Most(Some(most))).map_err(|_| "expected a number from 1 on"),
+        "-1" => Some(Most(None)),
+        _ => text.parse().ok().map(|most| Most(Some(most))),
     }
 }
 

@@ -185,6 +185,10 @@ impl Desk {
                 self.put_back(&text);
                 Vec::new()
             }
+            Seen::First(text) => {
+                self.line.set(&text);
+                self.submit()
+            }
         };
         steps.extend(self.news());
         steps

@@ -49,8 +49,12 @@ const RESIZE_WAIT: Duration = Duration::from_millis(40);
 /// Most bytes of a file whose change is shown.
 const SHOWN_CAP: u64 = 1 << 20;
 
-/// Runs a chat.
-pub(in crate::cli) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Refusal> {
+/// Runs a chat, which may begin with a prompt.
+pub(in crate::cli) fn run(
+    environment: &Environment,
+    flags: RunFlags,
+    prompt: Option<String>,
+) -> Result<Exit, Refusal> {
     if flags.json_schema.is_some() {
         return Err(Refusal::new(Exit::Usage, "what is said in a chat fits no schema")
             .hint("`--json-schema` needs a prompt: `tine -p PROMPT`"));
@@ -63,7 +67,7 @@ pub(in crate::cli) fn run(environment: &Environment, flags: RunFlags) -> Result<
     let runtime = print::runtime()?;
     let Kept { models, servers, pool: _, exporter } = start.kit.goes_on();
     let Over { exit, scratch, takes_words } = runtime.block_on(async {
-        let (driver, seat) = Driver::new(environment, start)?;
+        let (driver, seat) = Driver::new(environment, start, prompt)?;
         Ok::<_, Refusal>(driver.go(seat).await)
     })?;
     runtime.block_on(servers.close());
@@ -109,11 +113,17 @@ struct Driver {
     number: SessionNumber,
     signals: mpsc::Receiver<Signal>,
     scratch: Vec<TempDir>,
+    /// What the first session begins with.
+    prompt: Option<String>,
 }
 
 impl Driver {
     /// Opens the first session, and takes the terminal.
-    fn new(environment: &Environment, start: Start) -> Result<(Self, Seat), Refusal> {
+    fn new(
+        environment: &Environment,
+        start: Start,
+        prompt: Option<String>,
+    ) -> Result<(Self, Seat), Refusal> {
         let cannot = |what: &str, error: &io::Error| {
             Refusal::new(Exit::Error, format!("cannot {what}: {error}"))
         };
@@ -127,7 +137,7 @@ impl Driver {
         quits().map_err(|error| cannot("listen to signals", &error))?;
         let shown = forward(&terminal).map_err(|error| cannot("use the terminal", &error))?;
         let (number, scratch) = (SessionNumber::default(), Vec::new());
-        let driver = Self { terminal, shown, thread, steps, number, signals, scratch };
+        let driver = Self { terminal, shown, thread, steps, number, signals, scratch, prompt };
         Ok((driver, seat))
     }
 
@@ -181,6 +191,9 @@ impl Driver {
         self.number = self.number.next();
         let began = Seen::Began { about: session.about(), highlighter, rows, context };
         session.first(began).await;
+        if let Some(prompt) = self.prompt.take() {
+            session.first(Seen::First(prompt)).await;
+        }
         let mut running = tokio::spawn(run.go());
         let ended = loop {
             tokio::select! {

@@ -150,6 +150,7 @@ impl Lines {
                 self.refused(&refusal);
                 Vec::new()
             }
+            Seen::First(text) => self.first(&text),
             // Of a screen.
             Seen::Delta(_)
             | Seen::Typed(_)

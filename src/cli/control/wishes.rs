@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::cli::args::RunFlags;
+use crate::cli::args::{GivenJson, RunFlags};
 use crate::config::Effort;
 use crate::mcp::file::SERVERS_CAP;
 use crate::session::SessionName;
@@ -93,13 +93,14 @@ impl Wishes {
             (flags.append_system_prompt, flags.append_system_prompt_file) =
                 (Some(text.clone()), None);
         }
-        flags.agents = self.agents.clone().or(flags.agents);
+        flags.agents = self.agents.clone().map(GivenJson::from).or(flags.agents);
         flags.disallowed_tools.extend(self.disallowed_tools.iter().cloned());
         flags.name = flags.name.or_else(|| self.name.clone());
         flags.effort = flags.effort.or_else(|| self.effort.clone());
         flags.forward_subagent_text |= self.forwards_text;
-        flags.borrowed.settings = self.settings.clone().or(flags.borrowed.settings);
-        flags.servers.mcp_config.extend(self.servers.clone());
+        let settings = self.settings.clone().map(GivenJson::from);
+        flags.borrowed.settings = settings.or(flags.borrowed.settings);
+        flags.servers.mcp_config.extend(self.servers.clone().map(GivenJson::from));
         flags
     }
 }
@@ -167,8 +168,9 @@ mod tests {
         let named =
             wishes(json!({"mcpServers": {"a": {"command": "x"}}, "settings": {"model": "m"}}));
         let flags = named.apply(&RunFlags::default());
-        assert_eq!(flags.servers.mcp_config, [r#"{"mcpServers":{"a":{"command":"x"}}}"#]);
-        assert_eq!(flags.borrowed.settings.as_deref(), Some(r#"{"model":"m"}"#));
+        let given = |json: &str| GivenJson::from(json.to_owned());
+        assert_eq!(flags.servers.mcp_config, [given(r#"{"mcpServers":{"a":{"command":"x"}}}"#)]);
+        assert_eq!(flags.borrowed.settings, Some(given(r#"{"model":"m"}"#)));
     }
 
     #[test]
@@ -197,7 +199,8 @@ mod tests {
         assert_eq!(flags.system_prompt.as_deref(), Some("You\n\nhelp."));
         assert_eq!(flags.system_prompt_file, None);
         assert_eq!(flags.append_system_prompt.as_deref(), Some("Be brief."));
-        assert_eq!(flags.agents.as_deref(), Some(r#"{"a":{"description":"d"}}"#));
+        let agents = flags.agents.as_ref().map(GivenJson::text);
+        assert_eq!(agents, Some(Ok(r#"{"a":{"description":"d"}}"#)));
         assert_eq!((flags.name.as_deref(), flags.forward_subagent_text), (Some("here"), true));
         assert_eq!(flags.disallowed_tools, ["Edit", "Bash"]);
         assert_eq!(flags.effort, Effort::new("low"));

@@ -1,15 +1,12 @@
 //! What a run is made of that flags and files say.
 
-use std::fmt::Display;
-use std::fs::File;
-use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cli::args::RunFlags;
+use crate::cli::args::{RunFlags, Unread};
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::project::Trusted;
@@ -26,7 +23,6 @@ use crate::model::retry;
 use crate::prompt;
 use crate::session;
 use crate::skill::{Places, Skills};
-use crate::tool::structured::SCHEMA_CAP;
 use crate::tool::{AnswerSchema, OfServers, Registry};
 use crate::tool_name;
 
@@ -161,36 +157,19 @@ pub(super) fn answering(tools: Registry, flags: &RunFlags) -> Result<Registry, R
     Ok(tools.answering(answer_schema(flags)?.as_ref()))
 }
 
-/// Returns what the answer to each prompt must fit. It is JSON if it begins as
-/// an object does, and else names a file, with or without an `@`.
+/// Returns what the answer to each prompt must fit.
 fn answer_schema(flags: &RunFlags) -> Result<Option<Arc<AnswerSchema>>, Refusal> {
-    let Some(given) = flags.json_schema.as_deref().map(str::trim) else { return Ok(None) };
-    let refused = |what: &str, why: String| {
-        Refusal::new(Exit::BadInput, format!("{what} is no JSON Schema that can be used: {why}"))
-    };
-    let parsed = if given.starts_with('{') || matches!(given, "true" | "false") {
-        AnswerSchema::parse(given).map_err(|why| refused("`--json-schema`", why))
-    } else {
-        let path = given.strip_prefix('@').unwrap_or(given);
-        let text = read_schema(Path::new(path)).map_err(|error| {
-            Refusal::new(Exit::BadInput, format!("cannot read `{path}`: {error}"))
-                .hint("`--json-schema` takes a JSON object or the name of a file")
-        })?;
-        AnswerSchema::parse(text.trim()).map_err(|why| refused(&format!("`{path}`"), why))
-    };
+    let Some(given) = &flags.json_schema else { return Ok(None) };
+    let text = given.text().map_err(|Unread { file, why }| {
+        Refusal::new(Exit::BadInput, format!("cannot read `{file}`: {why}"))
+            .hint("`--json-schema` takes a JSON object or the name of a file")
+    })?;
+    let parsed = AnswerSchema::parse(text.trim()).map_err(|why| {
+        let what = given.file().unwrap_or("--json-schema");
+        let message = format!("`{what}` is no JSON Schema that can be used: {why}");
+        Refusal::new(Exit::BadInput, message)
+    });
     parsed.map(|schema| Some(Arc::new(schema)))
-}
-
-/// Reads a file, but no more of it than is enough to say that it is too long.
-fn read_schema(path: &Path) -> io::Result<String> {
-    // At most four bytes make a character.
-    let most = 4 * SCHEMA_CAP;
-    let mut bytes = Vec::new();
-    File::open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > most {
-        return Err(io::Error::other(format!("it has more than {most} bytes")));
-    }
-    String::from_utf8(bytes).map_err(io::Error::other)
 }
 
 /// Returns the hooks of a run.
@@ -214,9 +193,16 @@ fn is_tool(meant: &str, name: &str) -> bool {
 
 /// Returns the definitions that a flag gives, as JSON or in a file.
 pub(super) fn given(flags: &RunFlags) -> Result<Vec<AgentDefinition>, Refusal> {
-    let Some(text) = &flags.agents else { return Ok(Vec::new()) };
-    let json = json_of("--agents", text)?;
-    definition::given(&json).map_err(|why| Refusal::new(Exit::Usage, format!("`--agents`: {why}")))
+    let Some(given) = &flags.agents else { return Ok(Vec::new()) };
+    let wrong = |why: String| Refusal::new(Exit::Usage, format!("`--agents`: {why}"));
+    let text = given
+        .text()
+        .map_err(|Unread { file, why }| wrong(format!("cannot read `{file}`: {why}")))?;
+    let json: Value = serde_json::from_str(text).map_err(|error| match given.file() {
+        Some(file) => wrong(format!("`{file}` is no JSON: {error}")),
+        None => wrong(format!("the JSON is wrong: {error}")),
+    })?;
+    definition::given(&json).map_err(wrong)
 }
 
 /// Returns the definition that the main conversation follows, if it follows one.
@@ -238,20 +224,6 @@ pub(super) fn narrowed(policy: Policy, agent: Option<&AgentDefinition>) -> Polic
         Some(agent) => policy.narrowed(agent.permission_mode, &agent.denied),
         None => policy,
     }
-}
-
-/// Returns what a flag gives as JSON, or as the name of a file that holds it.
-fn json_of(flag: &str, text: &str) -> Result<Value, Refusal> {
-    let wrong = |what: &str, why: &dyn Display| {
-        Refusal::new(Exit::Usage, format!("`{flag}`: {what}: {why}"))
-    };
-    if text.trim_start().starts_with(['{', '[']) {
-        return serde_json::from_str(text).map_err(|error| wrong("the JSON is wrong", &error));
-    }
-    let path = text.strip_prefix('@').unwrap_or(text);
-    let read = std::fs::read(path);
-    let bytes = read.map_err(|error| wrong(&format!("cannot read `{path}`"), &error))?;
-    serde_json::from_slice(&bytes).map_err(|error| wrong(&format!("`{path}` is no JSON"), &error))
 }
 
 pub(super) fn system_prompt(

@@ -9,7 +9,7 @@ use crate::cli::args::Format;
 use crate::cli::asking::TerminalPrompter;
 use crate::cli::control::WholeLines;
 use crate::cli::exit::{Exit, Refusal};
-use crate::cli::{slash, telemetry};
+use crate::cli::{print, slash, telemetry};
 use crate::config::StatesFor;
 use crate::report::{
     Asking, Facts, FindFacts, HostOnly, Json, Live, LiveOptions, Plain, Stdout, StdoutKind,
@@ -40,9 +40,16 @@ impl Start {
             Asker::Sitter(Sitter::Chat(shown)) => vec![shown],
             Asker::Nobody => vec![self.on_stdout(false)],
         };
-        if let Some(path) = &self.kit.flags.json_file {
-            let file = std::fs::File::create(path).map_err(|error| {
-                Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))
+        if let Some(path) = self.kit.flags.records_file() {
+            let file = print::open(&path).map_err(|error| {
+                let message = format!("cannot write `{}`: {error}", path.display());
+                let refusal = Refusal::new(Exit::BadInput, message);
+                match self.kit.flags.borrowed.json_fd {
+                    None => refusal,
+                    Some(fd) => refusal.hint(format!(
+                        "open it where tine is started: `{fd}>FILE`; it may be a file or a pipe"
+                    )),
+                }
             })?;
             let options = self.stream_options();
             reporters.push(Box::new(StreamJson::new(Box::new(file), options, self.facts())));

@@ -82,7 +82,7 @@ impl Dispatcher {
             return;
         }
         let left = |ledger: &Ledger| {
-            let most = u64::from(ledger.budget.tool_calls?.get());
+            let most = u64::from(ledger.budget.tool_calls?);
             usize::try_from(most.saturating_sub(ledger.spent.calls)).ok()
         };
         let left = self.chain(unit).filter_map(|(_, ledger)| left(ledger)).min();
@@ -138,9 +138,9 @@ fn reached(ledger: &Ledger) -> Option<Reached> {
     }
     // As many calls as the limit are allowed, and an answer behind them.
     if let Some(most) = tool_calls
-        && calls > u64::from(most.get())
+        && calls > u64::from(most)
     {
-        let limit = format!("{} (`--max-tool-calls`)", counted(most.get(), "tool call"));
+        let limit = format!("{} (`--max-tool-calls`)", counted(u64::from(most), "tool call"));
         let used = format!("{calls} asked for");
         return Some(Reached { kind: FailureKind::MaxToolCalls, limit, used });
     }

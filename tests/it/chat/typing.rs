@@ -4,11 +4,31 @@
 use serde_json::json;
 
 use super::{
-    ALT_UP, CTRL_G, CTRL_R, ESC, UP, at_every_size, at_usual_size, chat_of, footer, rests,
-    rows_with, says, sit,
+    ALT_UP, CTRL_D, CTRL_G, CTRL_R, ESC, MIDDLE, UP, at_every_size, at_usual_size, chat_of, footer,
+    rests, rows_with, says, sit,
 };
 use crate::support::server::{Gate, Reaction};
 use crate::support::talk::{Talk, serve};
+use crate::support::tine::Place;
+
+#[test]
+fn a_chat_may_begin_with_a_prompt_and_a_command_as_if_they_were_typed() {
+    let (place, server) = (Place::new(), serve(|_| Reaction::text_reply("Good morning.")));
+    let mut sitting = sit(chat_of(&place, &server, &["--prompt-interactive", "hello"]), MIDDLE);
+    sitting.wait_until(|screen| rests(screen) && rows_with(screen, "Good morning.") == 1);
+    sitting.keys("again\r");
+    sitting.wait_until(|screen| rests(screen) && rows_with(screen, "Good morning.") == 2);
+    sitting.keys(CTRL_D);
+    assert_eq!(sitting.wait().0, Some(0));
+    let mut sitting = sit(chat_of(&place, &server, &["-i", "/help"]), MIDDLE);
+    sitting.wait_for("/export");
+    sitting.keys(CTRL_D);
+    assert_eq!(sitting.wait().0, Some(0));
+    let prompts: Vec<String> =
+        server.finish().iter().map(|request| Talk::of(request).last_prompt().to_owned()).collect();
+    assert_eq!(prompts.len(), 2);
+    assert!(prompts[0].ends_with("hello") && prompts[1].ends_with("again"), "{prompts:?}");
+}
 
 #[test]
 fn a_message_waits_for_the_next_boundary_and_can_be_taken_back() {

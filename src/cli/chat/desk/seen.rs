@@ -70,6 +70,8 @@ pub(in crate::cli::chat) enum Seen {
     Edited(String),
     /// A text that was sent before, to be changed and sent again.
     Draft(String),
+    /// What the chat was started with: it is sent as if it was typed.
+    First(String),
 }
 
 /// What somebody gave that is not carried out.

@@ -77,6 +77,18 @@ fn says(desk: &mut Desk, text: &str) -> Vec<Step> {
 }
 
 #[test]
+fn what_the_chat_was_started_with_is_sent_as_if_it_was_typed_or_stays_in_the_line() {
+    let mut begun = desk();
+    let first = |text: &str| Seen::First(text.to_owned());
+    assert_eq!(begun.see(first(" look "), NOW), [Step::Invoke("look".to_owned())]);
+    assert_eq!(begun.line.text(), "");
+    let mut begun = desk();
+    assert_eq!(begun.see(first("/revew"), NOW), []);
+    assert_eq!(begun.line.text(), "/revew");
+    assert!(begun.note.is_some_and(|note| note.contains("try /review")));
+}
+
+#[test]
 fn what_is_typed_is_asked_at_rest_and_waits_while_main_works() {
     let mut desk = desk();
     assert_eq!(types(&mut desk, "look\n"), [Step::Invoke("look".to_owned())]);

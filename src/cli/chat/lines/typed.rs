@@ -109,6 +109,18 @@ impl Lines {
         self.message(text.trim())
     }
 
+    /// Sends what the chat was started with, which nobody has typed here.
+    pub(super) fn first(&mut self, text: &str) -> Vec<Step> {
+        self.say(&format!("> {text}"));
+        match too_much(text, false, [].iter()) {
+            None => self.message(text.trim()),
+            Some(why) => {
+                self.say(&why);
+                Vec::new()
+            }
+        }
+    }
+
     fn answer(&mut self, line: &str, id: QuestionId, is_late: bool) -> Vec<Step> {
         let is_asked_whole = |open: &OpenQuestion| line == "d" && open.choices != Choices::Batch;
         let whole = self.questions.first().filter(|(_, open)| is_asked_whole(open));

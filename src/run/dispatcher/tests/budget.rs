@@ -1,6 +1,6 @@
 //! Sums, limits and leave.
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU64;
 
 use super::*;
 use crate::event::{AfterFailure, RequestFailed};
@@ -35,7 +35,7 @@ fn tokens(most: u64) -> Budget {
 }
 
 fn tool_calls(most: u32) -> Budget {
-    Budget { tool_calls: NonZeroU32::new(most), ..Budget::default() }
+    Budget { tool_calls: Some(most), ..Budget::default() }
 }
 
 /// Declares a child that may use so much, and starts it.
@@ -149,6 +149,20 @@ fn of_the_calls_of_one_answer_the_first_run_as_far_as_the_limit_goes() {
     bench.dispatcher.limit(tool_calls(1));
     let refusal = "the run reached its limit of 1 tool call (`--max-tool-calls`): 3 asked for";
     assert_eq!(may_call(&mut bench, UnitId::MAIN, 3), (1, Some(refusal.to_owned())));
+}
+
+#[test]
+fn where_no_call_may_run_a_request_may_be_sent_and_its_first_call_is_one_too_many() {
+    let mut bench = Bench::new();
+    bench.dispatcher.limit(tool_calls(0));
+    let limited = Ok(RequestLeave { calls_are_limited: true });
+    assert_eq!(bench.may_request(UnitId::MAIN, Some(1)), limited);
+    assert_eq!(may_call(&mut bench, UnitId::MAIN, 0), (0, None));
+    assert_eq!(bench.may_request(UnitId::MAIN, Some(2)), limited);
+    let refusal = "the run reached its limit of 0 tool calls (`--max-tool-calls`): 1 asked for";
+    assert_eq!(may_call(&mut bench, UnitId::MAIN, 1), (0, Some(refusal.to_owned())));
+    let over = Err(format!("max_tool_calls: {refusal}"));
+    assert_eq!(bench.may_request(UnitId::MAIN, Some(3)), over);
 }
 
 #[test]
