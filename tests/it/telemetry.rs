@@ -1,5 +1,7 @@
-//! Spans as a collector gets them: what it is sent, and that nobody waits for
-//! it.
+//! Spans as a collector gets them: what they say, and what they keep to
+//! themselves.
+
+mod collectors;
 
 use std::collections::HashMap;
 
@@ -254,86 +256,4 @@ fn each_message_of_a_client_is_a_trace_of_its_own() {
     traces.sort();
     assert_eq!([&*traces[0].0, &*traces[1].0], ["1", "2"]);
     assert_ne!(traces[0].1, traces[1].1);
-}
-
-/// The code and the answer of a run whose collector is somewhere.
-fn with_collector(endpoint: &str) -> (Option<i32>, String, String) {
-    let place = Place::new();
-    let provider = Server::start(|_| Reaction::text_reply("Hello."));
-    let finished = place.asking(&provider, &[]).env(ENDPOINT, endpoint).run();
-    (finished.status.code(), finished.stdout, finished.stderr)
-}
-
-#[test]
-fn a_collector_that_hangs_refuses_or_is_not_there_changes_no_result_and_is_warned_of_once() {
-    let hangs = Server::start(|_| Reaction::Hang);
-    let refuses = Server::start(|_| Reaction::json(403, &json!({})));
-    let gone = collector();
-    let urls = [&hangs, &refuses, &gone]
-        .map(|server| server.base_url().trim_end_matches("/v1").to_owned());
-    drop(gone);
-    for url in urls {
-        let (code, stdout, stderr) = with_collector(&url);
-        assert_eq!((code, stdout.as_str()), (Some(0), "Hello.\n"), "{stderr}");
-        let warning = format!("warning: 3 spans did not get to `{url}/v1/traces`: ");
-        assert_eq!(stderr.matches(&warning).count(), 1, "{stderr}");
-        assert_eq!(stderr.matches("warning: ").count(), 1, "{stderr}");
-    }
-}
-
-#[test]
-fn what_the_variables_say_wrong_is_a_warning_and_the_run_goes_on() {
-    let (place, collector) = (Place::new(), collector());
-    let provider = Server::start(|_| Reaction::text_reply("Hello."));
-    let tine = told(place.asking(&provider, &[]), &collector);
-    let finished = tine.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc").run().exits(0);
-    assert!(finished.stderr.contains("`OTEL_EXPORTER_OTLP_PROTOCOL` is `grpc`"), "{finished:?}");
-    assert_eq!((finished.stdout.as_str(), collector.count()), ("Hello.\n", 0));
-}
-
-#[test]
-fn nothing_is_sent_where_no_variable_says_so() {
-    let (place, collector) = (Place::new(), collector());
-    let provider = Server::start(|_| Reaction::text_reply("Hello."));
-    let disabled = told(place.asking(&provider, &[]), &collector).env("OTEL_SDK_DISABLED", "true");
-    disabled.run().exits(0);
-    let finished = place.asking(&provider, &[]).env("OTEL_SERVICE_NAME", "x").run().exits(0);
-    assert_eq!((collector.connections(), finished.stderr.contains("span")), (0, false));
-}
-
-#[test]
-fn what_happens_inside_is_told_without_keys_and_without_what_a_terminal_obeys() {
-    let place = Place::new();
-    let provider = Server::start(|_| {
-        let evil = format!("no \u{1b}[2J {KEY}");
-        Reaction::json(400, &json!({ "error": { "message": evil } }))
-    });
-    let flags = ["--debug=trace", "--debug-file", "debug.log"];
-    place.asking(&provider, &flags).run();
-    let log = place.read("debug.log").unwrap();
-    for joint in [
-        "invocation started",
-        "turn started",
-        "a request is sent",
-        "request failed",
-        "invocation ended",
-    ] {
-        assert!(log.contains(joint), "no `{joint}` in {log}");
-    }
-    assert!(!log.contains(KEY) && !log.contains('\u{1b}'), "{log}");
-}
-
-#[test]
-fn a_filter_says_what_is_told_and_one_that_is_none_is_refused() {
-    let place = Place::new();
-    let provider = provider();
-    let ask = |filter: &str| place.asking(&provider, &[filter]).run().stderr;
-    let events = ask("--debug=tine::event=debug");
-    for joint in ["unit queued", "unit started", "call started", "call finished", "unit ended"] {
-        assert!(events.contains(joint), "no `{joint}` in {events}");
-    }
-    assert!(!events.contains("a request is sent"), "{events}");
-    assert!(!ask("--debug=off").contains("unit started"));
-    let refused = place.asking(&provider, &["--debug=tine=loud"]).run().exits(2);
-    assert!(refused.stderr.contains("`--debug=tine=loud` is no filter"), "{refused:?}");
 }
