@@ -14,7 +14,7 @@ use prost::Message as _;
 use serde_json::json;
 
 use crate::support::server::{Reaction, RecordedRequest, Server};
-use crate::support::talk::serve_calls;
+use crate::support::talk::{serve, serve_calls};
 use crate::support::tine::{KEY, Place, Tine};
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -173,23 +173,67 @@ fn requests_calls_and_agents_say_what_the_conventions_ask_for() {
     assert!(ill.iter().all(|span| span.status.as_ref().unwrap().code == 2));
 }
 
+/// Everything that a collector was sent, as text.
+fn sent(collector: Server) -> String {
+    let bodies: Vec<u8> = collector.finish().into_iter().flat_map(|request| request.body).collect();
+    String::from_utf8_lossy(&bodies).into_owned()
+}
+
+/// What leaves of a run without its content, and with it.
+fn without_and_with_content(run: impl Fn() -> (Tine, Server)) -> (String, String) {
+    let leaves = |content: &str| {
+        let ((tine, _provider), collector) = (run(), collector());
+        let tine = told(tine, &collector);
+        tine.env("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", content).run();
+        sent(collector)
+    };
+    (leaves("false"), leaves("true"))
+}
+
 #[test]
 fn neither_what_was_said_nor_a_key_leaves_unless_content_is_asked_for() {
     let place = Place::new();
-    let run = |content: &str| {
-        let (provider, collector) = (provider(), collector());
-        let tine = told(place.asking(&provider, &[]), &collector);
-        let tine = tine.env("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", content);
-        tine.run().exits(0);
-        let bodies: Vec<u8> =
-            collector.finish().into_iter().flat_map(|request| request.body).collect();
-        String::from_utf8_lossy(&bodies).into_owned()
-    };
-    let plain = run("false");
+    let (plain, whole) = without_and_with_content(|| {
+        let provider = provider();
+        (place.asking(&provider, &[]), provider)
+    });
+    assert!(plain.contains("execute_tool Agent"), "{plain}");
     assert!(!plain.contains("I looked.") && !plain.contains("north"), "{plain}");
-    let whole = run("true");
     assert!(whole.contains("I looked.") && whole.contains("north"), "{whole}");
     assert!(!plain.contains(KEY) && !whole.contains(KEY));
+}
+
+#[test]
+fn what_an_agent_said_leaves_with_no_error_either() {
+    let place = Place::new();
+    let skill = "---\ndescription: Audits.\ncontext: fork\nagent: explore\n---\nAudit it.\n";
+    place.write(".tine/skills/audit/SKILL.md", skill);
+    let (plain, whole) = without_and_with_content(|| {
+        let provider = serve(|talk| match talk.turn() {
+            1 => Reaction::reply(Some("SAID in /home/x"), &[("Glob", json!({ "pattern": "*" }))]),
+            _ => Reaction::json(400, &json!({ "error": { "message": "no" } })),
+        });
+        let flags = ["-p", "/audit", "-m", "m", "--config", "retry.most=0"];
+        (place.tine(flags).server(&provider), provider)
+    });
+    assert!(plain.contains("setup") && !plain.contains("SAID"), "{plain}");
+    assert!(whole.contains("SAID in /home/x"), "{whole}");
+}
+
+#[test]
+fn a_tool_that_there_is_not_is_no_name_of_a_span() {
+    let place = Place::new();
+    let (plain, whole) = without_and_with_content(|| {
+        let calls = [("SAID_AS_A_NAME", json!({})), ("Glob", json!({ "pattern": 7 }))];
+        let provider = serve_calls(&calls, |_| Reaction::text_reply("done"));
+        (place.asking(&provider, &[]), provider)
+    });
+    assert!(plain.contains("_OTHER") && !plain.contains("SAID_AS_A_NAME"), "{plain}");
+    assert!(
+        plain.contains("execute_tool Glob"),
+        "one that there is, though it did not run: {plain}"
+    );
+    assert!(whole.contains("execute_tool SAID_AS_A_NAME"), "{whole}");
 }
 
 #[test]

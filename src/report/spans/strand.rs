@@ -176,6 +176,13 @@ impl Turn {
 }
 
 impl Call {
+    /// Tells whether there is such a tool: only then it begins, is denied, or a
+    /// person is asked about it.
+    pub(super) fn was_found(&self) -> bool {
+        let was_asked = self.asked.is_some() || self.asked_ms.is_some();
+        self.at.is_some() || self.is_denied || was_asked
+    }
+
     pub(super) fn answered(&mut self, at: UnixMillis) {
         if let Some(asked) = self.asked.take() {
             self.asked_ms = Some(self.asked_ms.unwrap_or_default() + at.since(asked));
