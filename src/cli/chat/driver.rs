@@ -68,7 +68,7 @@ pub(in crate::cli) fn run(environment: &Environment, flags: RunFlags) -> Result<
     })?;
     runtime.block_on(servers.close());
     if takes_words {
-        runtime.block_on(telemetry::close(exporter.as_ref()));
+        runtime.block_on(telemetry::close(exporter.as_ref(), Some(exit)));
         print::say_remarks(&models);
     }
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);
