@@ -121,6 +121,32 @@ fn a_collector_is_reached_as_settings_say_and_not_as_the_shell_does() {
     assert_eq!(request.header("user-agent"), Some(agent));
 }
 
+#[test]
+fn what_a_url_holds_besides_the_address_reaches_the_collector_and_no_line() {
+    let collector = collector();
+    let url = address(&collector).replace("http://", "http://user:pass%40word@");
+    let (place, provider) = (Place::new(), hello());
+    let tine = place.asking(&provider, &["--debug=trace"]);
+    let finished = tine.env(ENDPOINT, &format!("{url}/in?api-key=very-secret")).run().exits(0);
+    assert!(finished.stderr.contains("spans were sent"), "{finished:?}");
+    for secret in ["pass@word", "pass%40word", "very-secret", "dXNlcjpwYXNz"] {
+        assert!(!finished.stderr.contains(secret), "{finished:?}");
+    }
+    let requests = collector.finish();
+    let request = requests.first().expect("spans were sent");
+    assert_eq!(request.path, "/in/v1/traces?api-key=very-secret");
+    // Of `user:pass@word`.
+    assert_eq!(request.header("authorization"), Some("Basic dXNlcjpwYXNzQHdvcmQ="));
+
+    let warned = |url: &str| asking(|tine| tine.env(ENDPOINT, url)).stderr;
+    let warning = warned("grpc://user:passw0rd@collector:4317/in?api-key=very-secret");
+    let names = "warning: `OTEL_EXPORTER_OTLP_ENDPOINT` is `grpc://collector:4317/in`, which is no";
+    assert!(warning.starts_with(names), "{warning}");
+    let warning = warned("user:passw0rd@collector");
+    assert!(warning.contains(" is `user:…`, which is no"), "{warning}");
+    assert!(warned("passw0rd").contains(" is `…`, which is no"));
+}
+
 /// What sends spans to a collector, with one that it was given.
 fn exporter(collector: &Server) -> Exporter {
     let address = address(collector);
