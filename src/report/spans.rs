@@ -262,7 +262,8 @@ impl Spans {
             span.attributes.extend(request::of_model(&(self.describe)(model)));
         }
         let unit = strand.head.as_ref().map(|head| (&*head.description, &strand.branch.path));
-        span.attributes.extend(self.shows.ending(unit, text));
+        let finish = span.failed.as_ref().map_or(strand.finish, |_| "error");
+        span.attributes.extend(self.shows.ending(unit, (text, finish)));
         if strand.is_sampled {
             self.over.push(span);
         }

@@ -27,6 +27,9 @@ use tokio_util::sync::CancellationToken;
 use super::Span;
 use crate::config::{Encoding, Telemetry, is_loopback};
 
+/// The conventions that names of spans and of what they say are from.
+const CONVENTIONS: &str = "https://opentelemetry.io/schemas/1.41.0";
+
 /// How long a connection may take to come about.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
@@ -177,7 +180,7 @@ impl Delivery {
         let scope_spans = vec![ScopeSpans {
             scope: Some(self.scope.clone()),
             spans: spans.into_iter().map(Span::into_wire).collect(),
-            schema_url: String::new(),
+            schema_url: CONVENTIONS.to_owned(),
         }];
         let resource = Some(self.resource.clone());
         let resource_spans =

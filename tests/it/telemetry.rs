@@ -106,6 +106,8 @@ fn a_batch_is_told_as_a_tree_of_spans_with_the_names_of_the_conventions() {
     let service = resource.iter().find(|said| said.key == "service.name").unwrap();
     let value = service.value.as_ref().unwrap().value.as_ref().unwrap();
     assert_eq!(value, &Any::StringValue("tine".to_owned()));
+    let conventions = &exports[0].resource_spans[0].scope_spans[0].schema_url;
+    assert_eq!(conventions, "https://opentelemetry.io/schemas/1.41.0");
 
     let spans = spans(collector);
     let mut paths: Vec<_> = spans.iter().map(|span| path(&spans, span).join(" / ")).collect();

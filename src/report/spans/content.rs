@@ -57,8 +57,13 @@ impl Shows {
         arguments.into_iter().chain(subject).chain([result]).collect()
     }
 
-    /// What a unit was for, which also names its branch, and its answer.
-    pub(super) fn ending(self, unit: Option<(&str, &BranchPath)>, answer: &str) -> Vec<KeyValue> {
+    /// What a unit was for, which also names its branch, and its answer with why
+    /// that ended.
+    pub(super) fn ending(
+        self,
+        unit: Option<(&str, &BranchPath)>,
+        (answer, finish): (&str, &str),
+    ) -> Vec<KeyValue> {
         if !self.0 {
             return Vec::new();
         }
@@ -68,7 +73,9 @@ impl Shows {
             said.push(KeyValue::new("tine.branch.path", cut(&path.to_string())));
         }
         if !answer.is_empty() {
-            let messages = json!([{ "role": "assistant", "parts": [text(answer)] }]);
+            let parts = [text(answer)];
+            let messages =
+                json!([{ "role": "assistant", "parts": parts, "finish_reason": finish }]);
             said.push(KeyValue::new("gen_ai.output.messages", messages.to_string()));
         }
         said

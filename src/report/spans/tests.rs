@@ -135,7 +135,7 @@ fn a_slot_says_its_place_and_how_long_it_waited_for_it() {
     for (name, value) in [
         ("gen_ai.operation.name", Value::from("invoke_agent")),
         ("gen_ai.agent.name", Value::from("reviewer")),
-        ("gen_ai.agent.id", Value::from("agent-1")),
+        ("tine.unit", Value::from("agent-1")),
         ("gen_ai.request.model", Value::from("m-1")),
         ("tine.branch", Value::from("1")),
         ("tine.slot.index", Value::from(0)),
@@ -166,7 +166,10 @@ fn nothing_that_was_said_is_in_a_span_unless_it_is_asked_for() {
     let asked = said(main, "gen_ai.input.messages").unwrap().to_string();
     assert_eq!(asked, r#"[{"role":"user","parts":[{"type":"text","content":"review"}]}]"#);
     let answer = said(main, "gen_ai.output.messages").unwrap().to_string();
-    assert!(answer.contains("All fine."), "{answer}");
+    assert!(
+        answer.contains("All fine.") && answer.contains(r#""finish_reason":"stop""#),
+        "{answer}"
+    );
 }
 
 #[test]
