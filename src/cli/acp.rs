@@ -59,7 +59,7 @@ pub(super) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Re
     let runtime = print::runtime()?;
     let served = runtime.block_on(Box::pin(serve(environment.clone(), flags)));
     let exit = served.map(|(exit, exporter)| {
-        runtime.block_on(telemetry::close(exporter.as_ref()));
+        runtime.block_on(telemetry::close(exporter.as_ref(), Some(exit)));
         exit
     });
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);

@@ -275,7 +275,7 @@ pub struct RunFlags {
 
     /// Write what happens inside to standard error
     #[arg(short_alias = 'd', long, global = true, value_name = "FILTER", num_args = 0..=1, require_equals = true,
-        default_missing_value = "tine=debug")]
+        default_missing_value = "")]
     pub debug: Option<String>,
 
     /// What scripts of other harnesses pass

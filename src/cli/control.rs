@@ -93,7 +93,7 @@ pub(super) fn run(
     let exit = runtime.block_on(conversation.go());
     let Conversation { replies, scratch, kept, .. } = conversation;
     runtime.block_on(kept.servers.close());
-    runtime.block_on(telemetry::close(kept.exporter.as_ref()));
+    runtime.block_on(telemetry::close(kept.exporter.as_ref(), exit.as_ref().ok().copied()));
     print::say_remarks(&kept.models);
     replies.close();
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);

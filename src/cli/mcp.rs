@@ -43,10 +43,20 @@ fn list(environment: &Environment, flags: &RunFlags, json: bool) -> Result<Exit,
         }),
         false => out.write_all(text(&servers).as_bytes()),
     };
+    let is_well = servers.iter().all(|server| is_of_use(server.state().status()));
     let exit = session::finish(written.and_then(|()| out.flush()));
+    let exit = exit.map(|exit| if is_well { exit } else { Exit::Error });
     runtime.block_on(servers.close());
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);
     exit
+}
+
+/// Tells whether a server stands as whoever configured it wants it to.
+fn is_of_use(status: ServerStatus) -> bool {
+    match status {
+        ServerStatus::Connected | ServerStatus::Disabled => true,
+        ServerStatus::Pending | ServerStatus::Failed | ServerStatus::NeedsAuth => false,
+    }
 }
 
 fn text(servers: &Servers) -> String {

@@ -78,7 +78,8 @@ pub(super) fn run_prompt(
         go(start, prompt, signals).await
     });
     runtime.block_on(servers.close());
-    runtime.block_on(telemetry::close(exporter.as_ref()));
+    let exit = finished.as_ref().ok().map(|(run, _)| Exit::of(&run.end));
+    runtime.block_on(telemetry::close(exporter.as_ref(), exit));
     drop(quiet);
     runtime.shutdown_timeout(SHUTDOWN_GRACE);
     let (finished, scratch) = finished?;

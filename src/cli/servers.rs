@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::args::{RunFlags, Unread};
+use super::debug;
 use super::exit::{Exit, Refusal};
 use super::project::Trusted;
 use crate::config::{Config, Environment};
@@ -67,7 +68,10 @@ pub(super) fn servers(
             }
             Ok(entry) if entry.is_disabled => Reached::Disabled("it is switched off".into()),
             Ok(entry) => match entry.launch(&|name| lookup(name, whose)) {
-                Ok(launch) => Reached::Launch(launch),
+                Ok(launch) => {
+                    debug::hide_launch(&launch);
+                    Reached::Launch(launch)
+                }
                 Err(bad) => Reached::Not(bad),
             },
             Err(bad) => Reached::Not(bad),

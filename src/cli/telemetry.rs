@@ -1,11 +1,13 @@
 //! Whether spans of this process are sent, and what its runs add to that.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::exit::Exit;
 use super::kit::Kit;
 use crate::config::{Api, Config, Environment, ModelChoice, ServerModel, Telemetry, resolve_model};
 use crate::report::{self, DescribeModel, ModelPlace, Spans, lost_spans};
-use crate::telemetry::Exporter;
+use crate::telemetry::{CLOSE_LIMIT, Exporter, Lost, SIGNAL_LIMIT};
 
 /// Returns what sends spans away, if the environment says where. What it says
 /// wrong keeps no run from its work.
@@ -17,11 +19,40 @@ pub(super) fn exporter(environment: &Environment) -> Option<Exporter> {
     settings.map(Exporter::new)
 }
 
-/// Sends what waits still, and says what was lost.
-pub(super) async fn close(exporter: Option<&Exporter>) {
-    let Some(exporter) = exporter else { return };
-    if let Some(lost) = exporter.close().await {
+/// Sends what waits still, and says what was lost. `exit` is how the process
+/// ends; `None` where it could not do its work.
+pub(super) async fn close(exporter: Option<&Exporter>, exit: Option<Exit>) {
+    say(flush(exporter, exit).await);
+}
+
+/// Sends what waits still, and returns what was lost.
+pub(super) async fn flush(exporter: Option<&Exporter>, exit: Option<Exit>) -> Option<Lost> {
+    exporter?.close(patience(exit)).await
+}
+
+/// Says what was lost.
+pub(super) fn say(lost: Option<Lost>) {
+    if let Some(lost) = lost {
         super::say(&format!("warning: {}", lost_spans(&lost)));
+    }
+}
+
+/// Returns how long the end of the process waits for a collector.
+fn patience(exit: Option<Exit>) -> Duration {
+    match exit {
+        Some(Exit::Hangup | Exit::Interrupted | Exit::Terminated) => SIGNAL_LIMIT,
+        Some(
+            Exit::Done
+            | Exit::Error
+            | Exit::Usage
+            | Exit::Authentication
+            | Exit::BadInput
+            | Exit::BadConfig
+            | Exit::Limit
+            | Exit::TryLater
+            | Exit::Command(_),
+        )
+        | None => CLOSE_LIMIT,
     }
 }
 
@@ -85,6 +116,15 @@ fn provider(host: &str, api: Api) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_sends_a_signal_waits_less_for_a_collector() {
+        for exit in [Exit::Hangup, Exit::Interrupted, Exit::Terminated] {
+            assert_eq!(patience(Some(exit)), SIGNAL_LIMIT);
+        }
+        assert!(SIGNAL_LIMIT < CLOSE_LIMIT);
+        assert_eq!([Some(Exit::Done), Some(Exit::Error), None].map(patience), [CLOSE_LIMIT; 3]);
+    }
 
     #[test]
     fn a_provider_is_told_by_its_host_and_else_by_its_api() {

@@ -7,7 +7,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use opentelemetry::trace::{SpanId, TraceId};
+use reqwest::Url;
 use secrecy::SecretString;
 use thiserror::Error;
 
@@ -16,6 +19,10 @@ use super::Environment;
 /// The variables whose values may be keys.
 pub const OTLP_HEADERS: [&str; 2] =
     ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"];
+
+/// Where everything goes, and where spans do.
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const OWN_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 
 /// How long a collector may take for one batch, where nothing is said.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -114,7 +121,7 @@ impl TraceParent {
 pub struct TelemetryError {
     /// The variable that is to blame.
     pub variable: &'static str,
-    /// What it holds.
+    /// What it holds, as far as that can be shown.
     pub value: String,
     /// What is wrong with it.
     pub what: &'static str,
@@ -147,13 +154,18 @@ impl Telemetry {
         let value = |name: &str| environment.variable(name);
         let is_true = |name| value(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let exports = value("OTEL_TRACES_EXPORTER").is_none_or(|list| list.trim() != "none");
-        let Some(endpoint) = endpoint(environment).filter(|_| exports) else { return Ok(None) };
+        let Some(endpoint) = either(environment, OWN_ENDPOINT, ENDPOINT).filter(|_| exports) else {
+            return Ok(None);
+        };
         if is_true("OTEL_SDK_DISABLED") {
             return Ok(None);
         }
-        let endpoint = checked(endpoint)?;
+        let (endpoint, credentials) = destination(endpoint)?;
         let headers = either(environment, OTLP_HEADERS[1], OTLP_HEADERS[0]);
-        let headers = headers.map(|found| pairs(&found.value)).unwrap_or_default();
+        let mut headers = headers.map(|found| pairs(&found.value)).unwrap_or_default();
+        let is_authorized =
+            headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        headers.extend(credentials.filter(|_| !is_authorized));
         let resource = value("OTEL_RESOURCE_ATTRIBUTES").map(|list| pairs(&list));
         let mut resource = resource.unwrap_or_default();
         let named = resource.iter().find(|(name, _)| name == "service.name");
@@ -179,30 +191,55 @@ fn either(environment: &Environment, first: &'static str, second: &'static str) 
     found(first).or_else(|| found(second))
 }
 
-/// Returns the variable that says where spans go, and the whole address.
-fn endpoint(environment: &Environment) -> Option<Found> {
-    let own = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
-    let found = either(environment, own, "OTEL_EXPORTER_OTLP_ENDPOINT")?;
-    if found.variable == own {
-        return Some(found);
+/// Returns the whole address that spans go to, and the header that a user and a
+/// password in it come to: an address is shown, a header never is.
+fn destination(found: Found) -> Result<(String, Option<(String, String)>), TelemetryError> {
+    let Found { variable, value } = found;
+    let is_usable = |url: &Url| url.has_host() && matches!(url.scheme(), "http" | "https");
+    let Some(mut url) = Url::parse(&value).ok().filter(is_usable) else {
+        return Err(TelemetryError {
+            variable,
+            value: shown(&value),
+            what: "which is no `http` or `https` URL",
+            hint: "it should look like `http://localhost:4318`",
+        });
+    };
+    if variable == ENDPOINT {
+        let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
+        url.set_path(&path);
     }
-    let value = format!("{}/v1/traces", found.value.trim_end_matches('/'));
-    Some(Found { value, ..found })
+    let credentials = credentials(&url);
+    without_credentials(&mut url);
+    Ok((url.into(), credentials))
 }
 
-fn checked(found: Found) -> Result<String, TelemetryError> {
-    let Found { variable, value } = found;
-    let is_url = reqwest::Url::parse(&value)
-        .is_ok_and(|url| url.has_host() && matches!(url.scheme(), "http" | "https"));
-    if is_url {
-        return Ok(value);
+fn credentials(url: &Url) -> Option<(String, String)> {
+    if url.username().is_empty() && url.password().is_none() {
+        return None;
     }
-    Err(TelemetryError {
-        variable,
-        value,
-        what: "which is no `http` or `https` URL",
-        hint: "it should look like `http://localhost:4318`",
-    })
+    let password = decoded(url.password().unwrap_or_default());
+    let both = format!("{}:{password}", decoded(url.username()));
+    Some(("authorization".to_owned(), format!("Basic {}", STANDARD.encode(both))))
+}
+
+/// Returns of what should be an address only what can be no secret.
+fn shown(address: &str) -> String {
+    match Url::parse(address) {
+        Ok(mut url) if url.has_host() => {
+            url.set_query(None);
+            url.set_fragment(None);
+            without_credentials(&mut url);
+            url.into()
+        }
+        Ok(url) => format!("{}:…", url.scheme()),
+        Err(_) => "…".to_owned(),
+    }
+}
+
+fn without_credentials(url: &mut Url) {
+    // Both fail only for URLs that have no host, which have no user either.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
 }
 
 fn encoding(environment: &Environment) -> Result<Encoding, TelemetryError> {
@@ -353,6 +390,33 @@ mod tests {
         );
         assert!(refused("OTEL_TRACES_SAMPLER", "jaeger_remote").contains("always_on"));
         assert!(refused("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318").contains("no `http`"));
+    }
+
+    #[test]
+    fn a_user_and_a_password_are_a_header_and_a_query_stays_where_it_is() {
+        let set = |url, headers| {
+            on(&[("OTEL_EXPORTER_OTLP_ENDPOINT", url), ("OTEL_EXPORTER_OTLP_HEADERS", headers)])
+        };
+        let all = |set: &Telemetry| -> Vec<String> {
+            let headers = set.headers.iter();
+            headers.map(|(name, value)| format!("{name}: {}", value.expose_secret())).collect()
+        };
+        let found = set("http://us%40er:pass@c.example/in/?key=k%2Fey", "x=1");
+        assert_eq!(found.endpoint, "http://c.example/in/v1/traces?key=k%2Fey");
+        assert_eq!(all(&found), ["x: 1", "authorization: Basic dXNAZXI6cGFzcw=="]);
+        let found = set("http://user:pass@c.example", "Authorization=Bearer%20k");
+        assert_eq!(all(&found), ["Authorization: Bearer k"]);
+    }
+
+    #[test]
+    fn of_an_address_that_is_none_nothing_is_shown_that_may_be_secret() {
+        for (address, expected) in [
+            ("grpc://user:pass@c.example:1/in?key=k#f", "grpc://c.example:1/in"),
+            ("user:pass@c.example", "user:…"),
+            ("pass", "…"),
+        ] {
+            assert_eq!(shown(address), expected);
+        }
     }
 
     #[test]

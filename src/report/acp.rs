@@ -227,14 +227,14 @@ impl View {
         self.units_cut_off();
     }
 
-    /// Says something that is no part of the conversation. What was said so
-    /// before says nothing of now.
     fn hook_ran(&mut self, ran: &HookRan) {
         if let Some(text) = words::hook(ran) {
             self.notice(NoticeLevel::Info, &text);
         }
     }
 
+    /// Says something that is no part of the conversation. What was said so
+    /// before says nothing of now.
     fn notice(&mut self, level: NoticeLevel, text: &str) {
         let update = notice(self.shows, level, text).filter(|_| !self.is_past);
         if let Some(update) = update {

@@ -20,10 +20,11 @@ use opentelemetry::trace::{SpanId, TraceId};
 
 use crate::config::{Telemetry, TraceParent};
 use crate::event::{
-    Event, EventKind, FailureKind, Outcome, Question, Seq, SessionId, UnitHead, UnitId, UnixMillis,
+    Event, EventKind, OfferedTool, Outcome, Question, Seq, SessionId, UnitHead, UnitId, UnixMillis,
 };
 use crate::message::{CallId, Output};
 use crate::telemetry::{Failed, Kind, Span, SpanAt};
+use crate::tool_name::{self, STRUCTURED_OUTPUT};
 use content::{Shows, cut};
 use strand::{Call, Strand, Turn};
 
@@ -40,6 +41,8 @@ pub struct Spans {
     /// Where the last invocation stands: what a person starts between two of
     /// them belongs there.
     last: Option<SpanAt>,
+    /// The tools of servers that main has.
+    offered: Arc<[OfferedTool]>,
     /// Those that are over and were not taken yet.
     over: Vec<Span>,
 }
@@ -55,6 +58,7 @@ impl Spans {
             describe,
             strands: BTreeMap::new(),
             last: None,
+            offered: Arc::default(),
             over: Vec::new(),
         }
     }
@@ -99,6 +103,11 @@ impl Spans {
             EventKind::Answered { id: _, question: Question::Call(question), answer: _ } => {
                 self.change(event, |strand| strand.call(&question.call).answered(event.at));
             }
+            EventKind::Offered(offered) => {
+                if let Some(tools) = &offered.tools {
+                    self.offered = Arc::clone(tools);
+                }
+            }
             EventKind::SessionOpened(_)
             | EventKind::Prompted { .. }
             | EventKind::Notified { .. }
@@ -114,8 +123,7 @@ impl Spans {
             | EventKind::Notice { .. }
             | EventKind::Chosen(_)
             | EventKind::Left
-            | EventKind::HookRan(_)
-            | EventKind::Offered(_) => {}
+            | EventKind::HookRan(_) => {}
         }
         std::mem::take(&mut self.over)
     }
@@ -195,6 +203,7 @@ impl Spans {
         (output, took_ms): (&Output, u64),
     ) {
         let fresh = self.place(event.unit, event.seq);
+        let is_named = self.shows.0 || self.is_there(tool);
         let Some(strand) = self.strands.get_mut(&event.unit) else { return };
         let call = strand.calls.remove(id).unwrap_or_default();
         let Some(at) = call.at.or(fresh) else { return };
@@ -205,11 +214,13 @@ impl Spans {
             turn.last = event.at;
         }
         let above = strand.turn.as_ref().map_or(strand.at.span, |turn| turn.at.span);
-        let name = format!("execute_tool {}", cut(tool));
+        let tool = (is_named || call.was_found()).then(|| cut(tool));
+        let of_tool = tool.as_ref().map(|tool| format!(" {tool}")).unwrap_or_default();
+        let name = format!("execute_tool{of_tool}");
         let mut span = Span { parent: Some(above), ..strand.span(at, name, (start, event.at)) };
         span.attributes = vec![
             KeyValue::new("gen_ai.operation.name", "execute_tool"),
-            KeyValue::new("gen_ai.tool.name", cut(tool)),
+            KeyValue::new("gen_ai.tool.name", tool.unwrap_or_else(|| "_OTHER".to_owned())),
             KeyValue::new("gen_ai.tool.call.id", cut(&id.0)),
             KeyValue::new("gen_ai.tool.type", "function"),
         ];
@@ -224,8 +235,15 @@ impl Spans {
         }
     }
 
+    /// Tells whether a name is one that a tool is known to have. One that a model
+    /// made up may be anything that was said.
+    fn is_there(&self, tool: &str) -> bool {
+        let is_ours = tool == STRUCTURED_OUTPUT || tool_name::KNOWN.contains(&tool);
+        is_ours || self.offered.iter().any(|offered| *offered.name == *tool)
+    }
+
     fn end(&mut self, event: &Event, outcome: &Outcome, text: &str, tool_uses: u32) {
-        let failed = failure(outcome);
+        let failed = self.shows.failure(outcome);
         let cut_off = failed.as_ref().map(|failed| (event.at, failed));
         self.end_turn(event.unit, cut_off);
         let Some(strand) = self.strands.remove(&event.unit) else { return };
@@ -244,7 +262,8 @@ impl Spans {
             span.attributes.extend(request::of_model(&(self.describe)(model)));
         }
         let unit = strand.head.as_ref().map(|head| (&*head.description, &strand.branch.path));
-        span.attributes.extend(self.shows.ending(unit, text));
+        let finish = span.failed.as_ref().map_or(strand.finish, |_| "error");
+        span.attributes.extend(self.shows.ending(unit, (text, finish)));
         if strand.is_sampled {
             self.over.push(span);
         }
@@ -287,36 +306,6 @@ impl Spans {
         let hash = blake3::hash(format!("trace {} {seq} {at}", self.session).as_bytes());
         let bytes = hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
         TraceId::from_bytes(*bytes)
-    }
-}
-
-/// Returns what went wrong, if anything did.
-fn failure(outcome: &Outcome) -> Option<Failed> {
-    match outcome {
-        Outcome::Done { text: _ } => None,
-        Outcome::Failed(failure) => {
-            let message = match failure.kind {
-                // Their words may be the model's, or what a hook read.
-                FailureKind::Hook | FailureKind::StructuredOutput => String::new(),
-                FailureKind::Authentication
-                | FailureKind::Request
-                | FailureKind::Overflow
-                | FailureKind::Provider
-                | FailureKind::MaxTurns
-                | FailureKind::Budget
-                | FailureKind::MaxTokens
-                | FailureKind::MaxToolCalls
-                | FailureKind::Loop
-                | FailureKind::Timeout
-                | FailureKind::Setup
-                | FailureKind::Panic
-                | FailureKind::Unfinished => cut(&failure.message),
-            };
-            Some(Failed { kind: failure.kind.as_str().into(), message })
-        }
-        Outcome::Cancelled { ran: _ } | Outcome::Interrupted => {
-            Some(Failed { kind: outcome.state().as_str().into(), message: String::new() })
-        }
     }
 }
 

@@ -1,20 +1,15 @@
 //! The thread that brings spans to a collector.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use opentelemetry::{InstrumentationScope, KeyValue};
-use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
-use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
-use secrecy::ExposeSecret as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::Span;
-use crate::config::{Encoding, Telemetry, is_loopback};
+use super::delivery::{Delivered, Delivery};
+use crate::config::Telemetry;
 
 /// Most spans that wait for a collector. A batch of a thousand slots ends within
 /// a breath; what is more than this is lost rather than kept in memory.
@@ -29,8 +24,8 @@ const GATHERING: Duration = Duration::from_secs(1);
 /// How long a process that is over waits for its collector.
 pub const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long a connection may take to come about.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// The same where a signal ends it: whoever sent that waits.
+pub const SIGNAL_LIMIT: Duration = Duration::from_millis(500);
 
 /// Brings spans to a collector. A clone is the same one.
 #[derive(Debug, Clone)]
@@ -96,13 +91,13 @@ impl Exporter {
         }
     }
 
-    /// Sends what waits, as long as [`CLOSE_LIMIT`] lets it, and returns what
-    /// did not arrive. Spans that come later are lost.
-    pub async fn close(&self) -> Option<Lost> {
+    /// Sends what waits, as long as `limit` lets it, and returns what did not
+    /// arrive. Spans that come later are lost.
+    pub async fn close(&self, limit: Duration) -> Option<Lost> {
         self.0.closing.cancel();
         if self.0.queue.get().is_some() {
             // Whoever took too long is told of below.
-            let _ = tokio::time::timeout(CLOSE_LIMIT, self.0.finished.cancelled()).await;
+            let _ = tokio::time::timeout(limit, self.0.finished.cancelled()).await;
         }
         let Tally { given, sent, trouble } = &self.0.tally;
         let spans = given.load(Ordering::Relaxed) - sent.load(Ordering::Relaxed);
@@ -140,28 +135,19 @@ impl Tally {
 impl Inner {
     /// Sends batches until no more spans come.
     async fn bring_away(&self, mut receiver: mpsc::Receiver<Span>) {
-        let exporter = match exporter(&self.settings) {
-            Ok(exporter) => exporter,
+        let delivery = match Delivery::new(&self.settings) {
+            Ok(delivery) => delivery,
             Err(trouble) => return self.tally.note(&trouble),
         };
-        let scope =
-            InstrumentationScope::builder("tine").with_version(env!("CARGO_PKG_VERSION")).build();
         loop {
             let batch = self.batch(&mut receiver).await;
             if batch.is_empty() {
                 return;
             }
-            let count = batch.len();
-            let data: Vec<SpanData> =
-                batch.into_iter().map(|span| span.into_data(&scope)).collect();
-            // The library bounds each of its attempts, this bounds them all.
-            match tokio::time::timeout(self.settings.timeout, exporter.export(data)).await {
-                Ok(Ok(())) => {
-                    tracing::debug!(count, "spans were sent");
-                    self.tally.sent.fetch_add(count as u64, Ordering::Relaxed);
-                }
-                Ok(Err(error)) => self.tally.note(&cause(&error.to_string())),
-                Err(_) => self.tally.note("it did not answer in time"),
+            let Delivered { spans, trouble } = delivery.bring(batch, &self.closing).await;
+            self.tally.sent.fetch_add(spans, Ordering::Relaxed);
+            if let Some(trouble) = trouble {
+                self.tally.note(&trouble);
             }
         }
     }
@@ -192,61 +178,4 @@ impl Inner {
         }
         batch
     }
-}
-
-fn exporter(settings: &Telemetry) -> Result<opentelemetry_otlp::SpanExporter, String> {
-    let client = client(settings)?;
-    let headers = settings.headers.iter();
-    let headers: HashMap<String, String> =
-        headers.map(|(name, value)| (name.clone(), value.expose_secret().to_owned())).collect();
-    let built = opentelemetry_otlp::SpanExporter::builder()
-        .with_http()
-        .with_http_client(client)
-        .with_endpoint(&settings.endpoint)
-        .with_timeout(settings.timeout)
-        .with_headers(headers)
-        .with_protocol(match settings.encoding {
-            Encoding::Protobuf => Protocol::HttpBinary,
-            Encoding::Json => Protocol::HttpJson,
-        })
-        .build();
-    let mut exporter = built.map_err(|error| error.to_string())?;
-    let attribute = |(name, value): &(String, String)| KeyValue::new(name.clone(), value.clone());
-    let resource = Resource::builder_empty()
-        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
-        .with_attributes(settings.resource.iter().map(attribute))
-        .with_service_name(settings.service.clone())
-        .build();
-    exporter.set_resource(&resource);
-    Ok(exporter)
-}
-
-fn client(settings: &Telemetry) -> Result<reqwest::Client, String> {
-    // Another part of the program may have been first; every provider here is
-    // ring.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let url = reqwest::Url::parse(&settings.endpoint).map_err(|error| error.to_string())?;
-    let is_local = url.host_str().is_some_and(is_loopback);
-    let mut builder = reqwest::Client::builder()
-        .user_agent(concat!("tine/", env!("CARGO_PKG_VERSION")))
-        // What stands in a header is for nobody else.
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(CONNECT_LIMIT)
-        .timeout(settings.timeout);
-    if is_local {
-        builder = builder.no_proxy();
-    }
-    if is_local && url.scheme() == "http" {
-        // Reading the system's certificates takes longer than all else here.
-        builder = builder.tls_certs_only([]);
-    }
-    builder.build().map_err(|error| error.to_string())
-}
-
-/// Most characters of what a collector has against spans.
-const CAUSE_CAP: usize = 200;
-
-/// Returns what went wrong without what surrounds it.
-fn cause(error: &str) -> String {
-    error.lines().next().unwrap_or_default().chars().take(CAUSE_CAP).collect()
 }

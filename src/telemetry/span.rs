@@ -1,15 +1,18 @@
-//! A span as a value, and as the library takes it.
+//! A span as a value, and as it is sent.
 
 use std::borrow::Cow;
-use std::time::{Duration, SystemTime};
 
-use opentelemetry::trace::{
-    SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
-};
-use opentelemetry::{InstrumentationScope, KeyValue};
-use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{SpanId, TraceId};
+use opentelemetry_proto::tonic::trace::v1 as wire;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use opentelemetry_proto::transform::common::tonic::Attributes;
 
 use crate::event::UnixMillis;
+
+/// What is said of every span in the flags that it has: it is sent, and whether
+/// its parent is another process's is known.
+const SENT_AND_KNOWN: u32 = 0x1 | wire::SpanFlags::ContextHasIsRemoteMask as u32;
 
 /// Which span it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,44 +65,40 @@ pub struct Failed {
 }
 
 impl Span {
-    /// Returns it as the library takes it.
-    pub(super) fn into_data(self, scope: &InstrumentationScope) -> SpanData {
-        let context = SpanContext::new(
-            self.at.trace,
-            self.at.span,
-            TraceFlags::SAMPLED,
-            false,
-            TraceState::default(),
-        );
+    /// Returns it as it is sent.
+    pub(super) fn into_wire(self) -> wire::Span {
         let mut attributes = self.attributes;
         let status = match self.failed {
-            None => Status::Unset,
+            None => wire::Status::default(),
             Some(Failed { kind, message }) => {
                 attributes.push(KeyValue::new("error.type", kind));
-                Status::error(message)
+                wire::Status { message, code: StatusCode::Error.into() }
             }
         };
-        SpanData {
-            span_context: context,
-            parent_span_id: self.parent.unwrap_or(SpanId::INVALID),
-            parent_span_is_remote: self.is_parent_remote,
-            span_kind: match self.kind {
-                Kind::Internal => SpanKind::Internal,
-                Kind::Client => SpanKind::Client,
-            },
-            name: self.name.into(),
-            start_time: time(self.start),
-            end_time: time(self.end),
-            attributes,
-            dropped_attributes_count: 0,
-            events: SpanEvents::default(),
-            links: SpanLinks::default(),
-            status,
-            instrumentation_scope: scope.clone(),
+        let kind = match self.kind {
+            Kind::Internal => wire::span::SpanKind::Internal,
+            Kind::Client => wire::span::SpanKind::Client,
+        };
+        let of_parent = match self.is_parent_remote {
+            true => wire::SpanFlags::ContextIsRemoteMask as u32,
+            false => 0,
+        };
+        wire::Span {
+            trace_id: self.at.trace.to_bytes().to_vec(),
+            span_id: self.at.span.to_bytes().to_vec(),
+            parent_span_id: self.parent.map(|id| id.to_bytes().to_vec()).unwrap_or_default(),
+            flags: SENT_AND_KNOWN | of_parent,
+            name: self.name,
+            kind: kind.into(),
+            start_time_unix_nano: nanoseconds(self.start),
+            end_time_unix_nano: nanoseconds(self.end),
+            attributes: Attributes::from(attributes).0,
+            status: Some(status),
+            ..wire::Span::default()
         }
     }
 }
 
-fn time(at: UnixMillis) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_millis(at.0)
+fn nanoseconds(at: UnixMillis) -> u64 {
+    at.0.saturating_mul(1_000_000)
 }

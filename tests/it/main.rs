@@ -44,6 +44,8 @@ mod control;
 /// Processes that die: the session opens again, and nothing is lost or run
 /// twice.
 mod crash;
+/// What `--debug` tells, and what it does not.
+mod debug;
 /// Agent definitions: what each key comes to.
 mod definitions;
 /// `tine doctor`, and what a newcomer without a model is told.
@@ -115,7 +117,7 @@ mod storm;
 mod stream;
 /// Answers that fit a schema.
 mod structured;
-/// Spans as a collector gets them, and what `--debug` tells.
+/// Spans as a collector gets them.
 mod telemetry;
 /// The live region on a pseudo-terminal.
 mod terminal;

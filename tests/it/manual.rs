@@ -87,7 +87,8 @@ fn kind(shape: &str) -> Vec<&str> {
 
 #[test]
 fn the_examples_of_the_json_page_are_what_a_run_prints() {
-    let real = shapes(&tine(&RUN));
+    let printed = tine(&RUN);
+    let real = shapes(&printed);
     // The last example is the end of a run that was interrupted.
     let (page, interrupted) = JSON_PAGE.rsplit_once("```json\n").expect("the page has examples");
     assert!(interrupted.contains("\"cancel_reason\":\"interrupt\""));
@@ -99,6 +100,14 @@ fn the_examples_of_the_json_page_are_what_a_run_prints() {
         shapes.iter().map(|shape| kind(shape).join(" ")).collect()
     };
     assert_eq!(kinds(&shown), kinds(&real));
+    // What there is to call and to type is the same everywhere.
+    let opens = |line: &&str| line.contains(r#""subtype":"init""#);
+    let offered = |line: Option<&str>| {
+        let record: Value = serde_json::from_str(line.expect("a run opens")).expect("it is JSON");
+        ["tools", "slash_commands", "agents", "skills"].map(|field| record[field].clone())
+    };
+    let page = examples.into_iter().find(opens);
+    assert_eq!(offered(page), offered(printed.lines().find(opens)));
 }
 
 #[test]

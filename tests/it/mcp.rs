@@ -341,7 +341,7 @@ fn what_a_url_may_hold_of_a_key_is_shown_nowhere() {
     for debug in [&[][..], &["--debug=tine=debug"]] {
         let flags = ["mcp", "list", "--mcp-config", &config];
         let listing = place.tine(flags.iter().chain(debug)).env("MY_KEY", "SECRET");
-        let finished = listing.run().exits(0);
+        let finished = listing.run().exits(1);
         let all = format!("{}{}", finished.stdout, finished.stderr);
         assert!(all.contains("`http://127.0.0.1:1/mcp` cannot be reached"), "{all}");
         assert!(!all.contains("SECRET") && !all.contains("Transport ["), "{all}");

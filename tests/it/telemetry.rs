@@ -1,5 +1,7 @@
-//! Spans as a collector gets them: what it is sent, and that nobody waits for
-//! it.
+//! Spans as a collector gets them: what they say, and what they keep to
+//! themselves.
+
+mod collectors;
 
 use std::collections::HashMap;
 
@@ -12,7 +14,7 @@ use prost::Message as _;
 use serde_json::json;
 
 use crate::support::server::{Reaction, RecordedRequest, Server};
-use crate::support::talk::serve_calls;
+use crate::support::talk::{serve, serve_calls};
 use crate::support::tine::{KEY, Place, Tine};
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -104,6 +106,8 @@ fn a_batch_is_told_as_a_tree_of_spans_with_the_names_of_the_conventions() {
     let service = resource.iter().find(|said| said.key == "service.name").unwrap();
     let value = service.value.as_ref().unwrap().value.as_ref().unwrap();
     assert_eq!(value, &Any::StringValue("tine".to_owned()));
+    let conventions = &exports[0].resource_spans[0].scope_spans[0].schema_url;
+    assert_eq!(conventions, "https://opentelemetry.io/schemas/1.41.0");
 
     let spans = spans(collector);
     let mut paths: Vec<_> = spans.iter().map(|span| path(&spans, span).join(" / ")).collect();
@@ -171,23 +175,67 @@ fn requests_calls_and_agents_say_what_the_conventions_ask_for() {
     assert!(ill.iter().all(|span| span.status.as_ref().unwrap().code == 2));
 }
 
+/// Everything that a collector was sent, as text.
+fn sent(collector: Server) -> String {
+    let bodies: Vec<u8> = collector.finish().into_iter().flat_map(|request| request.body).collect();
+    String::from_utf8_lossy(&bodies).into_owned()
+}
+
+/// What leaves of a run without its content, and with it.
+fn without_and_with_content(run: impl Fn() -> (Tine, Server)) -> (String, String) {
+    let leaves = |content: &str| {
+        let ((tine, _provider), collector) = (run(), collector());
+        let tine = told(tine, &collector);
+        tine.env("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", content).run();
+        sent(collector)
+    };
+    (leaves("false"), leaves("true"))
+}
+
 #[test]
 fn neither_what_was_said_nor_a_key_leaves_unless_content_is_asked_for() {
     let place = Place::new();
-    let run = |content: &str| {
-        let (provider, collector) = (provider(), collector());
-        let tine = told(place.asking(&provider, &[]), &collector);
-        let tine = tine.env("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", content);
-        tine.run().exits(0);
-        let bodies: Vec<u8> =
-            collector.finish().into_iter().flat_map(|request| request.body).collect();
-        String::from_utf8_lossy(&bodies).into_owned()
-    };
-    let plain = run("false");
+    let (plain, whole) = without_and_with_content(|| {
+        let provider = provider();
+        (place.asking(&provider, &[]), provider)
+    });
+    assert!(plain.contains("execute_tool Agent"), "{plain}");
     assert!(!plain.contains("I looked.") && !plain.contains("north"), "{plain}");
-    let whole = run("true");
     assert!(whole.contains("I looked.") && whole.contains("north"), "{whole}");
     assert!(!plain.contains(KEY) && !whole.contains(KEY));
+}
+
+#[test]
+fn what_an_agent_said_leaves_with_no_error_either() {
+    let place = Place::new();
+    let skill = "---\ndescription: Audits.\ncontext: fork\nagent: explore\n---\nAudit it.\n";
+    place.write(".tine/skills/audit/SKILL.md", skill);
+    let (plain, whole) = without_and_with_content(|| {
+        let provider = serve(|talk| match talk.turn() {
+            1 => Reaction::reply(Some("SAID in /home/x"), &[("Glob", json!({ "pattern": "*" }))]),
+            _ => Reaction::json(400, &json!({ "error": { "message": "no" } })),
+        });
+        let flags = ["-p", "/audit", "-m", "m", "--config", "retry.most=0"];
+        (place.tine(flags).server(&provider), provider)
+    });
+    assert!(plain.contains("setup") && !plain.contains("SAID"), "{plain}");
+    assert!(whole.contains("SAID in /home/x"), "{whole}");
+}
+
+#[test]
+fn a_tool_that_there_is_not_is_no_name_of_a_span() {
+    let place = Place::new();
+    let (plain, whole) = without_and_with_content(|| {
+        let calls = [("SAID_AS_A_NAME", json!({})), ("Glob", json!({ "pattern": 7 }))];
+        let provider = serve_calls(&calls, |_| Reaction::text_reply("done"));
+        (place.asking(&provider, &[]), provider)
+    });
+    assert!(plain.contains("_OTHER") && !plain.contains("SAID_AS_A_NAME"), "{plain}");
+    assert!(
+        plain.contains("execute_tool Glob"),
+        "one that there is, though it did not run: {plain}"
+    );
+    assert!(whole.contains("execute_tool SAID_AS_A_NAME"), "{whole}");
 }
 
 #[test]
@@ -254,86 +302,4 @@ fn each_message_of_a_client_is_a_trace_of_its_own() {
     traces.sort();
     assert_eq!([&*traces[0].0, &*traces[1].0], ["1", "2"]);
     assert_ne!(traces[0].1, traces[1].1);
-}
-
-/// The code and the answer of a run whose collector is somewhere.
-fn with_collector(endpoint: &str) -> (Option<i32>, String, String) {
-    let place = Place::new();
-    let provider = Server::start(|_| Reaction::text_reply("Hello."));
-    let finished = place.asking(&provider, &[]).env(ENDPOINT, endpoint).run();
-    (finished.status.code(), finished.stdout, finished.stderr)
-}
-
-#[test]
-fn a_collector_that_hangs_refuses_or_is_not_there_changes_no_result_and_is_warned_of_once() {
-    let hangs = Server::start(|_| Reaction::Hang);
-    let refuses = Server::start(|_| Reaction::json(403, &json!({})));
-    let gone = collector();
-    let urls = [&hangs, &refuses, &gone]
-        .map(|server| server.base_url().trim_end_matches("/v1").to_owned());
-    drop(gone);
-    for url in urls {
-        let (code, stdout, stderr) = with_collector(&url);
-        assert_eq!((code, stdout.as_str()), (Some(0), "Hello.\n"), "{stderr}");
-        let warning = format!("warning: 3 spans did not get to `{url}/v1/traces`: ");
-        assert_eq!(stderr.matches(&warning).count(), 1, "{stderr}");
-        assert_eq!(stderr.matches("warning: ").count(), 1, "{stderr}");
-    }
-}
-
-#[test]
-fn what_the_variables_say_wrong_is_a_warning_and_the_run_goes_on() {
-    let (place, collector) = (Place::new(), collector());
-    let provider = Server::start(|_| Reaction::text_reply("Hello."));
-    let tine = told(place.asking(&provider, &[]), &collector);
-    let finished = tine.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc").run().exits(0);
-    assert!(finished.stderr.contains("`OTEL_EXPORTER_OTLP_PROTOCOL` is `grpc`"), "{finished:?}");
-    assert_eq!((finished.stdout.as_str(), collector.count()), ("Hello.\n", 0));
-}
-
-#[test]
-fn nothing_is_sent_where_no_variable_says_so() {
-    let (place, collector) = (Place::new(), collector());
-    let provider = Server::start(|_| Reaction::text_reply("Hello."));
-    let disabled = told(place.asking(&provider, &[]), &collector).env("OTEL_SDK_DISABLED", "true");
-    disabled.run().exits(0);
-    let finished = place.asking(&provider, &[]).env("OTEL_SERVICE_NAME", "x").run().exits(0);
-    assert_eq!((collector.connections(), finished.stderr.contains("span")), (0, false));
-}
-
-#[test]
-fn what_happens_inside_is_told_without_keys_and_without_what_a_terminal_obeys() {
-    let place = Place::new();
-    let provider = Server::start(|_| {
-        let evil = format!("no \u{1b}[2J {KEY}");
-        Reaction::json(400, &json!({ "error": { "message": evil } }))
-    });
-    let flags = ["--debug=trace", "--debug-file", "debug.log"];
-    place.asking(&provider, &flags).run();
-    let log = place.read("debug.log").unwrap();
-    for joint in [
-        "invocation started",
-        "turn started",
-        "a request is sent",
-        "request failed",
-        "invocation ended",
-    ] {
-        assert!(log.contains(joint), "no `{joint}` in {log}");
-    }
-    assert!(!log.contains(KEY) && !log.contains('\u{1b}'), "{log}");
-}
-
-#[test]
-fn a_filter_says_what_is_told_and_one_that_is_none_is_refused() {
-    let place = Place::new();
-    let provider = provider();
-    let ask = |filter: &str| place.asking(&provider, &[filter]).run().stderr;
-    let events = ask("--debug=tine::event=debug");
-    for joint in ["unit queued", "unit started", "call started", "call finished", "unit ended"] {
-        assert!(events.contains(joint), "no `{joint}` in {events}");
-    }
-    assert!(!events.contains("a request is sent"), "{events}");
-    assert!(!ask("--debug=off").contains("unit started"));
-    let refused = place.asking(&provider, &["--debug=tine=loud"]).run().exits(2);
-    assert!(refused.stderr.contains("`--debug=tine=loud` is no filter"), "{refused:?}");
 }

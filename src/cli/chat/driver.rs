@@ -71,8 +71,9 @@ pub(in crate::cli) fn run(
         Ok::<_, Refusal>(driver.go(seat).await)
     })?;
     runtime.block_on(servers.close());
+    let lost = runtime.block_on(telemetry::flush(exporter.as_ref(), Some(exit)));
     if takes_words {
-        runtime.block_on(telemetry::close(exporter.as_ref()));
+        telemetry::say(lost);
         print::say_remarks(&models);
     }
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);

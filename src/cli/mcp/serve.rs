@@ -76,7 +76,7 @@ pub(super) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Re
     drop(start);
     let exit = runtime.block_on(serve(batch));
     runtime.block_on(kept.servers.close());
-    runtime.block_on(telemetry::close(kept.exporter.as_ref()));
+    runtime.block_on(telemetry::close(kept.exporter.as_ref(), exit.as_ref().ok().copied()));
     runtime.shutdown_timeout(print::SHUTDOWN_GRACE);
     exit
 }

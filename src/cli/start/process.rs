@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::cli::args::RunFlags;
+use crate::cli::debug;
 use crate::cli::exit::Refusal;
 use crate::cli::project::{Manner, Trusted};
 use crate::cli::recordings;
@@ -63,6 +64,8 @@ impl Process {
     ) -> Result<(Kept, Vec<Hook>), Refusal> {
         let Self { kept, brought, manner: _ } = self;
         let recordings::Surroundings { environment, root, .. } = *surroundings;
+        debug::hide_environment(environment);
+        debug::hide_configured(config, environment);
         let is_new = kept.is_none() || brought.is_some();
         let Brought { hooks, servers: carried } = brought.unwrap_or_default();
         let servers = || {

@@ -4,7 +4,9 @@ use opentelemetry::KeyValue;
 use serde_json::json;
 
 use crate::branch::BranchPath;
+use crate::event::{FailureKind, Outcome};
 use crate::message::{Output, Reply};
+use crate::telemetry::Failed;
 
 /// Most characters of a name, an id or an error in a span.
 const WORDS_CAP: usize = 256;
@@ -55,8 +57,13 @@ impl Shows {
         arguments.into_iter().chain(subject).chain([result]).collect()
     }
 
-    /// What a unit was for, which also names its branch, and its answer.
-    pub(super) fn ending(self, unit: Option<(&str, &BranchPath)>, answer: &str) -> Vec<KeyValue> {
+    /// What a unit was for, which also names its branch, and its answer with why
+    /// that ended.
+    pub(super) fn ending(
+        self,
+        unit: Option<(&str, &BranchPath)>,
+        (answer, finish): (&str, &str),
+    ) -> Vec<KeyValue> {
         if !self.0 {
             return Vec::new();
         }
@@ -66,10 +73,50 @@ impl Shows {
             said.push(KeyValue::new("tine.branch.path", cut(&path.to_string())));
         }
         if !answer.is_empty() {
-            let messages = json!([{ "role": "assistant", "parts": [text(answer)] }]);
+            let parts = [text(answer)];
+            let messages =
+                json!([{ "role": "assistant", "parts": parts, "finish_reason": finish }]);
             said.push(KeyValue::new("gen_ai.output.messages", messages.to_string()));
         }
         said
+    }
+
+    /// What went wrong, if anything did. Its kind is always told.
+    pub(super) fn failure(self, outcome: &Outcome) -> Option<Failed> {
+        let failure = match outcome {
+            Outcome::Done { text: _ } => return None,
+            Outcome::Cancelled { ran: _ } | Outcome::Interrupted => {
+                let kind = outcome.state().as_str().into();
+                return Some(Failed { kind, message: String::new() });
+            }
+            Outcome::Failed(failure) => failure,
+        };
+        let is_told = self.0 || is_free_of_content(failure.kind);
+        let message = if is_told { cut(&failure.message) } else { String::new() };
+        Some(Failed { kind: failure.kind.as_str().into(), message })
+    }
+}
+
+/// Tells whether the words of a failure are a provider's, which stand in the
+/// span of the request too, or ours with nothing but numbers in them.
+fn is_free_of_content(kind: FailureKind) -> bool {
+    match kind {
+        FailureKind::Authentication
+        | FailureKind::Request
+        | FailureKind::Provider
+        | FailureKind::MaxTurns
+        | FailureKind::Budget
+        | FailureKind::MaxTokens
+        | FailureKind::MaxToolCalls
+        | FailureKind::Timeout
+        | FailureKind::Unfinished => true,
+        // These may quote an answer, a hook, a path, or a name that a model made up.
+        FailureKind::Overflow
+        | FailureKind::Loop
+        | FailureKind::Setup
+        | FailureKind::Panic
+        | FailureKind::Hook
+        | FailureKind::StructuredOutput => false,
     }
 }
 

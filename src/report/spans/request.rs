@@ -48,6 +48,7 @@ impl Spans {
         span.attributes.extend(self.shows.reply(&replied.reply, finish));
         self.finish(event.unit, span);
         let Some(strand) = self.strands.get_mut(&event.unit) else { return };
+        strand.finish = finish;
         let Some(turn) = &mut strand.turn else { return };
         turn.asking_since = None;
         turn.last = event.at;

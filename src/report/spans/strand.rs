@@ -30,6 +30,8 @@ pub(super) struct Strand {
     pub(super) calls: HashMap<CallId, Call>,
     /// The last model that it asked.
     pub(super) model: Option<Arc<str>>,
+    /// Why the last answer ended, in the conventions' words.
+    pub(super) finish: &'static str,
     /// How long its next request has waited so far.
     pub(super) waited_ms: u64,
     /// What its next request shares with its parent's.
@@ -82,6 +84,7 @@ impl Strand {
             turn: None,
             calls: HashMap::new(),
             model: None,
+            finish: "stop",
             waited_ms: 0,
             shared: None,
         }
@@ -126,7 +129,7 @@ impl Strand {
     /// Returns what is said of it at its end.
     pub(super) fn of_the_whole(&self, unit: UnitId, start: UnixMillis) -> Vec<KeyValue> {
         let mut said = self.attributes.clone();
-        said.push(KeyValue::new("gen_ai.agent.id", unit.to_string()));
+        said.push(KeyValue::new("tine.unit", unit.to_string()));
         said.push(KeyValue::new("tine.turns", i64::from(self.turns)));
         let Some(head) = &self.head else { return said };
         let queued_ms = start.since(self.queued);
@@ -176,6 +179,13 @@ impl Turn {
 }
 
 impl Call {
+    /// Tells whether there is such a tool: only then it begins, is denied, or a
+    /// person is asked about it.
+    pub(super) fn was_found(&self) -> bool {
+        let was_asked = self.asked.is_some() || self.asked_ms.is_some();
+        self.at.is_some() || self.is_denied || was_asked
+    }
+
     pub(super) fn answered(&mut self, at: UnixMillis) {
         if let Some(asked) = self.asked.take() {
             self.asked_ms = Some(self.asked_ms.unwrap_or_default() + at.since(asked));

@@ -6,7 +6,7 @@ use opentelemetry::Value;
 
 use super::*;
 use crate::config::Environment;
-use crate::event::{AfterFailure, PrefixShare, ThrottleCause};
+use crate::event::{AfterFailure, FailureKind, Offered, PrefixShare, ThrottleCause};
 use crate::message::{Reply, Usage};
 use crate::report::story::{Story, call_of, cancelled, done, failed, paid};
 
@@ -135,7 +135,7 @@ fn a_slot_says_its_place_and_how_long_it_waited_for_it() {
     for (name, value) in [
         ("gen_ai.operation.name", Value::from("invoke_agent")),
         ("gen_ai.agent.name", Value::from("reviewer")),
-        ("gen_ai.agent.id", Value::from("agent-1")),
+        ("tine.unit", Value::from("agent-1")),
         ("gen_ai.request.model", Value::from("m-1")),
         ("tine.branch", Value::from("1")),
         ("tine.slot.index", Value::from(0)),
@@ -166,7 +166,10 @@ fn nothing_that_was_said_is_in_a_span_unless_it_is_asked_for() {
     let asked = said(main, "gen_ai.input.messages").unwrap().to_string();
     assert_eq!(asked, r#"[{"role":"user","parts":[{"type":"text","content":"review"}]}]"#);
     let answer = said(main, "gen_ai.output.messages").unwrap().to_string();
-    assert!(answer.contains("All fine."), "{answer}");
+    assert!(
+        answer.contains("All fine.") && answer.contains(r#""finish_reason":"stop""#),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -260,6 +263,63 @@ invoke_agent main 100..700
     execute_tool Read 580..600 !tool_error
 ";
     assert_eq!(tree(&fold(&story, &[])), expected);
+}
+
+#[test]
+fn an_error_that_may_quote_somebody_is_told_by_its_kind_alone() {
+    let message = |kind, variables: &[(&str, &str)]| {
+        let mut story = Story::new();
+        story.invocation("go").over(Outcome::failed(kind, "secret words"), "");
+        let [main] = &fold(&story, variables)[..] else { panic!("there is main alone") };
+        let failed = main.failed.clone().unwrap();
+        assert_eq!(failed.kind, kind.as_str());
+        failed.message
+    };
+    for kind in FailureKind::ALL {
+        assert_eq!(message(kind, &[CONTENT]), "secret words");
+    }
+    for kind in [
+        FailureKind::Setup,
+        FailureKind::Panic,
+        FailureKind::Hook,
+        FailureKind::StructuredOutput,
+        FailureKind::Loop,
+        FailureKind::Overflow,
+    ] {
+        assert_eq!(message(kind, &[]), "", "{kind:?}");
+    }
+    assert_eq!(message(FailureKind::MaxTurns, &[]), "secret words", "ours are numbers");
+}
+
+#[test]
+fn a_tool_is_named_if_there_is_one_of_that_name() {
+    let mut story = Story::new();
+    let tool = |name: &str| OfferedTool {
+        name: name.into(),
+        server: "s".into(),
+        remote: "r".into(),
+        description: "d".into(),
+        parameters: "{}".into(),
+    };
+    let offered = Offered { servers: Vec::new(), tools: Some([tool("mcp__s__r")].into()) };
+    story.invocation("go").push(0, EventKind::Offered(Arc::new(offered)));
+    for name in ["mcp__s__r", "Read", "made up"] {
+        story.output(0, name, name, "bad arguments");
+    }
+    story.call(0, "x", "mcp__s__before", "").output(0, "x", "mcp__s__before", "x");
+    story.denied(0, "y", "mcp__s__old", "no").output(0, "y", "mcp__s__old", "refused");
+    story.over(done("x"), "x");
+    let named = |variables: &[(&str, &str)]| -> Vec<(String, String)> {
+        let spans = fold(&story, variables);
+        let calls = spans.iter().filter(|span| span.name.starts_with("execute_tool"));
+        let name = |span: &Span| said(span, "gen_ai.tool.name").unwrap().to_string();
+        calls.map(|span| (span.name.clone(), name(span))).collect()
+    };
+    let known = |name: &str| (format!("execute_tool {name}"), name.to_owned());
+    let mut expected = ["mcp__s__r", "Read", "made up", "mcp__s__before", "mcp__s__old"].map(known);
+    assert_eq!(named(&[CONTENT]), expected);
+    expected[2] = ("execute_tool".to_owned(), "_OTHER".to_owned());
+    assert_eq!(named(&[]), expected);
 }
 
 #[test]

@@ -150,20 +150,21 @@ fn the_servers_are_listed_for_people_and_for_programs() {
     let place = place();
     let config = config(&json!({ "a": odd(&["plain"]), "b": odd(&["die"]) }));
     let flags = ["mcp", "list", "--mcp-config", &config];
-    let text = place.tine(flags).run().exits(0).stdout;
+    let text = place.tine(flags).run().exits(1).stdout;
     assert!(text.starts_with("a  connected  (`--mcp-config`)\n  mcp__a__die\n"), "{text}");
     assert!(
         text.contains("  /mcp__a__greet\n  1 resource, as @a:URI\n    @a:odd://one\n"),
         "{text}"
     );
     assert!(text.contains("b  failed  ") && text.contains("the key is wrong"), "{text}");
-    let lines = place.tine(flags.iter().chain(&["--json"])).run().exits(0);
+    let lines = place.tine(flags.iter().chain(&["--json"])).run().exits(1);
     let records = records(&lines);
     assert_eq!(
         (&records[0]["status"], &records[1]["status"]),
         (&json!("connected"), &json!("failed"))
     );
     assert_eq!(records[0]["prompts"], json!(["mcp__a__greet"]));
+    place.tine(flags.iter().chain(&["--allowed-mcp-server-names", "a"])).run().exits(0);
 }
 
 #[test]
