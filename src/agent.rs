@@ -186,6 +186,19 @@ pub enum Opening {
     News,
 }
 
+impl Opening {
+    /// Returns what the user has asked for in it, if they have.
+    pub fn request_mut(&mut self) -> Option<&mut Arc<str>> {
+        match self {
+            Self::Prompt(text) | Self::Skill { text, followed: _ } => Some(text),
+            Self::Agent { task: _, request }
+            | Self::Fork { task: _, request }
+            | Self::Batch { tasks: _, request } => Some(request),
+            Self::Compact { hint: _ } | Self::News => None,
+        }
+    }
+}
+
 /// What a unit does next.
 enum Next {
     /// It sends a request.

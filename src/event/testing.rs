@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Choice, Event, EventKind, Field, Form, Invocation, Origin, Outcome, Replied, Seq, Takes,
-    UnitEnd, UnitHead, UnitId, UnixMillis,
+    Choice, Event, EventKind, Field, Form, HookDecision, HookEvent, HookOutcome, HookRan,
+    Invocation, Origin, Outcome, Replied, Seq, Takes, UnitEnd, UnitHead, UnitId, UnixMillis,
 };
 use crate::branch::Branch;
 use crate::message::{Call, CallId, Output, Reply, StopReason, Usage};
@@ -119,5 +119,22 @@ pub(crate) fn form(texts: &[&str]) -> Form {
         arguments: "{}".into(),
         message: "".into(),
         fields: texts.iter().map(|text| field(text, &["yes", "no"], false)).collect(),
+    }
+}
+
+/// A hook that has said all that one can.
+pub(crate) fn hook_ran() -> HookRan {
+    HookRan {
+        event: HookEvent::PreToolUse,
+        hook: "./check.sh".into(),
+        call: Some("call-2".into()),
+        outcome: HookOutcome::Blocked,
+        exit_code: Some(2),
+        decision: Some(HookDecision::Deny),
+        reason: "not there".into(),
+        context: "more".into(),
+        message: "look".into(),
+        changes_input: true,
+        took_ms: 12,
     }
 }

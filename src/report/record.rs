@@ -467,8 +467,9 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::*;
+    use crate::event::testing::hook_ran;
     use crate::event::{Backend, ForkShare, Insistence, PrefixShare, SandboxHead};
-    use crate::event::{HookDecision, HookEvent, HookOutcome, HookRan, Seq, SessionId};
+    use crate::event::{Seq, SessionId};
     use crate::message::{Cost, ImageKind, Usd};
     use crate::model::Facts;
     use crate::report::lines::{Origin, write};
@@ -845,20 +846,7 @@ mod tests {
 
     #[test]
     fn hook_response() {
-        let ran = HookRan {
-            event: HookEvent::PreToolUse,
-            hook: "./check.sh".into(),
-            call: Some("call-2".into()),
-            outcome: HookOutcome::Blocked,
-            exit_code: Some(2),
-            decision: Some(HookDecision::Deny),
-            reason: "not there".into(),
-            context: "more".into(),
-            message: "look".into(),
-            changes_input: true,
-            took_ms: 12,
-        };
-        let response = HookResponse::of(Seq(7), &ran, strand());
+        let response = HookResponse::of(Seq(7), &hook_ran(), strand());
         assert_snapshot!(written(Record::System(System::HookResponse(response))), @r#"{"type":"system","subtype":"hook_response","hook_id":"hook-7","hook_event":"PreToolUse","hook_name":"./check.sh","outcome":"success","exit_code":2,"tool_use_id":"call-2","decision":"deny","reason":"not there","additional_context":"more","system_message":"look","updated_input":true,"duration_ms":12,"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 

@@ -113,16 +113,9 @@ impl Stage {
         &mut self,
         invoked: Invoked,
         (caller, had): (Caller, Had),
-        opening: Opening,
+        mut opening: Opening,
     ) -> impl Future<Output = Outcome> + Send + use<> {
-        let submitted = match &opening {
-            Opening::Prompt(_)
-            | Opening::Skill { .. }
-            | Opening::Agent { .. }
-            | Opening::Fork { .. }
-            | Opening::Batch { .. } => Some(self.submitted(&invoked, &caller)),
-            Opening::Compact { hint: _ } | Opening::News => None,
-        };
+        let submitted = opening.request_mut().map(|_| self.submitted(&invoked, &caller));
         let Invoked { typed: _, main: _, model, tools, policy, system } = invoked;
         let fanout = Arc::clone(&self.fanout);
         let mut history = self.history(&system, &tools);

@@ -69,25 +69,12 @@ impl Submitted {
     /// The outcome of main: they do not let it begin, or it was cancelled.
     pub(super) async fn heard(
         submitted: Option<Self>,
-        opening: Opening,
+        mut opening: Opening,
     ) -> Result<Opening, Outcome> {
-        let Some(submitted) = submitted else { return Ok(opening) };
-        Ok(match opening {
-            Opening::Prompt(text) => Opening::Prompt(submitted.to(&text).await?),
-            Opening::Skill { text, followed } => {
-                Opening::Skill { text: submitted.to(&text).await?, followed }
-            }
-            Opening::Agent { task, request } => {
-                Opening::Agent { task, request: submitted.to(&request).await? }
-            }
-            Opening::Fork { task, request } => {
-                Opening::Fork { task, request: submitted.to(&request).await? }
-            }
-            Opening::Batch { tasks, request } => {
-                Opening::Batch { tasks, request: submitted.to(&request).await? }
-            }
-            Opening::Compact { .. } | Opening::News => opening,
-        })
+        if let (Some(submitted), Some(request)) = (submitted, opening.request_mut()) {
+            *request = submitted.to(request).await?;
+        }
+        Ok(opening)
     }
 
     /// Has hooks hear of it, and returns the message with what they add.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::branch::{Branch, BranchPath, Token, TokenSet};
-use crate::event::testing::{field, form};
+use crate::event::testing::{field, form, hook_ran};
 use crate::event::{
     AfterFailure, Backend, CallQuestion, CancelReason, ChangedBy, Chosen, Compaction,
     CompactionTrigger, Confinement, Digest, Entry, Event, EventKind, FailureKind, Field,
@@ -97,22 +97,6 @@ pub(super) fn one_of_each() -> Vec<Event> {
         (event.seq, event.at) = (Seq(seq), UnixMillis(1_700_000_000_000 + seq));
     }
     events
-}
-
-fn hook_ran() -> HookRan {
-    HookRan {
-        event: HookEvent::PreToolUse,
-        hook: "./check.sh".into(),
-        call: Some("call-2".into()),
-        outcome: HookOutcome::Blocked,
-        exit_code: Some(2),
-        decision: Some(HookDecision::Deny),
-        reason: "not there".into(),
-        context: "more".into(),
-        message: "look".into(),
-        changes_input: true,
-        took_ms: 12,
-    }
 }
 
 fn offered() -> Offered {

@@ -44,10 +44,9 @@ impl Registry {
     /// offer, in that order.
     #[must_use]
     pub fn with_served(&self, offered: &[OfferedTool], servers: &Servers) -> Self {
-        let own = self.filtered(|name| !name.starts_with(mcp::name::PREFIX));
-        let own = own.answering(self.answer());
+        let is_own = |name: &str| !name.starts_with(mcp::name::PREFIX);
         let served = offered.iter().filter_map(|tool| Served::new(tool, servers));
-        own.and(served.map(|tool| Arc::new(tool) as Arc<dyn Tool>))
+        self.with(is_own, served.map(|tool| Arc::new(tool) as Arc<dyn Tool>))
     }
 }
 
@@ -98,6 +97,7 @@ impl Tool for Served {
         })
     }
 }
+
 /// Who is asked what a server wants to know while it is called.
 struct Person<'a> {
     context: &'a ToolContext,

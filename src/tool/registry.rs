@@ -133,16 +133,19 @@ impl Registry {
         Self { of_servers: Arc::new(of_servers), ..self }
     }
 
-    /// Returns the same tools and more behind them, but for the one that gives
-    /// an answer, which stays the last. One whose name is taken is left out: it
-    /// could not be called.
+    /// Returns the tools for which `keep` holds and more behind them, but for the
+    /// one that gives an answer, which stays the last. One whose name is taken is
+    /// left out: it could not be called.
     #[must_use]
-    pub(super) fn and(&self, more: impl Iterator<Item = Arc<dyn Tool>>) -> Self {
-        let mut all = self.filtered(|_| true);
-        for tool in more {
-            let name: Arc<str> = tool.schema().name.into();
-            if all.find(&name).is_none() && all.of_servers.takes(&name) {
-                all.tools.push(Registered { name, tool });
+    pub(super) fn with(
+        &self,
+        keep: impl Fn(&str) -> bool,
+        more: impl Iterator<Item = Arc<dyn Tool>>,
+    ) -> Self {
+        let mut all = self.filtered(keep);
+        for tool in more.map(Registered::from) {
+            if all.find(&tool.name).is_none() && all.of_servers.takes(&tool.name) {
+                all.tools.push(tool);
             }
         }
         all.answering(self.answer.as_ref())

@@ -7,7 +7,7 @@ import * as qwen from '@qwen-code/sdk';
 import { z } from 'zod';
 
 import { Feed, outputOf } from './place.mjs';
-import { gap, promise } from './promise.mjs';
+import { promise } from './promise.mjs';
 import { call, calls, cut, fail, held, say } from './server.mjs';
 
 const CLIENTS = {
@@ -37,12 +37,10 @@ const CLIENTS = {
   },
 };
 
-/** A promise for each client, or a gap for those that have a number in `gaps`. */
-function both(name, body, gaps = {}) {
+/** A promise for each client. */
+function both(name, body) {
   for (const [id, client] of Object.entries(CLIENTS)) {
-    const run = (place) => body(place, client);
-    if (gaps[id]) gap(gaps[id], `${id}: ${name}`, run);
-    else promise(`${id}: ${name}`, run);
+    promise(`${id}: ${name}`, (place) => body(place, client));
   }
 }
 
@@ -126,7 +124,7 @@ both('an image in a message reaches the model', async (place, client) => {
   const parts = place.server.requests[0].messages.flatMap(({ content }) => (Array.isArray(content) ? content : []));
   const image = parts.find((part) => part.type === 'image_url');
   assert.match(image.image_url.url, /^data:image\/png;base64,/);
-}, { claude: 11, qwen: 11 });
+});
 
 both('partial messages are the pieces of the whole one', async (place, client) => {
   place.server.when('hello', say('one two three'));
@@ -267,7 +265,7 @@ both('the mode for everything asks nothing', async (place, client) => {
   const talk = client.ask(place, 'work', client.everything);
   assert.equal((await talk.only()).result, 'done');
   assert.equal(place.read('b.txt'), '');
-}, { claude: 1 });
+});
 
 both('plan mode changes nothing and asks nobody', async (place, client) => {
   place.server.when('work', write('a.txt'), say('a plan'));
@@ -299,7 +297,7 @@ both('a mode set in a running turn holds for its next call', async (place, clien
   feed.end();
   assert.deepEqual(asked, ['a.txt']);
   assert.equal(place.read('b.txt'), 'new\n');
-}, { claude: 10, qwen: 10 });
+});
 
 both('a mode set between messages holds for the next', async (place, client) => {
   place.server.when('first', say('ready')).when('second', write('a.txt'), say('done'));
@@ -479,7 +477,7 @@ both('a fork in the background outlives the first result, and another message is
   assert.equal((await talk.result()).result, 'so it was gold');
   feed.end();
   assert.deepEqual(await talk.results(), []);
-}, { claude: 9, qwen: 9 });
+});
 
 both('a fork that outlives the one prompt of a client is waited for, and told to the model', async (place, client) => {
   const gate = place.server.gate();
@@ -503,7 +501,7 @@ both('a definition of the client is an agent', async (place, client) => {
   assert.equal((await talk.only()).result, 'nice');
   assert.match(place.server.last('recite').system, /You are a poet of few words/);
   assert.ok(talk.init.agents.includes('poet'));
-}, { claude: 3, qwen: 3 });
+});
 
 // --- the model, the prompt, the tools
 
@@ -527,13 +525,13 @@ both('a model set between messages answers the next', async (place, client) => {
   feed.end();
   assert.deepEqual(place.server.requests.map(({ body }) => body.model), ['m', 'another']);
   assert.equal(talk.of('system', 'init')[1].model, 'another');
-}, { claude: 7, qwen: 7 });
+});
 
 both('a system prompt of the client takes the place of the own', async (place, client) => {
   place.server.when('hello', say('hi'));
   await client.ask(place, 'hello', { systemPrompt: 'You answer in rhyme.' }).only();
   assert.match(place.server.requests[0].system, /^You answer in rhyme\./);
-}, { claude: 3 });
+});
 
 both('words for the system prompt stand behind the own', async (place, client) => {
   place.server.when('plain', say('hi')).when('hello', say('hi'));
@@ -542,7 +540,7 @@ both('words for the system prompt stand behind the own', async (place, client) =
   const [plain, appended] = place.server.requests.map(({ system }) => system);
   assert.ok(appended.startsWith(plain.slice(0, 200)));
   assert.match(appended, /Always explain yourself\./);
-}, { claude: 3 });
+});
 
 both('tools that the client leaves out are not offered', async (place, client) => {
   place.server.when('hello', say('hi'));
@@ -552,13 +550,13 @@ both('tools that the client leaves out are not offered', async (place, client) =
   assert.ok(!tools.includes('Bash'), tools.join());
   assert.ok(tools.includes('Read'));
   assert.ok(!talk.init.tools.includes('Bash'));
-}, { claude: 2, qwen: 2 });
+});
 
 both('only the tools that the client names are offered, also among names that are not known', async (place, client) => {
   place.server.when('hello', say('hi'));
   await client.ask(place, 'hello', client.only(['Read', 'Grep', 'LSP', 'NotebookEdit'])).only();
   assert.deepEqual(place.server.requests[0].tools, ['Read', 'Grep']);
-}, { claude: 2, qwen: 2 });
+});
 
 both('another directory may be edited as the working directory may', async (place, client) => {
   const path = place.put('other/a.txt', 'old\n');
@@ -571,7 +569,7 @@ both('another directory may be edited as the working directory may', async (plac
   assert.equal((await talk.only()).result, 'done');
   assert.deepEqual(place.server.last('work').outputs.length, 1);
   assert.doesNotMatch(place.server.last('work').outputs[0], /denied|outside/);
-}, { qwen: 1 });
+});
 
 // --- servers in the client's own process
 
@@ -597,7 +595,7 @@ both('a tool that runs in the client is offered, called and answers', async (pla
   assert.ok(place.server.requests[0].tools.includes('mcp__calc__add'));
   assert.match(place.server.last('add').outputs[0], /the sum is 5/);
   assert.deepEqual(talk.init.mcp_servers.map(({ name, status }) => [name, status]), [['calc', 'connected']]);
-}, { claude: 4, qwen: 4 });
+});
 
 both('a tool in the client that throws is an output of that call', async (place, { sdk, ask }) => {
   place.server.when('add', call('mcp__calc__add', { a: 2, b: 2 }), say('oh'));
@@ -606,7 +604,7 @@ both('a tool in the client that throws is an output of that call', async (place,
   const { is_error, content } = outputOf(talk.of('user')[0]);
   assert.equal(is_error, true);
   assert.match(JSON.stringify(content), /not the same twice/);
-}, { claude: 4, qwen: 4 });
+});
 
 both('slots call tools that run in the client side by side', async (place, { sdk, ask }) => {
   const used = [];
@@ -616,7 +614,7 @@ both('slots call tools that run in the client side by side', async (place, { sdk
   const talk = ask(place, 'fan out', { mcpServers: { calc: calculator(sdk, used) }, allowedTools: ['mcp__calc__add'] });
   assert.equal((await talk.only()).result, 'both');
   assert.deepEqual(used.sort(), [[1, 2], [3, 4]]);
-}, { claude: 4, qwen: 4 });
+});
 
 // --- sessions
 

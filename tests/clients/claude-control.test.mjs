@@ -7,7 +7,7 @@ import { createSdkMcpServer, tool } from '@anthropic-ai/claude-agent-sdk';
 import { z } from 'zod';
 
 import { Feed, outputOf } from './place.mjs';
-import { gap, promise } from './promise.mjs';
+import { promise } from './promise.mjs';
 import { call, held, say } from './server.mjs';
 
 const write = (path, content = 'new\n') => call('Write', { file_path: path, content });
@@ -46,16 +46,16 @@ promise('commands, models and agents are listed', async (place) => {
   assert.deepEqual(agents.map(({ name }) => name), ['general-purpose', 'explore', 'reviewer']);
 });
 
-gap(7, 'the account says where the key comes from', async (place) => {
+promise('the account says where the key comes from', async (place) => {
   const account = await place.claude(new Feed()).query.accountInfo();
   assert.equal(typeof account.apiKeySource, 'string');
 });
 
-gap(7, 'without servers there is a list of none', async (place) => {
+promise('without servers there is a list of none', async (place) => {
   assert.deepEqual(await place.claude(new Feed()).query.mcpServerStatus(), []);
 });
 
-gap(7, 'the use of the context adds up', async (place) => {
+promise('the use of the context adds up', async (place) => {
   const { query, feed } = await begun(place);
   const usage = await query.getContextUsage();
   feed.end();
@@ -69,13 +69,13 @@ gap(7, 'the use of the context adds up', async (place) => {
   assert.equal(used, usage.totalTokens);
 });
 
-gap(7, 'the use of the context is known before the first message, and in brief', async (place) => {
+promise('the use of the context is known before the first message, and in brief', async (place) => {
   const usage = await place.claude(new Feed()).query.getContextUsage({ detail: 'summary' });
   assert.ok(usage.totalTokens >= 0);
   assert.equal(usage.apiUsage, null);
 });
 
-gap(7, 'the model goes back to that of the start', async (place) => {
+promise('the model goes back to that of the start', async (place) => {
   const { query, feed, talk } = await begun(place);
   place.server.when('second', say('two')).when('third', say('three'));
   await query.setModel('another');
@@ -88,13 +88,13 @@ gap(7, 'the model goes back to that of the start', async (place) => {
   assert.deepEqual(place.server.requests.map(({ body }) => body.model), ['m', 'another', 'm']);
 });
 
-gap(7, 'a limit for thinking is set and taken back', async (place) => {
+promise('a limit for thinking is set and taken back', async (place) => {
   const { query } = await begun(place);
   await query.setMaxThinkingTokens(1024);
   await query.setMaxThinkingTokens(null);
 });
 
-gap(7, 'settings of the flags change the model and the rules of the next message', async (place) => {
+promise('settings of the flags change the model and the rules of the next message', async (place) => {
   const { query, feed, talk } = await begun(place);
   place.server.when('second', call('Bash', { command: 'touch a' }), say('two'));
   await query.applyFlagSettings({ model: 'another', permissions: { allow: ['Bash(touch *)'] } });
@@ -105,7 +105,7 @@ gap(7, 'settings of the flags change the model and the rules of the next message
   assert.equal(place.read('a'), '');
 });
 
-gap(7, 'one task is stopped, and the others go on', async (place) => {
+promise('one task is stopped, and the others go on', async (place) => {
   const gate = place.server.gate();
   place.server.when('fan out', batch('one', 'two'), say('one of two'));
   for (const name of ['one', 'two']) place.server.when(`do ${name}`, held(gate, say(`${name} is done`)));
@@ -130,7 +130,7 @@ promise('a task that there is not cannot be stopped', async (place) => {
   await assert.rejects(query.stopTask('agent-99'));
 });
 
-gap(7, 'a task that is waited for goes to the background', async (place) => {
+promise('a task that is waited for goes to the background', async (place) => {
   const gate = place.server.gate();
   place.server
     .when('fan out', call('Agent', { ...task('dig') }), say('it digs on'))
@@ -148,7 +148,7 @@ gap(7, 'a task that is waited for goes to the background', async (place) => {
   feed.end();
 });
 
-gap(7, 'no task of that call goes to the background', async (place) => {
+promise('no task of that call goes to the background', async (place) => {
   const { query } = await begun(place);
   assert.equal(await query.backgroundTasks('call_99'), false);
 });
@@ -188,13 +188,13 @@ const rare = {
   'what was used is told': async (query) => assert.equal((await query.usage_EXPERIMENTAL_MAY_CHANGE_DO_NOT_RELY_ON_THIS_API_YET()).rate_limits_available, false),
 };
 for (const [name, body] of Object.entries(rare)) {
-  gap(15, name, async (place) => {
+  promise(name, async (place) => {
     const { query } = await begun(place);
     await body(query, place);
   });
 }
 
-gap(15, 'files go back to what they were before a message', async (place) => {
+promise('files go back to what they were before a message', async (place) => {
   place.put('work/a.txt', 'old\n');
   const uuid = '77777777-0000-4000-8000-000000000000';
   place.server.when('work', call('Read', { file_path: 'a.txt' }), write('a.txt'), say('done'));
@@ -238,7 +238,7 @@ const decide = (permissionDecision, more = {}) => ({
   hookSpecificOutput: { hookEventName: 'PreToolUse', permissionDecision, ...more },
 });
 
-gap(5, 'a hook before a call is told of it', async (place) => {
+promise('a hook before a call is told of it', async (place) => {
   place.server.when('work', write('a.txt'), say('done'));
   const { given, talk } = await hooked(place, 'work', { PreToolUse: {} });
   const [input] = given;
@@ -255,14 +255,14 @@ gap(5, 'a hook before a call is told of it', async (place) => {
   assert.equal(place.read('a.txt'), 'new\n');
 });
 
-gap(5, 'a hook denies a call, and its reason reaches the model', async (place) => {
+promise('a hook denies a call, and its reason reaches the model', async (place) => {
   place.server.when('work', write('a.txt'), say('then not'));
   await hooked(place, 'work', { PreToolUse: { output: decide('deny', { permissionDecisionReason: 'not on a Sunday' }) } });
   assert.equal(place.read('a.txt'), undefined);
   assert.match(place.server.last('work').outputs[0], /not on a Sunday/);
 });
 
-gap(5, 'a hook allows what would have been asked', async (place) => {
+promise('a hook allows what would have been asked', async (place) => {
   place.server.when('work', write('a.txt'), say('done'));
   await hooked(place, 'work', { PreToolUse: { output: decide('allow') } }, {
     permissionMode: 'default',
@@ -271,7 +271,7 @@ gap(5, 'a hook allows what would have been asked', async (place) => {
   assert.equal(place.read('a.txt'), 'new\n');
 });
 
-gap(5, 'a hook does not allow what a rule denies', async (place) => {
+promise('a hook does not allow what a rule denies', async (place) => {
   place.server.when('work', write('a.txt'), say('then not'));
   const { given } = await hooked(place, 'work', { PreToolUse: { output: decide('allow') } }, { disallowedTools: ['Write(a.txt)', 'Edit(a.txt)'] });
   assert.equal(place.read('a.txt'), undefined);
@@ -282,7 +282,7 @@ gap(5, 'a hook does not allow what a rule denies', async (place) => {
   assert.equal((await hooked(place, 'again', { PreToolUse: {} })).given.length, 1);
 });
 
-gap(5, 'a hook asks, and the client is asked', async (place) => {
+promise('a hook asks, and the client is asked', async (place) => {
   place.server.when('work', write('a.txt'), say('done'));
   const asked = [];
   await hooked(place, 'work', { PreToolUse: { output: decide('ask') } }, {
@@ -294,13 +294,13 @@ gap(5, 'a hook asks, and the client is asked', async (place) => {
   assert.deepEqual(asked, ['Write']);
 });
 
-gap(5, 'a hook changes a call before it runs', async (place) => {
+promise('a hook changes a call before it runs', async (place) => {
   place.server.when('work', write('a.txt'), say('done'));
   await hooked(place, 'work', { PreToolUse: { output: decide('allow', { updatedInput: { file_path: 'b.txt', content: 'changed\n' } }) } });
   assert.deepEqual([place.read('a.txt'), place.read('b.txt')], [undefined, 'changed\n']);
 });
 
-gap(5, 'only the hooks that match are told', async (place) => {
+promise('only the hooks that match are told', async (place) => {
   place.server.when('work', write('a.txt'), say('done'));
   const { given } = await hooked(place, 'work', {
     PreToolUse: [{ matcher: 'Bash' }, { matcher: 'Edit|Write' }, { matcher: 'Wri.*' }, { matcher: '*' }, {}],
@@ -308,7 +308,7 @@ gap(5, 'only the hooks that match are told', async (place) => {
   assert.equal(given.length, 4);
 });
 
-gap(5, 'a hook after a call is told what came of it, and adds to it', async (place) => {
+promise('a hook after a call is told what came of it, and adds to it', async (place) => {
   place.server.when('work', write('a.txt'), say('done'));
   const { given } = await hooked(place, 'work', {
     PostToolUse: { output: { hookSpecificOutput: { hookEventName: 'PostToolUse', additionalContext: 'format it, too' } } },
@@ -318,7 +318,7 @@ gap(5, 'a hook after a call is told what came of it, and adds to it', async (pla
   assert.match(JSON.stringify(place.server.last('work').messages), /format it, too/);
 });
 
-gap(5, 'a hook after a call gives the model another output', async (place) => {
+promise('a hook after a call gives the model another output', async (place) => {
   place.server.when('work', call('Glob', { pattern: '*' }), say('done'));
   await hooked(place, 'work', {
     PostToolUse: { output: { hookSpecificOutput: { hookEventName: 'PostToolUse', updatedToolOutput: 'nothing to see' } } },
@@ -326,7 +326,7 @@ gap(5, 'a hook after a call gives the model another output', async (place) => {
   assert.equal(place.server.last('work').outputs[0], 'nothing to see');
 });
 
-gap(5, 'a hook on a prompt adds to it', async (place) => {
+promise('a hook on a prompt adds to it', async (place) => {
   place.server.when('hello', say('hi'));
   const { given } = await hooked(place, 'hello', {
     UserPromptSubmit: { output: { hookSpecificOutput: { hookEventName: 'UserPromptSubmit', additionalContext: 'it is raining' } } },
@@ -335,7 +335,7 @@ gap(5, 'a hook on a prompt adds to it', async (place) => {
   assert.match(JSON.stringify(place.server.requests[0].messages), /it is raining/);
 });
 
-gap(5, 'a hook on a prompt keeps it from the model', async (place) => {
+promise('a hook on a prompt keeps it from the model', async (place) => {
   await hooked(place, 'hello', { UserPromptSubmit: { output: { decision: 'block', reason: 'not today' } } }).catch(() => {});
   assert.equal(place.server.requests.length, 0);
   place.server.when('hello', say('hi'));
@@ -343,7 +343,7 @@ gap(5, 'a hook on a prompt keeps it from the model', async (place) => {
   assert.equal(given.length, 1);
 });
 
-gap(5, 'a hook at the end sends the model on, once', async (place) => {
+promise('a hook at the end sends the model on, once', async (place) => {
   place.server.when('hello', say('done')).when('check', say('checked'));
   const { given, result } = await hooked(place, 'hello', {
     Stop: { output: (input) => (input.stop_hook_active ? {} : { decision: 'block', reason: 'check it' }) },
@@ -353,7 +353,7 @@ gap(5, 'a hook at the end sends the model on, once', async (place) => {
   assert.equal(result.result, 'checked');
 });
 
-gap(5, 'the start and the end of a session are told', async (place) => {
+promise('the start and the end of a session are told', async (place) => {
   place.server.when('hello', say('hi'));
   const { given } = await hooked(place, 'hello', {
     SessionStart: { output: { hookSpecificOutput: { hookEventName: 'SessionStart', additionalContext: 'the house is blue' } } },
@@ -363,7 +363,7 @@ gap(5, 'the start and the end of a session are told', async (place) => {
   assert.match(JSON.stringify(place.server.requests[0].messages), /the house is blue/);
 });
 
-gap(5, 'agents are told by their ids, and so are their calls', async (place) => {
+promise('agents are told by their ids, and so are their calls', async (place) => {
   place.server.when('fan out', batch('one'), say('back')).when('do one', write('a.txt'), say('one is done'));
   const { given, talk } = await hooked(place, 'fan out', { SubagentStart: {}, PreToolUse: { matcher: 'Write' }, SubagentStop: {} });
   const [{ task_id }] = talk.of('system', 'task_started');
@@ -374,7 +374,7 @@ gap(5, 'agents are told by their ids, and so are their calls', async (place) => 
   assert.equal(given[2].last_assistant_message, 'one is done');
 });
 
-gap(5, 'a hook that throws stops nothing', async (place) => {
+promise('a hook that throws stops nothing', async (place) => {
   place.server.when('work', write('a.txt'), say('done'));
   const { given } = await hooked(place, 'work', {
     PreToolUse: {
@@ -387,7 +387,7 @@ gap(5, 'a hook that throws stops nothing', async (place) => {
   assert.equal(place.read('a.txt'), 'new\n');
 });
 
-gap(5, 'a hook that throws stops what it guards, if it says so', async (place) => {
+promise('a hook that throws stops what it guards, if it says so', async (place) => {
   place.server.when('work', write('a.txt'), say('then not'));
   await hooked(place, 'work', {
     PreToolUse: {
@@ -400,28 +400,28 @@ gap(5, 'a hook that throws stops what it guards, if it says so', async (place) =
   assert.equal(place.read('a.txt'), undefined);
 });
 
-gap(5, 'a hook that never answers is waited for as long as it says', async (place) => {
+promise('a hook that never answers is waited for as long as it says', async (place) => {
   place.server.when('work', write('a.txt'), say('done'));
   const { given } = await hooked(place, 'work', { PreToolUse: { timeout: 1, output: () => new Promise(() => {}) } });
   assert.equal(given.length, 1);
   assert.equal(place.read('a.txt'), 'new\n');
 });
 
-gap(5, 'a hook that says so ends the turn', async (place) => {
+promise('a hook that says so ends the turn', async (place) => {
   place.server.when('work', write('a.txt'), say('never'));
   const { given } = await hooked(place, 'work', { PostToolUse: { output: { continue: false, stopReason: 'enough' } } }).catch((error) => ({ given: [error] }));
   assert.equal(given.length, 1);
   assert.equal(place.server.requests.length, 1);
 });
 
-gap(5, 'a hook that answers at once for later holds nothing up', async (place) => {
+promise('a hook that answers at once for later holds nothing up', async (place) => {
   place.server.when('work', write('a.txt'), say('done'));
   const { given } = await hooked(place, 'work', { PreToolUse: { output: { async: true } } });
   assert.equal(given.length, 1);
   assert.equal(place.read('a.txt'), 'new\n');
 });
 
-gap(5, 'a hook answers a question before the client does', async (place) => {
+promise('a hook answers a question before the client does', async (place) => {
   place.server.when('work', write('a.txt'), say('done'));
   const { given } = await hooked(
     place,
@@ -433,7 +433,7 @@ gap(5, 'a hook answers a question before the client does', async (place) => {
   assert.equal(place.read('a.txt'), 'new\n');
 });
 
-gap(5, 'hooks are told in the stream on request', async (place) => {
+promise('hooks are told in the stream on request', async (place) => {
   place.server.when('work', write('a.txt'), say('done'));
   const { talk } = await hooked(place, 'work', { PreToolUse: {} }, { includeHookEvents: true });
   const [started] = talk.of('system', 'hook_started');
@@ -480,7 +480,7 @@ const STDIO = `
 const shouting = (place) => ({ command: process.execPath, args: [place.put('shout.cjs', STDIO)], env: { MARK: '!' } });
 
 for (const mcpServersDelivery of ['argv', 'initialize']) {
-  gap(4, `a server that tine starts is named by ${mcpServersDelivery}`, async (place) => {
+  promise(`a server that tine starts is named by ${mcpServersDelivery}`, async (place) => {
     place.server.when('shout', call('mcp__out__shout', { word: 'hey' }), say('done'));
     const talk = place.claude('shout', { mcpServers: { out: shouting(place) }, mcpServersDelivery, allowedTools: ['mcp__out'] });
     assert.equal((await talk.only()).result, 'done');
@@ -488,7 +488,7 @@ for (const mcpServersDelivery of ['argv', 'initialize']) {
   });
 }
 
-gap(4, 'a tool in the client is asked about by its whole name', async (place) => {
+promise('a tool in the client is asked about by its whole name', async (place) => {
   place.server.when('add', call('mcp__calc__add', { a: 2, b: 3 }), say('five'));
   const used = [];
   const asked = [];
@@ -505,7 +505,7 @@ gap(4, 'a tool in the client is asked about by its whole name', async (place) =>
 });
 
 for (const [what, allowedTools] of Object.entries({ 'the server': ['mcp__calc'], 'all of the server': ['mcp__calc__*'] })) {
-  gap(4, `a rule for ${what} allows a tool in the client`, async (place) => {
+  promise(`a rule for ${what} allows a tool in the client`, async (place) => {
     place.server.when('add', call('mcp__calc__add', { a: 2, b: 3 }), say('five'));
     const used = [];
     await place.claude('add', { mcpServers: { calc: calculator(used) }, allowedTools }).only();
@@ -513,7 +513,7 @@ for (const [what, allowedTools] of Object.entries({ 'the server': ['mcp__calc'],
   });
 }
 
-gap(4, 'a server in the client is listed with its tools', async (place) => {
+promise('a server in the client is listed with its tools', async (place) => {
   const { query } = await begun(place, { mcpServers: { calc: calculator() } });
   const [server] = await query.mcpServerStatus();
   assert.equal(server.name, 'calc');
@@ -521,7 +521,7 @@ gap(4, 'a server in the client is listed with its tools', async (place) => {
   assert.deepEqual(server.tools.map(({ name }) => name), ['add']);
 });
 
-gap(4, 'a server is added to a running session', async (place) => {
+promise('a server is added to a running session', async (place) => {
   const { query, feed, talk } = await begun(place);
   const used = [];
   const set = await query.setMcpServers({ calc: calculator(used) });
@@ -535,14 +535,14 @@ gap(4, 'a server is added to a running session', async (place) => {
   assert.ok((await query.mcpServerStatus().catch(() => [{ name: 'calc' }])).some(({ name }) => name === 'calc'));
 });
 
-gap(4, 'a server that cannot be started is told, and the rest goes on', async (place) => {
+promise('a server that cannot be started is told, and the rest goes on', async (place) => {
   place.server.when('hello', say('hi'));
   const talk = place.claude('hello', { mcpServers: { gone: { command: '/nowhere/server' } }, mcpServersDelivery: 'argv' });
   assert.equal((await talk.only()).result, 'hi');
   assert.notEqual(talk.init.mcp_servers.find(({ name }) => name === 'gone').status, 'connected');
 });
 
-gap(4, 'a tool with another name runs the tool it stands for', async (place) => {
+promise('a tool with another name runs the tool it stands for', async (place) => {
   place.server.when('work', call('Bash', { command: 'ignored', a: 2, b: 3 }), say('five'));
   const used = [];
   await place.claude('work', {
@@ -568,7 +568,7 @@ const asking = () =>
     ],
   });
 
-gap(4, 'a server in the client asks, and the client answers it', async (place) => {
+promise('a server in the client asks, and the client answers it', async (place) => {
   place.server.when('open', call('mcp__door__open', {}), say('welcome'));
   const asked = [];
   await place.claude('open', {
@@ -583,13 +583,13 @@ gap(4, 'a server in the client asks, and the client answers it', async (place) =
   assert.match(place.server.last('open').outputs[0], /accept: Ann/);
 });
 
-gap(4, 'a server in the client asks, and nobody is there to answer', async (place) => {
+promise('a server in the client asks, and nobody is there to answer', async (place) => {
   place.server.when('open', call('mcp__door__open', {}), say('closed'));
   await place.claude('open', { mcpServers: { door: asking() }, allowedTools: ['mcp__door'] }).only();
   assert.match(place.server.last('open').outputs[0], /decline/);
 });
 
-gap(4, 'the question about a tool in the client names the agent that calls it', async (place) => {
+promise('the question about a tool in the client names the agent that calls it', async (place) => {
   place.server.when('fan out', batch('one'), say('back')).when('do one', call('mcp__calc__add', { a: 1, b: 2 }), say('three'));
   const asked = [];
   const talk = place.claude('fan out', {
@@ -603,7 +603,7 @@ gap(4, 'the question about a tool in the client names the agent that calls it', 
   assert.deepEqual(asked, [['mcp__calc__add', talk.of('system', 'task_started')[0].task_id]]);
 });
 
-gap(4, 'an interrupt ends a turn that waits for a tool in the client', async (place) => {
+promise('an interrupt ends a turn that waits for a tool in the client', async (place) => {
   let reached;
   const waiting = new Promise((resolve) => (reached = resolve));
   const slow = createSdkMcpServer({

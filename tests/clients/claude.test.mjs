@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { AbortError, SYSTEM_PROMPT_DYNAMIC_BOUNDARY, startup } from '@anthropic-ai/claude-agent-sdk';
 
 import { Feed, TINE, Talk } from './place.mjs';
-import { gap, promise } from './promise.mjs';
+import { promise } from './promise.mjs';
 import { call, held, say } from './server.mjs';
 
 const write = (path, content = 'new\n') => call('Write', { file_path: path, content });
@@ -67,16 +67,16 @@ const greets = (options) => async (place) => {
   assert.equal((await place.claude('hello', options).only()).result, 'hi');
 };
 for (const [name, options] of Object.entries(inert)) promise(`an option ends nothing: ${name}`, greets(options));
-for (const [name, options] of Object.entries(unknown)) gap(1, `an option ends nothing: ${name}`, greets(options));
+for (const [name, options] of Object.entries(unknown)) promise(`an option ends nothing: ${name}`, greets(options));
 
-gap(1, 'a log of its own is written where the client says', async (place) => {
+promise('a log of its own is written where the client says', async (place) => {
   place.server.when('hello', say('hi'));
   const path = `${place.root}/debug.log`;
   assert.equal((await place.claude('hello', { debugFile: path }).only()).result, 'hi');
   assert.ok(existsSync(path));
 });
 
-gap(1, 'effort goes to the model', async (place) => {
+promise('effort goes to the model', async (place) => {
   place.server.when('hello', say('hi'));
   await place.claude('hello', { effort: 'high', thinking: { type: 'adaptive' } }).only();
   assert.equal(place.server.requests[0].body.reasoning_effort, 'high');
@@ -94,7 +94,7 @@ promise('the words of a system prompt are said before the first message', async 
   assert.ok(place.server.requests[0].system.length > 500);
 });
 
-gap(3, 'a system prompt in parts is one, without the mark between them', async (place) => {
+promise('a system prompt in parts is one, without the mark between them', async (place) => {
   place.server.when('hello', say('hi'));
   await place.claude('hello', { systemPrompt: ['Part one.', SYSTEM_PROMPT_DYNAMIC_BOUNDARY, 'Part two.'] }).only();
   const { system } = place.server.requests[0];
@@ -102,13 +102,13 @@ gap(3, 'a system prompt in parts is one, without the mark between them', async (
   assert.doesNotMatch(system, /BOUNDARY/);
 });
 
-gap(3, 'a system prompt that is announced as the caller\'s own is used', async (place) => {
+promise('a system prompt that is announced as the caller\'s own is used', async (place) => {
   place.server.when('hello', say('hi'));
   await place.claude('hello', { systemPrompt: { type: 'custom', prompt: 'You are a release bot.' } }).only();
   assert.match(place.server.requests[0].system, /^You are a release bot\./);
 });
 
-gap(2, 'no tools are no tools', async (place) => {
+promise('no tools are no tools', async (place) => {
   place.server.when('hello', say('hi'));
   const talk = place.claude('hello', { tools: [] });
   await talk.only();
@@ -116,7 +116,7 @@ gap(2, 'no tools are no tools', async (place) => {
   assert.deepEqual(talk.init.tools, []);
 });
 
-gap(2, 'the tools of the preset are all tools', async (place) => {
+promise('the tools of the preset are all tools', async (place) => {
   place.server.when('hello', say('hi'));
   await place.claude('hello', { tools: { type: 'preset', preset: 'claude_code' } }).only();
   assert.ok(place.server.requests[0].tools.includes('Agent'));
@@ -132,7 +132,7 @@ promise('rules with commas and parentheses come through one flag', async (place)
   assert.equal(place.read('a,b'), '');
 });
 
-gap(2, 'rules for tools that there are not do no harm', async (place) => {
+promise('rules for tools that there are not do no harm', async (place) => {
   place.server.when('hello', say('hi'));
   const talk = place.claude('hello', {
     allowedTools: ['Task', 'MultiEdit', 'LS', 'WebSearch', 'NotebookEdit', 'KillShell', 'BashOutput', 'mcp__github', 'mcp__github__*'],
@@ -154,7 +154,7 @@ promise('a rule that denies part of a tool leaves it there and denies that part'
   assert.deepEqual(result.permission_denials.map(({ tool_name }) => tool_name), ['Bash']);
 });
 
-gap(3, 'main is the agent that the client names', async (place) => {
+promise('main is the agent that the client names', async (place) => {
   place.server.when('hello', say('hi'));
   await place.claude('hello', {
     agent: 'guard',
@@ -166,7 +166,7 @@ gap(3, 'main is the agent that the client names', async (place) => {
   assert.equal(request.body.model, 'small');
 });
 
-gap(3, 'a definition says which tools, which model and how many turns', async (place) => {
+promise('a definition says which tools, which model and how many turns', async (place) => {
   place.server.when('fan out', call('Agent', { description: 'l', prompt: 'look', subagent_type: 'looker' }), say('seen'));
   place.server.when('look', call('Glob', { pattern: '*' }), call('Glob', { pattern: '*' }), say('never'));
   const agents = { looker: { description: 'Looks', prompt: 'You look.', tools: ['Glob'], model: 'small', maxTurns: 2 } };
@@ -177,7 +177,7 @@ gap(3, 'a definition says which tools, which model and how many turns', async (p
   assert.equal(asked[0].body.model, 'small');
 });
 
-gap(3, 'agents are listed with those of the client', async (place) => {
+promise('agents are listed with those of the client', async (place) => {
   place.server.when('hello', say('hi'));
   const talk = place.claude('hello', { agents: { poet: { description: 'Writes verse', prompt: 'You are a poet.' } } });
   const listed = await talk.query.supportedAgents();
@@ -185,7 +185,7 @@ gap(3, 'agents are listed with those of the client', async (place) => {
   await talk.only();
 });
 
-gap(3, 'what agents say is told on request', async (place) => {
+promise('what agents say is told on request', async (place) => {
   place.server.when('fan out', batch('one'), say('back')).when('do one', say('one says so'));
   const talk = place.claude('fan out', { forwardSubagentText: true });
   await talk.only();
@@ -193,7 +193,7 @@ gap(3, 'what agents say is told on request', async (place) => {
   assert.deepEqual(inside.map(({ message }) => message.content[0].text), ['one says so']);
 });
 
-gap(3, 'a title names the session', async (place) => {
+promise('a title names the session', async (place) => {
   place.server.when('hello', say('hi'));
   await place.claude('hello', { title: 'The first try' }).only();
   const { stdout } = await place.script('tine sessions');
@@ -207,7 +207,7 @@ promise('instructions of the project are read', async (place) => {
   assert.match(JSON.stringify(place.server.requests[0].messages), /Paint everything blue/);
 });
 
-gap(1, 'without sources of settings nothing of the project is read', async (place) => {
+promise('without sources of settings nothing of the project is read', async (place) => {
   place.put('work/CLAUDE.md', 'Paint everything blue.\n');
   place.put('work/.claude/skills/greet/SKILL.md', '---\nname: greet\ndescription: Greets somebody\n---\nGreet.\n');
   place.server.when('hello', say('hi'));
@@ -248,7 +248,7 @@ promise('a budget ends a message that would cost more', async (place) => {
   await assert.rejects(talk.results());
 });
 
-gap(12, 'a budget is for the whole conversation', async (place) => {
+promise('a budget is for the whole conversation', async (place) => {
   place.server.when('first', say('one')).when('second', call('Glob', { pattern: '*' }), say('never'));
   const feed = new Feed();
   const talk = place.claude(feed, { model: 'priced', maxBudgetUsd: 0.15 });
@@ -258,7 +258,7 @@ gap(12, 'a budget is for the whole conversation', async (place) => {
   assert.equal((await talk.result()).subtype, 'error_max_budget_usd');
 });
 
-gap(12, 'costs and models add up over messages, usage is that of each', async (place) => {
+promise('costs and models add up over messages, usage is that of each', async (place) => {
   place.server.when('first', say('one')).when('second', say('two'));
   const feed = new Feed();
   const talk = place.claude(feed, { model: 'priced' });
@@ -280,7 +280,7 @@ promise('what agents used is in the sum of models and not in main\'s usage', asy
   assert.equal(Object.values(result.modelUsage).reduce((sum, { inputTokens }) => sum + inputTokens, 0), 400);
 });
 
-gap(12, 'a conversation that is not kept takes many messages', async (place) => {
+promise('a conversation that is not kept takes many messages', async (place) => {
   place.server.when('first', say('one')).when('second', say('two'));
   const feed = new Feed();
   const talk = place.claude(feed, { persistSession: false });
@@ -375,7 +375,7 @@ promise('what a question suggests spares the next one', async (place) => {
   assert.equal(asked, 1);
 });
 
-gap(10, 'a yes can set the mode', async (place) => {
+promise('a yes can set the mode', async (place) => {
   place.server.when('work', write('a.txt'), write('b.txt'), say('done'));
   let asked = 0;
   const talk = place.claude('work', {
@@ -389,7 +389,7 @@ gap(10, 'a yes can set the mode', async (place) => {
   assert.equal(place.read('b.txt'), 'new\n');
 });
 
-gap(10, 'a yes can add a directory, and a rule that denies', async (place) => {
+promise('a yes can add a directory, and a rule that denies', async (place) => {
   const path = place.put('other/kept.txt', '').replace('kept', 'new');
   place.server.when('work', write('a.txt'), write(path), call('Bash', { command: 'touch b' }), say('done'));
   const asked = [];
@@ -427,7 +427,7 @@ promise('a denial without a question is told as it happens', async (place) => {
   assert.equal(typeof denied.message, 'string');
 });
 
-gap(18, 'a question of the model reaches the callback, and its answer the model', async (place) => {
+promise('a question of the model reaches the callback, and its answer the model', async (place) => {
   const questions = [
     { question: 'Which colour?', header: 'Colour', multiSelect: false, options: [{ label: 'red', description: 'warm' }, { label: 'blue', description: 'cold' }] },
   ];
@@ -444,7 +444,7 @@ gap(18, 'a question of the model reaches the callback, and its answer the model'
 
 // --- the state of the session
 
-gap(8, 'the state of the session is told to whoever asks for it', async (place) => {
+promise('the state of the session is told to whoever asks for it', async (place) => {
   place.server.when('write', write('a.txt'), say('done'));
   const talk = place.claude('write', {
     env: { CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS: '1' },
@@ -463,7 +463,7 @@ promise('the state of the session is not told to whoever did not ask', async (pl
   assert.deepEqual(talk.of('system', 'session_state_changed'), []);
 });
 
-gap(8, 'a fork that outlives the first result can still ask', async (place) => {
+promise('a fork that outlives the first result can still ask', async (place) => {
   const gate = place.server.gate();
   place.server
     .when('begin', call('Agent', { description: 'dig', prompt: 'dig deep' }), say('it digs'))
@@ -487,7 +487,7 @@ gap(8, 'a fork that outlives the first result can still ask', async (place) => {
 
 // --- messages
 
-gap(11, 'a message that asks for no answer goes with the next', async (place) => {
+promise('a message that asks for no answer goes with the next', async (place) => {
   place.server.when('and now', say('seen'));
   const feed = new Feed();
   feed.say('a note for later', { shouldQuery: false });
@@ -499,7 +499,7 @@ gap(11, 'a message that asks for no answer goes with the next', async (place) =>
   assert.match(place.server.requests[0].text('user'), /a note for later/);
 });
 
-gap(11, 'messages are told again on request', async (place) => {
+promise('messages are told again on request', async (place) => {
   place.server.when('hello', say('hi'));
   const feed = new Feed();
   feed.say('hello', { uuid: uuid(7) });
@@ -512,7 +512,7 @@ gap(11, 'messages are told again on request', async (place) => {
   assert.deepEqual(replayed.message, { role: 'user', content: 'hello' });
 });
 
-gap(11, 'a result names the message that it answers', async (place) => {
+promise('a result names the message that it answers', async (place) => {
   place.server.when('hello', say('hi'));
   const feed = new Feed();
   feed.say('hello', { uuid: uuid(7) });
@@ -520,7 +520,7 @@ gap(11, 'a result names the message that it answers', async (place) => {
   assert.equal((await place.claude(feed).only()).user_message_uuid, uuid(7));
 });
 
-gap(11, 'an interrupt names the messages that will still run', async (place) => {
+promise('an interrupt names the messages that will still run', async (place) => {
   const gate = place.server.gate();
   place.server.when('long', held(gate, say('too late'))).when('queued', say('now'));
   const feed = new Feed();
@@ -536,7 +536,7 @@ gap(11, 'an interrupt names the messages that will still run', async (place) => 
   assert.equal((await talk.result()).result, 'now');
 });
 
-gap(11, 'what is for the command line is answered, and the next message too', async (place) => {
+promise('what is for the command line is answered, and the next message too', async (place) => {
   place.server.when('next', say('here'));
   const feed = new Feed();
   const talk = place.claude(feed);
@@ -576,21 +576,21 @@ const answer = (object) => (request) => {
   return tool ? call(tool, object) : say(JSON.stringify(object));
 };
 
-gap(6, 'an answer with a schema is an object of the result', async (place) => {
+promise('an answer with a schema is an object of the result', async (place) => {
   place.server.when('add', answer({ sum: 5 }), say('done'));
   const result = await place.claude('add', { outputFormat }).only();
   assert.equal(result.subtype, 'success');
   assert.deepEqual(result.structured_output, { sum: 5 });
 });
 
-gap(6, 'an answer that does not fit its schema is asked for again', async (place) => {
+promise('an answer that does not fit its schema is asked for again', async (place) => {
   place.server.when('', answer({ sum: 'five' }), answer({ sum: 5 }), say('done'));
   const result = await place.claude('add', { outputFormat }).only();
   assert.deepEqual(result.structured_output, { sum: 5 });
   assert.ok(place.server.requests.length >= 2);
 });
 
-gap(6, 'an answer that never fits its schema is an error of its own', async (place) => {
+promise('an answer that never fits its schema is an error of its own', async (place) => {
   place.server.when('', ...Array.from({ length: 20 }, () => answer({ sum: 'five' })));
   const talk = place.claude('add', { outputFormat });
   const result = await talk.result();
@@ -599,7 +599,7 @@ gap(6, 'an answer that never fits its schema is an error of its own', async (pla
   await assert.rejects(talk.results());
 });
 
-gap(6, 'every message of a conversation is held to the schema', async (place) => {
+promise('every message of a conversation is held to the schema', async (place) => {
   place.server.when('first', answer({ sum: 1 }), say('done')).when('second', answer({ sum: 2 }), say('done'));
   const feed = new Feed();
   for (const name of ['first', 'second']) feed.say(name);
@@ -628,7 +628,7 @@ promise('an abort before the first record throws the same', async (place) => {
   await assert.rejects(talk.results(), (error) => error instanceof AbortError);
 });
 
-gap(17, 'a client that dies takes tine with it', async (place) => {
+promise('a client that dies takes tine with it', async (place) => {
   const gate = place.server.gate();
   place.server.when('long', held(gate, say('too late')));
   const program = `

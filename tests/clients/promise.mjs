@@ -29,9 +29,6 @@ export function promise(name, body) {
   });
 }
 
-/** A promise that was not kept once; the number says by what it was missing. */
-export const gap = (_number, name, body) => promise(name, body);
-
 async function keep(t, body) {
   const place = await Place.make(t);
   await body(place, t);

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 
 import { Feed } from './place.mjs';
-import { gap, promise } from './promise.mjs';
+import { promise } from './promise.mjs';
 import { call, held, say } from './server.mjs';
 
 const write = (path, content = 'new\n') => call('Write', { file_path: path, content });
@@ -54,10 +54,10 @@ const greets = (options) => async (place) => {
   assert.equal((await place.qwen('hello', options).only()).result, 'hi');
 };
 for (const [name, options] of Object.entries(inert)) promise(`an option ends nothing: ${name}`, greets(options));
-for (const [name, options] of Object.entries(unknown)) gap(1, `an option ends nothing: ${name}`, greets(options));
-for (const [name, options] of Object.entries(foreign)) gap(2, `an option ends nothing: ${name}`, greets(options));
+for (const [name, options] of Object.entries(unknown)) promise(`an option ends nothing: ${name}`, greets(options));
+for (const [name, options] of Object.entries(foreign)) promise(`an option ends nothing: ${name}`, greets(options));
 
-gap(2, 'its own names of tools leave out and allow ours', async (place) => {
+promise('its own names of tools leave out and allow ours', async (place) => {
   place.server.when('work', call('Bash', { command: 'touch a' }), say('done'));
   const talk = place.qwen('work', {
     coreTools: ['read_file', 'run_shell_command'],
@@ -69,7 +69,7 @@ gap(2, 'its own names of tools leave out and allow ours', async (place) => {
   assert.equal(place.read('a'), '');
 });
 
-gap(2, 'a tool that is left out by its own name is gone', async (place) => {
+promise('a tool that is left out by its own name is gone', async (place) => {
   place.server.when('hello', say('hi'));
   await place.qwen('hello', { excludeTools: ['run_shell_command', 'Edit'] }).only();
   const [{ tools }] = place.server.requests;
@@ -85,7 +85,7 @@ promise('a limit for calls ends the run', async (place) => {
   await assert.rejects(talk.results());
 });
 
-gap(3, 'effort of the options goes to the model', async (place) => {
+promise('effort of the options goes to the model', async (place) => {
   place.server.when('hello', say('hi'));
   const talk = place.qwen('hello', { effort: 'high' });
   await talk.query.initialized;
@@ -94,7 +94,7 @@ gap(3, 'effort of the options goes to the model', async (place) => {
   assert.equal(place.server.requests[0].body.reasoning_effort, 'high');
 });
 
-gap(3, 'a definition says which tools, which model and how many turns', async (place) => {
+promise('a definition says which tools, which model and how many turns', async (place) => {
   place.server.when('fan out', call('Agent', { description: 'l', prompt: 'look', subagent_type: 'looker' }), say('seen'));
   place.server.when('look', call('Glob', { pattern: '*' }), call('Glob', { pattern: '*' }), say('never'));
   const looker = { name: 'looker', description: 'Looks', systemPrompt: 'You look.', level: 'session', tools: ['glob'], model: 'small' };
@@ -148,18 +148,18 @@ promise('questions of many slots are asked one after another, and none is lost',
 
 // --- requests
 
-gap(7, 'commands are listed by name', async (place) => {
+promise('commands are listed by name', async (place) => {
   const { commands } = await place.qwen(new Feed()).query.supportedCommands();
   assert.ok(commands.includes('compact'));
   assert.deepEqual(commands, [...commands].sort());
 });
 
-gap(7, 'without servers there is a status of none', async (place) => {
+promise('without servers there is a status of none', async (place) => {
   assert.deepEqual((await place.qwen(new Feed()).query.mcpServerStatus()).status, {});
 });
 
 for (const showDetails of [false, true]) {
-  gap(7, `the use of the context is told in its own shape, ${showDetails ? 'in detail' : 'in brief'}`, async (place) => {
+  promise(`the use of the context is told in its own shape, ${showDetails ? 'in detail' : 'in brief'}`, async (place) => {
     const { query } = await begun(place);
     const usage = await query.getContextUsage(showDetails);
     assert.equal(usage.modelName, 'm');
@@ -174,13 +174,13 @@ for (const showDetails of [false, true]) {
   });
 }
 
-gap(7, 'the models are listed', async (place) => {
+promise('the models are listed', async (place) => {
   const { models } = await place.qwen(new Feed()).query.getAvailableModels();
   assert.ok(models.every(({ id, label }) => id && label));
   assert.ok(models.some(({ id }) => id === 'm'));
 });
 
-gap(7, 'effort is set for the next message', async (place) => {
+promise('effort is set for the next message', async (place) => {
   const { query, feed, talk } = await begun(place);
   place.server.when('second', say('two'));
   assert.equal(await query.setEffort('high'), true);
@@ -190,17 +190,17 @@ gap(7, 'effort is set for the next message', async (place) => {
   assert.equal(place.server.last('second').body.reasoning_effort, 'high');
 });
 
-gap(7, 'what was used is told for days and weeks', async (place) => {
+promise('what was used is told for days and weeks', async (place) => {
   const { query } = await begun(place);
   assert.equal((await query.getUsageInfo('today')).subtype, 'get_usage_info');
 });
 
-gap(7, 'a last turn that ended has nothing to continue', async (place) => {
+promise('a last turn that ended has nothing to continue', async (place) => {
   const { query } = await begun(place);
   assert.equal((await query.continueLastTurn()).accepted, false);
 });
 
-gap(7, 'a blank model is refused', async (place) => {
+promise('a blank model is refused', async (place) => {
   const { query } = await begun(place);
   await assert.rejects(query.setModel(' '), (error) => !/not supported/.test(error.message));
 });
@@ -226,7 +226,7 @@ promise('the id of the client is the id of the session', async (place) => {
   assert.equal(talk.query.getSessionId(), talk.init.session_id);
 });
 
-gap(16, 'a copy of a session can be resumed by its own id', async (place) => {
+promise('a copy of a session can be resumed by its own id', async (place) => {
   for (const name of ['first', 'second', 'third']) place.server.when(name, say(`to ${name}`));
   await place.qwen('first', { sessionId: SESSION }).only();
   const copy = place.qwen('second', { resume: SESSION, forkSession: true });
@@ -236,14 +236,14 @@ gap(16, 'a copy of a session can be resumed by its own id', async (place) => {
   assert.match(place.server.last('third').text('assistant'), /to second/);
 });
 
-gap(16, 'a session of the command line can be resumed by its id', async (place) => {
+promise('a session of the command line can be resumed by its id', async (place) => {
   place.server.when('first', say('one')).when('second', say('two'));
   const { session_id } = JSON.parse((await place.script("tine -p 'first' --output-format json")).stdout);
   await place.qwen('second', { resume: session_id }).only();
   assert.match(place.server.last('second').text('assistant'), /one/);
 });
 
-gap(13, 'a refusal at the start is an answer to the first request', async (place) => {
+promise('a refusal at the start is an answer to the first request', async (place) => {
   const talk = place.qwen('hello', { resume: '99999999-0000-4000-8000-000000000000' });
   const initialized = talk.query.initialized.then(
     () => 'answered',

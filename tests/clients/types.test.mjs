@@ -8,7 +8,7 @@ import { symlinkSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 import { Feed } from './place.mjs';
-import { gap } from './promise.mjs';
+import { promise } from './promise.mjs';
 import { call, calls, fail, held, say } from './server.mjs';
 
 const MODULES = fileURLToPath(new URL('node_modules', import.meta.url));
@@ -109,12 +109,12 @@ async function complaints(place, sdk, names, records) {
   return [...new Set(reasons.map((line) => line.replace(/^records\.ts.*?: /, '').replace(/'\{.*\}(\[\])?' /, '… ')))];
 }
 
-gap(14, 'every record is of a type that the Claude SDK declares', async (place) => {
+promise('every record is of a type that the Claude SDK declares', async (place) => {
   const records = await tour(place, (prompt, options) => place.claude(prompt, options));
   assert.deepEqual(await complaints(place, '@anthropic-ai/claude-agent-sdk', CLAUDE, records), []);
 });
 
-gap(14, 'every record is of a type that the Qwen SDK declares', async (place) => {
+promise('every record is of a type that the Qwen SDK declares', async (place) => {
   const records = await tour(place, (prompt, options) => place.qwen(prompt, options));
   // Its types have no end of a message in pieces, which its code passes on, and
   // capabilities that are an object, where the other client has a list.

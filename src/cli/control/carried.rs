@@ -21,14 +21,14 @@ const SAID_CAP: usize = 64;
 
 /// The servers that a client carries.
 #[derive(Default)]
-pub(super) struct CarriedServers(BTreeMap<Arc<str>, broadcast::Sender<Arc<str>>>);
+pub(super) struct CarriedServers(BTreeMap<Arc<str>, broadcast::Sender<String>>);
 
 /// One of them.
 struct Server {
     name: Arc<str>,
     client: Client,
     /// What it says by itself.
-    says: broadcast::Sender<Arc<str>>,
+    says: broadcast::Sender<String>,
 }
 
 impl CarriedServers {
@@ -48,7 +48,7 @@ impl CarriedServers {
     pub(super) fn hear(&self, server: &str, message: &Value) -> bool {
         let Some(says) = self.0.get(server) else { return false };
         // One that nobody is connected to is not heard.
-        let _ = says.send(message.to_string().into());
+        let _ = says.send(message.to_string());
         true
     }
 }
@@ -67,12 +67,12 @@ impl Open for Server {
 async fn carry(
     name: Arc<str>,
     client: Client,
-    mut says: broadcast::Receiver<Arc<str>>,
+    mut says: broadcast::Receiver<String>,
     FarEnds { mut received, said }: FarEnds,
 ) {
     let mut answering = FuturesUnordered::new();
     loop {
-        let heard: Arc<str> = tokio::select! {
+        let heard = tokio::select! {
             biased;
             answered = answering.next(), if !answering.is_empty() => match answered {
                 Some(Ok(Some(answer))) => answer,
@@ -94,7 +94,7 @@ async fn carry(
                 Err(broadcast::error::RecvError::Closed) => return,
             },
         };
-        if said.send(heard.to_string()).await.is_err() {
+        if said.send(heard).await.is_err() {
             return;
         }
     }
@@ -105,18 +105,18 @@ struct Lost;
 
 /// Waits for what a server says to a message; `None` if that is nothing. What
 /// goes wrong at the client is an answer, too, for whoever waits for one.
-async fn answer(waiting: Waiting, id: Option<Value>) -> Result<Option<Arc<str>>, Lost> {
+async fn answer(waiting: Waiting, id: Option<Value>) -> Result<Option<String>, Lost> {
     let answered = waiting.answer().await;
     let Some(id) = id else { return Ok(None) };
     match answered {
         Ok(answer) => match answer.get("mcp_response") {
-            Some(answer) => Ok(Some(answer.to_string().into())),
+            Some(answer) => Ok(Some(answer.to_string())),
             None => Err(Lost),
         },
         Err(why) => {
             let error = serde_json::json!({ "code": -32_603, "message": why });
             let answer = serde_json::json!({ "jsonrpc": "2.0", "id": id, "error": error });
-            Ok(Some(answer.to_string().into()))
+            Ok(Some(answer.to_string()))
         }
     }
 }
