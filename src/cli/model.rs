@@ -9,7 +9,7 @@ use crate::config::{
     Config, Effort, Environment, ModelChoice, ModelChoiceError, Preset, dirs, resolve_model,
 };
 use crate::model::http::exchange::Exchanges;
-use crate::model::{Model, Models};
+use crate::model::{Facts, Model, Models};
 
 /// What answers when nothing is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,6 +156,22 @@ pub(super) fn find_model(
             return Err(format!("`{name}` can only be chosen with `-m`"));
         }
         models.open(&choice.with_effort(effort.as_ref())).map_err(sentence)
+    }
+}
+
+/// Returns what tells of models by name what is known of them here: elsewhere
+/// in this process the same name may mean another one.
+pub(super) fn find_facts(
+    config: Config,
+    environment: Environment,
+    models: Arc<Models>,
+) -> impl Fn(&str) -> Option<Facts> + Send + Sync {
+    move |name| {
+        let choice = match recordings::recorded(models.exchanges(), name) {
+            Some(recorded) => recorded,
+            None => resolve_model(&config, &environment, Some(name)).ok()?,
+        };
+        models.facts(&choice)
     }
 }
 
