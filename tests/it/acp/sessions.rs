@@ -90,3 +90,19 @@ fn one_name_means_in_each_project_the_model_that_the_project_says() {
     editor.leaves();
     assert_eq!((projects.count(), users.count()), (1, 1));
 }
+
+#[test]
+fn usage_that_was_cancelled_answers_no_later_prompt() {
+    let mut editor = Editor::new(&says("the answer"));
+    let session = editor.new_session();
+    // It takes a while to read such a log.
+    stopped(&editor.prompt(&session, &"x".repeat(3_000_000)).1, "end_turn");
+    let usage = json!([{ "type": "text", "text": "/usage" }]);
+    let id = editor.ask("session/prompt", &json!({ "sessionId": session, "prompt": usage }));
+    editor.notify("session/cancel", &json!({ "sessionId": session }));
+    let _ = editor.answer_to(id);
+    let (updates, answer) = editor.prompt(&session, "real");
+    stopped(&answer, "end_turn");
+    assert_eq!(updates.text("agent_message_chunk"), "the answer");
+    editor.leaves();
+}
