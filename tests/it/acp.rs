@@ -1,5 +1,6 @@
 //! An editor that speaks the Agent Client Protocol over standard input.
 
+mod edits;
 mod sessions;
 
 use std::fs;

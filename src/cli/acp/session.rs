@@ -232,7 +232,7 @@ impl Session {
                     self.end_turn();
                 }
             }
-            Told::Untold(untold) => {
+            Told::Beside { out: _, untold } => {
                 self.is_calm &= untold <= self.untold;
                 self.untold = untold;
             }
@@ -336,7 +336,7 @@ async fn next(told: &mut Option<mpsc::Receiver<Told>>) -> Option<Told> {
 fn view(start: &Start, shows: Shows) -> View {
     let kit = &start.kit;
     let window = Some(kit.model.facts().context_window).filter(|window| *window < u64::MAX);
-    View::new(shows, kit.root.clone(), window, past::both_sides(&kit.directory))
+    View::new(shows, kit.root.clone(), window, past::reads(&kit.directory))
 }
 
 /// Begins to tell what was said in a session before.
