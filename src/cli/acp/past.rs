@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use crate::event::{Digest, FileChange, FileState};
-use crate::report::acp::{Now, Reads, SoFar, Told, View};
+use crate::report::acp::{Now, Reads, Shows, SoFar, Told, View};
 use crate::report::difference::BothSides;
 use crate::report::ink::ReadSides;
 use crate::session::{Blobs, Entry, LogError, read, read_name};
@@ -79,4 +79,12 @@ pub(super) fn replay(
     view.cut_off();
     view.told().into_iter().all(&mut tell);
     Ok(view.so_far())
+}
+
+/// Returns what a session has come to, and tells nothing.
+pub(super) fn so_far(directory: &Path) -> SoFar {
+    let nothing = Reads { sides: Box::new(|_| None), now: Box::new(|_| Now::Unshown) };
+    let view = View::new(Shows::default(), PathBuf::new(), None, nothing).past();
+    // It has been opened, so it was read just now.
+    replay(directory, view, |_| true).unwrap_or_default()
 }

@@ -13,7 +13,7 @@ use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::slash::{self, Typed};
 use crate::cli::start::{Sitter, Sitting};
-use crate::cli::{undo, usage};
+use crate::cli::{said, undo, usage};
 use crate::run::{self, FromUser};
 
 /// Most of what is said to a run before it has heard it.
@@ -82,7 +82,7 @@ impl Session {
                 self.stage = Stage::Sat(sat);
                 return Ok(kit);
             }
-            other @ (Stage::Loading(_, _) | Stage::Over) => {
+            other @ (Stage::Loading(_) | Stage::Over) => {
                 self.stage = other;
                 return Err(Refusal::new(Exit::Error, "this session cannot go on; load it again"));
             }
@@ -90,10 +90,12 @@ impl Session {
         let (signals, arriving) = mpsc::channel(SIGNALS_CAP);
         let (said, answers) = mpsc::channel(SAID_CAP);
         let (asking, asked) = mpsc::channel(ASKED_CAP);
-        let (shown, told) = Shown::new(view(&start, self.shows));
+        let (shown, told) = Shown::new(view(&start, self.shows).after(self.so_far));
         let sitter = Sitter::Chat(Box::new(shown));
         let sitting = Sitting { signals: arriving, answers, asking: asked, sitter, follows: false };
-        let (run, kit, scratch) = start.sit(sitting)?;
+        let (begun, notes) = said::meanwhile(|| start.sit(sitting));
+        let (run, kit, scratch) = begun?;
+        self.note(&notes);
         self.told = Some(told);
         let running = tokio::spawn(run.go());
         let sat = Sat {
