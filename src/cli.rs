@@ -30,6 +30,7 @@ mod recordings;
 mod resume;
 mod review;
 mod rules;
+mod said;
 mod sandbox;
 mod servers;
 mod session;
@@ -281,6 +282,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 /// Writes to standard error; the text may quote what the user gave.
 fn say(text: &impl std::fmt::Display) {
     let text = text.to_string();
+    said::note(&text);
     let text = crate::report::sanitise::text(&text);
     // Nobody reads: then there is nobody to tell.
     let _ = writeln!(io::stderr().lock(), "{text}");

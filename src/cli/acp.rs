@@ -9,11 +9,14 @@
 mod asking;
 mod host;
 mod listing;
+mod live;
 mod offer;
+mod opening;
 mod past;
 mod prompt;
 mod session;
 mod shown;
+mod updates;
 mod wire;
 
 use std::sync::Arc;
@@ -22,7 +25,7 @@ use agent_client_protocol::v1::schema::{ClientNotification, ClientRequest, Sessi
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{self as acp, Agent, Channel, Client, Error};
 use serde_json::Value;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::args::RunFlags;
@@ -31,14 +34,11 @@ use super::{print, resume, signals, telemetry};
 use crate::config::Environment;
 use crate::telemetry::Exporter;
 use host::Host;
+use updates::Updates;
 
 /// Most requests that wait for the host. It waits for nothing itself, so this
 /// many are a flood.
 const HEARD_CAP: usize = 1_024;
-
-/// Most updates on their way to an editor that are not written. The crate's own
-/// queues have no bound; whoever shows a run waits for one of these first.
-const UPDATES_CAP: usize = 256;
 
 /// What an editor says.
 enum Heard {
@@ -74,7 +74,7 @@ async fn serve(
     let arriving = signals::listen()
         .map_err(|error| Refusal::new(Exit::Error, format!("cannot listen to signals: {error}")))?;
     let (ours, theirs) = Channel::duplex();
-    let updates = Arc::new(Semaphore::new(UPDATES_CAP));
+    let updates = Arc::new(Updates::new());
     let gone = CancellationToken::new();
     let pumping = tokio::spawn(wire::pump(ours, Arc::clone(&updates), gone.clone()));
     let (asking, heard) = mpsc::channel(HEARD_CAP);
@@ -132,7 +132,8 @@ fn pass_on(host: &mpsc::Sender<Heard>, heard: Heard) -> acp::Result<()> {
 /// Returns what an editor is told of a session that it has not opened, or has
 /// left.
 fn no_session(id: &SessionId) -> Error {
-    Error::new(acp::ErrorCode::RESOURCE_NOT_FOUND, format!("there is no session `{id}` here"))
+    let message = format!("session `{id}` is not open here; load it again");
+    Error::new(acp::ErrorCode::RESOURCE_NOT_FOUND, message)
 }
 
 /// Returns what an editor is told of a refusal.

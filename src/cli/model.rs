@@ -9,7 +9,7 @@ use crate::config::{
     Config, Effort, Environment, ModelChoice, ModelChoiceError, dirs, resolve_model,
 };
 use crate::model::http::exchange::Exchanges;
-use crate::model::{Model, Models};
+use crate::model::{Facts, Model, Models};
 
 /// What answers when nothing is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,6 +210,22 @@ fn asked_for(
 /// name gets the sentence.
 fn sentence(text: String) -> String {
     text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// Returns what tells of models by name what is known of them here: elsewhere
+/// in this process the same name may mean another one.
+pub(super) fn find_facts(
+    config: Config,
+    environment: Environment,
+    models: Arc<Models>,
+) -> impl Fn(&str) -> Option<Facts> + Send + Sync {
+    move |name| {
+        let choice = match recordings::recorded(models.exchanges(), name) {
+            Some(recorded) => recorded,
+            None => resolve_model(&config, &environment, Some(name)).ok()?,
+        };
+        models.facts(&choice)
+    }
 }
 
 fn open(models: &Models, choice: &ModelChoice) -> Result<Arc<dyn Model>, Refusal> {

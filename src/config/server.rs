@@ -75,6 +75,51 @@ impl ServerModel {
     }
 }
 
+/// Two are alike if all that is said of them is, the key too.
+impl PartialEq for ServerModel {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            name,
+            model,
+            api,
+            base_url,
+            key,
+            key_source,
+            context_window,
+            max_output_tokens,
+            longest_answer,
+            price,
+            requests_per_minute,
+            tokens_per_minute,
+            max_in_flight,
+            effort,
+            images,
+            quirks,
+            headers,
+            extra_body,
+        } = self;
+        let exposed = SecretString::expose_secret;
+        key.as_ref().map(exposed) == other.key.as_ref().map(exposed)
+            && *name == other.name
+            && *model == other.model
+            && *api == other.api
+            && *base_url == other.base_url
+            && *key_source == other.key_source
+            && *context_window == other.context_window
+            && *max_output_tokens == other.max_output_tokens
+            && *longest_answer == other.longest_answer
+            && *price == other.price
+            && *requests_per_minute == other.requests_per_minute
+            && *tokens_per_minute == other.tokens_per_minute
+            && *max_in_flight == other.max_in_flight
+            && *effort == other.effort
+            && *images == other.images
+            && *quirks == other.quirks
+            && *headers == other.headers
+            && *extra_body == other.extra_body
+    }
+}
+
 /// Where a key came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {

@@ -1,5 +1,9 @@
 //! The models of a process. Each is opened once, so that all units that use it
 //! share its connections; those of one address and one key share its gate.
+//!
+//! A process may serve several projects, and each has its own word on what a
+//! name means. So two models are one only if all that is said of them is alike:
+//! no prompt goes where another project says.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,6 +19,10 @@ use super::served::{Served, ServedSettings};
 use super::{Facts, Model};
 use crate::config::{ModelChoice, ServerModel};
 
+/// Most models that stay open while nothing uses them: more than any
+/// configuration has, fewer than a process meets that serves projects for weeks.
+const OPENED_CAP: usize = 256;
+
 /// The models that were opened so far.
 #[derive(Default)]
 pub struct Models {
@@ -26,8 +34,8 @@ pub struct Models {
 
 #[derive(Default)]
 struct Opened {
-    /// By what people call them, and how hard they think.
-    models: BTreeMap<(String, Option<String>), Arc<dyn Model>>,
+    /// Each with all that was said of it.
+    models: Vec<(ServerModel, Arc<dyn Model>)>,
     /// By the provider's address, and what tells its keys apart.
     gates: BTreeMap<(String, Option<[u8; 32]>), Gate>,
 }
@@ -35,7 +43,7 @@ struct Opened {
 impl fmt::Debug for Models {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        f.debug_list().entries(opened.models.keys()).finish()
+        f.debug_list().entries(opened.models.iter().map(|(server, _)| &server.name)).finish()
     }
 }
 
@@ -52,12 +60,17 @@ impl Models {
         &self.exchanges
     }
 
-    /// Returns what is known of a model that is open.
+    /// Returns what is known of a model of a server that is open, however hard
+    /// it thinks.
     #[must_use]
-    pub fn facts(&self, name: &str) -> Option<Facts> {
+    pub fn facts(&self, choice: &ModelChoice) -> Option<Facts> {
+        let ModelChoice::Server(server) = choice else { return None };
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut named = opened.models.iter().filter(|((other, _), _)| other == name);
-        named.next().map(|(_, model)| model.facts().clone())
+        let mut open = opened.models.iter();
+        let found = open.find(|(other, _)| {
+            *other == ServerModel { effort: other.effort.clone(), ..(**server).clone() }
+        });
+        found.map(|(_, model)| model.facts().clone())
     }
 
     /// Opens the model that was chosen, unless it is open already.
@@ -76,9 +89,7 @@ impl Models {
             ModelChoice::Server(server) => server,
         };
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let effort = server.effort.as_ref().map(|effort| effort.as_str().to_owned());
-        let key = (server.name.clone(), effort);
-        if let Some(model) = opened.models.get(&key) {
+        if let Some((_, model)) = opened.models.iter().find(|(other, _)| *other == **server) {
             return Ok(Arc::clone(model));
         }
         let quota = Quota {
@@ -96,8 +107,12 @@ impl Models {
         };
         let exchanges = self.exchanges.clone();
         let settings = ServedSettings { lane, exchanges, ..ServedSettings::from(&**server) };
-        let model = Arc::new(Served::new(settings).map_err(|error| error.to_string())?);
-        opened.models.insert(key, Arc::clone(&model) as Arc<dyn Model>);
+        let model: Arc<dyn Model> =
+            Arc::new(Served::new(settings).map_err(|error| error.to_string())?);
+        if opened.models.len() >= OPENED_CAP {
+            opened.models.retain(|(_, model)| Arc::strong_count(model) > 1);
+        }
+        opened.models.push(((**server).clone(), Arc::clone(&model)));
         Ok(model)
     }
 }
@@ -120,7 +135,8 @@ impl Opened {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Environment, ModelEntry, resolve_model};
+    use crate::config::{Config, Effort, Environment, ModelEntry, resolve_model};
+    use crate::message::{Price, Usd};
     use crate::model::gate::Entry;
 
     /// Opens models, each by its name, its address and its key's variable, and
@@ -147,6 +163,61 @@ mod tests {
         let names = entries.iter().map(|(name, ..)| *name).filter(waits);
         assert_eq!(names.collect::<Vec<_>>(), expected);
         assert!(Arc::ptr_eq(&first, &open(entries[0].0)));
+    }
+
+    #[tokio::test]
+    async fn one_name_is_two_models_where_two_projects_say_different_things_of_it() {
+        let price = |input| Price {
+            input: Usd(input),
+            output: Usd(1),
+            cache_read: Usd(1),
+            cache_write: Usd(1),
+        };
+        let entry = |url: &str, key_env: &str, input: u64| ModelEntry {
+            base_url: Some(url.to_owned()),
+            key_env: Some(key_env.to_owned()),
+            price: Some(price(input)),
+            ..ModelEntry::default()
+        };
+        let environment = Environment::from_variables([("K1", "one"), ("K2", "two")]);
+        let named = |entry: ModelEntry| {
+            let config = Config { models: [("m".to_owned(), entry)].into(), ..Config::default() };
+            resolve_model(&config, &environment, Some("m")).unwrap()
+        };
+        let one = named(entry("http://localhost:1", "K1", 1));
+        let models = Models::default();
+        let opened = models.open(&one).unwrap();
+        assert!(Arc::ptr_eq(&opened, &models.open(&one).unwrap()));
+        for other in [
+            entry("http://localhost:2", "K1", 1),
+            entry("http://localhost:1", "K2", 1),
+            entry("http://localhost:1", "K1", 2),
+            ModelEntry { model: Some("n".to_owned()), ..entry("http://localhost:1", "K1", 1) },
+        ] {
+            let other = named(other);
+            assert!(models.facts(&other).is_none());
+            let model = models.open(&other).unwrap();
+            assert!(!Arc::ptr_eq(&opened, &model));
+            assert_eq!(models.facts(&other).unwrap().price, model.facts().price);
+        }
+        let hard = one.clone().with_effort(Effort::new("high").as_ref());
+        assert!(!Arc::ptr_eq(&opened, &models.open(&hard).unwrap()));
+        assert_eq!(models.facts(&hard).unwrap().price, opened.facts().price);
+    }
+
+    #[tokio::test]
+    async fn models_that_nothing_uses_are_let_go_once_there_are_many() {
+        let models = Models::default();
+        let open = |port: usize| {
+            let url = Some(format!("http://localhost:{port}"));
+            let entry = ModelEntry { base_url: url, ..ModelEntry::default() };
+            let config = Config { models: [("m".to_owned(), entry)].into(), ..Config::default() };
+            models.open(&resolve_model(&config, &Environment::default(), None).unwrap()).unwrap()
+        };
+        let used = open(1);
+        (2..=OPENED_CAP + 1).for_each(|port| drop(open(port)));
+        assert_eq!(models.opened.lock().unwrap().models.len(), 2);
+        assert!(Arc::ptr_eq(&used, &open(1)));
     }
 
     #[tokio::test]

@@ -21,7 +21,6 @@ use schema::{
     SessionInfoUpdate, SessionUpdate, StopReason, UsageUpdate,
 };
 
-use super::ink::ReadSides;
 use super::units::Units;
 use super::words;
 use crate::event::{
@@ -32,6 +31,7 @@ use crate::message::{self, CallId, Usage};
 use calls::OpenCall;
 use units::Places;
 
+pub use edits::{Now, ReadNow, Reads};
 pub use forms::{Filling, elicitation, filled};
 pub use questions::{Ask, Asked, Chosen, chosen, permission};
 
@@ -62,8 +62,13 @@ pub enum Told {
     Answered(QuestionId),
     /// An invocation has begun.
     Began,
-    /// So many units have ended beside main without it being told.
-    Untold(usize),
+    /// What is beside main.
+    Beside {
+        /// So many units work there, or wait to.
+        out: usize,
+        /// So many have ended there without main being told.
+        untold: usize,
+    },
     /// An invocation has ended.
     Ended(Ended),
 }
@@ -80,8 +85,7 @@ pub enum Ended {
 /// Shows the events of one session.
 pub struct View {
     shows: Shows,
-    /// What a file held before a change and holds after it.
-    sides: Box<ReadSides>,
+    reads: Reads,
     /// The tokens that main's conversation may have; `None` where nobody knows.
     window: Option<u64>,
     /// Whether a log tells it, so that nothing was seen while it was written.
@@ -101,6 +105,13 @@ pub struct View {
     told: Vec<Told>,
 }
 
+/// What a session has come to, as far as an editor is told it as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SoFar {
+    used: Usage,
+    has_title: bool,
+}
+
 /// What an editor is shown as main's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Voice {
@@ -111,10 +122,10 @@ enum Voice {
 impl View {
     /// A view of a session that works in `root`.
     #[must_use]
-    pub fn new(shows: Shows, root: PathBuf, window: Option<u64>, sides: Box<ReadSides>) -> Self {
+    pub fn new(shows: Shows, root: PathBuf, window: Option<u64>, reads: Reads) -> Self {
         Self {
             shows,
-            sides,
+            reads,
             window,
             is_past: false,
             units: Units::default(),
@@ -135,6 +146,26 @@ impl View {
     #[must_use]
     pub fn past(self) -> Self {
         Self { is_past: true, ..self }
+    }
+
+    /// The same for a session that goes on.
+    #[must_use]
+    pub fn after(self, so_far: SoFar) -> Self {
+        let SoFar { used, has_title } = so_far;
+        Self { used, has_title, ..self }
+    }
+
+    /// Returns what the session has come to.
+    #[must_use]
+    pub fn so_far(&self) -> SoFar {
+        SoFar { used: self.used, has_title: self.has_title }
+    }
+
+    /// Shows the name that the session was given: no prompt is its title then.
+    pub fn name(&mut self, name: &str) {
+        self.has_title = true;
+        let info = SessionInfoUpdate::new().title(words::short_line(name, TITLE_CAP));
+        self.update(SessionUpdate::SessionInfoUpdate(info));
     }
 
     /// Returns what there is to tell since it was last asked.
@@ -164,7 +195,7 @@ impl View {
     /// Takes note of an event.
     pub fn event(&mut self, event: &Event) {
         self.flush();
-        let before = self.units.untold();
+        let before = (self.units.beside(), self.units.untold());
         let ended = self.units.take(event);
         let (unit, is_main) = (event.unit, event.unit == UnitId::MAIN);
         match &event.kind {
@@ -214,9 +245,9 @@ impl View {
             | EventKind::Offered(_)
             | EventKind::Left => {}
         }
-        let untold = self.units.untold();
-        if untold != before {
-            self.told.push(Told::Untold(untold));
+        let (out, untold) = (self.units.beside(), self.units.untold());
+        if (out, untold) != before {
+            self.told.push(Told::Beside { out, untold });
         }
     }
 
@@ -282,10 +313,8 @@ impl View {
         if prompt.trim().is_empty() {
             return;
         }
-        if !std::mem::replace(&mut self.has_title, true) {
-            let first = prompt.trim().lines().next().unwrap_or_default();
-            let info = SessionInfoUpdate::new().title(words::short_line(first, TITLE_CAP));
-            self.update(SessionUpdate::SessionInfoUpdate(info));
+        if !self.has_title {
+            self.name(prompt.trim().lines().next().unwrap_or_default());
         }
         if self.is_past {
             let chunk = ContentChunk::new(ContentBlock::from(prompt.to_string()));
@@ -402,6 +431,16 @@ fn notice(shows: Shows, level: NoticeLevel, text: &str) -> Option<SessionUpdate>
     }
     let chunk = || ContentChunk::new(ContentBlock::from(format!("warning: {text}\n\n")));
     (level == NoticeLevel::Warning).then(|| SessionUpdate::AgentMessageChunk(chunk()))
+}
+
+/// Returns what tells of something that was said to people; `None` where an
+/// editor has no place for it and it can go untold.
+#[must_use]
+pub fn noted(shows: Shows, text: &str) -> Option<SessionUpdate> {
+    match text.strip_prefix("warning: ") {
+        Some(warning) => notice(shows, NoticeLevel::Warning, warning),
+        None => notice(shows, NoticeLevel::Info, text.strip_prefix("note: ").unwrap_or(text)),
+    }
 }
 
 /// Returns what editors get beside what the protocol has a place for.

@@ -846,7 +846,8 @@ mod tests {
 
     #[test]
     fn hook_response() {
-        let response = HookResponse::of(Seq(7), &hook_ran(), strand());
+        let ran = hook_ran();
+        let response = HookResponse::of(Seq(7), &ran, strand());
         assert_snapshot!(written(Record::System(System::HookResponse(response))), @r#"{"type":"system","subtype":"hook_response","hook_id":"hook-7","hook_event":"PreToolUse","hook_name":"./check.sh","outcome":"success","exit_code":2,"tool_use_id":"call-2","decision":"deny","reason":"not there","additional_context":"more","system_message":"look","updated_input":true,"duration_ms":12,"agent_id":"agent-2","branch":"1-3,5","slot":{"index":1,"total":3},"uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
     }
 

@@ -102,6 +102,12 @@ pub enum Lost {
     /// What is there is not what was kept.
     #[error("what it held before is damaged")]
     Damaged,
+    /// It is more than is to be read.
+    #[error("what it held before is longer than {most} bytes")]
+    TooLong {
+        /// The most that was to be read.
+        most: u64,
+    },
     /// The operating system refused.
     #[error("what it held before cannot be read: {0}")]
     Io(#[source] io::Error),
@@ -176,22 +182,35 @@ impl Blobs {
     ///
     /// Why there are none.
     pub fn read(&self, digest: Digest) -> Result<Vec<u8>, Lost> {
+        self.read_short(digest, BLOB_CAP)
+    }
+
+    /// The same for whoever has no use for more than so many bytes.
+    ///
+    /// # Errors
+    ///
+    /// Why there are none.
+    pub fn read_short(&self, digest: Digest, most: u64) -> Result<Vec<u8>, Lost> {
         let mut found = self.shared.found.lock().expect("nothing panics while it looks");
         // Most are found where somebody has looked before.
-        if let Ok(bytes) = self.read_found(&found, digest) {
+        if let Ok(bytes) = self.read_found(&found, digest, most) {
             return Ok(bytes);
         }
         let looked = found.look(&self.directory);
-        let bytes = self.read_found(&found, digest);
+        let bytes = self.read_found(&found, digest, most);
         match (bytes, looked) {
             (Err(Lost::Missing), Err(error)) => Err(Lost::Io(error)),
             (bytes, _) => bytes,
         }
     }
 
-    fn read_found(&self, found: &Found, digest: Digest) -> Result<Vec<u8>, Lost> {
+    fn read_found(&self, found: &Found, digest: Digest, most: u64) -> Result<Vec<u8>, Lost> {
         let mut lost = Lost::Missing;
         for &(name, extent) in found.places.get(&digest).into_iter().flatten() {
+            if extent.length() > most {
+                lost = Lost::TooLong { most };
+                continue;
+            }
             let file = pack::open(&self.directory.join(name.to_string()));
             match file.and_then(|file| pack::read(&file, extent)) {
                 Ok(bytes) if Digest::of(&bytes) == digest => return Ok(bytes),
@@ -391,6 +410,8 @@ mod tests {
         }
         blobs.keep(Digest::of(b""), b"").unwrap();
         assert_eq!(blobs.read(digest).unwrap(), b"old");
+        assert!(matches!(blobs.read_short(digest, 2), Err(Lost::TooLong { most: 2 })));
+        assert_eq!(blobs.read_short(digest, 3).unwrap(), b"old");
         assert_eq!(blobs.read(Digest::of(b"")).unwrap(), b"");
         let [pack] = &packs_of(place.path())[..] else { panic!("there is one pack") };
         let entries = pack::entries(&pack::open(pack).unwrap(), 0).unwrap();

@@ -36,6 +36,11 @@ pub(super) struct Extent {
 }
 
 impl Extent {
+    /// How many bytes there are.
+    pub(super) fn length(self) -> u64 {
+        self.length
+    }
+
     /// Where the next line begins.
     pub(super) fn end(self) -> u64 {
         self.at + self.length

@@ -177,6 +177,12 @@ fn fitted(held: &Held, before: &Before, hunks: &[Hunk]) -> Result<Fitted, ToolEr
     Ok(fitted)
 }
 
+/// Returns what a file would hold with these hunks; `None` if they do not fit.
+#[must_use]
+pub fn patched(before: &[u8], hunks: &[Hunk]) -> Option<Vec<u8>> {
+    fit(before, hunks).ok().map(|fitted| fitted.bytes)
+}
+
 /// Says why a hunk does not fit, and what to do.
 fn misfitting(held: &Held, before: &Before, hunks: &[Hunk], misfit: &Misfit) -> ToolError {
     let shown = held.shown();

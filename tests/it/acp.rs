@@ -1,5 +1,8 @@
 //! An editor that speaks the Agent Client Protocol over standard input.
 
+mod edits;
+mod sessions;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;

@@ -4,13 +4,11 @@
 //! decides what all of them share; each then goes on by itself.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
     ClientCapabilities, ClientNotification, ClientRequest, CloseSessionRequest, InitializeRequest,
-    ListSessionsResponse, LoadSessionResponse, McpServer, NewSessionResponse,
-    ResumeSessionResponse, SessionId,
+    ListSessionsResponse, NewSessionResponse, ResumeSessionResponse, SessionId,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Error};
@@ -23,11 +21,14 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::asking::At;
-use super::session::{Opened, Order, Session, Updates};
+use super::live::Live;
+use super::opening::{How, Opening, Started, can_be};
+use super::session::{Opened, Order, Session};
+use super::updates::Updates;
 use super::{Heard, listing, no_session, offer, refused};
-use crate::cli::args::{GivenJson, RunFlags};
+use crate::cli::args::RunFlags;
 use crate::cli::exit::{Exit, Refusal};
-use crate::cli::start::{Kept, Start};
+use crate::cli::start::Kept;
 use crate::config::Environment;
 use crate::report::acp::Shows;
 use crate::run::Signal;
@@ -36,54 +37,45 @@ use crate::telemetry::Exporter;
 /// Most sessions that are open at once. Each has files and threads of its own.
 const SESSIONS_CAP: usize = 64;
 
-/// Most that an editor wants of a session before it has taken it.
-const ORDERS_CAP: usize = 64;
+/// Most sessions that wait to be opened. They are opened one after another.
+const WAITING_CAP: usize = 64;
+
+/// Why nothing is begun any more.
+const ENDING: &str = "tine is about to end";
 
 /// Holds the sessions of an editor.
 pub(super) struct Host {
     environment: Environment,
     flags: RunFlags,
     editor: ConnectionTo<Client>,
-    updates: Updates,
+    updates: Arc<Updates>,
     shows: Shows,
     has_forms: bool,
     shared: Option<Kept>,
     sessions: BTreeMap<Arc<str>, Live>,
     waiting: VecDeque<Opening>,
+    /// Whether one is on its way, from its first check on.
     is_opening: bool,
+    /// That one, while it waits for room.
+    checked: Option<Opening>,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     /// How the process ends, once it is to end.
     exit: Option<Exit>,
     leaving: watch::Sender<Option<Signal>>,
 }
 
-/// A session that goes on.
-struct Live {
-    orders: mpsc::Sender<Order>,
-    /// Is cancelled once it has ended.
-    ended: CancellationToken,
-}
-
-/// A session that is to be opened.
-struct Opening {
-    cwd: PathBuf,
-    directories: Vec<PathBuf>,
-    servers: Vec<McpServer>,
-    how: How,
-}
-
-/// How a session begins here.
-enum How {
-    New(Responder<NewSessionResponse>),
-    /// With its past.
-    Load(SessionId, Responder<LoadSessionResponse>),
-    /// Without being told of its past.
-    Resume(SessionId, Responder<ResumeSessionResponse>),
+/// Whether one more session may be opened.
+enum Room {
+    Here,
+    /// Once another has ended.
+    Soon,
+    Never,
 }
 
 /// Something that was worked on beside everything else.
 enum Done {
-    Opened(Opening, Result<Box<Start>, Refusal>),
+    Checked(Opening, Result<(), Refusal>),
+    Opened(Opening, Result<Box<Started>, Refusal>),
     Listed(Responder<ListSessionsResponse>, Result<ListSessionsResponse, Refusal>),
     Ended(Arc<str>),
 }
@@ -93,7 +85,7 @@ impl Host {
         environment: Environment,
         flags: RunFlags,
         editor: ConnectionTo<Client>,
-        updates: Updates,
+        updates: Arc<Updates>,
     ) -> Self {
         Self {
             environment,
@@ -106,6 +98,7 @@ impl Host {
             sessions: BTreeMap::new(),
             waiting: VecDeque::new(),
             is_opening: false,
+            checked: None,
             work: FuturesUnordered::new(),
             exit: None,
             leaving: watch::Sender::new(None),
@@ -149,19 +142,23 @@ impl Host {
     fn leave(&mut self, exit: Exit, signal: Signal) {
         self.exit = Some(self.exit.filter(|exit| *exit != Exit::Done).unwrap_or(exit));
         self.leaving.send_replace(Some(signal));
+        self.is_opening &= self.checked.is_none();
+        for opening in self.checked.take().into_iter().chain(self.waiting.drain(..)) {
+            opening.how.refuse(&Refusal::new(Exit::Error, ENDING));
+        }
     }
 
     fn hear(&mut self, heard: Heard) {
         match heard {
             Heard::Request(asked) if self.exit.is_some() => {
-                let error = Error::internal_error().data("tine is about to end");
+                let error = Error::internal_error().data(ENDING);
                 sent(asked.1.respond_with_error(error));
             }
             Heard::Request(asked) => self.request(asked.0, asked.1),
             Heard::Notification(notification) => {
                 if let ClientNotification::CancelNotification(cancel) = *notification {
                     // One of a session that has ended cancels nothing.
-                    let _ = self.order(&cancel.session_id, Order::Cancel);
+                    self.sessions.get(&cancel.session_id.0).into_iter().for_each(Live::cancel);
                 }
             }
         }
@@ -217,7 +214,7 @@ impl Host {
                 (request.session_id.clone(), Order::SetOption(request, responder.cast()))
             }
             ClientRequest::CloseSessionRequest(CloseSessionRequest { session_id, .. }) => {
-                (session_id, Order::Close(Some(responder.cast())))
+                (session_id, Order::Close(responder.cast()))
             }
             ClientRequest::AuthenticateRequest(_) => {
                 let error = Error::invalid_params().data("there is nothing to authenticate with");
@@ -241,17 +238,10 @@ impl Host {
     }
 
     fn order(&self, session: &SessionId, order: Order) -> Result<(), Box<(Order, Error)>> {
-        let Some(live) = self.sessions.get(&session.0) else {
-            return Err(Box::new((order, no_session(session))));
-        };
-        live.orders.try_send(order).map_err(|error| {
-            Box::new(match error {
-                mpsc::error::TrySendError::Full(order) => {
-                    (order, Error::internal_error().data("too many requests of this session wait"))
-                }
-                mpsc::error::TrySendError::Closed(order) => (order, no_session(session)),
-            })
-        })
+        match self.sessions.get(&session.0) {
+            Some(live) => live.order(order, no_session(session)),
+            None => Err(Box::new((order, no_session(session)))),
+        }
     }
 
     /// Has a session opened, once those before it are.
@@ -264,8 +254,8 @@ impl Host {
 
     fn check(&self, opening: &Opening) -> Result<(), Refusal> {
         let wrong = |message: String| Err(Refusal::new(Exit::BadInput, message));
-        if self.sessions.len() + self.waiting.len() >= SESSIONS_CAP {
-            return wrong(format!("there are {SESSIONS_CAP} sessions already; close one"));
+        if self.waiting.len() >= WAITING_CAP {
+            return wrong(format!("{WAITING_CAP} sessions wait to be opened already"));
         }
         let directories = std::iter::once(&opening.cwd).chain(&opening.directories);
         if let Some(relative) = directories.into_iter().find(|directory| !directory.is_absolute()) {
@@ -278,18 +268,58 @@ impl Host {
     }
 
     fn open_next(&mut self) {
-        if self.is_opening || self.exit.is_some() {
-            return;
+        while self.exit.is_none() {
+            if let Some(opening) = self.checked.take() {
+                match self.room_for(&opening) {
+                    Room::Here => return self.start(opening),
+                    Room::Soon => return self.checked = Some(opening),
+                    Room::Never => {
+                        self.is_opening = false;
+                        let all = format!("{SESSIONS_CAP} sessions are at work; close one");
+                        opening.how.refuse(&Refusal::new(Exit::BadInput, all));
+                    }
+                }
+            }
+            if self.is_opening {
+                return;
+            }
+            let Some(opening) = self.waiting.pop_front() else { return };
+            self.is_opening = true;
+            let (environment, flags) = (self.environment.clone(), self.flags.clone());
+            self.work.push(Box::pin(async move {
+                // Before anything is left for it.
+                let checking = move || (can_be(&environment, &flags, &opening), opening);
+                let checked = tokio::task::spawn_blocking(checking).await;
+                let (checked, opening) = checked.expect("a session is checked without panics");
+                Done::Checked(opening, checked)
+            }));
         }
-        let Some(opening) = self.waiting.pop_front() else { return };
-        self.is_opening = true;
+    }
+
+    /// Finds room for a session: where there are too many, the one that rests
+    /// longest is left. Its log stays.
+    fn room_for(&self, opening: &Opening) -> Room {
+        let replaces = opening.how.resumes().is_some_and(|id| self.sessions.contains_key(&id.0));
+        if replaces || self.sessions.len() < SESSIONS_CAP {
+            return Room::Here;
+        }
+        if self.sessions.values().any(Live::is_left) {
+            return Room::Soon;
+        }
+        let resting = self.sessions.values().filter_map(|live| Some((live.rests_since()?, live)));
+        match resting.min_by_key(|(since, _)| *since) {
+            Some((_, live)) => {
+                live.leave();
+                Room::Soon
+            }
+            None => Room::Never,
+        }
+    }
+
+    fn start(&mut self, opening: Opening) {
         // One that is loaded again is left first: its log has one writer.
-        let before = opening.how.resumes().and_then(|id| {
-            let live = self.sessions.get(&id.0)?;
-            // A session that takes nothing is about to end by itself.
-            let _ = live.orders.try_send(Order::Close(None));
-            Some(live.ended.clone())
-        });
+        let before = opening.how.resumes().and_then(|id| self.sessions.get(&id.0));
+        let before = before.map(Live::leave);
         let (environment, flags) = (self.environment.clone(), self.flags.clone());
         let shared = self.shared.clone();
         self.work.push(Box::pin(async move {
@@ -297,23 +327,29 @@ impl Host {
                 ended.cancelled().await;
             }
             let opened = tokio::task::spawn_blocking(move || {
-                let start = start(environment, flags, &opening, shared);
-                (opening, start.map(Box::new))
+                let started = Started::of(environment, flags, &opening, shared);
+                (opening, started)
             });
-            let (opening, start) = opened.await.expect("a session is opened without panics");
-            Done::Opened(opening, start)
+            let (opening, started) = opened.await.expect("a session is opened without panics");
+            Done::Opened(opening, started.map(Box::new))
         }));
     }
 
     fn done(&mut self, done: Done) {
         match done {
+            Done::Checked(opening, Ok(())) if self.exit.is_none() => self.checked = Some(opening),
+            Done::Checked(opening, checked) => {
+                self.is_opening = false;
+                let ending = || Refusal::new(Exit::Error, ENDING);
+                opening.how.refuse(&checked.err().unwrap_or_else(ending));
+            }
             Done::Opened(opening, result) => {
                 self.is_opening = false;
                 match result {
                     Ok(_) if self.exit.is_some() => {
-                        opening.how.refuse(&Refusal::new(Exit::Error, "tine is about to end"));
+                        opening.how.refuse(&Refusal::new(Exit::Error, ENDING));
                     }
-                    Ok(start) => self.opened(opening, start),
+                    Ok(started) => self.opened(opening, *started),
                     Err(refusal) => opening.how.refuse(&refusal),
                 }
             }
@@ -323,14 +359,15 @@ impl Host {
             }),
             Done::Ended(id) => {
                 // It may have been opened again meanwhile.
-                if self.sessions.get(&id).is_some_and(|live| live.ended.is_cancelled()) {
+                if self.sessions.get(&id).is_some_and(Live::has_ended) {
                     self.sessions.remove(&id);
                 }
             }
         }
     }
 
-    fn opened(&mut self, opening: Opening, start: Box<Start>) {
+    fn opened(&mut self, opening: Opening, started: Started) {
+        let Started { start, so_far, notes } = started;
         self.shared.get_or_insert_with(|| start.kit.goes_on());
         let Opening { how, .. } = opening;
         let id = Arc::clone(&start.kit.session.0);
@@ -351,63 +388,19 @@ impl Host {
             How::Load(_, responder) => Some(responder),
         };
         let at = At { editor: self.editor.clone(), session, has_forms: self.has_forms };
-        let opened = Opened { start, at, shows: self.shows, load };
-        let (orders, wanted) = mpsc::channel(ORDERS_CAP);
+        let opened = Opened { start, at, shows: self.shows, load, so_far, notes };
         let ended = CancellationToken::new();
+        let (live, ways) = Live::new(ended.clone());
         let session = Session::new(opened, Arc::clone(&self.updates));
-        let going = Box::pin(session.go(wanted, self.leaving.subscribe()));
-        let guard = ended.clone().drop_guard();
+        let going = Box::pin(session.go(ways, self.leaving.subscribe()));
+        let guard = ended.drop_guard();
         let task = tokio::spawn(async move {
             let _guard = guard;
             going.await;
         });
-        self.sessions.insert(Arc::clone(&id), Live { orders, ended });
+        self.sessions.insert(Arc::clone(&id), live);
         self.work.push(task.map(|_| Done::Ended(id)).boxed());
     }
-}
-
-impl How {
-    /// Returns the session that is gone on with.
-    fn resumes(&self) -> Option<&SessionId> {
-        match self {
-            Self::New(_) => None,
-            Self::Load(id, _) | Self::Resume(id, _) => Some(id),
-        }
-    }
-
-    fn refuse(self, refusal: &Refusal) {
-        let error = refused(refusal);
-        sent(match self {
-            Self::New(responder) => responder.respond_with_error(error),
-            Self::Load(_, responder) => responder.respond_with_error(error),
-            Self::Resume(_, responder) => responder.respond_with_error(error),
-        });
-    }
-}
-
-/// Makes a session ready in its own directory.
-fn start(
-    environment: Environment,
-    flags: RunFlags,
-    opening: &Opening,
-    shared: Option<Kept>,
-) -> Result<Start, Refusal> {
-    let cwd = directory(&opening.cwd)?;
-    let (mut environment, mut flags) = (environment, flags);
-    environment.cwd = Some(cwd);
-    flags.resume = opening.how.resumes().map(ToString::to_string);
-    flags.add_dir.extend(opening.directories.iter().cloned());
-    flags.servers.mcp_config.extend(offer::configured(&opening.servers).map(GivenJson::from));
-    Start::beside_others(&environment, flags, shared)
-}
-
-/// Returns a directory without links in its path.
-fn directory(path: &Path) -> Result<PathBuf, Refusal> {
-    let cannot = |why: &dyn std::fmt::Display| {
-        Refusal::new(Exit::BadInput, format!("cannot work in `{}`: {why}", path.display()))
-    };
-    let real = path.canonicalize().map_err(|error| cannot(&error))?;
-    if real.is_dir() { Ok(real) } else { Err(cannot(&"it is no directory")) }
 }
 
 fn sent(result: Result<(), Error>) {

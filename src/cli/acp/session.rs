@@ -9,6 +9,7 @@ mod answers;
 mod choices;
 mod orders;
 mod sending;
+mod turns;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,41 +17,33 @@ use std::sync::Arc;
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
-    AvailableCommandsUpdate, CloseSessionResponse, ContentBlock, ContentChunk, LoadSessionResponse,
-    PromptResponse, SessionUpdate, StopReason,
+    AvailableCommandsUpdate, CloseSessionResponse, LoadSessionResponse, PromptResponse,
+    SessionUpdate, StopReason,
 };
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tempfile::TempDir;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::asking::{At, Said};
-use super::shown::{Shown, TOLD_CAP};
-use super::{no_session, offer, past, refused};
+use super::live::Ways;
+use super::shown::TOLD_CAP;
+use super::updates::Updates;
+use super::{offer, past};
 use crate::agent::Opening;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
-use crate::cli::slash::{self, Typed};
-use crate::cli::start::{Sitter, Sitting, Start};
-use crate::cli::{print, say, undo, usage};
+use crate::cli::start::Start;
+use crate::cli::{print, say};
 use crate::event::QuestionId;
 use crate::mcp::Servers;
-use crate::report::acp::{Asked, Ended, Shows, Told, View};
+use crate::report::acp::{Asked, Ended, Shows, SoFar, Told, View};
 use crate::run::{self, FromUser, RunEnd, Signal};
 pub(super) use orders::Order;
-
-/// Most of what is said to a run before it has heard it.
-const SAID_CAP: usize = 1_024;
-
-/// Most signals that wait for a run.
-const SIGNALS_CAP: usize = 8;
-
-/// Most that a run is asked before it has taken it: one thing, since it does one
-/// at a time.
-const ASKED_CAP: usize = 1;
 
 /// A session that was opened.
 pub(super) struct Opened {
@@ -59,18 +52,22 @@ pub(super) struct Opened {
     pub(super) shows: Shows,
     /// Who waits until the session's past was told.
     pub(super) load: Option<Responder<LoadSessionResponse>>,
+    /// What it has come to, if its past is not told.
+    pub(super) so_far: SoFar,
+    /// What was said while it was opened.
+    pub(super) notes: Vec<String>,
 }
-
-/// What has to happen before an update is sent.
-pub(super) type Updates = Arc<Semaphore>;
 
 /// One session of an editor.
 pub(super) struct Session {
     at: At,
-    updates: Updates,
+    updates: Arc<Updates>,
     shows: Shows,
     servers: Arc<Servers>,
     stage: Stage,
+    so_far: SoFar,
+    /// What was said while it was opened, until it is passed on.
+    notes: Vec<String>,
     /// Where it is told what to show.
     told: Option<mpsc::Receiver<Told>>,
     /// What is to be sent next.
@@ -80,6 +77,8 @@ pub(super) struct Session {
     at_work: AtWork,
     /// How often the meaning of a prompt was looked for.
     meanings: u64,
+    /// Units that work beside main, or wait to.
+    out: usize,
     /// Units that have ended beside main without it being told.
     untold: usize,
     /// Whether news wait until something else happens: the user has ended a turn.
@@ -87,7 +86,8 @@ pub(super) struct Session {
     questions: Questions,
     /// The signal that ends the process.
     signal: Option<Signal>,
-    closing: Option<Option<Responder<CloseSessionResponse>>>,
+    /// Who is told that it was left, once it is to be.
+    closing: Option<Vec<Responder<CloseSessionResponse>>>,
 }
 
 type Work = FuturesUnordered<BoxFuture<'static, Done>>;
@@ -95,13 +95,21 @@ type Work = FuturesUnordered<BoxFuture<'static, Done>>;
 /// How far a session is.
 enum Stage {
     /// What was said before is being told.
-    Loading(Box<Start>, Responder<LoadSessionResponse>),
+    Loading(Loading),
     /// Nothing has been asked.
     Ready(Box<Start>),
     /// The run goes on.
     Sat(Sat),
     /// It could not begin, or has ended.
     Over,
+}
+
+/// A session whose past is being told.
+struct Loading {
+    start: Box<Start>,
+    responder: Responder<LoadSessionResponse>,
+    /// What it has come to, once all of it was told.
+    so_far: oneshot::Receiver<SoFar>,
 }
 
 /// A run, and the ways to speak to it.
@@ -138,7 +146,7 @@ enum AtWork {
 /// Something that was worked on beside everything else.
 enum Done {
     Meant { number: u64, text: String, opening: Result<Opening, Refusal> },
-    Used(Result<String, Refusal>),
+    Used { number: u64, used: Result<String, Refusal> },
     Answered { asked: Arc<Asked>, said: Said },
 }
 
@@ -153,15 +161,15 @@ struct Questions {
 }
 
 impl Session {
-    pub(super) fn new(opened: Opened, updates: Updates) -> Self {
-        let Opened { start, at, shows, load } = opened;
+    pub(super) fn new(opened: Opened, updates: Arc<Updates>) -> Self {
+        let Opened { start, at, shows, load, so_far, notes } = opened;
         let servers = Arc::clone(&start.kit.servers);
         let (stage, told) = match load {
             None => (Stage::Ready(start), None),
             Some(responder) => {
                 let (telling, told) = mpsc::channel(TOLD_CAP);
-                replay(&start, shows, telling);
-                (Stage::Loading(start, responder), Some(told))
+                let so_far = replay(&start, shows, telling);
+                (Stage::Loading(Loading { start, responder, so_far }), Some(told))
             }
         };
         Self {
@@ -170,12 +178,15 @@ impl Session {
             shows,
             servers,
             stage,
+            so_far,
+            notes,
             told,
             unsent: None,
             prompt: None,
             work: FuturesUnordered::new(),
             at_work: AtWork::Nothing,
             meanings: 0,
+            out: 0,
             untold: 0,
             is_calm: false,
             questions: Questions::default(),
@@ -185,11 +196,7 @@ impl Session {
     }
 
     /// Does what the editor wants until one of both leaves.
-    pub(super) async fn go(
-        mut self,
-        mut orders: mpsc::Receiver<Order>,
-        mut leaving: watch::Receiver<Option<Signal>>,
-    ) {
+    pub(super) async fn go(mut self, mut ways: Ways, mut leaving: watch::Receiver<Option<Signal>>) {
         if matches!(self.stage, Stage::Ready(_)) {
             self.welcome();
         }
@@ -197,19 +204,19 @@ impl Session {
         loop {
             self.feed();
             if self.is_over() {
-                orders.close();
-                while let Ok(order) = orders.try_recv() {
-                    order.refuse(no_session(&self.at.session));
-                }
                 let servers = Arc::clone(&self.servers);
-                self.wind_up().await;
+                self.wind_up(ways.orders).await;
                 return servers.close().await;
             }
+            self.say_whether_it_rests(&ways.rests);
             tokio::select! {
                 biased;
                 // The host ends only after all sessions.
                 Ok(()) = leaving.changed() => self.leave(*leaving.borrow_and_update()),
-                Some(order) = orders.recv() => self.order(order),
+                () = ways.left.cancelled(), if self.closing.is_none() => self.close(None),
+                Some(order) = ways.orders.recv() => self.order(order),
+                // Behind the prompt that it is about.
+                () = ways.cancels.notified() => self.cancel(),
                 // A question that is withdrawn goes before the answer of its turn.
                 Some(done) = self.work.next() => self.done(done),
                 () = room(&updates, self.signal), if self.unsent.is_some() => self.send_unsent(),
@@ -221,138 +228,13 @@ impl Session {
         }
     }
 
-    /// Tells an editor what there is to choose from.
+    /// Tells an editor what there is to choose from, and what is odd.
     fn welcome(&mut self) {
+        let notes = std::mem::take(&mut self.notes);
+        self.note(&notes);
         let Some(kit) = self.kit() else { return };
         let commands = AvailableCommandsUpdate::new(offer::typed(kit));
         self.send(SessionUpdate::AvailableCommandsUpdate(commands));
-    }
-
-    /// Begins what is next, if main rests.
-    fn feed(&mut self) {
-        if self.at_work != AtWork::Nothing || self.is_leaving() {
-            return;
-        }
-        if let Some(text) = self.prompt.as_mut().and_then(|prompt| prompt.text.take()) {
-            self.is_calm = false;
-            return self.begin(text);
-        }
-        if self.untold > 0 && !self.is_calm && matches!(self.stage, Stage::Sat(_)) {
-            self.is_calm = true;
-            self.ask("", Opening::News);
-        }
-    }
-
-    fn begin(&mut self, text: String) {
-        let refuse = |message: &str, hint: &str| Refusal::new(Exit::Usage, message).hint(hint);
-        let refusal = undo::asked(&text).map(|_| {
-            refuse("`/undo` is for the command line", "there is `tine session revert`, too")
-        });
-        let sat = match refusal {
-            Some(refusal) => Err(refusal),
-            None => self.sit(),
-        };
-        let kit = match sat {
-            Ok(kit) => kit,
-            Err(refusal) => return self.answer(Err(refused(&refusal))),
-        };
-        self.meanings += 1;
-        let number = self.meanings;
-        self.at_work = AtWork::FindsOut(number);
-        self.work.push(Box::pin(async move {
-            if slash::asks_for_usage(&text) {
-                let using =
-                    move || usage::of(&kit.directory).map(|(used, _)| used.lines().join("\n"));
-                let used = tokio::task::spawn_blocking(using).await;
-                return Done::Used(used.expect("a log is read without panics"));
-            }
-            let typed = text.clone();
-            let finding = tokio::task::spawn_blocking(move || kit.meaning(&typed, Typed::Line));
-            let opening = finding.await.expect("a skill's text is put together without panics");
-            Done::Meant { number, text, opening }
-        }));
-    }
-
-    /// Returns what prompts are made with. The run begins now if there is none.
-    fn sit(&mut self) -> Result<Arc<Kit>, Refusal> {
-        let start = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Ready(start) => start,
-            Stage::Sat(sat) => {
-                let kit = Arc::clone(&sat.kit);
-                self.stage = Stage::Sat(sat);
-                return Ok(kit);
-            }
-            other @ (Stage::Loading(_, _) | Stage::Over) => {
-                self.stage = other;
-                return Err(Refusal::new(Exit::Error, "this session cannot go on; load it again"));
-            }
-        };
-        let (signals, arriving) = mpsc::channel(SIGNALS_CAP);
-        let (said, answers) = mpsc::channel(SAID_CAP);
-        let (asking, asked) = mpsc::channel(ASKED_CAP);
-        let (shown, told) = Shown::new(view(&start, self.shows));
-        let sitter = Sitter::Chat(Box::new(shown));
-        let sitting = Sitting { signals: arriving, answers, asking: asked, sitter, follows: false };
-        let (run, kit, scratch) = start.sit(sitting)?;
-        self.told = Some(told);
-        let running = tokio::spawn(run.go());
-        let sat = Sat {
-            kit: Arc::clone(&kit),
-            asking: Some(asking),
-            said,
-            signals,
-            running,
-            scratch,
-            asked: 0,
-        };
-        self.stage = Stage::Sat(sat);
-        Ok(kit)
-    }
-
-    /// Has main asked something.
-    fn ask(&mut self, text: &str, opening: Opening) {
-        let Stage::Sat(sat) = &mut self.stage else { return };
-        let invoked = Box::new(sat.kit.invoked(text, opening));
-        // It rests, so it takes it; unless it has ended, and is heard of next.
-        let asking = sat.asking.as_ref();
-        if asking.is_some_and(|asking| asking.try_send(run::Asked::Invoke(invoked)).is_ok()) {
-            sat.asked += 1;
-            self.at_work = AtWork::Answers;
-        }
-    }
-
-    /// Ends what the run was asked last, whether it has begun with it or not.
-    fn end_turn(&self) {
-        if let Stage::Sat(sat) = &self.stage {
-            self.tell(FromUser::EndAsked(sat.asked));
-        }
-    }
-
-    fn done(&mut self, done: Done) {
-        match done {
-            Done::Meant { number, text, opening } => {
-                if self.at_work != AtWork::FindsOut(number) {
-                    return;
-                }
-                self.at_work = AtWork::Nothing;
-                match opening {
-                    Ok(opening) => self.ask(&text, opening),
-                    Err(refusal) => self.answer(Err(refused(&refusal))),
-                }
-            }
-            Done::Used(used) => {
-                self.at_work = AtWork::Nothing;
-                match used {
-                    Ok(text) => {
-                        let chunk = ContentChunk::new(ContentBlock::from(text));
-                        self.send(SessionUpdate::AgentMessageChunk(chunk));
-                        self.answer(Ok(StopReason::EndTurn));
-                    }
-                    Err(refusal) => self.answer(Err(refused(&refusal))),
-                }
-            }
-            Done::Answered { asked, said } => self.answered(&asked, said),
-        }
     }
 
     /// Takes what there is to be shown, or done, of the run.
@@ -369,9 +251,9 @@ impl Session {
                     self.end_turn();
                 }
             }
-            Told::Untold(untold) => {
+            Told::Beside { out, untold } => {
                 self.is_calm &= untold <= self.untold;
-                self.untold = untold;
+                (self.out, self.untold) = (out, untold);
             }
             Told::Ended(ended) => {
                 self.at_work = AtWork::Nothing;
@@ -392,7 +274,10 @@ impl Session {
     fn told_all(&mut self) {
         self.told = None;
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Loading(start, responder) => {
+            Stage::Loading(Loading { start, responder, mut so_far }) => {
+                // What was at work then is no more, and a run tells of it anew.
+                (self.out, self.untold) = (0, 0);
+                self.so_far = so_far.try_recv().unwrap_or_default();
                 let (modes, options) = (offer::modes(&start.kit), offer::options(&start.kit));
                 let response = LoadSessionResponse::new().modes(modes).config_options(options);
                 self.stage = Stage::Ready(start);
@@ -410,36 +295,59 @@ impl Session {
     fn is_over(&self) -> bool {
         match &self.stage {
             Stage::Sat(_) => self.told.is_none() && self.unsent.is_none(),
-            Stage::Loading(_, _) | Stage::Ready(_) => self.is_leaving(),
+            Stage::Loading(_) | Stage::Ready(_) => self.is_leaving(),
             Stage::Over => true,
         }
     }
 
-    /// Ends what is left, and tells whoever waits for it.
-    async fn wind_up(mut self) {
-        let stage = std::mem::replace(&mut self.stage, Stage::Over);
-        let mut why = "the session has ended".to_owned();
-        if let Stage::Sat(sat) = stage {
-            let Sat { running, scratch, .. } = sat;
-            match running.await {
-                Ok(end) => drop(print::wind_up(&end, Exit::Done)),
-                Err(_) => "the run has panicked".clone_into(&mut why),
+    /// Tells the host whether nothing is at work here.
+    fn say_whether_it_rests(&self, rests: &watch::Sender<Option<Instant>>) {
+        let is_loading = matches!(self.stage, Stage::Loading(_));
+        let does_nothing = self.prompt.is_none() && self.at_work == AtWork::Nothing;
+        let is_resting = does_nothing && self.out == 0 && !is_loading;
+        rests.send_if_modified(|since| {
+            let has_changed = since.is_some() != is_resting;
+            if has_changed {
+                *since = is_resting.then(Instant::now);
             }
-            // Only now: until here some unit may still have been writing there.
-            drop(scratch);
+            has_changed
+        });
+    }
+
+    /// Ends what is left, and tells whoever waits for it.
+    async fn wind_up(mut self, mut orders: mpsc::Receiver<Order>) {
+        let mut why = "the session has ended".to_owned();
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Sat(Sat { running, scratch, .. }) => {
+                match running.await {
+                    Ok(end) => drop(print::wind_up(&end, Exit::Done)),
+                    Err(_) => "the run has panicked".clone_into(&mut why),
+                }
+                // Only now: until here some unit may still have been writing there.
+                drop(scratch);
+            }
+            Stage::Loading(Loading { responder, .. }) => {
+                let error = Error::invalid_request().data(orders::CLOSED);
+                sent(responder.respond_with_error(error));
+            }
+            Stage::Ready(_) | Stage::Over => {}
         }
         self.answer(match self.is_leaving() {
             true => Ok(StopReason::Cancelled),
             false => Err(Error::internal_error().data(why)),
         });
-        if let Some(Some(responder)) = self.closing {
+        orders.close();
+        while let Ok(order) = orders.try_recv() {
+            self.too_late(order);
+        }
+        for responder in self.closing.into_iter().flatten() {
             sent(responder.respond(CloseSessionResponse::new()));
         }
     }
 
     fn kit(&self) -> Option<&Kit> {
         match &self.stage {
-            Stage::Loading(start, _) | Stage::Ready(start) => Some(&start.kit),
+            Stage::Loading(Loading { start, .. }) | Stage::Ready(start) => Some(&start.kit),
             Stage::Sat(sat) => Some(&sat.kit),
             Stage::Over => None,
         }
@@ -455,9 +363,9 @@ pub(super) fn sent(result: Result<(), Error>) {
 
 /// Waits until an update may be sent, or nobody reads any more. Whoever leaves
 /// waits for no reader.
-async fn room(updates: &Semaphore, leaving: Option<Signal>) {
+async fn room(updates: &Updates, leaving: Option<Signal>) {
     if leaving.is_none() {
-        drop(updates.acquire().await);
+        updates.room().await;
     }
 }
 
@@ -473,17 +381,23 @@ async fn next(told: &mut Option<mpsc::Receiver<Told>>) -> Option<Told> {
 fn view(start: &Start, shows: Shows) -> View {
     let kit = &start.kit;
     let window = Some(kit.model.facts().context_window).filter(|window| *window < u64::MAX);
-    View::new(shows, kit.root.clone(), window, past::both_sides(&kit.directory))
+    View::new(shows, kit.root.clone(), window, past::reads(&kit.directory))
 }
 
-/// Begins to tell what was said in a session before.
-fn replay(start: &Start, shows: Shows, telling: mpsc::Sender<Told>) {
+/// Begins to tell what was said in a session before. What it has come to is
+/// known by the time nothing more is told.
+fn replay(start: &Start, shows: Shows, telling: mpsc::Sender<Told>) -> oneshot::Receiver<SoFar> {
     let (view, directory) = (view(start, shows).past(), start.kit.directory.clone());
+    let (known, so_far) = oneshot::channel();
     // It ends by itself once nobody wants to know any more.
     tokio::task::spawn_blocking(move || {
         let tell = |told: Told| telling.blocking_send(told).is_ok();
-        if let Err(error) = past::replay(&directory, view, tell) {
-            say(&format!("warning: what was said before is not told: {error}"));
+        match past::replay(&directory, view, tell) {
+            // Nobody may want to know.
+            Ok(so_far) => drop(known.send(so_far)),
+            Err(error) => say(&format!("warning: what was said before is not told: {error}")),
         }
+        drop(telling);
     });
+    so_far
 }

@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use agent_client_protocol::{Channel, Error, ErrorCode, RawJsonRpcMessage, TransportFrame};
 use futures_util::StreamExt as _;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::updates::Updates;
 use crate::cli::control::{self, Heard, WholeLines};
 
 /// Most lines that an editor may leave unread before no more is read of it.
@@ -29,7 +30,7 @@ const READER_GRACE: Duration = Duration::from_secs(2);
 
 /// Carries frames until the crate lets go of its end. `gone` is cancelled once
 /// nobody can read any more.
-pub(super) async fn pump(channel: Channel, updates: Arc<Semaphore>, gone: CancellationToken) {
+pub(super) async fn pump(channel: Channel, updates: Arc<Updates>, gone: CancellationToken) {
     let (mut from_crate, to_crate) = channel.into_parts();
     let mut to_crate = Some(to_crate);
     let mut heard = control::listen();
@@ -41,7 +42,9 @@ pub(super) async fn pump(channel: Channel, updates: Arc<Semaphore>, gone: Cancel
             biased;
             room = writer.reserve(), if !unread.is_empty() => match (room, unread.pop_front()) {
                 (Ok(room), Some(line)) => {
-                    updates.add_permits(usize::from(line.is_update));
+                    if line.is_update {
+                        updates.written();
+                    }
                     room.send(line.text);
                 }
                 _ => break,
@@ -87,7 +90,7 @@ pub(super) async fn pump(channel: Channel, updates: Arc<Semaphore>, gone: Cancel
 /// A line for an editor.
 struct Line {
     text: String,
-    /// Whether it took a place among the updates.
+    /// Whether it is one of the updates, with or without a place among them.
     is_update: bool,
 }
 

@@ -9,6 +9,8 @@ use crate::cli::args::Format;
 use crate::cli::asking::TerminalPrompter;
 use crate::cli::control::WholeLines;
 use crate::cli::exit::{Exit, Refusal};
+use crate::cli::kit::Kit;
+use crate::cli::model::find_facts;
 use crate::cli::{print, slash, telemetry};
 use crate::config::StatesFor;
 use crate::report::{
@@ -133,7 +135,7 @@ impl Start {
 
     /// Tells what is known of the models that are asked.
     fn known_models(&self) -> FindFacts {
-        let models = Arc::clone(&self.kit.models);
-        Arc::new(move |name| models.facts(name))
+        let Kit { config, environment, models, .. } = &self.kit;
+        Arc::new(find_facts(config.clone(), environment.clone(), Arc::clone(models)))
     }
 }

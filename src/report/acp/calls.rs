@@ -12,16 +12,13 @@ use schema::{
 };
 use serde_json::{Value, json};
 
+use super::edits::{CHANGES_CAP, Edits};
 use super::units::bounded;
 use super::{View, beside, edits};
 use crate::event::{ChangedBy, FileChange, Question, UnitId};
 use crate::message::{Call, CallId, Output};
 use crate::report::words;
 use crate::tool_name::{self, canonical};
-
-/// Most changes of one call that are shown. A patch may change hundreds of
-/// files, and each is shown whole.
-const CHANGES_CAP: usize = 50;
 
 /// A call without an output.
 #[derive(Debug)]
@@ -48,13 +45,15 @@ impl View {
         if is_shown {
             let subject = SUBJECTS.iter().find_map(|name| arguments.get(*name)?.as_str());
             let subject = subject.unwrap_or_default().lines().next().unwrap_or_default();
+            // What the files hold may be what it has left there already.
+            let edits = edits::announced(&tool, &arguments, self.places.of(unit), None);
             let shown =
                 ToolCall::new(self.call_name(unit, &call.id), self.title(unit, &tool, subject))
                     .name(tool.clone())
                     .kind(kind(&tool))
                     .status(ToolCallStatus::Pending)
-                    .content(edits::announced(&tool, &arguments, self.places.of(unit)))
-                    .locations(self.locations(unit, &arguments))
+                    .content(edits.content)
+                    .locations(self.locations(unit, &arguments, edits.locations))
                     .raw_input(input(&call.arguments, &arguments))
                     .meta(of_agent(unit));
             self.update(SessionUpdate::ToolCall(shown));
@@ -89,14 +88,12 @@ impl View {
             return self.update(SessionUpdate::Plan(plan(&open.arguments)));
         }
         let made = match output.is_error {
-            true => Vec::new(),
-            false => edits::made(&open.changes, &mut *self.sides),
+            true => Edits::default(),
+            false => edits::made(&open.changes, &mut *self.reads.sides),
         };
         let status =
             if output.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
-        let locations = made.iter().map(|edit| edit.location.clone()).collect::<Vec<_>>();
-        let mut content: Vec<ToolCallContent> =
-            made.into_iter().map(|edit| ToolCallContent::Diff(edit.diff)).collect();
+        let Edits { mut content, locations, .. } = made;
         // What changed says more than that it has changed.
         if content.is_empty() && !output.text.is_empty() {
             content.push(ToolCallContent::from(bounded(&output.text)));
@@ -140,13 +137,16 @@ impl View {
             Question::Call(asked) => {
                 let arguments: Value =
                     serde_json::from_str(&asked.arguments).unwrap_or(Value::Null);
-                let content = edits::announced(&asked.tool, &arguments, self.places.of(unit));
+                // It waits for the answer, so the files are as they were.
+                let (root, now) = (self.places.of(unit), Some(&*self.reads.now));
+                let edits = edits::announced(&asked.tool, &arguments, root, now);
+                let content = edits.content;
                 let fields = ToolCallUpdateFields::new()
                     .title(self.title(unit, &asked.tool, &asked.subject))
                     .kind(kind(&asked.tool))
                     .status(ToolCallStatus::Pending)
                     .content((!content.is_empty()).then_some(content))
-                    .locations(self.locations(unit, &arguments))
+                    .locations(self.locations(unit, &arguments, edits.locations))
                     .raw_input(input(&asked.arguments, &arguments));
                 (self.call_name(unit, &asked.call), fields)
             }
@@ -193,10 +193,16 @@ impl View {
         }
     }
 
-    /// Returns the file that a call names, and the line if it names one.
-    fn locations(&self, unit: UnitId, arguments: &Value) -> Vec<ToolCallLocation> {
+    /// Returns the file that a call names, and the line if it names one; those
+    /// that it changes where it names them in another way.
+    fn locations(
+        &self,
+        unit: UnitId,
+        arguments: &Value,
+        changed: Vec<ToolCallLocation>,
+    ) -> Vec<ToolCallLocation> {
         let named = ["file_path", "path"].iter().find_map(|name| arguments.get(*name)?.as_str());
-        let Some(named) = named.filter(|path| !path.is_empty()) else { return Vec::new() };
+        let Some(named) = named.filter(|path| !path.is_empty()) else { return changed };
         let line = arguments.get("offset").and_then(Value::as_u64);
         let line = line.and_then(|line| u32::try_from(line).ok());
         vec![ToolCallLocation::new(PathBuf::from(self.places.of(unit)).join(named)).line(line)]

@@ -3,18 +3,27 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::event::{ChangedBy, Digest, FileChange, FileState};
 use crate::message::{Call, Output, Reply};
+use crate::report::difference::BothSides;
 use crate::report::story::{Story, cancelled, done, failed, skipped, text_delta, thinking_delta};
 
+/// Files that nobody can read.
+fn nothing() -> Reads {
+    Reads { sides: Box::new(|_| None), now: Box::new(|_| Now::Unshown) }
+}
+
 fn view() -> View {
-    View::new(Shows::default(), PathBuf::from("/w"), Some(1_000), Box::new(|_| None))
+    View::new(Shows::default(), PathBuf::from("/w"), Some(1_000), nothing())
 }
 
 /// Returns the updates among what is told, as they go out.
 fn updates(view: &mut View) -> Vec<Value> {
     let update = |told: Told| match told {
         Told::Update(update) => Some(serde_json::to_value(*update).unwrap()),
-        Told::Asked(_) | Told::Answered(_) | Told::Began | Told::Untold(_) | Told::Ended(_) => None,
+        Told::Asked(_) | Told::Answered(_) | Told::Began | Told::Beside { .. } | Told::Ended(_) => {
+            None
+        }
     };
     view.told().into_iter().filter_map(update).collect()
 }
@@ -179,4 +188,53 @@ fn how_full_the_window_is_is_told_with_each_answer_of_main() {
     let used: Vec<_> = told.iter().filter(|it| it["sessionUpdate"] == "usage_update").collect();
     assert_eq!(used.len(), 1);
     assert_eq!((&used[0]["used"], &used[0]["size"]), (&json!(120), &json!(1_000)));
+}
+
+#[test]
+fn what_a_call_changed_is_shown_up_to_a_bound_and_named_beyond_it() {
+    let half = "x".repeat(1 << 19);
+    let read = half.clone();
+    let reads = Reads {
+        sides: Box::new(move |_| {
+            Some(BothSides { before: read.clone().into(), after: read.clone().into() })
+        }),
+        now: Box::new(|_| Now::Unshown),
+    };
+    let mut view = View::new(Shows::default(), PathBuf::from("/w"), None, reads);
+    let call = Call { id: "c1".into(), tool: "ApplyPatch".into(), arguments: "{}".into() };
+    let mut story = Story::new();
+    story.replied(0, Reply { calls: vec![call], ..Reply::default() }, Usage::default());
+    let state = Some(FileState { digest: Digest::of(half.as_bytes()), mode: 0o644 });
+    for number in 0..10 {
+        let change = FileChange {
+            path: format!("/w/{number}").into(),
+            by: ChangedBy::Call("c1".into()),
+            before: state,
+            after: state,
+            directories: 0,
+        };
+        story.push(0, EventKind::FileChanged(Arc::new(change)));
+    }
+    let output = Arc::new(Output::ok("done"));
+    let (call, tool) = ("c1".into(), "ApplyPatch".into());
+    story.push(0, EventKind::ToolFinished { call, tool, output, took_ms: 1 });
+    story.events().iter().for_each(|event| view.event(event));
+    let told = updates(&mut view);
+    let last = told.last().unwrap();
+    assert_eq!(last["content"].as_array().unwrap().len(), 4);
+    assert_eq!(last["locations"].as_array().unwrap().len(), 10);
+}
+
+#[test]
+fn what_a_session_has_come_to_goes_on() {
+    let mut story = Story::new();
+    story.invocation("first").turn(0, 1).reply(0, "a", 100, 20);
+    let mut before = view().past();
+    story.events().iter().for_each(|event| before.event(event));
+    let mut after = view().after(before.so_far());
+    story.events().iter().for_each(|event| after.event(event));
+    let told = updates(&mut after);
+    assert!(told.iter().all(|it| it["sessionUpdate"] != "session_info_update"), "{told:?}");
+    let (once, twice) = (before.so_far(), after.so_far());
+    assert_eq!(twice.used.total(), 2 * once.used.total());
 }

@@ -10,7 +10,7 @@ use agent_client_protocol::v1::schema::{
     SetSessionModeResponse,
 };
 
-use super::{Session, Stage, sent};
+use super::{Loading, Session, Stage, sent};
 use crate::cli::acp::{offer, refused};
 use crate::cli::kit::Kit;
 use crate::guard::Mode;
@@ -85,7 +85,7 @@ impl Session {
 
     fn kit_mut(&mut self) -> Option<&mut Kit> {
         match &mut self.stage {
-            Stage::Loading(start, _) | Stage::Ready(start) => Some(&mut start.kit),
+            Stage::Loading(Loading { start, .. }) | Stage::Ready(start) => Some(&mut start.kit),
             Stage::Sat(sat) => Some(Arc::make_mut(&mut sat.kit)),
             Stage::Over => None,
         }

@@ -8,8 +8,14 @@ use agent_client_protocol::v1::schema::{
 };
 
 use super::{AtWork, Prompt, Session, Stage, sent};
-use crate::cli::acp::prompt;
+use crate::cli::acp::{no_session, prompt};
 use crate::run::{FromUser, Signal};
+
+/// What a session says that takes nothing more.
+pub(super) const CLOSED: &str = "this session is being closed";
+
+/// Most who are told that a session was left.
+const CLOSING_CAP: usize = 64;
 
 /// What an editor wants of a session.
 pub(in crate::cli::acp) enum Order {
@@ -17,8 +23,8 @@ pub(in crate::cli::acp) enum Order {
     Cancel,
     SetMode(SetSessionModeRequest, Responder<SetSessionModeResponse>),
     SetOption(SetSessionConfigOptionRequest, Responder<SetSessionConfigOptionResponse>),
-    /// The session is left; whoever wanted that may want to know.
-    Close(Option<Responder<CloseSessionResponse>>),
+    /// The session is to be left.
+    Close(Responder<CloseSessionResponse>),
 }
 
 impl Order {
@@ -28,8 +34,8 @@ impl Order {
             Self::Prompt(_, responder) => responder.respond_with_error(error),
             Self::SetMode(_, responder) => responder.respond_with_error(error),
             Self::SetOption(_, responder) => responder.respond_with_error(error),
-            Self::Close(Some(responder)) => responder.respond_with_error(error),
-            Self::Cancel | Self::Close(None) => Ok(()),
+            Self::Close(responder) => responder.respond_with_error(error),
+            Self::Cancel => Ok(()),
         });
     }
 }
@@ -41,16 +47,26 @@ impl Session {
             Order::Cancel => self.cancel(),
             Order::SetMode(request, responder) => self.set_mode(&request, responder),
             Order::SetOption(request, responder) => self.set_option(&request, responder),
-            Order::Close(responder) => self.close(responder),
+            Order::Close(responder) => self.close(Some(responder)),
+        }
+    }
+
+    /// Answers what came too late to be carried out.
+    pub(super) fn too_late(&mut self, order: Order) {
+        match order {
+            Order::Close(responder) => self.closing.get_or_insert_default().push(responder),
+            Order::Prompt(..) | Order::Cancel | Order::SetMode(..) | Order::SetOption(..) => {
+                order.refuse(no_session(&self.at.session));
+            }
         }
     }
 
     fn prompted(&mut self, request: &PromptRequest, responder: Responder<PromptResponse>) {
         let busy = match (&self.prompt, &self.stage) {
             (Some(_), _) => Some("a prompt of this session is being answered; cancel it, or wait"),
-            (None, Stage::Loading(_, _)) => Some("this session is being loaded"),
+            (None, Stage::Loading(_)) => Some("this session is being loaded"),
             (None, Stage::Ready(_) | Stage::Sat(_) | Stage::Over) => {
-                self.is_leaving().then_some("this session is being closed")
+                self.is_leaving().then_some(CLOSED)
             }
         };
         if let Some(why) = busy {
@@ -64,7 +80,7 @@ impl Session {
         }
     }
 
-    fn cancel(&mut self) {
+    pub(super) fn cancel(&mut self) {
         if let Some(prompt) = &mut self.prompt {
             prompt.is_cancelled = true;
         }
@@ -83,8 +99,16 @@ impl Session {
         }
     }
 
-    fn close(&mut self, responder: Option<Responder<CloseSessionResponse>>) {
-        self.closing = Some(responder);
+    /// Leaves the session; whoever wanted that may want to know.
+    pub(super) fn close(&mut self, responder: Option<Responder<CloseSessionResponse>>) {
+        let closing = self.closing.get_or_insert_default();
+        match responder {
+            Some(responder) if closing.len() >= CLOSING_CAP => {
+                let error = Error::invalid_request().data(CLOSED);
+                return sent(responder.respond_with_error(error));
+            }
+            responder => closing.extend(responder),
+        }
         self.tell(FromUser::EndAll);
         self.let_go();
     }

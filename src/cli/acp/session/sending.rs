@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use super::{Prompt, Session, Stage, sent};
 use crate::cli::say;
+use crate::report::acp::noted;
 use crate::run::FromUser;
 
 impl Session {
@@ -28,11 +29,16 @@ impl Session {
         }
     }
 
+    /// Passes on what was said to people: an editor may show nobody what stands on
+    /// standard error.
+    pub(super) fn note(&self, notes: &[String]) {
+        notes.iter().filter_map(|text| noted(self.shows, text)).for_each(|it| self.send(it));
+    }
+
     pub(super) fn send_unsent(&mut self) {
         let Some(update) = self.unsent.take() else { return };
-        if let Ok(permit) = self.updates.try_acquire() {
-            // Given back once it is written.
-            permit.forget();
+        // Given back once it is written.
+        if self.updates.try_take() {
             self.send_now(*update);
         } else if !self.updates.is_closed() && self.signal.is_none() {
             self.unsent = Some(update);
@@ -41,13 +47,11 @@ impl Session {
 
     /// Sends one of a few updates that nobody needs to wait for.
     pub(super) fn send(&self, update: SessionUpdate) {
-        if let Ok(permit) = self.updates.try_acquire() {
-            permit.forget();
-        }
+        self.updates.take_or_go_without();
         self.send_now(update);
     }
 
-    pub(super) fn send_now(&self, update: SessionUpdate) {
+    fn send_now(&self, update: SessionUpdate) {
         let notification = SessionNotification::new(self.at.session.clone(), update);
         sent(self.at.editor.send_notification(notification));
     }
