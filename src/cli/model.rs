@@ -8,6 +8,8 @@ use super::{recordings, texts};
 use crate::config::{
     Config, Effort, Environment, ModelChoice, ModelChoiceError, dirs, resolve_model,
 };
+use crate::definition::AgentDefinition;
+use crate::event;
 use crate::model::http::exchange::Exchanges;
 use crate::model::{Facts, Model, Models};
 
@@ -33,6 +35,25 @@ pub(super) struct Wanted<'a> {
     pub(super) default_model: DefaultModel,
     /// How hard it thinks, if the user says so.
     pub(super) effort: Option<&'a Effort>,
+}
+
+impl<'a> Wanted<'a> {
+    /// What flags and the agent say by whose definition main works.
+    pub(super) fn by(flags: &'a RunFlags, agent: Option<&'a AgentDefinition>) -> Self {
+        Self {
+            flag: flags.model.as_deref(),
+            agent: agent.and_then(|agent| agent.model.as_deref()),
+            before: None,
+            default_model: DefaultModel::None,
+            effort: flags.effort.as_ref(),
+        }
+    }
+
+    /// And what the session has gone by, or else everybody. The session's is not
+    /// the one that answered last: that may have been a skill's for a turn.
+    pub(super) fn or(self, before: Option<&'a event::Chosen>, default_model: DefaultModel) -> Self {
+        Self { before: before.map(|chosen| &*chosen.model), default_model, ..self }
+    }
 }
 
 /// The model that answers.

@@ -162,16 +162,8 @@ impl Start {
         let (skills, definitions) = found((&root, top), environment, &flags, &trusted);
         let definitions = definitions.with(given(&flags)?);
         let agent = agent(&flags, &definitions)?;
-        let chosen = resume.as_ref().and_then(|resume| resume.past.chosen());
-        // Not the one that answered last: that may have been a skill's for a turn.
-        let before = chosen.as_ref().map(|chosen| &*chosen.model);
-        let wanted = Wanted {
-            flag: flags.model.as_deref(),
-            agent: agent.and_then(|agent| agent.model.as_deref()),
-            before,
-            default_model,
-            effort: flags.effort.as_ref(),
-        };
+        let before = resume.as_ref().and_then(|resume| resume.past.chosen());
+        let wanted = Wanted::by(&flags, agent).or(before.as_ref(), default_model);
         let Chosen { choice, model, note } = choose(environment, &config, &wanted, &models)?;
         let fallbacks = fallbacks(environment, &config, &flags, &models)?;
         warn_of_prices(&flags, std::iter::once(&model).chain(&fallbacks));

@@ -123,11 +123,11 @@ fn check_body(
 /// Returns the relative paths that a text links to, and where. What stands in
 /// code is no link.
 fn links(body: &str) -> impl Iterator<Item = (String, usize)> {
-    let links = Parser::new(body).into_offset_iter().filter_map(|(event, range)| match event {
-        Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
-            Some((dest_url, range.start))
-        }
-        _ => None,
+    let links = Parser::new(body).into_offset_iter().filter_map(|(event, range)| {
+        let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event else {
+            return None;
+        };
+        Some((dest_url, range.start))
     });
     links.filter_map(|(target, offset)| {
         let target = target.split('#').next().unwrap_or_default();

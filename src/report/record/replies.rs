@@ -88,6 +88,10 @@ struct Breakdown {
     autocompact_buffer: u64,
 }
 
+/// The parts of a window that were said.
+const SAID: [Part; 5] =
+    [Part::Summary, Part::Prompts, Part::Answers, Part::Thinking, Part::Outputs];
+
 impl<'a> From<&'a ContextUsage> for ContextRecord<'a> {
     fn from(usage: &'a ContextUsage) -> Self {
         let ContextUsage { model, window, tools, served, skills, in_detail } = usage;
@@ -130,16 +134,7 @@ impl<'a> From<&'a ContextUsage> for ContextRecord<'a> {
                 memory_files: of(Part::Instructions),
                 skills: of(Part::Skills),
                 startup_context: 0,
-                messages: [
-                    Part::Summary,
-                    Part::Prompts,
-                    Part::Answers,
-                    Part::Thinking,
-                    Part::Outputs,
-                ]
-                .map(of)
-                .iter()
-                .sum(),
+                messages: SAID.map(of).iter().sum(),
                 unattributed: 0,
                 cached_tokens: 0,
                 free_space: free,
