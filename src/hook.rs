@@ -252,14 +252,21 @@ struct Asking<'a> {
 impl Asking<'_> {
     async fn ask(self, input: &Value) -> (Reply, HookRan) {
         let (event, limit) = (self.hook.event, self.hook.limit);
-        let changed = self.hook.footing.changed(self.who.cwd, event.is_gate()).await;
-        let left = limit.saturating_sub(self.begun.elapsed());
+        let is_gate = event.is_gate() && self.hook.is_waited_for();
+        let changed = self.hook.footing.changed(self.who.cwd, is_gate).await;
+        let left = match limit.saturating_sub(self.begun.elapsed()) {
+            // Waiting for others must not be a way past it.
+            left if is_gate && !left.is_zero() => limit,
+            left => left,
+        };
         let (mut reply, exit_code) = match (changed, &self.hook.handler) {
-            (Some(file), _) => (Reply::not_run(event, &file), None),
+            (Some(file), _) => (Reply::changed(&file).at(is_gate), None),
             (None, Handler::Command(command)) if command.is_async => {
                 (self.start(command, input), None)
             }
-            (None, Handler::Command(_)) if left.is_zero() => (Reply::had_no_place(limit), None),
+            (None, Handler::Command(_)) if left.is_zero() => {
+                (Reply::had_no_place(limit).at(is_gate), None)
+            }
             (None, Handler::Command(command)) => {
                 let order = self.order(command);
                 let ended = process::run(&order, bytes(input), left, self.cancel).await;
@@ -269,17 +276,17 @@ impl Asking<'_> {
                 };
                 (Reply::of_command(event, ended, limit), exit_code)
             }
+            (None, Handler::Callback(callback)) if left.is_zero() => {
+                let must_answer = callback.must_answer && reply::blocks(event);
+                (Reply::had_no_place(limit).at(is_gate || must_answer), None)
+            }
             (None, Handler::Callback(callback)) => {
-                let answer = match left.is_zero() {
-                    true => Answered::NoPlace(limit),
-                    false => {
-                        let answer = callback.ask(input, self.call, left, self.cancel).await;
-                        // Its limit is what was set for it.
-                        if let Answered::TimedOut(_) = answer {
-                            Answered::TimedOut(limit)
-                        } else {
-                            answer
-                        }
+                let answer = callback.ask(input, self.call, left, self.cancel).await;
+                let answer = match answer {
+                    // Its limit is what was set for it.
+                    Answered::TimedOut(_) => Answered::TimedOut(limit),
+                    answer @ (Answered::Json(_) | Answered::Failed(_) | Answered::Cancelled) => {
+                        answer
                     }
                 };
                 (Reply::of_callback(event, answer, callback.must_answer), None)

@@ -26,7 +26,8 @@ use crate::report::sanitise;
 const DEFAULT: &str = "tine=debug";
 
 /// Parts of the names of variables that hold keys.
-const SECRET_NAMES: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "OTLP"];
+const SECRET_NAMES: [&str; 9] =
+    ["KEY", "TOKEN", "SECRET", "PASS", "CRED", "AUTH", "COOKIE", "DSN", "OTLP"];
 
 /// Fewest bytes of a key. What is shorter stands in lines by chance.
 const SHORTEST_KEY: usize = 8;
@@ -91,7 +92,9 @@ pub(super) fn hide_configured(config: &Config, environment: &Environment) {
 /// The same for what a server of tools is started with, or reached by.
 pub(super) fn hide_launch(launch: &Launch) {
     match launch {
-        Launch::Program { program: _, arguments: _, variables, directory: _ } => {
+        Launch::Program { program: _, arguments, variables, directory: _ } => {
+            // `--api-key=…`
+            hide(arguments.iter().filter_map(|argument| Some(argument.split_once('=')?.1)));
             variables.iter().for_each(|(name, value)| hide_variable(name, value));
         }
         Launch::Http { url, headers } => {
@@ -104,7 +107,8 @@ pub(super) fn hide_launch(launch: &Launch) {
 fn hide_variable(name: &str, value: &str) {
     hide_in_url(value);
     let name = name.to_ascii_uppercase();
-    if !value.starts_with("http") && SECRET_NAMES.iter().any(|part| name.contains(part)) {
+    let is_url = value.starts_with("http");
+    if !is_url && !name.contains("AUTHOR") && SECRET_NAMES.iter().any(|part| name.contains(part)) {
         hide([value]);
         // A list of headers is one of names and values.
         hide(value.split([',', '=']).skip(1));
@@ -130,10 +134,19 @@ fn hide_in_url(text: &str) {
 }
 
 fn hide<'a>(values: impl IntoIterator<Item = &'a str>) {
+    // As it is written where a line quotes it, too, and line by line.
+    let forms = |value: &str| {
+        let lines = value.lines().map(str::to_owned);
+        [value.to_owned(), value.escape_debug().to_string()]
+            .into_iter()
+            .chain(lines)
+            .collect::<Vec<_>>()
+    };
+    let forms: Vec<String> = values.into_iter().flat_map(forms).collect();
     let mut keys = KEYS.write().unwrap_or_else(PoisonError::into_inner);
-    for value in values {
-        if value.len() >= SHORTEST_KEY && !keys.iter().any(|key| key == value) {
-            keys.push(value.to_owned());
+    for form in forms {
+        if form.len() >= SHORTEST_KEY && !keys.contains(&form) {
+            keys.push(form);
         }
     }
     keys.sort_by_key(|key| std::cmp::Reverse(key.len()));

@@ -4,9 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
-use super::model::{Chosen, DefaultModel, Wanted, choose};
+use super::model::{Chosen, DefaultModel, Wanted, choose, reopened};
 use super::slash::{self, Meant, Typed};
 use super::start::Kept;
 use crate::agent::Opening;
@@ -45,6 +47,8 @@ pub struct Kit {
     /// Whether the session is kept.
     pub(super) is_kept: bool,
     pub(super) choice: ModelChoice,
+    /// The same for whoever has to know what answers by then.
+    pub(super) answers: watch::Sender<ModelChoice>,
     pub(super) model: Arc<dyn Model>,
     pub(super) tools: Registry,
     /// The servers of more tools.
@@ -141,9 +145,14 @@ impl Kit {
         };
         let chosen = choose(&self.environment, &self.config, &wanted, &self.models)?;
         let Chosen { choice, model, note: _ } = chosen;
-        (self.choice, self.model) = (choice, model);
         self.flags.model = name.map(str::to_owned);
+        self.take(choice, model);
         Ok(())
+    }
+
+    fn take(&mut self, choice: ModelChoice, model: Arc<dyn Model>) {
+        self.answers.send_replace(choice.clone());
+        (self.choice, self.model) = (choice, model);
     }
 
     /// Returns what to say of a limit of money that cannot hold with this model.
@@ -153,9 +162,11 @@ impl Kit {
 
     /// Has models think as hard as this from the next prompt on.
     pub(super) fn set_effort(&mut self, effort: Effort) -> Result<(), Refusal> {
+        let choice = self.choice.clone().with_effort(Some(&effort));
+        let model = reopened(&choice, &self.models)?;
         self.flags.effort = Some(effort);
-        let name = self.flags.model.clone();
-        self.set_model(name.as_deref())
+        self.take(choice, model);
+        Ok(())
     }
 
     /// Returns where the model's key comes from, in a word.

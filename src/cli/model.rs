@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::{recordings, texts};
@@ -179,10 +181,16 @@ pub(super) fn fallbacks(
     flags.fallback_model.iter().map(fallback).collect()
 }
 
+/// Opens a model that has been chosen already.
+pub(super) fn reopened(choice: &ModelChoice, models: &Models) -> Result<Arc<dyn Model>, Refusal> {
+    recordings::check(models.exchanges(), choice)?;
+    open(models, choice)
+}
+
 /// Returns what finds models by name, for a run in which `own` answers.
 pub(super) fn find_model(
     (config, environment): (Config, Environment),
-    own: ModelChoice,
+    own: watch::Receiver<ModelChoice>,
     effort: Option<Effort>,
     models: Arc<Models>,
 ) -> impl Fn(&str) -> Result<Arc<dyn Model>, String> + Send + Sync {
@@ -190,7 +198,7 @@ pub(super) fn find_model(
         if let Some(recorded) = recordings::recorded(models.exchanges(), name) {
             return models.open(&recorded.with_effort(effort.as_ref())).map_err(sentence);
         }
-        let choice = asked_for(name, &config, &environment, &own)?;
+        let choice = asked_for(name, &config, &environment, &own.borrow())?;
         models.open(&choice.with_effort(effort.as_ref())).map_err(sentence)
     }
 }

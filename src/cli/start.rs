@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
@@ -186,6 +186,7 @@ impl Start {
             session,
             directory,
             is_kept: scratch.is_none(),
+            answers: watch::Sender::new(choice.clone()),
             choice,
             model,
             tools,
@@ -316,7 +317,12 @@ impl Start {
             workspace: Arc::new(workspace),
             pool: kit.pool,
             limits,
-            find_model: Box::new(find_model(given, kit.choice, kit.flags.effort, kit.models)),
+            find_model: Box::new(find_model(
+                given,
+                kit.answers.subscribe(),
+                kit.flags.effort,
+                kit.models,
+            )),
             surroundings,
             parking: Parking::default(),
             fallbacks: self.fallbacks,

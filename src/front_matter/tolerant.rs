@@ -34,7 +34,10 @@ fn lacks_quotes(line: &str) -> Option<(&str, &str)> {
     let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let value = value.trim();
     let means_more = match value.chars().next()? {
-        '[' => value.find(']').is_some_and(|end| end + 1 < value.len()),
+        '[' => value.find(']').is_some_and(|end| {
+            let rest = value[end + 1..].trim_start();
+            !rest.is_empty() && !rest.starts_with('#')
+        }),
         '"' | '\'' | '|' | '>' | '{' | '&' | '*' | '!' | '#' => false,
         '@' | '`' | '%' => true,
         _ => value.contains(": ") || value.ends_with(':'),
@@ -69,6 +72,7 @@ mod tests {
     fn what_is_yaml_or_no_value_of_one_line_is_left_alone() {
         for yaml in [
             "tools: [a, b]",
+            "disallowedTools: [a, b]  # c: d",
             "description: \"a: b\"",
             "description: |\n  a: b",
             "metadata: {a: b}",

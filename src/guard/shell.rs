@@ -15,6 +15,7 @@ mod syntax;
 mod word;
 mod world;
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 pub use super::paths::Link;
@@ -24,7 +25,7 @@ pub(crate) use world::{is_closed, is_executable};
 pub(super) use seen::{behind, forms, obscurity};
 
 use super::launch;
-use syntax::{Joint, Script, Simple};
+use syntax::{Joint, Script, Simple, Word};
 use world::Remembered;
 
 /// Longest command that is looked at, in bytes. Nobody reads 10 kB of shell
@@ -138,6 +139,36 @@ fn reading(plain: &Plain<'_>, world: World<'_>) -> Result<Reading, String> {
         parts.push(Part { words: part.words.clone(), touched: checked.touched });
     }
     Ok(Reading { script, parts })
+}
+
+/// What a command is made of, for whoever wants to know what could run.
+#[derive(Debug)]
+pub(crate) struct Outline {
+    /// The words of each of its commands, at whatever depth: what a shell reads
+    /// in them and, where it makes more of one, how that is written.
+    pub(crate) commands: Vec<Vec<Result<String, String>>>,
+    /// The redirections to files that are written to.
+    pub(crate) written: Vec<Range<usize>>,
+}
+
+/// Returns what a command is made of; `None` where something may run that is not
+/// among its commands.
+pub(crate) fn outline(command: &str) -> Option<Outline> {
+    let is_short = command.len() <= LENGTH_CAP && word::unseen(command).is_none();
+    let Script { commands, compound: _, unsure } = is_short.then(|| syntax::parse(command))?;
+    if unsure.is_some() || commands.is_empty() {
+        return None;
+    }
+    let is_written = |range: &Range<usize>| {
+        let text = command[range.clone()].trim_start_matches(|c: char| c.is_ascii_digit());
+        let runs_nothing = !text.contains(['`', '(']);
+        runs_nothing && (text.starts_with('>') || text.starts_with("&>"))
+    };
+    let redirections = commands.iter().flat_map(|simple| &simple.redirections);
+    let written = redirections.map(|it| it.range.clone()).filter(is_written).collect();
+    let word = |word: Word| word.literal.ok_or_else(|| command[word.range].to_owned());
+    let words = |simple: Simple| simple.words.into_iter().map(word).collect();
+    Some(Outline { commands: commands.into_iter().map(words).collect(), written })
 }
 
 fn is_pipe(joint: Option<Joint>) -> bool {

@@ -56,8 +56,6 @@ pub(super) enum Answered {
     /// There is no answer, for this reason.
     Failed(String),
     TimedOut(Duration),
-    /// There was no place for it within its limit.
-    NoPlace(Duration),
     Cancelled,
 }
 

@@ -15,7 +15,7 @@ const PROJECT: [&str; 6] = [
 
 /// Programs that run what a file of the project says, and which: not a word of
 /// the command tells.
-const RUNNERS: [&str; 40] = [
+const RUNNERS: [&str; 47] = [
     "ant",
     "bazel",
     "bun",
@@ -26,6 +26,7 @@ const RUNNERS: [&str; 40] = [
     "deno",
     "docker",
     "dotnet",
+    "eslint",
     "find",
     "git",
     "gmake",
@@ -33,9 +34,11 @@ const RUNNERS: [&str; 40] = [
     "gradle",
     "gradlew",
     "invoke",
+    "jest",
     "just",
     "make",
     "meson",
+    "mix",
     "mvn",
     "mvnw",
     "ninja",
@@ -50,10 +53,14 @@ const RUNNERS: [&str; 40] = [
     "pre-commit",
     "pytest",
     "rake",
+    "rspec",
+    "sbt",
     "task",
     "tox",
+    "tsx",
     "uv",
     "uvx",
+    "vitest",
     "xargs",
     "yarn",
 ];
@@ -62,8 +69,8 @@ const RUNNERS: [&str; 40] = [
 /// together.
 const SHIFTS: [&str; 5] = ["cd", "pushd", "popd", "eval", "alias"];
 
-/// Tells whether each file that a command runs by itself is surely among those
-/// that it names. What those run in turn is another matter.
+/// Tells whether each file that a command runs by itself is among those that it
+/// names, as far as its words tell. What those run in turn is another matter.
 #[must_use]
 pub fn names_its_files(command: &str) -> bool {
     let plain = PROJECT.iter().fold(command.to_owned(), |text, name| {
@@ -76,7 +83,8 @@ pub fn names_its_files(command: &str) -> bool {
     let mut words = plain.split(ends_word);
     let shifts = words.any(|word| {
         let name = word.rsplit('/').next().unwrap_or_default();
-        RUNNERS.contains(&name) || SHIFTS.contains(&word) || name == "-C"
+        // `-C` goes elsewhere, `-m` names a module.
+        RUNNERS.contains(&name) || SHIFTS.contains(&word) || matches!(name, "-C" | "-m")
     });
     !is_put_together && !is_elsewhere && !shifts
 }
@@ -100,8 +108,9 @@ pub fn files_named(command: &str, root: &Path) -> Vec<PathBuf> {
     // What is between quotes, or an argument, may be a path with spaces.
     let quoted = command.split(['"', '\'']).chain([&*whole]);
     let words = command.split(ends_word).chain(whole.split(ends_word)).chain(quoted);
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     let mut files: Vec<PathBuf> = Vec::new();
-    for word in words.filter(|word| !word.is_empty()) {
+    for word in &words {
         let word = PROJECT.iter().find_map(|prefix| word.strip_prefix(prefix)).unwrap_or(word);
         let path = Path::new(word);
         let path = path.strip_prefix(root).unwrap_or(path);
@@ -109,6 +118,16 @@ pub fn files_named(command: &str, root: &Path) -> Vec<PathBuf> {
         let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));
         if is_below && !path.as_os_str().is_empty() && !files.iter().any(|file| file == path) {
             files.push(path.to_owned());
+        }
+    }
+    // A way to the project that we do not know: `~/work/x`, `$(…)/x`.
+    let ends = words.iter().flat_map(|word| {
+        word.match_indices('/').map(|(index, slash)| Path::new(&word[index + slash.len()..]))
+    });
+    for end in ends {
+        let is_below = end.components().all(|part| matches!(part, Component::Normal(_)));
+        if is_below && root.join(end).is_file() && !files.iter().any(|file| file == end) {
+            files.push(end.to_owned());
         }
     }
     files

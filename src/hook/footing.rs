@@ -8,14 +8,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::fcntl::OFlag;
 
 use super::files::{files_named, names_project};
-use super::{Command, Handler, Hook, inert};
+use super::inert::{self, Running};
+use super::{Command, Handler, Hook};
 
 /// Most bytes of a file whose contents are compared. A program that is longer
 /// is known by the file that it is: reading it for each call would take longer
@@ -39,6 +40,8 @@ struct Watched {
     /// Below what it is; `None` for where the command runs.
     base: Option<Arc<Path>>,
     path: PathBuf,
+    /// Whether it surely runs. Else it does only if it looks like a program.
+    runs: bool,
     held: Held,
 }
 
@@ -72,16 +75,19 @@ impl Hook {
         let directory = self.footing.directory.clone();
         let base = directory.as_deref().unwrap_or(start);
         let mut files: Vec<Watched> = Vec::new();
-        for text in texts(command) {
-            let text = inert::without(text);
-            for path in files_named(&text, base) {
-                files.push(Watched { base: None, held: held(&base.join(&path)), path });
-            }
+        for Running { text, programs } in parts(command) {
+            let mut watch = |below: Option<&Path>, path: PathBuf| {
+                let is_program = |programs: &Vec<String>| {
+                    programs.iter().any(|program| Path::new(program).ends_with(&path))
+                };
+                let runs = programs.as_ref().is_none_or(is_program);
+                let held = held(&below.unwrap_or(base).join(&path), runs);
+                files.push(Watched { base: below.map(Into::into), path, runs, held });
+            };
+            files_named(&text, base).into_iter().for_each(|path| watch(None, path));
             if base != project && names_project(&text, project) {
-                for path in files_named(&text, project) {
-                    let held = held(&project.join(&path));
-                    files.push(Watched { base: Some(project.into()), path, held });
-                }
+                let paths = files_named(&text, project).into_iter();
+                paths.for_each(|path| watch(Some(project), path));
             }
         }
         Self { footing: Footing { directory, files: files.into() }, ..self }
@@ -102,8 +108,8 @@ impl Footing {
         }
         let (files, directory) = (Arc::clone(&self.files), self.directory(cwd).to_owned());
         let looking = tokio::task::spawn_blocking(move || {
-            let changed = files.iter().find(|Watched { base, path, held: before }| {
-                let now = held(&base.as_deref().unwrap_or(&directory).join(path));
+            let changed = files.iter().find(|Watched { base, path, runs, held: before }| {
+                let now = held(&base.as_deref().unwrap_or(&directory).join(path), *runs);
                 now != *before && (must_run || now != Held::Nothing)
             });
             changed.map(|watched| watched.path.clone())
@@ -112,19 +118,51 @@ impl Footing {
     }
 }
 
-fn texts(command: &Command) -> impl Iterator<Item = &str> {
-    let arguments = command.arguments.iter().flatten().map(String::as_str);
-    std::iter::once(&*command.text).chain(arguments)
+/// Returns what each part of a command may run. Words that no shell reads are
+/// what they are.
+fn parts(command: &Command) -> Vec<Running> {
+    let word = |text: &str, programs| Running { text: text.to_owned(), programs };
+    match &command.arguments {
+        None => vec![inert::running(&command.text)],
+        Some(arguments) => {
+            let first = arguments.iter().position(|word| !word.starts_with('-'));
+            let argument = |(number, text): (usize, &String)| {
+                word(text, (Some(number) != first).then(Vec::new))
+            };
+            let program = std::iter::once(word(&command.text, None));
+            program.chain(arguments.iter().enumerate().map(argument)).collect()
+        }
+    }
 }
 
-fn held(path: &Path) -> Held {
+/// What a file is called that some interpreter runs.
+const SCRIPTS: [&str; 17] = [
+    "awk", "bash", "cjs", "fish", "js", "lua", "mjs", "mts", "php", "pl", "ps1", "py", "rb", "sed",
+    "sh", "ts", "zsh",
+];
+
+/// Looks at a place. What does not look like a program is nothing, unless it
+/// surely `runs`.
+fn held(path: &Path, runs: bool) -> Held {
     // A pipe must not keep us waiting.
     let flags = OFlag::O_NONBLOCK.bits();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) => return unopened(&error),
     };
-    contents(file).unwrap_or(Held::Other)
+    match runs || looks_like_program(path, &file) {
+        true => contents(file).unwrap_or(Held::Other),
+        false => Held::Nothing,
+    }
+}
+
+fn looks_like_program(path: &Path, file: &File) -> bool {
+    let suffix = path.extension().and_then(|suffix| suffix.to_str());
+    let is_executable = || file.metadata().is_ok_and(|it| it.is_file() && it.mode() & 0o111 != 0);
+    let mut start = [0; 2];
+    suffix.is_some_and(|suffix| SCRIPTS.contains(&suffix))
+        || is_executable()
+        || (file.read_at(&mut start, 0).is_ok_and(|length| length == 2) && start == *b"#!")
 }
 
 fn unopened(error: &io::Error) -> Held {

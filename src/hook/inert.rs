@@ -1,49 +1,66 @@
-//! The parts of a hook's command whose files do not run: what it writes to, and
-//! what programs read that do nothing else. Such files change all the time.
+//! What of a hook's command does not run: what it writes to, and what is read by
+//! programs that do nothing else. Such files change all the time.
 
-use std::sync::LazyLock;
+use crate::guard::shell::{self, Outline};
 
-use fancy_regex::Regex;
-
-/// Programs that run nothing of what the files hold that they are given.
-const READERS: [&str; 32] = [
-    "[", "basename", "cat", "cmp", "cp", "cut", "date", "diff", "dirname", "echo", "egrep", "exit",
-    "false", "fgrep", "grep", "head", "jq", "ls", "mkdir", "mv", "printf", "rg", "rm", "sort",
-    "stat", "tail", "tee", "test", "touch", "true", "uniq", "wc",
+/// Programs that run nothing of what is in the files that they are given. Those
+/// of searches and filters do if their options say so.
+const READERS: [&str; 30] = [
+    ":", "[", "[[", "basename", "cat", "cmp", "cut", "date", "diff", "dirname", "echo", "egrep",
+    "exit", "false", "fgrep", "grep", "head", "jq", "ls", "mkdir", "printf", "rm", "stat", "tail",
+    "tee", "test", "touch", "true", "uniq", "wc",
 ];
 
-/// Words that stand before a program's name, or alone.
-const BEFORE: [&str; 13] =
-    ["!", "[[", "do", "done", "elif", "else", "fi", "if", "then", "until", "while", "{", "}"];
+/// What a command may run.
+pub(super) struct Running {
+    /// The text with what it only writes to left out; empty if it only reads.
+    pub(super) text: String,
+    /// The words that surely are programs or their first arguments; `None` if
+    /// any word may be one.
+    pub(super) programs: Option<Vec<String>>,
+}
 
-/// What a command writes to by itself, which does not run. `<>` opens what may
-/// well be run.
-static WRITTEN: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?<![<=\\-])>{1,2}[|&]?\s*[^\s;|&<>()]+").expect("the pattern is one")
-});
-
-/// Where one pipeline ends and the next begins. A lone `|` stays inside.
-static ENDS: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"[;&()\n]|\|\|").expect("the pattern is one"));
-
-/// Returns a command without the parts whose files do not run.
-pub(super) fn without(text: &str) -> String {
-    let text = WRITTEN.replace_all(text, " ");
-    // What is read may become a command's own words.
-    if text.contains(['`', '<']) || text.contains("$(") {
-        return text.into_owned();
+/// Tells what a command for a shell may run. All of it, unless each of its
+/// commands only reads: what one reads, another may run.
+pub(super) fn running(text: &str) -> Running {
+    let Some(Outline { commands, written }) = shell::outline(text) else {
+        return Running { text: text.to_owned(), programs: None };
+    };
+    if commands.iter().all(|words| reads(words)) {
+        return Running { text: String::new(), programs: Some(Vec::new()) };
     }
-    let pipelines = ENDS.split(&text).map_while(Result::ok);
-    // What one reads, the next one of a pipeline may run.
-    let run = pipelines.filter(|pipeline| !pipeline.split('|').all(reads));
-    run.collect::<Vec<_>>().join(";")
+    let mut left = text.to_owned();
+    // From the end, so that the ranges before it still hold.
+    for range in written.into_iter().rev() {
+        left.replace_range(range, " ");
+    }
+    let programs = commands.iter().flat_map(|words| first_words(words)).collect();
+    Running { text: left, programs: Some(programs) }
+}
+
+/// Returns a program and its first argument that is no option.
+fn first_words(words: &[Result<String, String>]) -> impl Iterator<Item = String> {
+    let argument = words.iter().skip(1).find(|word| !text_of(word).starts_with('-'));
+    let first = words.first().into_iter().chain(argument);
+    first.map(|word| text_of(word).trim_end_matches(['"', '\'']).to_owned())
+}
+
+fn text_of(word: &Result<String, String>) -> &str {
+    let (Ok(text) | Err(text)) = word;
+    text
 }
 
 /// Tells whether a command does no more with files than to read and write them.
-fn reads(command: &str) -> bool {
-    let is_before = |word: &&str| BEFORE.contains(word);
-    let program = command.split_whitespace().find(|word| !is_before(word));
-    program.is_none_or(|program| READERS.contains(&program))
+fn reads(words: &[Result<String, String>]) -> bool {
+    let Some(Ok(program)) = words.first() else { return false };
+    let filters = matches!(&**program, "jq" | "grep" | "egrep" | "fgrep");
+    let names_program = |word: &str| {
+        let is_long = word.starts_with("--f") || word.starts_with("--l");
+        let is_short = word.starts_with('-') && !word.starts_with("--");
+        is_long || (is_short && word.contains(['f', 'L']))
+    };
+    READERS.contains(&&**program)
+        && !(filters && words[1..].iter().any(|word| names_program(text_of(word))))
 }
 
 #[cfg(test)]
@@ -54,13 +71,13 @@ mod tests {
     fn what_a_command_only_writes_to_is_nothing_that_it_runs() {
         for (text, expected) in [
             ("tr a b >> told", "tr a b"),
-            ("sh a.sh >\"$D\"/b 2>&1", "sh a.sh 2"),
+            ("sh a.sh >\"$D\"/b 2>&1", "sh a.sh"),
+            ("sh a.sh > b 2> c; sh d", "sh a.sh ; sh d"),
             ("sh b >a; sh a", "sh b ; sh a"),
-            ("sh <> a.sh", "sh <> a.sh"),
             ("sh < a.sh", "sh < a.sh"),
-            ("sh >(sh a.sh)", "sh >;sh a.sh"),
+            ("# by Jo <jo@x.org>\n./a.sh", "# by Jo <jo@x.org> ./a.sh"),
         ] {
-            let left = without(text);
+            let left = running(text).text;
             let left: Vec<&str> = left.split_whitespace().collect();
             assert_eq!(left.join(" "), expected, "{text}");
         }
@@ -74,7 +91,7 @@ mod tests {
             "if [ -f .ready ]; then echo yes; else jq . package.json | head; fi",
             "test -f a && ! grep -q b c",
         ] {
-            assert_eq!(without(text), "", "{text}");
+            assert_eq!(running(text).text, "", "{text}");
         }
     }
 
@@ -82,14 +99,31 @@ mod tests {
     fn what_may_run_after_it_was_read_is_left() {
         for text in [
             "cat a.sh | sh",
+            "cat a.sh |\n  sh",
+            "cat a.sh \\\n | sh",
+            "cat a.sh |& sh",
+            "(cat a.sh) | sh",
+            "{ cat a.sh; } | sh",
+            "if test -f a.sh; then cat a.sh; fi | sh",
+            "cat a.sh | (sh)",
+            "cat a.sh | while true; do sh; done",
+            "cat a.sh | tee >(sh)",
+            "cat() { sh \"$@\"; }; cat a.sh",
+            "cp a.sh /tmp/x && sh /tmp/x",
+            "cat a.sh > /tmp/x; sh /tmp/x",
             "sh -c \"$(cat a.sh)\"",
             "sh <(cat a.sh)",
             "eval `cat a.sh`",
             "./a.sh",
             "./cat a.sh",
-            "A=b cat a.sh",
+            "A=b ./a.sh",
+            "jq -f a.sh",
+            "jq -nf a.sh",
+            "rg --pre ./a.sh x",
+            "sort --compress-program=./a.sh x",
+            "sh '/w/My (copy)/a.sh'",
         ] {
-            assert!(without(text).contains("a.sh"), "{text}");
+            assert!(running(text).text.contains("a.sh"), "{text}");
         }
     }
 }

@@ -138,7 +138,6 @@ impl Reply {
             Answered::Json(json) => Self::of_json(event, json).unwrap_or_else(Self::failed),
             Answered::Failed(why) => Self::failed(format!("failed: {why}")),
             Answered::TimedOut(limit) => Self::failed(timed_out(limit)),
-            Answered::NoPlace(limit) => Self::had_no_place(limit),
             Answered::Cancelled => Self { outcome: HookOutcome::Cancelled, ..Self::default() },
         };
         if must_answer && reply.outcome == HookOutcome::Failed && blocks(event) {
@@ -148,17 +147,22 @@ impl Reply {
         reply
     }
 
-    /// What is made of a command that does not run because of this file. At a
-    /// gate it is a no: whom a hook watches could else have it watch no more by
-    /// changing its file.
-    pub(super) fn not_run(event: HookEvent, changed: &Path) -> Self {
-        let file = path_text::to_text(changed);
-        let why = format!("was not run: `{file}` is not what it was when the run began");
-        if !event.is_gate() {
-            return Self::failed(why);
+    /// What is made of a command that does not run because of this file.
+    pub(super) fn changed(file: &Path) -> Self {
+        let file = path_text::to_text(file);
+        Self::failed(format!("was not run: `{file}` is not what it was when the run began"))
+    }
+
+    /// The same of a hook that did not run, where it was a gate: a no. Whom it
+    /// watches could else have it watch no more, by changing its file or by
+    /// asking for so much that it has no place.
+    pub(super) fn at(self, is_gate: bool) -> Self {
+        if !is_gate {
+            return self;
         }
+        let reason = format!("a hook {}", self.reason).into();
         let (outcome, wish) = (HookOutcome::Blocked, Some(HookDecision::Deny));
-        Self { outcome, wish, ..Self::failed(format!("a hook {why}")) }
+        Self { outcome, wish, reason, ..self }
     }
 
     /// What is made of a hook that others have kept from running.
@@ -311,7 +315,7 @@ fn holds_answer(printed: &str) -> bool {
 
 /// Tells whether anything can be blocked at a moment. Elsewhere the status that
 /// blocks is a failure like any other.
-fn blocks(event: HookEvent) -> bool {
+pub(super) fn blocks(event: HookEvent) -> bool {
     match event {
         HookEvent::PreToolUse
         | HookEvent::PostToolUse

@@ -144,6 +144,24 @@ async fn no_more_hooks_run_at_once_than_there_may() {
     assert_eq!(unasked.count(), 100 - RUNNING_CAP as usize);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_gate_that_others_have_crowded_out_is_shut() {
+    let answers = Answers::new(1);
+    let hooks = Answers::hooks(&answers, &["hangs"]).into_iter();
+    let gates = hooks.map(|hook| Hook { event: HookEvent::PreToolUse, ..hook }).collect();
+    let hooks = Hooks::new(gates, setting());
+    let (cancel, who, arguments) = (CancellationToken::new(), who(), json!({}));
+    let call = CallId::from("c");
+    let facts = CallFacts { id: &call, tool: "Read", arguments: &arguments };
+    let occasion = Occasion::PreToolUse(facts);
+    let heard = join_all((0..=RUNNING_CAP).map(|_| hooks.ask(&occasion, &who, &cancel))).await;
+    let denied = heard.iter().filter(|heard| match &heard.effect.wish {
+        Wish::Deny(why) => why.contains("others took all places"),
+        Wish::Nothing | Wish::Allow | Wish::Ask(_) => false,
+    });
+    assert_eq!(denied.count(), 1, "{heard:?}");
+}
+
 #[tokio::test]
 async fn a_command_is_told_what_happens_and_says_what_it_wants() {
     let check = "grep -q '\"agent_id\":\"agent-3\"' && echo '{\"systemMessage\":\"found\"}'";

@@ -81,7 +81,6 @@ fn long_files_and_links_beside_a_skill_are_no_reason_to_distrust_it() {
     link("SKILL.md", "README.md");
     link("../../../tools/run.sh", "run.sh");
     link("nowhere", "dangling");
-    link("../../../tools", "tools");
     place.tine(["trust", "--yes"]).run().exits(0);
     prompt(&place, &server, "/build", &[]);
     assert_eq!(place.read("made.txt").as_deref(), Some("x\n"));
@@ -90,9 +89,14 @@ fn long_files_and_links_beside_a_skill_are_no_reason_to_distrust_it() {
     place.write("tools/run.sh", "false\n");
     prompt(&place, &server, "/build", &[]);
     assert_eq!(place.read("made.txt"), None);
-    link("/etc/passwd", "out");
-    let refused = place.tine(["trust", "--yes"]).run();
-    assert!(refused.stderr.contains("leads out of the project"), "{}", refused.stderr);
+    for (target, why) in
+        [("/etc/passwd", "leads out of the project"), ("../../../tools", "a link to a directory")]
+    {
+        link(target, "more");
+        let refused = place.tine(["trust", "--yes"]).run();
+        assert!(refused.stderr.contains(why), "{}", refused.stderr);
+        std::fs::remove_file(place.work().join(".claude/skills/build/more")).unwrap();
+    }
 }
 
 #[test]

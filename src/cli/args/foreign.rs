@@ -6,7 +6,7 @@
 //! known is left out and said, so that the program runs; a person's is an error,
 //! since it is a slip.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use clap::CommandFactory as _;
 
@@ -29,7 +29,7 @@ const DEBUGGED: [&str; 6] = ["api", "file", "hooks", "mcp", "statsig", "1p"];
 const SWITCHES: [(&str, Option<char>); 10] = [
     ("bare", None),
     ("continue", Some('c')),
-    ("dangerously-skip-permissions", None),
+    (YOLO, None),
     ("debug", Some('d')),
     ("fork-session", None),
     ("include-partial-messages", None),
@@ -103,17 +103,29 @@ impl Sifted {
             ("chat-recording", false) => self.arguments.push("--no-session-persistence".into()),
             // Behind flags that take several values it would be one of them.
             ("acp" | "experimental-acp", true) => {
-                self.arguments.insert(self.arguments.len().min(1), "acp".into());
+                if self.arguments.get(1).is_none_or(|first| first != "acp") {
+                    self.arguments.insert(self.arguments.len().min(1), "acp".into());
+                }
             }
             ("chat-recording", true) | ("acp" | "experimental-acp", false) => {}
             (_, is_true) if is_inert => self.arguments.push(format!("--{name}={is_true}").into()),
             (_, true) if said.is_none() => self.arguments.push(typed),
             (_, true) => self.arguments.push(format!("--{name}").into()),
             ("sandbox", false) => self.notes.push(UNBOXED.to_owned()),
-            (_, false) => {}
+            // The last word on it counts, whatever an alias has said before.
+            (_, false) => self.arguments.retain(|argument| !turns_on(argument, name)),
         }
     }
 }
+
+/// Tells whether an argument is a switch, under any of its names.
+fn turns_on(argument: &OsStr, name: &'static str) -> bool {
+    let only = |name| if name == YOLO { "yolo" } else { name };
+    argument.to_str().and_then(truth_called).is_some_and(|called| only(called) == only(name))
+}
+
+/// The other name of `--yolo`.
+const YOLO: &str = "dangerously-skip-permissions";
 
 /// What is said where no sandbox is wanted.
 const UNBOXED: &str = "note: `--sandbox=false` is as without the flag: \
@@ -318,6 +330,12 @@ mod tests {
         for line in ["--yolo=false", "--yolo false", "-y false", "-y=false", "--no-yolo"] {
             check(&format!("tine {line} -p hi"), "tine -p hi", &[]);
         }
+        for line in
+            ["--yolo --no-yolo", "-y --yolo=false", "--dangerously-skip-permissions -y false"]
+        {
+            check(&format!("tine {line} -p hi"), "tine -p hi", &[]);
+        }
+        check("tine --no-yolo -y hi", "tine -y hi", &[]);
         check("tine --debug true --bare=true -c true", "tine --debug --bare --continue", &[]);
         check("tine --debug=false --no-debug -p hi", "tine -p hi", &[]);
         check("tine -y -s -c -d hi", "tine -y -s -c -d hi", &[]);
@@ -332,7 +350,7 @@ mod tests {
 
     #[test]
     fn an_editor_is_served_wherever_the_flag_stands() {
-        for flag in ["--acp", "--experimental-acp", "--acp=true", "--acp true"] {
+        for flag in ["--acp", "--experimental-acp", "--acp=true", "--acp true", "--acp --acp"] {
             let line = format!("tine --allowed-tools Read {flag} -y");
             check(&line, "tine acp --allowed-tools Read -y", &[]);
         }

@@ -180,7 +180,7 @@ impl Looking {
                     return Err(io::Error::other("it is a link that leads out of the project"));
                 };
                 if real.is_dir() {
-                    return Ok(Some(of_link));
+                    return Err(io::Error::other("it is a link to a directory"));
                 }
                 self.open(below)?
             }

@@ -135,6 +135,52 @@ fn a_gate_whose_file_was_changed_or_removed_in_the_run_stays_shut() {
 }
 
 #[test]
+fn what_nobody_waits_for_shuts_no_gate_and_data_is_no_program() {
+    let place = Place::new();
+    place.write("log.sh", "cat >> \"$1\"\n");
+    let command = "sh ./log.sh calls.jsonl";
+    let hook = |is_async: bool| json!({ "type": "command", "command": command, "async": is_async });
+    for is_async in [false, true] {
+        let settings = json!({ "hooks": { "PreToolUse": [{ "hooks": [hook(is_async)] }] } });
+        let settings = settings.to_string();
+        let read = || ("Read", json!({ "file_path": "log.sh" }));
+        let changed = ("Write", json!({ "file_path": "log.sh", "content": "true\n" }));
+        let calls = match is_async {
+            false => vec![read(), read()],
+            true => vec![read(), changed, read()],
+        };
+        let flags = ["--permission-mode", "acceptEdits", "--settings", &settings];
+        let (outputs, _) = call(&place, &calls, &flags);
+        let denied = outputs.iter().any(|output| output.contains("denied"));
+        assert!(!denied, "{is_async}: {outputs:?}");
+    }
+}
+
+#[test]
+fn a_program_is_known_by_whatever_way_it_is_named() {
+    for command in [
+        "\"$(git rev-parse --show-toplevel)\"/hooks/gate.sh",
+        "sh \"$PWD\"/hooks/gate.sh",
+        "cat hooks/gate.sh |\n  sh",
+    ] {
+        let place = Place::new();
+        script(&place, "hooks/gate.sh", &place.root().join("told"));
+        std::fs::create_dir(place.work().join(".git")).expect("the place is ours");
+        let settings = one("PreToolUse", command).to_string();
+        let changed = json!({ "file_path": "hooks/gate.sh", "content": "#!/bin/sh\n" });
+        let calls = [
+            ("Read", json!({ "file_path": "hooks/gate.sh" })),
+            ("Write", changed),
+            ("Write", json!({ "file_path": "evil", "content": "x" })),
+        ];
+        let flags = ["--permission-mode", "acceptEdits", "--settings", &settings];
+        let (outputs, _) = call(&place, &calls, &flags);
+        assert!(outputs[2].contains("is not what it was"), "{command}: {outputs:?}");
+        assert_eq!(place.read("evil"), None);
+    }
+}
+
+#[test]
 fn a_hook_may_read_and_write_a_file_again_and_again() {
     let place = Place::new();
     let command = "tee -a seen >> told; echo x > \"$TINE_PROJECT_DIR\"/last";

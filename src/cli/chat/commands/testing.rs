@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
+use tokio::sync::watch;
 
 use crate::cli::args::RunFlags;
 use crate::cli::kit::Kit;
@@ -59,6 +60,7 @@ impl Place {
             directory,
             is_kept: true,
             choice: ModelChoice::Offline,
+            answers: watch::Sender::new(ModelChoice::Offline),
             model,
             tools: Registry::all([]),
             servers: Arc::new(Servers::none()),
