@@ -315,3 +315,41 @@ fn an_agent_may_have_another_model_of_the_server_that_answers() {
     let asked: Vec<_> = requests.iter().map(|it| Talk::of(it).model().to_owned()).collect();
     assert_eq!(asked, ["large", "small"]);
 }
+
+#[test]
+fn what_a_client_has_chosen_since_is_what_answers_and_stays_it() {
+    let place = Place::new();
+    let head = "---\nname: notes\ndescription: d\nmodel: small\n---\nLook.\n";
+    place.write(".claude/agents/notes.md", head);
+    let first = serve(|_| Reaction::text_reply("not I"));
+    let second = serve(|talk| match (talk.task(), talk.turn()) {
+        ("fan out", 1) => {
+            let task = json!({ "description": "d", "prompt": "p", "subagent_type": "notes" });
+            Reaction::call_reply(&[("Agent", task)])
+        }
+        _ => Reaction::text_reply("I"),
+    });
+    place.configure(&format!("[models.b]\nbase_url = \"{}\"\n", second.base_url()));
+    let flags = ["--input-format", "stream-json", "-o", "stream-json", "-m", "large"];
+    let tine = place.tine(flags).env("OPENAI_BASE_URL", &first.base_url());
+    let mut running = tine.env("OPENAI_API_KEY", "k").silent_stdin().start();
+    for request in [
+        json!({"subtype": "set_model", "model": "b"}),
+        json!({"subtype": "set_effort", "effort": "low"}),
+    ] {
+        let line = json!({"type": "control_request", "request_id": "r", "request": request});
+        running.say(&line.to_string());
+        let reply = running.read_until(|record| record["type"] == "control_response");
+        assert_eq!(reply["response"]["subtype"], "success", "{reply}");
+    }
+    let message = json!({"type": "user", "message": {"role": "user", "content": "fan out"}});
+    running.say(&message.to_string());
+    let result = running.read_until(|record| record["type"] == "result");
+    assert_eq!(result["result"], "I");
+    running.hang_up();
+    running.wait().exits(0);
+    assert!(first.finish().is_empty());
+    let requests = second.finish();
+    assert!(requests.iter().all(|it| it.json()["reasoning_effort"] == "low"));
+    assert_eq!(requests.len(), 3);
+}
