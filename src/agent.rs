@@ -30,7 +30,7 @@ use crate::event::{FailureKind, NoticeLevel, Outcome, UnitId};
 use crate::guard::Policy;
 use crate::hook::Hooks;
 use crate::line::{News, RequestLeave, Told, UnitEvent, Wait};
-use crate::message::{Call, CallId, StopReason, counted};
+use crate::message::{Call, CallId, Prompt, StopReason, counted};
 use crate::model::Model;
 use crate::prompt;
 use crate::skill::Followed;
@@ -39,6 +39,7 @@ use crate::tool_name::{AGENT, canonical};
 
 use answering::{Answering, Judged, Turned};
 use following::begun;
+use images::Room;
 use loops::Loops;
 
 pub use answering::TRIES_CAP;
@@ -145,11 +146,11 @@ pub struct Forked {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Opening {
     /// A user message.
-    Prompt(Arc<str>),
+    Prompt(Prompt),
     /// A user message that a skill has made.
     Skill {
         /// The message.
-        text: Arc<str>,
+        prompt: Prompt,
         /// What holds while it is followed.
         followed: Arc<Followed>,
     },
@@ -190,7 +191,7 @@ impl Opening {
     /// Returns what the user has asked for in it, if they have.
     pub fn request_mut(&mut self) -> Option<&mut Arc<str>> {
         match self {
-            Self::Prompt(text) | Self::Skill { text, followed: _ } => Some(text),
+            Self::Prompt(prompt) | Self::Skill { prompt, followed: _ } => Some(&mut prompt.text),
             Self::Agent { task: _, request }
             | Self::Fork { task: _, request }
             | Self::Batch { tasks: _, request } => Some(request),
@@ -239,7 +240,7 @@ impl Unit {
                 }
                 Next::Settle => match self.settle().await? {
                     Some(text) => {
-                        self.history.prompted(text);
+                        self.history.prompted(text.into());
                         next = Next::Turn;
                     }
                     // One that took no turn has done nothing that could be judged.
@@ -247,11 +248,7 @@ impl Unit {
                     None => match self.is_held(&answer, &mut held).await? {
                         Some(text) => {
                             loops.forget();
-                            self.context
-                                .line
-                                .tell(Told::Prompted { text: Arc::clone(&text) })
-                                .await;
-                            self.history.prompted(text);
+                            self.prompted(text.into()).await;
                             next = Next::Turn;
                         }
                         None => return Ok(answer),
@@ -263,27 +260,26 @@ impl Unit {
 
     async fn open(&mut self, opening: Opening) -> Result<(Next, Arc<str>), Outcome> {
         match opening {
-            Opening::Prompt(text) => {
-                let text = self.begins(text).await?;
-                self.context.line.tell(Told::Prompted { text: Arc::clone(&text) }).await;
-                self.compacting.begins_with(&text);
-                self.history.prompted(text);
+            Opening::Prompt(prompt) => {
+                self.has_room_for(&prompt)?;
+                let text = self.begins(Arc::clone(&prompt.text)).await?;
+                self.begin_with(prompt.with_text(text)).await;
                 Ok((Next::Turn, Arc::default()))
             }
             Opening::News => match self.context.line.news(Wait::No).await {
                 News::Message(text) => {
-                    self.compacting.begins_with(&text);
-                    self.history.prompted(text);
+                    let news = Prompt::from(text);
+                    self.compacting.begins_with(&news);
+                    self.history.prompted(news);
                     Ok((Next::Turn, Arc::default()))
                 }
                 News::NotYet | News::Nothing => Ok((Next::Settle, Arc::default())),
             },
-            Opening::Skill { text, followed } => {
+            Opening::Skill { prompt, followed } => {
+                self.has_room_for(&prompt)?;
                 self.follow(&followed).await;
-                let text: Arc<str> = self.with_files(&text).await.into();
-                self.context.line.tell(Told::Prompted { text: Arc::clone(&text) }).await;
-                self.compacting.begins_with(&text);
-                self.history.prompted(text);
+                let text = self.with_files(&prompt.text).await;
+                self.begin_with(prompt.with_text(text.into())).await;
                 Ok((Next::Turn, Arc::default()))
             }
             Opening::Agent { task, request } => {
@@ -303,11 +299,30 @@ impl Unit {
         }
     }
 
+    /// Begins with a user message.
+    async fn begin_with(&mut self, prompt: Prompt) {
+        self.compacting.begins_with(&prompt);
+        self.prompted(prompt).await;
+    }
+
+    /// Takes a user message into the conversation, and tells of it.
+    async fn prompted(&mut self, prompt: Prompt) {
+        self.context.line.tell(Told::Prompted(prompt.clone())).await;
+        self.history.prompted(prompt);
+    }
+
+    /// A message with images that the conversation has no room for does not
+    /// enter it: nobody would know which of them are left out.
+    fn has_room_for(&self, prompt: &Prompt) -> Result<(), Outcome> {
+        let room = Room::beside(self.history.prefix());
+        room.take_in(prompt).map_err(|why| Outcome::failed(FailureKind::Setup, why))
+    }
+
     /// Says to the model that its answer is still missing.
     async fn remind(&mut self) {
         let text: Arc<str> = prompt::structured_reminder().into();
         self.context.line.tell(Told::Reminded { text: Arc::clone(&text) }).await;
-        self.history.prompted(text);
+        self.history.prompted(text.into());
     }
 
     /// Takes one turn.
@@ -321,7 +336,7 @@ impl Unit {
         }
         if let News::Message(text) = self.context.line.news(Wait::No).await {
             loops.forget();
-            self.history.prompted(text);
+            self.history.prompted(text.into());
         }
         self.compact_if_due().await?;
         let leave = self.may_request(Some(turn)).await?;

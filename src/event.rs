@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::branch::Branch;
-use crate::message::{CallId, Output, Reply, StopReason, Usage};
+use crate::message::{CallId, Output, Prompt, Reply, StopReason, Usage};
 
 pub use change::{ChangedBy, Digest, FileChange, FileState, Worktree};
 pub use confinement::{Access, Backend, Confinement, Insistence, SandboxHead};
@@ -94,11 +94,9 @@ pub enum EventKind {
         /// What the user typed.
         prompt: Arc<str>,
     },
-    /// A unit's conversation got a user message.
-    Prompted {
-        /// The whole message, as the model reads it.
-        text: Arc<str>,
-    },
+    /// A unit's conversation got a user message: all of it, as the model reads
+    /// it.
+    Prompted(Prompt),
     /// A unit's conversation got news at a turn's boundary: ends of units it
     /// started in the background, messages that were sent to it. Their
     /// `Joined` stands before it. One of no unit and no message reminds the

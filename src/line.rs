@@ -21,7 +21,7 @@ use crate::event::{
     Verdict, Worktree,
 };
 use crate::guard::Decided;
-use crate::message::{CallId, Output};
+use crate::message::{CallId, Output, Prompt};
 use crate::prompt::Said;
 
 pub use budget::{Budget, CallLeave, RequestLeave};
@@ -170,11 +170,8 @@ pub enum UnitEvent {
 /// What a unit says that needs no answer and sets nothing off.
 #[derive(Debug)]
 pub enum Told {
-    /// Its conversation got a user message.
-    Prompted {
-        /// The whole message.
-        text: Arc<str>,
-    },
+    /// Its conversation got a user message: all of it.
+    Prompted(Prompt),
     /// Its conversation got a reminder of what its answer must be.
     Reminded {
         /// The whole message.

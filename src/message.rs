@@ -7,6 +7,7 @@ mod cost;
 mod fork;
 mod image;
 mod prefix;
+mod prompt;
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -16,6 +17,7 @@ pub use cost::{Cost, Price, Usd};
 pub use fork::{fork_base, last_sent};
 pub use image::{IMAGE_CAP, Image, ImageKind};
 pub use prefix::{Entry, Head, Prefix, Rendered, ToolSchema};
+pub use prompt::{Piece, Placed, Prompt};
 
 /// Names one tool call within a session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -95,10 +97,7 @@ pub struct Sealed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// A prompt: the user's, or the task a unit was given.
-    User {
-        /// The prompt.
-        text: Arc<str>,
-    },
+    User(Prompt),
     /// The model's own words.
     Model(Arc<Reply>),
     /// The output of one call of the message before.

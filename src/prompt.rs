@@ -213,6 +213,13 @@ pub const fn unseen_image() -> &'static str {
     include_str!("../prompts/unseen_image.md").trim_ascii()
 }
 
+/// Returns what stands in the place of an image of a request that a summary was
+/// written of.
+#[must_use]
+pub const fn image_summed_up() -> &'static str {
+    include_str!("../prompts/image_summed_up.md").trim_ascii()
+}
+
 /// Returns what stands in the place of an output of so many bytes that a
 /// summary is written without.
 #[must_use]

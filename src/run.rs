@@ -414,7 +414,7 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
         EventKind::InvocationEnded(end) => Some(Arc::clone(end)),
         EventKind::SessionOpened(_)
         | EventKind::InvocationStarted { prompt: _ }
-        | EventKind::Prompted { text: _ }
+        | EventKind::Prompted(_)
         | EventKind::Notified { .. }
         | EventKind::Compacted(_)
         | EventKind::PrefixShared(_)

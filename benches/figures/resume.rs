@@ -125,7 +125,7 @@ impl Writer {
         self.invocation = Invocation(number);
         let prompt: Arc<str> = format!("prompt {number}").into();
         self.main(EventKind::InvocationStarted { prompt: Arc::clone(&prompt) });
-        self.main(EventKind::Prompted { text: prompt });
+        self.main(EventKind::Prompted(prompt.into()));
         for turn in 1..=TURNS {
             self.turn(UnitId::MAIN, &Branch::root(), turn);
         }
@@ -171,7 +171,7 @@ impl Writer {
         for index in 0..begun {
             let (unit, branch) = (UnitId(first + index), branch(index));
             self.write(unit, &branch, EventKind::UnitStarted);
-            self.write(unit, &branch, EventKind::Prompted { text: "Look there.".into() });
+            self.write(unit, &branch, EventKind::Prompted("Look there.".into()));
             for turn in 1..=SLOT_TURNS {
                 self.turn(unit, &branch, turn);
             }

@@ -16,7 +16,7 @@ use crate::event::{
     Compaction, CompactionTrigger, FailureKind, NoticeLevel, Outcome, snap_to_turn_start,
 };
 use crate::line::Told;
-use crate::message::{Entry, Message, Prefix, StopReason, short_number};
+use crate::message::{Entry, Message, Prefix, Prompt, StopReason, short_number};
 use crate::model::{Answer, Asker, ModelError, ModelErrorKind, Purpose, Request};
 use crate::prompt;
 use crate::tool::bound::bounded_by;
@@ -82,9 +82,9 @@ impl Compacting {
     }
 
     /// Takes note of what the unit is asked. What failed before may be tried
-    /// again.
-    pub(super) fn begins_with(&mut self, request: &Arc<str>) {
-        self.request = Some(Arc::clone(request));
+    /// again. A summary takes its images with it, and the request says so.
+    pub(super) fn begins_with(&mut self, request: &Prompt) {
+        self.request = Some(request.text_with(|_| prompt::image_summed_up().to_owned()).into());
         self.pause = Pause::Nothing;
     }
 
@@ -299,7 +299,7 @@ impl Unit {
         let shorter = without_large_outputs(self.history.prefix(), excess);
         let is_afresh = shorter.is_some() || !self.compacting.has_sent;
         let mut prefix = shorter.unwrap_or_else(|| self.history.prefix().clone());
-        prefix.push(Message::User { text: prompt::compact(hint).into() });
+        prefix.push(Message::User(prompt::compact(hint).into()));
         let asker = Asker {
             unit: self.context.line.unit(),
             agent: Arc::clone(&self.agent),
@@ -370,7 +370,7 @@ fn kept_from(entries: &[Arc<Entry>], room: u64) -> usize {
 }
 
 fn is_turn_start(entry: &Arc<Entry>) -> bool {
-    matches!(entry.message, Message::User { text: _ })
+    matches!(entry.message, Message::User(_))
 }
 
 fn prompts(entries: &[Arc<Entry>]) -> u32 {
@@ -407,7 +407,7 @@ mod tests {
             let (kind, tokens) = word.split_at(1);
             let text = "text".repeat(tokens.parse().unwrap_or(1));
             match kind {
-                "u" => Message::User { text: text.into() },
+                "u" => Message::User(text.into()),
                 "a" => Message::Model(Arc::new(Reply { text, ..Reply::default() })),
                 "t" => {
                     Message::Output { call: CallId::from("c"), output: Arc::new(Output::ok(text)) }

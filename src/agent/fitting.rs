@@ -45,7 +45,7 @@ fn left_out(message: &Message) -> Message {
             let output = Output { text, is_error: output.is_error, images: Vec::new() };
             Message::Output { call: call.clone(), output: Arc::new(output) }
         }
-        Message::User { text: _ } | Message::Model(_) => message.clone(),
+        Message::User(_) | Message::Model(_) => message.clone(),
     }
 }
 
@@ -56,7 +56,7 @@ mod tests {
 
     fn conversation(lengths: &[usize]) -> Prefix {
         let mut prefix = Prefix::new(Arc::new(Head::new(String::new(), Vec::new())));
-        prefix.push(Message::User { text: "x".repeat(90_000).into() });
+        prefix.push(Message::User("x".repeat(90_000).into()));
         for length in lengths {
             let output = Arc::new(Output::ok("x".repeat(*length)));
             prefix.push(Message::Output { call: "c".into(), output });
@@ -73,11 +73,11 @@ mod tests {
                 Some(output.text.len())
             }
             Message::Output { .. } => Some(0),
-            Message::User { .. } | Message::Model(_) => None,
+            Message::User(_) | Message::Model(_) => None,
         });
         assert_eq!(lengths.collect::<Vec<_>>(), kept);
         assert!(
-            matches!(shorter.messages().next(), Some(Message::User { text }) if text.len() == 90_000)
+            matches!(shorter.messages().next(), Some(Message::User(prompt)) if prompt.text.len() == 90_000)
         );
     }
 

@@ -82,8 +82,7 @@ impl Unit {
             return Ok(begun(&output));
         }
         let report: Arc<str> = prompt::skill_report(&format!("/{name}"), &output.text).into();
-        self.context.line.tell(Told::Prompted { text: Arc::clone(&report) }).await;
-        self.history.prompted(report);
+        self.prompted(report.into()).await;
         match output.is_error {
             true => Err(Outcome::failed(FailureKind::Setup, output.text.as_str())),
             false => Ok(output.text.into()),
@@ -98,8 +97,7 @@ impl Unit {
         request: Arc<str>,
     ) -> Result<Output, Outcome> {
         // A fork leaves a last user message out: it has its directive.
-        self.context.line.tell(Told::Prompted { text: Arc::clone(&request) }).await;
-        self.history.prompted(request);
+        self.prompted(request.into()).await;
         self.context.fork_point = Arc::new(self.fork_point());
         let context = &self.context;
         match context.delegate.delegate(context, None, call).await {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::size;
 use crate::event::{Compaction, EventKind, Replied};
-use crate::message::{CallId, Entry, Head, Message, Output, Prefix, Usage};
+use crate::message::{CallId, Entry, Head, Message, Output, Prefix, Prompt, Usage};
 use crate::prompt::{self, Said};
 
 /// The conversation of one unit.
@@ -151,12 +151,12 @@ impl History {
     }
 
     /// Takes note of a user message.
-    pub fn prompted(&mut self, text: Arc<str>) {
-        let text = match self.context.take() {
-            Some(context) => format!("{context}\n\n{text}").into(),
-            None => text,
+    pub fn prompted(&mut self, prompt: Prompt) {
+        let prompt = match self.context.take() {
+            Some(context) => prompt.behind(&format!("{context}\n\n")),
+            None => prompt,
         };
-        self.prefix.push(Message::User { text });
+        self.prefix.push(Message::User(prompt));
     }
 
     /// Replaces what was said by a summary, but for the last few user messages
@@ -166,7 +166,7 @@ impl History {
         let kept = self.prefix.entries.split_off(kept);
         self.prefix.entries.clear();
         self.counted = None;
-        self.prompted(Arc::clone(&compaction.text));
+        self.prompted(Arc::clone(&compaction.text).into());
         self.prefix.entries.extend(kept.into_iter().map(unsent));
     }
 
@@ -178,7 +178,7 @@ impl History {
         };
         let prompts = self.prefix.entries.iter().enumerate().rev();
         prompts
-            .filter(|(_, entry)| matches!(entry.message, Message::User { text: _ }))
+            .filter(|(_, entry)| matches!(entry.message, Message::User(_)))
             .map(|(place, _)| place)
             .nth(before as usize)
             .unwrap_or(0)
@@ -220,8 +220,10 @@ impl History {
 
     fn apply(&mut self, event: &EventKind) {
         match event {
-            EventKind::Prompted { text } => self.prompted(Arc::clone(text)),
-            EventKind::Notified { children: _, text, wrote: _ } => self.prompted(Arc::clone(text)),
+            EventKind::Prompted(prompt) => self.prompted(prompt.clone()),
+            EventKind::Notified { children: _, text, wrote: _ } => {
+                self.prompted(Arc::clone(text).into());
+            }
             EventKind::Compacted(compaction) => self.compacted(compaction),
             EventKind::Replied(replied) => {
                 self.claimed.extend(replied.reply.calls.iter().map(|call| call.id.clone()));
@@ -275,7 +277,7 @@ fn unsent(entry: Arc<Entry>) -> Arc<Entry> {
         Message::Model(reply) if reply.sealed.is_some() => {
             Arc::new(Entry::from(entry.message.clone()))
         }
-        Message::Model(_) | Message::User { text: _ } | Message::Output { .. } => entry,
+        Message::Model(_) | Message::User(_) | Message::Output { .. } => entry,
     }
 }
 
@@ -308,7 +310,7 @@ mod tests {
             .messages()
             .filter_map(|message| match message {
                 Message::Output { call, output } => Some((&*call.0, output.text.as_str())),
-                Message::User { text: _ } | Message::Model(_) => None,
+                Message::User(_) | Message::Model(_) => None,
             })
             .collect()
     }

@@ -324,8 +324,7 @@ impl Unit {
         let Some(effect) = self.hooked().ask(&occasion).await else { return };
         if !effect.context.is_empty() {
             let text: Arc<str> = prompt::hook(HookEvent::SessionStart, &effect.context).into();
-            self.context.line.tell(Told::Prompted { text: Arc::clone(&text) }).await;
-            self.history.prompted(text);
+            self.prompted(text.into()).await;
         }
     }
 

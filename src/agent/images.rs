@@ -4,7 +4,7 @@
 //! many is refused, as is every later one: nothing takes an image out but a
 //! summary. So what has no room is left out before it enters, and said to be.
 
-use crate::message::{Image, Message, Output, Prefix, byte_size};
+use crate::message::{Image, Message, Output, Prefix, Prompt, byte_size, counted};
 
 /// Most images. Of requests with more than 20, Anthropic's API refuses those
 /// with an image of more than 2,000 pixels a side, which most screens have.
@@ -26,16 +26,37 @@ impl Room {
     pub(super) fn beside(prefix: &Prefix) -> Self {
         let mut room = Self { images: IMAGES_CAP, length: IMAGES_LENGTH_CAP };
         for message in prefix.messages() {
-            let images = match message {
-                Message::Output { call: _, output } => &output.images[..],
-                Message::User { text: _ } | Message::Model(_) => &[],
-            };
-            for image in images {
-                room.images = room.images.saturating_sub(1);
-                room.length = room.length.saturating_sub(image.base64.len());
+            match message {
+                Message::Output { call: _, output } => room.fill(&output.images),
+                Message::User(prompt) => {
+                    room.fill(prompt.images.iter().map(|placed| &placed.image));
+                }
+                Message::Model(_) => {}
             }
         }
         room
+    }
+
+    fn fill<'a>(&mut self, images: impl IntoIterator<Item = &'a Image>) {
+        for image in images {
+            self.images = self.images.saturating_sub(1);
+            self.length = self.length.saturating_sub(image.base64.len());
+        }
+    }
+
+    /// Tells whether all images of a prompt have room; the error says why not.
+    pub(super) fn take_in(self, prompt: &Prompt) -> Result<(), String> {
+        let Self { images, length } = self;
+        let (more, longer) = (prompt.images.len(), prompt.images_length());
+        if more <= images && longer <= length {
+            return Ok(());
+        }
+        let [has, left, most] = [longer, length, IMAGES_LENGTH_CAP].map(|it| byte_size(it as u64));
+        Err(format!(
+            "the message has {} of {has} in base64, and the conversation has room for {images} of {left}: \
+             it holds at most {IMAGES_CAP}, of {most} together; `/compact` makes room",
+            counted(more as u64, "image")
+        ))
     }
 
     /// Takes in the images of an output, and leaves out those that have no
@@ -100,13 +121,14 @@ mod tests {
     #[test]
     fn what_a_conversation_shows_takes_room() {
         let mut prefix = Prefix::new(Arc::new(Head::new(String::new(), Vec::new())));
-        prefix.push(Message::User { text: "go".into() });
+        prefix.push(Message::User("go".into()));
         assert_eq!(Room::beside(&prefix), room(IMAGES_CAP, IMAGES_LENGTH_CAP));
         for lengths in [&[10, 20][..], &[], &[5]] {
             let output = Arc::new(showing(lengths));
             prefix.push(Message::Output { call: CallId::from("c"), output });
         }
-        assert_eq!(Room::beside(&prefix), room(IMAGES_CAP - 3, IMAGES_LENGTH_CAP - 35));
+        prefix.push(Message::User(Prompt::joined(["see".into(), of_length(7).into()])));
+        assert_eq!(Room::beside(&prefix), room(IMAGES_CAP - 4, IMAGES_LENGTH_CAP - 42));
     }
 
     #[test]
@@ -120,6 +142,19 @@ mod tests {
         assert_eq!(left.admit(showing(&[60])), showing(&[60]));
         assert_eq!(left.admit(showing(&[0])), Output::error(format!("a.png\n{full}")));
         assert_eq!(left, room(0, 0));
+    }
+
+    #[test]
+    fn a_prompt_is_taken_in_whole_or_not_at_all() {
+        let showing = |lengths: &[usize]| {
+            Prompt::joined(lengths.iter().map(|&length| of_length(length).into()))
+        };
+        assert_eq!(room(2, 100).take_in(&showing(&[60, 40])), Ok(()));
+        assert_eq!(room(0, 0).take_in(&"go".into()), Ok(()));
+        let why = room(2, 100).take_in(&showing(&[60, 41])).unwrap_err();
+        let has = "the message has 2 images of 101 bytes in base64, and the conversation has room for 2 of 100 bytes";
+        assert!(why.starts_with(has), "{why}");
+        assert!(room(1, 100).take_in(&showing(&[1, 1])).is_err());
     }
 
     #[test]

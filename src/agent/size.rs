@@ -51,7 +51,7 @@ pub fn of_text(text: &str) -> u64 {
 /// Reasoning does not count: it is not sent again.
 fn bytes(message: &Message) -> u64 {
     match message {
-        Message::User { text } => length(text),
+        Message::User(prompt) => length(&prompt.text),
         Message::Model(reply) => reply_bytes(reply),
         Message::Output { call: _, output } => length(&output.text),
     }
@@ -64,7 +64,8 @@ fn reply_bytes(reply: &Reply) -> u64 {
 
 fn images(message: &Message) -> u64 {
     match message {
-        Message::User { text: _ } | Message::Model(_) => 0,
+        Message::User(prompt) => prompt.images.len() as u64,
+        Message::Model(_) => 0,
         Message::Output { call: _, output } => output.images.len() as u64,
     }
 }
@@ -80,7 +81,7 @@ fn tokens(bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Image, ImageKind, Output};
+    use crate::message::{Image, ImageKind, Output, Prompt};
 
     #[test]
     fn an_image_is_as_long_as_a_page_of_text_however_many_bytes_it_has() {
@@ -88,5 +89,8 @@ mod tests {
         let output = Output { images: vec![image.clone(), image], ..Output::ok("a.png and b.png") };
         let message = Message::Output { call: "c".into(), output: Arc::new(output) };
         assert_eq!(of_entry(&Entry::from(message)), 4 + 2 * IMAGE_TOKENS);
+        let image = Image::new(ImageKind::Png, &[0; 100_000]);
+        let prompt = Prompt::joined(["what is this".into(), image.into()]);
+        assert_eq!(of_message(&Message::User(prompt)), 3 + IMAGE_TOKENS);
     }
 }

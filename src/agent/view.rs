@@ -67,7 +67,7 @@ fn declaration(events: &[Event], unit: UnitId) -> Option<(&[Event], &UnitHead)> 
 /// was prompted.
 fn seeing(events: &[Event], unit: UnitId, head: Arc<Head>) -> History {
     let is_prompt =
-        |event: &Event| event.unit == unit && matches!(event.kind, EventKind::Prompted { text: _ });
+        |event: &Event| event.unit == unit && matches!(event.kind, EventKind::Prompted(_));
     let Some(place) = events.iter().position(is_prompt) else {
         return History::new(head);
     };
@@ -105,7 +105,7 @@ mod tests {
         let head = Arc::new(Head::new(String::new(), Vec::new()));
         let history = render(&log.events, UnitId(unit), head);
         let line = |message: &Message| match message {
-            Message::User { text } => format!("user: {text}"),
+            Message::User(prompt) => format!("user: {}", prompt.text),
             Message::Model(reply) => format!("model: {}", reply.text),
             Message::Output { call: _, output } => format!("output: {}", output.text),
         };

@@ -42,7 +42,8 @@ use crate::agent::Opening;
 use crate::config::Environment;
 use crate::event::CancelReason;
 use crate::guard::Mode;
-use crate::report::control;
+use crate::message::Prompt;
+use crate::report::{control, words};
 use crate::run::{Asked, FromUser, RunEnd, Signal};
 use calling::Calls;
 use carried::CarriedServers;
@@ -267,15 +268,15 @@ impl Conversation {
         self.is_calm = false;
         let refusal = |why: String| Refusal::new(Exit::BadInput, why);
         let ready = message.map_err(refusal).and_then(|message| {
-            let Message { text: prompt, uuid, is_query: _ } = message;
-            if undo::asked(&prompt).is_some() {
+            let Message { prompt, uuid, is_query: _ } = message;
+            if undo::asked(&prompt.text).is_some() {
                 return Err(Refusal::new(Exit::Usage, "`/undo` is for the command line")
                     .hint("there is `tine session revert`, too"));
             }
             Ok((self.sit()?, prompt, uuid))
         });
         match ready {
-            Ok((kit, prompt, _)) if slash::asks_for_usage(&prompt) => self.tell_usage(&kit),
+            Ok((kit, prompt, _)) if slash::asks_for_usage(&prompt.text) => self.tell_usage(&kit),
             Ok((kit, prompt, uuid)) => self.find_meaning(kit, prompt, uuid),
             Err(refusal) => self.refuse(refusal),
         }
@@ -327,30 +328,31 @@ impl Conversation {
     }
 
     /// Finds out what a message means, which may take its time.
-    fn find_meaning(&mut self, kit: Arc<Kit>, prompt: String, uuid: Option<String>) {
+    fn find_meaning(&mut self, kit: Arc<Kit>, prompt: Prompt, uuid: Option<String>) {
         self.messages += 1;
         let number = self.messages;
         self.wanted = Some(number);
         self.work.push(Box::pin(async move {
-            let typed = prompt.clone();
+            let typed = words::prompt(&prompt);
             let finding = tokio::task::spawn_blocking(move || {
                 if kit.flags.replay_user_messages {
-                    let replayed = control::replayed(&kit.session, uuid.as_deref(), &typed);
+                    let replayed = control::replayed(&kit.session, uuid.as_deref(), &prompt);
                     // Nobody reads: then nobody misses it.
                     let _ = WholeLines.write_all(&replayed);
                 }
-                kit.meaning(&typed, Typed::Line)
+                let opening = kit.meaning(&prompt.text, Typed::Line)?;
+                kit.showing(opening, prompt.images)
             });
             let opening = finding.await.expect("a skill's text is put together without panics");
-            Done::Meant { number, prompt, opening }
+            Done::Meant { number, typed, opening }
         }));
     }
 
     /// Has main asked something.
-    fn ask(&mut self, prompt: &str, opening: Opening) {
+    fn ask(&mut self, typed: &str, opening: Opening) {
         let is_last = self.has_ended && !self.talk.has_message();
         let Some(run) = &mut self.run else { return };
-        let invoked = Box::new(run.kit.invoked(prompt, opening));
+        let invoked = Box::new(run.kit.invoked(typed, opening));
         let asked = match is_last {
             true => Asked::InvokeLast(invoked),
             false => Asked::Invoke(invoked),
@@ -365,13 +367,13 @@ impl Conversation {
         match done {
             Done::Written => self.is_writing = false,
             Done::Replied { id, reply } => self.send(reply.line(&id)),
-            Done::Meant { number, prompt, opening } => {
+            Done::Meant { number, typed, opening } => {
                 if self.wanted != Some(number) {
                     return;
                 }
                 self.wanted = None;
                 match opening {
-                    Ok(opening) => self.ask(&prompt, opening),
+                    Ok(opening) => self.ask(&typed, opening),
                     Err(refusal) => self.refuse(refusal),
                 }
             }

@@ -21,6 +21,7 @@ use crate::guard::sandbox::Sandbox;
 use crate::guard::{Mode, Policy};
 use crate::hook::Hook;
 use crate::mcp::Servers;
+use crate::message::{Placed, Prompt};
 use crate::model::{Model, Models, offline};
 use crate::run::{Invoked, Main};
 use crate::skill::{Context, Skill, Skills};
@@ -112,12 +113,49 @@ impl Kit {
         })
     }
 
+    /// Puts images into what a prompt begins with, where they stand in it. A
+    /// skill's own words have no place for them: there they come last.
+    pub(super) fn showing(
+        &self,
+        opening: Opening,
+        images: Arc<[Placed]>,
+    ) -> Result<Opening, Refusal> {
+        if images.is_empty() {
+            return Ok(opening);
+        }
+        if !self.model.facts().takes_images {
+            let name = self.model.name();
+            return Err(Refusal::new(
+                Exit::BadInput,
+                format!("the model `{name}` takes no images, and the message has one"),
+            )
+            .hint("choose another with `-m MODEL`; `images = true` beside a model in `config.toml` says that it takes them"));
+        }
+        match opening {
+            Opening::Prompt(prompt) => Ok(Opening::Prompt(Prompt { images, ..prompt })),
+            Opening::Skill { prompt, followed } => {
+                let shown = images.iter().map(|placed| placed.image.clone().into());
+                let prompt = Prompt::joined([prompt].into_iter().chain(shown));
+                Ok(Opening::Skill { prompt, followed })
+            }
+            Opening::Agent { .. }
+            | Opening::Fork { .. }
+            | Opening::Batch { .. }
+            | Opening::Compact { hint: _ }
+            | Opening::News => Err(Refusal::new(
+                Exit::BadInput,
+                "images are for the conversation itself, and this command takes none",
+            )
+            .hint("send the image in a message of its own first")),
+        }
+    }
+
     /// Returns what using a skill begins with: `text` is what it says now.
     fn opening_of(&self, skill: &Skill, prompt: &str, text: &str) -> Result<Opening, Refusal> {
         let agent = match &skill.context {
             Context::Inline => {
                 return Ok(Opening::Skill {
-                    text: text.into(),
+                    prompt: text.into(),
                     followed: Arc::clone(&skill.followed),
                 });
             }

@@ -285,7 +285,7 @@ async fn source(listed: ListedModel) -> Option<Source> {
 async fn ask(choice: &ModelChoice) -> Result<String, String> {
     let model = Models::default().open(choice)?;
     let mut prefix = Prefix::new(Head::new(String::new(), Vec::new()).into());
-    prefix.push(Message::User { text: HELLO.into() });
+    prefix.push(Message::User(HELLO.into()));
     let asker = Asker {
         unit: UnitId::MAIN,
         agent: "main".into(),

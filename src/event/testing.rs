@@ -46,7 +46,7 @@ pub(crate) fn queued(name: &str, parent: u32, origin: Origin, call: Option<&str>
 }
 
 pub(crate) fn prompted(text: &str) -> EventKind {
-    EventKind::Prompted { text: text.into() }
+    EventKind::Prompted(text.into())
 }
 
 pub(crate) fn replied(text: &str) -> EventKind {

@@ -166,7 +166,7 @@ impl Slot {
         // Setting up is inside, so that its panic is this slot's, too.
         let running = async {
             let mut unit = self.set_up(stop).await?;
-            let outcome = unit.run(Opening::Prompt(self.prompt(notice).await)).await;
+            let outcome = unit.run(Opening::Prompt(self.prompt(notice).await.into())).await;
             // A cancel may have overtaken news that the log holds and the
             // conversation does not; so that one cannot be continued.
             let is_whole = !matches!(outcome, Outcome::Cancelled { ran: _ });

@@ -24,7 +24,7 @@ pub fn fork_base(parent: &Prefix, placeholder: &str) -> Prefix {
                 base.push(Message::Output { call: call.id.clone(), output: Arc::clone(&output) });
             }
         }
-        Some(Message::User { text: _ }) => drop(base.entries.pop()),
+        Some(Message::User(_)) => drop(base.entries.pop()),
         Some(Message::Model(_) | Message::Output { .. }) | None => {}
     }
     base
@@ -50,7 +50,7 @@ mod tests {
     use crate::message::Head;
 
     fn user(text: &str) -> Message {
-        Message::User { text: text.into() }
+        Message::User(text.into())
     }
 
     fn model(text: &str, calls: &[(&str, &str)]) -> Message {

@@ -100,7 +100,7 @@ impl<'a> Talk<'a> {
         let (mut prompt, mut outputs, mut calls) = ("", Vec::new(), Vec::new());
         for message in prefix.messages() {
             match message {
-                Message::User { text } => (prompt, outputs) = (text.as_ref(), Vec::new()),
+                Message::User(asked) => (prompt, outputs) = (asked.text.as_ref(), Vec::new()),
                 Message::Model(reply) => calls.extend(&reply.calls),
                 Message::Output { call, output } => {
                     let asked = calls.iter().rev().find(|asked: &&&Call| asked.id == *call);

@@ -38,7 +38,8 @@ use super::{
     Answer, Asker, Chunk, Facts, Model, ModelError, ModelErrorKind, Purpose, Request, check,
 };
 use crate::event::UnitId;
-use crate::message::{Call, CallId, Cost, Message, Prefix, Reply, StopReason, Usage};
+use crate::message::{Call, CallId, Cost, Message, Piece, Prefix, Reply, StopReason, Usage};
+use crate::prompt;
 
 pub use script::ScriptError;
 
@@ -298,7 +299,17 @@ fn request_text(prefix: &Prefix, takes_images: bool) -> String {
     }
     for message in prefix.messages() {
         match message {
-            Message::User { text } => add(&["\n", text]),
+            Message::User(prompt) => {
+                for piece in prompt.pieces() {
+                    match piece {
+                        Piece::Text(text) => add(&["\n", text]),
+                        Piece::Image(image) if takes_images => {
+                            add(&["\n[", image.kind.media_type(), "]"]);
+                        }
+                        Piece::Image(_) => add(&["\n", prompt::unseen_image()]),
+                    }
+                }
+            }
             Message::Model(reply) => {
                 add(&["\n", &reply.text]);
                 for call in &reply.calls {
@@ -356,7 +367,7 @@ mod tests {
 
     fn prefix(prompt: &str) -> Prefix {
         let mut prefix = Prefix::new(Arc::new(Head::new("Be brief.".into(), Vec::new())));
-        prefix.push(Message::User { text: prompt.into() });
+        prefix.push(Message::User(prompt.into()));
         prefix
     }
 

@@ -19,7 +19,7 @@ use crate::branch::{RootJoins, Sight, TokenSet};
 use crate::event::{
     Compaction, Event, EventKind, Invocation, Origin, Outcome, Seq, UnitEnd, UnitHead, UnitId,
 };
-use crate::message::{Call, CallId, Output, Reply};
+use crate::message::{Call, CallId, Output, Prompt, Reply};
 
 pub use written::context;
 
@@ -107,7 +107,7 @@ impl Context {
     pub fn take(&mut self, event: &Event) {
         match &event.kind {
             EventKind::UnitQueued(head) => self.queued(event.unit, head),
-            EventKind::Prompted { text } => self.prompted(event, text),
+            EventKind::Prompted(prompt) => self.prompted(event, prompt),
             EventKind::Notified { .. } => {
                 // Each of those units speaks for itself.
                 self.speaker(event.unit).prompts.push(event.seq);
@@ -192,10 +192,11 @@ impl Context {
 
     /// What other agents were asked is between them and their parents; what
     /// the user asked is what all of them work on.
-    fn prompted(&mut self, event: &Event, text: &str) {
+    fn prompted(&mut self, event: &Event, prompt: &Prompt) {
         self.speaker(event.unit).prompts.push(event.seq);
         if event.unit == UnitId::MAIN {
-            self.add(event, Part::Asked, text);
+            let text = prompt.text_with(|_| super::unseen_image().to_owned());
+            self.add(event, Part::Asked, &text);
         }
     }
 

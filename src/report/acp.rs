@@ -231,7 +231,7 @@ impl View {
             EventKind::HookRan(ran) => self.hook_ran(ran),
             EventKind::InvocationEnded(end) => self.ended(end),
             EventKind::SessionOpened(_)
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack

@@ -162,7 +162,7 @@ impl Reporter for Asking {
             }
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::Compacted(_)
             | EventKind::UnitQueued(_)

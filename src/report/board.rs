@@ -115,7 +115,7 @@ impl Board {
             EventKind::Joined { children } => return self.leave(children),
             EventKind::InvocationEnded(_) => return self.invocation_ended(id),
             EventKind::SessionOpened(_)
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::Compacted(_)
             | EventKind::PrefixShared(_)

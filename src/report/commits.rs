@@ -232,7 +232,7 @@ impl Commits {
             | EventKind::ToolFinished { .. }
             | EventKind::FileChanged(_) => self.call(event),
             EventKind::SessionOpened(_)
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Compacted(_)
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted

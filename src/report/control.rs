@@ -17,7 +17,7 @@ use super::record::{
 };
 use super::window::Window;
 use crate::event::{QuestionId, Seq, ServerGlance, SessionId};
-use crate::message::{CallId, Cost};
+use crate::message::{CallId, Cost, Prompt};
 
 /// What a request id of ours begins with.
 const QUESTION: &str = "question-";
@@ -241,7 +241,7 @@ impl Reply {
 /// Returns the record that repeats a message as it is taken up. `uuid` is what the
 /// client calls it.
 #[must_use]
-pub fn replayed(session: &SessionId, uuid: Option<&str>, text: &str) -> Vec<u8> {
+pub fn replayed(session: &SessionId, uuid: Option<&str>, prompt: &Prompt) -> Vec<u8> {
     let own;
     let uuid = match uuid {
         Some(uuid) => uuid,
@@ -251,7 +251,7 @@ pub fn replayed(session: &SessionId, uuid: Option<&str>, text: &str) -> Vec<u8> 
         }
     };
     let mut line = Vec::new();
-    let record = Replayed::new(text, uuid, &session.0);
+    let record = Replayed::new(prompt, uuid, &session.0);
     write(&record, &mut line).expect("memory can always be written to");
     line
 }
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_message_is_repeated_under_the_name_that_its_client_gave_it() {
-        let line = replayed(&SessionId("s-1".into()), Some("u-1"), "hi");
+        let line = replayed(&SessionId("s-1".into()), Some("u-1"), &"hi".into());
         assert_snapshot!(String::from_utf8(line).unwrap(), @r#"{"type":"user","message":{"role":"user","content":"hi"},"parent_tool_use_id":null,"isReplay":true,"uuid":"u-1","session_id":"s-1"}"#);
     }
 

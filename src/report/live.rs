@@ -271,7 +271,7 @@ impl Live {
             },
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
             | EventKind::Throttled(_)
@@ -372,7 +372,7 @@ impl Reporter for Live {
             EventKind::Asked { .. } => self.make_way(),
             EventKind::Answered { .. } => self.come_back()?,
             EventKind::SessionOpened(_)
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::Compacted(_)
             | EventKind::PrefixShared(_)

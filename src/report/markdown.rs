@@ -144,7 +144,7 @@ impl Page<'_> {
                 self.typed = Arc::clone(prompt);
                 self.invocation(event.invocation.0)
             }
-            EventKind::Prompted { text } => self.prompted(unit, text),
+            EventKind::Prompted(prompt) => self.prompted(unit, &words::prompt(prompt)),
             EventKind::Notified { children: _, text, wrote: _ } => self.quoted(unit, "news", text),
             EventKind::UserWrote { text } => self.quoted(unit, "message", text),
             EventKind::UserTookBack => self.note(unit, words::TOOK_BACK),

@@ -53,7 +53,7 @@ impl Meter {
             EventKind::Rewound { .. } if is_main => self.context = None,
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
             | EventKind::Throttled(_)

@@ -77,7 +77,7 @@ impl Plain {
             },
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::Compacted(_)
             | EventKind::UnitQueued(_)
@@ -189,7 +189,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         }
         EventKind::SessionOpened(_)
         | EventKind::InvocationStarted { .. }
-        | EventKind::Prompted { .. }
+        | EventKind::Prompted(_)
         | EventKind::Notified { .. }
         | EventKind::PrefixShared(_)
         | EventKind::TurnStarted { .. }

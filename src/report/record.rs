@@ -24,7 +24,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use crate::event::{CancelReason, SlotPosition, UnitId};
-use crate::message::{Call, Image, Output, StopReason, Usage};
+use crate::message::{Call, Image, Output, Piece, Prompt, StopReason, Usage};
 
 use super::result::{Denial, Ending, FindFacts};
 
@@ -176,7 +176,7 @@ pub(super) struct ToolResult<'a> {
     pub(super) is_error: bool,
 }
 
-/// What a call gave: a text, or with images a list of blocks.
+/// What a call gave, or the user said: a text, or with images a list of blocks.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum ResultContent<'a> {
@@ -390,6 +390,19 @@ impl<'a> From<&'a Output> for ResultContent<'a> {
         }
         let text = (!output.text.is_empty()).then_some(ResultBlock::Text { text: &output.text });
         Self::Blocks(text.into_iter().chain(output.images.iter().map(ResultBlock::from)).collect())
+    }
+}
+
+impl<'a> From<&'a Prompt> for ResultContent<'a> {
+    fn from(prompt: &'a Prompt) -> Self {
+        if prompt.images.is_empty() {
+            return Self::Text(&prompt.text);
+        }
+        let block = |piece| match piece {
+            Piece::Text(text) => ResultBlock::Text { text },
+            Piece::Image(image) => ResultBlock::from(image),
+        };
+        Self::Blocks(prompt.pieces().map(block).collect())
     }
 }
 

@@ -229,7 +229,7 @@ impl Tally {
             }
             EventKind::InvocationEnded(end) => return Some(self.end(event.at, end)),
             EventKind::SessionOpened(_)
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
             | EventKind::UnitQueued(_)

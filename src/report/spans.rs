@@ -109,7 +109,7 @@ impl Spans {
                 }
             }
             EventKind::SessionOpened(_)
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack

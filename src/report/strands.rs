@@ -107,7 +107,7 @@ impl Strands {
             EventKind::UnitEnded(end) => self.unit_ended(event.unit, end),
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::Compacted(_)
             | EventKind::TurnStarted { .. }

@@ -392,7 +392,7 @@ impl StreamJson {
             EventKind::Answered { .. } if !was_asked => Ok(()),
             EventKind::Answered { id, question: _, answer } => self.answered(event, *id, answer),
             EventKind::SessionOpened(_)
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
             | EventKind::ToolStarted { .. }

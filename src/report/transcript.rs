@@ -79,7 +79,7 @@ impl Entry<'_> {
         match &self.event.kind {
             EventKind::SessionOpened(head) => self.line(&session(head), out),
             EventKind::InvocationStarted { prompt: _ } => self.invocation_started(out),
-            EventKind::Prompted { text } => self.said("prompt", text, out),
+            EventKind::Prompted(prompt) => self.said("prompt", &words::prompt(prompt), out),
             EventKind::Notified { children: _, text, wrote: _ } => self.said("news", text, out),
             EventKind::UserWrote { text } => {
                 self.said("the user wrote, to be read at the next turn", text, out)
@@ -278,7 +278,7 @@ mod tests {
             sandbox: None,
         };
         story.push(0, EventKind::SessionOpened(head)).invocation("review");
-        story.push(0, EventKind::Prompted { text: "review\nall of it\n".into() });
+        story.push(0, EventKind::Prompted("review\nall of it\n".into()));
         let rest = Story::batch_of_three();
         for event in &rest.events()[1..] {
             story.push(event.unit.0, event.kind.clone());

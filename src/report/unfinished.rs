@@ -163,7 +163,7 @@ impl Progress {
             EventKind::UnitEnded(end) => self.ended(event.unit, &end.outcome),
             EventKind::InvocationEnded(_) => self.is_open = false,
             EventKind::SessionOpened(_)
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::Compacted(_)
             | EventKind::TurnStarted { .. }

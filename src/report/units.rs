@@ -143,7 +143,7 @@ impl Units {
             | EventKind::Left
             | EventKind::Joined { .. } => self.change(event),
             EventKind::SessionOpened(_)
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
             | EventKind::FileChanged(_)
@@ -421,7 +421,7 @@ impl Unit {
             EventKind::Joined { children: _ } => self.branch = event.branch.clone(),
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
             | EventKind::UnitQueued(_)

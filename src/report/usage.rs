@@ -144,7 +144,7 @@ impl SessionUsage {
             EventKind::Admitted { waited_ms } => {
                 self.add(event, Spent { waited_ms: *waited_ms, ..Spent::default() });
             }
-            EventKind::Prompted { .. }
+            EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::UnitStarted
             | EventKind::TurnStarted { .. }

@@ -253,8 +253,10 @@ impl Conversation<'_> {
             Part::Summary | Part::Prompts => {
                 let wanted = part == Part::Summary;
                 let of_message = |message: &Message| match message {
-                    Message::User { text } if is_summary(text) == wanted => size::of_text(text),
-                    Message::User { .. } | Message::Model(_) | Message::Output { .. } => 0,
+                    Message::User(prompt) if is_summary(&prompt.text) == wanted => {
+                        size::of_message(message)
+                    }
+                    Message::User(_) | Message::Model(_) | Message::Output { .. } => 0,
                 };
                 messages().map(of_message).sum()
             }
@@ -269,7 +271,7 @@ impl Conversation<'_> {
                     Message::Model(reply) if counts && reply.sealed.is_some() => {
                         size::of_text(&reply.thinking)
                     }
-                    Message::User { .. } | Message::Model(_) | Message::Output { .. } => 0,
+                    Message::User(_) | Message::Model(_) | Message::Output { .. } => 0,
                 };
                 messages().map(of_message).sum()
             }

@@ -12,6 +12,7 @@ mod offered;
 mod steering;
 
 use std::borrow::Cow;
+use std::slice;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -22,7 +23,7 @@ use crate::event::{
     PrefixShare, RequestFailed, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId, UnitState,
     UnixMillis,
 };
-use crate::message::{Cost, Image, Usage, Usd, byte_size, counted, short_number};
+use crate::message::{Cost, Image, Prompt, Usage, Usd, byte_size, counted, short_number};
 
 use super::result::Ending;
 use super::sanitise;
@@ -130,6 +131,12 @@ pub fn tokens(count: u64) -> String {
 pub(super) fn images(images: &[Image]) -> String {
     let image = |image: &Image| format!("{} {}", image.kind.media_type(), byte_size(image.bytes()));
     named(images.iter().map(image))
+}
+
+/// Returns a prompt, with the name of each image in its place.
+#[must_use]
+pub fn prompt(prompt: &Prompt) -> String {
+    prompt.text_with(|image| format!("({})", images(slice::from_ref(image))))
 }
 
 /// Returns tokens, and how many of them were read from a cache.

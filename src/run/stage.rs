@@ -18,6 +18,7 @@ use crate::event::{FailureKind, Outcome, UnitId};
 use crate::fanout::{Caller, Fanout};
 use crate::flow::{self, Step};
 use crate::line::{FromUnit, Line, Told};
+use crate::message::Prompt;
 use crate::prompt;
 use crate::session::Past;
 use crate::tool::files::Seen;
@@ -189,17 +190,21 @@ impl Stage {
 async fn filled(opening: Opening, caller: &Caller) -> Result<Opening, Outcome> {
     let Fanout { servers, surroundings, .. } = &*caller.fanout;
     let environment = &surroundings.environment;
-    let message = async |typed: Arc<str>| -> Result<Arc<str>, Outcome> {
-        let prompt = match servers.is_empty() {
+    let message = async |typed: Prompt| -> Result<Prompt, Outcome> {
+        let filled = match servers.is_empty() {
             true => typed,
-            false => mentions::fill(servers, &caller.policy, &typed, &caller.cancel).await?,
+            false => {
+                let text = mentions::fill(servers, &caller.policy, &typed.text, &caller.cancel);
+                let text = text.await?;
+                typed.with_text(text)
+            }
         };
-        Ok(prompt::with_facts(environment, &prompt).into())
+        Ok(filled.behind(&prompt::with_facts(environment, "")))
     };
     Ok(match opening {
         Opening::Prompt(typed) => Opening::Prompt(message(typed).await?),
-        Opening::Skill { text, followed } => {
-            Opening::Skill { text: message(text).await?, followed }
+        Opening::Skill { prompt, followed } => {
+            Opening::Skill { prompt: message(prompt).await?, followed }
         }
         Opening::Agent { task, request } => {
             let request = prompt::with_facts(environment, &request).into();
@@ -231,6 +236,6 @@ async fn walk(main: Caller, flow: Step, prompt: Arc<str>, submitted: Submitted) 
         Ok(prompt) => prompt,
         Err(outcome) => return outcome,
     };
-    main.line.tell(Told::Prompted { text: prompt }).await;
+    main.line.tell(Told::Prompted(prompt.into())).await;
     flow::walk(&main, &flow).await
 }

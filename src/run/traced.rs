@@ -52,7 +52,7 @@ pub(super) fn trace(event: &Event) {
         | EventKind::Denied { .. }
         | EventKind::Asked { .. }
         | EventKind::Answered { .. } => call(event),
-        EventKind::Prompted { .. }
+        EventKind::Prompted(_)
         | EventKind::Notified { .. }
         | EventKind::UserWrote { .. }
         | EventKind::UserTookBack

@@ -276,7 +276,7 @@ impl<'a> Book<'a> {
     }
 
     fn tells(&mut self, text: Arc<str>) -> Result<(), LogError> {
-        self.hear(Told::Prompted { text }.into())
+        self.hear(Told::Prompted(text.into()).into())
     }
 
     fn ends(&mut self, outcome: Outcome) -> Result<(), LogError> {

@@ -11,6 +11,7 @@ mod changes;
 mod ends;
 mod forms;
 mod hooks;
+mod images;
 mod offered;
 mod peek;
 mod questions;

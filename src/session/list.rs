@@ -296,7 +296,7 @@ fn read_head(directory: &Path, summary: &mut SessionSummary) {
             | EventKind::Throttled(_)
             | EventKind::Admitted { waited_ms: _ }
             | EventKind::RequestFailed(_)
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
             | EventKind::TurnStarted { .. }
@@ -350,7 +350,7 @@ fn ends_well(kind: &EventKind) -> bool {
         // Written later, by whoever went on with the session.
         EventKind::InvocationEnded(end) => end.outcome != Outcome::Interrupted,
         EventKind::InvocationStarted { .. }
-        | EventKind::Prompted { .. }
+        | EventKind::Prompted(_)
         | EventKind::Notified { .. }
         | EventKind::Compacted(_)
         | EventKind::PrefixShared(_)

@@ -16,7 +16,8 @@ use crate::event::{
     Throttled, UnitEnd, UnitHead, UnitId, UnixMillis, Verdict, Worktree,
 };
 use crate::message::{
-    Call, CallId, Cost, Image, ImageKind, Output, Reply, Sealed, StopReason, Usage, Usd,
+    Call, CallId, Cost, Image, ImageKind, Output, Placed, Prompt, Reply, Sealed, StopReason, Usage,
+    Usd,
 };
 
 /// An event of the main conversation; its time is a hundred times its number.
@@ -70,7 +71,7 @@ pub(super) fn one_of_each() -> Vec<Event> {
     let mut events = vec![
         event(0, opened()),
         event(0, started(prompt)),
-        event(0, EventKind::Prompted { text: "hi".into() }),
+        event(0, EventKind::Prompted("hi".into())),
         event(0, EventKind::Notified { children: vec![UnitId(4)], text: "news".into(), wrote: 1 }),
         event(0, EventKind::UserWrote { text: "and also".into() }),
         event(0, EventKind::UserTookBack),
@@ -518,7 +519,7 @@ fn any_of_a_turn() -> impl Strategy<Value = EventKind> {
         });
     prop_oneof![
         any_text().prop_map(|prompt| EventKind::InvocationStarted { prompt }),
-        any_text().prop_map(|text| EventKind::Prompted { text }),
+        any_prompt().prop_map(EventKind::Prompted),
         (any_units(), any_text(), any::<u32>())
             .prop_map(|(children, text, wrote)| EventKind::Notified { children, text, wrote }),
         any_text().prop_map(|text| EventKind::UserWrote { text }),
@@ -601,6 +602,13 @@ fn any_question() -> impl Strategy<Value = EventKind> {
             Some(answer) => EventKind::Answered { id, question, answer },
             None => EventKind::Asked { id, question },
         }
+    })
+}
+
+fn any_prompt() -> impl Strategy<Value = Prompt> {
+    (any_text(), any_images(), any::<usize>()).prop_map(|(text, images, at)| {
+        let images = images.into_iter().map(|image| Placed { at, image }).collect();
+        Prompt { text, images }
     })
 }
 

@@ -84,7 +84,7 @@ fn said(event: &Event) -> Option<&str> {
         EventKind::Replied(replied) if event.unit == UnitId::MAIN => Some(&replied.reply.text),
         EventKind::Replied(_)
         | EventKind::SessionOpened(_)
-        | EventKind::Prompted { .. }
+        | EventKind::Prompted(_)
         | EventKind::Notified { .. }
         | EventKind::Compacted(_)
         | EventKind::PrefixShared(_)
@@ -220,7 +220,7 @@ mod tests {
         let events = [
             event(1, opened()),
             event(2, started("Find the \"retry\" logic\nin C:\\src")),
-            event(3, EventKind::Prompted { text: "prompted".into() }),
+            event(3, EventKind::Prompted("prompted".into())),
             replied(1, "a slot answered", ""),
             replied(0, "It is in gate.rs", "thought"),
             event(9, notice("noticed")),

@@ -168,7 +168,7 @@ impl Changes {
             EventKind::Worktree(Worktree::Kept { .. })
             | EventKind::HookRan(_)
             | EventKind::SessionOpened(_)
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::Compacted(_)
             | EventKind::PrefixShared(_)

@@ -31,7 +31,9 @@ use super::{Effect, Granted, OUTPUT_CAP, Tool, ToolContext, ToolError, Workspace
 use image::{Found, image};
 use lines::{Keep, Line, Lines};
 
+pub use image::{SIDE_CAP, Unfit, fits};
 pub use lines::LINE_CAP;
+pub use shape::Size;
 
 /// What is left of [`OUTPUT_CAP`] for the notes below a page.
 const NOTES_ROOM: usize = 600;

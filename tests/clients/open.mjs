@@ -20,8 +20,6 @@ export const OPEN = {
   ],
   "what messages hold": [
     "a result names the message that it answers",
-    "claude: an image in a message reaches the model",
-    "qwen: an image in a message reaches the model",
   ],
   "refusals at the start": [
     "qwen: a session that is not there is an error that names it",

@@ -36,7 +36,7 @@ fn model_on(server: &Server) -> Arc<Served> {
 
 fn prefix() -> Prefix {
     let mut prefix = Prefix::new(Arc::new(Head::new("Be brief.".into(), Vec::new())));
-    prefix.push(Message::User { text: "go".into() });
+    prefix.push(Message::User("go".into()));
     prefix
 }
 

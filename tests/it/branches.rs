@@ -494,7 +494,7 @@ async fn an_agent_that_shall_see_nothing_is_told_its_own_prompt_only() {
     assert!(bodies[&units["Charlie"]][0].contains("word(Bob)"));
     // What others said is kept once, where they said it.
     let prompts = story.events.iter().filter_map(|event| match &event.kind {
-        EventKind::Prompted { text } => Some(&**text),
+        EventKind::Prompted(prompt) => Some(&*prompt.text),
         _ => None,
     });
     let expected = ["go", "\n\nspeak as Alice", "\n\nspeak as Bob", "\n\nspeak as Charlie"];

@@ -481,7 +481,7 @@ fn before(tokens: usize) -> Vec<EventKind> {
         let reply = Arc::new(Reply { text, ..Reply::default() });
         let (model, usage, stop) = ("m".into(), Usage::default(), StopReason::EndTurn);
         [
-            EventKind::Prompted { text: format!("ASKED-{number}").into() },
+            EventKind::Prompted(format!("ASKED-{number}").into()),
             EventKind::Replied(Replied { reply, model, usage, stop, took_ms: 1 }),
         ]
     };
@@ -497,7 +497,7 @@ fn history(events: &[EventKind]) -> History {
 fn events_of(told: Vec<Told>) -> Vec<EventKind> {
     let event = |told| match told {
         Told::Compacted(compaction) => Some(EventKind::Compacted(compaction)),
-        Told::Prompted { text } => Some(EventKind::Prompted { text }),
+        Told::Prompted(prompt) => Some(EventKind::Prompted(prompt)),
         _ => None,
     };
     told.into_iter().filter_map(event).collect()
@@ -513,9 +513,7 @@ async fn the_last_turns_and_a_prompt_without_an_answer_stay_word_for_word() {
     // One turn fits a fifth of the window, two do not.
     let mut events = before(150);
     events.extend(before(150).into_iter().map(|event| match event {
-        EventKind::Prompted { text } => {
-            EventKind::Prompted { text: format!("LATER-{text}").into() }
-        }
+        EventKind::Prompted(prompt) => EventKind::Prompted(format!("LATER-{}", prompt.text).into()),
         other => other,
     }));
     let opening = Opening::Prompt("PENDING".into());
@@ -530,7 +528,7 @@ async fn the_last_turns_and_a_prompt_without_an_answer_stay_word_for_word() {
     check_holds(next, &["IN-SHORT", "LATER-ASKED-3", "ANSWERED-3", "PENDING"], &dropped);
 
     let told = events_of(told);
-    let [EventKind::Prompted { .. }, EventKind::Compacted(compaction)] = &told[..] else {
+    let [EventKind::Prompted(_), EventKind::Compacted(compaction)] = &told[..] else {
         panic!("{told:?}")
     };
     assert_eq!(compaction.kept_prompts, 2);

@@ -133,7 +133,7 @@ async fn ask(dialect: &Dialect, server: &Server, limits: Limits) -> Outcome {
     }
     let model = Served::new(settings).expect("the server's address is one");
     let mut prefix = Prefix::new(Arc::new(Head::new("Be brief.".into(), Vec::new())));
-    prefix.push(Message::User { text: "What is in a?".into() });
+    prefix.push(Message::User("What is in a?".into()));
     let asker = Asker {
         unit: UnitId::MAIN,
         agent: "main".into(),

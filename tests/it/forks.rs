@@ -452,7 +452,7 @@ async fn a_message_reaches_a_running_unit_at_its_next_turn_and_continues_one_tha
     let asked = story.events.iter().filter(|event| event.unit == UnitId(2));
     let prompts: Vec<&str> = asked
         .filter_map(|event| match &event.kind {
-            EventKind::Prompted { text } => Some(&**text),
+            EventKind::Prompted(prompt) => Some(&*prompt.text),
             _ => None,
         })
         .collect();

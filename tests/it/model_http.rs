@@ -46,7 +46,7 @@ pub(crate) fn prefix() -> Prefix {
             .expect("valid JSON"),
     };
     let mut prefix = Prefix::new(Arc::new(Head::new("Be brief.".into(), vec![read])));
-    prefix.push(Message::User { text: "What is in a?".into() });
+    prefix.push(Message::User("What is in a?".into()));
     prefix
 }
 
@@ -902,7 +902,7 @@ fn full_conversation() -> Prefix {
     prefix.push(Message::Output { call: "a".into(), output: Arc::new(seen) });
     prefix.push(Message::Output { call: "b".into(), output: Arc::new(Output::error("no")) });
     prefix.push(Message::Model(Arc::new(text("Done.").reply)));
-    prefix.push(Message::User { text: "And b?".into() });
+    prefix.push(Message::User("And b?".into()));
     prefix
 }
 

@@ -385,7 +385,7 @@ fn settings(base_url: &str, exchanges: Exchanges) -> ServedSettings {
 
 fn request() -> Request {
     let mut prefix = Prefix::new(Arc::new(Head::new("Be brief.".into(), Vec::new())));
-    prefix.push(Message::User { text: "go".into() });
+    prefix.push(Message::User("go".into()));
     let asker = Asker {
         unit: UnitId::MAIN,
         agent: "main".into(),

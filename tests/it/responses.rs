@@ -242,7 +242,7 @@ fn full_conversation(sealed_by: &str) -> Prefix {
         parameters: RawValue::from_string(r#"{"type":"object"}"#.into()).expect("valid JSON"),
     };
     let mut prefix = Prefix::new(Arc::new(Head::new("Be brief.".into(), vec![schema])));
-    prefix.push(Message::User { text: "What is in a?".into() });
+    prefix.push(Message::User("What is in a?".into()));
     let mut reply = all_of_it().reply;
     reply.sealed = reply.sealed.map(|sealed| {
         let phase = sealed.json.replace(r#""end":25"#, r#""end":25,"phase":"commentary""#);
@@ -255,7 +255,7 @@ fn full_conversation(sealed_by: &str) -> Prefix {
     prefix.push(Message::Output { call: "call_b".into(), output: Arc::new(Output::error("no")) });
     let text = Reply { text: "Done.".into(), ..Reply::default() };
     prefix.push(Message::Model(Arc::new(text)));
-    prefix.push(Message::User { text: "And b?".into() });
+    prefix.push(Message::User("And b?".into()));
     prefix
 }
 

@@ -49,7 +49,8 @@ fn told(events: &[Event]) -> Vec<&str> {
     let text = |event: &'_ Event| event.unit == UnitId::MAIN;
     let main = events.iter().filter(|event| text(event));
     main.filter_map(|event| match &event.kind {
-        EventKind::Prompted { text } | EventKind::Notified { text, .. } => Some(text.trim()),
+        EventKind::Prompted(prompt) => Some(prompt.text.trim()),
+        EventKind::Notified { text, .. } => Some(text.trim()),
         _ => None,
     })
     .collect()

@@ -201,7 +201,7 @@ impl Lines {
                 steps.extend(next.map(call));
             }
             EventKind::SessionOpened(_)
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack
             // As with a screen, whoever asked for it says so.

@@ -4,6 +4,7 @@
 //! it.
 
 mod answer;
+mod content;
 
 use serde_json::{Map, Value};
 
@@ -11,6 +12,7 @@ use super::wishes::Wishes;
 use crate::config::Effort;
 use crate::event::UnitId;
 use crate::guard::Mode;
+use crate::message::Prompt;
 
 pub(super) use answer::Answer;
 
@@ -32,7 +34,7 @@ pub(super) enum Incoming {
 /// A message for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
-    pub(super) text: String,
+    pub(super) prompt: Prompt,
     /// What the client calls it.
     pub(super) uuid: Option<String>,
     /// Whether it is to be answered; else it goes along with the next one.
@@ -42,7 +44,7 @@ pub(super) struct Message {
 impl Message {
     /// Returns how much room it takes.
     pub(super) fn bytes(&self) -> usize {
-        self.text.len()
+        self.prompt.bytes()
     }
 }
 
@@ -148,36 +150,10 @@ fn short(text: &str) -> String {
 
 fn message(fields: &Map<String, Value>) -> Result<Message, String> {
     Ok(Message {
-        text: prompt(fields)?,
+        prompt: content::prompt(fields)?,
         uuid: fields.get("uuid").and_then(Value::as_str).map(short),
         is_query: fields.get("shouldQuery").and_then(Value::as_bool).unwrap_or(true),
     })
-}
-
-/// Returns the text of a message.
-fn prompt(fields: &Map<String, Value>) -> Result<String, String> {
-    let content = fields.get("message").and_then(|message| message.get("content"));
-    let text = match content {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(blocks)) => {
-            blocks.iter().map(text_of).collect::<Result<Vec<_>, _>>()?.join("\n\n")
-        }
-        Some(_) | None => return Err("the message has no `content`".to_owned()),
-    };
-    match text.trim() {
-        "" => Err("the message is empty".to_owned()),
-        _ => Ok(text),
-    }
-}
-
-fn text_of(block: &Value) -> Result<&str, String> {
-    match (block.get("type").and_then(Value::as_str), block.get("text").and_then(Value::as_str)) {
-        (Some("text"), Some(text)) => Ok(text),
-        (kind, _) => {
-            let kind = short(kind.unwrap_or("unknown"));
-            Err(format!("a message may hold text only, and this one holds a block `{kind}`"))
-        }
-    }
 }
 
 /// Longest name of a request, in bytes. Each reply that waits to be read holds
@@ -285,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_message_is_a_text_or_blocks_of_text() {
-        let message = |text: &str| Message { text: text.to_owned(), uuid: None, is_query: true };
+        let message = |text: &str| Message { prompt: text.into(), uuid: None, is_query: true };
         check(&user(&json!("hi")), Ok(Incoming::User(Ok(message("hi")))));
         let blocks = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
         check(&user(&blocks), Ok(Incoming::User(Ok(message("a\n\nb")))));
@@ -298,8 +274,8 @@ mod tests {
             (json!([]), "the message is empty"),
             (json!(7), "the message has no `content`"),
             (
-                json!([{"type": "image"}]),
-                "a message may hold text only, and this one holds a block `image`",
+                json!([{"type": "document"}]),
+                "a message may hold text and images, and this one holds a block `document`",
             ),
         ] {
             check(&user(&content), Ok(Incoming::User(Err(why.to_owned()))));

@@ -13,6 +13,7 @@ use super::wishes::Wishes;
 use crate::config::Effort;
 use crate::event::UnitId;
 use crate::guard::Mode;
+use crate::message::Prompt;
 use crate::report::control::Reply;
 use crate::run::FromUser;
 
@@ -67,7 +68,7 @@ pub(super) struct Talk {
     /// prompt, why not.
     waiting: VecDeque<Result<Message, String>>,
     /// What goes along with the next message that is to be answered.
-    along: Vec<String>,
+    along: Vec<Prompt>,
     /// How many messages behind those that wait are not taken. Each has its own
     /// refusal, in its turn.
     refused: u64,
@@ -115,7 +116,7 @@ impl Talk {
 
     fn message(&mut self, message: Result<Message, String>) {
         let bytes = |message: &Result<Message, String>| message.as_ref().map_or(0, Message::bytes);
-        let along: usize = self.along.iter().map(String::len).sum();
+        let along: usize = self.along.iter().map(Prompt::bytes).sum();
         let waiting: usize = self.waiting.iter().map(bytes).sum();
         let is_full = self.waiting.len() + self.along.len() >= MESSAGES_CAP;
         // Behind one that is not taken none is: they keep their order.
@@ -124,14 +125,14 @@ impl Talk {
             return;
         }
         self.waiting.push_back(match message {
-            Ok(Message { text, is_query: false, uuid: _ }) => {
-                self.along.push(text);
+            Ok(Message { prompt, is_query: false, uuid: _ }) => {
+                self.along.push(prompt);
                 return;
             }
             Ok(message) => {
-                self.along.push(message.text);
-                let text = std::mem::take(&mut self.along).join("\n\n");
-                Ok(Message { text, ..message })
+                self.along.push(message.prompt);
+                let prompt = Prompt::joined(std::mem::take(&mut self.along));
+                Ok(Message { prompt, ..message })
             }
             Err(why) => Err(why),
         });
@@ -276,7 +277,7 @@ mod tests {
     }
 
     fn next(talk: &mut Talk) -> Option<String> {
-        Some(talk.next_message()?.unwrap().text)
+        Some(talk.next_message()?.unwrap().prompt.text.to_string())
     }
 
     #[test]

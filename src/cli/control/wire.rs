@@ -13,8 +13,9 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::sync::{mpsc, oneshot};
 
-/// Most bytes of a line. A message may quote a file; no model takes more.
-const LINE_CAP: usize = 16 * 1024 * 1024;
+/// Most bytes of a line: of all the images that a conversation may hold, and a
+/// few files that are quoted beside them. No model takes more.
+const LINE_CAP: usize = 24 * 1024 * 1024;
 
 /// Most lines that were read and not looked at.
 const HEARD_CAP: usize = 4;

@@ -9,7 +9,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::sealed::{self, Trail};
-use crate::message::{Call, CallId, Image, Message, Output, Prefix, Reply, ToolSchema};
+use crate::message::{
+    Call, CallId, Image, Message, Output, Piece, Prefix, Prompt, Reply, ToolSchema,
+};
 use crate::model::api::calls::{object, sendable_name};
 use crate::model::api::{Options, raw};
 use crate::prompt;
@@ -57,12 +59,20 @@ fn tools(schemas: &[ToolSchema]) -> Box<RawValue> {
 /// API would take.
 fn of(options: &Options, message: &Message, before: impl FnOnce() -> String) -> Vec<Box<RawValue>> {
     match message {
-        Message::User { text } => text_block(text).into_iter().collect(),
+        Message::User(prompt) => user_blocks(options, prompt),
         Message::Model(reply) => {
             sealed::opened(&options.sealed_by, reply, before).unwrap_or_else(|| spoken(reply))
         }
         Message::Output { call, output } => vec![output_block(options, call, output)],
     }
+}
+
+fn user_blocks(options: &Options, prompt: &Prompt) -> Vec<Box<RawValue>> {
+    let block = |piece| match piece {
+        Piece::Text(text) => raw(&Part::Text { text }),
+        Piece::Image(image) => raw(&Part::seen(image, options)),
+    };
+    prompt.pieces().map(block).collect()
 }
 
 /// Returns the blocks of an answer without what is sealed of it.
@@ -97,9 +107,9 @@ fn output_block(options: &Options, call: &CallId, output: &Output) -> Box<RawVal
         // The text alone is the one form that every imitator reads.
         text.map(Content::Text)
     } else {
-        let image = |image| if options.takes_images { Part::image(image) } else { Part::UNSEEN };
         let text = text.map(|text| Part::Text { text });
-        Some(Content::Parts(text.into_iter().chain(images.iter().map(image)).collect()))
+        let images = images.iter().map(|image| Part::seen(image, options));
+        Some(Content::Parts(text.into_iter().chain(images).collect()))
     };
     let is_error = is_error.then_some(true);
     raw(&Block::ToolResult { tool_use_id: sendable_id(call), is_error, content })
@@ -168,7 +178,10 @@ impl<'a> Part<'a> {
     /// What stands in place of an image that is not sent.
     const UNSEEN: Self = Part::Text { text: prompt::unseen_image() };
 
-    fn image(image: &'a Image) -> Self {
+    fn seen(image: &'a Image, options: &Options) -> Self {
+        if !options.takes_images {
+            return Self::UNSEEN;
+        }
         let Image { kind, base64: data } = image;
         Self::Image { source: Source { kind: "base64", media_type: kind.media_type(), data } }
     }

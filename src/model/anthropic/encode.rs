@@ -195,7 +195,7 @@ fn group_at<'a, 'b>(
     let outputs = prefix.entries[place..].iter().take_while(is_output).count();
     let role = match prefix.entries[place].message {
         Message::Model(_) => "assistant",
-        Message::User { text: _ } | Message::Output { call: _, output: _ } => "user",
+        Message::User(_) | Message::Output { call: _, output: _ } => "user",
     };
     Group { role, entries: &entries[place..place + outputs.max(1)] }
 }
@@ -240,7 +240,7 @@ mod tests {
     use serde_json::{Map, json};
 
     use super::*;
-    use crate::message::{Call, Head, Image, ImageKind, Output, Reply, ToolSchema};
+    use crate::message::{Call, Head, Image, ImageKind, Output, Prompt, Reply, ToolSchema};
 
     fn options() -> Options {
         Options { max_output_tokens: Some(9), takes_images: true, ..Options::new("m") }
@@ -259,7 +259,7 @@ mod tests {
     }
 
     fn user(text: &str) -> Message {
-        Message::User { text: text.into() }
+        Message::User(text.into())
     }
 
     fn call(id: &str, tool: &str, arguments: &str) -> Call {
@@ -376,6 +376,20 @@ mod tests {
                 r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":["#,
                 r#"{"type":"text","text":"a.png"},{"type":"image","source":{"type":"base64","#,
                 r#""media_type":"image/png","data":"AAAA"}}]}]}"#,
+            ),
+        );
+    }
+
+    #[test]
+    fn images_of_a_prompt_stand_where_the_user_has_put_them() {
+        let image = Image { kind: ImageKind::Png, base64: "AAAA".into() };
+        let prompt = Prompt::joined(["see".into(), image.into(), "well".into()]);
+        check_messages(
+            &[Message::User(prompt)],
+            concat!(
+                r#"{"role":"user","content":[{"type":"text","text":"see"},"#,
+                r#"{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},"#,
+                r#"{"type":"text","text":"well"}]}"#,
             ),
         );
     }

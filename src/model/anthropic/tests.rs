@@ -33,7 +33,7 @@ fn asker() -> Asker {
 
 fn prefix(system: &str) -> Prefix {
     let mut prefix = Prefix::new(Arc::new(Head::new(system.into(), Vec::new())));
-    prefix.push(Message::User { text: "go".into() });
+    prefix.push(Message::User("go".into()));
     prefix
 }
 
@@ -207,7 +207,7 @@ fn reasoning_is_left_out_where_anything_before_it_has_changed() {
     assert!(has_thinking(&prefix.unrendered()));
     assert!(!has_thinking(&self::prefix("another")));
     let mut longer = prefix.clone();
-    longer.push(Message::User { text: "quickly".into() });
+    longer.push(Message::User("quickly".into()));
     assert!(!has_thinking(&longer));
     assert!(!has_thinking(&Prefix::new(Arc::clone(&prefix.head))));
     let elsewhere = Options { sealed_by: "anthropic http://y m".into(), ..(*options()).clone() };
@@ -412,7 +412,7 @@ proptest! {
             let answer = assembly.finish(&asker(), &talk).unwrap();
             let earlier = body(&options(), &talk);
             talk = after(talk, &answer);
-            talk.push(Message::User { text: "and?".into() });
+            talk.push(Message::User("and?".into()));
             let later = marked(&options(), &talk);
             prop_assert_eq!(check::anthropic::check(&later), Ok(()));
             prop_assert_eq!(check::check_continues(&earlier, &later), Ok(()));

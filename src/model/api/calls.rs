@@ -35,7 +35,7 @@ pub(in crate::model) fn named(calls: Vec<OpenCall>, asker: &Asker, prefix: &Pref
         .messages()
         .filter_map(|message| match message {
             Message::Model(reply) => Some(reply),
-            Message::User { text: _ } | Message::Output { call: _, output: _ } => None,
+            Message::User(_) | Message::Output { call: _, output: _ } => None,
         })
         .flat_map(|reply| reply.calls.iter().map(|call| Arc::clone(&call.id.0)))
         .collect();

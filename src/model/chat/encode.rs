@@ -13,7 +13,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::config::{EffortKey, ReasoningBack, UsageInStream};
-use crate::message::{Call, CallId, Entry, Message, Output, Prefix, Reply, ToolSchema};
+use crate::message::{
+    Call, CallId, Entry, Image, Message, Output, Piece, Prefix, Prompt, Reply, ToolSchema,
+};
 use crate::model::api::calls::{sendable_arguments, sendable_name};
 use crate::model::api::{Options, raw};
 use crate::prompt;
@@ -97,7 +99,7 @@ impl Messages<'_> {
     fn messages(&self, index: usize) -> Vec<Box<RawValue>> {
         let entries = &self.prefix.entries;
         let mut messages = vec![match &entries[index].message {
-            Message::User { text } => raw(&Spoken::new("user", text)),
+            Message::User(prompt) => user_message(prompt, self.options.takes_images),
             Message::Model(reply) => model_message(reply, self.options.quirks.reasoning),
             Message::Output { call, output } => output_message(call, output, self.options),
         }];
@@ -111,6 +113,23 @@ impl Messages<'_> {
     }
 }
 
+/// Renders a prompt. As one text for a model that takes no images: its server
+/// may read no other form.
+fn user_message(prompt: &Prompt, takes_images: bool) -> Box<RawValue> {
+    if prompt.images.is_empty() {
+        return raw(&Spoken::new("user", &prompt.text));
+    }
+    if !takes_images {
+        let text = prompt.text_with(|_| prompt::unseen_image().to_owned());
+        return raw(&Spoken::new("user", &text));
+    }
+    let part = |piece| match piece {
+        Piece::Text(text) => Part::Text { text: text.into() },
+        Piece::Image(image) => Part::image(image),
+    };
+    raw(&Shown { role: "user", content: prompt.pieces().map(part).collect() })
+}
+
 /// Renders the images of several outputs, each behind the name of its call;
 /// nothing if there are none.
 fn images(outputs: &[Arc<Entry>]) -> Option<Box<RawValue>> {
@@ -119,13 +138,8 @@ fn images(outputs: &[Arc<Entry>]) -> Option<Box<RawValue>> {
         if let Message::Output { call, output } = &entry.message
             && !output.images.is_empty()
         {
-            parts.push(Part::Text { text: prompt::shown_images(&call.0) });
-            parts.extend(
-                output
-                    .images
-                    .iter()
-                    .map(|image| Part::ImageUrl { image_url: ImageUrl { url: image.data_url() } }),
-            );
+            parts.push(Part::Text { text: prompt::shown_images(&call.0).into() });
+            parts.extend(output.images.iter().map(Part::image));
         }
     }
     (!parts.is_empty()).then(|| raw(&Shown { role: "user", content: parts }))
@@ -228,16 +242,22 @@ struct WireOutput<'a> {
 }
 
 #[derive(serde::Serialize)]
-struct Shown {
+struct Shown<'a> {
     role: &'static str,
-    content: Vec<Part>,
+    content: Vec<Part<'a>>,
 }
 
 #[derive(serde::Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Part {
-    Text { text: String },
+enum Part<'a> {
+    Text { text: Cow<'a, str> },
     ImageUrl { image_url: ImageUrl },
+}
+
+impl Part<'_> {
+    fn image(image: &Image) -> Self {
+        Self::ImageUrl { image_url: ImageUrl { url: image.data_url() } }
+    }
 }
 
 #[derive(serde::Serialize)]
@@ -265,7 +285,7 @@ mod tests {
 
     use super::*;
     use crate::config::{OutputLimitKey, Quirks};
-    use crate::message::{Head, Image, ImageKind};
+    use crate::message::{Head, ImageKind};
 
     fn text(options: &Options, prefix: &Prefix) -> String {
         String::from_utf8(body(options, prefix)).unwrap()
@@ -412,13 +432,29 @@ mod tests {
     }
 
     #[test]
+    fn images_of_a_prompt_stand_where_the_user_has_put_them() {
+        let image = Image::new(ImageKind::Png, b"hi");
+        let prompt = Prompt::joined(["see".into(), image.into(), "well".into()]);
+        let prefix = || prefix([Message::User(prompt.clone())]);
+        let options = Options { takes_images: true, ..Options::new("m") };
+        let seen = concat!(
+            r#"{"role":"user","content":[{"type":"text","text":"see"},"#,
+            r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,aGk="}},"#,
+            r#"{"type":"text","text":"well"}]}"#,
+        );
+        check_messages(&options, &prefix(), &[seen]);
+        let unseen = r#"{"role":"user","content":"see\n\n[There is an image here. You cannot see it.]\n\nwell"}"#;
+        check_messages(&Options::new("m"), &prefix(), &[unseen]);
+    }
+
+    #[test]
     fn images_stand_behind_the_last_output_under_the_names_of_their_calls() {
         let options = Options { takes_images: true, ..Options::new("m") };
         let prefix = prefix([
             output("c1", "a", &[ImageKind::Png, ImageKind::Gif]),
             output("c2", "b", &[]),
             output("c3", "", &[ImageKind::Webp]),
-            Message::User { text: "go".into() },
+            Message::User("go".into()),
             output("c4", "d", &[]),
         ]);
         let tool = |call: &str, text: &str| {

@@ -8,7 +8,7 @@ use crate::message::Head;
 const SKILL: &str = include_str!("../../../skills/review/SKILL.md");
 
 fn user(text: &str) -> Message {
-    Message::User { text: text.into() }
+    Message::User(text.into())
 }
 
 /// Asks the model and returns its answer, checking what holds for all.

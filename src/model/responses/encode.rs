@@ -9,7 +9,9 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::value::RawValue;
 
 use super::sealed::{Place, opened};
-use crate::message::{Call, Entry, Head, Image, Message, Output, Prefix, Reply, ToolSchema};
+use crate::message::{
+    Call, Entry, Head, Image, Message, Output, Piece, Prefix, Prompt, Reply, ToolSchema,
+};
 use crate::model::api::calls::{sendable_arguments, sendable_name};
 use crate::model::api::{Options, raw};
 use crate::prompt;
@@ -160,7 +162,7 @@ fn tools(schemas: &[ToolSchema]) -> Box<RawValue> {
 
 fn items(message: &Message, options: &Options) -> Vec<Box<RawValue>> {
     match message {
-        Message::User { text } => vec![raw(&Spoken::new("user", text))],
+        Message::User(prompt) => vec![user_item(prompt, options.takes_images)],
         Message::Model(reply) => reply_items(reply, options),
         Message::Output { call, output } => vec![raw(&WireOutput {
             kind: "function_call_output",
@@ -168,6 +170,18 @@ fn items(message: &Message, options: &Options) -> Vec<Box<RawValue>> {
             output: wire_content(output, options.takes_images),
         })],
     }
+}
+
+fn user_item(prompt: &Prompt, takes_images: bool) -> Box<RawValue> {
+    if prompt.images.is_empty() {
+        return raw(&Spoken::new("user", &prompt.text));
+    }
+    let part = |piece| match piece {
+        Piece::Text(text) => WirePart::InputText { text },
+        Piece::Image(image) => WirePart::seen(image, takes_images),
+    };
+    let content = WireContent::Parts(prompt.pieces().map(part).collect());
+    raw(&Shown { kind: "message", role: "user", content })
 }
 
 fn reply_items(reply: &Reply, options: &Options) -> Vec<Box<RawValue>> {
@@ -205,11 +219,8 @@ fn wire_content(output: &Output, takes_images: bool) -> WireContent<'_> {
         return WireContent::Text(&output.text);
     }
     let text = (!output.text.is_empty()).then_some(WirePart::InputText { text: &output.text });
-    let image = |image: &Image| match takes_images {
-        true => WirePart::InputImage { detail: "auto", image_url: image.data_url() },
-        false => WirePart::InputText { text: prompt::unseen_image() },
-    };
-    WireContent::Parts(text.into_iter().chain(output.images.iter().map(image)).collect())
+    let images = output.images.iter().map(|image| WirePart::seen(image, takes_images));
+    WireContent::Parts(text.into_iter().chain(images).collect())
 }
 
 // The key order of an item is the order of these fields.
@@ -235,6 +246,14 @@ impl<'a> Spoken<'a> {
     fn new(role: &'static str, content: &'a str) -> Self {
         Self { kind: "message", role, content, phase: None }
     }
+}
+
+#[derive(serde::Serialize)]
+struct Shown<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    role: &'static str,
+    content: WireContent<'a>,
 }
 
 #[derive(serde::Serialize)]
@@ -266,6 +285,16 @@ enum WireContent<'a> {
 enum WirePart<'a> {
     InputText { text: &'a str },
     InputImage { detail: &'static str, image_url: String },
+}
+
+impl WirePart<'_> {
+    /// An image, or what stands in its place for a model that takes none.
+    fn seen(image: &Image, takes_images: bool) -> Self {
+        match takes_images {
+            true => Self::InputImage { detail: "auto", image_url: image.data_url() },
+            false => Self::InputText { text: prompt::unseen_image() },
+        }
+    }
 }
 
 #[derive(serde::Serialize)]

@@ -133,7 +133,7 @@ pub(super) fn rows(event: &Event, units: &Units, columns: u16) -> Vec<Row> {
         }
         EventKind::SessionOpened(_)
         | EventKind::InvocationStarted { .. }
-        | EventKind::Prompted { .. }
+        | EventKind::Prompted(_)
         | EventKind::Notified { .. }
         | EventKind::Compacted(_)
         | EventKind::UnitQueued(_)

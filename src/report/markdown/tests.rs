@@ -67,7 +67,7 @@ fn what_happens_to_a_request_stands_where_it_happened() {
 fn agents_that_worked_side_by_side_stand_one_after_the_other() {
     let mut story = Story::new();
     story.push(0, opened()).invocation("Review *this*\nall of it");
-    story.push(0, EventKind::Prompted { text: "today\n\nReview *this*\nall of it".into() });
+    story.push(0, EventKind::Prompted("today\n\nReview *this*\nall of it".into()));
     for event in &Story::batch_of_three().events()[1..] {
         story.push(event.unit.0, event.kind.clone());
     }
@@ -135,7 +135,7 @@ fn agents_that_worked_side_by_side_stand_one_after_the_other() {
 fn a_log_that_ends_in_the_middle_says_so_at_its_end() {
     let mut story = Story::new();
     story.invocation("go").batch("c", &["a", "b"]).start(1);
-    story.push(1, EventKind::Prompted { text: "look".into() });
+    story.push(1, EventKind::Prompted("look".into()));
     story.call(1, "w", "Bash", "make");
     assert_snapshot!(written(&story, Some("nightly"), StdoutKind::Other), @r#"
     # nightly

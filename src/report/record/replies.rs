@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::ServerRecord;
+use super::{ResultContent, ServerRecord};
+use crate::message::Prompt;
 use crate::report::control::{ContextUsage, InForce, ModelNamed, Named, ServerShown};
 use crate::report::window::{Part, Window};
 
@@ -325,12 +326,12 @@ pub(in crate::report) struct Replayed<'a> {
 #[derive(Serialize)]
 struct Said<'a> {
     role: &'static str,
-    content: &'a str,
+    content: ResultContent<'a>,
 }
 
 impl<'a> Replayed<'a> {
-    pub(in crate::report) fn new(text: &'a str, uuid: &'a str, session_id: &'a str) -> Self {
-        let message = Said { role: "user", content: text };
+    pub(in crate::report) fn new(prompt: &'a Prompt, uuid: &'a str, session_id: &'a str) -> Self {
+        let message = Said { role: "user", content: ResultContent::from(prompt) };
         Self { message, parent_tool_use_id: None, is_replay: true, uuid, session_id }
     }
 }

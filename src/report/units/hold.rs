@@ -53,7 +53,7 @@ pub(super) fn hold(event: &Event) -> Option<Hold> {
         }
         EventKind::SessionOpened(_)
         | EventKind::InvocationStarted { .. }
-        | EventKind::Prompted { .. }
+        | EventKind::Prompted(_)
         | EventKind::Notified { .. }
         | EventKind::Compacted(_)
         | EventKind::UnitQueued(_)

@@ -14,7 +14,7 @@ impl Dispatcher {
     /// Takes note of what needs no answer and sets nothing off.
     pub(super) fn told(&mut self, out: &mut Out, unit: UnitId, told: Told) {
         let kind = match told {
-            Told::Prompted { text } => EventKind::Prompted { text },
+            Told::Prompted(prompt) => EventKind::Prompted(prompt),
             Told::Reminded { text } => EventKind::Notified { children: Vec::new(), text, wrote: 0 },
             Told::PrefixShared(share) => {
                 self.ledger(unit).share = Some(ForkShare { prefix: share, cached_tokens: 0 });

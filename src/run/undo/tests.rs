@@ -157,7 +157,7 @@ fn an_undo_is_an_invocation_that_journals_each_file_before_it_goes_back() {
         [
             EventKind::InvocationStarted { prompt: "/undo".into() },
             EventKind::FileChanged(Arc::new(change)),
-            EventKind::Prompted { text: text.into() },
+            EventKind::Prompted(text.into()),
             EventKind::InvocationEnded(Arc::new(end)),
         ]
     );

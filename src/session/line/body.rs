@@ -11,6 +11,7 @@ use super::calls::{Denied, SandboxBody, ToolFinished, ToolStarted};
 use super::changes::{FileChangedBody, WorktreeBody};
 use super::ends::{InvocationEnded, ShareBody, UnitEnded};
 use super::hooks::HookRanBody;
+use super::images::Prompted;
 use super::offered::OfferedBody;
 use super::questions::{Answered, Asked};
 use super::requests::{Admitted, FailedBody, RepliedBody, ThrottledBody, UsageBody};
@@ -67,7 +68,7 @@ impl<'a> Body<'a> {
             EventKind::InvocationStarted { prompt } => {
                 Self::InvocationStarted(InvocationStarted { prompt: text(prompt) })
             }
-            EventKind::Prompted { text: all } => Self::Prompted(Prompted { text: text(all) }),
+            EventKind::Prompted(prompt) => Self::Prompted(Prompted::of(prompt)),
             EventKind::Notified { children, text: all, wrote } => {
                 Self::Notified(Notified::of(children, all, *wrote))
             }
@@ -159,7 +160,7 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
             let prompt = parse::<InvocationStarted<'_>>(body)?.prompt.into();
             EventKind::InvocationStarted { prompt }
         }
-        "prompted" => EventKind::Prompted { text: parse::<Prompted<'_>>(body)?.text.into() },
+        "prompted" => parse::<Prompted<'_>>(body)?.into_kind()?,
         "notified" => {
             let Notified { children, text, wrote } = parse(body)?;
             EventKind::Notified { children: units(&children)?, text: text.into(), wrote }
@@ -280,11 +281,6 @@ impl<'a> SessionOpened<'a> {
 #[derive(Serialize, Deserialize)]
 pub(super) struct InvocationStarted<'a> {
     prompt: Text<'a>,
-}
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct Prompted<'a> {
-    text: Text<'a>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Text;
 use super::body::{named, text};
+use super::images::ImageBody;
 use crate::event::{Access, Backend, Confinement, EventKind, Insistence, SandboxHead};
-use crate::message::{CallId, Image, ImageKind, Output};
+use crate::message::{CallId, Output};
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct ToolStarted<'a> {
@@ -105,23 +106,6 @@ impl<'a> Denied<'a> {
             arguments: self.arguments.into(),
             reason: self.reason.into(),
         }
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-struct ImageBody<'a> {
-    media_type: Text<'a>,
-    base64: Text<'a>,
-}
-
-impl<'a> ImageBody<'a> {
-    fn of(image: &'a Image) -> Self {
-        Self { media_type: image.kind.media_type().into(), base64: text(&image.base64) }
-    }
-
-    fn into_image(self) -> Result<Image, String> {
-        let kind = named(&ImageKind::ALL, ImageKind::media_type, &self.media_type)?;
-        Ok(Image { kind, base64: self.base64.into() })
     }
 }
 

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::event::SessionHead;
+use crate::message::{Image, ImageKind, Prompt};
 use crate::session::samples::{any_event, one_of_each};
 
 fn encoded(event: &Event) -> String {
@@ -153,4 +154,15 @@ fn a_reason_is_bounded_however_much_it_quotes() {
         changed("turn_started", r#""turn":1"#, &format!(r#""turn":"{}""#, "é".repeat(9_999)));
     let why = decode(line.as_bytes()).unwrap_err();
     assert_eq!((why.chars().count(), why.chars().last()), (REASON_CAP + 1, Some('…')));
+}
+
+#[test]
+fn an_image_of_a_prompt_stands_in_its_line_with_its_place() {
+    let image = Image::new(ImageKind::Png, b"hi");
+    let prompt = Prompt::joined(["see".into(), image.into(), "well".into()]);
+    let event = Event { kind: EventKind::Prompted(prompt), ..sample("prompted") };
+    let line = encoded(&event);
+    let body = r#""body":{"text":"see\n\nwell","images":[{"at":3,"media_type":"image/png","base64":"aGk="}]}"#;
+    assert!(line.contains(body), "{line}");
+    assert_eq!(decode(line.trim_end().as_bytes()), Ok(Decoded::Event(event)));
 }

@@ -66,7 +66,7 @@ impl Conversation {
     pub(super) fn replied(&mut self, event: &Event) {
         // Only a damaged line lets an answer stand before its prompt.
         if let Some(text) = self.asked.take() {
-            self.push(event.seq, EventKind::Prompted { text });
+            self.push(event.seq, EventKind::Prompted(text.into()));
         }
         self.push(event.seq, event.kind.clone());
     }
@@ -129,7 +129,7 @@ impl Conversation {
             return Some(self.events.len());
         };
         let is_prompt = |event: &EventKind| {
-            matches!(event, EventKind::Prompted { .. } | EventKind::Notified { .. })
+            matches!(event, EventKind::Prompted(_) | EventKind::Notified { .. })
         };
         let mut prompts = (0..self.events.len()).rev().filter(|&at| is_prompt(&self.events[at]));
         prompts.nth(before as usize)

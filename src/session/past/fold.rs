@@ -57,7 +57,7 @@ impl Past {
                     work.take(event);
                 }
             }
-            EventKind::Prompted { text: _ }
+            EventKind::Prompted(_)
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
             | EventKind::HookRan(_)
@@ -127,7 +127,7 @@ impl Past {
     fn take_of_main(&mut self, event: &Event) {
         match &event.kind {
             EventKind::InvocationStarted { prompt } => self.conversation.asked(prompt),
-            EventKind::Prompted { .. } | EventKind::Notified { .. } => {
+            EventKind::Prompted(_) | EventKind::Notified { .. } => {
                 self.lose_open_calls(event.seq);
                 self.conversation.prompted(event);
             }

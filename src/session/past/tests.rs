@@ -66,7 +66,7 @@ impl Story {
 }
 
 fn prompted(text: &str) -> EventKind {
-    EventKind::Prompted { text: text.into() }
+    EventKind::Prompted(text.into())
 }
 
 fn replied(text: &str, calls: &[&str]) -> EventKind {

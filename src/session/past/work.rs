@@ -85,7 +85,7 @@ impl Work {
             }
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
-            | EventKind::Prompted { .. }
+            | EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted

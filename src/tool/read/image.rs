@@ -13,7 +13,29 @@ use super::lines::Lines;
 use super::shape::{Size, size};
 
 /// Most pixels of a side. Anthropic's API refuses more.
-const SIDE_CAP: u32 = 8_000;
+pub const SIDE_CAP: u32 = 8_000;
+
+/// Why an image is shown to no model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfit {
+    /// It is cut off, damaged or empty.
+    Damaged,
+    /// A side has more pixels than [`SIDE_CAP`].
+    TooWide(Size),
+}
+
+/// Returns the size of an image that a provider takes.
+///
+/// # Errors
+///
+/// Why none does.
+pub fn fits(kind: ImageKind, bytes: &[u8]) -> Result<Size, Unfit> {
+    let size = size(kind, bytes).ok_or(Unfit::Damaged)?;
+    if size.width.max(size.height) > SIDE_CAP {
+        return Err(Unfit::TooWide(size));
+    }
+    Ok(size)
+}
 
 /// What is known of a file before it is read.
 pub(super) struct Found<'a> {
@@ -49,17 +71,20 @@ pub(super) fn image(
             "{shown} is an image of {length}; at most {most} can be shown."
         ))));
     }
-    let Some(Size { width, height }) = size(kind, &content) else {
-        return Ok(Err(ToolError::tell(format!(
-            "{shown} begins as {name} does, but is cut off or damaged; it cannot be shown."
-        ))));
+    let size = match fits(kind, &content) {
+        Ok(size) => size,
+        Err(Unfit::Damaged) => {
+            return Ok(Err(ToolError::tell(format!(
+                "{shown} begins as {name} does, but is cut off or damaged; it cannot be shown."
+            ))));
+        }
+        Err(Unfit::TooWide(size)) => {
+            return Ok(Err(too_large(&format!(
+                "{shown} is an image of {size} pixels; at most {SIDE_CAP} a side can be shown."
+            ))));
+        }
     };
-    if width.max(height) > SIDE_CAP {
-        return Ok(Err(too_large(&format!(
-            "{shown} is an image of {width} x {height} pixels; at most {SIDE_CAP} a side can be shown."
-        ))));
-    }
-    let text = format!("{shown}: {name}, {width} x {height} pixels, {length}");
+    let text = format!("{shown}: {name}, {size} pixels, {length}");
     Ok(Ok(Output { images: vec![Image::new(kind, &content)], ..Output::ok(text) }))
 }
 

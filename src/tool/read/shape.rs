@@ -4,13 +4,23 @@
 //! and with every later turn. So the parts that an image is made of are walked
 //! to its end. What is inside the compressed ones is not looked at.
 
+use std::fmt;
+
 use crate::message::ImageKind;
 
 /// Width and height in pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Size {
-    pub(super) width: u32,
-    pub(super) height: u32,
+pub struct Size {
+    /// How wide it is.
+    pub width: u32,
+    /// How high it is.
+    pub height: u32,
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} x {}", self.width, self.height)
+    }
 }
 
 impl Size {

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::{TAG, api, options};
 use crate::message::{
-    Call, Head, Image, ImageKind, Message, Output, Prefix, Reply, Sealed, ToolSchema, fork_base,
+    Call, Head, Image, ImageKind, Message, Output, Prefix, Prompt, Reply, Sealed, ToolSchema,
+    fork_base,
 };
 use crate::model::api::Options;
 use crate::model::check::check_continues;
@@ -21,7 +22,7 @@ fn prefix(messages: impl IntoIterator<Item = Message>) -> Prefix {
 }
 
 fn user(text: &str) -> Message {
-    Message::User { text: text.into() }
+    Message::User(text.into())
 }
 
 fn call(id: &str, tool: &str, arguments: &str) -> Call {
@@ -242,4 +243,20 @@ fn an_output_is_a_text_and_with_images_a_list_of_parts() {
     let unseen = r#"{"type":"input_text","text":"[There is an image here. You cannot see it.]"}]}"#;
     let blind = Options { takes_images: false, ..options() };
     check_items_with(blind, seen, &format!("{start}{unseen}"));
+}
+
+#[test]
+fn images_of_a_prompt_stand_where_the_user_has_put_them() {
+    let image = Image { kind: ImageKind::Png, base64: "AAAA".into() };
+    let prompt = Prompt::joined(["see".into(), image.into(), "well".into()]);
+    let item = |image: &str| {
+        format!(
+            r#"{{"type":"message","role":"user","content":[{{"type":"input_text","text":"see"}},{image},{{"type":"input_text","text":"well"}}]}}"#
+        )
+    };
+    let seen = r#"{"type":"input_image","detail":"auto","image_url":"data:image/png;base64,AAAA"}"#;
+    check_items(Message::User(prompt.clone()), &item(seen));
+    let unseen = r#"{"type":"input_text","text":"[There is an image here. You cannot see it.]"}"#;
+    let blind = Options { takes_images: false, ..options() };
+    check_items_with(blind, Message::User(prompt), &item(unseen));
 }

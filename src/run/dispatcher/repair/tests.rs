@@ -65,7 +65,7 @@ impl Session {
         let units = BTreeMap::from([(UnitId::MAIN, main)]);
         let mut session = Self { dispatcher, events: Vec::new(), now: 0, units, calls: 0 };
         session.carry_out(opened);
-        session.say(UnitId::MAIN, Says::Prompted { text: "go".into() });
+        session.say(UnitId::MAIN, Says::Prompted("go".into()));
         session
     }
 
@@ -406,7 +406,7 @@ proptest! {
         for message in messages {
             match message {
                 Message::Output { .. } => open -= 1,
-                Message::User { .. } => prop_assert_eq!(open, 0),
+                Message::User(_) => prop_assert_eq!(open, 0),
                 Message::Model(reply) => {
                     prop_assert_eq!(open, 0);
                     open = reply.calls.len();
