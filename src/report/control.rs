@@ -167,8 +167,8 @@ pub enum Reply {
         /// What the client calls the messages that still wait.
         still_queued: Vec<String>,
     },
-    /// What main waited for goes on in the background.
-    SetAside,
+    /// Whether anything that main waited for goes on in the background now.
+    SetAside(bool),
     /// There is no turn that could go on.
     NotContinued,
     /// Whether a message that waited is forgotten.
@@ -210,7 +210,9 @@ impl Reply {
             Self::Interrupted { still_queued } => {
                 success(Answer::Interrupted { subtype: "interrupt", still_queued })
             }
-            Self::SetAside => success(Answer::SetAside { backgrounded: true }),
+            Self::SetAside(backgrounded) => {
+                success(Answer::SetAside { backgrounded: *backgrounded })
+            }
             Self::NotContinued => {
                 success(Answer::Continued { subtype: "continue_last_turn", accepted: false })
             }

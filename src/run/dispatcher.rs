@@ -22,6 +22,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::Moved;
 use super::ledger::Ledger;
 use crate::branch::{Branch, RootJoins, Tokens};
 use crate::event::{
@@ -30,6 +31,7 @@ use crate::event::{
 };
 use crate::guard::Mode;
 use crate::line::{FromUnit, UnitEvent};
+use crate::message::CallId;
 use crate::prompt::Context;
 use units::Declared;
 
@@ -66,7 +68,7 @@ pub enum Input {
     /// The user takes back what main has not read.
     TookBack,
     /// The units that main waits for go on beside it.
-    SetAside,
+    SetAside(Option<(Option<CallId>, Moved)>),
     /// The task of this unit is run again in its place.
     Again(UnitId),
     /// The process leaves the session: whatever still works is to stop.
@@ -276,7 +278,7 @@ impl Dispatcher {
                 }
                 Input::Wrote(text) => self.wrote(&mut out, text),
                 Input::TookBack => self.take_back(&mut out),
-                Input::SetAside => self.set_aside(&mut out),
+                Input::SetAside(of) => self.set_aside(&mut out, of),
                 Input::Again(unit) => self.again(&mut out, unit),
                 Input::Leave => self.depart(&mut out),
                 Input::Trouble(text) => {

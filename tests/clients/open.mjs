@@ -7,11 +7,9 @@ export const OPEN = {
     "a tool with another name runs the tool it stands for",
   ],
   "hooks": [
-    "a hook after a call gives the model another output",
     "hooks are told in the stream on request",
   ],
   "requests that are common": [
-    "no task of that call goes to the background",
     "settings of the flags change the model and the rules of the next message",
     "what was used is told for days and weeks",
   ],

@@ -518,6 +518,30 @@ fn a_task_is_stopped_by_its_id_and_its_sibling_goes_on() {
 }
 
 #[test]
+fn only_what_was_waited_for_goes_to_the_background() {
+    let mut client = Client::new(&slot_writes("a.txt"));
+    let moved = |client: &mut Client, request: Value| {
+        let reply = client.request(&request);
+        assert_eq!(reply["subtype"], "success");
+        reply["response"]["backgrounded"].clone()
+    };
+    let all = json!({"subtype": "background_tasks"});
+    assert_eq!(moved(&mut client, all.clone()), false);
+    client.ask("go");
+    let started = client.running.read_until(|record| record["subtype"] == "task_started");
+    let of = |call: &Value| json!({"subtype": "background_tasks", "tool_use_id": call});
+    // It is asked before the call could end.
+    let question = client.is_asked();
+    assert_eq!(moved(&mut client, of(&json!("call-99"))), false);
+    assert_eq!(moved(&mut client, of(&started["tool_use_id"])), true);
+    assert_eq!(moved(&mut client, all), false);
+    assert_eq!(client.result()["result"], "done");
+    client.answer(&question, &json!({"behavior": "deny"}));
+    client.running.hang_up();
+    client.running.wait();
+}
+
+#[test]
 fn a_mode_that_is_set_while_a_turn_goes_on_holds_for_its_next_call() {
     let both = json!([{"calls": [write("a.txt")]}, {"calls": [write("b.txt")]}, {"text": "done"}, {"text": "again"}]);
     let mut client = Client::new(&json!({"units": {"main": both}}));

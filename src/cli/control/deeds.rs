@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::mpsc;
+
 use super::refusals::plain;
 use super::talk::Deed;
 use super::wishes::Wishes;
@@ -14,9 +16,9 @@ use crate::cli::say;
 use crate::cli::start::Brought;
 use crate::event::UnitId;
 use crate::hook::{self, Parsed};
-use crate::message::Cost;
+use crate::message::{CallId, Cost};
 use crate::report::control::{Introduction, Reply};
-use crate::run::FromUser;
+use crate::run::{FromUser, Moved};
 
 impl Conversation {
     /// Does what a request asks for, and answers it.
@@ -40,6 +42,7 @@ impl Conversation {
                     Err(Refusal::new(Exit::BadInput, format!("there is no server `{server}`")))
                 }
             },
+            Deed::SetAside(call) => return self.set_aside(id, call),
             Deed::Rename(name) => {
                 self.change(|kit| sessions::rename(kit, &name).map(drop)).map(|_| Reply::Done)
             }
@@ -66,6 +69,18 @@ impl Conversation {
         }
         self.tell(FromUser::Stop(unit));
         Ok(Reply::Done)
+    }
+
+    /// Has the run move what it waits for into the background, and answers once
+    /// it has.
+    fn set_aside(&mut self, id: String, call: Option<CallId>) {
+        let (moved, mut told) = mpsc::channel(1);
+        self.tell(FromUser::SetAsideOf { call, moved: Moved(moved) });
+        self.work.push(Box::pin(async move {
+            // A run that is not there, or ends before it looks, moves nothing.
+            let is_any = told.recv().await.unwrap_or(false);
+            Done::Replied { id, reply: Reply::SetAside(is_any) }
+        }));
     }
 
     /// Makes ready what the client wants, and introduces it.

@@ -11,6 +11,7 @@ use super::wishes::Wishes;
 use crate::config::Effort;
 use crate::event::UnitId;
 use crate::guard::Mode;
+use crate::message::CallId;
 
 pub(super) use answer::Answer;
 
@@ -66,8 +67,9 @@ pub(super) enum Wanted {
     Stop(Result<UnitId, String>),
     /// The last turn is to go on, if it was cut off.
     Continue,
-    /// What main waits for is to go on in the background.
-    SetAside,
+    /// What main waits for is to go on in the background, or what one call of
+    /// it does.
+    SetAside(Option<CallId>),
     /// A message that waits is not meant any more, by what the client calls it.
     Forget(String),
     /// The session is to have this name.
@@ -212,7 +214,9 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
         "apply_flag_settings" => settings(request.get("settings")),
         "stop_task" => Wanted::Stop(task(text("task_id"))),
         "continue_last_turn" => Wanted::Continue,
-        "background_tasks" => Wanted::SetAside,
+        "background_tasks" => {
+            Wanted::SetAside(request.get("tool_use_id").and_then(Value::as_str).map(CallId::from))
+        }
         "cancel_async_message" => Wanted::Forget(short(text("message_uuid"))),
         "rename_session" => Wanted::Rename(text("title").to_owned()),
         "get_context_usage" => {

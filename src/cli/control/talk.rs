@@ -13,6 +13,7 @@ use super::wishes::Wishes;
 use crate::config::Effort;
 use crate::event::UnitId;
 use crate::guard::Mode;
+use crate::message::CallId;
 use crate::report::control::Reply;
 use crate::run::FromUser;
 
@@ -52,6 +53,9 @@ pub(super) enum Deed {
     SetEffort(Effort),
     /// A unit is to stop.
     Stop(UnitId),
+    /// What main waits for goes on in the background, or what one call of it
+    /// does.
+    SetAside(Option<CallId>),
     /// The session has this name from now on.
     Rename(String),
     /// The client is told something.
@@ -185,10 +189,7 @@ impl Talk {
                 Reply::ModeIs(mode.as_str())
             }
             Wanted::Stop(Ok(unit)) => return vec![Step::Do { id, deed: Deed::Stop(unit) }],
-            Wanted::SetAside => {
-                steps.push(Step::Tell(FromUser::SetAside));
-                Reply::SetAside
-            }
+            Wanted::SetAside(call) => return vec![Step::Do { id, deed: Deed::SetAside(call) }],
             Wanted::Forget(uuid) => Reply::Forgot(self.forget(&uuid)),
             Wanted::Inert(name) => {
                 steps.push(Step::Say(format!("`{name}` changes nothing here")));
@@ -335,10 +336,7 @@ mod tests {
                 json!({"subtype": "stop_task", "task_id": "agent-3"}),
                 vec![deed(Deed::Stop(UnitId(3)))],
             ),
-            (
-                json!({"subtype": "background_tasks"}),
-                vec![Step::Tell(FromUser::SetAside), replied(Reply::SetAside)],
-            ),
+            (json!({"subtype": "background_tasks"}), vec![deed(Deed::SetAside(None))]),
             (json!({"subtype": "mcp_status"}), vec![deed(Deed::Look(Look::Servers))]),
             (
                 json!({"subtype": "set_color"}),
