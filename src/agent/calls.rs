@@ -337,7 +337,7 @@ impl Unit {
             Ok(output) => {
                 let output = self.with_skill(ready, opens, output).await;
                 let mut said = std::mem::take(&mut ready.said);
-                self.after_call(ready.facts(), &output, &mut said).await;
+                let output = self.after_call(ready.facts(), output, &mut said).await;
                 ready.said = said;
                 (output, given)
             }
