@@ -436,7 +436,7 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
     match &event.kind {
         EventKind::InvocationEnded(end) => Some(Arc::clone(end)),
         EventKind::SessionOpened(_)
-        | EventKind::InvocationStarted { prompt: _ }
+        | EventKind::InvocationStarted { .. }
         | EventKind::Prompted { text: _ }
         | EventKind::Notified { .. }
         | EventKind::Compacted(_)

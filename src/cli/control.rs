@@ -43,7 +43,7 @@ use crate::config::Environment;
 use crate::event::CancelReason;
 use crate::guard::Mode;
 use crate::report::control;
-use crate::run::{Asked, FromUser, RunEnd, Signal};
+use crate::run::{Asked, FromUser, Invoked, RunEnd, Signal};
 use calling::Calls;
 use carried::CarriedServers;
 use incoming::Message;
@@ -249,7 +249,7 @@ impl Conversation {
         }
         if self.run.as_ref().is_some_and(|run| owes_news(&run.known)) {
             self.is_calm = true;
-            self.ask("", Opening::News);
+            self.ask("", None, Opening::News);
         } else if self.has_ended {
             self.leave();
         }
@@ -332,25 +332,26 @@ impl Conversation {
         let number = self.messages;
         self.wanted = Some(number);
         self.work.push(Box::pin(async move {
-            let typed = prompt.clone();
+            let (typed, named) = (prompt.clone(), uuid.clone());
             let finding = tokio::task::spawn_blocking(move || {
                 if kit.flags.replay_user_messages {
-                    let replayed = control::replayed(&kit.session, uuid.as_deref(), &typed);
+                    let replayed = control::replayed(&kit.session, named.as_deref(), &typed);
                     // Nobody reads: then nobody misses it.
                     let _ = WholeLines.write_all(&replayed);
                 }
                 kit.meaning(&typed, Typed::Line)
             });
             let opening = finding.await.expect("a skill's text is put together without panics");
-            Done::Meant { number, prompt, opening }
+            Done::Meant { number, prompt, uuid, opening }
         }));
     }
 
     /// Has main asked something.
-    fn ask(&mut self, prompt: &str, opening: Opening) {
+    fn ask(&mut self, prompt: &str, uuid: Option<String>, opening: Opening) {
         let is_last = self.has_ended && !self.talk.has_message();
         let Some(run) = &mut self.run else { return };
-        let invoked = Box::new(run.kit.invoked(prompt, opening));
+        let message = uuid.map(Into::into);
+        let invoked = Box::new(Invoked { message, ..run.kit.invoked(prompt, opening) });
         let asked = match is_last {
             true => Asked::InvokeLast(invoked),
             false => Asked::Invoke(invoked),
@@ -365,13 +366,13 @@ impl Conversation {
         match done {
             Done::Written => self.is_writing = false,
             Done::Replied { id, reply } => self.send(reply.line(&id)),
-            Done::Meant { number, prompt, opening } => {
+            Done::Meant { number, prompt, uuid, opening } => {
                 if self.wanted != Some(number) {
                     return;
                 }
                 self.wanted = None;
                 match opening {
-                    Ok(opening) => self.ask(&prompt, opening),
+                    Ok(opening) => self.ask(&prompt, uuid, opening),
                     Err(refusal) => self.refuse(refusal),
                 }
             }

@@ -39,6 +39,7 @@ pub use answer::Answer;
 pub use background::WROTE_CAP;
 pub use repair::{Tell, repair};
 pub use seed::Seed;
+pub use sitting::Typed;
 
 /// What can reach the dispatcher.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ pub enum Input {
     /// Something outside the units went wrong that people should know.
     Trouble(Arc<str>),
     /// Somebody wants the next thing done. Only said while main rests.
-    Begin(Arc<str>),
+    Begin(Typed),
     /// From here on main answers with this.
     Chosen(Chosen),
     /// From here on this much runs without a rule.
@@ -215,10 +216,10 @@ impl Dispatcher {
     }
 
     /// Begins the session and its invocation.
-    pub fn open(&mut self, head: SessionHead, prompt: Arc<str>, now: UnixMillis) -> Response {
+    pub fn open(&mut self, head: SessionHead, asked: Typed, now: UnixMillis) -> Response {
         let mut out = Out::new(now);
         self.opened(&mut out, head);
-        self.begin(&mut out, prompt);
+        self.begin(&mut out, asked);
         out.done()
     }
 
@@ -237,9 +238,9 @@ impl Dispatcher {
     }
 
     /// Begins a further invocation of the session.
-    pub fn go_on(&mut self, prompt: Arc<str>, now: UnixMillis) -> Response {
+    pub fn go_on(&mut self, asked: Typed, now: UnixMillis) -> Response {
         let mut out = Out::new(now);
-        self.begin(&mut out, prompt);
+        self.begin(&mut out, asked);
         out.done()
     }
 
@@ -251,9 +252,9 @@ impl Dispatcher {
         out.done()
     }
 
-    fn begin(&mut self, out: &mut Out, prompt: Arc<str>) {
+    fn begin(&mut self, out: &mut Out, Typed { prompt, message }: Typed) {
         self.main_ledger().started = Some(out.now);
-        self.record(out, UnitId::MAIN, EventKind::InvocationStarted { prompt });
+        self.record(out, UnitId::MAIN, EventKind::InvocationStarted { prompt, message });
         out.effects.push(Effect::Sync);
     }
 
@@ -269,7 +270,7 @@ impl Dispatcher {
                 Input::NobodyAnswers => self.nobody_answers(&mut out),
                 Input::Cancel(reach, reason) => self.cancel(&mut out, reach, reason),
                 Input::Overdue => self.give_up(&mut out),
-                Input::Begin(prompt) => self.begin_next(&mut out, prompt),
+                Input::Begin(asked) => self.begin_next(&mut out, asked),
                 Input::Chosen(chosen) => self.choose(&mut out, chosen),
                 Input::Mode(mode) => {
                     if let Some(chosen) = self.chosen.clone() {

@@ -17,7 +17,6 @@ export const OPEN = {
     "a yes can add a directory, and a rule that denies",
   ],
   "what messages hold": [
-    "a result names the message that it answers",
     "claude: an image in a message reaches the model",
     "qwen: an image in a message reaches the model",
   ],

@@ -561,6 +561,17 @@ fn a_mode_that_is_set_while_a_turn_goes_on_holds_for_its_next_call() {
 }
 
 #[test]
+fn a_result_names_the_message_that_it_answers_and_no_other() {
+    let mut client = Client::new(&json!({"units": {"main": [{"text": "one"}, {"text": "two"}]}}));
+    let uuid = "77777777-0000-4000-8000-000000000000";
+    client.say(&json!({"type": "user", "uuid": uuid, "message": {"content": "go"}}));
+    assert_eq!(client.result()["user_message_uuid"], uuid);
+    client.ask("and on");
+    assert_eq!(client.result().get("user_message_uuid"), None);
+    client.ends(0);
+}
+
+#[test]
 fn another_model_answers_from_the_next_message_on() {
     let server = Server::start(|_| Reaction::text_reply("fine"));
     let mut client = client_of(&server, "first", &[]);
