@@ -16,6 +16,7 @@ mod progress;
 mod refusals;
 mod requests;
 mod sat;
+mod settings;
 mod talk;
 mod wire;
 mod wishes;

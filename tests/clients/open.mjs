@@ -10,7 +10,6 @@ export const OPEN = {
     "hooks are told in the stream on request",
   ],
   "requests that are common": [
-    "settings of the flags change the model and the rules of the next message",
     "what was used is told for days and weeks",
   ],
   "what a yes adds": [

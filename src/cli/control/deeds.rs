@@ -35,6 +35,7 @@ impl Conversation {
                 let level = effort.as_str().to_owned();
                 self.change(|kit| kit.set_effort(effort)).map(|_| Reply::EffortIs(level))
             }
+            Deed::Settings(settings) => self.apply(settings),
             Deed::Stop(unit) => self.stop(unit),
             Deed::ServerSays { server, message } => match self.carried.hear(&server, &message) {
                 true => Ok(Reply::Done),
@@ -127,7 +128,7 @@ impl Conversation {
     }
 
     /// Changes what the next prompts are made with.
-    fn change(
+    pub(super) fn change(
         &mut self,
         change: impl FnOnce(&mut Kit) -> Result<(), Refusal>,
     ) -> Result<&Kit, Refusal> {

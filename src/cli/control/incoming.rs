@@ -7,6 +7,7 @@ mod answer;
 
 use serde_json::{Map, Value};
 
+use super::settings::Settings;
 use super::wishes::Wishes;
 use crate::config::Effort;
 use crate::event::UnitId;
@@ -57,12 +58,8 @@ pub(super) enum Wanted {
     SetModel(Result<Option<String>, String>),
     /// Models are to think as hard as this.
     SetEffort(Result<Effort, String>),
-    /// These settings hold from now on: a model and a mode, where they are
-    /// named.
-    Settings {
-        model: Option<String>,
-        mode: Option<Result<Mode, String>>,
-    },
+    /// These settings hold from now on.
+    Settings(Result<Settings, String>),
     /// A unit is to stop.
     Stop(Result<UnitId, String>),
     /// The last turn is to go on, if it was cut off.
@@ -211,7 +208,7 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
         "set_permission_mode" => Wanted::SetMode(mode(text("mode"))),
         "set_model" => Wanted::SetModel(model(request.get("model"))),
         "set_effort" => Wanted::SetEffort(effort(text("effort"))),
-        "apply_flag_settings" => settings(request.get("settings")),
+        "apply_flag_settings" => Wanted::Settings(Settings::read(request.get("settings"))),
         "stop_task" => Wanted::Stop(task(text("task_id"))),
         "continue_last_turn" => Wanted::Continue,
         "background_tasks" => {
@@ -240,16 +237,6 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
 
 fn effort(level: &str) -> Result<Effort, String> {
     Effort::new(level).ok_or_else(|| format!("`{}`: {}", short(level), Effort::RULE))
-}
-
-/// Returns what of some settings can be changed while a run goes on.
-fn settings(settings: Option<&Value>) -> Wanted {
-    let field = |name: &str| settings?.get(name);
-    let chosen = field("permissions").and_then(|it| it.get("defaultMode")).and_then(Value::as_str);
-    Wanted::Settings {
-        model: field("model").and_then(Value::as_str).map(str::to_owned),
-        mode: chosen.map(mode),
-    }
 }
 
 /// Returns the name of a model; `None` if it means the one of the start.
