@@ -35,7 +35,8 @@ pub(super) use control::{
 use ending::{ModelUsage, ResultUsage, terminal_reason};
 pub(super) use hook::HookResponse;
 pub(super) use replies::{
-    CommandsRecord, ModelsRecord, Replayed, ServersRecord, SessionCost, Spent,
+    CommandsRecord, ModelsRecord, PluginsRecord, Replayed, ServersRecord, ServersSet, SessionCost,
+    Spent,
 };
 pub(super) use request::{ApiRetry, Status, Wait};
 pub(super) use sandbox::SandboxRecord;

@@ -27,9 +27,6 @@ export const OPEN = {
     "every record is of a type that the Qwen SDK declares",
   ],
   "requests that are rare": [
-    "a file is read",
     "files go back to what they were before a message",
-    "plugins are read again",
-    "servers are set to none",
   ],
 };

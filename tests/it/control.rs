@@ -600,6 +600,39 @@ fn settings_change_the_rules_from_the_next_message_on_and_replace_each_other() {
 }
 
 #[test]
+fn a_file_is_read_for_the_client_and_what_is_none_is_an_error() {
+    let mut client = Client::new(&writes(&[]));
+    client.place.write("a.txt", "inside\n");
+    let mut read = |request: Value| {
+        let reply = client.request(&request);
+        [reply["response"]["contents"].clone(), reply["response"]["truncated"].clone()]
+    };
+    let named = |path: &str| json!({"subtype": "read_file", "path": path});
+    assert_eq!(read(named("a.txt")), [json!("inside\n"), json!(null)]);
+    let some = json!({"subtype": "read_file", "path": "a.txt", "max_bytes": 2});
+    assert_eq!(read(some), [json!("in"), json!(true)]);
+    for none in [named("nowhere.txt"), named("."), json!({"subtype": "read_file"})] {
+        assert_eq!(read(none), [json!(null), json!(null)]);
+    }
+    client.ends(0);
+}
+
+#[test]
+fn plugins_are_none_and_servers_are_those_of_the_start() {
+    let mut client = Client::new(&writes(&[]));
+    let mut ask = |request: Value| client.request(&request)["response"].clone();
+    let plugins = ask(json!({"subtype": "reload_plugins"}));
+    assert_eq!((&plugins["plugins"], &plugins["error_count"]), (&json!([]), &json!(0)));
+    assert!(plugins["agents"].as_array().is_some_and(|agents| !agents.is_empty()), "{plugins}");
+    let set = |servers: Value| json!({"subtype": "mcp_set_servers", "servers": servers});
+    let unchanged = json!({"added": [], "removed": [], "errors": {}});
+    assert_eq!(ask(set(json!({}))), unchanged);
+    let added = ask(set(json!({"calc": {"type": "sdk", "name": "calc"}})));
+    assert_eq!((&added["added"], added["errors"]["calc"].is_string()), (&json!([]), true));
+    client.ends(0);
+}
+
+#[test]
 fn another_model_answers_from_the_next_message_on() {
     let server = Server::start(|_| Reaction::text_reply("fine"));
     let mut client = client_of(&server, "first", &[]);

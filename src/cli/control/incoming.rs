@@ -5,6 +5,8 @@
 
 mod answer;
 
+use std::path::PathBuf;
+
 use serde_json::{Map, Value};
 
 use super::settings::Settings;
@@ -12,6 +14,7 @@ use super::wishes::Wishes;
 use crate::config::Effort;
 use crate::event::UnitId;
 use crate::guard::Mode;
+use crate::mcp::file::SERVERS_CAP;
 use crate::message::CallId;
 
 pub(super) use answer::Answer;
@@ -78,14 +81,18 @@ pub(super) enum Wanted {
         server: String,
         message: Value,
     },
+    /// These servers of tools are to be there, besides those of the start.
+    SetServers(Vec<String>),
     /// Something that changes nothing here.
     Inert(String),
+    /// Something that cannot be as it is said, and why.
+    Refused(String),
     /// Something that there is not, by its name.
     Other(String),
 }
 
 /// What a client may be told of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Look {
     /// What fills main's context window, with what makes up its parts or
     /// without.
@@ -100,7 +107,16 @@ pub(super) enum Look {
     Cost,
     /// What is in force.
     Settings,
+    /// What there would be of plugins, which there are none of.
+    Plugins,
+    /// What a file holds, at most so many bytes of it; a path is relative to the
+    /// working directory.
+    File { path: PathBuf, most: usize },
 }
+
+/// Most bytes of a file that a client is told at once. Its own limit may only be
+/// lower: a reply is one line, and waits in memory until it is read.
+const FILE_CAP: usize = 1024 * 1024;
 
 /// Requests that set what there is not, and so change nothing.
 const INERT: [&str; 6] = [
@@ -226,6 +242,9 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
         "mcp_status" | "mcp_server_status" => Wanted::Look(Look::Servers),
         "get_session_cost" | "get_usage" | "get_usage_info" => Wanted::Look(Look::Cost),
         "get_settings" => Wanted::Look(Look::Settings),
+        "reload_plugins" => Wanted::Look(Look::Plugins),
+        "read_file" => read_file(request),
+        "mcp_set_servers" => Wanted::SetServers(names_in(request.get("servers"))),
         "mcp_message" => Wanted::ServerSays {
             server: text("server_name").to_owned(),
             message: request.get("message").cloned().unwrap_or_default(),
@@ -233,6 +252,23 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
         inert if INERT.contains(&inert) => Wanted::Inert(inert.to_owned()),
         other => Wanted::Other(short(other)),
     }
+}
+
+/// Returns the names in a map, as far as an answer names each.
+fn names_in(servers: Option<&Value>) -> Vec<String> {
+    let named = servers.and_then(Value::as_object).into_iter().flatten();
+    named.map(|(name, _)| short(name)).take(SERVERS_CAP).collect()
+}
+
+fn read_file(request: &Map<String, Value>) -> Wanted {
+    let path = request.get("path").and_then(Value::as_str).filter(|path| !path.is_empty());
+    let is_text = request.get("encoding").and_then(Value::as_str).is_none_or(|it| it == "utf-8");
+    let (Some(path), true) = (path, is_text) else {
+        return Wanted::Refused("a `path` is read, and as text".to_owned());
+    };
+    let most = request.get("max_bytes").and_then(Value::as_u64);
+    let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(FILE_CAP).min(FILE_CAP);
+    Wanted::Look(Look::File { path: path.into(), most })
 }
 
 fn effort(level: &str) -> Result<Effort, String> {

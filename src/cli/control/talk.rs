@@ -195,6 +195,8 @@ impl Talk {
             | Wanted::Settings(Err(why))
             | Wanted::Stop(Err(why))
             | Wanted::SetEffort(Err(why)) => Reply::Refused(why),
+            Wanted::SetServers(refused) => Reply::ServersSet { refused },
+            Wanted::Refused(why) => Reply::Refused(why),
             Wanted::Other(name) => Reply::Refused(format!("`{name}` is not supported")),
         };
         steps.push(Step::Reply { id, reply });
