@@ -6,6 +6,7 @@
 
 mod allowing;
 mod following;
+mod session;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,8 +20,8 @@ use super::paths::{self, Ground};
 use super::rules::{self, Rule, Subjects};
 use super::unasked::{Gate, OnlyReads, Touch};
 use super::{
-    Allowed, Ask, Decided, Decision, Effect, Mode, Rules, Script, Searches, Secrets, Source,
-    Sourced, shell, suggest,
+    Allowed, Ask, Decided, Decision, Effect, Mode, Rules, Script, Searches, Secrets, Sourced,
+    shell, suggest,
 };
 use crate::event::Access;
 use crate::path_text;
@@ -81,20 +82,6 @@ impl Policy {
     #[must_use]
     pub fn with_rules(self, rules: Rules) -> Self {
         Self { rules: Arc::new(rules), ..self }
-    }
-
-    /// Returns the same policy with these rules for the session, in place of
-    /// those that it had.
-    #[must_use]
-    pub fn for_session(self, more: Rules) -> Self {
-        let with = |own: &[Sourced], more: Vec<Sourced>| -> Vec<Sourced> {
-            let kept = own.iter().filter(|rule| rule.source != Source::Session);
-            kept.cloned().chain(more).collect()
-        };
-        let Rules { deny, ask, allow } = &*self.rules;
-        let (deny, ask) = (with(deny, more.deny), with(ask, more.ask));
-        let rules = Rules { deny, ask, allow: with(allow, more.allow) };
-        self.with_rules(rules)
     }
 
     /// Returns the same policy, where edits of these need a rule of their own.

@@ -573,8 +573,8 @@ fn a_result_names_the_message_that_it_answers_and_no_other() {
 
 #[test]
 fn settings_change_the_rules_from_the_next_message_on_and_replace_each_other() {
-    let mut client = Client::new(&writes(&["a.txt", "b.txt", "c.txt"]));
-    let mut apply = |client: &mut Client, permissions: Value| {
+    let mut client = Client::new(&writes(&["a.txt"]));
+    let apply = |client: &mut Client, permissions: Value| {
         let settings = json!({"permissions": permissions});
         let reply =
             client.request(&json!({"subtype": "apply_flag_settings", "settings": settings}));
@@ -586,17 +586,15 @@ fn settings_change_the_rules_from_the_next_message_on_and_replace_each_other() {
     assert_eq!(client.result()["permission_denials"], json!([]));
     assert_eq!(apply(&mut client, json!({"deny": ["Write(*.txt)"]})), "success");
     client.ask("two");
-    assert_eq!(client.result()["permission_denials"][0]["tool_input"]["file_path"], "b.txt");
+    assert_eq!(client.result()["permission_denials"][0]["tool_input"]["file_path"], "a.txt");
     // Rules that cannot be read change nothing.
     assert_eq!(apply(&mut client, json!({"allow": ["Write("]})), "error");
     assert_eq!(apply(&mut client, json!({"ask": ["Write"]})), "success");
     client.ask("three");
     let question = client.is_asked();
     client.answer(&question, &json!({"behavior": "allow"}));
-    client.result();
-    let place = client.ends(0);
-    let written = ["a.txt", "b.txt", "c.txt"].map(|path| place.read(path).is_some());
-    assert_eq!(written, [true, false, true]);
+    assert_eq!(client.result()["permission_denials"], json!([]));
+    assert!(client.ends(0).read("a.txt").is_some());
 }
 
 #[test]
