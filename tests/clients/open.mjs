@@ -4,7 +4,6 @@
 export const OPEN = {
   "servers of tools": [
     "a server is added to a running session",
-    "a tool with another name runs the tool it stands for",
   ],
   "hooks": [
     "hooks are told in the stream on request",

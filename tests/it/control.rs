@@ -631,6 +631,24 @@ fn plugins_are_none_and_servers_are_those_of_the_start() {
 }
 
 #[test]
+fn a_tool_runs_in_place_of_the_one_that_is_called_under_its_own_rules() {
+    let call = |path: &str| json!({"calls": [{"name": "Read", "arguments": {"file_path": path, "content": "new\n"}}]});
+    let script = json!({"units": {"main": [call("a.txt"), call("b.txt"), {"text": "done"}]}});
+    let mut client = Client::new(&script);
+    let wish = json!({"subtype": "initialize", "toolAliases": {"Read": "Write"}});
+    assert_eq!(client.request(&wish)["subtype"], "success");
+    client.ask("go");
+    let question = client.is_asked();
+    assert_eq!(question["request"]["tool_name"], "Write");
+    client.answer(&question, &json!({"behavior": "allow"}));
+    let question = client.is_asked();
+    client.answer(&question, &json!({"behavior": "deny"}));
+    client.result();
+    let place = client.ends(0);
+    assert_eq!((place.read("a.txt").as_deref(), place.read("b.txt")), (Some("new\n"), None));
+}
+
+#[test]
 fn another_model_answers_from_the_next_message_on() {
     let server = Server::start(|_| Reaction::text_reply("fine"));
     let mut client = client_of(&server, "first", &[]);

@@ -117,7 +117,7 @@ impl Conversation {
         for moment in unknown {
             say(&format!("note: hooks for `{moment}` are never asked by tine"));
         }
-        self.brought = Brought { hooks, servers };
+        self.brought = Brought { hooks, servers, aliases: wishes.aliases.clone() };
         Ok(())
     }
 

@@ -365,7 +365,9 @@ mod tests {
             (
                 json!({"subtype": "apply_flag_settings", "settings": {"model": "m",
                     "permissions": {"defaultMode": "plan"}}}),
-                Wanted::Settings { model: Some("m".to_owned()), mode: Some(Ok(Mode::Plan)) },
+                Wanted::Settings(Settings::read(Some(
+                    &json!({"model": "m", "permissions": {"defaultMode": "plan"}}),
+                ))),
             ),
             (
                 json!({"subtype": "get_context_usage"}),
