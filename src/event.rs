@@ -93,6 +93,8 @@ pub enum EventKind {
     InvocationStarted {
         /// What the user typed.
         prompt: Arc<str>,
+        /// What a client calls the message; `None` if it has no name for it.
+        message: Option<Arc<str>>,
     },
     /// A unit's conversation got a user message: all of it, as the model reads
     /// it.

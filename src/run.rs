@@ -36,6 +36,7 @@ use crate::fanout::Fanout;
 use crate::flow::Step;
 use crate::guard::Mode;
 use crate::line::{Budget, FromUnit, LINE_CAP};
+use crate::message::CallId;
 use crate::session::{Past, SessionLog};
 use crate::tool::files::Seen;
 
@@ -166,6 +167,14 @@ pub enum FromUser {
     Again(UnitId),
     /// The units that main waits for are to go on in the background.
     SetAside,
+    /// Those of one call are, or all if it names none; whoever says so is told
+    /// whether any is.
+    SetAsideOf {
+        /// The call.
+        call: Option<CallId>,
+        /// Where that is told.
+        moved: Moved,
+    },
     /// This is for main, to be read at its next turn's boundary.
     Wrote(Arc<str>),
     /// What main has not read is not meant any more.
@@ -173,6 +182,19 @@ pub enum FromUser {
     /// From now on this much runs without a rule.
     Mode(Mode),
 }
+
+/// Where it is told whether anything goes on in the background now. Dropped
+/// without a word it means that nothing does.
+#[derive(Debug, Clone)]
+pub struct Moved(pub mpsc::Sender<bool>);
+
+impl PartialEq for Moved {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.same_channel(&other.0)
+    }
+}
+
+impl Eq for Moved {}
 
 impl Run {
     /// Runs to the end: that of its one prompt, or until nobody asks for
@@ -307,7 +329,7 @@ fn starts_deadline(input: &Input, dispatcher: &Dispatcher) -> bool {
         | Input::Mode(_)
         | Input::Wrote(_)
         | Input::TookBack
-        | Input::SetAside
+        | Input::SetAside(_)
         | Input::Again(_)
         | Input::Leave => false,
     }
@@ -353,7 +375,8 @@ impl FromUser {
             }
             Self::Stop(unit) => Input::Cancel(Reach::Unit(unit), CancelReason::Interrupt),
             Self::Again(unit) => Input::Again(unit),
-            Self::SetAside => Input::SetAside,
+            Self::SetAside => Input::SetAside(None),
+            Self::SetAsideOf { call, moved } => Input::SetAside(Some((call, moved))),
             Self::Wrote(text) => Input::Wrote(text),
             Self::TookBack => Input::TookBack,
             Self::Mode(mode) => Input::Mode(mode),
@@ -413,7 +436,7 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
     match &event.kind {
         EventKind::InvocationEnded(end) => Some(Arc::clone(end)),
         EventKind::SessionOpened(_)
-        | EventKind::InvocationStarted { prompt: _ }
+        | EventKind::InvocationStarted { .. }
         | EventKind::Prompted(_)
         | EventKind::Notified { .. }
         | EventKind::Compacted(_)

@@ -59,7 +59,7 @@ pub use agent::{AgentCall, BATCH_CAP, FORK, Isolation, Known, Task, TaskKind, Ty
 pub use background::MESSAGE_CAP;
 pub use fork_point::{ForkPoint, Lead};
 pub(crate) use journal::missing_directories;
-pub use registry::{OfServers, Registry};
+pub use registry::{Aliases, OfServers, Registry};
 pub use structured::AnswerSchema;
 
 pub use crate::guard::Effect;

@@ -124,7 +124,7 @@ impl Writer {
     fn prompt(&mut self, number: u32, is_cut_off: bool) {
         self.invocation = Invocation(number);
         let prompt: Arc<str> = format!("prompt {number}").into();
-        self.main(EventKind::InvocationStarted { prompt: Arc::clone(&prompt) });
+        self.main(EventKind::InvocationStarted { prompt: Arc::clone(&prompt), message: None });
         self.main(EventKind::Prompted(prompt.into()));
         for turn in 1..=TURNS {
             self.turn(UnitId::MAIN, &Branch::root(), turn);

@@ -246,12 +246,12 @@ impl Unit {
 
     /// Tells whether a call gives the unit's answer.
     fn is_answer(&self, call: &Call) -> bool {
-        let found = self.tools.find(&call.tool).filter(|_| self.answer.is_some());
+        let found = self.tools.called(&call.tool).filter(|_| self.answer.is_some());
         found.is_some_and(|(name, _)| &**name == STRUCTURED_OUTPUT)
     }
 
     fn is_parallel_safe(&self, call: &Call) -> bool {
-        let found = self.tools.find(&call.tool);
+        let found = self.tools.called(&call.tool);
         // An answer comes after what stands before it, and the last one counts.
         found.is_none_or(|(name, tool)| {
             &**name != STRUCTURED_OUTPUT && tool.effect().is_parallel_safe()
@@ -296,7 +296,7 @@ impl Unit {
 
     /// Finds the tool and parses the arguments. The error is the output.
     fn prepare<'a>(&self, call: &'a Call) -> Result<Ready<'a>, Output> {
-        let Some((name, tool)) = self.tools.find(&call.tool) else {
+        let Some((name, tool)) = self.tools.called(&call.tool) else {
             let available: Vec<&str> = self.tools.names().collect();
             return Err(Output::error(format!(
                 "Tool \"{}\" not found. Available tools: {}",
@@ -337,7 +337,7 @@ impl Unit {
             Ok(output) => {
                 let output = self.with_skill(ready, opens, output).await;
                 let mut said = std::mem::take(&mut ready.said);
-                self.after_call(ready.facts(), &output, &mut said).await;
+                let output = self.after_call(ready.facts(), output, &mut said).await;
                 ready.said = said;
                 (output, given)
             }

@@ -233,7 +233,7 @@ impl History {
                 self.finished(call, Arc::clone(output));
             }
             EventKind::SessionOpened(_)
-            | EventKind::InvocationStarted { prompt: _ }
+            | EventKind::InvocationStarted { .. }
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
             | EventKind::TurnStarted { turn: _ }

@@ -257,19 +257,26 @@ impl Unit {
         })
     }
 
-    /// Asks the hooks that are asked after a call that went well.
-    pub(super) async fn after_call(&self, call: CallFacts<'_>, output: &Output, said: &mut Said) {
+    /// Asks the hooks that are asked after a call that went well, and returns the
+    /// output, or the one that they give in its place.
+    pub(super) async fn after_call(
+        &self,
+        call: CallFacts<'_>,
+        output: Output,
+        said: &mut Said,
+    ) -> Output {
         if output.is_error || !self.hooks.has(HookEvent::PostToolUse) {
-            return;
+            return output;
         }
         // After a cancel the output is all there is to say.
-        let asked = self.hooked().ask(&Occasion::PostToolUse(call, output)).await;
-        let Some(effect) = asked else { return };
+        let asked = self.hooked().ask(&Occasion::PostToolUse(call, &output)).await;
+        let Some(effect) = asked else { return output };
         if let Wish::Deny(reason) = &effect.wish {
             said.add(HookEvent::PostToolUse, reason);
         }
         said.add(HookEvent::PostToolUse, &effect.context);
         said.stop = effect.stop.or(said.stop.take());
+        effect.output.map_or(output, Output::ok)
     }
 
     /// Waits for a person's answer, and has the hooks told that one is waited

@@ -16,6 +16,7 @@ mod progress;
 mod refusals;
 mod requests;
 mod sat;
+mod settings;
 mod talk;
 mod wire;
 mod wishes;
@@ -44,7 +45,7 @@ use crate::event::CancelReason;
 use crate::guard::Mode;
 use crate::message::Prompt;
 use crate::report::{control, words};
-use crate::run::{Asked, FromUser, RunEnd, Signal};
+use crate::run::{Asked, FromUser, Invoked, RunEnd, Signal};
 use calling::Calls;
 use carried::CarriedServers;
 use incoming::Message;
@@ -250,7 +251,7 @@ impl Conversation {
         }
         if self.run.as_ref().is_some_and(|run| owes_news(&run.known)) {
             self.is_calm = true;
-            self.ask("", Opening::News);
+            self.ask("", None, Opening::News);
         } else if self.has_ended {
             self.leave();
         }
@@ -333,10 +334,10 @@ impl Conversation {
         let number = self.messages;
         self.wanted = Some(number);
         self.work.push(Box::pin(async move {
-            let typed = words::prompt(&prompt);
+            let (typed, named) = (words::prompt(&prompt), uuid.clone());
             let finding = tokio::task::spawn_blocking(move || {
                 if kit.flags.replay_user_messages {
-                    let replayed = control::replayed(&kit.session, uuid.as_deref(), &prompt);
+                    let replayed = control::replayed(&kit.session, named.as_deref(), &prompt);
                     // Nobody reads: then nobody misses it.
                     let _ = WholeLines.write_all(&replayed);
                 }
@@ -344,15 +345,16 @@ impl Conversation {
                 kit.showing(opening, prompt.images)
             });
             let opening = finding.await.expect("a skill's text is put together without panics");
-            Done::Meant { number, typed, opening }
+            Done::Meant { number, typed, uuid, opening }
         }));
     }
 
     /// Has main asked something.
-    fn ask(&mut self, typed: &str, opening: Opening) {
+    fn ask(&mut self, typed: &str, uuid: Option<String>, opening: Opening) {
         let is_last = self.has_ended && !self.talk.has_message();
         let Some(run) = &mut self.run else { return };
-        let invoked = Box::new(run.kit.invoked(typed, opening));
+        let message = uuid.map(Into::into);
+        let invoked = Box::new(Invoked { message, ..run.kit.invoked(typed, opening) });
         let asked = match is_last {
             true => Asked::InvokeLast(invoked),
             false => Asked::Invoke(invoked),
@@ -367,13 +369,13 @@ impl Conversation {
         match done {
             Done::Written => self.is_writing = false,
             Done::Replied { id, reply } => self.send(reply.line(&id)),
-            Done::Meant { number, typed, opening } => {
+            Done::Meant { number, typed, uuid, opening } => {
                 if self.wanted != Some(number) {
                     return;
                 }
                 self.wanted = None;
                 match opening {
-                    Ok(opening) => self.ask(&typed, opening),
+                    Ok(opening) => self.ask(&typed, uuid, opening),
                     Err(refusal) => self.refuse(refusal),
                 }
             }

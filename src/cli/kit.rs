@@ -77,6 +77,7 @@ impl Kit {
     pub(super) fn invoked(&self, typed: &str, opening: Opening) -> Invoked {
         Invoked {
             typed: typed.into(),
+            message: None,
             main: Main::Conversation(opening),
             model: Arc::clone(&self.model),
             tools: self.tools.clone(),

@@ -96,6 +96,18 @@ pub(super) fn policy(
     Ok((policy.guarding(guarded).keeping(secrets).with_gate(gate), git))
 }
 
+/// Reads the rules that a program gives for the session while it goes on: those
+/// that allow, those that ask, those that deny.
+pub(super) fn of_session(
+    environment: &Environment,
+    [allow, ask, deny]: &[Vec<String>; 3],
+) -> Result<Rules, Refusal> {
+    let read = |texts: &[String]| -> Result<Vec<Sourced>, Refusal> {
+        texts.iter().map(|text| sourced(environment, text, Source::Session)).collect()
+    };
+    Ok(Rules { allow: read(allow)?, ask: read(ask)?, deny: read(deny)? })
+}
+
 /// Returns the directories of a list with commas, or the one that has them in its
 /// name.
 fn each(list: &Path) -> Vec<PathBuf> {

@@ -118,9 +118,12 @@ impl Start {
         kept: Kept,
         brought: Brought,
     ) -> Result<Self, Refusal> {
+        let aliases = brought.aliases.clone();
         let (kept, brought) = (Some(kept), Some(brought));
         let process = Process { kept, brought, ..Process::default() };
-        Self::with(environment, flags, DefaultModel::None, process)
+        let mut start = Self::with(environment, flags, DefaultModel::None, process)?;
+        start.kit.tools = start.kit.tools.standing_in(aliases);
+        Ok(start)
     }
 
     /// The same for one of several runs side by side, each with servers of its

@@ -19,11 +19,16 @@ use crate::hook::{self, Brought, Parsed};
 /// Settings that were given on the command line.
 #[derive(Debug, Clone, Default)]
 pub struct ForeignSettings {
-    model: Option<String>,
-    mode: Option<Mode>,
-    allow: Vec<String>,
-    ask: Vec<String>,
-    deny: Vec<String>,
+    /// The model that answers.
+    pub model: Option<String>,
+    /// How much runs without a rule.
+    pub mode: Option<Mode>,
+    /// The rules that allow.
+    pub allow: Vec<String>,
+    /// Those that have it asked.
+    pub ask: Vec<String>,
+    /// Those that deny.
+    pub deny: Vec<String>,
     /// More directories in which files may be edited.
     pub directories: Vec<PathBuf>,
     /// What commands get besides, and where a provider is.

@@ -6,6 +6,7 @@
 
 mod allowing;
 mod following;
+mod session;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

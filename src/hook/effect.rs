@@ -1,7 +1,8 @@
 //! What the hooks of one moment want together.
 //!
 //! They are put together in the order in which they are configured, whatever
-//! order they end in: the harshest wish counts, and of arguments the last.
+//! order they end in: the harshest wish counts, and of arguments and
+//! outputs the last.
 
 use std::sync::Arc;
 
@@ -44,6 +45,8 @@ pub struct Effect {
     pub stop: Option<Arc<str>>,
     /// The arguments that a call is to have instead.
     pub input: Option<Value>,
+    /// What the model is to read in place of what the call gave.
+    pub output: Option<String>,
     /// What the model is to read; empty for nothing.
     pub context: String,
 }
@@ -51,10 +54,11 @@ pub struct Effect {
 impl Effect {
     /// Adds what one more hook says.
     pub(super) fn add(&mut self, reply: Reply) {
-        let Reply { outcome: _, wish, reason, stop, input, context, message: _ } = reply;
+        let Reply { outcome: _, wish, reason, stop, input, output, context, message: _ } = reply;
         self.wish = std::mem::take(&mut self.wish).and(wish, reason);
         self.stop = joined(self.stop.take(), stop);
         self.input = input.or(self.input.take());
+        self.output = output.or(self.output.take());
         if !context.is_empty() {
             let gap = if self.context.is_empty() { "" } else { "\n\n" };
             self.context = bounded(format!("{}{gap}{context}", self.context));

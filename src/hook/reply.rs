@@ -43,6 +43,8 @@ pub(super) struct Reply {
     pub(super) stop: Option<Arc<str>>,
     /// The arguments that a call is to have instead.
     pub(super) input: Option<Value>,
+    /// What the model is to read in place of what the call gave.
+    pub(super) output: Option<String>,
     /// What the model is to read.
     pub(super) context: Arc<str>,
     /// What people are to read.
@@ -57,6 +59,7 @@ impl Default for Reply {
             reason: Arc::default(),
             stop: None,
             input: None,
+            output: None,
             context: Arc::default(),
             message: Arc::default(),
         }
@@ -84,6 +87,8 @@ struct Specific {
     permission_decision: Option<Decision>,
     permission_decision_reason: Option<String>,
     updated_input: Option<Value>,
+    #[serde(alias = "updatedMCPToolOutput")]
+    updated_tool_output: Option<Value>,
     additional_context: Option<String>,
     decision: Option<Permission>,
 }
@@ -249,7 +254,9 @@ impl Reply {
         }
         let text = |text: Option<String>| text.unwrap_or_default().trim().into();
         let stopped = || text(said.stop_reason.clone().or(said.reason.clone()));
+        let output = specific.updated_tool_output.filter(|_| event == HookEvent::PostToolUse);
         let mut reply = Self {
+            output: output.as_ref().and_then(output_text),
             stop: (said.goes_on == Some(false)).then(stopped),
             message: text(said.system_message),
             context: text(specific.additional_context.or(said.additional_context)),
@@ -300,6 +307,21 @@ impl Reply {
             Some(_) | None => Arc::clone(&self.reason),
         }
     }
+}
+
+/// Returns what the model reads of an output that a hook gives: a text, those of
+/// a list of blocks, or JSON as it is written; `None` of none at all.
+fn output_text(output: &Value) -> Option<String> {
+    let text = |block: &Value| block.get("text").and_then(Value::as_str).map(str::to_owned);
+    let blocks = match output {
+        Value::Null => return None,
+        Value::String(text) => return Some(text.clone()),
+        Value::Array(blocks) => Some(blocks),
+        Value::Object(fields) => fields.get("content").and_then(Value::as_array),
+        Value::Bool(_) | Value::Number(_) => None,
+    };
+    let texts = blocks.and_then(|blocks| blocks.iter().map(text).collect::<Option<Vec<_>>>());
+    Some(texts.map_or_else(|| output.to_string(), |texts| texts.join("\n\n")))
 }
 
 /// Tells whether an object of JSON stands at the end of a text, or in a line of

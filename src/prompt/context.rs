@@ -121,7 +121,7 @@ impl Context {
             EventKind::Rewound { to } => self.rewound(*to),
             EventKind::Joined { children: _ } => Arc::make_mut(&mut self.joins).take(event),
             EventKind::SessionOpened(_)
-            | EventKind::InvocationStarted { prompt: _ }
+            | EventKind::InvocationStarted { .. }
             | EventKind::UnitStarted
             | EventKind::TurnStarted { turn: _ }
             | EventKind::PrefixShared(_)

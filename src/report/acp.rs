@@ -199,7 +199,7 @@ impl View {
         let ended = self.units.take(event);
         let (unit, is_main) = (event.unit, event.unit == UnitId::MAIN);
         match &event.kind {
-            EventKind::InvocationStarted { prompt } => self.began(prompt),
+            EventKind::InvocationStarted { prompt, .. } => self.began(prompt),
             EventKind::TurnStarted { turn: _ } if is_main => self.next_message(event.seq),
             EventKind::RequestFailed(failed) => {
                 self.used += failed.usage;

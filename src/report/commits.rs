@@ -215,7 +215,7 @@ impl Commits {
         }
         let read = self.waiting.take(event);
         match &event.kind {
-            EventKind::InvocationStarted { prompt } => {
+            EventKind::InvocationStarted { prompt, .. } => {
                 self.brings_news = prompt.trim().is_empty();
                 self.has_answered = false;
                 if !self.brings_news {

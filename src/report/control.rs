@@ -12,8 +12,8 @@ use uuid::Uuid;
 use super::lines::write;
 use super::record::{
     Account, AgentRecord, Answer, Capabilities, ClientCall, CommandRecord, CommandsRecord, Control,
-    EffortStatus, Given, Initialized, ModelRecord, ModelsRecord, Replayed, SPOKEN, ServersRecord,
-    SessionCost, Spent,
+    EffortStatus, Given, Initialized, ModelRecord, ModelsRecord, PluginsRecord, Replayed, SPOKEN,
+    ServersRecord, ServersSet, SessionCost, Spent,
 };
 use super::window::Window;
 use crate::event::{QuestionId, Seq, ServerGlance, SessionId};
@@ -167,8 +167,8 @@ pub enum Reply {
         /// What the client calls the messages that still wait.
         still_queued: Vec<String>,
     },
-    /// What main waited for goes on in the background.
-    SetAside,
+    /// Whether anything that main waited for goes on in the background now.
+    SetAside(bool),
     /// There is no turn that could go on.
     NotContinued,
     /// Whether a message that waited is forgotten.
@@ -183,6 +183,31 @@ pub enum Reply {
     Models(Vec<ModelNamed>),
     /// The servers of tools.
     Servers(Vec<ServerShown>),
+    /// What there is around plugins, of which there are none.
+    Plugins {
+        /// What can be typed as `/name`.
+        commands: Vec<Named>,
+        /// The agent definitions.
+        agents: Vec<Named>,
+        /// The servers of tools.
+        servers: Vec<ServerShown>,
+    },
+    /// What a file holds.
+    File {
+        /// Where it is.
+        path: String,
+        /// What is in it, or the beginning of that.
+        text: String,
+        /// Whether there is more.
+        is_cut: bool,
+        /// Whether bytes of it are no text.
+        is_lossy: bool,
+    },
+    /// The servers of tools stay as they are: these are not added.
+    ServersSet {
+        /// Their names.
+        refused: Vec<String>,
+    },
     /// What the process has cost so far.
     Cost(Cost),
     /// What is in force.
@@ -210,7 +235,9 @@ impl Reply {
             Self::Interrupted { still_queued } => {
                 success(Answer::Interrupted { subtype: "interrupt", still_queued })
             }
-            Self::SetAside => success(Answer::SetAside { backgrounded: true }),
+            Self::SetAside(backgrounded) => {
+                success(Answer::SetAside { backgrounded: *backgrounded })
+            }
             Self::NotContinued => {
                 success(Answer::Continued { subtype: "continue_last_turn", accepted: false })
             }
@@ -223,6 +250,13 @@ impl Reply {
             Self::Commands(commands) => success(Answer::Commands(CommandsRecord::of(commands))),
             Self::Models(models) => success(Answer::Models(ModelsRecord::of(models))),
             Self::Servers(servers) => success(Answer::Servers(ServersRecord::of(servers))),
+            Self::Plugins { commands, agents, servers } => {
+                success(Answer::Plugins(PluginsRecord::of(commands, agents, servers)))
+            }
+            Self::File { path, text, is_cut, is_lossy } => {
+                success(Answer::File { contents: text, path, truncated: *is_cut, lossy: *is_lossy })
+            }
+            Self::ServersSet { refused } => success(Answer::ServersSet(ServersSet::of(refused))),
             Self::Cost(Cost { usd, is_partial }) => success(Answer::Cost(SessionCost {
                 session: Spent { total_cost_usd: usd.dollars(), is_partial: *is_partial },
                 rate_limits_available: false,

@@ -363,7 +363,7 @@ impl Reporter for Live {
             return self.close(end, &ending);
         }
         match &event.kind {
-            EventKind::InvocationStarted { prompt: _ } => self.start(event.at),
+            EventKind::InvocationStarted { .. } => self.start(event.at),
             EventKind::ToolStarted { call: _, tool, subject, confinement: _ }
                 if event.unit == UnitId::MAIN =>
             {

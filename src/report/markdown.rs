@@ -140,7 +140,7 @@ impl Page<'_> {
         let unit = event.unit;
         match &event.kind {
             EventKind::SessionOpened(head) => self.opened(event.at, head),
-            EventKind::InvocationStarted { prompt } => {
+            EventKind::InvocationStarted { prompt, .. } => {
                 self.typed = Arc::clone(prompt);
                 self.invocation(event.invocation.0)
             }

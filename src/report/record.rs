@@ -35,7 +35,8 @@ pub(super) use control::{
 use ending::{ModelUsage, ResultUsage, terminal_reason};
 pub(super) use hook::HookResponse;
 pub(super) use replies::{
-    CommandsRecord, ModelsRecord, Replayed, ServersRecord, SessionCost, Spent,
+    CommandsRecord, ModelsRecord, PluginsRecord, Replayed, ServersRecord, ServersSet, SessionCost,
+    Spent,
 };
 pub(super) use request::{ApiRetry, Status, Wait};
 pub(super) use sandbox::SandboxRecord;
@@ -324,6 +325,8 @@ pub(super) struct ResultRecord<'a> {
     unfinished: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<[&'a str; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_message_uuid: Option<&'a str>,
 }
 
 #[derive(Serialize, Clone, Copy, Default)]
@@ -456,6 +459,7 @@ impl<'a> ResultRecord<'a> {
             cancel_reason: ending.cancel.map(CancelReason::as_str),
             unfinished: ending.unfinished.iter().map(ToString::to_string).collect(),
             errors: ending.error.as_deref().map(|error| [error]),
+            user_message_uuid: ending.message.as_deref(),
         }
     }
 }
@@ -883,6 +887,7 @@ mod tests {
             cancel: None,
             unfinished: Vec::new(),
             error: None,
+            message: None,
         }
     }
 
@@ -933,6 +938,12 @@ mod tests {
         let models = [("m".into(), USAGE), ("?".into(), Usage { cost, ..USAGE })].into();
         let ending = Ending { models, retries: 3, waited_ms: 12_500, ..ending() };
         assert_snapshot!(written(result(&ending)), @r#"{"type":"result","subtype":"success","is_error":false,"duration_ms":1000,"duration_api_ms":700,"num_turns":2,"result":"All fine.","stop_reason":"end_turn","total_cost_usd":0.003,"cost_is_partial":true,"api_retries":3,"throttled_ms":12500,"usage":{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4,"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":4},"server_tool_use":{"web_search_requests":0,"web_fetch_requests":0},"service_tier":"standard"},"modelUsage":{"?":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":0,"maxOutputTokens":0,"webSearchRequests":0},"m":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.0015,"contextWindow":128000,"maxOutputTokens":4096,"webSearchRequests":0}},"permission_denials":[],"terminal_reason":"completed","uuid":"b8345949-ecc5-8c89-aeef-d7377a54ea43","session_id":"s-1"}"#);
+    }
+
+    #[test]
+    fn a_result_names_the_message_that_it_answers() {
+        let line = written(result(&Ending { message: Some("u-1".into()), ..ending() }));
+        assert!(line.contains(r#","user_message_uuid":"u-1","#), "{line}");
     }
 
     #[test]

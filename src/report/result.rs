@@ -29,6 +29,7 @@ const SUGGESTED_CAP: usize = 10;
 #[derive(Debug, Default)]
 pub struct Tally {
     started: Option<UnixMillis>,
+    message: Option<Arc<str>>,
     api_ms: u64,
     turns: u32,
     /// Whether main has given an answer that fits its schema.
@@ -84,6 +85,8 @@ pub struct Ending {
     pub unfinished: Vec<UnitId>,
     /// What went wrong; `None` on success.
     pub error: Option<String>,
+    /// What a client calls the message that this answers.
+    pub message: Option<Arc<str>>,
 }
 
 impl Ending {
@@ -108,6 +111,7 @@ impl Ending {
             cancel: None,
             unfinished: Vec::new(),
             error: None,
+            message: None,
         }
     }
 
@@ -198,7 +202,9 @@ impl Tally {
     pub fn take(&mut self, event: &Event) -> Option<Ending> {
         match &event.kind {
             // What units beside main did since the last end counts here.
-            EventKind::InvocationStarted { prompt: _ } => self.started = Some(event.at),
+            EventKind::InvocationStarted { prompt: _, message } => {
+                (self.started, self.message) = (Some(event.at), message.clone());
+            }
             EventKind::TurnStarted { turn: _ } if event.unit == UnitId::MAIN => self.turns += 1,
             EventKind::Replied(replied) => self.replied(event.unit, replied),
             EventKind::Compacted(compaction) => {
@@ -338,6 +344,7 @@ impl Tally {
             cancel: end.cancel,
             unfinished: end.unfinished.clone(),
             error: words::invocation_error(end).map(std::borrow::Cow::into_owned),
+            message: tally.message,
         }
     }
 }

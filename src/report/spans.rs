@@ -67,7 +67,7 @@ impl Spans {
     /// what began in another process nothing is told.
     pub fn take(&mut self, event: &Event) -> Vec<Span> {
         match &event.kind {
-            EventKind::InvocationStarted { prompt } => self.invoke(event, prompt),
+            EventKind::InvocationStarted { prompt, .. } => self.invoke(event, prompt),
             EventKind::InvocationEnded(end) => {
                 self.end(event, &end.outcome, &end.text, 0);
             }

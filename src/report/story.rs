@@ -81,7 +81,7 @@ impl Story {
     }
 
     pub(crate) fn invocation(&mut self, prompt: &str) -> &mut Self {
-        self.push(0, EventKind::InvocationStarted { prompt: prompt.into() })
+        self.push(0, EventKind::InvocationStarted { prompt: prompt.into(), message: None })
     }
 
     /// Declares a batch of main; its units are numbered on from the last.

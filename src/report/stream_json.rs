@@ -361,7 +361,7 @@ impl StreamJson {
     /// Writes the records of an event.
     fn tell(&mut self, event: &Event, ended: Option<Unit>, was_asked: bool) -> io::Result<()> {
         match &event.kind {
-            EventKind::InvocationStarted { prompt: _ } => self.invocation_started(),
+            EventKind::InvocationStarted { .. } => self.invocation_started(),
             EventKind::UnitQueued(head) => self.queued(event, head),
             EventKind::UnitStarted => self.started(event),
             EventKind::TurnStarted { turn: _ } => self.turn_started(event),

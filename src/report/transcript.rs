@@ -78,7 +78,7 @@ impl Entry<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         match &self.event.kind {
             EventKind::SessionOpened(head) => self.line(&session(head), out),
-            EventKind::InvocationStarted { prompt: _ } => self.invocation_started(out),
+            EventKind::InvocationStarted { .. } => self.invocation_started(out),
             EventKind::Prompted(prompt) => self.said("prompt", &words::prompt(prompt), out),
             EventKind::Notified { children: _, text, wrote: _ } => self.said("news", text, out),
             EventKind::UserWrote { text } => {

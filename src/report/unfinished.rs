@@ -140,7 +140,7 @@ impl Progress {
     /// Takes note of an event.
     pub fn take(&mut self, event: &Event) {
         match &event.kind {
-            EventKind::InvocationStarted { prompt: _ } => self.begin(),
+            EventKind::InvocationStarted { .. } => self.begin(),
             EventKind::UnitQueued(head) => self.queued(event.unit, head),
             EventKind::UnitStarted => {
                 if let Some(open) = self.open.get_mut(&event.unit) {

@@ -99,7 +99,7 @@ impl Units {
     pub fn take(&mut self, event: &Event) -> Option<Unit> {
         match &event.kind {
             EventKind::UnitEnded(end) => return self.end(event.unit, end),
-            EventKind::InvocationStarted { prompt: _ } => self.forget_ended(),
+            EventKind::InvocationStarted { .. } => self.forget_ended(),
             EventKind::InvocationEnded(_) => {
                 self.main_hold = None;
                 // Units beside main go on, and with them what they ask.

@@ -127,7 +127,7 @@ impl SessionUsage {
                 self.session = Some(head.session.clone());
                 self.forked_from.clone_from(&head.forked_from);
             }
-            EventKind::InvocationStarted { prompt } => {
+            EventKind::InvocationStarted { prompt, .. } => {
                 let line = prompt.trim().lines().next().unwrap_or_default();
                 let prompt = line.chars().take(PROMPT_CAP).collect::<String>().into();
                 self.prompts.entry(event.invocation).or_default().prompt = prompt;

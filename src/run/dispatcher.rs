@@ -22,6 +22,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::Moved;
 use super::ledger::Ledger;
 use crate::branch::{Branch, RootJoins, Tokens};
 use crate::event::{
@@ -30,6 +31,7 @@ use crate::event::{
 };
 use crate::guard::Mode;
 use crate::line::{FromUnit, UnitEvent};
+use crate::message::CallId;
 use crate::prompt::Context;
 use units::Declared;
 
@@ -37,6 +39,7 @@ pub use answer::Answer;
 pub use background::WROTE_CAP;
 pub use repair::{Tell, repair};
 pub use seed::Seed;
+pub use sitting::Typed;
 
 /// What can reach the dispatcher.
 #[derive(Debug)]
@@ -56,7 +59,7 @@ pub enum Input {
     /// Something outside the units went wrong that people should know.
     Trouble(Arc<str>),
     /// Somebody wants the next thing done. Only said while main rests.
-    Begin(Arc<str>),
+    Begin(Typed),
     /// From here on main answers with this.
     Chosen(Chosen),
     /// From here on this much runs without a rule.
@@ -66,7 +69,7 @@ pub enum Input {
     /// The user takes back what main has not read.
     TookBack,
     /// The units that main waits for go on beside it.
-    SetAside,
+    SetAside(Option<(Option<CallId>, Moved)>),
     /// The task of this unit is run again in its place.
     Again(UnitId),
     /// The process leaves the session: whatever still works is to stop.
@@ -213,10 +216,10 @@ impl Dispatcher {
     }
 
     /// Begins the session and its invocation.
-    pub fn open(&mut self, head: SessionHead, prompt: Arc<str>, now: UnixMillis) -> Response {
+    pub fn open(&mut self, head: SessionHead, asked: Typed, now: UnixMillis) -> Response {
         let mut out = Out::new(now);
         self.opened(&mut out, head);
-        self.begin(&mut out, prompt);
+        self.begin(&mut out, asked);
         out.done()
     }
 
@@ -235,9 +238,9 @@ impl Dispatcher {
     }
 
     /// Begins a further invocation of the session.
-    pub fn go_on(&mut self, prompt: Arc<str>, now: UnixMillis) -> Response {
+    pub fn go_on(&mut self, asked: Typed, now: UnixMillis) -> Response {
         let mut out = Out::new(now);
-        self.begin(&mut out, prompt);
+        self.begin(&mut out, asked);
         out.done()
     }
 
@@ -249,9 +252,9 @@ impl Dispatcher {
         out.done()
     }
 
-    fn begin(&mut self, out: &mut Out, prompt: Arc<str>) {
+    fn begin(&mut self, out: &mut Out, Typed { prompt, message }: Typed) {
         self.main_ledger().started = Some(out.now);
-        self.record(out, UnitId::MAIN, EventKind::InvocationStarted { prompt });
+        self.record(out, UnitId::MAIN, EventKind::InvocationStarted { prompt, message });
         out.effects.push(Effect::Sync);
     }
 
@@ -267,7 +270,7 @@ impl Dispatcher {
                 Input::NobodyAnswers => self.nobody_answers(&mut out),
                 Input::Cancel(reach, reason) => self.cancel(&mut out, reach, reason),
                 Input::Overdue => self.give_up(&mut out),
-                Input::Begin(prompt) => self.begin_next(&mut out, prompt),
+                Input::Begin(asked) => self.begin_next(&mut out, asked),
                 Input::Chosen(chosen) => self.choose(&mut out, chosen),
                 Input::Mode(mode) => {
                     if let Some(chosen) = self.chosen.clone() {
@@ -276,7 +279,7 @@ impl Dispatcher {
                 }
                 Input::Wrote(text) => self.wrote(&mut out, text),
                 Input::TookBack => self.take_back(&mut out),
-                Input::SetAside => self.set_aside(&mut out),
+                Input::SetAside(of) => self.set_aside(&mut out, of),
                 Input::Again(unit) => self.again(&mut out, unit),
                 Input::Leave => self.depart(&mut out),
                 Input::Trouble(text) => {

@@ -133,6 +133,8 @@ impl Aside {
 /// A call whose units a parent waits for.
 #[derive(Debug)]
 pub(super) struct WaitsFor {
+    /// What the model calls it; `None` if it made no call.
+    pub(super) call: Option<CallId>,
     /// The first of them.
     pub(super) first: UnitId,
     /// Where orders about them go.

@@ -13,7 +13,7 @@ use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::dispatcher::{Dispatcher, Effect, Input, Response};
+use super::dispatcher::{Dispatcher, Effect, Input, Response, Typed};
 use super::sink::why_lost;
 use super::stage::Stage;
 use super::submitted::Voice;
@@ -33,6 +33,8 @@ use crate::tool::files::Seen;
 pub struct Invoked {
     /// What the user typed; empty if it is news that main is told.
     pub typed: Arc<str>,
+    /// What a client calls it; `None` if it has no name for it.
+    pub message: Option<Arc<str>>,
     /// What the main unit does.
     pub main: Main,
     /// The main conversation's model.
@@ -46,6 +48,10 @@ pub struct Invoked {
 }
 
 impl Invoked {
+    fn asked(&self) -> Typed {
+        Typed { prompt: Arc::clone(&self.typed), message: self.message.clone() }
+    }
+
     /// Returns what of it a person may have chosen.
     fn chosen(&self) -> Chosen {
         Chosen { model: Arc::clone(self.model.name()), mode: self.policy.mode().as_str().into() }
@@ -172,7 +178,7 @@ impl Sitting {
     ) -> Response {
         let Some(invoked) = &self.next else { return dispatcher.live_on(head, now()) };
         self.tell_of_others(invoked, dispatcher);
-        let typed = Arc::clone(&invoked.typed);
+        let typed = invoked.asked();
         let Some(head) = head else {
             let mut response = dispatcher.handle(Input::Chosen(invoked.chosen()), now());
             response.effects.extend(dispatcher.go_on(typed, now()).effects);
@@ -259,7 +265,7 @@ impl Sitting {
     fn invoke(&mut self, invoked: Box<Invoked>, dispatcher: &mut Dispatcher) -> Response {
         self.begun += 1;
         self.tell_of_others(&invoked, dispatcher);
-        let begin = Input::Begin(Arc::clone(&invoked.typed));
+        let begin = Input::Begin(invoked.asked());
         let mut response = dispatcher.handle(Input::Chosen(invoked.chosen()), now());
         self.next = Some(invoked);
         response.effects.extend(dispatcher.handle(begin, now()).effects);

@@ -117,7 +117,7 @@ impl Stage {
         mut opening: Opening,
     ) -> impl Future<Output = Outcome> + Send + use<> {
         let submitted = opening.request_mut().map(|_| self.submitted(&invoked, &caller));
-        let Invoked { typed: _, main: _, model, tools, policy, system } = invoked;
+        let Invoked { typed: _, message: _, main: _, model, tools, policy, system } = invoked;
         let fanout = Arc::clone(&self.fanout);
         let mut history = self.history(&system, &tools);
         let (seen, bounds) = (self.seen.clone(), self.bounds());

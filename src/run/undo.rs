@@ -264,8 +264,8 @@ impl<'a> Book<'a> {
 
     fn begins(&mut self, typed: Arc<str>) -> Result<(), LogError> {
         let response = match self.dispatcher.rests() {
-            true => self.dispatcher.handle(Input::Begin(typed), now()),
-            false => self.dispatcher.go_on(typed, now()),
+            true => self.dispatcher.handle(Input::Begin(typed.into()), now()),
+            false => self.dispatcher.go_on(typed.into(), now()),
         };
         self.write(response)
     }

@@ -285,7 +285,7 @@ fn read_head(directory: &Path, summary: &mut SessionSummary) {
                 summary.cwd = head.cwd.to_string();
                 summary.model = head.model.to_string();
             }
-            EventKind::InvocationStarted { prompt } => {
+            EventKind::InvocationStarted { prompt, .. } => {
                 let first = prompt.trim_start().lines().next().unwrap_or_default();
                 summary.first_prompt = first.chars().take(PROMPT_CAP).collect();
                 return;

@@ -49,7 +49,7 @@ pub(super) fn opened() -> EventKind {
 }
 
 pub(super) fn started(prompt: &str) -> EventKind {
-    EventKind::InvocationStarted { prompt: prompt.into() }
+    EventKind::InvocationStarted { prompt: prompt.into(), message: None }
 }
 
 pub(super) fn ended() -> EventKind {
@@ -518,7 +518,8 @@ fn any_of_a_turn() -> impl Strategy<Value = EventKind> {
             })
         });
     prop_oneof![
-        any_text().prop_map(|prompt| EventKind::InvocationStarted { prompt }),
+        (any_text(), proptest::option::of(any_text()))
+            .prop_map(|(prompt, message)| EventKind::InvocationStarted { prompt, message }),
         any_prompt().prop_map(EventKind::Prompted),
         (any_units(), any_text(), any::<u32>())
             .prop_map(|(children, text, wrote)| EventKind::Notified { children, text, wrote }),

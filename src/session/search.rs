@@ -79,7 +79,7 @@ pub fn search(session: &SessionSummary, words: &Words) -> Option<String> {
 /// Returns what an event adds to what is looked through.
 fn said(event: &Event) -> Option<&str> {
     match &event.kind {
-        EventKind::InvocationStarted { prompt } => Some(prompt),
+        EventKind::InvocationStarted { prompt, .. } => Some(prompt),
         EventKind::UserWrote { text } => Some(text),
         EventKind::Replied(replied) if event.unit == UnitId::MAIN => Some(&replied.reply.text),
         EventKind::Replied(_)

@@ -156,7 +156,7 @@ impl Changes {
             EventKind::UnitQueued(head) => {
                 self.units.insert(event.unit, head.clone());
             }
-            EventKind::InvocationStarted { prompt } => {
+            EventKind::InvocationStarted { prompt, .. } => {
                 self.prompts.insert(event.invocation, Arc::clone(prompt));
             }
             EventKind::Worktree(Worktree::Made { path, base: _ }) => {

@@ -4,6 +4,7 @@
 //! timing or on what a unit may use. A unit with fewer tools gets the same
 //! order with gaps.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Tool;
@@ -34,7 +35,12 @@ pub struct Registry {
     answer: Option<Arc<AnswerSchema>>,
     /// Which of what servers offer is taken.
     of_servers: Arc<OfServers>,
+    /// What runs in place of tools that a model calls.
+    aliases: Arc<Aliases>,
 }
+
+/// Names of tools, each with that of the tool that runs in its place.
+pub type Aliases = BTreeMap<String, String>;
 
 /// Which tools of servers a conversation takes.
 #[derive(Debug, Default)]
@@ -91,6 +97,7 @@ impl Registry {
             tools: tools.into_iter().map(Registered::from).collect(),
             answer: None,
             of_servers: Arc::default(),
+            aliases: Arc::default(),
         }
     }
 
@@ -103,6 +110,7 @@ impl Registry {
             tools: self.tools.iter().filter(keep).cloned().collect(),
             answer: None,
             of_servers: Arc::clone(&self.of_servers),
+            aliases: Arc::clone(&self.aliases),
         }
     }
 
@@ -131,6 +139,12 @@ impl Registry {
     #[must_use]
     pub fn taking(self, of_servers: OfServers) -> Self {
         Self { of_servers: Arc::new(of_servers), ..self }
+    }
+
+    /// Returns the same tools, of which some run in place of others.
+    #[must_use]
+    pub fn standing_in(self, aliases: Aliases) -> Self {
+        Self { aliases: Arc::new(aliases), ..self }
     }
 
     /// Returns the tools for which `keep` holds and more behind them, but for the
@@ -162,6 +176,16 @@ impl Registry {
             .map(|tool| (&tool.name, &tool.tool))
     }
 
+    /// Finds the tool that runs when a model calls one by this name: another one
+    /// may stand in for it, whose own name goes for all that is decided about
+    /// the call. Nothing stands in for that one in turn.
+    #[must_use]
+    pub fn called(&self, name: &str) -> Option<(&Arc<str>, &Arc<dyn Tool>)> {
+        let is_meant = |alias: &str| canonical(alias).eq_ignore_ascii_case(canonical(name));
+        let meant = self.aliases.iter().find(|(alias, _)| is_meant(alias));
+        self.find(meant.map_or(name, |(_, meant)| meant))
+    }
+
     /// Returns the names, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().map(|tool| &*tool.name)
@@ -181,6 +205,18 @@ mod tests {
     #[test]
     fn every_tool_is_a_known_name() {
         assert!(Registry::all([]).names().eq(crate::tool_name::KNOWN));
+    }
+
+    #[test]
+    fn a_tool_stands_in_for_another_and_none_for_that_one() {
+        let pairs = [("Bash", "Read"), ("read_file", "Glob"), ("Grep", "Nowhere")];
+        let aliases = pairs.map(|(name, meant)| (name.to_owned(), meant.to_owned())).into();
+        let tools = Registry::all([]).standing_in(aliases).filtered(|_| true);
+        let called = |name: &str| tools.called(name).map(|(name, _)| name.to_string());
+        assert_eq!(called("run_shell_command").as_deref(), Some("Read"));
+        assert_eq!(called("read").as_deref(), Some("Glob"));
+        assert_eq!((called("Grep"), called("Edit").as_deref()), (None, Some("Edit")));
+        assert!(tools.find("Bash").is_some_and(|(name, _)| &**name == "Bash"));
     }
 
     #[test]

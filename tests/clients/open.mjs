@@ -4,22 +4,15 @@
 export const OPEN = {
   "servers of tools": [
     "a server is added to a running session",
-    "a tool with another name runs the tool it stands for",
   ],
   "hooks": [
-    "a hook after a call gives the model another output",
     "hooks are told in the stream on request",
   ],
   "requests that are common": [
-    "no task of that call goes to the background",
-    "settings of the flags change the model and the rules of the next message",
     "what was used is told for days and weeks",
   ],
   "what a yes adds": [
     "a yes can add a directory, and a rule that denies",
-  ],
-  "what messages hold": [
-    "a result names the message that it answers",
   ],
   "refusals at the start": [
     "qwen: a session that is not there is an error that names it",
@@ -29,9 +22,6 @@ export const OPEN = {
     "every record is of a type that the Qwen SDK declares",
   ],
   "requests that are rare": [
-    "a file is read",
     "files go back to what they were before a message",
-    "plugins are read again",
-    "servers are set to none",
   ],
 };

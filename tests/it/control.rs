@@ -518,6 +518,30 @@ fn a_task_is_stopped_by_its_id_and_its_sibling_goes_on() {
 }
 
 #[test]
+fn only_what_was_waited_for_goes_to_the_background() {
+    let mut client = Client::new(&slot_writes("a.txt"));
+    let moved = |client: &mut Client, request: Value| {
+        let reply = client.request(&request);
+        assert_eq!(reply["subtype"], "success");
+        reply["response"]["backgrounded"].clone()
+    };
+    let all = json!({"subtype": "background_tasks"});
+    assert_eq!(moved(&mut client, all.clone()), false);
+    client.ask("go");
+    let started = client.running.read_until(|record| record["subtype"] == "task_started");
+    let of = |call: &Value| json!({"subtype": "background_tasks", "tool_use_id": call});
+    // It is asked before the call could end.
+    let question = client.is_asked();
+    assert_eq!(moved(&mut client, of(&json!("call-99"))), false);
+    assert_eq!(moved(&mut client, of(&started["tool_use_id"])), true);
+    assert_eq!(moved(&mut client, all), false);
+    assert_eq!(client.result()["result"], "done");
+    client.answer(&question, &json!({"behavior": "deny"}));
+    client.running.hang_up();
+    client.running.wait();
+}
+
+#[test]
 fn a_mode_that_is_set_while_a_turn_goes_on_holds_for_its_next_call() {
     let both = json!([{"calls": [write("a.txt")]}, {"calls": [write("b.txt")]}, {"text": "done"}, {"text": "again"}]);
     let mut client = Client::new(&json!({"units": {"main": both}}));
@@ -534,6 +558,94 @@ fn a_mode_that_is_set_while_a_turn_goes_on_holds_for_its_next_call() {
     client.result();
     let place = client.ends(0);
     assert_eq!(place.read("b.txt").as_deref(), Some("new\n"));
+}
+
+#[test]
+fn a_result_names_the_message_that_it_answers_and_no_other() {
+    let mut client = Client::new(&json!({"units": {"main": [{"text": "one"}, {"text": "two"}]}}));
+    let uuid = "77777777-0000-4000-8000-000000000000";
+    client.say(&json!({"type": "user", "uuid": uuid, "message": {"content": "go"}}));
+    assert_eq!(client.result()["user_message_uuid"], uuid);
+    client.ask("and on");
+    assert_eq!(client.result().get("user_message_uuid"), None);
+    client.ends(0);
+}
+
+#[test]
+fn settings_change_the_rules_from_the_next_message_on_and_replace_each_other() {
+    let mut client = Client::new(&writes(&["a.txt"]));
+    let apply = |client: &mut Client, permissions: Value| {
+        let settings = json!({"permissions": permissions});
+        let reply =
+            client.request(&json!({"subtype": "apply_flag_settings", "settings": settings}));
+        reply["subtype"].clone()
+    };
+    assert_eq!(apply(&mut client, json!({"allow": ["Write(a.txt)"]})), "success");
+    client.ask("one");
+    // Nobody is asked.
+    assert_eq!(client.result()["permission_denials"], json!([]));
+    assert_eq!(apply(&mut client, json!({"deny": ["Write(*.txt)"]})), "success");
+    client.ask("two");
+    assert_eq!(client.result()["permission_denials"][0]["tool_input"]["file_path"], "a.txt");
+    // Rules that cannot be read change nothing.
+    assert_eq!(apply(&mut client, json!({"allow": ["Write("]})), "error");
+    assert_eq!(apply(&mut client, json!({"ask": ["Write"]})), "success");
+    client.ask("three");
+    let question = client.is_asked();
+    client.answer(&question, &json!({"behavior": "allow"}));
+    assert_eq!(client.result()["permission_denials"], json!([]));
+    assert!(client.ends(0).read("a.txt").is_some());
+}
+
+#[test]
+fn a_file_is_read_for_the_client_and_what_is_none_is_an_error() {
+    let mut client = Client::new(&writes(&[]));
+    client.place.write("a.txt", "inside\n");
+    let mut read = |request: Value| {
+        let reply = client.request(&request);
+        [reply["response"]["contents"].clone(), reply["response"]["truncated"].clone()]
+    };
+    let named = |path: &str| json!({"subtype": "read_file", "path": path});
+    assert_eq!(read(named("a.txt")), [json!("inside\n"), json!(null)]);
+    let some = json!({"subtype": "read_file", "path": "a.txt", "max_bytes": 2});
+    assert_eq!(read(some), [json!("in"), json!(true)]);
+    for none in [named("nowhere.txt"), named("."), json!({"subtype": "read_file"})] {
+        assert_eq!(read(none), [json!(null), json!(null)]);
+    }
+    client.ends(0);
+}
+
+#[test]
+fn plugins_are_none_and_servers_are_those_of_the_start() {
+    let mut client = Client::new(&writes(&[]));
+    let mut ask = |request: Value| client.request(&request)["response"].clone();
+    let plugins = ask(json!({"subtype": "reload_plugins"}));
+    assert_eq!((&plugins["plugins"], &plugins["error_count"]), (&json!([]), &json!(0)));
+    assert!(plugins["agents"].as_array().is_some_and(|agents| !agents.is_empty()), "{plugins}");
+    let set = |servers: Value| json!({"subtype": "mcp_set_servers", "servers": servers});
+    let unchanged = json!({"added": [], "removed": [], "errors": {}});
+    assert_eq!(ask(set(json!({}))), unchanged);
+    let added = ask(set(json!({"calc": {"type": "sdk", "name": "calc"}})));
+    assert_eq!((&added["added"], added["errors"]["calc"].is_string()), (&json!([]), true));
+    client.ends(0);
+}
+
+#[test]
+fn a_tool_runs_in_place_of_the_one_that_is_called_under_its_own_rules() {
+    let call = |path: &str| json!({"calls": [{"name": "Read", "arguments": {"file_path": path, "content": "new\n"}}]});
+    let script = json!({"units": {"main": [call("a.txt"), call("b.txt"), {"text": "done"}]}});
+    let mut client = Client::new(&script);
+    let wish = json!({"subtype": "initialize", "toolAliases": {"Read": "Write"}});
+    assert_eq!(client.request(&wish)["subtype"], "success");
+    client.ask("go");
+    let question = client.is_asked();
+    assert_eq!(question["request"]["tool_name"], "Write");
+    client.answer(&question, &json!({"behavior": "allow"}));
+    let question = client.is_asked();
+    client.answer(&question, &json!({"behavior": "deny"}));
+    client.result();
+    let place = client.ends(0);
+    assert_eq!((place.read("a.txt").as_deref(), place.read("b.txt")), (Some("new\n"), None));
 }
 
 #[test]

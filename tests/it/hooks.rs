@@ -243,6 +243,21 @@ fn what_hooks_say_of_a_call_stands_below_its_output() {
 }
 
 #[test]
+fn a_hook_after_a_call_gives_the_model_another_output() {
+    let place = Place::new();
+    let output = |text: &str| specific("PostToolUse", json!({ "updatedToolOutput": text }));
+    let settings = json!({ "hooks": { "PostToolUse": [{ "hooks": [
+        { "type": "command", "command": output("first") },
+        { "type": "command", "command": output("nothing to see") },
+        { "type": "command", "command": "echo format it >&2; exit 2" },
+    ] }] } });
+    let (outputs, _) =
+        call(&place, &[bash("echo hi")], &settings, &["--allowed-tools", "Bash(echo *)"]);
+    let below = "<hook event=\"PostToolUse\">\nformat it\n</hook>";
+    assert_eq!(outputs, [format!("nothing to see\n\n{below}")]);
+}
+
+#[test]
 fn a_hook_that_wants_no_more_ends_the_work_and_every_call_has_its_output() {
     let place = Place::new();
     let stop = json!({ "continue": false, "stopReason": "enough" });

@@ -740,7 +740,7 @@ fn messages(body: &[u8]) -> Vec<String> {
 /// Where the first invocation with this prompt began.
 #[track_caller]
 fn before(events: &[Event], prompt: &str) -> Seq {
-    let begins = |event: &&Event| matches!(&event.kind, EventKind::InvocationStarted { prompt: p } if **p == *prompt);
+    let begins = |event: &&Event| matches!(&event.kind, EventKind::InvocationStarted { prompt: p, .. } if **p == *prompt);
     Seq(events.iter().find(begins).expect("it was asked").seq.0 - 1)
 }
 

@@ -180,7 +180,7 @@ impl Lines {
         let mut steps: Vec<Step> = self.turns.take(event).into_iter().collect();
         let call = |(_, open): (_, &OpenQuestion)| Step::Call(format!("{} asks", open.name));
         match &event.kind {
-            EventKind::InvocationStarted { prompt } => {
+            EventKind::InvocationStarted { prompt, .. } => {
                 if prompt.trim().is_empty() {
                     self.page.news("the conversation goes on with news of agents");
                 }

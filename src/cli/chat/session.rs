@@ -208,6 +208,7 @@ impl Session {
                 | FromUser::Stop(_)
                 | FromUser::Again(_)
                 | FromUser::SetAside
+                | FromUser::SetAsideOf { .. }
                 | FromUser::Mode(_)
                 | FromUser::TookBack => String::new(),
             };

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::mpsc;
+
 use super::refusals::plain;
 use super::talk::Deed;
 use super::wishes::Wishes;
@@ -14,9 +16,9 @@ use crate::cli::say;
 use crate::cli::start::Brought;
 use crate::event::UnitId;
 use crate::hook::{self, Parsed};
-use crate::message::Cost;
+use crate::message::{CallId, Cost};
 use crate::report::control::{Introduction, Reply};
-use crate::run::FromUser;
+use crate::run::{FromUser, Moved};
 
 impl Conversation {
     /// Does what a request asks for, and answers it.
@@ -33,6 +35,7 @@ impl Conversation {
                 let level = effort.as_str().to_owned();
                 self.change(|kit| kit.set_effort(effort)).map(|_| Reply::EffortIs(level))
             }
+            Deed::Settings(settings) => self.apply(settings),
             Deed::Stop(unit) => self.stop(unit),
             Deed::ServerSays { server, message } => match self.carried.hear(&server, &message) {
                 true => Ok(Reply::Done),
@@ -40,6 +43,7 @@ impl Conversation {
                     Err(Refusal::new(Exit::BadInput, format!("there is no server `{server}`")))
                 }
             },
+            Deed::SetAside(call) => return self.set_aside(id, call),
             Deed::Rename(name) => {
                 self.change(|kit| sessions::rename(kit, &name).map(drop)).map(|_| Reply::Done)
             }
@@ -66,6 +70,18 @@ impl Conversation {
         }
         self.tell(FromUser::Stop(unit));
         Ok(Reply::Done)
+    }
+
+    /// Has the run move what it waits for into the background, and answers once
+    /// it has.
+    fn set_aside(&mut self, id: String, call: Option<CallId>) {
+        let (moved, mut told) = mpsc::channel(1);
+        self.tell(FromUser::SetAsideOf { call, moved: Moved(moved) });
+        self.work.push(Box::pin(async move {
+            // A run that is not there, or ends before it looks, moves nothing.
+            let is_any = told.recv().await.unwrap_or(false);
+            Done::Replied { id, reply: Reply::SetAside(is_any) }
+        }));
     }
 
     /// Makes ready what the client wants, and introduces it.
@@ -101,7 +117,7 @@ impl Conversation {
         for moment in unknown {
             say(&format!("note: hooks for `{moment}` are never asked by tine"));
         }
-        self.brought = Brought { hooks, servers };
+        self.brought = Brought { hooks, servers, aliases: wishes.aliases.clone() };
         Ok(())
     }
 
@@ -112,7 +128,7 @@ impl Conversation {
     }
 
     /// Changes what the next prompts are made with.
-    fn change(
+    pub(super) fn change(
         &mut self,
         change: impl FnOnce(&mut Kit) -> Result<(), Refusal>,
     ) -> Result<&Kit, Refusal> {

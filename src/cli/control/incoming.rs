@@ -6,13 +6,17 @@
 mod answer;
 mod content;
 
+use std::path::PathBuf;
+
 use serde_json::{Map, Value};
 
+use super::settings::Settings;
 use super::wishes::Wishes;
 use crate::config::Effort;
 use crate::event::UnitId;
 use crate::guard::Mode;
-use crate::message::Prompt;
+use crate::mcp::file::SERVERS_CAP;
+use crate::message::{CallId, Prompt};
 
 pub(super) use answer::Answer;
 
@@ -58,18 +62,15 @@ pub(super) enum Wanted {
     SetModel(Result<Option<String>, String>),
     /// Models are to think as hard as this.
     SetEffort(Result<Effort, String>),
-    /// These settings hold from now on: a model and a mode, where they are
-    /// named.
-    Settings {
-        model: Option<String>,
-        mode: Option<Result<Mode, String>>,
-    },
+    /// These settings hold from now on.
+    Settings(Result<Settings, String>),
     /// A unit is to stop.
     Stop(Result<UnitId, String>),
     /// The last turn is to go on, if it was cut off.
     Continue,
-    /// What main waits for is to go on in the background.
-    SetAside,
+    /// What main waits for is to go on in the background, or what one call of
+    /// it does.
+    SetAside(Option<CallId>),
     /// A message that waits is not meant any more, by what the client calls it.
     Forget(String),
     /// The session is to have this name.
@@ -81,14 +82,18 @@ pub(super) enum Wanted {
         server: String,
         message: Value,
     },
+    /// These servers of tools are to be there, besides those of the start.
+    SetServers(Vec<String>),
     /// Something that changes nothing here.
     Inert(String),
+    /// Something that cannot be as it is said, and why.
+    Refused(String),
     /// Something that there is not, by its name.
     Other(String),
 }
 
 /// What a client may be told of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Look {
     /// What fills main's context window, with what makes up its parts or
     /// without.
@@ -103,7 +108,16 @@ pub(super) enum Look {
     Cost,
     /// What is in force.
     Settings,
+    /// What there would be of plugins, which there are none of.
+    Plugins,
+    /// What a file holds, at most so many bytes of it; a path is relative to the
+    /// working directory.
+    File { path: PathBuf, most: usize },
 }
+
+/// Most bytes of a file that a client is told at once. Its own limit may only be
+/// lower: a reply is one line, and waits in memory until it is read.
+const FILE_CAP: usize = 1024 * 1024;
 
 /// Requests that set what there is not, and so change nothing.
 const INERT: [&str; 6] = [
@@ -185,10 +199,12 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
         "set_permission_mode" => Wanted::SetMode(mode(text("mode"))),
         "set_model" => Wanted::SetModel(model(request.get("model"))),
         "set_effort" => Wanted::SetEffort(effort(text("effort"))),
-        "apply_flag_settings" => settings(request.get("settings")),
+        "apply_flag_settings" => Wanted::Settings(Settings::read(request.get("settings"))),
         "stop_task" => Wanted::Stop(task(text("task_id"))),
         "continue_last_turn" => Wanted::Continue,
-        "background_tasks" => Wanted::SetAside,
+        "background_tasks" => {
+            Wanted::SetAside(request.get("tool_use_id").and_then(Value::as_str).map(CallId::from))
+        }
         "cancel_async_message" => Wanted::Forget(short(text("message_uuid"))),
         "rename_session" => Wanted::Rename(text("title").to_owned()),
         "get_context_usage" => {
@@ -201,6 +217,9 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
         "mcp_status" | "mcp_server_status" => Wanted::Look(Look::Servers),
         "get_session_cost" | "get_usage" | "get_usage_info" => Wanted::Look(Look::Cost),
         "get_settings" => Wanted::Look(Look::Settings),
+        "reload_plugins" => Wanted::Look(Look::Plugins),
+        "read_file" => read_file(request),
+        "mcp_set_servers" => Wanted::SetServers(names_in(request.get("servers"))),
         "mcp_message" => Wanted::ServerSays {
             server: text("server_name").to_owned(),
             message: request.get("message").cloned().unwrap_or_default(),
@@ -210,18 +229,25 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
     }
 }
 
-fn effort(level: &str) -> Result<Effort, String> {
-    Effort::new(level).ok_or_else(|| format!("`{}`: {}", short(level), Effort::RULE))
+/// Returns the names in a map, as far as an answer names each.
+fn names_in(servers: Option<&Value>) -> Vec<String> {
+    let named = servers.and_then(Value::as_object).into_iter().flatten();
+    named.map(|(name, _)| short(name)).take(SERVERS_CAP).collect()
 }
 
-/// Returns what of some settings can be changed while a run goes on.
-fn settings(settings: Option<&Value>) -> Wanted {
-    let field = |name: &str| settings?.get(name);
-    let chosen = field("permissions").and_then(|it| it.get("defaultMode")).and_then(Value::as_str);
-    Wanted::Settings {
-        model: field("model").and_then(Value::as_str).map(str::to_owned),
-        mode: chosen.map(mode),
-    }
+fn read_file(request: &Map<String, Value>) -> Wanted {
+    let path = request.get("path").and_then(Value::as_str).filter(|path| !path.is_empty());
+    let is_text = request.get("encoding").and_then(Value::as_str).is_none_or(|it| it == "utf-8");
+    let (Some(path), true) = (path, is_text) else {
+        return Wanted::Refused("a `path` is read, and as text".to_owned());
+    };
+    let most = request.get("max_bytes").and_then(Value::as_u64);
+    let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(FILE_CAP).min(FILE_CAP);
+    Wanted::Look(Look::File { path: path.into(), most })
+}
+
+fn effort(level: &str) -> Result<Effort, String> {
+    Effort::new(level).ok_or_else(|| format!("`{}`: {}", short(level), Effort::RULE))
 }
 
 /// Returns the name of a model; `None` if it means the one of the start.
@@ -314,7 +340,9 @@ mod tests {
             (
                 json!({"subtype": "apply_flag_settings", "settings": {"model": "m",
                     "permissions": {"defaultMode": "plan"}}}),
-                Wanted::Settings { model: Some("m".to_owned()), mode: Some(Ok(Mode::Plan)) },
+                Wanted::Settings(Settings::read(Some(
+                    &json!({"model": "m", "permissions": {"defaultMode": "plan"}}),
+                ))),
             ),
             (
                 json!({"subtype": "get_context_usage"}),

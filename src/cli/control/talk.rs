@@ -8,12 +8,13 @@ use std::collections::VecDeque;
 use serde_json::Value;
 
 use super::incoming::{Answer, BadLine, Incoming, Look, Message, Wanted};
+use super::settings::Settings;
 use super::wire::Heard;
 use super::wishes::Wishes;
 use crate::config::Effort;
 use crate::event::UnitId;
 use crate::guard::Mode;
-use crate::message::Prompt;
+use crate::message::{CallId, Prompt};
 use crate::report::control::Reply;
 use crate::run::FromUser;
 
@@ -51,8 +52,13 @@ pub(super) enum Deed {
     SetModel(Option<String>),
     /// From the next message on models think as hard as this.
     SetEffort(Effort),
+    /// These settings hold from now on.
+    Settings(Settings),
     /// A unit is to stop.
     Stop(UnitId),
+    /// What main waits for goes on in the background, or what one call of it
+    /// does.
+    SetAside(Option<CallId>),
     /// The session has this name from now on.
     Rename(String),
     /// The client is told something.
@@ -163,17 +169,8 @@ impl Talk {
             Wanted::ServerSays { server, message } => {
                 return vec![Step::Do { id, deed: Deed::ServerSays { server, message } }];
             }
-            Wanted::Settings { model, mode } => {
-                let Ok(mode) = mode.transpose() else {
-                    let why = "there is no permission mode of that name".to_owned();
-                    return vec![Step::Reply { id, reply: Reply::Refused(why) }];
-                };
-                steps.extend(mode.map(Step::SetMode));
-                if let Some(model) = model {
-                    steps.push(Step::Do { id, deed: Deed::SetModel(Some(model)) });
-                    return steps;
-                }
-                Reply::Done
+            Wanted::Settings(Ok(settings)) => {
+                return vec![Step::Do { id, deed: Deed::Settings(settings) }];
             }
             Wanted::Interrupt => {
                 steps.extend(is_busy.then_some(Step::EndTurn));
@@ -186,10 +183,7 @@ impl Talk {
                 Reply::ModeIs(mode.as_str())
             }
             Wanted::Stop(Ok(unit)) => return vec![Step::Do { id, deed: Deed::Stop(unit) }],
-            Wanted::SetAside => {
-                steps.push(Step::Tell(FromUser::SetAside));
-                Reply::SetAside
-            }
+            Wanted::SetAside(call) => return vec![Step::Do { id, deed: Deed::SetAside(call) }],
             Wanted::Forget(uuid) => Reply::Forgot(self.forget(&uuid)),
             Wanted::Inert(name) => {
                 steps.push(Step::Say(format!("`{name}` changes nothing here")));
@@ -198,8 +192,11 @@ impl Talk {
             Wanted::Continue => Reply::NotContinued,
             Wanted::SetMode(Err(why))
             | Wanted::SetModel(Err(why))
+            | Wanted::Settings(Err(why))
             | Wanted::Stop(Err(why))
             | Wanted::SetEffort(Err(why)) => Reply::Refused(why),
+            Wanted::SetServers(refused) => Reply::ServersSet { refused },
+            Wanted::Refused(why) => Reply::Refused(why),
             Wanted::Other(name) => Reply::Refused(format!("`{name}` is not supported")),
         };
         steps.push(Step::Reply { id, reply });
@@ -328,18 +325,14 @@ mod tests {
                 vec![replied(Reply::Refused("there is no permission mode `x`".to_owned()))],
             ),
             (
-                json!({"subtype": "apply_flag_settings", "settings": {"model": "m",
-                    "permissions": {"defaultMode": "plan"}}}),
-                vec![Step::SetMode(Mode::Plan), deed(Deed::SetModel(Some("m".to_owned())))],
+                json!({"subtype": "apply_flag_settings", "settings": {"model": null}}),
+                vec![deed(Deed::Settings(Settings::default()))],
             ),
             (
                 json!({"subtype": "stop_task", "task_id": "agent-3"}),
                 vec![deed(Deed::Stop(UnitId(3)))],
             ),
-            (
-                json!({"subtype": "background_tasks"}),
-                vec![Step::Tell(FromUser::SetAside), replied(Reply::SetAside)],
-            ),
+            (json!({"subtype": "background_tasks"}), vec![deed(Deed::SetAside(None))]),
             (json!({"subtype": "mcp_status"}), vec![deed(Deed::Look(Look::Servers))]),
             (
                 json!({"subtype": "set_color"}),

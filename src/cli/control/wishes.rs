@@ -11,6 +11,7 @@ use crate::cli::args::{GivenJson, RunFlags};
 use crate::config::Effort;
 use crate::mcp::file::SERVERS_CAP;
 use crate::session::SessionName;
+use crate::tool::Aliases;
 
 /// Stands between what is the same for all conversations and what is not, in the
 /// system prompt of some clients.
@@ -36,13 +37,19 @@ pub(super) struct Wishes {
     pub(super) carried: Vec<String>,
     /// Its hooks.
     pub(super) hooks: Option<Value>,
+    /// Which tools run in place of others.
+    pub(super) aliases: Aliases,
     /// What of it nothing is done about, by name.
     pub(super) left_out: Vec<&'static str>,
 }
 
+/// Most tools that others stand in for: each call of a model is compared with
+/// all of them, and there are not many more tools.
+const ALIASES_CAP: usize = 100;
+
 /// What a client may want and there is not.
-const ABSENT: [&str; 5] =
-    ["toolAliases", "planModeInstructions", "plugins", "managedSettings", "promptSuggestions"];
+const ABSENT: [&str; 4] =
+    ["planModeInstructions", "plugins", "managedSettings", "promptSuggestions"];
 
 impl Wishes {
     /// Reads an `initialize` request.
@@ -59,6 +66,11 @@ impl Wishes {
             carried.truncate(SERVERS_CAP);
             left_out.push("sdkMcpServers");
         }
+        let aliases: Aliases = given("toolAliases").map(pairs).unwrap_or_default();
+        if aliases.len() > ALIASES_CAP {
+            left_out.push("toolAliases");
+        }
+        let aliases = if aliases.len() > ALIASES_CAP { Aliases::new() } else { aliases };
         let wants = |name: &&str| request.get(*name).is_some_and(|wish| !is_nothing(wish));
         left_out.extend(ABSENT.into_iter().filter(wants));
         Self {
@@ -74,6 +86,7 @@ impl Wishes {
             servers: servers.as_ref().map(Value::to_string),
             carried,
             hooks: given("hooks").cloned(),
+            aliases,
             left_out,
         }
     }
@@ -112,6 +125,12 @@ fn is_nothing(value: &Value) -> bool {
         Value::Object(fields) => fields.is_empty(),
         Value::Bool(true) | Value::Number(_) | Value::String(_) => false,
     }
+}
+
+/// Returns the texts of a map, by name.
+fn pairs(value: &Value) -> Aliases {
+    let fields = value.as_object().into_iter().flatten();
+    fields.filter_map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned()))).collect()
 }
 
 /// Returns the names in a list, or those that a map has.

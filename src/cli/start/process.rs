@@ -16,6 +16,7 @@ use crate::hook::Hook;
 use crate::mcp::Servers;
 use crate::model::Models;
 use crate::telemetry::Exporter;
+use crate::tool::Aliases;
 
 /// What goes on from one run of a process to the next.
 #[derive(Clone)]
@@ -37,6 +38,8 @@ pub(in crate::cli) struct Brought {
     pub(in crate::cli) hooks: Vec<Hook>,
     /// The servers of tools that it carries.
     pub(in crate::cli) servers: Vec<Carried>,
+    /// Which tools run in place of others.
+    pub(in crate::cli) aliases: Aliases,
 }
 
 /// What a run is given by its process.
@@ -67,7 +70,7 @@ impl Process {
         debug::hide_environment(environment);
         debug::hide_configured(config, environment);
         let is_new = kept.is_none() || brought.is_some();
-        let Brought { hooks, servers: carried } = brought.unwrap_or_default();
+        let Brought { hooks, servers: carried, aliases: _ } = brought.unwrap_or_default();
         let servers = || {
             let servers = servers::servers((environment, config), flags, (trusted, root), &carried);
             servers.map(Arc::new)

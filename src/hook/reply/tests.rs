@@ -159,3 +159,26 @@ fn a_mark_before_json_is_passed_over_and_json_below_other_text_is_a_failure() {
     let code = Reply::of_text(HookEvent::SessionStart, "fn a()\n{\n}").unwrap();
     assert!(code.message.is_empty());
 }
+
+#[test]
+fn another_output_is_a_text_or_what_blocks_say_after_a_call_and_nothing_elsewhere() {
+    let of = |name: &str, output: Value| {
+        let specific = json!({"hookEventName": "PostToolUse", name: output});
+        says(HookEvent::PostToolUse, json!({"hookSpecificOutput": specific})).output
+    };
+    let blocks = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
+    for (output, expected) in [
+        (json!("nothing to see"), Some("nothing to see")),
+        (json!(""), Some("")),
+        (blocks.clone(), Some("a\n\nb")),
+        (json!({"content": blocks}), Some("a\n\nb")),
+        (json!({"stdout": "x"}), Some(r#"{"stdout":"x"}"#)),
+        (json!(null), None),
+    ] {
+        for name in ["updatedToolOutput", "updatedMCPToolOutput"] {
+            assert_eq!(of(name, output.clone()).as_deref(), expected, "{output}");
+        }
+    }
+    let before = json!({"hookSpecificOutput": {"updatedToolOutput": "x"}});
+    assert_eq!(says(HookEvent::PreToolUse, before), Reply::default());
+}

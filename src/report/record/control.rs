@@ -8,7 +8,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::replies::{
-    CommandsRecord, ContextRecord, ModelsRecord, ServersRecord, SessionCost, SettingsRecord,
+    CommandsRecord, ContextRecord, ModelsRecord, PluginsRecord, ServersRecord, ServersSet,
+    SessionCost, SettingsRecord,
 };
 use super::{raw, tool_input};
 use crate::event::{CallQuestion, Form, Question, QuestionId, UnitId};
@@ -114,19 +115,50 @@ pub(in crate::report) enum Given<'a> {
 #[serde(untagged)]
 pub(in crate::report) enum Answer<'a> {
     Initialized(Box<Initialized<'a>>),
-    Interrupted { subtype: &'static str, still_queued: &'a [String] },
-    SetAside { backgrounded: bool },
-    Continued { subtype: &'static str, accepted: bool },
-    Forgot { cancelled: bool },
-    EffortIs { subtype: &'static str, effort: &'a str, applied: bool, r#override: Option<()> },
+    Interrupted {
+        subtype: &'static str,
+        still_queued: &'a [String],
+    },
+    SetAside {
+        backgrounded: bool,
+    },
+    Continued {
+        subtype: &'static str,
+        accepted: bool,
+    },
+    Forgot {
+        cancelled: bool,
+    },
+    EffortIs {
+        subtype: &'static str,
+        effort: &'a str,
+        applied: bool,
+        r#override: Option<()>,
+    },
     Context(Box<ContextRecord<'a>>),
     Commands(CommandsRecord<'a>),
     Models(ModelsRecord<'a>),
     Servers(ServersRecord<'a>),
+    Plugins(PluginsRecord<'a>),
+    File {
+        contents: &'a str,
+        #[serde(rename = "absPath")]
+        path: &'a str,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        truncated: bool,
+        lossy: bool,
+    },
+    ServersSet(ServersSet<'a>),
     Cost(SessionCost),
     Settings(SettingsRecord<'a>),
-    ModeIs { status: &'static str, mode: &'static str },
-    ModelIs { subtype: &'static str, model: &'a str },
+    ModeIs {
+        status: &'static str,
+        mode: &'static str,
+    },
+    ModelIs {
+        subtype: &'static str,
+        model: &'a str,
+    },
     Done {},
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{ResultContent, ServerRecord};
+use super::{AgentRecord, CommandRecord, ResultContent, ServerRecord};
 use crate::message::Prompt;
 use crate::report::control::{ContextUsage, InForce, ModelNamed, Named, ServerShown};
 use crate::report::window::{Part, Window};
@@ -254,6 +254,49 @@ impl<'a> ServersRecord<'a> {
             servers: servers.iter().map(record).collect(),
             status: servers.iter().map(status).collect(),
         }
+    }
+}
+
+/// What there is around plugins, of which there are none.
+#[derive(Serialize)]
+pub(in crate::report) struct PluginsRecord<'a> {
+    commands: Vec<CommandRecord<'a>>,
+    agents: Vec<AgentRecord<'a>>,
+    plugins: [(); 0],
+    #[serde(rename = "mcpServers")]
+    servers: Vec<ShownRecord<'a>>,
+    error_count: u32,
+}
+
+impl<'a> PluginsRecord<'a> {
+    pub(in crate::report) fn of(
+        commands: &'a [Named],
+        agents: &'a [Named],
+        servers: &'a [ServerShown],
+    ) -> Self {
+        Self {
+            commands: commands.iter().map(CommandRecord::from).collect(),
+            agents: agents.iter().map(AgentRecord::from).collect(),
+            plugins: [],
+            servers: ServersRecord::of(servers).servers,
+            error_count: 0,
+        }
+    }
+}
+
+/// What became of the wish for other servers of tools.
+#[derive(Serialize)]
+pub(in crate::report) struct ServersSet<'a> {
+    added: [(); 0],
+    removed: [(); 0],
+    errors: BTreeMap<&'a str, &'static str>,
+}
+
+impl<'a> ServersSet<'a> {
+    pub(in crate::report) fn of(refused: &'a [String]) -> Self {
+        let why = "servers of tools are named at the start, by `--mcp-config` or `initialize`";
+        let errors = refused.iter().map(|name| (name.as_str(), why)).collect();
+        Self { added: [], removed: [], errors }
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::OwnedPermit;
 use tokio::sync::oneshot;
 
+use super::super::Moved;
 use crate::branch::Token;
 use crate::event::{Failure, UnitEnd, UnitState, Verdict};
 use crate::line::{CallLeave, Glance, News, Order, RequestLeave, Seat, Sent};
@@ -40,6 +41,8 @@ pub enum Answer {
     State(oneshot::Sender<Option<UnitState>>, Option<UnitState>),
     /// What is done about units that it waits for.
     Order(OwnedPermit<Order>, Order),
+    /// Whether anything went on in the background.
+    Moved(Moved, bool),
     /// What became of its message.
     Sent(oneshot::Sender<Sent>, Sent),
 }
@@ -61,6 +64,7 @@ impl Answer {
             Self::Visible(reply, said) => drop(reply.send(said)),
             Self::State(reply, state) => drop(reply.send(state)),
             Self::Order(permit, order) => drop(permit.send(order)),
+            Self::Moved(Moved(reply), moved) => drop(reply.try_send(moved)),
             Self::Sent(reply, sent) => drop(reply.send(sent)),
         }
     }

@@ -5,20 +5,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::mpsc::OwnedPermit;
 
+use super::super::Moved;
+use super::super::ledger::WaitsFor;
 use super::{Answer, Dispatcher, Effect, Out};
 use crate::event::{EventKind, NoticeLevel, UnitId};
 use crate::line::Order;
+use crate::message::CallId;
 
 impl Dispatcher {
-    /// The units that main waits for go on beside it. Without any nothing
-    /// happens.
-    pub(super) fn set_aside(&mut self, out: &mut Out) {
+    /// The units that main waits for go on beside it, or those of one call.
+    /// Without any nothing happens.
+    pub(super) fn set_aside(&mut self, out: &mut Out, of: Option<(Option<CallId>, Moved)>) {
+        let (only, moved) = of.map_or((None, None), |(only, moved)| (only, Some(moved)));
+        let is_any = self.move_aside(out, only.as_ref());
+        let answer = moved.map(|moved| Effect::Answer(Answer::Moved(moved, is_any)));
+        out.effects.extend(answer);
+    }
+
+    /// Tells whether there was any.
+    fn move_aside(&mut self, out: &mut Out, only: Option<&CallId>) -> bool {
         if self.rests() || self.main_cancel().is_cancelled() {
-            return;
+            return false;
         }
         let mut all = Vec::new();
         let mut orders = Vec::new();
-        for call in &self.units[&UnitId::MAIN].waits {
+        let is_meant = |waits: &&WaitsFor| only.is_none_or(|it| waits.call.as_ref() == Some(it));
+        for call in self.units[&UnitId::MAIN].waits.iter().filter(is_meant) {
             let units: Vec<UnitId> = self.waited_for(call.first).collect();
             let permit = call.orders.clone().try_reserve_owned();
             let (Ok(permit), false) = (permit, units.is_empty()) else { continue };
@@ -27,7 +39,7 @@ impl Dispatcher {
             orders.push(Effect::Answer(Answer::Order(permit, Order::Aside(units))));
         }
         if all.is_empty() {
-            return;
+            return false;
         }
         let aside = self.main_ledger().aside();
         aside.children.extend(all.iter().copied());
@@ -35,6 +47,7 @@ impl Dispatcher {
         self.record(out, UnitId::MAIN, EventKind::SetAside { units: all });
         out.effects.push(Effect::Sync);
         out.effects.extend(orders);
+        true
     }
 
     /// The task of a unit is run again in its place, as long as its caller

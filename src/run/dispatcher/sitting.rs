@@ -16,6 +16,21 @@ use crate::event::{
     CancelReason, EventKind, Invocation, Outcome, Seq, SessionHead, UnitId, UnitState, UnixMillis,
 };
 
+/// What the user asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Typed {
+    /// What was typed; empty if it is news that main is told.
+    pub prompt: Arc<str>,
+    /// What a client calls the message; `None` if it has no name for it.
+    pub message: Option<Arc<str>>,
+}
+
+impl<T: Into<Arc<str>>> From<T> for Typed {
+    fn from(prompt: T) -> Self {
+        Self { prompt: prompt.into(), message: None }
+    }
+}
+
 impl Dispatcher {
     /// From now on main rests after each invocation. It rests now: the first
     /// one has not begun. `head` is that of a session which is new.
@@ -58,7 +73,7 @@ impl Dispatcher {
     }
 
     /// Begins the next invocation; ignored unless it may begin.
-    pub(super) fn begin_next(&mut self, out: &mut Out, prompt: Arc<str>) {
+    pub(super) fn begin_next(&mut self, out: &mut Out, asked: Typed) {
         if !self.may_begin() {
             return;
         }
@@ -72,7 +87,7 @@ impl Dispatcher {
         let before = std::mem::replace(self.main_ledger(), fresh);
         self.main_ledger().takes_over(before);
         (self.cancel, self.unfinished) = (None, Vec::new());
-        self.begin(out, prompt);
+        self.begin(out, asked);
     }
 
     /// The invocation that has begun is the last one: what works beside main

@@ -40,7 +40,8 @@ impl Dispatcher {
         let is_waited_for = children.iter().any(|child| !child.is_background);
         if let Some(orders) = orders.filter(|_| is_waited_for) {
             let is_aside = Arc::default();
-            self.ledger(parent).waits.push(WaitsFor { first, orders, is_aside });
+            let waits = WaitsFor { call: call.clone(), first, orders, is_aside };
+            self.ledger(parent).waits.push(waits);
         }
         let seats = children.into_iter().map(|child| {
             let before = child.again.and_then(|before| self.units.get(&before));

@@ -32,7 +32,7 @@ impl Place {
             forked_from: None,
             sandbox: None,
         }));
-        place.say(EventKind::InvocationStarted { prompt: "go".into() });
+        place.say(EventKind::InvocationStarted { prompt: "go".into(), message: None });
         place
     }
 
@@ -155,7 +155,7 @@ fn an_undo_is_an_invocation_that_journals_each_file_before_it_goes_back() {
     assert_eq!(
         place.events(),
         [
-            EventKind::InvocationStarted { prompt: "/undo".into() },
+            EventKind::InvocationStarted { prompt: "/undo".into(), message: None },
             EventKind::FileChanged(Arc::new(change)),
             EventKind::Prompted(text.into()),
             EventKind::InvocationEnded(Arc::new(end)),

@@ -65,8 +65,9 @@ impl<'a> Body<'a> {
     pub(super) fn of(kind: &'a EventKind) -> Self {
         match kind {
             EventKind::SessionOpened(head) => Self::SessionOpened(SessionOpened::of(head)),
-            EventKind::InvocationStarted { prompt } => {
-                Self::InvocationStarted(InvocationStarted { prompt: text(prompt) })
+            EventKind::InvocationStarted { prompt, message } => {
+                let message = message.as_ref().map(text);
+                Self::InvocationStarted(InvocationStarted { prompt: text(prompt), message })
             }
             EventKind::Prompted(prompt) => Self::Prompted(Prompted::of(prompt)),
             EventKind::Notified { children, text: all, wrote } => {
@@ -157,8 +158,9 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
     let kind = match kind {
         "session_opened" => parse::<SessionOpened<'_>>(body)?.into_kind()?,
         "invocation_started" => {
-            let prompt = parse::<InvocationStarted<'_>>(body)?.prompt.into();
-            EventKind::InvocationStarted { prompt }
+            let InvocationStarted { prompt, message } = parse(body)?;
+            let message = message.map(Into::into);
+            EventKind::InvocationStarted { prompt: prompt.into(), message }
         }
         "prompted" => parse::<Prompted<'_>>(body)?.into_kind()?,
         "notified" => {
@@ -281,6 +283,8 @@ impl<'a> SessionOpened<'a> {
 #[derive(Serialize, Deserialize)]
 pub(super) struct InvocationStarted<'a> {
     prompt: Text<'a>,
+    #[serde(default, skip_serializing_if = "Option::is_none", borrow)]
+    message: Option<Text<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -21,7 +21,7 @@ impl Past {
             EventKind::SessionOpened(head) => {
                 self.head.get_or_insert_with(|| head.clone());
             }
-            EventKind::InvocationStarted { prompt } => self.invocation_started(event, prompt),
+            EventKind::InvocationStarted { prompt, .. } => self.invocation_started(event, prompt),
             EventKind::InvocationEnded(end) => {
                 self.invocation(event.invocation).is_open = false;
                 self.lose_open_calls(event.seq);
@@ -126,7 +126,7 @@ impl Past {
     /// Keeps what main's model would be sent.
     fn take_of_main(&mut self, event: &Event) {
         match &event.kind {
-            EventKind::InvocationStarted { prompt } => self.conversation.asked(prompt),
+            EventKind::InvocationStarted { prompt, .. } => self.conversation.asked(prompt),
             EventKind::Prompted(_) | EventKind::Notified { .. } => {
                 self.lose_open_calls(event.seq);
                 self.conversation.prompted(event);

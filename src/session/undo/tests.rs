@@ -35,7 +35,7 @@ impl Session {
     fn prompt(&mut self) -> Seq {
         self.invocation += 1;
         let prompt = format!("prompt {}", self.invocation).into();
-        self.say(MAIN, EventKind::InvocationStarted { prompt })
+        self.say(MAIN, EventKind::InvocationStarted { prompt, message: None })
     }
 
     fn start(&mut self, unit: u32, parent: u32, slot: Option<(u32, u32)>) {

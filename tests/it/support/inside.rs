@@ -335,6 +335,7 @@ impl Setup {
         let (reporters, answers) = self.user();
         let invoked = Invoked {
             typed: "go".into(),
+            message: None,
             main: self.main.clone(),
             model: Arc::clone(&model),
             tools,

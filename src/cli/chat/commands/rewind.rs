@@ -117,7 +117,7 @@ impl Turns {
 
     fn take_of_main(&mut self, event: &Event) {
         self.own.push(event.seq);
-        if let EventKind::InvocationStarted { prompt } = &event.kind {
+        if let EventKind::InvocationStarted { prompt, .. } = &event.kind {
             self.begun.push(Begun {
                 invocation: event.invocation,
                 prompt: Arc::clone(prompt),

@@ -125,7 +125,7 @@ pub(super) fn opened() -> EventKind {
 }
 
 pub(super) fn started(prompt: &str) -> EventKind {
-    EventKind::InvocationStarted { prompt: prompt.into() }
+    EventKind::InvocationStarted { prompt: prompt.into(), message: None }
 }
 
 pub(super) fn over() -> EventKind {

@@ -58,13 +58,13 @@ fn what_is_set_aside_is_news_when_it_ends() {
     let mut bench = sitting();
     let (seats, mut ordered) = waits(&mut bench, UnitId::MAIN, &["a", "b", "c"]);
     bench.end(seats[1].unit, done("b"));
-    bench.give(Input::SetAside);
+    bench.give(Input::SetAside(None));
     let expected = [seats[0].unit, seats[2].unit];
     assert_eq!(aside(&bench), [expected]);
     assert_eq!(ordered.try_recv(), Ok(Order::Aside(expected.to_vec())));
     assert!(seats[0].is_aside.load(Ordering::Relaxed));
     // Once more there is nothing to set aside.
-    bench.give(Input::SetAside);
+    bench.give(Input::SetAside(None));
     assert_eq!(aside(&bench).len(), 1);
     bench.join(UnitId::MAIN, &seats[1..2]);
     bench.end(seats[0].unit, done("found"));
@@ -78,7 +78,7 @@ fn what_is_set_aside_is_news_when_it_ends() {
 fn esc_right_after_it_leaves_its_units_alone() {
     let mut bench = sitting();
     let (seats, _ordered) = waits(&mut bench, UnitId::MAIN, &["a"]);
-    bench.give(Input::SetAside);
+    bench.give(Input::SetAside(None));
     bench.give(Input::Cancel(Reach::Turn, CancelReason::Interrupt));
     assert!(!seats[0].cancel.is_cancelled() && bench.dispatcher.main_cancel().is_cancelled());
     bench.end(UnitId::MAIN, Outcome::Cancelled { ran: true });
@@ -90,7 +90,7 @@ fn right_after_esc_nothing_is_set_aside() {
     let mut bench = sitting();
     let (seats, mut ordered) = waits(&mut bench, UnitId::MAIN, &["a"]);
     bench.give(Input::Cancel(Reach::Turn, CancelReason::Interrupt));
-    bench.give(Input::SetAside);
+    bench.give(Input::SetAside(None));
     assert!(aside(&bench).is_empty() && ordered.try_recv().is_err());
     assert!(seats[0].cancel.is_cancelled());
 }
@@ -104,7 +104,7 @@ fn with_nothing_to_set_aside_nothing_happens() {
     // Whoever takes no orders waits on.
     drop(ordered);
     let before = bench.events.len();
-    bench.give(Input::SetAside);
+    bench.give(Input::SetAside(None));
     assert_eq!(bench.events.len(), before);
     assert!(inner.try_recv().is_err());
 }
@@ -114,7 +114,7 @@ fn of_two_batches_of_a_turn_both_are_set_aside() {
     let mut bench = sitting();
     let (first, mut of_first) = waits(&mut bench, UnitId::MAIN, &["a"]);
     let (second, mut of_second) = waits(&mut bench, UnitId::MAIN, &["b", "c"]);
-    bench.give(Input::SetAside);
+    bench.give(Input::SetAside(None));
     assert_eq!(of_first.try_recv(), Ok(Order::Aside(units(&first))));
     assert_eq!(of_second.try_recv(), Ok(Order::Aside(units(&second))));
     assert_eq!(aside(&bench), [[units(&first), units(&second)].concat()]);
@@ -176,7 +176,7 @@ fn one_that_takes_a_place_in_a_batch_that_was_set_aside_goes_on_beside_main_too(
     let (seats, mut ordered) = waits(&mut bench, UnitId::MAIN, &["a", "b"]);
     let old = seats[1].unit;
     bench.give(Input::Again(old));
-    bench.give(Input::SetAside);
+    bench.give(Input::SetAside(None));
     assert_eq!(ordered.try_recv(), Ok(Order::Again(old)));
     assert_eq!(ordered.try_recv(), Ok(Order::Aside(vec![seats[0].unit])));
     bench.end(old, Outcome::Cancelled { ran: true });
@@ -187,7 +187,7 @@ fn one_that_takes_a_place_in_a_batch_that_was_set_aside_goes_on_beside_main_too(
     bench.may_start(new.unit).unwrap();
     // Nobody looks at orders about that call any more.
     bench.give(Input::Again(old));
-    bench.give(Input::SetAside);
+    bench.give(Input::SetAside(None));
     assert!(ordered.try_recv().is_err() && aside(&bench).len() == 1);
     bench.join(UnitId::MAIN, &seats[1..]);
     bench.end(UnitId::MAIN, done("x"));

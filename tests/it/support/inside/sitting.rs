@@ -160,6 +160,7 @@ impl Sitting {
         let Invoked { tools, policy, system, .. } = &*self.invoked;
         let invoked = Invoked {
             typed: typed.into(),
+            message: None,
             main: Main::Conversation(opening),
             model,
             tools: tools.clone(),
