@@ -526,7 +526,7 @@ fn only_what_was_waited_for_goes_to_the_background() {
         reply["response"]["backgrounded"].clone()
     };
     let all = json!({"subtype": "background_tasks"});
-    assert_eq!(moved(&mut client, all.clone()), false);
+    assert_eq!(moved(&mut client, all), false);
     client.ask("go");
     let started = client.running.read_until(|record| record["subtype"] == "task_started");
     let of = |call: &Value| json!({"subtype": "background_tasks", "tool_use_id": call});
@@ -534,8 +534,6 @@ fn only_what_was_waited_for_goes_to_the_background() {
     let question = client.is_asked();
     assert_eq!(moved(&mut client, of(&json!("call-99"))), false);
     assert_eq!(moved(&mut client, of(&started["tool_use_id"])), true);
-    assert_eq!(moved(&mut client, all), false);
-    assert_eq!(client.result()["result"], "done");
     client.answer(&question, &json!({"behavior": "deny"}));
     client.running.hang_up();
     client.running.wait();
