@@ -293,7 +293,7 @@ fn says(place: &Place, flags: &[&str], messages: &[Value]) -> Vec<Value> {
     let streamed = ["--input-format", "stream-json", "-o", "stream-json", "-m", "m"];
     let tine = place.tine(streamed.iter().chain(flags)).env("M_KEY", "sk-for-tests-only");
     let finished = tine.stdin(lines.join("\n")).run().exits(0);
-    finished.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    finished.stdout.lines().map(|line| serde_json::from_str(line).expect("a record")).collect()
 }
 
 fn text_block(text: &str) -> Value {
@@ -310,7 +310,7 @@ fn parts(request: &RecordedRequest, messages: &str) -> Vec<String> {
     let body = request.json();
     let messages = body[messages].as_array().expect("a list of messages");
     let asked = messages.iter().find(|message| message["role"] == "user").expect("one was asked");
-    let part = |part: &Value| match part["type"].as_str().unwrap() {
+    let part = |part: &Value| match part["type"].as_str().expect("a part has a type") {
         "text" | "input_text" => {
             let text = part["text"].as_str().unwrap();
             text.split_once("</environment>\n\n").map_or(text, |(_, asked)| asked).to_owned()
