@@ -312,15 +312,16 @@ fn parts(request: &RecordedRequest, messages: &str) -> Vec<String> {
     let asked = messages.iter().find(|message| message["role"] == "user").expect("one was asked");
     let part = |part: &Value| match part["type"].as_str().expect("a part has a type") {
         "text" | "input_text" => {
-            let text = part["text"].as_str().unwrap();
+            let text = part["text"].as_str().expect("a text");
             text.split_once("</environment>\n\n").map_or(text, |(_, asked)| asked).to_owned()
         }
-        "image_url" => part["image_url"]["url"].as_str().unwrap().to_owned(),
-        "input_image" => part["image_url"].as_str().unwrap().to_owned(),
+        "image_url" => part["image_url"]["url"].as_str().expect("a text").to_owned(),
+        "input_image" => part["image_url"].as_str().expect("a text").to_owned(),
         "image" => {
             let source = &part["source"];
             assert_eq!(source["type"], "base64");
-            let [kind, data] = ["media_type", "data"].map(|key| source[key].as_str().unwrap());
+            let [kind, data] =
+                ["media_type", "data"].map(|key| source[key].as_str().expect("a text"));
             format!("data:{kind};base64,{data}")
         }
         other => panic!("{other}"),
