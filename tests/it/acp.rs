@@ -592,7 +592,7 @@ fn what_cannot_be_read_is_answered_and_what_follows_is_read() {
     editor.running.say("[]");
     let error = editor.running.read_until(|message| !message["error"].is_null());
     assert_eq!(error["error"]["code"], -32600);
-    editor.running.say(&"x".repeat(17 * 1024 * 1024));
+    editor.running.say(&"x".repeat(25 * 1024 * 1024));
     let error = editor.running.read_until(|message| !message["error"].is_null());
     assert_eq!(error["error"]["data"], "the line is too long");
     let cwd = editor.place.work();
