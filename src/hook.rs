@@ -183,6 +183,9 @@ impl Hooks {
         let (Some(setting), asked) = (&self.setting, self.about(occasion, who)) else {
             return Heard::default();
         };
+        if asked.is_empty() {
+            return Heard::default();
+        }
         let begun = Instant::now();
         let waited_for = asked.iter().filter(|hook| hook.is_waited_for());
         let count = waited_for.clone().count().min(RUNNING_CAP as usize);

@@ -54,8 +54,7 @@ pub(super) fn skills(
     flags: &RunFlags,
     listed: &ListedFlags,
 ) -> Result<Exit, Refusal> {
-    let around = Around::here(environment)?;
-    let found = found(environment, flags, &around)?;
+    let (around, found) = found(environment, flags)?;
     let Some(CheckCommand::Check { paths }) = &listed.command else {
         let records = found.skills.iter().map(skill_record);
         let text = || found.skills.iter().map(|skill| skill_text(skill, &around)).collect();
@@ -91,8 +90,7 @@ pub(super) fn agents(
     flags: &RunFlags,
     listed: &ListedFlags,
 ) -> Result<Exit, Refusal> {
-    let around = Around::here(environment)?;
-    let found = found(environment, flags, &around)?;
+    let (around, found) = found(environment, flags)?;
     let Some(CheckCommand::Check { paths }) = &listed.command else {
         let records = found.definitions.iter().map(|definition| agent_record(definition));
         let text = || found.definitions.iter().map(|it| agent_text(it, &around)).collect();
@@ -112,13 +110,12 @@ pub(super) fn agents(
     tell(("agent", listed.json), &files, check, (&found, paths.is_empty()), &around)
 }
 
-fn found(
-    environment: &Environment,
-    flags: &RunFlags,
-    around: &Around,
-) -> Result<Discovered, Refusal> {
+fn found(environment: &Environment, flags: &RunFlags) -> Result<(Around, Discovered), Refusal> {
+    let around = Around::here(environment)?;
     let trusted = project::settle(environment, flags, Manner::Tell)?;
-    Ok(discover((&around.root, around.top.as_deref()), environment, flags, &trusted))
+    let at = (&*around.root, around.top.as_deref());
+    let found = discover(at, environment, flags, &trusted);
+    Ok((around, found))
 }
 
 fn say_problems(found: &Discovered) {

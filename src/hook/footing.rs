@@ -7,7 +7,7 @@
 //! look and the run.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,9 +22,6 @@ use super::{Command, Handler, Hook};
 /// is known by the file that it is: reading it for each call would take longer
 /// than most hooks do.
 const CONTENTS_CAP: u64 = 64 * 1024 * 1024;
-
-/// How much is read at a time.
-const BUFFER: usize = 64 * 1024;
 
 /// Where a command runs, and what it is held to. The default runs where its
 /// unit works, and is held to nothing.
@@ -177,7 +174,7 @@ fn unopened(error: &io::Error) -> Held {
     if is_no_file { Held::Nothing } else { Held::Other }
 }
 
-fn contents(mut file: File) -> io::Result<Held> {
+fn contents(file: File) -> io::Result<Held> {
     let metadata = file.metadata()?;
     if metadata.is_dir() {
         return Ok(Held::Nothing);
@@ -189,11 +186,7 @@ fn contents(mut file: File) -> io::Result<Held> {
         let changed = (metadata.ctime(), metadata.ctime_nsec());
         return Ok(Held::Long { inode: metadata.ino(), length: metadata.len(), changed });
     }
-    let (mut hasher, mut buffer) = (blake3::Hasher::new(), vec![0; BUFFER]);
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(Held::Contents(*hasher.finalize().as_bytes())),
-            length => hasher.update(&buffer[..length]),
-        };
-    }
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(file)?;
+    Ok(Held::Contents(*hasher.finalize().as_bytes()))
 }

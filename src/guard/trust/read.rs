@@ -17,9 +17,6 @@ use crate::hook;
 
 use super::{DEPTH_CAP, FILE_CAP, FILES_CAP, Found, Kind, PROGRAMS_CAP, Project, SKILL};
 
-/// How much of a program is read at a time.
-const BUFFER: usize = 64 * 1024;
-
 /// A look at a repository.
 pub(super) struct Looking {
     pub(super) project: Project,
@@ -186,22 +183,16 @@ impl Looking {
             }
         };
         let Some(file) = file else { return Ok(None) };
-        let (mut hasher, mut buffer) = (blake3::Hasher::new(), vec![0; BUFFER]);
-        let mut file = file.take(self.left + 1);
-        loop {
-            match file.read(&mut buffer)? {
-                0 => return Ok(Some(hasher.finalize())),
-                length => {
-                    let left = self.left.checked_sub(length as u64);
-                    let too_much = || {
-                        let most = PROGRAMS_CAP / (1024 * 1024);
-                        io::Error::other(format!("with it the programs are longer than {most} MiB"))
-                    };
-                    self.left = left.ok_or_else(too_much)?;
-                    hasher.update(&buffer[..length]);
-                }
-            }
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(file.take(self.left + 1))?;
+        let is_too_much = hasher.count() > self.left;
+        self.left = self.left.saturating_sub(hasher.count());
+        if is_too_much {
+            let most = PROGRAMS_CAP / (1024 * 1024);
+            let why = format!("with it the programs are longer than {most} MiB");
+            return Err(io::Error::other(why));
         }
+        Ok(Some(hasher.finalize()))
     }
 
     /// Returns what is in a directory, below the root and in order. What is in
