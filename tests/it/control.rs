@@ -846,6 +846,26 @@ fn messages_are_repeated_on_request_as_they_are_taken_up() {
 }
 
 #[test]
+fn what_is_asked_just_before_the_end_of_the_input_is_answered() {
+    let mut client = Client::new(&writes(&["a.txt"]));
+    client.request(&json!({"subtype": "set_permission_mode", "mode": "acceptEdits"}));
+    client.ask("go");
+    client.result();
+    let ask = |number: u32| {
+        let request = json!({"subtype": "get_context_usage"});
+        json!({"type": "control_request", "request_id": number.to_string(), "request": request})
+    };
+    (0..20).for_each(|number| client.say(&ask(number)));
+    client.running.hang_up();
+    let mut answered = 0;
+    while answered < 20 {
+        client.running.read_until(|record| record["type"] == "control_response");
+        answered += 1;
+    }
+    client.running.wait().exits(0);
+}
+
+#[test]
 fn a_client_is_told_what_it_asks_for_while_a_turn_goes_on_and_while_none_does() {
     let mut client = Client::new(&writes(&["a.txt"]));
     let ask = |client: &mut Client, subtype: &str| {
