@@ -372,7 +372,10 @@ impl Unit {
     /// All forks of one answer begin in the same bytes, and know what was known
     /// before any of its calls ran.
     fn mark_fork_point(&mut self, calls: &[Call]) {
-        if calls.iter().any(|call| canonical(&call.tool) == AGENT) {
+        let forks = |call: &Call| {
+            self.tools.called(&call.tool).is_some_and(|(name, _)| canonical(name) == AGENT)
+        };
+        if calls.iter().any(forks) {
             self.context.fork_point = Arc::new(self.fork_point());
         }
     }

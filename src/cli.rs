@@ -47,6 +47,7 @@ mod undo;
 mod usage;
 mod worktree;
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
@@ -61,7 +62,13 @@ use exit::{Exit, Refusal};
 #[must_use]
 pub fn main() -> ExitCode {
     keep_others_out();
-    let Sifted { arguments, notes } = args::sift(std::env::args_os().collect());
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if is_version(&words) {
+        // Whoever has gone does not want to know.
+        let _ = writeln!(io::stdout(), "tine {}", env!("CARGO_PKG_VERSION"));
+        return ExitCode::SUCCESS;
+    }
+    let Sifted { arguments, notes } = args::sift(words);
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
@@ -86,6 +93,13 @@ pub fn main() -> ExitCode {
         }
     };
     ExitCode::from(exit.code())
+}
+
+/// Tells whether nothing is wanted but the version. Programs ask for it each time
+/// before they start tine, and clap takes longer to put all flags together than
+/// the rest of the process takes.
+fn is_version(words: &[OsString]) -> bool {
+    matches!(words, [_, only] if only == "--version" || only == "-v" || only == "-V")
 }
 
 fn run(arguments: Arguments) -> Result<Exit, Refusal> {

@@ -276,7 +276,7 @@ impl Unit {
         }
         said.add(HookEvent::PostToolUse, &effect.context);
         said.stop = effect.stop.or(said.stop.take());
-        effect.output.map_or(output, Output::ok)
+        effect.output.unwrap_or(output)
     }
 
     /// Waits for a person's answer, and has the hooks told that one is waited

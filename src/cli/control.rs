@@ -252,7 +252,8 @@ impl Conversation {
         if self.run.as_ref().is_some_and(|run| owes_news(&run.known)) {
             self.is_calm = true;
             self.ask("", None, Opening::News);
-        } else if self.has_ended {
+        } else if self.has_ended && self.work.is_empty() {
+            // What was asked before the end is answered first.
             self.leave();
         }
     }

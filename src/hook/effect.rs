@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::reply::Reply;
 use crate::event::HookDecision;
+use crate::message::Output;
 use crate::prompt::cut;
 
 /// Most characters of what one hook adds to what a model reads. About 2,000
@@ -46,7 +47,7 @@ pub struct Effect {
     /// The arguments that a call is to have instead.
     pub input: Option<Value>,
     /// What the model is to read in place of what the call gave.
-    pub output: Option<String>,
+    pub output: Option<Output>,
     /// What the model is to read; empty for nothing.
     pub context: String,
 }

@@ -118,16 +118,14 @@ impl Footing {
 /// Returns what each part of a command may run. Words that no shell reads are
 /// what they are.
 fn parts(command: &Command) -> Vec<Running> {
-    let word = |text: &str, programs| Running { text: text.to_owned(), programs };
     match &command.arguments {
         None => vec![inert::running(&command.text)],
+        // A program that a hook is may be one that runs others.
         Some(arguments) => {
-            let first = arguments.iter().position(|word| !word.starts_with('-'));
-            let argument = |(number, text): (usize, &String)| {
-                word(text, (Some(number) != first).then(Vec::new))
-            };
-            let program = std::iter::once(word(&command.text, None));
-            program.chain(arguments.iter().enumerate().map(argument)).collect()
+            let words = || std::iter::once(&*command.text).chain(arguments.iter().map(|it| &**it));
+            let programs = inert::programs_among(words());
+            let part = |text: &str| Running { text: text.to_owned(), programs: programs.clone() };
+            words().map(part).collect()
         }
     }
 }

@@ -15,8 +15,8 @@ const READERS: [&str; 30] = [
 pub(super) struct Running {
     /// The text with what it only writes to left out; empty if it only reads.
     pub(super) text: String,
-    /// The words that surely are programs or their first arguments; `None` if
-    /// any word may be one.
+    /// The words that surely are programs, or scripts that one of the
+    /// interpreters here is given; `None` if any word may be one.
     pub(super) programs: Option<Vec<String>>,
 }
 
@@ -34,15 +34,48 @@ pub(super) fn running(text: &str) -> Running {
     for range in written.into_iter().rev() {
         left.replace_range(range, " ");
     }
-    let programs = commands.iter().flat_map(|words| first_words(words)).collect();
-    Running { text: left, programs: Some(programs) }
+    let programs = commands.iter().map(|words| programs(words)).collect::<Option<Vec<_>>>();
+    Running { text: left, programs: programs.map(|each| each.concat()) }
 }
 
-/// Returns a program and its first argument that is no option.
-fn first_words(words: &[Result<String, String>]) -> impl Iterator<Item = String> {
-    let argument = words.iter().skip(1).find(|word| !text_of(word).starts_with('-'));
-    let first = words.first().into_iter().chain(argument);
-    first.map(|word| text_of(word).trim_end_matches(['"', '\'']).to_owned())
+/// Returns the same of words that no shell reads.
+pub(super) fn programs_among<'a>(words: impl Iterator<Item = &'a str>) -> Option<Vec<String>> {
+    programs(&words.map(|word| Ok(word.to_owned())).collect::<Vec<_>>())
+}
+
+/// Programs that run the first file that they are given, and take what stands
+/// behind it for its arguments.
+const INTERPRETERS: [&str; 14] = [
+    "bash", "bun", "dash", "deno", "fish", "ksh", "lua", "node", "perl", "php", "python",
+    "python3", "ruby", "sh",
+];
+
+/// Returns which words of a command surely are programs, and that no other one
+/// is; `None` if that cannot be told: what `timeout`, `env` or `make` do with
+/// their words, they alone know.
+fn programs(words: &[Result<String, String>]) -> Option<Vec<String>> {
+    let (program, arguments) = words.split_first()?;
+    let written = |word: &Result<String, String>| -> String {
+        text_of(word).trim_end_matches(['"', '\'']).to_owned()
+    };
+    if reads(words) {
+        return Some(Vec::new());
+    }
+    let name = written(program);
+    let is_interpreter = |name: &str| INTERPRETERS.contains(&name);
+    if is_interpreter(&name) {
+        // An option may be all that runs (`-c`), or name what runs before.
+        let script = arguments.first().filter(|word| !text_of(word).starts_with(['-', '+']))?;
+        // Of these two it is a command of theirs: `bun run x`.
+        let is_script = !matches!(&*name, "bun" | "deno") || text_of(script).contains(['/', '.']);
+        return is_script.then(|| vec![written(script)]);
+    }
+    // A program of the project may run what it is given first.
+    let is_system = ["/bin/", "/usr/", "/opt/", "/sbin/"].iter().any(|it| name.starts_with(it));
+    (name.contains('/') && !is_system).then(|| {
+        let argument = arguments.iter().find(|word| !text_of(word).starts_with('-'));
+        std::iter::once(name).chain(argument.map(written)).collect()
+    })
 }
 
 fn text_of(word: &Result<String, String>) -> &str {
@@ -92,6 +125,33 @@ mod tests {
             "test -f a && ! grep -q b c",
         ] {
             assert_eq!(running(text).text, "", "{text}");
+        }
+    }
+
+    #[test]
+    fn of_a_program_that_may_run_any_of_its_words_none_is_ruled_out() {
+        for text in [
+            "timeout 10 sh hooks/gate",
+            "env A=1 sh hooks/gate",
+            "/usr/bin/env sh hooks/gate",
+            "/usr/bin/timeout 5 sh hooks/gate",
+            "bash -c 'sh hooks/gate'",
+            "sh -x hooks/gate",
+            "node -r ./hooks/gate x.js",
+            "bun run hooks/gate",
+            "make gate",
+            "sh a; nice sh hooks/gate",
+        ] {
+            assert_eq!(running(text).programs, None, "{text}");
+        }
+        for (text, expected) in [
+            ("sh hooks/gate state", &["hooks/gate"][..]),
+            ("python3 \"$D\"/gate.py --log x", &["\"$D\"/gate.py"]),
+            ("./gate state", &["./gate", "state"]),
+            ("cat a | sh ./gate", &["./gate"]),
+        ] {
+            let expected = expected.iter().map(|&it| it.to_owned()).collect();
+            assert_eq!(running(text).programs, Some(expected), "{text}");
         }
     }
 

@@ -19,6 +19,7 @@ use super::effect::{CONTEXT_CAP, REASON_CAP, clipped};
 use super::process::{Ended, OUTPUT_CAP};
 use super::unawaited::UNAWAITED_CAP;
 use crate::event::{HookDecision, HookEvent, HookOutcome};
+use crate::message::Output;
 use crate::path_text;
 
 /// The exit status by which a hook blocks.
@@ -44,7 +45,7 @@ pub(super) struct Reply {
     /// The arguments that a call is to have instead.
     pub(super) input: Option<Value>,
     /// What the model is to read in place of what the call gave.
-    pub(super) output: Option<String>,
+    pub(super) output: Option<Output>,
     /// What the model is to read.
     pub(super) context: Arc<str>,
     /// What people are to read.
@@ -256,7 +257,7 @@ impl Reply {
         let stopped = || text(said.stop_reason.clone().or(said.reason.clone()));
         let output = specific.updated_tool_output.filter(|_| event == HookEvent::PostToolUse);
         let mut reply = Self {
-            output: output.as_ref().and_then(output_text),
+            output: output.as_ref().and_then(output_of),
             stop: (said.goes_on == Some(false)).then(stopped),
             message: text(said.system_message),
             context: text(specific.additional_context.or(said.additional_context)),
@@ -309,19 +310,41 @@ impl Reply {
     }
 }
 
-/// Returns what the model reads of an output that a hook gives: a text, those of
-/// a list of blocks, or JSON as it is written; `None` of none at all.
-fn output_text(output: &Value) -> Option<String> {
-    let text = |block: &Value| block.get("text").and_then(Value::as_str).map(str::to_owned);
-    let blocks = match output {
-        Value::Null => return None,
-        Value::String(text) => return Some(text.clone()),
-        Value::Array(blocks) => Some(blocks),
-        Value::Object(fields) => fields.get("content").and_then(Value::as_array),
-        Value::Bool(_) | Value::Number(_) => None,
+/// Returns the output that a hook gives: a text, those of a list of blocks, what
+/// hooks are told of an output themselves, or JSON as it is written; `None` of
+/// none at all.
+fn output_of(output: &Value) -> Option<Output> {
+    let Value::Object(fields) = output else {
+        return match output {
+            Value::Null => None,
+            Value::String(text) => Some(Output::ok(text.clone())),
+            Value::Array(blocks) => {
+                Some(Output::ok(blocks_text(blocks).unwrap_or_else(|| output.to_string())))
+            }
+            Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+                Some(Output::ok(output.to_string()))
+            }
+        };
     };
-    let texts = blocks.and_then(|blocks| blocks.iter().map(text).collect::<Option<Vec<_>>>());
-    Some(texts.map_or_else(|| output.to_string(), |texts| texts.join("\n\n")))
+    let content = match fields.get("content") {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Array(blocks)) => blocks_text(blocks),
+        Some(_) | None => None,
+    };
+    let is_error = |name: &str| fields.get(name).and_then(Value::as_bool).unwrap_or(false);
+    let is_error = content.is_some() && (is_error("is_error") || is_error("isError"));
+    let text = content.unwrap_or_else(|| output.to_string());
+    Some(if is_error { Output::error(text) } else { Output::ok(text) })
+}
+
+/// Returns the texts of blocks; `None` if they are none that a model reads.
+fn blocks_text(blocks: &[Value]) -> Option<String> {
+    let text = |block: &Value| match block.get("type").and_then(Value::as_str) {
+        // Its base64 is nothing to read.
+        Some(kind @ ("image" | "audio")) => Some(format!("[{kind} of a hook, left out]")),
+        Some(_) | None => block.get("text").and_then(Value::as_str).map(str::to_owned),
+    };
+    Some(blocks.iter().map(text).collect::<Option<Vec<_>>>()?.join("\n\n"))
 }
 
 /// Tells whether an object of JSON stands at the end of a text, or in a line of

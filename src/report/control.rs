@@ -166,6 +166,8 @@ pub enum Reply {
     Interrupted {
         /// What the client calls the messages that still wait.
         still_queued: Vec<String>,
+        /// Those that are not wanted any more; `None` if that was not asked for.
+        cancelled: Option<Vec<String>>,
     },
     /// Whether anything that main waited for goes on in the background now.
     SetAside(bool),
@@ -232,9 +234,11 @@ impl Reply {
             Self::Initialized(introduction) => {
                 success(Answer::Initialized(Box::new(initialized(introduction))))
             }
-            Self::Interrupted { still_queued } => {
-                success(Answer::Interrupted { subtype: "interrupt", still_queued })
-            }
+            Self::Interrupted { still_queued, cancelled } => success(Answer::Interrupted {
+                subtype: "interrupt",
+                still_queued,
+                cancelled: cancelled.as_deref(),
+            }),
             Self::SetAside(backgrounded) => {
                 success(Answer::SetAside { backgrounded: *backgrounded })
             }
@@ -350,7 +354,7 @@ mod tests {
             is_applied: true,
         };
         assert_snapshot!(written(&Reply::Initialized(Box::new(introduction))), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"initialize","session_id":"s-1","commands":[{"name":"review","description":"what","argumentHint":""}],"agents":[{"name":"explore","description":"what"}],"models":[{"value":"m","displayName":"m","description":""}],"output_style":"default","available_output_styles":["default"],"capabilities":{"can_handle_can_use_tool":true,"can_handle_hook_callback":true,"can_set_permission_mode":true,"can_set_model":true,"can_handle_mcp_message":true},"account":{"apiKeySource":"none"},"claude_code_version":"2.1.330","effort_status":{"applied":true,"override":null},"hook_on_failure_supported":true,"hooks_applied":true,"mcp_servers_applied":true,"settings_applied":true,"disallowed_tools_applied":true}}}"#);
-        assert_snapshot!(written(&Reply::Interrupted { still_queued: vec!["u-1".to_owned()] }), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"interrupt","still_queued":["u-1"]}}}"#);
+        assert_snapshot!(written(&Reply::Interrupted { still_queued: vec!["u-1".to_owned()], cancelled: None }), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"interrupt","still_queued":["u-1"]}}}"#);
         assert_snapshot!(written(&Reply::ModeIs("plan")), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"status":"updated","mode":"plan"}}}"#);
         let server = ServerGlance { name: "files".into(), status: ServerStatus::Pending };
         let tools = Some(vec![named("read")]);

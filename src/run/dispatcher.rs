@@ -10,6 +10,7 @@ mod background;
 mod budget;
 mod orders;
 mod questions;
+mod refused;
 mod repair;
 mod seed;
 mod sitting;
@@ -153,6 +154,7 @@ pub struct Dispatcher {
     has_begun: bool,
     /// Whether the process leaves the session once nothing works any more.
     departs: bool,
+    unanswered: refused::Unanswered,
     finished: bool,
 }
 
@@ -193,6 +195,7 @@ impl Dispatcher {
             chosen: seed.chosen,
             has_begun: true,
             departs: false,
+            unanswered: refused::Unanswered::default(),
             finished: false,
         }
     }
@@ -406,6 +409,7 @@ impl Dispatcher {
     }
 
     fn finish(&mut self, out: &mut Out, main: &UnitEnd) {
+        self.take_back_if_refused(out, main);
         let end = InvocationEnd {
             outcome: main.outcome.clone(),
             text: Arc::clone(&main.text),
@@ -440,6 +444,7 @@ impl Dispatcher {
         self.seq += 1;
         let event = Event { seq: Seq(self.seq), ..event };
         self.joins.take(&event);
+        self.unanswered.take(&event);
         if let Some(context) = &mut self.context {
             context.take(&event);
         }

@@ -647,6 +647,25 @@ fn a_tool_runs_in_place_of_the_one_that_is_called_under_its_own_rules() {
 }
 
 #[test]
+fn a_fork_that_is_called_by_another_name_continues_the_whole_conversation() {
+    let look = json!({"name": "Read", "arguments": {"file_path": "a.txt"}});
+    let fork = json!({"name": "Spawn", "arguments": {"description": "look", "prompt": "go on"}});
+    let knows = json!({"text": "seen", "expect": {"contains": ["MARKER-1", "go on"]}});
+    let script = json!({"units": {
+        "main": [{"calls": [look]}, {"calls": [fork]}, {"text": "done"}, {"text": "done"}],
+        "look": [knows],
+    }});
+    let mut client = Client::new(&script);
+    let wish = json!({"subtype": "initialize", "toolAliases": {"Spawn": "Agent"}});
+    assert_eq!(client.request(&wish)["subtype"], "success");
+    client.ask("MARKER-1");
+    let is_end = |record: &Value| record["subtype"] == "task_notification";
+    let end = client.running.read_until(is_end);
+    assert_eq!(end["status"], "completed", "{end}");
+    client.ends(0);
+}
+
+#[test]
 fn another_model_answers_from_the_next_message_on() {
     let server = Server::start(|_| Reaction::text_reply("fine"));
     let mut client = client_of(&server, "first", &[]);
@@ -824,6 +843,26 @@ fn messages_are_repeated_on_request_as_they_are_taken_up() {
     assert_eq!((&repeated["uuid"], &repeated["message"]["content"]), (&json!("u-1"), &json!("go")));
     client.result();
     client.ends(0);
+}
+
+#[test]
+fn what_is_asked_just_before_the_end_of_the_input_is_answered() {
+    let mut client = Client::new(&writes(&["a.txt"]));
+    client.request(&json!({"subtype": "set_permission_mode", "mode": "acceptEdits"}));
+    client.ask("go");
+    client.result();
+    let ask = |number: u32| {
+        let request = json!({"subtype": "get_context_usage"});
+        json!({"type": "control_request", "request_id": number.to_string(), "request": request})
+    };
+    (0..20).for_each(|number| client.say(&ask(number)));
+    client.running.hang_up();
+    let mut answered = 0;
+    while answered < 20 {
+        client.running.read_until(|record| record["type"] == "control_response");
+        answered += 1;
+    }
+    client.running.wait().exits(0);
 }
 
 #[test]

@@ -407,3 +407,23 @@ fn what_cannot_be_shown_is_refused_and_the_next_message_is_answered() {
     let command = json!([text_block("/compact"), image_block()]);
     check(true, command, "images are for the conversation itself");
 }
+
+#[test]
+fn a_message_whose_images_the_provider_refuses_is_taken_back_and_the_next_one_is_answered() {
+    let server = Server::start(|request| match request.json().to_string().contains("image_url") {
+        true => Reaction::json(400, &json!({ "error": { "message": "cannot decode the image" } })),
+        false => Reaction::text_reply("fine"),
+    });
+    let place = place_of(&server, "chat", true);
+    let shown = json!([text_block("see"), image_block()]);
+    let records = says(&place, &[], &[json!("hello"), shown, json!("go on")]);
+    let results: Vec<&Value> = records.iter().filter(|record| record["type"] == "result").collect();
+    let said: Vec<bool> = results.iter().map(|result| result["is_error"] == true).collect();
+    assert_eq!(said, [false, true, false], "{results:?}");
+    let is_notice = |record: &&Value| record["subtype"] == "informational";
+    let notice = records.iter().find(is_notice).expect("somebody says so").to_string();
+    assert!(notice.contains("the message is not part of the conversation"), "{notice}");
+    // Nor is it in the next process.
+    let records = says(&place, &["--continue"], &[json!("and now?")]);
+    assert_eq!(records.last().expect("a result")["result"], "fine");
+}

@@ -56,7 +56,10 @@ impl Message {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
     Initialize(Box<Wishes>),
-    Interrupt,
+    /// With what waits, or without.
+    Interrupt {
+        cancel_queued: bool,
+    },
     SetMode(Result<Mode, String>),
     /// Another model is to answer; `None` means the one of the start.
     SetModel(Result<Option<String>, String>),
@@ -195,7 +198,10 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
     let text = |name: &str| request.get(name).and_then(Value::as_str).unwrap_or_default();
     match text("subtype") {
         "initialize" => Wanted::Initialize(Box::new(Wishes::read(request))),
-        "interrupt" => Wanted::Interrupt,
+        "interrupt" => {
+            let cancel_queued = request.get("cancel_queued").and_then(Value::as_bool);
+            Wanted::Interrupt { cancel_queued: cancel_queued.unwrap_or(false) }
+        }
         "set_permission_mode" => Wanted::SetMode(mode(text("mode"))),
         "set_model" => Wanted::SetModel(model(request.get("model"))),
         "set_effort" => Wanted::SetEffort(effort(text("effort"))),
@@ -313,7 +319,11 @@ mod tests {
         let request = |request: Value| json!({"type": "control_request", "request_id": "r", "request": request});
         for (asked, wanted) in [
             (json!({"subtype": "initialize", "hooks": null}), Wanted::Initialize(Box::default())),
-            (json!({"subtype": "interrupt"}), Wanted::Interrupt),
+            (json!({"subtype": "interrupt"}), Wanted::Interrupt { cancel_queued: false }),
+            (
+                json!({"subtype": "interrupt", "cancel_queued": true}),
+                Wanted::Interrupt { cancel_queued: true },
+            ),
             (
                 json!({"subtype": "set_permission_mode", "mode": "plan"}),
                 Wanted::SetMode(Ok(Mode::Plan)),

@@ -152,6 +152,16 @@ impl Talk {
         self.waiting.len() < before
     }
 
+    /// Drops all messages that wait, and returns what their client calls them.
+    /// Those that are refused keep their place: their results are owed.
+    fn forget_all(&mut self) -> Vec<String> {
+        let (forgotten, kept) =
+            std::mem::take(&mut self.waiting).into_iter().partition(Result::is_ok);
+        self.waiting = kept;
+        let forgotten: VecDeque<Result<Message, String>> = forgotten;
+        forgotten.into_iter().flatten().filter_map(|message| message.uuid).collect()
+    }
+
     fn request(&mut self, id: String, wanted: Wanted, is_busy: bool) -> Vec<Step> {
         let mut steps = Vec::new();
         let reply = match wanted {
@@ -172,11 +182,12 @@ impl Talk {
             Wanted::Settings(Ok(settings)) => {
                 return vec![Step::Do { id, deed: Deed::Settings(settings) }];
             }
-            Wanted::Interrupt => {
+            Wanted::Interrupt { cancel_queued } => {
                 steps.extend(is_busy.then_some(Step::EndTurn));
+                let cancelled = cancel_queued.then(|| self.forget_all());
                 let queued = self.waiting.iter().flatten();
                 let still_queued = queued.filter_map(|message| message.uuid.clone());
-                Reply::Interrupted { still_queued: still_queued.collect() }
+                Reply::Interrupted { still_queued: still_queued.collect(), cancelled }
             }
             Wanted::SetMode(Ok(mode)) => {
                 steps.push(Step::SetMode(mode));
@@ -303,15 +314,25 @@ mod tests {
         assert_eq!(hear(&mut talk, &forget("u-1")), [replied(Reply::Forgot(false))]);
         let interrupt = request(&json!({"subtype": "interrupt"}));
         let still_queued = vec!["u-2".to_owned()];
-        let expected = [Step::EndTurn, replied(Reply::Interrupted { still_queued })];
+        let expected =
+            [Step::EndTurn, replied(Reply::Interrupted { still_queued, cancelled: None })];
         assert_eq!(hear_at_work(&mut talk, &interrupt), expected);
         assert_eq!(next(&mut talk).as_deref(), Some("u-2"));
+        hear(&mut talk, &named("u-3"));
+        hear(&mut talk, &named("u-4"));
+        let interrupt = request(&json!({"subtype": "interrupt", "cancel_queued": true}));
+        let (still_queued, cancelled) =
+            (Vec::new(), Some(vec!["u-3".to_owned(), "u-4".to_owned()]));
+        let expected = [Step::EndTurn, replied(Reply::Interrupted { still_queued, cancelled })];
+        assert_eq!(hear_at_work(&mut talk, &interrupt), expected);
+        assert_eq!(next(&mut talk), None);
     }
 
     #[test]
     fn every_request_has_its_answer_or_its_deed_at_once() {
         let mut talk = talk();
-        let interrupted = || replied(Reply::Interrupted { still_queued: Vec::new() });
+        let interrupted =
+            || replied(Reply::Interrupted { still_queued: Vec::new(), cancelled: None });
         let deed = |deed: Deed| Step::Do { id: "r".to_owned(), deed };
         for (asked, expected) in [
             (json!({"subtype": "initialize"}), vec![deed(Deed::Initialize(Box::default()))]),

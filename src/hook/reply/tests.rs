@@ -167,8 +167,14 @@ fn another_output_is_a_text_or_what_blocks_say_after_a_call_and_nothing_elsewher
         says(HookEvent::PostToolUse, json!({"hookSpecificOutput": specific})).output
     };
     let blocks = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
+    let told = json!({"content": "key=***", "is_error": false});
+    let image =
+        json!([{"type": "image", "source": {"data": "aaaa"}}, {"type": "text", "text": "a"}]);
     for (output, expected) in [
         (json!("nothing to see"), Some("nothing to see")),
+        (told, Some("key=***")),
+        (image.clone(), Some("[image of a hook, left out]\n\na")),
+        (json!({"content": image}), Some("[image of a hook, left out]\n\na")),
         (json!(""), Some("")),
         (blocks.clone(), Some("a\n\nb")),
         (json!({"content": blocks}), Some("a\n\nb")),
@@ -176,9 +182,11 @@ fn another_output_is_a_text_or_what_blocks_say_after_a_call_and_nothing_elsewher
         (json!(null), None),
     ] {
         for name in ["updatedToolOutput", "updatedMCPToolOutput"] {
-            assert_eq!(of(name, output.clone()).as_deref(), expected, "{output}");
+            assert_eq!(of(name, output.clone()), expected.map(Output::ok), "{output}");
         }
     }
+    let failed = json!({"content": "no", "is_error": true});
+    assert_eq!(of("updatedToolOutput", failed), Some(Output::error("no")));
     let before = json!({"hookSpecificOutput": {"updatedToolOutput": "x"}});
     assert_eq!(says(HookEvent::PreToolUse, before), Reply::default());
 }

@@ -118,6 +118,8 @@ pub(in crate::report) enum Answer<'a> {
     Interrupted {
         subtype: &'static str,
         still_queued: &'a [String],
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cancelled: Option<&'a [String]>,
     },
     SetAside {
         backgrounded: bool,

@@ -135,6 +135,31 @@ fn a_gate_whose_file_was_changed_or_removed_in_the_run_stays_shut() {
 }
 
 #[test]
+fn a_gate_stays_shut_behind_programs_that_run_others() {
+    for command in [
+        "sh hooks/gate",
+        "timeout 10 sh hooks/gate",
+        "env A=1 sh hooks/gate",
+        "bash -c 'sh hooks/gate'",
+        "nice -n 1 sh hooks/gate | cat",
+    ] {
+        let place = Place::new();
+        place.write("hooks/gate", "grep -q evil && exit 2; exit 0\n");
+        let settings = one("PreToolUse", command).to_string();
+        let calls = [
+            ("Read", json!({ "file_path": "hooks/gate" })),
+            ("Write", json!({ "file_path": "hooks/gate", "content": "true\n" })),
+            ("Write", json!({ "file_path": "evil", "content": "x" })),
+        ];
+        let flags = ["--permission-mode", "acceptEdits", "--settings", &settings];
+        let (outputs, _) = call(&place, &calls, &flags);
+        let why = "`hooks/gate` is not what it was when the run began";
+        assert!(outputs[2].contains(why), "{command}: {outputs:?}");
+        assert_eq!(place.read("evil"), None, "{command}");
+    }
+}
+
+#[test]
 fn what_nobody_waits_for_shuts_no_gate_and_data_is_no_program() {
     let place = Place::new();
     place.write("log.sh", "cat >> \"$1\"\n");
