@@ -11,6 +11,7 @@ mod answers;
 mod calling;
 mod carried;
 mod deeds;
+mod files;
 mod incoming;
 mod progress;
 mod refusals;
@@ -48,6 +49,7 @@ use crate::report::{control, words};
 use crate::run::{Asked, FromUser, Invoked, RunEnd, Signal};
 use calling::Calls;
 use carried::CarriedServers;
+use files::Readers;
 use incoming::Message;
 use progress::{Progress, Teller};
 use sat::{Done, Sat, ended, got_on};
@@ -120,6 +122,7 @@ struct Conversation {
     /// What it has brought along.
     brought: Brought,
     replies: Replies,
+    readers: Readers,
     /// Whether the last reply was left out, because too many are not read.
     is_unread: bool,
     /// What the run is made of, until there is one.
@@ -169,6 +172,7 @@ impl Conversation {
             carried: CarriedServers::default(),
             brought: Brought::default(),
             replies: Replies::new(),
+            readers: Readers::default(),
             is_unread: false,
             ready: Some(start),
             refusal: None,

@@ -47,6 +47,7 @@ impl Conversation {
             Deed::Rename(name) => {
                 self.change(|kit| sessions::rename(kit, &name).map(drop)).map(|_| Reply::Done)
             }
+            Deed::ReadFile(wanted) => return self.show_file(id, wanted),
             Deed::Look(what) => {
                 let Some(kit) = self.kit() else { return self.send(no_run().line(&id)) };
                 let progress = self.progress.as_ref();
@@ -122,7 +123,7 @@ impl Conversation {
     }
 
     /// Returns what prompts are made with.
-    fn kit(&self) -> Option<Arc<Kit>> {
+    pub(super) fn kit(&self) -> Option<Arc<Kit>> {
         let ready = || self.ready.as_ref().map(|start| Arc::new(start.kit.clone()));
         self.run.as_ref().map(|run| Arc::clone(&run.kit)).or_else(ready)
     }
@@ -147,6 +148,6 @@ fn nothing_to_change() -> Refusal {
     Refusal::new(Exit::BadInput, "there is no run, and nothing that one could be made of")
 }
 
-fn no_run() -> Reply {
+pub(super) fn no_run() -> Reply {
     Reply::Refused(nothing_to_change().message)
 }

@@ -6,10 +6,9 @@
 mod answer;
 mod content;
 
-use std::path::PathBuf;
-
 use serde_json::{Map, Value};
 
+use super::files::FileWanted;
 use super::settings::Settings;
 use super::wishes::Wishes;
 use crate::config::Effort;
@@ -77,6 +76,8 @@ pub(super) enum Wanted {
     Rename(String),
     /// To be told something.
     Look(Look),
+    /// To be shown what a file holds.
+    ReadFile(Result<FileWanted, String>),
     /// A server that the client carries says something by itself.
     ServerSays {
         server: String,
@@ -86,8 +87,6 @@ pub(super) enum Wanted {
     SetServers(Vec<String>),
     /// Something that changes nothing here.
     Inert(String),
-    /// Something that cannot be as it is said, and why.
-    Refused(String),
     /// Something that there is not, by its name.
     Other(String),
 }
@@ -110,14 +109,7 @@ pub(super) enum Look {
     Settings,
     /// What there would be of plugins, which there are none of.
     Plugins,
-    /// What a file holds, at most so many bytes of it; a path is relative to the
-    /// working directory.
-    File { path: PathBuf, most: usize },
 }
-
-/// Most bytes of a file that a client is told at once. Its own limit may only be
-/// lower: a reply is one line, and waits in memory until it is read.
-const FILE_CAP: usize = 1024 * 1024;
 
 /// Requests that set what there is not, and so change nothing.
 const INERT: [&str; 6] = [
@@ -218,7 +210,7 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
         "get_session_cost" | "get_usage" | "get_usage_info" => Wanted::Look(Look::Cost),
         "get_settings" => Wanted::Look(Look::Settings),
         "reload_plugins" => Wanted::Look(Look::Plugins),
-        "read_file" => read_file(request),
+        "read_file" => Wanted::ReadFile(FileWanted::read(request)),
         "mcp_set_servers" => Wanted::SetServers(names_in(request.get("servers"))),
         "mcp_message" => Wanted::ServerSays {
             server: text("server_name").to_owned(),
@@ -233,17 +225,6 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
 fn names_in(servers: Option<&Value>) -> Vec<String> {
     let named = servers.and_then(Value::as_object).into_iter().flatten();
     named.map(|(name, _)| short(name)).take(SERVERS_CAP).collect()
-}
-
-fn read_file(request: &Map<String, Value>) -> Wanted {
-    let path = request.get("path").and_then(Value::as_str).filter(|path| !path.is_empty());
-    let is_text = request.get("encoding").and_then(Value::as_str).is_none_or(|it| it == "utf-8");
-    let (Some(path), true) = (path, is_text) else {
-        return Wanted::Refused("a `path` is read, and as text".to_owned());
-    };
-    let most = request.get("max_bytes").and_then(Value::as_u64);
-    let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(FILE_CAP).min(FILE_CAP);
-    Wanted::Look(Look::File { path: path.into(), most })
 }
 
 fn effort(level: &str) -> Result<Effort, String> {

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
+use super::files::FileWanted;
 use super::incoming::{Answer, BadLine, Incoming, Look, Message, Wanted};
 use super::settings::Settings;
 use super::wire::Heard;
@@ -63,6 +64,8 @@ pub(super) enum Deed {
     Rename(String),
     /// The client is told something.
     Look(Look),
+    /// The client is shown what a file holds.
+    ReadFile(FileWanted),
     /// A server that it carries hears from it.
     ServerSays { server: String, message: Value },
 }
@@ -166,6 +169,9 @@ impl Talk {
             }
             Wanted::Rename(name) => return vec![Step::Do { id, deed: Deed::Rename(name) }],
             Wanted::Look(what) => return vec![Step::Do { id, deed: Deed::Look(what) }],
+            Wanted::ReadFile(Ok(file)) => {
+                return vec![Step::Do { id, deed: Deed::ReadFile(file) }];
+            }
             Wanted::ServerSays { server, message } => {
                 return vec![Step::Do { id, deed: Deed::ServerSays { server, message } }];
             }
@@ -194,9 +200,9 @@ impl Talk {
             | Wanted::SetModel(Err(why))
             | Wanted::Settings(Err(why))
             | Wanted::Stop(Err(why))
+            | Wanted::ReadFile(Err(why))
             | Wanted::SetEffort(Err(why)) => Reply::Refused(why),
             Wanted::SetServers(refused) => Reply::ServersSet { refused },
-            Wanted::Refused(why) => Reply::Refused(why),
             Wanted::Other(name) => Reply::Refused(format!("`{name}` is not supported")),
         };
         steps.push(Step::Reply { id, reply });
