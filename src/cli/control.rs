@@ -39,7 +39,7 @@ use super::kit::Kit;
 use super::model::DefaultModel;
 use super::slash::{self, Typed};
 use super::start::{Brought, Kept, Sitter, Sitting, Start};
-use super::{print, resume, signals, telemetry, undo};
+use super::{print, resume, rules, signals, telemetry, undo};
 use crate::agent::Opening;
 use crate::config::Environment;
 use crate::event::CancelReason;
@@ -53,6 +53,7 @@ use files::Readers;
 use incoming::Message;
 use progress::{Progress, Teller};
 use sat::{Done, Sat, ended, got_on};
+use settings::InForce;
 use talk::{Step, Talk};
 use wire::Replies;
 
@@ -112,6 +113,9 @@ struct Conversation {
     flags: RunFlags,
     /// The model that was asked for at the start.
     first_model: Option<String>,
+    /// The mode that was.
+    first_mode: Option<Mode>,
+    settings: InForce,
     /// What goes on where a run is made again.
     kept: Kept,
     session: String,
@@ -163,6 +167,8 @@ impl Conversation {
         Self {
             environment,
             first_model: flags.model.clone(),
+            first_mode: rules::mode_of_flags(&flags),
+            settings: InForce::of(&flags),
             lacks_agent: flags.agent.is_some(),
             flags,
             kept: start.kit.goes_on(),
@@ -297,7 +303,11 @@ impl Conversation {
         }
         let start = match self.ready.take().filter(|_| !std::mem::take(&mut self.lacks_agent)) {
             Some(start) => start,
-            None => self.start_again(&self.flags.clone())?,
+            None => {
+                let mut start = self.start_again(&self.flags.clone())?;
+                start.kit.policy = self.settings.over(&start.kit.policy);
+                start
+            }
         };
         let (signals, arriving) = mpsc::channel(SIGNALS_CAP);
         let (said, answers) = mpsc::channel(SAID_CAP);
@@ -480,6 +490,7 @@ impl Conversation {
     }
 
     fn set_mode(&mut self, mode: Mode) {
+        self.settings.forget_mode();
         (self.flags.permission_mode, self.flags.dangerously_skip_permissions) = (Some(mode), false);
         if let Some(start) = &mut self.ready {
             start.kit.set_mode(mode);

@@ -1,6 +1,7 @@
 //! A program that speaks for a person, over standard input.
 
 mod files;
+mod settings;
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::refusals::plain;
+use super::settings::InForce;
 use super::talk::Deed;
 use super::wishes::Wishes;
 use super::{Conversation, Done, requests};
@@ -33,7 +34,7 @@ impl Conversation {
             }
             Deed::SetEffort(effort) => {
                 let level = effort.as_str().to_owned();
-                self.change(|kit| kit.set_effort(effort)).map(|_| Reply::EffortIs(level))
+                self.change(|kit| kit.set_effort(Some(effort))).map(|_| Reply::EffortIs(level))
             }
             Deed::Settings(settings) => self.apply(settings),
             Deed::Stop(unit) => self.stop(unit),
@@ -95,7 +96,13 @@ impl Conversation {
             let flags = wishes.apply(&self.flags);
             let start = self.take_along(wishes).and_then(|()| self.start_again(&flags));
             match start {
-                Ok(start) => (self.ready, self.flags) = (Some(start), flags),
+                Ok(mut start) => {
+                    if wishes.names_permissions() {
+                        self.settings = InForce::of(&flags);
+                    }
+                    start.kit.policy = self.settings.over(&start.kit.policy);
+                    (self.ready, self.flags) = (Some(start), flags);
+                }
                 Err(refusal) => {
                     self.refusal = Some(refusal.clone());
                     return Err(refusal);

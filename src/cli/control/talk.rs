@@ -331,7 +331,7 @@ mod tests {
                 vec![replied(Reply::Refused("there is no permission mode `x`".to_owned()))],
             ),
             (
-                json!({"subtype": "apply_flag_settings", "settings": {"model": null}}),
+                json!({"subtype": "apply_flag_settings", "settings": {}}),
                 vec![deed(Deed::Settings(Settings::default()))],
             ),
             (
