@@ -382,7 +382,7 @@ impl Conversation {
     fn done(&mut self, done: Done) {
         match done {
             Done::Written => self.is_writing = false,
-            Done::Replied { id, reply } => self.send(reply.line(&id)),
+            Done::Replied { id, reply } => self.reply(&id, &reply),
             Done::Meant { number, typed, uuid, opening } => {
                 if self.wanted != Some(number) {
                     return;
@@ -458,7 +458,7 @@ impl Conversation {
         let is_busy = self.is_busy();
         for step in self.talk.hear(heard, is_busy) {
             match step {
-                Step::Reply { id, reply } => self.send(reply.line(&id)),
+                Step::Reply { id, reply } => self.reply(&id, &reply),
                 Step::Called { id, answer } => self.calls.answered(id, answer),
                 Step::Tell(said) => self.tell(said),
                 Step::EndTurn => self.end_turn(),

@@ -9,6 +9,7 @@ use super::wire::WholeLines;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::{say, usage};
+use crate::report::control::Reply;
 
 impl Conversation {
     /// Has a result say that a message is not answered.
@@ -42,9 +43,15 @@ impl Conversation {
         }));
     }
 
-    /// Sends a line, and tells people if the client has begun to miss some.
-    pub(super) fn send(&mut self, line: Vec<u8>) {
-        let is_unread = !self.replies.send(line);
+    /// Answers a request, and tells people if the client has begun to miss
+    /// replies.
+    pub(super) fn reply(&mut self, id: &str, reply: &Reply) {
+        let is_unread = !self.replies.send(reply.line(id));
+        if is_unread {
+            // There may be room for a few words. If not, it was told before.
+            let refused = Reply::Refused("the client leaves too much unread".to_owned());
+            self.replies.send(refused.line(id));
+        }
         if is_unread && !self.is_unread {
             say(&"warning: the client reads no replies; some are left out");
         }

@@ -50,7 +50,7 @@ impl Conversation {
             }
             Deed::ReadFile(wanted) => return self.show_file(id, wanted),
             Deed::Look(what) => {
-                let Some(kit) = self.kit() else { return self.send(no_run().line(&id)) };
+                let Some(kit) = self.kit() else { return self.reply(&id, &no_run()) };
                 let progress = self.progress.as_ref();
                 let cost = progress.map_or_else(Cost::default, |it| it.borrow().cost);
                 self.work.push(Box::pin(async move {
@@ -62,7 +62,7 @@ impl Conversation {
             }
         };
         let reply = done.unwrap_or_else(|refusal| Reply::Refused(plain(&refusal)));
-        self.send(reply.line(&id));
+        self.reply(&id, &reply);
     }
 
     fn stop(&self, unit: UnitId) -> Result<Reply, Refusal> {

@@ -82,7 +82,7 @@ impl Default for Readers {
 impl Conversation {
     /// Answers what a file holds, once it is read.
     pub(super) fn show_file(&mut self, id: String, wanted: FileWanted) {
-        let Some(kit) = self.kit() else { return self.send(no_run().line(&id)) };
+        let Some(kit) = self.kit() else { return self.reply(&id, &no_run()) };
         let seats = Arc::clone(&self.readers.0);
         self.work.push(Box::pin(async move {
             let path = path_text::to_text(&kit.root.join(&wanted.path));

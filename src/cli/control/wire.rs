@@ -6,6 +6,8 @@
 
 use std::io::{self, Write};
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc as sync_mpsc;
 use std::time::Duration;
 
@@ -21,8 +23,15 @@ const LINE_CAP: usize = 24 * 1024 * 1024;
 const HEARD_CAP: usize = 4;
 
 /// Most replies that wait for a client to read them. One that writes all it has
-/// to say before it reads anything may have as many; each is about a kilobyte.
+/// to say before it reads anything may have as many.
 const REPLIES_CAP: usize = 4_096;
+
+/// Most bytes of all of them, but for short ones: what is asked for may be a
+/// file.
+const REPLIES_BYTES_CAP: usize = 32 * 1024 * 1024;
+
+/// How long a short one is: the longest name of a request, and a few words.
+const SHORT: usize = 2 * 1024;
 
 /// How long a process that is about to end waits for its replies to be read.
 const READER_GRACE: Duration = Duration::from_secs(2);
@@ -114,6 +123,8 @@ fn next_line(input: &mut impl io::BufRead) -> Option<Heard> {
 /// Replies on their way to the client.
 pub(super) struct Replies {
     sender: sync_mpsc::SyncSender<Vec<u8>>,
+    /// The bytes of those that wait.
+    unread: Arc<AtomicUsize>,
     written: sync_mpsc::Receiver<()>,
 }
 
@@ -121,25 +132,40 @@ impl Replies {
     pub(super) fn new() -> Self {
         let (sender, lines) = sync_mpsc::sync_channel::<Vec<u8>>(REPLIES_CAP);
         let (say_written, written) = sync_mpsc::channel();
+        let unread = Arc::new(AtomicUsize::new(0));
+        let waiting = Arc::clone(&unread);
         let writing = move || {
             // Nobody reads: then nobody waits for a reply either.
             while let Ok(line) = lines.recv()
                 && WholeLines.write_all(&line).is_ok()
-            {}
+            {
+                waiting.fetch_sub(line.len(), Ordering::Relaxed);
+            }
             drop(say_written);
         };
         spawn("replies", writing);
-        Self { sender, written }
+        Self { sender, unread, written }
     }
 
-    /// Sends a line; `false` if the client has left too many unread.
+    /// Sends a line; `false` if the client has left too much unread.
     pub(super) fn send(&self, line: Vec<u8>) -> bool {
-        !matches!(self.sender.try_send(line), Err(sync_mpsc::TrySendError::Full(_)))
+        let (bytes, before) = (line.len(), self.unread.load(Ordering::Relaxed));
+        // A single one may be as long as it is.
+        let has_room = bytes <= SHORT || before == 0 || before + bytes <= REPLIES_BYTES_CAP;
+        if !has_room {
+            return false;
+        }
+        self.unread.fetch_add(bytes, Ordering::Relaxed);
+        let is_full = matches!(self.sender.try_send(line), Err(sync_mpsc::TrySendError::Full(_)));
+        if is_full {
+            self.unread.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        !is_full
     }
 
     /// Waits until all of them are written, as long as somebody may read.
     pub(super) fn close(self) {
-        let Self { sender, written } = self;
+        let Self { sender, unread: _, written } = self;
         drop(sender);
         // Either way nothing more can be done for them.
         let _ = written.recv_timeout(READER_GRACE);
