@@ -13,18 +13,20 @@ use crate::report::control::Reply;
 
 impl Conversation {
     /// Has a result say that a message is not answered.
-    pub(super) fn refuse(&mut self, refusal: Refusal) {
+    ///
+    /// `uuid` is what the client calls it.
+    pub(super) fn refuse(&mut self, refusal: Refusal, uuid: Option<&str>) {
         say(&refusal);
         self.exit = refusal.exit;
-        self.write(refused(&refusal, self.session.parse().ok()));
+        self.write(refused(&refusal, self.session.parse().ok(), uuid));
     }
 
     /// Has a result tell what the session has used.
-    pub(super) fn tell_usage(&mut self, kit: &Kit) {
+    pub(super) fn tell_usage(&mut self, kit: &Kit, uuid: Option<&str>) {
         // What is not kept, or not begun, has no log.
         let usage = usage::of(&kit.directory).map(|(usage, _)| usage).unwrap_or_default();
         self.exit = Exit::Done;
-        self.write(usage.result());
+        self.write(usage.result(uuid));
     }
 
     /// Writes a result that no run has.

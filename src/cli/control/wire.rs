@@ -5,6 +5,7 @@
 //! a process that does the same.
 
 use std::io::{self, Write};
+use std::mem;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,9 +16,11 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::sync::{mpsc, oneshot};
 
+use super::skim::{Skim, Skimmed};
+
 /// Most bytes of a line: of all the images that a conversation may hold, and a
 /// few files that are quoted beside them. No model takes more.
-const LINE_CAP: usize = 24 * 1024 * 1024;
+pub(super) const LINE_CAP: usize = 24 * 1024 * 1024;
 
 /// Most lines that were read and not looked at.
 const HEARD_CAP: usize = 4;
@@ -41,8 +44,8 @@ const READER_GRACE: Duration = Duration::from_secs(2);
 pub(in crate::cli) enum Heard {
     /// It, without its line break.
     Line(Vec<u8>),
-    /// It is too long to be read.
-    TooLong,
+    /// It is too long to be read, but for this.
+    TooLong(Skimmed),
 }
 
 /// Begins to read lines. The channel closes at the end of the input.
@@ -92,7 +95,7 @@ pub(in crate::cli) fn watch_reader() -> oneshot::Receiver<()> {
 /// Reads a line; `None` at the end, and where nothing can be read any more.
 fn next_line(input: &mut impl io::BufRead) -> Option<Heard> {
     let mut line = Vec::new();
-    let mut is_too_long = false;
+    let mut long: Option<Skim> = None;
     loop {
         let bytes = match input.fill_buf() {
             Ok(bytes) => bytes,
@@ -101,20 +104,21 @@ fn next_line(input: &mut impl io::BufRead) -> Option<Heard> {
         };
         let end = memchr::memchr(b'\n', bytes);
         let part = &bytes[..end.unwrap_or(bytes.len())];
-        is_too_long |= line.len() + part.len() > LINE_CAP;
-        if is_too_long {
-            line = Vec::new();
-        } else {
-            line.extend_from_slice(part);
+        if long.is_none() && line.len() + part.len() > LINE_CAP {
+            long.get_or_insert_default().take(&mem::take(&mut line));
+        }
+        match &mut long {
+            Some(long) => long.take(part),
+            None => line.extend_from_slice(part),
         }
         let is_over = bytes.is_empty();
         let taken = part.len() + usize::from(end.is_some());
         input.consume(taken);
         if end.is_some() || is_over {
-            return match (is_too_long, is_over && line.is_empty()) {
-                (true, _) => Some(Heard::TooLong),
-                (false, true) => None,
-                (false, false) => Some(Heard::Line(line)),
+            return match (long, is_over && line.is_empty()) {
+                (Some(long), _) => Some(Heard::TooLong(long.end())),
+                (None, true) => None,
+                (None, false) => Some(Heard::Line(line)),
             };
         }
     }
@@ -239,8 +243,11 @@ mod tests {
 
     #[test]
     fn a_huge_line_is_passed_over_and_the_next_one_is_read() {
-        let mut input = vec![b'x'; LINE_CAP + 1];
-        input.extend_from_slice(b"\nnext\n");
-        assert_eq!(lines(&input), [Heard::TooLong, Heard::Line("next".into())]);
+        let mut input = b"{\"type\":\"user\",\"message\":\"".to_vec();
+        input.resize(LINE_CAP + 1, b'x');
+        input.extend_from_slice(b"\",\"uuid\":\"u-1\"}\nnext\n");
+        let (kind, uuid) = (Some("user".to_owned()), Some("u-1".to_owned()));
+        let long = Skimmed { kind, uuid, ..Skimmed::default() };
+        assert_eq!(lines(&input), [Heard::TooLong(long), Heard::Line("next".into())]);
     }
 }
