@@ -87,7 +87,7 @@ pub fn main() -> ExitCode {
             let file = file.map(|file| Box::new(file) as Box<dyn io::Write + Send>);
             let outputs = stdout.into_iter().chain(file).collect();
             let session = flags.session_id.or_else(|| flags.resume.as_deref()?.parse().ok());
-            print::show_refusal(&refusal, session, outputs);
+            print::show_refusal(&refusal, session, None, outputs);
             say(&refusal);
             refusal.exit
         }

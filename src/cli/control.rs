@@ -11,17 +11,19 @@ mod answers;
 mod calling;
 mod carried;
 mod deeds;
+mod files;
 mod incoming;
+mod messages;
 mod progress;
 mod refusals;
 mod requests;
 mod sat;
 mod settings;
+mod skim;
 mod talk;
 mod wire;
 mod wishes;
 
-use std::io::Write as _;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
@@ -36,21 +38,19 @@ use super::args::{Format, RunFlags};
 use super::exit::{Exit, Refusal};
 use super::kit::Kit;
 use super::model::DefaultModel;
-use super::slash::{self, Typed};
 use super::start::{Brought, Kept, Sitter, Sitting, Start};
-use super::{print, resume, signals, telemetry, undo};
-use crate::agent::Opening;
+use super::{print, resume, rules, signals, telemetry};
 use crate::config::Environment;
 use crate::event::CancelReason;
 use crate::guard::Mode;
-use crate::message::Prompt;
-use crate::report::{control, words};
-use crate::run::{Asked, FromUser, Invoked, RunEnd, Signal};
+use crate::run::{FromUser, RunEnd, Signal};
 use calling::Calls;
 use carried::CarriedServers;
-use incoming::Message;
+use files::Readers;
+use messages::Begun;
 use progress::{Progress, Teller};
 use sat::{Done, Sat, ended, got_on};
+use settings::InForce;
 use talk::{Step, Talk};
 use wire::Replies;
 
@@ -110,6 +110,9 @@ struct Conversation {
     flags: RunFlags,
     /// The model that was asked for at the start.
     first_model: Option<String>,
+    /// The mode that was.
+    first_mode: Option<Mode>,
+    settings: InForce,
     /// What goes on where a run is made again.
     kept: Kept,
     session: String,
@@ -120,6 +123,7 @@ struct Conversation {
     /// What it has brought along.
     brought: Brought,
     replies: Replies,
+    readers: Readers,
     /// Whether the last reply was left out, because too many are not read.
     is_unread: bool,
     /// What the run is made of, until there is one.
@@ -135,9 +139,9 @@ struct Conversation {
     running: Option<JoinHandle<RunEnd>>,
     /// What is found out or written beside everything else.
     work: FuturesUnordered<BoxFuture<'static, Done>>,
-    /// The message whose meaning is being found out; a number that is not this
-    /// is not wanted any more.
-    wanted: Option<u64>,
+    /// The message whose meaning is being found out; one with another number is
+    /// not wanted any more.
+    wanted: Option<Begun>,
     messages: u64,
     /// Whether a result is being written that no run has.
     is_writing: bool,
@@ -160,6 +164,8 @@ impl Conversation {
         Self {
             environment,
             first_model: flags.model.clone(),
+            first_mode: rules::mode_of_flags(&flags),
+            settings: InForce::of(&flags),
             lacks_agent: flags.agent.is_some(),
             flags,
             kept: start.kit.goes_on(),
@@ -169,6 +175,7 @@ impl Conversation {
             carried: CarriedServers::default(),
             brought: Brought::default(),
             replies: Replies::new(),
+            readers: Readers::default(),
             is_unread: false,
             ready: Some(start),
             refusal: None,
@@ -251,7 +258,7 @@ impl Conversation {
         }
         if self.run.as_ref().is_some_and(|run| owes_news(&run.known)) {
             self.is_calm = true;
-            self.ask("", None, Opening::News);
+            self.ask_news();
         } else if self.has_ended && self.work.is_empty() {
             // What was asked before the end is answered first.
             self.leave();
@@ -265,25 +272,6 @@ impl Conversation {
         }
     }
 
-    /// Begins to answer a message.
-    fn begin(&mut self, message: Result<Message, String>) {
-        self.is_calm = false;
-        let refusal = |why: String| Refusal::new(Exit::BadInput, why);
-        let ready = message.map_err(refusal).and_then(|message| {
-            let Message { prompt, uuid, is_query: _ } = message;
-            if undo::asked(&prompt.text).is_some() {
-                return Err(Refusal::new(Exit::Usage, "`/undo` is for the command line")
-                    .hint("there is `tine session revert`, too"));
-            }
-            Ok((self.sit()?, prompt, uuid))
-        });
-        match ready {
-            Ok((kit, prompt, _)) if slash::asks_for_usage(&prompt.text) => self.tell_usage(&kit),
-            Ok((kit, prompt, uuid)) => self.find_meaning(kit, prompt, uuid),
-            Err(refusal) => self.refuse(refusal),
-        }
-    }
-
     /// Returns what prompts are made with. The run begins now if there is none.
     fn sit(&mut self) -> Result<Arc<Kit>, Refusal> {
         if let Some(run) = &self.run {
@@ -294,7 +282,11 @@ impl Conversation {
         }
         let start = match self.ready.take().filter(|_| !std::mem::take(&mut self.lacks_agent)) {
             Some(start) => start,
-            None => self.start_again(&self.flags.clone())?,
+            None => {
+                let mut start = self.start_again(&self.flags.clone())?;
+                start.kit.policy = self.settings.over(&start.kit.policy);
+                start
+            }
         };
         let (signals, arriving) = mpsc::channel(SIGNALS_CAP);
         let (said, answers) = mpsc::channel(SAID_CAP);
@@ -329,57 +321,12 @@ impl Conversation {
         Ok(start)
     }
 
-    /// Finds out what a message means, which may take its time.
-    fn find_meaning(&mut self, kit: Arc<Kit>, prompt: Prompt, uuid: Option<String>) {
-        self.messages += 1;
-        let number = self.messages;
-        self.wanted = Some(number);
-        self.work.push(Box::pin(async move {
-            let (typed, named) = (words::prompt(&prompt), uuid.clone());
-            let finding = tokio::task::spawn_blocking(move || {
-                if kit.flags.replay_user_messages {
-                    let replayed = control::replayed(&kit.session, named.as_deref(), &prompt);
-                    // Nobody reads: then nobody misses it.
-                    let _ = WholeLines.write_all(&replayed);
-                }
-                let opening = kit.meaning(&prompt.text, Typed::Line)?;
-                kit.showing(opening, prompt.images)
-            });
-            let opening = finding.await.expect("a skill's text is put together without panics");
-            Done::Meant { number, typed, uuid, opening }
-        }));
-    }
-
-    /// Has main asked something.
-    fn ask(&mut self, typed: &str, uuid: Option<String>, opening: Opening) {
-        let is_last = self.has_ended && !self.talk.has_message();
-        let Some(run) = &mut self.run else { return };
-        let message = uuid.map(Into::into);
-        let invoked = Box::new(Invoked { message, ..run.kit.invoked(typed, opening) });
-        let asked = match is_last {
-            true => Asked::InvokeLast(invoked),
-            false => Asked::Invoke(invoked),
-        };
-        // It rests, so it takes it; unless it has ended, and is heard of next.
-        let sent = run.asking.as_ref().is_some_and(|asking| asking.try_send(asked).is_ok());
-        run.asked += u64::from(sent);
-    }
-
     /// Takes what was worked on.
     fn done(&mut self, done: Done) {
         match done {
             Done::Written => self.is_writing = false,
-            Done::Replied { id, reply } => self.send(reply.line(&id)),
-            Done::Meant { number, typed, uuid, opening } => {
-                if self.wanted != Some(number) {
-                    return;
-                }
-                self.wanted = None;
-                match opening {
-                    Ok(opening) => self.ask(&typed, uuid, opening),
-                    Err(refusal) => self.refuse(refusal),
-                }
-            }
+            Done::Replied { id, reply } => self.reply(&id, &reply),
+            Done::Meant { number, typed, opening } => self.meant(number, &typed, opening),
         }
     }
 
@@ -424,8 +371,8 @@ impl Conversation {
 
     fn signal(&mut self, signal: Signal) {
         self.told = Some(signal);
-        if self.wanted.take().is_some() {
-            self.refuse(Refusal::new(Exit::after(signal), "stopped before it began"));
+        if let Some(begun) = self.wanted.take() {
+            self.stop_before_it_began(begun, Exit::after(signal));
         }
         self.is_told.cancel();
         // A run that has so many of them is about to end.
@@ -445,7 +392,7 @@ impl Conversation {
         let is_busy = self.is_busy();
         for step in self.talk.hear(heard, is_busy) {
             match step {
-                Step::Reply { id, reply } => self.send(reply.line(&id)),
+                Step::Reply { id, reply } => self.reply(&id, &reply),
                 Step::Called { id, answer } => self.calls.answered(id, answer),
                 Step::Tell(said) => self.tell(said),
                 Step::EndTurn => self.end_turn(),
@@ -465,18 +412,8 @@ impl Conversation {
         }
     }
 
-    /// Ends the turn. It may not have begun.
-    fn end_turn(&mut self) {
-        match self.wanted.take() {
-            Some(_) => self.refuse(Refusal::new(Exit::Done, "stopped before it began")),
-            None => {
-                let asked = self.run.as_ref().map(|run| run.asked);
-                asked.into_iter().for_each(|asked| self.tell(FromUser::EndAsked(asked)));
-            }
-        }
-    }
-
     fn set_mode(&mut self, mode: Mode) {
+        self.settings.forget_mode();
         (self.flags.permission_mode, self.flags.dangerously_skip_permissions) = (Some(mode), false);
         if let Some(start) = &mut self.ready {
             start.kit.set_mode(mode);

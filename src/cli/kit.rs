@@ -47,6 +47,7 @@ pub struct Kit {
     pub(super) directory: PathBuf,
     /// Whether the session is kept.
     pub(super) is_kept: bool,
+    /// Which model answers, as hard as it thinks where no flag says anything.
     pub(super) choice: ModelChoice,
     /// The same for whoever has to know what answers by then.
     pub(super) answers: watch::Sender<ModelChoice>,
@@ -73,8 +74,9 @@ impl Kit {
         Kept { models, servers, pool: self.pool.clone(), exporter: self.exporter.clone() }
     }
 
-    /// Returns what main is asked to do.
+    /// Returns what main is asked to do, with all of this from now on.
     pub(super) fn invoked(&self, typed: &str, opening: Opening) -> Invoked {
+        self.answers.send_replace(self.choice.clone());
         Invoked {
             typed: typed.into(),
             message: None,
@@ -175,23 +177,28 @@ impl Kit {
     /// Has another model answer from the next prompt on; without a name, the one
     /// that is configured.
     pub(super) fn set_model(&mut self, name: Option<&str>) -> Result<(), Refusal> {
+        self.set_model_and_effort(name, self.flags.effort.clone())
+    }
+
+    /// The same for a model that is to think as hard as this; without a word for
+    /// that, as it does by itself.
+    pub(super) fn set_model_and_effort(
+        &mut self,
+        name: Option<&str>,
+        effort: Option<Effort>,
+    ) -> Result<(), Refusal> {
         let wanted = Wanted {
             flag: name,
             agent: None,
             before: None,
             default_model: DefaultModel::None,
-            effort: self.flags.effort.as_ref(),
+            effort: effort.as_ref(),
         };
         let chosen = choose(&self.environment, &self.config, &wanted, &self.models)?;
         let Chosen { choice, model, note: _ } = chosen;
-        self.flags.model = name.map(str::to_owned);
-        self.take(choice, model);
-        Ok(())
-    }
-
-    fn take(&mut self, choice: ModelChoice, model: Arc<dyn Model>) {
-        self.answers.send_replace(choice.clone());
+        (self.flags.model, self.flags.effort) = (name.map(str::to_owned), effort);
         (self.choice, self.model) = (choice, model);
+        Ok(())
     }
 
     /// Returns what to say of a limit of money that cannot hold with this model.
@@ -199,12 +206,11 @@ impl Kit {
         super::start::price_warning(&self.flags, &*self.model)
     }
 
-    /// Has models think as hard as this from the next prompt on.
-    pub(super) fn set_effort(&mut self, effort: Effort) -> Result<(), Refusal> {
-        let choice = self.choice.clone().with_effort(Some(&effort));
-        let model = reopened(&choice, &self.models)?;
-        self.flags.effort = Some(effort);
-        self.take(choice, model);
+    /// Has models think as hard as this from the next prompt on; without a word
+    /// for that, as each does by itself.
+    pub(super) fn set_effort(&mut self, effort: Option<Effort>) -> Result<(), Refusal> {
+        let choice = self.choice.clone().with_effort(effort.as_ref());
+        (self.model, self.flags.effort) = (reopened(&choice, &self.models)?, effort);
         Ok(())
     }
 

@@ -60,7 +60,7 @@ impl<'a> Wanted<'a> {
 
 /// The model that answers.
 pub(super) struct Chosen {
-    /// What was chosen.
+    /// What was chosen, as hard as it thinks where no flag says anything.
     pub(super) choice: ModelChoice,
     /// The model, ready to be asked.
     pub(super) model: Arc<dyn Model>,
@@ -84,9 +84,11 @@ pub(super) fn choose(
     let Some(name) = agent.filter(|name| flag.is_none() && **name != **own) else {
         return Ok(chosen);
     };
-    let choice = asked_for(name, config, environment, &chosen.choice)
-        .map(|choice| choice.with_effort(wanted.effort));
-    match choice.and_then(|choice| Ok((models.open(&choice)?, choice))) {
+    let opened = |choice: ModelChoice| {
+        let model = models.open(&choice.clone().with_effort(wanted.effort))?;
+        Ok((model, choice))
+    };
+    match asked_for(name, config, environment, &chosen.choice).and_then(opened) {
         Ok((model, choice)) => Ok(Chosen { choice, model, note: None }),
         Err(why) => {
             super::say(&format!(
@@ -105,8 +107,8 @@ fn chosen(
 ) -> Result<Chosen, Refusal> {
     let opened = |choice: ModelChoice, note| {
         recordings::check(models.exchanges(), &choice)?;
-        let choice = choice.with_effort(wanted.effort);
-        open(models, &choice).map(|model| Chosen { choice, model, note })
+        let model = open(models, &choice.clone().with_effort(wanted.effort))?;
+        Ok(Chosen { choice, model, note })
     };
     if let Exchanges::Replay(player) = models.exchanges() {
         let server = recordings::choose(player, wanted.flag.or(wanted.agent), wanted.before)?;

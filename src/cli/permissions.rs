@@ -75,7 +75,7 @@ impl Files {
         let file = match source {
             Source::User => self.user.as_ref(),
             Source::Project => self.project.as_ref(),
-            Source::Flag | Source::Session | Source::Agent | Source::Skill => None,
+            Source::Flag | Source::Settings | Source::Agent | Source::Skill => None,
         };
         file.map(|file| file.display().to_string())
     }

@@ -183,10 +183,12 @@ pub(super) fn create(path: &Path) -> Result<(PathBuf, File), Refusal> {
     Ok((path.to_owned(), file))
 }
 
-/// Prints the result of a run that could not begin.
+/// Prints the result of a run that could not begin, or of a message that was not
+/// answered, by what its client calls it.
 pub(super) fn show_refusal(
     refusal: &Refusal,
     session: Option<Uuid>,
+    message: Option<&str>,
     outputs: Vec<Box<dyn Write + Send>>,
 ) {
     let end = InvocationEnd {
@@ -195,18 +197,25 @@ pub(super) fn show_refusal(
         cancel: None,
         unfinished: Vec::new(),
     };
-    let event = Event {
+    let at = run::now();
+    let event = |kind| Event {
         seq: Seq(1),
-        at: run::now(),
+        at,
         invocation: Invocation(1),
         unit: UnitId::MAIN,
         branch: Branch::root(),
-        kind: EventKind::InvocationEnded(Arc::new(end)),
+        kind,
     };
+    let started =
+        EventKind::InvocationStarted { prompt: Arc::default(), message: message.map(Into::into) };
+    let events = [event(started), event(EventKind::InvocationEnded(Arc::new(end)))];
     let session = session.unwrap_or_else(Uuid::new_v4);
     let session = SessionId(session.hyphenated().to_string().into());
     for output in outputs {
-        // Nobody reads: the refusal is on standard error, too.
-        let _ = Json::new(output, session.clone(), Arc::new(|_| None)).event(&event);
+        let mut json = Json::new(output, session.clone(), Arc::new(|_| None));
+        for event in &events {
+            // Nobody reads: the refusal is on standard error, too.
+            let _ = json.event(event);
+        }
     }
 }

@@ -88,7 +88,8 @@ pub(super) fn policy(
         machine: Arc::new(machine),
         sandbox: SandboxIsThere::new(move || sandbox.backend() != Backend::None),
     };
-    let policy = Policy::new(mode(config, flags), roots).with_rules(rules);
+    let mode = mode_of_flags(flags).or(given.mode).unwrap_or(config.permissions.mode);
+    let policy = Policy::new(mode, roots).with_rules(rules);
     let policy = match flags.borrowed.permission_prompts {
         Some(Asks::None) => policy.without_questions(),
         Some(Asks::Host) | None => policy,
@@ -96,14 +97,14 @@ pub(super) fn policy(
     Ok((policy.guarding(guarded).keeping(secrets).with_gate(gate), git))
 }
 
-/// Reads the rules that a program gives for the session while it goes on: those
-/// that allow, those that ask, those that deny.
-pub(super) fn of_session(
+/// Reads the rules of settings that a program gives while its session goes on:
+/// those that allow, those that ask, those that deny.
+pub(super) fn of_settings(
     environment: &Environment,
     [allow, ask, deny]: &[Vec<String>; 3],
 ) -> Result<Rules, Refusal> {
     let read = |texts: &[String]| -> Result<Vec<Sourced>, Refusal> {
-        texts.iter().map(|text| sourced(environment, text, Source::Session)).collect()
+        texts.iter().map(|text| sourced(environment, text, Source::Settings)).collect()
     };
     Ok(Rules { allow: read(allow)?, ask: read(ask)?, deny: read(deny)? })
 }
@@ -132,7 +133,7 @@ pub(super) fn keep(environment: &Environment) -> KeepRule {
 fn sourced(environment: &Environment, text: &str, source: Source) -> Result<Sourced, Refusal> {
     let exit = match source {
         Source::Flag => Exit::Usage,
-        Source::User | Source::Project | Source::Session | Source::Agent | Source::Skill => {
+        Source::User | Source::Project | Source::Settings | Source::Agent | Source::Skill => {
             Exit::BadConfig
         }
     };
@@ -142,11 +143,12 @@ fn sourced(environment: &Environment, text: &str, source: Source) -> Result<Sour
     Ok(Sourced { rule, source })
 }
 
-fn mode(config: &Config, flags: &RunFlags) -> Mode {
-    if flags.dangerously_skip_permissions {
-        return Mode::BypassPermissions;
+/// Returns the mode that flags name, if they do.
+pub(super) fn mode_of_flags(flags: &RunFlags) -> Option<Mode> {
+    match flags.dangerously_skip_permissions {
+        true => Some(Mode::BypassPermissions),
+        false => flags.permission_mode,
     }
-    flags.permission_mode.unwrap_or(config.permissions.mode)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub(super) fn of_flags(environment: &Environment, flags: &RunFlags) -> Result<Ex
         Some(print::create(path).map(|(_, file)| file))
     });
     let [records, message] = files.map(Option::transpose);
-    let result = usage.result();
+    let result = usage.result(None);
     let text = lines(&usage);
     write_to(records?, &result)?;
     write_to(message?, text.as_bytes())?;

@@ -112,15 +112,15 @@ impl ForeignSettings {
         Ok(())
     }
 
-    /// Puts them over a configuration.
+    /// Puts them over a configuration, all but the mode: whoever takes that back
+    /// wants the one that is configured.
     pub(super) fn over(&self, config: &mut Config) {
         let written = |texts: &[String]| -> Vec<WrittenRule> {
-            let rule = |text: &String| WrittenRule { text: text.clone(), source: Source::Flag };
+            let rule = |text: &String| WrittenRule { text: text.clone(), source: Source::Settings };
             texts.iter().map(rule).collect()
         };
         config.model = self.model.clone().or(config.model.take());
         let permissions = &mut config.permissions;
-        permissions.mode = self.mode.unwrap_or(permissions.mode);
         permissions.allow.extend(written(&self.allow));
         permissions.ask.extend(written(&self.ask));
         permissions.deny.extend(written(&self.deny));
@@ -196,12 +196,12 @@ mod tests {
         settings.over(&mut config);
         assert_eq!(config.model.as_deref(), Some("m"));
         let permissions = &config.permissions;
-        assert_eq!(permissions.mode, Mode::AcceptEdits);
+        assert_eq!((permissions.mode, settings.mode), (Mode::Default, Some(Mode::AcceptEdits)));
         let lists = [&permissions.allow, &permissions.ask, &permissions.deny]
             .map(|rules| rules.iter().map(|rule| (&*rule.text, rule.source)).collect::<Vec<_>>());
-        let of_flag = |text| (text, Source::Flag);
-        let allowed = vec![("Read", Source::User), of_flag("Bash(ls)")];
-        assert_eq!(lists, [allowed, vec![of_flag("Edit(a)")], vec![of_flag("Bash(rm *)")]]);
+        let of_settings = |text| (text, Source::Settings);
+        let allowed = vec![("Read", Source::User), of_settings("Bash(ls)")];
+        assert_eq!(lists, [allowed, vec![of_settings("Edit(a)")], vec![of_settings("Bash(rm *)")]]);
         assert_eq!(settings.directories, [PathBuf::from("../b")]);
         let variables: Vec<_> = settings.variables.all().collect();
         let expected = [("A", "1"), ("B", "2")];

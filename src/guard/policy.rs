@@ -6,7 +6,7 @@
 
 mod allowing;
 mod following;
-mod session;
+mod settings;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

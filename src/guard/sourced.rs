@@ -13,8 +13,8 @@ pub enum Source {
     User,
     /// The project's configuration, which is trusted.
     Project,
-    /// An answer that a person gave in this session.
-    Session,
+    /// Settings of the command line, or of the program that drives the run.
+    Settings,
     /// The definition of an agent. It only takes away.
     Agent,
     /// A skill that is trusted, while it is used.
@@ -29,7 +29,7 @@ impl Source {
             Self::Flag => "flag",
             Self::User => "user",
             Self::Project => "project",
-            Self::Session => "session",
+            Self::Settings => "settings",
             Self::Agent => "agent",
             Self::Skill => "skill",
         }

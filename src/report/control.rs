@@ -157,6 +157,20 @@ pub struct Named {
     pub description: String,
 }
 
+/// What a file holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Contents {
+    /// As text.
+    Text {
+        /// The text.
+        text: String,
+        /// Whether bytes of the file are none, and something else stands there.
+        is_lossy: bool,
+    },
+    /// All bytes, in base64.
+    Base64(String),
+}
+
 /// What a request of a client comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
@@ -199,11 +213,9 @@ pub enum Reply {
         /// Where it is.
         path: String,
         /// What is in it, or the beginning of that.
-        text: String,
+        contents: Contents,
         /// Whether there is more.
         is_cut: bool,
-        /// Whether bytes of it are no text.
-        is_lossy: bool,
     },
     /// The servers of tools stay as they are: these are not added.
     ServersSet {
@@ -257,8 +269,12 @@ impl Reply {
             Self::Plugins { commands, agents, servers } => {
                 success(Answer::Plugins(PluginsRecord::of(commands, agents, servers)))
             }
-            Self::File { path, text, is_cut, is_lossy } => {
-                success(Answer::File { contents: text, path, truncated: *is_cut, lossy: *is_lossy })
+            Self::File { path, contents, is_cut: truncated } => {
+                let (contents, encoding, lossy) = match contents {
+                    Contents::Text { text, is_lossy } => (text, None, Some(*is_lossy)),
+                    Contents::Base64(text) => (text, Some("base64"), None),
+                };
+                success(Answer::File { contents, path, truncated: *truncated, encoding, lossy })
             }
             Self::ServersSet { refused } => success(Answer::ServersSet(ServersSet::of(refused))),
             Self::Cost(Cost { usd, is_partial }) => success(Answer::Cost(SessionCost {
@@ -360,6 +376,10 @@ mod tests {
         let tools = Some(vec![named("read")]);
         let server = ServerShown { glance: server, why: None, tools };
         assert_snapshot!(written(&Reply::Servers(vec![server])), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"subtype":"mcp_server_status","mcpServers":[{"name":"files","status":"pending","tools":[{"name":"read","description":"what"}]}],"status":{"files":"pending"}}}}"#);
+        let file = |contents| Reply::File { path: "/a".to_owned(), contents, is_cut: false };
+        let text = file(Contents::Text { text: "hi".to_owned(), is_lossy: false });
+        assert_snapshot!(written(&text), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"contents":"hi","absPath":"/a","lossy":false}}}"#);
+        assert_snapshot!(written(&file(Contents::Base64("aGk=".to_owned()))), @r#"{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":{"contents":"aGk=","absPath":"/a","encoding":"base64"}}}"#);
         assert_snapshot!(written(&Reply::Refused("`x` is not known".to_owned())), @r#"{"type":"control_response","response":{"subtype":"error","request_id":"r-1","error":"`x` is not known"}}"#);
     }
 

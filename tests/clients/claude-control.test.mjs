@@ -2,6 +2,7 @@
 // is asked: requests, hooks, servers.
 
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 
 import { createSdkMcpServer, tool } from '@anthropic-ai/claude-agent-sdk';
 import { z } from 'zod';
@@ -178,6 +179,12 @@ const rare = {
     place.put('work/a.txt', 'inside\n');
     assert.equal((await query.readFile('a.txt')).contents, 'inside\n');
     assert.equal(await query.readFile('nowhere.txt'), null);
+    place.put('work/a.bin', Buffer.from([255, 0]));
+    assert.deepEqual(await query.readFile('a.bin', { encoding: 'base64' }), { contents: '/wA=', absPath: join(place.work, 'a.bin'), encoding: 'base64' });
+    await query.applyFlagSettings({ permissions: { deny: ['Read(a.txt)'] } });
+    assert.equal(await query.readFile('a.txt'), null);
+    await query.applyFlagSettings({ permissions: null });
+    assert.equal((await query.readFile('a.txt')).contents, 'inside\n');
   },
   'the session is renamed': async (query, place) => {
     await query.renameSession('The second try');

@@ -1,5 +1,9 @@
 //! A program that speaks for a person, over standard input.
 
+mod files;
+mod messages;
+mod settings;
+
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Stdio};
@@ -336,7 +340,11 @@ fn a_line_without_an_end_is_left_out_and_the_next_is_read() {
     assert_eq!(reply["subtype"], "success");
     client.running.hang_up();
     let finished = client.running.wait().exits(0);
-    assert!(finished.stderr.contains("a line is too long; it is left out"), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("a line is left out: it is longer than 25.1 MB"),
+        "{}",
+        finished.stderr
+    );
 }
 
 #[test]
@@ -593,24 +601,6 @@ fn settings_change_the_rules_from_the_next_message_on_and_replace_each_other() {
     client.answer(&question, &json!({"behavior": "allow"}));
     assert_eq!(client.result()["permission_denials"], json!([]));
     assert!(client.ends(0).read("a.txt").is_some());
-}
-
-#[test]
-fn a_file_is_read_for_the_client_and_what_is_none_is_an_error() {
-    let mut client = Client::new(&writes(&[]));
-    client.place.write("a.txt", "inside\n");
-    let mut read = |request: Value| {
-        let reply = client.request(&request);
-        [reply["response"]["contents"].clone(), reply["response"]["truncated"].clone()]
-    };
-    let named = |path: &str| json!({"subtype": "read_file", "path": path});
-    assert_eq!(read(named("a.txt")), [json!("inside\n"), json!(null)]);
-    let some = json!({"subtype": "read_file", "path": "a.txt", "max_bytes": 2});
-    assert_eq!(read(some), [json!("in"), json!(true)]);
-    for none in [named("nowhere.txt"), named("."), json!({"subtype": "read_file"})] {
-        assert_eq!(read(none), [json!(null), json!(null)]);
-    }
-    client.ends(0);
 }
 
 #[test]

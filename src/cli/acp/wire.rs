@@ -110,7 +110,7 @@ fn frame_of(line: Heard) -> Option<TransportFrame> {
     let line = match line {
         Heard::Line(line) if line.trim_ascii().is_empty() => return None,
         Heard::Line(line) => line,
-        Heard::TooLong => {
+        Heard::TooLong(_) => {
             let error = Error::invalid_request().data("the line is too long");
             return Some(TransportFrame::Malformed { raw: String::new(), error });
         }

@@ -9,21 +9,24 @@ use super::wire::WholeLines;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::{say, usage};
+use crate::report::control::Reply;
 
 impl Conversation {
     /// Has a result say that a message is not answered.
-    pub(super) fn refuse(&mut self, refusal: Refusal) {
+    ///
+    /// `uuid` is what the client calls it.
+    pub(super) fn refuse(&mut self, refusal: Refusal, uuid: Option<&str>) {
         say(&refusal);
         self.exit = refusal.exit;
-        self.write(refused(&refusal, self.session.parse().ok()));
+        self.write(refused(&refusal, self.session.parse().ok(), uuid));
     }
 
     /// Has a result tell what the session has used.
-    pub(super) fn tell_usage(&mut self, kit: &Kit) {
+    pub(super) fn tell_usage(&mut self, kit: &Kit, uuid: Option<&str>) {
         // What is not kept, or not begun, has no log.
         let usage = usage::of(&kit.directory).map(|(usage, _)| usage).unwrap_or_default();
         self.exit = Exit::Done;
-        self.write(usage.result());
+        self.write(usage.result(uuid));
     }
 
     /// Writes a result that no run has.
@@ -42,9 +45,15 @@ impl Conversation {
         }));
     }
 
-    /// Sends a line, and tells people if the client has begun to miss some.
-    pub(super) fn send(&mut self, line: Vec<u8>) {
-        let is_unread = !self.replies.send(line);
+    /// Answers a request, and tells people if the client has begun to miss
+    /// replies.
+    pub(super) fn reply(&mut self, id: &str, reply: &Reply) {
+        let is_unread = !self.replies.send(reply.line(id));
+        if is_unread {
+            // There may be room for a few words. If not, it was told before.
+            let refused = Reply::Refused("the client leaves too much unread".to_owned());
+            self.replies.send(refused.line(id));
+        }
         if is_unread && !self.is_unread {
             say(&"warning: the client reads no replies; some are left out");
         }

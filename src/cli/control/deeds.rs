@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::refusals::plain;
+use super::settings::InForce;
 use super::talk::Deed;
 use super::wishes::Wishes;
 use super::{Conversation, Done, requests};
@@ -33,7 +34,7 @@ impl Conversation {
             }
             Deed::SetEffort(effort) => {
                 let level = effort.as_str().to_owned();
-                self.change(|kit| kit.set_effort(effort)).map(|_| Reply::EffortIs(level))
+                self.change(|kit| kit.set_effort(Some(effort))).map(|_| Reply::EffortIs(level))
             }
             Deed::Settings(settings) => self.apply(settings),
             Deed::Stop(unit) => self.stop(unit),
@@ -47,8 +48,9 @@ impl Conversation {
             Deed::Rename(name) => {
                 self.change(|kit| sessions::rename(kit, &name).map(drop)).map(|_| Reply::Done)
             }
+            Deed::ReadFile(wanted) => return self.show_file(id, wanted),
             Deed::Look(what) => {
-                let Some(kit) = self.kit() else { return self.send(no_run().line(&id)) };
+                let Some(kit) = self.kit() else { return self.reply(&id, &no_run()) };
                 let progress = self.progress.as_ref();
                 let cost = progress.map_or_else(Cost::default, |it| it.borrow().cost);
                 self.work.push(Box::pin(async move {
@@ -60,7 +62,7 @@ impl Conversation {
             }
         };
         let reply = done.unwrap_or_else(|refusal| Reply::Refused(plain(&refusal)));
-        self.send(reply.line(&id));
+        self.reply(&id, &reply);
     }
 
     fn stop(&self, unit: UnitId) -> Result<Reply, Refusal> {
@@ -94,7 +96,13 @@ impl Conversation {
             let flags = wishes.apply(&self.flags);
             let start = self.take_along(wishes).and_then(|()| self.start_again(&flags));
             match start {
-                Ok(start) => (self.ready, self.flags) = (Some(start), flags),
+                Ok(mut start) => {
+                    if wishes.names_permissions() {
+                        self.settings = InForce::of(&flags);
+                    }
+                    start.kit.policy = self.settings.over(&start.kit.policy);
+                    (self.ready, self.flags) = (Some(start), flags);
+                }
                 Err(refusal) => {
                     self.refusal = Some(refusal.clone());
                     return Err(refusal);
@@ -122,7 +130,7 @@ impl Conversation {
     }
 
     /// Returns what prompts are made with.
-    fn kit(&self) -> Option<Arc<Kit>> {
+    pub(super) fn kit(&self) -> Option<Arc<Kit>> {
         let ready = || self.ready.as_ref().map(|start| Arc::new(start.kit.clone()));
         self.run.as_ref().map(|run| Arc::clone(&run.kit)).or_else(ready)
     }
@@ -147,6 +155,6 @@ fn nothing_to_change() -> Refusal {
     Refusal::new(Exit::BadInput, "there is no run, and nothing that one could be made of")
 }
 
-fn no_run() -> Reply {
+pub(super) fn no_run() -> Reply {
     Reply::Refused(nothing_to_change().message)
 }

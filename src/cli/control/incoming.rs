@@ -6,25 +6,26 @@
 mod answer;
 mod content;
 
-use std::path::PathBuf;
-
 use serde_json::{Map, Value};
 
+use super::files::FileWanted;
 use super::settings::Settings;
+use super::skim::Skimmed;
+use super::wire::LINE_CAP;
 use super::wishes::Wishes;
 use crate::config::Effort;
 use crate::event::UnitId;
 use crate::guard::Mode;
 use crate::mcp::file::SERVERS_CAP;
-use crate::message::{CallId, Prompt};
+use crate::message::{CallId, Prompt, byte_size};
 
 pub(super) use answer::Answer;
 
 /// A line of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Incoming {
-    /// A message for the model; the error says why it cannot be one.
-    User(Result<Message, String>),
+    /// A message for the model.
+    User(Message),
     /// The client asks for something.
     Request { id: String, wanted: Wanted },
     /// The client answers a question.
@@ -38,18 +39,12 @@ pub(super) enum Incoming {
 /// A message for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
-    pub(super) prompt: Prompt,
+    /// What it says; the error is why it cannot be taken.
+    pub(super) prompt: Result<Prompt, String>,
     /// What the client calls it.
     pub(super) uuid: Option<String>,
     /// Whether it is to be answered; else it goes along with the next one.
     pub(super) is_query: bool,
-}
-
-impl Message {
-    /// Returns how much room it takes.
-    pub(super) fn bytes(&self) -> usize {
-        self.prompt.bytes()
-    }
 }
 
 /// What a client asks for.
@@ -80,17 +75,17 @@ pub(super) enum Wanted {
     Rename(String),
     /// To be told something.
     Look(Look),
+    /// To be shown what a file holds.
+    ReadFile(Result<FileWanted, String>),
     /// A server that the client carries says something by itself.
     ServerSays {
         server: String,
         message: Value,
     },
     /// These servers of tools are to be there, besides those of the start.
-    SetServers(Vec<String>),
+    SetServers(Result<Vec<String>, String>),
     /// Something that changes nothing here.
     Inert(String),
-    /// Something that cannot be as it is said, and why.
-    Refused(String),
     /// Something that there is not, by its name.
     Other(String),
 }
@@ -113,14 +108,7 @@ pub(super) enum Look {
     Settings,
     /// What there would be of plugins, which there are none of.
     Plugins,
-    /// What a file holds, at most so many bytes of it; a path is relative to the
-    /// working directory.
-    File { path: PathBuf, most: usize },
 }
-
-/// Most bytes of a file that a client is told at once. Its own limit may only be
-/// lower: a reply is one line, and waits in memory until it is read.
-const FILE_CAP: usize = 1024 * 1024;
 
 /// Requests that set what there is not, and so change nothing.
 const INERT: [&str; 6] = [
@@ -156,6 +144,28 @@ impl Incoming {
             None => Err(bad("it has no `type`".to_owned())),
         }
     }
+
+    /// Returns what a line comes to that is too long to be read: whoever waits
+    /// for an answer to it learns that.
+    pub(super) fn of_long(line: &Skimmed) -> Result<Self, BadLine> {
+        let Skimmed { kind, uuid, request, answered, is_note } = line;
+        let why = format!("it is longer than {}", byte_size(LINE_CAP as u64));
+        match (kind.as_deref(), request, answered) {
+            (Some("user"), _, _) => Ok(Self::User(Message {
+                prompt: Err(format!("the message cannot be read: {why}")),
+                uuid: uuid.as_deref().map(short),
+                is_query: !is_note,
+            })),
+            (Some("control_request"), Some(id), _) => Err(BadLine {
+                why: format!("the request cannot be read: {why}"),
+                request: Some(id.clone()),
+            }),
+            (Some("control_response"), _, Some(id)) => {
+                Ok(answer::unreadable(id, &format!("the client's answer cannot be read: {why}")))
+            }
+            _ => Err(BadLine { why, request: None }),
+        }
+    }
 }
 
 /// Most characters that are quoted of what a client sent.
@@ -165,17 +175,17 @@ fn short(text: &str) -> String {
     text.chars().take(QUOTE_CAP).collect()
 }
 
-fn message(fields: &Map<String, Value>) -> Result<Message, String> {
-    Ok(Message {
-        prompt: content::prompt(fields)?,
+fn message(fields: &Map<String, Value>) -> Message {
+    Message {
+        prompt: content::prompt(fields),
         uuid: fields.get("uuid").and_then(Value::as_str).map(short),
         is_query: fields.get("shouldQuery").and_then(Value::as_bool).unwrap_or(true),
-    })
+    }
 }
 
 /// Longest name of a request, in bytes. Each reply that waits to be read holds
 /// one; clients number theirs.
-const ID_CAP: usize = 1_000;
+pub(super) const ID_CAP: usize = 1_000;
 
 fn request(fields: &Map<String, Value>) -> Result<Incoming, BadLine> {
     let id = fields.get("request_id").and_then(Value::as_str).map(str::to_owned);
@@ -224,7 +234,7 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
         "get_session_cost" | "get_usage" | "get_usage_info" => Wanted::Look(Look::Cost),
         "get_settings" => Wanted::Look(Look::Settings),
         "reload_plugins" => Wanted::Look(Look::Plugins),
-        "read_file" => read_file(request),
+        "read_file" => Wanted::ReadFile(FileWanted::read(request)),
         "mcp_set_servers" => Wanted::SetServers(names_in(request.get("servers"))),
         "mcp_message" => Wanted::ServerSays {
             server: text("server_name").to_owned(),
@@ -235,21 +245,14 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
     }
 }
 
-/// Returns the names in a map, as far as an answer names each.
-fn names_in(servers: Option<&Value>) -> Vec<String> {
+/// Returns the names in a map, if there are not more than an answer names.
+fn names_in(servers: Option<&Value>) -> Result<Vec<String>, String> {
     let named = servers.and_then(Value::as_object).into_iter().flatten();
-    named.map(|(name, _)| short(name)).take(SERVERS_CAP).collect()
-}
-
-fn read_file(request: &Map<String, Value>) -> Wanted {
-    let path = request.get("path").and_then(Value::as_str).filter(|path| !path.is_empty());
-    let is_text = request.get("encoding").and_then(Value::as_str).is_none_or(|it| it == "utf-8");
-    let (Some(path), true) = (path, is_text) else {
-        return Wanted::Refused("a `path` is read, and as text".to_owned());
-    };
-    let most = request.get("max_bytes").and_then(Value::as_u64);
-    let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(FILE_CAP).min(FILE_CAP);
-    Wanted::Look(Look::File { path: path.into(), most })
+    let names: Vec<String> = named.map(|(name, _)| name.clone()).take(SERVERS_CAP + 1).collect();
+    match names.len() > SERVERS_CAP || names.iter().any(|name| name.len() > ID_CAP) {
+        true => Err(format!("at most {SERVERS_CAP} servers are named, of {ID_CAP} bytes each")),
+        false => Ok(names),
+    }
 }
 
 fn effort(level: &str) -> Result<Effort, String> {
@@ -293,14 +296,14 @@ mod tests {
 
     #[test]
     fn a_message_is_a_text_or_blocks_of_text() {
-        let message = |text: &str| Message { prompt: text.into(), uuid: None, is_query: true };
-        check(&user(&json!("hi")), Ok(Incoming::User(Ok(message("hi")))));
+        let message = |text: &str| Message { prompt: Ok(text.into()), uuid: None, is_query: true };
+        check(&user(&json!("hi")), Ok(Incoming::User(message("hi"))));
         let blocks = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
-        check(&user(&blocks), Ok(Incoming::User(Ok(message("a\n\nb")))));
+        check(&user(&blocks), Ok(Incoming::User(message("a\n\nb"))));
         let mut note = user(&json!("note"));
         (note["uuid"], note["shouldQuery"]) = (json!("u-1"), json!(false));
         let expected = Message { uuid: Some("u-1".to_owned()), is_query: false, ..message("note") };
-        check(&note, Ok(Incoming::User(Ok(expected))));
+        check(&note, Ok(Incoming::User(expected)));
         for (content, why) in [
             (json!(" "), "the message is empty"),
             (json!([]), "the message is empty"),
@@ -310,7 +313,10 @@ mod tests {
                 "a message may hold text and images, and this one holds a block `document`",
             ),
         ] {
-            check(&user(&content), Ok(Incoming::User(Err(why.to_owned()))));
+            let mut bad = user(&content);
+            bad["uuid"] = json!("u-1");
+            let (prompt, uuid) = (Err(why.to_owned()), Some("u-1".to_owned()));
+            check(&bad, Ok(Incoming::User(Message { prompt, uuid, is_query: true })));
         }
     }
 
@@ -363,12 +369,50 @@ mod tests {
                 Wanted::Look(Look::Context { in_detail: false }),
             ),
             (json!({"subtype": "set_color"}), Wanted::Inert("set_color".to_owned())),
+            (
+                json!({"subtype": "mcp_set_servers", "servers": {"a": {}}}),
+                Wanted::SetServers(Ok(vec!["a".to_owned()])),
+            ),
             (json!({"subtype": "dance"}), Wanted::Other("dance".to_owned())),
         ] {
             check(&request(asked), Ok(Incoming::Request { id: "r".to_owned(), wanted }));
         }
         let bad = Incoming::read(request(json!({})).to_string().as_bytes()).unwrap_err();
         assert_eq!(bad.request.as_deref(), Some("r"));
+    }
+
+    #[test]
+    fn more_servers_than_an_answer_names_are_none() {
+        let many: Map<String, Value> =
+            (0..=SERVERS_CAP).map(|number| (number.to_string(), json!({}))).collect();
+        let long = json!({"n".repeat(ID_CAP + 1): {}});
+        for servers in [Value::Object(many), long] {
+            let refused = names_in(Some(&servers)).unwrap_err();
+            assert!(refused.starts_with("at most "), "{refused}");
+        }
+        assert_eq!(names_in(None), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn whoever_waits_for_an_answer_to_an_endless_line_learns_of_it() {
+        let text = |text: &str| Some(text.to_owned());
+        let line = |kind: &str| Skimmed { kind: text(kind), ..Skimmed::default() };
+        let why = "it is longer than 25.1 MB";
+        let message = Skimmed { uuid: text("u-1"), is_note: true, ..line("user") };
+        let prompt = Err(format!("the message cannot be read: {why}"));
+        let expected = Message { prompt, uuid: text("u-1"), is_query: false };
+        assert_eq!(Incoming::of_long(&message), Ok(Incoming::User(expected)));
+        let request = Skimmed { request: text("r-1"), ..line("control_request") };
+        let bad = Incoming::of_long(&request).unwrap_err();
+        let expected = format!("the request cannot be read: {why}");
+        assert_eq!((bad.why, bad.request), (expected, text("r-1")));
+        let response = Skimmed { answered: text("call-7"), ..line("control_response") };
+        let answer = Err(format!("the client's answer cannot be read: {why}"));
+        assert_eq!(Incoming::of_long(&response), Ok(Incoming::Called { id: 7, answer }));
+        for nothing in [line("control_request"), line("dance"), Skimmed::default()] {
+            let bad = Incoming::of_long(&nothing).unwrap_err();
+            assert_eq!((&*bad.why, bad.request), (why, None));
+        }
     }
 
     #[test]

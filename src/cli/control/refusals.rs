@@ -29,9 +29,10 @@ pub(super) async fn decline(refusal: &Refusal) {
     }
 }
 
-/// Returns the result of a message that was not answered.
-pub(super) fn refused(refusal: &Refusal, session: Option<Uuid>) -> Vec<u8> {
-    wire::written_by(|output| print::show_refusal(refusal, session, vec![output]))
+/// Returns the result of a message that was not answered, and that the client
+/// calls `uuid`.
+pub(super) fn refused(refusal: &Refusal, session: Option<Uuid>, uuid: Option<&str>) -> Vec<u8> {
+    wire::written_by(|output| print::show_refusal(refusal, session, uuid, vec![output]))
 }
 
 /// Returns what a client is told of a refusal.

@@ -1,9 +1,5 @@
 //! What a client is told when it asks.
 
-use std::borrow::Cow;
-use std::fs;
-use std::io::{self, Read as _};
-use std::path::Path;
 use std::sync::Arc;
 
 use super::incoming::Look;
@@ -14,7 +10,6 @@ use crate::definition::AgentDefinition;
 use crate::event::{OfferedTool, ServerGlance};
 use crate::mcp::Server;
 use crate::message::Cost;
-use crate::path_text;
 use crate::report::control::{
     ContextUsage, InForce, Introduction, ModelNamed, Named, Reply, ServerShown,
 };
@@ -31,7 +26,6 @@ pub(super) fn look(kit: &Kit, what: Look, cost: Cost) -> Reply {
         Look::Plugins => {
             Reply::Plugins { commands: commands(kit), agents: agents(kit), servers: servers(kit) }
         }
-        Look::File { path, most } => file(&kit.root.join(path), most),
         Look::Cost => Reply::Cost(cost),
         Look::Settings => Reply::Settings(InForce {
             model: kit.model.name().to_string(),
@@ -51,31 +45,6 @@ fn agents(kit: &Kit) -> Vec<Named> {
         description: definition.description.clone(),
     };
     kit.definitions.iter().map(|definition| agent(definition)).collect()
-}
-
-/// Reads a file for the client, whose own rights are those of the process.
-fn file(path: &Path, most: usize) -> Reply {
-    let read = || -> io::Result<(Vec<u8>, bool)> {
-        // A pipe that nobody writes to would never be open.
-        if !fs::metadata(path)?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
-        }
-        let mut bytes = Vec::new();
-        let room = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
-        fs::File::open(path)?.take(room).read_to_end(&mut bytes)?;
-        let is_cut = bytes.len() > most;
-        bytes.truncate(most);
-        Ok((bytes, is_cut))
-    };
-    let shown = path_text::to_text(path);
-    match read() {
-        Err(error) => Reply::Refused(format!("cannot read `{shown}`: {error}")),
-        Ok((bytes, is_cut)) => {
-            let text = String::from_utf8_lossy(&bytes);
-            let is_lossy = matches!(text, Cow::Owned(_));
-            Reply::File { path: shown, text: text.into_owned(), is_cut, is_lossy }
-        }
-    }
 }
 
 fn shown(server: &Server) -> ServerShown {

@@ -29,7 +29,7 @@ pub(super) struct Sat {
 /// Something that was worked on beside everything else.
 pub(super) enum Done {
     /// What a message means, by its number, and what stands for it in the log.
-    Meant { number: u64, typed: String, uuid: Option<String>, opening: Result<Opening, Refusal> },
+    Meant { number: u64, typed: String, opening: Result<Opening, Refusal> },
     /// A request has its answer, by its id.
     Replied { id: String, reply: Reply },
     /// A result is written.

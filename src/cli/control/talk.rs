@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
+use super::files::FileWanted;
 use super::incoming::{Answer, BadLine, Incoming, Look, Message, Wanted};
 use super::settings::Settings;
 use super::wire::Heard;
@@ -23,6 +24,17 @@ const MESSAGES_CAP: usize = 100;
 
 /// Most bytes of all messages that wait.
 const MESSAGES_BYTES_CAP: usize = 64 * 1024 * 1024;
+
+/// Most bytes of what goes along with the next message. With the longest line
+/// it is still less than all messages may have, so one can always be sent.
+const NOTES_BYTES_CAP: usize = 32 * 1024 * 1024;
+
+/// Most messages that are not taken whose names are kept, of sixty characters at
+/// most. The refusals of further ones name no message.
+const NAMED_CAP: usize = 10_000;
+
+/// Why a message is not taken that comes behind so many.
+const TOO_MANY: &str = "too many messages wait for their turn";
 
 /// What a line sets off.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,36 +75,90 @@ pub(super) enum Deed {
     Rename(String),
     /// The client is told something.
     Look(Look),
+    /// The client is shown what a file holds.
+    ReadFile(FileWanted),
     /// A server that it carries hears from it.
     ServerSays { server: String, message: Value },
+}
+
+/// A message that is to be answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Query {
+    /// What goes along with it, in front.
+    pub(super) notes: Vec<Prompt>,
+    /// What it says; the error is why it cannot be a prompt.
+    pub(super) prompt: Result<Prompt, String>,
+    /// What the client calls it.
+    pub(super) uuid: Option<String>,
 }
 
 /// Where a conversation stands.
 #[derive(Default)]
 pub(super) struct Talk {
-    /// Messages that wait, oldest first; in place of one that cannot be a
-    /// prompt, why not.
-    waiting: VecDeque<Result<Message, String>>,
+    /// Messages that wait, oldest first.
+    waiting: VecDeque<Query>,
     /// What goes along with the next message that is to be answered.
     along: Vec<Prompt>,
-    /// How many messages behind those that wait are not taken. Each has its own
-    /// refusal, in its turn.
-    refused: u64,
+    /// Why something that was to go along is not there. The next message is
+    /// refused with that: a model would not know what it is asked about.
+    missing: Option<String>,
+    /// The messages behind those that wait, which are not taken. Each has its
+    /// own refusal, in its turn.
+    refused: VecDeque<Option<String>>,
+    /// How many more there are, without their names.
+    refused_unnamed: u64,
+}
+
+fn bytes_of(prompts: &[Prompt]) -> usize {
+    prompts.iter().map(Prompt::bytes).sum()
+}
+
+impl Query {
+    fn bytes(&self) -> usize {
+        bytes_of(&self.notes) + self.prompt.as_ref().map_or(0, Prompt::bytes)
+    }
 }
 
 impl Talk {
     /// Returns the next message.
-    pub(super) fn next_message(&mut self) -> Option<Result<Message, String>> {
-        let refused = || Err("too many messages wait for their turn".to_owned());
-        self.waiting.pop_front().or_else(|| {
-            self.refused = self.refused.checked_sub(1)?;
-            Some(refused())
-        })
+    pub(super) fn next_message(&mut self) -> Option<Query> {
+        if let Some(query) = self.waiting.pop_front() {
+            return Some(query);
+        }
+        let uuid = match self.refused.pop_front() {
+            Some(uuid) => uuid,
+            None => {
+                self.refused_unnamed = self.refused_unnamed.checked_sub(1)?;
+                None
+            }
+        };
+        Some(Query { notes: Vec::new(), prompt: Err(TOO_MANY.to_owned()), uuid })
     }
 
     /// Tells whether one waits.
     pub(super) fn has_message(&self) -> bool {
-        !self.waiting.is_empty() || self.refused > 0
+        !self.waiting.is_empty() || self.has_refused()
+    }
+
+    fn has_refused(&self) -> bool {
+        !self.refused.is_empty() || self.refused_unnamed > 0
+    }
+
+    /// Has what went along with a message that is not asked go along with the
+    /// next one.
+    pub(super) fn put_back(&mut self, notes: Vec<Prompt>) {
+        self.put_back_behind(0, notes);
+    }
+
+    /// The same for a message that waited behind so many others.
+    fn put_back_behind(&mut self, others: usize, notes: Vec<Prompt>) {
+        let next = self.waiting.iter_mut().skip(others).find(|query| query.prompt.is_ok());
+        let along = next.map_or(&mut self.along, |query| &mut query.notes);
+        along.splice(..0, notes);
+        while bytes_of(along) > NOTES_BYTES_CAP {
+            along.remove(0);
+            self.missing = Some("it is too much".to_owned());
+        }
     }
 
     /// Takes a line. `is_busy` is whether a message is being answered.
@@ -100,9 +166,13 @@ impl Talk {
         let line = match heard {
             Heard::Line(line) if line.trim_ascii().is_empty() => return Vec::new(),
             Heard::Line(line) => line,
-            Heard::TooLong => return vec![Step::Say("a line is too long; it is left out".into())],
+            Heard::TooLong(line) => return self.take(Incoming::of_long(line), is_busy),
         };
-        match Incoming::read(line) {
+        self.take(Incoming::read(line), is_busy)
+    }
+
+    fn take(&mut self, read: Result<Incoming, BadLine>, is_busy: bool) -> Vec<Step> {
+        match read {
             Ok(Incoming::User(message)) => {
                 self.message(message);
                 Vec::new()
@@ -120,46 +190,67 @@ impl Talk {
         }
     }
 
-    fn message(&mut self, message: Result<Message, String>) {
-        let bytes = |message: &Result<Message, String>| message.as_ref().map_or(0, Message::bytes);
-        let along: usize = self.along.iter().map(Prompt::bytes).sum();
-        let waiting: usize = self.waiting.iter().map(bytes).sum();
-        let is_full = self.waiting.len() + self.along.len() >= MESSAGES_CAP;
-        // Behind one that is not taken none is: they keep their order.
-        if self.refused > 0 || is_full || along + waiting + bytes(&message) > MESSAGES_BYTES_CAP {
-            self.refused += 1;
+    fn message(&mut self, message: Message) {
+        let Message { prompt, uuid, is_query } = message;
+        let bytes = prompt.as_ref().map_or(0, Prompt::bytes) + bytes_of(&self.along);
+        if !is_query {
+            let is_full = self.along.len() >= MESSAGES_CAP || bytes > NOTES_BYTES_CAP;
+            // It has no result of its own. Behind a message that is not taken
+            // nothing is: all keep their order.
+            let why = match prompt {
+                Err(why) => Some(why),
+                Ok(_) if is_full || self.has_refused() => Some(TOO_MANY.to_owned()),
+                Ok(prompt) => {
+                    self.along.push(prompt);
+                    None
+                }
+            };
+            self.missing = self.missing.take().or(why);
             return;
         }
-        self.waiting.push_back(match message {
-            Ok(Message { prompt, is_query: false, uuid: _ }) => {
-                self.along.push(prompt);
-                return;
-            }
-            Ok(message) => {
-                self.along.push(message.prompt);
-                let prompt = Prompt::joined(std::mem::take(&mut self.along));
-                Ok(Message { prompt, ..message })
-            }
-            Err(why) => Err(why),
+        let waiting: usize = self.waiting.iter().map(Query::bytes).sum();
+        let is_full = self.waiting.len() >= MESSAGES_CAP || waiting + bytes > MESSAGES_BYTES_CAP;
+        if is_full || self.has_refused() {
+            return self.refuse(uuid);
+        }
+        let prompt = prompt.and_then(|prompt| match self.missing.take() {
+            None => Ok(prompt),
+            Some(why) => Err(format!("what was to go along with the message is missing: {why}")),
         });
+        let notes = if prompt.is_ok() { std::mem::take(&mut self.along) } else { Vec::new() };
+        self.waiting.push_back(Query { notes, prompt, uuid });
+    }
+
+    /// Does not take a message.
+    fn refuse(&mut self, uuid: Option<String>) {
+        // They keep their order.
+        match self.refused.len() < NAMED_CAP && self.refused_unnamed == 0 {
+            true => self.refused.push_back(uuid),
+            false => self.refused_unnamed += 1,
+        }
     }
 
     /// Forgets a message that waits, if there is one of this name.
     fn forget(&mut self, uuid: &str) -> bool {
-        let before = self.waiting.len();
-        let is_it = |message: &Message| message.uuid.as_deref() == Some(uuid);
-        self.waiting.retain(|message| !message.as_ref().is_ok_and(is_it));
-        self.waiting.len() < before
+        let is_it = |name: &Option<String>| name.as_deref() == Some(uuid);
+        if let Some(at) = self.waiting.iter().position(|query| is_it(&query.uuid)) {
+            let forgotten = self.waiting.remove(at);
+            forgotten.into_iter().for_each(|query| self.put_back_behind(at, query.notes));
+            return true;
+        }
+        let at = self.refused.iter().position(is_it);
+        at.and_then(|at| self.refused.remove(at)).is_some()
     }
 
-    /// Drops all messages that wait, and returns what their client calls them.
-    /// Those that are refused keep their place: their results are owed.
+    /// Forgets all messages that wait, and returns what the client calls them.
     fn forget_all(&mut self) -> Vec<String> {
-        let (forgotten, kept) =
-            std::mem::take(&mut self.waiting).into_iter().partition(Result::is_ok);
-        self.waiting = kept;
-        let forgotten: VecDeque<Result<Message, String>> = forgotten;
-        forgotten.into_iter().flatten().filter_map(|message| message.uuid).collect()
+        let waiting = std::mem::take(&mut self.waiting);
+        let refused = std::mem::take(&mut self.refused);
+        self.refused_unnamed = 0;
+        let (notes, names): (Vec<_>, Vec<_>) =
+            waiting.into_iter().map(|query| (query.notes, query.uuid)).unzip();
+        self.put_back(notes.concat());
+        names.into_iter().chain(refused).flatten().collect()
     }
 
     fn request(&mut self, id: String, wanted: Wanted, is_busy: bool) -> Vec<Step> {
@@ -176,6 +267,9 @@ impl Talk {
             }
             Wanted::Rename(name) => return vec![Step::Do { id, deed: Deed::Rename(name) }],
             Wanted::Look(what) => return vec![Step::Do { id, deed: Deed::Look(what) }],
+            Wanted::ReadFile(Ok(file)) => {
+                return vec![Step::Do { id, deed: Deed::ReadFile(file) }];
+            }
             Wanted::ServerSays { server, message } => {
                 return vec![Step::Do { id, deed: Deed::ServerSays { server, message } }];
             }
@@ -185,9 +279,9 @@ impl Talk {
             Wanted::Interrupt { cancel_queued } => {
                 steps.extend(is_busy.then_some(Step::EndTurn));
                 let cancelled = cancel_queued.then(|| self.forget_all());
-                let queued = self.waiting.iter().flatten();
-                let still_queued = queued.filter_map(|message| message.uuid.clone());
-                Reply::Interrupted { still_queued: still_queued.collect(), cancelled }
+                let queued = self.waiting.iter().map(|query| &query.uuid).chain(&self.refused);
+                let still_queued = queued.flatten().cloned().collect();
+                Reply::Interrupted { still_queued, cancelled }
             }
             Wanted::SetMode(Ok(mode)) => {
                 steps.push(Step::SetMode(mode));
@@ -205,9 +299,10 @@ impl Talk {
             | Wanted::SetModel(Err(why))
             | Wanted::Settings(Err(why))
             | Wanted::Stop(Err(why))
+            | Wanted::ReadFile(Err(why))
+            | Wanted::SetServers(Err(why))
             | Wanted::SetEffort(Err(why)) => Reply::Refused(why),
-            Wanted::SetServers(refused) => Reply::ServersSet { refused },
-            Wanted::Refused(why) => Reply::Refused(why),
+            Wanted::SetServers(Ok(refused)) => Reply::ServersSet { refused },
             Wanted::Other(name) => Reply::Refused(format!("`{name}` is not supported")),
         };
         steps.push(Step::Reply { id, reply });
@@ -230,6 +325,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::cli::control::skim::Skimmed;
     use crate::event::{QuestionId, Seq, Verdict};
 
     fn talk() -> Talk {
@@ -279,19 +375,59 @@ mod tests {
         assert_eq!(hear(&mut talk, &user("c")), []);
         let rest: Vec<_> =
             std::iter::from_fn(|| talk.next_message()).skip(MESSAGES_CAP - 1).collect();
-        let refused = Err("too many messages wait for their turn".to_owned());
-        assert_eq!(rest, [refused.clone(), refused]);
+        let refused = || refusal("too many messages wait for their turn", None);
+        assert_eq!(rest, [refused(), refused()]);
         assert!(!talk.has_message());
     }
 
+    fn refusal(why: &str, uuid: Option<&str>) -> Query {
+        let uuid = uuid.map(str::to_owned);
+        Query { notes: Vec::new(), prompt: Err(why.to_owned()), uuid }
+    }
+
+    fn note(text: &str) -> Value {
+        json!({"type": "user", "shouldQuery": false, "message": {"content": text}})
+    }
+
+    fn named(uuid: &str) -> Value {
+        json!({"type": "user", "uuid": uuid, "message": {"content": uuid}})
+    }
+
+    #[test]
+    fn a_message_that_is_not_taken_keeps_its_name_and_can_be_forgotten() {
+        let mut talk = talk();
+        (0..MESSAGES_CAP).for_each(|_| drop(hear(&mut talk, &user("a"))));
+        hear(&mut talk, &named("u-1"));
+        hear(&mut talk, &named("u-2"));
+        let interrupt = request(&json!({"subtype": "interrupt"}));
+        let still_queued = vec!["u-1".to_owned(), "u-2".to_owned()];
+        let expected = [replied(Reply::Interrupted { still_queued })];
+        assert_eq!(hear(&mut talk, &interrupt), expected);
+        let forget = request(&json!({"subtype": "cancel_async_message", "message_uuid": "u-1"}));
+        assert_eq!(hear(&mut talk, &forget), [replied(Reply::Forgot(true))]);
+        assert_eq!(hear(&mut talk, &forget), [replied(Reply::Forgot(false))]);
+        (0..MESSAGES_CAP).for_each(|_| drop(talk.next_message()));
+        assert_eq!(talk.next_message(), Some(refusal(TOO_MANY, Some("u-2"))));
+        assert_eq!(talk.next_message(), None);
+    }
+
+    #[test]
+    fn the_names_of_those_that_are_not_taken_are_bounded_and_none_is_lost() {
+        let mut talk = talk();
+        (0..MESSAGES_CAP + NAMED_CAP + 2).for_each(|_| drop(hear(&mut talk, &named("u"))));
+        let uuids: Vec<_> = std::iter::from_fn(|| talk.next_message()).map(|it| it.uuid).collect();
+        assert_eq!(uuids.len(), MESSAGES_CAP + NAMED_CAP + 2);
+        assert_eq!(uuids.iter().filter(|uuid| uuid.is_none()).count(), 2);
+    }
+
     fn next(talk: &mut Talk) -> Option<String> {
-        Some(talk.next_message()?.unwrap().prompt.text.to_string())
+        let Query { notes, prompt, uuid: _ } = talk.next_message()?;
+        Some(Prompt::joined(notes.into_iter().chain([prompt.unwrap()])).text.to_string())
     }
 
     #[test]
     fn what_is_no_query_goes_along_with_the_next_one() {
         let mut talk = talk();
-        let note = |text: &str| json!({"type": "user", "shouldQuery": false, "message": {"content": text}});
         hear(&mut talk, &note("one"));
         hear(&mut talk, &note("two"));
         assert!(!talk.has_message());
@@ -302,10 +438,48 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_along_with_a_message_that_is_not_asked_goes_along_with_the_next() {
+        let mut talk = talk();
+        hear(&mut talk, &note("one"));
+        hear(&mut talk, &named("u-1"));
+        hear(&mut talk, &note("two"));
+        hear(&mut talk, &user("three"));
+        let forget = request(&json!({"subtype": "cancel_async_message", "message_uuid": "u-1"}));
+        assert_eq!(hear(&mut talk, &forget), [replied(Reply::Forgot(true))]);
+        let query = talk.next_message().unwrap();
+        assert_eq!(query.notes, ["one", "two"].map(Prompt::from));
+        talk.put_back(query.notes);
+        // One that cannot be taken takes nothing along.
+        hear(&mut talk, &json!({"type": "user", "uuid": "u-2", "message": {"content": " "}}));
+        hear(&mut talk, &user("four"));
+        assert_eq!(talk.next_message(), Some(refusal("the message is empty", Some("u-2"))));
+        assert_eq!(next(&mut talk).as_deref(), Some("one\n\ntwo\n\nfour"));
+    }
+
+    #[test]
+    fn what_cannot_go_along_has_no_result_and_refuses_the_next_message() {
+        let mut talk = talk();
+        hear(&mut talk, &note("kept"));
+        hear(&mut talk, &note(" "));
+        assert!(!talk.has_message());
+        hear(&mut talk, &named("u-1"));
+        hear(&mut talk, &user("again"));
+        let why = "what was to go along with the message is missing: the message is empty";
+        assert_eq!(talk.next_message(), Some(refusal(why, Some("u-1"))));
+        assert_eq!(next(&mut talk).as_deref(), Some("kept\n\nagain"));
+        // Too many of them refuse one message, and not each one from then on.
+        (0..=MESSAGES_CAP).for_each(|_| drop(hear(&mut talk, &note("n"))));
+        assert!(!talk.has_message());
+        hear(&mut talk, &user("a"));
+        hear(&mut talk, &user("b"));
+        let why = format!("what was to go along with the message is missing: {TOO_MANY}");
+        assert_eq!(talk.next_message(), Some(refusal(&why, None)));
+        assert_eq!(talk.next_message().map(|query| query.notes.len()), Some(MESSAGES_CAP));
+    }
+
+    #[test]
     fn what_waits_is_named_at_an_interrupt_and_can_be_forgotten() {
         let mut talk = talk();
-        let named =
-            |uuid: &str| json!({"type": "user", "uuid": uuid, "message": {"content": uuid}});
         hear(&mut talk, &named("u-1"));
         hear(&mut talk, &named("u-2"));
         let forget =
@@ -346,7 +520,7 @@ mod tests {
                 vec![replied(Reply::Refused("there is no permission mode `x`".to_owned()))],
             ),
             (
-                json!({"subtype": "apply_flag_settings", "settings": {"model": null}}),
+                json!({"subtype": "apply_flag_settings", "settings": {}}),
                 vec![deed(Deed::Settings(Settings::default()))],
             ),
             (
@@ -391,7 +565,8 @@ mod tests {
             let steps = talk.hear(&Heard::Line(line.into()), false);
             assert!(matches!(&steps[..], [Step::Say(_)]), "{line}: {steps:?}");
         }
-        assert!(matches!(&talk.hear(&Heard::TooLong, false)[..], [Step::Say(_)]));
+        let long = Heard::TooLong(Skimmed::default());
+        assert!(matches!(&talk.hear(&long, false)[..], [Step::Say(_)]));
         assert_eq!(talk.hear(&Heard::Line("  ".into()), false), []);
     }
 }

@@ -5,7 +5,10 @@
 //! a process that does the same.
 
 use std::io::{self, Write};
+use std::mem;
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc as sync_mpsc;
 use std::time::Duration;
 
@@ -13,16 +16,25 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::sync::{mpsc, oneshot};
 
+use super::skim::{Skim, Skimmed};
+
 /// Most bytes of a line: of all the images that a conversation may hold, and a
 /// few files that are quoted beside them. No model takes more.
-const LINE_CAP: usize = 24 * 1024 * 1024;
+pub(super) const LINE_CAP: usize = 24 * 1024 * 1024;
 
 /// Most lines that were read and not looked at.
 const HEARD_CAP: usize = 4;
 
 /// Most replies that wait for a client to read them. One that writes all it has
-/// to say before it reads anything may have as many; each is about a kilobyte.
+/// to say before it reads anything may have as many.
 const REPLIES_CAP: usize = 4_096;
+
+/// Most bytes of all of them, but for short ones: what is asked for may be a
+/// file.
+const REPLIES_BYTES_CAP: usize = 32 * 1024 * 1024;
+
+/// How long a short one is: the longest name of a request, and a few words.
+const SHORT: usize = 2 * 1024;
 
 /// How long a process that is about to end waits for its replies to be read.
 const READER_GRACE: Duration = Duration::from_secs(2);
@@ -32,8 +44,8 @@ const READER_GRACE: Duration = Duration::from_secs(2);
 pub(in crate::cli) enum Heard {
     /// It, without its line break.
     Line(Vec<u8>),
-    /// It is too long to be read.
-    TooLong,
+    /// It is too long to be read, but for this.
+    TooLong(Skimmed),
 }
 
 /// Begins to read lines. The channel closes at the end of the input.
@@ -83,7 +95,7 @@ pub(in crate::cli) fn watch_reader() -> oneshot::Receiver<()> {
 /// Reads a line; `None` at the end, and where nothing can be read any more.
 fn next_line(input: &mut impl io::BufRead) -> Option<Heard> {
     let mut line = Vec::new();
-    let mut is_too_long = false;
+    let mut long: Option<Skim> = None;
     loop {
         let bytes = match input.fill_buf() {
             Ok(bytes) => bytes,
@@ -92,20 +104,21 @@ fn next_line(input: &mut impl io::BufRead) -> Option<Heard> {
         };
         let end = memchr::memchr(b'\n', bytes);
         let part = &bytes[..end.unwrap_or(bytes.len())];
-        is_too_long |= line.len() + part.len() > LINE_CAP;
-        if is_too_long {
-            line = Vec::new();
-        } else {
-            line.extend_from_slice(part);
+        if long.is_none() && line.len() + part.len() > LINE_CAP {
+            long.get_or_insert_default().take(&mem::take(&mut line));
+        }
+        match &mut long {
+            Some(long) => long.take(part),
+            None => line.extend_from_slice(part),
         }
         let is_over = bytes.is_empty();
         let taken = part.len() + usize::from(end.is_some());
         input.consume(taken);
         if end.is_some() || is_over {
-            return match (is_too_long, is_over && line.is_empty()) {
-                (true, _) => Some(Heard::TooLong),
-                (false, true) => None,
-                (false, false) => Some(Heard::Line(line)),
+            return match (long, is_over && line.is_empty()) {
+                (Some(long), _) => Some(Heard::TooLong(long.end())),
+                (None, true) => None,
+                (None, false) => Some(Heard::Line(line)),
             };
         }
     }
@@ -114,6 +127,8 @@ fn next_line(input: &mut impl io::BufRead) -> Option<Heard> {
 /// Replies on their way to the client.
 pub(super) struct Replies {
     sender: sync_mpsc::SyncSender<Vec<u8>>,
+    /// The bytes of those that wait.
+    unread: Arc<AtomicUsize>,
     written: sync_mpsc::Receiver<()>,
 }
 
@@ -121,25 +136,40 @@ impl Replies {
     pub(super) fn new() -> Self {
         let (sender, lines) = sync_mpsc::sync_channel::<Vec<u8>>(REPLIES_CAP);
         let (say_written, written) = sync_mpsc::channel();
+        let unread = Arc::new(AtomicUsize::new(0));
+        let waiting = Arc::clone(&unread);
         let writing = move || {
             // Nobody reads: then nobody waits for a reply either.
             while let Ok(line) = lines.recv()
                 && WholeLines.write_all(&line).is_ok()
-            {}
+            {
+                waiting.fetch_sub(line.len(), Ordering::Relaxed);
+            }
             drop(say_written);
         };
         spawn("replies", writing);
-        Self { sender, written }
+        Self { sender, unread, written }
     }
 
-    /// Sends a line; `false` if the client has left too many unread.
+    /// Sends a line; `false` if the client has left too much unread.
     pub(super) fn send(&self, line: Vec<u8>) -> bool {
-        !matches!(self.sender.try_send(line), Err(sync_mpsc::TrySendError::Full(_)))
+        let (bytes, before) = (line.len(), self.unread.load(Ordering::Relaxed));
+        // A single one may be as long as it is.
+        let has_room = bytes <= SHORT || before == 0 || before + bytes <= REPLIES_BYTES_CAP;
+        if !has_room {
+            return false;
+        }
+        self.unread.fetch_add(bytes, Ordering::Relaxed);
+        let is_full = matches!(self.sender.try_send(line), Err(sync_mpsc::TrySendError::Full(_)));
+        if is_full {
+            self.unread.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        !is_full
     }
 
     /// Waits until all of them are written, as long as somebody may read.
     pub(super) fn close(self) {
-        let Self { sender, written } = self;
+        let Self { sender, unread: _, written } = self;
         drop(sender);
         // Either way nothing more can be done for them.
         let _ = written.recv_timeout(READER_GRACE);
@@ -213,8 +243,11 @@ mod tests {
 
     #[test]
     fn a_huge_line_is_passed_over_and_the_next_one_is_read() {
-        let mut input = vec![b'x'; LINE_CAP + 1];
-        input.extend_from_slice(b"\nnext\n");
-        assert_eq!(lines(&input), [Heard::TooLong, Heard::Line("next".into())]);
+        let mut input = b"{\"type\":\"user\",\"message\":\"".to_vec();
+        input.resize(LINE_CAP + 1, b'x');
+        input.extend_from_slice(b"\",\"uuid\":\"u-1\"}\nnext\n");
+        let (kind, uuid) = (Some("user".to_owned()), Some("u-1".to_owned()));
+        let long = Skimmed { kind, uuid, ..Skimmed::default() };
+        assert_eq!(lines(&input), [Heard::TooLong(long), Heard::Line("next".into())]);
     }
 }

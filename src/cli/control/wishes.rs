@@ -28,8 +28,8 @@ pub(super) struct Wishes {
     name: Option<String>,
     effort: Option<Effort>,
     forwards_text: bool,
-    /// Settings as JSON.
-    settings: Option<String>,
+    /// Settings: those of the flags, but for what it says itself.
+    settings: Option<Value>,
     /// Servers of tools as JSON.
     servers: Option<String>,
     /// The servers of tools that the client carries, each once, and no more than
@@ -82,13 +82,18 @@ impl Wishes {
             effort: text("effort").and_then(|level| Effort::new(&level)),
             forwards_text: request.get("forwardSubagentText").and_then(Value::as_bool)
                 == Some(true),
-            settings: given("settings").map(Value::to_string),
+            settings: given("settings").cloned(),
             servers: servers.as_ref().map(Value::to_string),
             carried,
             hooks: given("hooks").cloned(),
             aliases,
             left_out,
         }
+    }
+
+    /// Tells whether it says itself what settings say of permissions.
+    pub(super) fn names_permissions(&self) -> bool {
+        self.settings.as_ref().is_some_and(|settings| settings.get("permissions").is_some())
     }
 
     /// Tells whether the run is to be as the flags say.
@@ -111,11 +116,24 @@ impl Wishes {
         flags.name = flags.name.or_else(|| self.name.clone());
         flags.effort = flags.effort.or_else(|| self.effort.clone());
         flags.forward_subagent_text |= self.forwards_text;
-        let settings = self.settings.clone().map(GivenJson::from);
-        flags.borrowed.settings = settings.or(flags.borrowed.settings);
+        if let Some(settings) = &self.settings {
+            flags.borrowed.settings = Some(merged(settings, flags.borrowed.settings.as_ref()));
+        }
         flags.servers.mcp_config.extend(self.servers.clone().map(GivenJson::from));
         flags
     }
+}
+
+/// Returns settings put over others, key by key: what is `null` is taken away.
+fn merged(settings: &Value, under: Option<&GivenJson>) -> GivenJson {
+    // What is none is refused where it is read.
+    let Value::Object(settings) = settings else { return settings.to_string().into() };
+    // What cannot be read has refused the run already.
+    let under = under.and_then(|under| serde_json::from_str(under.text().ok()?).ok());
+    let mut merged: Map<String, Value> = under.unwrap_or_default();
+    merged.extend(settings.clone());
+    merged.retain(|_, value| !value.is_null());
+    Value::Object(merged).to_string().into()
 }
 
 fn is_nothing(value: &Value) -> bool {
@@ -190,6 +208,14 @@ mod tests {
         let given = |json: &str| GivenJson::from(json.to_owned());
         assert_eq!(flags.servers.mcp_config, [given(r#"{"mcpServers":{"a":{"command":"x"}}}"#)]);
         assert_eq!(flags.borrowed.settings, Some(given(r#"{"model":"m"}"#)));
+        assert!(!named.names_permissions());
+        let over = wishes(json!({"settings": {"permissions": {"deny": ["Read"]}, "env": null}}));
+        let mut flags = RunFlags::default();
+        let under = r#"{"model":"m","env":{"A":"b"},"permissions":{"allow":["Bash"]}}"#;
+        flags.borrowed.settings = Some(given(under));
+        let settings = over.apply(&flags).borrowed.settings;
+        assert_eq!(settings, Some(given(r#"{"model":"m","permissions":{"deny":["Read"]}}"#)));
+        assert!(over.names_permissions());
     }
 
     #[test]

@@ -148,7 +148,10 @@ pub(in crate::report) enum Answer<'a> {
         path: &'a str,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
-        lossy: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        encoding: Option<&'static str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        lossy: Option<bool>,
     },
     ServersSet(ServersSet<'a>),
     Cost(SessionCost),

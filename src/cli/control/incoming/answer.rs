@@ -50,6 +50,13 @@ pub(super) fn read(fields: &Map<String, Value>) -> Result<Incoming, String> {
     Ok(Incoming::Answer(Answer { id, verdict, ends_turn, mode, remarks }))
 }
 
+/// Returns what an answer to a request of ours comes to that cannot be read.
+pub(super) fn unreadable(id: &str, why: &str) -> Incoming {
+    let response = json!({ "subtype": "error", "request_id": id, "error": why });
+    let fields = Map::from_iter([("response".to_owned(), response)]);
+    read(&fields).expect("it names its request")
+}
+
 /// What an answer decides.
 struct Decision {
     verdict: Verdict,

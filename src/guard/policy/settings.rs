@@ -1,15 +1,15 @@
-//! The rules that a program gives for the session while it goes on.
+//! The rules of settings, which a program may change while its session goes on.
 
 use super::Policy;
 use crate::guard::{Rules, Source, Sourced};
 
 impl Policy {
-    /// Returns the same policy with these rules for the session, in place of
-    /// those that it had.
+    /// Returns the same policy with these rules of settings, in place of all
+    /// that it had. The rules of flags and of files stay.
     #[must_use]
-    pub fn for_session(self, more: Rules) -> Self {
+    pub fn with_settings(self, more: Rules) -> Self {
         let with = |own: &[Sourced], more: Vec<Sourced>| -> Vec<Sourced> {
-            let kept = own.iter().filter(|rule| rule.source != Source::Session);
+            let kept = own.iter().filter(|rule| rule.source != Source::Settings);
             kept.cloned().chain(more).collect()
         };
         let Rules { deny, ask, allow } = &*self.rules;
