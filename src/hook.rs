@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::event::{HookEvent, HookOutcome, HookRan, SessionId};
 use crate::message::CallId;
+use crate::tool_name::OtherNames;
 
 pub use callback::{Callback, Client};
 pub use effect::{CONTEXT_CAP, Effect, REASON_CAP, Wish};
@@ -134,12 +135,14 @@ pub struct Hooks {
     setting: Option<Setting>,
     running: Arc<Semaphore>,
     unawaited: Unawaited,
+    /// What else tools may be called.
+    others: OtherNames,
 }
 
 impl Default for Hooks {
     fn default() -> Self {
         let (running, unawaited) = (Arc::new(Semaphore::new(0)), Unawaited::default());
-        Self { hooks: Vec::new(), setting: None, running, unawaited }
+        Self { hooks: Vec::new(), setting: None, running, unawaited, others: OtherNames::default() }
     }
 }
 
@@ -157,7 +160,13 @@ impl Hooks {
     #[must_use]
     pub fn new(hooks: Vec<Hook>, setting: Setting) -> Self {
         let running = Arc::new(Semaphore::new(RUNNING_CAP as usize));
-        Self { hooks, setting: Some(setting), running, unawaited: Unawaited::default() }
+        Self { hooks, setting: Some(setting), running, ..Self::default() }
+    }
+
+    /// Returns the same hooks, whose matchers mean tools by these names, too.
+    #[must_use]
+    pub fn naming(self, others: OtherNames) -> Self {
+        Self { others, ..self }
     }
 
     /// Tells whether any hook is asked at this moment, whatever it is about.
@@ -230,8 +239,11 @@ impl Hooks {
             let directories = [hook, other].map(|it| it.footing.directory(who.cwd));
             hook.handler == other.handler && directories[0] == directories[1]
         };
+        let others = occasion.call_facts().map(|call| self.others.of(call.tool));
+        let mut names = occasion.names(who);
+        names.extend(others.iter().flatten().map(String::as_str));
         for hook in &self.hooks {
-            let is_meant = hook.event == event && hook.matcher.matches(&occasion.names(who));
+            let is_meant = hook.event == event && hook.matcher.matches(&names);
             if is_meant && !asked.iter().any(|other| does_same(hook, other)) {
                 asked.push(hook);
             }

@@ -28,6 +28,7 @@ use super::elicitation::{Called, Elicitations, Elicited};
 use super::entry::Launch;
 use super::link::{Channel, Link, Watched};
 use super::listing::{LISTED_CAP, Listing, TOOLS_CAP};
+use super::name::Label;
 use super::program::{Program, Started, Surroundings};
 use super::{Failed, failure, http};
 
@@ -204,7 +205,7 @@ impl Connection {
     }
 
     /// Returns what the server offers.
-    pub(super) async fn list(&self, label: &str) -> Result<Listing, NoAnswer> {
+    pub(super) async fn list(&self, label: &Label) -> Result<Listing, NoAnswer> {
         let info = self.peer.peer_info();
         let has = |capability: &str| {
             let info = info.as_deref().and_then(|info| serde_json::to_value(info).ok());

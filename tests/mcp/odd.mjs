@@ -17,6 +17,7 @@ if (mode === "noise") { const more = () => { while (process.stdout.write("listen
 const lists = {
   lie: [tool("fine"), tool("array", { type: "array" }), tool("text", "no"), { name: "bare" }, tool("evil\u001b[2J"), tool("odd")],
   ask: [tool("ask")],
+  named: process.env.NAMES?.split(",").map((name) => tool(name)),
 };
 const answers = {
   echo: (a) => text(JSON.stringify(a)),
