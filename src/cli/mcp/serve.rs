@@ -63,6 +63,11 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves until the client closes standard input or a signal comes.
 pub(super) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Refusal> {
+    // Each call is a session of its own: a second one cannot have the first's name.
+    if flags.session_id.is_some() || flags.name.is_some() {
+        return Err(Refusal::new(Exit::Usage, "each call is a session of its own")
+            .hint("leave `--session-id` and `--name` out"));
+    }
     // What is wrong is said now, and not with the first call.
     let start = Start::new(environment, flags.clone(), DefaultModel::None)?;
     let runtime = print::runtime()?;
