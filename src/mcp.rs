@@ -21,6 +21,7 @@ mod program;
 mod server;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 use std::fmt;
 use std::path::PathBuf;
