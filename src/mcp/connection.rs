@@ -139,6 +139,10 @@ impl ClientHandler for Handler {
     async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
         let _ = self.changed.try_send(());
     }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        let _ = self.changed.try_send(());
+    }
 }
 
 impl Connection {
