@@ -71,6 +71,8 @@ pub struct Hook {
     pub limit: Duration,
     /// Where a command runs, and what it is held to.
     pub footing: Footing,
+    /// What people are to know of it before it is asked.
+    pub note: Option<Arc<str>>,
 }
 
 /// What is asked.
@@ -80,13 +82,20 @@ pub enum Handler {
     Command(Command),
     /// A program that speaks for the user, which has named a callback.
     Callback(Callback),
+    /// Nothing: it is of a kind that only other harnesses have.
+    NotDone {
+        /// What stands for it.
+        name: Arc<str>,
+        /// Why it is not asked.
+        why: Arc<str>,
+    },
 }
 
 impl Hook {
     fn is_waited_for(&self) -> bool {
         match &self.handler {
             Handler::Command(command) => !command.is_async,
-            Handler::Callback(_) => true,
+            Handler::Callback(_) | Handler::NotDone { .. } => true,
         }
     }
 }
@@ -98,6 +107,7 @@ impl Handler {
         match self {
             Self::Command(command) => &command.text,
             Self::Callback(callback) => &callback.id,
+            Self::NotDone { name, why: _ } => name,
         }
     }
 }
@@ -276,6 +286,11 @@ impl Asking<'_> {
         };
         let (mut reply, exit_code) = match (changed, &self.hook.handler) {
             (Some(file), _) => (Reply::changed(&file).at(is_gate), None),
+            (None, Handler::NotDone { name: _, why }) => {
+                let reason = format!("was not run: {why}").into();
+                let failed = Reply { outcome: HookOutcome::Failed, reason, ..Reply::default() };
+                (failed.at(is_gate), None)
+            }
             (None, Handler::Command(command)) if command.is_async => {
                 (self.start(command, input), None)
             }
