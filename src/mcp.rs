@@ -268,14 +268,13 @@ impl Servers {
         })
     }
 
-    /// Returns what a rule about the resources of a server calls reading them.
+    /// Returns what a rule about the resources of a server calls reading them;
+    /// `None` if there is no room for what else it may be called.
     #[must_use]
-    pub fn reading(&self, server: &Server) -> String {
+    pub fn reading(&self, server: &Server) -> Option<String> {
         let tool = format!("{}{}__{READING}", name::PREFIX, server.label);
         let others = server.others([READING]).pop().unwrap_or_default();
-        // A server's own tool of this name has the same others.
-        let _ = self.others.note(&tool, others);
-        tool
+        self.others.note(&tool, others).then_some(tool)
     }
 
     /// Returns how each stands.

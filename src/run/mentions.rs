@@ -138,7 +138,9 @@ async fn read(
         return Err(Some(format!("at most {RESOURCES_CAP} are")));
     }
     // The user asks for it; what is denied stays denied.
-    let tool = servers.reading(server);
+    let Some(tool) = servers.reading(server) else {
+        return Err(Some("no rule could mean this: there are too many names already".to_owned()));
+    };
     if let Decision::Deny { reason } = policy.decide(&tool, Effect::Reads, &json!({ "uri": uri })) {
         return Err(Some(reason));
     }

@@ -54,8 +54,10 @@ fn what_denies_a_tool_by_its_plain_name_holds_however_long_that_is() {
         assert!(!allowed.stdout.contains("means none of the tools"), "{rule}");
     }
     let agent = json!({ "a": { "description": "d", "prompt": "p", "tools": [plain[1]] } });
-    let flags = ["--agents", &agent.to_string(), "--agent", "a"];
-    assert_eq!(served(&init(&run(&place, &servers, &[], &flags))), [*cut]);
+    let flags = ["--yolo", "--agents", &agent.to_string(), "--agent", "a"];
+    let agents = outputs(&run(&place, &servers, &[cut, &plain[0]], &flags));
+    assert_eq!(agents[0], (false, "{}".to_owned()));
+    assert!(agents[1].1.contains("not found"), "{agents:?}");
 }
 
 #[test]
@@ -72,7 +74,7 @@ fn a_hook_is_asked_about_a_tool_by_its_plain_name_however_long_that_is() {
         let hooks = json!({ "hooks": { "PreToolUse": [{ "matcher": matcher, "hooks": [hook] }] } });
         let flags = ["--yolo", "--settings", &hooks.to_string()];
         let (is_error, text) = &outputs(&run(&place, &servers, &[&names], &flags))[0];
-        assert!(*is_error && text.contains("denied: mine"), "{matcher}: {text}");
+        assert!(*is_error && text.contains("a hook says no: mine"), "{matcher}: {text}");
     }
 }
 
