@@ -20,7 +20,7 @@ use serde::de::IgnoredAny;
 
 use crate::front_matter::{self, FrontMatterError, Names, Problem, Source};
 use crate::guard::{Mode, Rule, Sourced};
-use crate::tool_name;
+use crate::tool_name::{self, OtherNames};
 
 pub use check::check;
 pub use given::given;
@@ -62,9 +62,9 @@ pub struct AgentDefinition {
 impl AgentDefinition {
     /// Tells whether such an agent gets a tool that its parent has.
     #[must_use]
-    pub fn has(&self, name: &str) -> bool {
-        self.tools.as_deref().is_none_or(|tools| tool_name::lists(tools, name))
-            && !tool_name::is_kept_from(&self.disallowed_tools, name)
+    pub fn has(&self, name: &str, others: &OtherNames) -> bool {
+        self.tools.as_deref().is_none_or(|tools| others.lists(tools, name))
+            && !others.is_kept_from(&self.disallowed_tools, name)
     }
 }
 

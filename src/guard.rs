@@ -18,6 +18,7 @@ mod searches;
 mod sensitive;
 pub mod shell;
 mod sourced;
+mod subjects;
 mod suggest;
 pub mod trust;
 mod unasked;

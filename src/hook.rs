@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::event::{HookEvent, HookOutcome, HookRan, SessionId};
 use crate::message::CallId;
+use crate::tool_name::OtherNames;
 
 pub use callback::{Callback, Client};
 pub use effect::{CONTEXT_CAP, Effect, REASON_CAP, Wish};
@@ -70,6 +71,8 @@ pub struct Hook {
     pub limit: Duration,
     /// Where a command runs, and what it is held to.
     pub footing: Footing,
+    /// What people are to know of it before it is asked.
+    pub note: Option<Arc<str>>,
 }
 
 /// What is asked.
@@ -79,13 +82,20 @@ pub enum Handler {
     Command(Command),
     /// A program that speaks for the user, which has named a callback.
     Callback(Callback),
+    /// Nothing: it is of a kind that only other harnesses have.
+    NotDone {
+        /// What stands for it.
+        name: Arc<str>,
+        /// Why it is not asked.
+        why: Arc<str>,
+    },
 }
 
 impl Hook {
     fn is_waited_for(&self) -> bool {
         match &self.handler {
             Handler::Command(command) => !command.is_async,
-            Handler::Callback(_) => true,
+            Handler::Callback(_) | Handler::NotDone { .. } => true,
         }
     }
 }
@@ -97,6 +107,7 @@ impl Handler {
         match self {
             Self::Command(command) => &command.text,
             Self::Callback(callback) => &callback.id,
+            Self::NotDone { name, why: _ } => name,
         }
     }
 }
@@ -134,12 +145,14 @@ pub struct Hooks {
     setting: Option<Setting>,
     running: Arc<Semaphore>,
     unawaited: Unawaited,
+    /// What else tools may be called.
+    others: OtherNames,
 }
 
 impl Default for Hooks {
     fn default() -> Self {
         let (running, unawaited) = (Arc::new(Semaphore::new(0)), Unawaited::default());
-        Self { hooks: Vec::new(), setting: None, running, unawaited }
+        Self { hooks: Vec::new(), setting: None, running, unawaited, others: OtherNames::default() }
     }
 }
 
@@ -157,7 +170,13 @@ impl Hooks {
     #[must_use]
     pub fn new(hooks: Vec<Hook>, setting: Setting) -> Self {
         let running = Arc::new(Semaphore::new(RUNNING_CAP as usize));
-        Self { hooks, setting: Some(setting), running, unawaited: Unawaited::default() }
+        Self { hooks, setting: Some(setting), running, ..Self::default() }
+    }
+
+    /// Returns the same hooks, whose matchers mean tools by these names, too.
+    #[must_use]
+    pub fn naming(self, others: OtherNames) -> Self {
+        Self { others, ..self }
     }
 
     /// Tells whether any hook is asked at this moment, whatever it is about.
@@ -230,8 +249,11 @@ impl Hooks {
             let directories = [hook, other].map(|it| it.footing.directory(who.cwd));
             hook.handler == other.handler && directories[0] == directories[1]
         };
+        let others = occasion.call_facts().map(|call| self.others.of(call.tool));
+        let mut names = occasion.names(who);
+        names.extend(others.iter().flatten().map(String::as_str));
         for hook in &self.hooks {
-            let is_meant = hook.event == event && hook.matcher.matches(&occasion.names(who));
+            let is_meant = hook.event == event && hook.matcher.matches(&names);
             if is_meant && !asked.iter().any(|other| does_same(hook, other)) {
                 asked.push(hook);
             }
@@ -264,6 +286,11 @@ impl Asking<'_> {
         };
         let (mut reply, exit_code) = match (changed, &self.hook.handler) {
             (Some(file), _) => (Reply::changed(&file).at(is_gate), None),
+            (None, Handler::NotDone { name: _, why }) => {
+                let reason = format!("was not run: {why}").into();
+                let failed = Reply { outcome: HookOutcome::Failed, reason, ..Reply::default() };
+                (failed.at(is_gate), None)
+            }
             (None, Handler::Command(command)) if command.is_async => {
                 (self.start(command, input), None)
             }

@@ -21,6 +21,7 @@ mod program;
 mod server;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -42,6 +43,7 @@ pub use program::Surroundings;
 pub use server::{Server, State};
 
 use crate::event::{OfferedTool, ServerGlance};
+use crate::tool_name::OtherNames;
 use connection::Way;
 use server::Made;
 
@@ -52,6 +54,9 @@ pub const CONNECT_LIMIT: Duration = Duration::from_secs(60);
 /// How long all servers together may take to end: each has its own limits,
 /// which are shorter.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What rules call reading a resource.
+const READING: &str = "read_resource";
 
 /// How long is waited for servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +124,7 @@ pub struct Servers {
     stop: CancellationToken,
     tasks: TaskTracker,
     waited: OnceCell<()>,
+    others: OtherNames,
 }
 
 impl Servers {
@@ -145,7 +151,8 @@ impl Servers {
             Arc::new(Server::new(made, (limits, &surroundings), (&stop, &tasks)))
         });
         let all = all.collect();
-        Self { all, limits, stop, tasks, waited: OnceCell::new() }
+        let others = OtherNames::default();
+        Self { all, limits, stop, tasks, waited: OnceCell::new(), others }
     }
 
     /// No servers.
@@ -219,6 +226,55 @@ impl Servers {
     pub fn tools(&self) -> Vec<OfferedTool> {
         let listings = self.all.iter().filter_map(|server| server.state().listing().cloned());
         listings.flat_map(|listing| listing.tools.clone()).collect()
+    }
+
+    /// Returns what else tools are called that were told of with
+    /// [`Servers::told`].
+    #[must_use]
+    pub fn other_names(&self) -> &OtherNames {
+        &self.others
+    }
+
+    /// Takes note of what else people may call tools that a conversation is told
+    /// of, and returns those that can be meant by all their names, in order.
+    #[must_use = "what no rule can mean must not be offered"]
+    pub fn told<'a>(&self, offered: &'a [OfferedTool]) -> Vec<&'a OfferedTool> {
+        let mut told = Vec::new();
+        for tools in offered.chunk_by(|one, other| one.server == other.server) {
+            let server = tools.first().and_then(|tool| self.find(&tool.server));
+            let others = server.map(|server| server.others(tools.iter().map(|tool| &*tool.remote)));
+            // One that is configured no more answers no call.
+            let mut others = others.unwrap_or_default().into_iter();
+            told.extend(
+                tools
+                    .iter()
+                    .filter(|tool| self.others.note(&tool.name, others.next().unwrap_or_default())),
+            );
+        }
+        told
+    }
+
+    /// Returns the servers one of whose tools somebody may mean by a name; none
+    /// if it is that of a whole server.
+    pub fn named_in<'a>(&'a self, written: &'a str) -> impl Iterator<Item = &'a Arc<Server>> {
+        self.all.iter().filter(move |server| {
+            let mut others = server.others([""]).into_iter().flatten();
+            others.any(|other| {
+                let start = written.get(..other.text.len()).unwrap_or_default();
+                other.is_server
+                    && start.eq_ignore_ascii_case(&other.text)
+                    && written[start.len()..].starts_with("__")
+            })
+        })
+    }
+
+    /// Returns what a rule about the resources of a server calls reading them;
+    /// `None` if there is no room for what else it may be called.
+    #[must_use]
+    pub fn reading(&self, server: &Server) -> Option<String> {
+        let tool = format!("{}{}__{READING}", name::PREFIX, server.label);
+        let others = server.others([READING]).pop().unwrap_or_default();
+        self.others.note(&tool, others).then_some(tool)
     }
 
     /// Returns how each stands.

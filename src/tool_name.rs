@@ -3,6 +3,10 @@
 //! Rules, agent definitions, flags and models name tools; all of them go
 //! through here, so that a name means the same everywhere.
 
+pub mod others;
+
+pub use others::{OtherName, OtherNames};
+
 /// Every tool there is, in the order models are told of them.
 pub const KNOWN: [&str; 17] = [
     "Read",

@@ -11,7 +11,7 @@ use super::project::{self, Trusted};
 use super::start::{repository_root, working_directory};
 use crate::config::{self, Config, Environment};
 use crate::event::HookEvent;
-use crate::hook::{Brought, HOOKS_CAP, Hook, Parsed, parse};
+use crate::hook::{Brought, HOOKS_CAP, Handler, Hook, Parsed, parse};
 
 /// The settings of Claude Code below a home directory.
 pub(super) const OF_CLAUDE: &str = ".claude/settings.json";
@@ -51,12 +51,20 @@ pub(super) fn load(
         note_unknown("--settings", &given.hooks);
         hooks.extend(given.hooks.hooks);
     }
+    hooks.extend(called);
+    for hook in &hooks {
+        if let Some(note) = &hook.note {
+            super::say(&format!("warning: {note}"));
+        }
+    }
+    // What could only have failed is not asked; a gate stays shut.
+    let is_asked =
+        |hook: &Hook| hook.event.is_gate() || !matches!(hook.handler, Handler::NotDone { .. });
+    hooks.retain(is_asked);
     let start = working_directory(environment)?;
     let project = repository_root(&start).unwrap_or_else(|| start.clone());
     // Now, when no agent has done anything yet.
-    let mut hooks: Vec<Hook> =
-        hooks.into_iter().map(|hook| hook.watched(&start, &project)).collect();
-    hooks.extend(called);
+    let hooks: Vec<Hook> = hooks.into_iter().map(|hook| hook.watched(&start, &project)).collect();
     for event in HookEvent::ALL {
         let count = hooks.iter().filter(|hook| hook.event == event).count();
         if count > HOOKS_CAP {
@@ -86,7 +94,11 @@ fn of_text(text: &str, brought: Brought, name: &str) -> Result<Vec<Hook>, String
     let Some(hooks) = settings.get("hooks") else { return Ok(Vec::new()) };
     let parsed = parse(hooks, brought)?;
     note_unknown(name, &parsed);
-    Ok(parsed.hooks)
+    let named = |hook: Hook| {
+        let note = hook.note.map(|note| format!("`{name}`: {note}").into());
+        Hook { note, ..hook }
+    };
+    Ok(parsed.hooks.into_iter().map(named).collect())
 }
 
 fn note_unknown(name: &str, parsed: &Parsed) {

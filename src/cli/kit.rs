@@ -21,6 +21,7 @@ use crate::guard::sandbox::Sandbox;
 use crate::guard::{Mode, Policy};
 use crate::hook::Hook;
 use crate::mcp::Servers;
+use crate::mcp::name::PREFIX;
 use crate::message::{Placed, Prompt};
 use crate::model::{Model, Models, offline};
 use crate::run::{Invoked, Main};
@@ -92,8 +93,11 @@ impl Kit {
     /// which may take its time.
     pub(super) fn meaning(&self, prompt: &str, typed: Typed) -> Result<Opening, Refusal> {
         // What servers offer is known only once they have answered.
-        let is_served = || prompt.get(1..).is_some_and(|rest| rest.starts_with("mcp__"));
-        if prompt.starts_with('/') && is_served() && !self.servers.is_empty() {
+        let is_served = |rest: &str| {
+            let start = rest.get(..PREFIX.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+        };
+        if prompt.strip_prefix('/').is_some_and(is_served) && !self.servers.is_empty() {
             return Ok(Opening::Prompt(prompt.into()));
         }
         let meant =

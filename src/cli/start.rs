@@ -172,7 +172,8 @@ impl Start {
         warn_of_prices(&flags, std::iter::once(&model).chain(&fallbacks));
         let sandbox = Arc::new(sandbox::of(environment, &config));
         let (policy, git) = rules::policy(environment, &config, &flags, (&root, &sandbox))?;
-        let (system, policy) = (system_prompt(&flags, agent, &skills)?, narrowed(policy, agent));
+        let policy = narrowed(policy, agent).naming(servers.other_names().clone());
+        let system = system_prompt(&flags, agent, &skills)?;
         let tools = answering(tools(&flags, &definitions, agent)?, &flags)?;
         let hooks = hooks::load(environment, &config, &flags, (&trusted, called))?;
         let instructions = instructions((&root, top), environment, &flags);

@@ -80,6 +80,7 @@ fn the_example_shows_every_key_and_they_are_all_known() {
         event: HookEvent::PreToolUse,
         matcher: Matcher::parse("Bash").unwrap(),
         handler: Handler::Command(Command { text, arguments: None, is_async: false }),
+        note: None,
         limit: hook::LIMIT,
         footing: Footing::default(),
     };

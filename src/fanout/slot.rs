@@ -339,10 +339,10 @@ impl Slot {
     /// task asks for. At the depth limit there are no tools to start or tend
     /// agents with.
     fn tools(&self, asked_for: Option<&[String]>, definition: &AgentDefinition) -> Registry {
-        use crate::tool_name::lists;
+        let others = self.fanout.servers.other_names();
         self.tools.filtered(|name| {
-            definition.has(name)
-                && asked_for.is_none_or(|tools| lists(tools, name))
+            definition.has(name, others)
+                && asked_for.is_none_or(|tools| others.lists(tools, name))
                 && (!crate::tool_name::is_for_agents(name)
                     || self.depth < self.fanout.limits.max_depth)
         })

@@ -9,8 +9,9 @@
 use std::path::{Path, PathBuf};
 
 use super::paths;
-use super::rules::{Rule, Subjects};
+use super::rules::Rule;
 use super::shell;
+use super::subjects::Subjects;
 
 /// What rules that are granted later are compared with. The default is a call
 /// that no rule answers.

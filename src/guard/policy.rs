@@ -6,6 +6,7 @@
 
 mod allowing;
 mod following;
+mod made;
 mod settings;
 
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use super::copies::Copies;
 use super::explained::Explained;
 use super::mode::Holding;
 use super::paths::{self, Ground};
-use super::rules::{self, Rule, Subjects};
+use super::rules::Rule;
+use super::subjects::{self, Subjects};
 use super::unasked::{Gate, OnlyReads, Touch};
 use super::{
     Allowed, Ask, Decided, Decision, Effect, Mode, Rules, Script, Searches, Secrets, Sourced,
@@ -25,6 +27,7 @@ use super::{
 };
 use crate::event::Access;
 use crate::path_text;
+use crate::tool_name::OtherNames;
 use allowing::allowing;
 
 /// What the units of a run may do.
@@ -45,6 +48,8 @@ pub struct Policy {
     secrets: Arc<Secrets>,
     /// `None` where no command is taken for one that only reads.
     gate: Option<Gate>,
+    /// What else tools may be called.
+    others: OtherNames,
 }
 
 /// A call, as rules see it.
@@ -75,31 +80,8 @@ impl Policy {
             copies: Copies::default(),
             secrets: Arc::default(),
             gate: None,
+            others: OtherNames::default(),
         }
-    }
-
-    /// Returns the same policy with these rules.
-    #[must_use]
-    pub fn with_rules(self, rules: Rules) -> Self {
-        Self { rules: Arc::new(rules), ..self }
-    }
-
-    /// Returns the same policy, where edits of these need a rule of their own.
-    #[must_use]
-    pub fn guarding(self, guarded: impl Into<Arc<[PathBuf]>>) -> Self {
-        Self { guarded: guarded.into(), ..self }
-    }
-
-    /// Returns the same policy, where reading these is asked about.
-    #[must_use]
-    pub fn keeping(self, secrets: Secrets) -> Self {
-        Self { secrets: Arc::new(secrets), ..self }
-    }
-
-    /// Returns the same policy with what tells commands that only read.
-    #[must_use]
-    pub fn with_gate(self, gate: Gate) -> Self {
-        Self { gate: Some(gate), ..self }
     }
 
     /// Returns the same policy for a unit that works in a `copy` of a directory.
@@ -202,12 +184,13 @@ impl Policy {
     /// Decides about one call and says why.
     #[must_use]
     pub fn explain(&self, tool: &str, effect: Effect, arguments: &Value) -> Explained {
-        if rules::is_no_patch(tool, arguments) {
+        if subjects::is_no_patch(tool, arguments) {
             // The tool reads it in the same way, says what is wrong with it,
             // and has leave to touch no file: nobody need be asked.
             return Explained::allow(Allowed::default(), None, "no file is named");
         }
-        let subjects = rules::subjects(tool, arguments).located(self.root()).among(&self.copies);
+        let subjects = subjects::subjects(tool, arguments).called(&self.others);
+        let subjects = subjects.located(self.root()).among(&self.copies);
         let reading = match (&self.gate, tool, &subjects.words[..]) {
             (Some(gate), "Bash", [command]) => Some(gate.judge(command, self.root(), &self.copies)),
             _ => None,

@@ -12,16 +12,15 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use globset::{GlobBuilder, GlobMatcher};
-use serde_json::Value;
 use thiserror::Error;
 
-use super::copies::Copies;
 use super::decided::{About, Place};
 use super::paths::{Ground, Guard};
 use super::pattern::Pattern;
+use super::subjects::Subjects;
 use super::{paths, shell};
-use crate::patch::Patch;
-use crate::{path_text, tool_name};
+use crate::tool_name;
+use crate::tool_name::OtherNames;
 
 /// What stands for more than itself in a path pattern.
 const WILDCARDS: &[char] = &['*', '?', '[', '{', '\\'];
@@ -52,19 +51,6 @@ enum Specifier {
         /// What a deny rule also denies: all that is in a directory it names.
         below: GlobMatcher,
     },
-}
-
-/// What the rules of a tool speak about in a call.
-#[derive(Debug, Default)]
-pub(super) struct Subjects {
-    /// Its command, the agents or the skill it names, or its site.
-    pub(super) words: Vec<String>,
-    /// Its path, in every way the tool may read it.
-    pub(super) paths: Vec<PathBuf>,
-    /// What those are copies of: whoever denies these means the copies, too.
-    originals: Vec<PathBuf>,
-    /// Whether something in the place of a subject cannot be read.
-    unreadable: bool,
 }
 
 /// Why a rule cannot be used.
@@ -193,11 +179,12 @@ impl Rule {
     /// command, and the options listed in `launch`. An edit of what programs
     /// execute or obey is allowed only where the rule names that by its name.
     pub(super) fn allows(&self, tool: &str, subjects: &Subjects, ground: Ground<'_>) -> bool {
-        let Subjects { words, paths, originals: _, unreadable } = subjects;
+        let Subjects { words, paths, originals: _, unreadable, others } = subjects;
         let all_words = |holds: &dyn Fn(&str) -> bool| {
             !unreadable && !words.is_empty() && words.iter().all(|word| holds(word))
         };
-        self.names(tool)
+        let is_other = |others: &OtherNames| others.surely(&self.tool, tool);
+        (self.names(tool) || others.as_ref().is_some_and(is_other))
             && match &self.specifier {
                 Specifier::Any => true,
                 Specifier::Command(pattern) => all_words(&|command| {
@@ -262,9 +249,13 @@ impl Rule {
     /// Tells whether the rule denies a call: one part that matches is enough,
     /// and so is one that cannot be read.
     pub(super) fn denies(&self, tool: &str, subjects: &Subjects, root: &Path) -> bool {
-        let Subjects { words, paths, originals, unreadable } = subjects;
+        let Subjects { words, paths, originals, unreadable, others } = subjects;
         let mut paths = paths.iter().chain(originals);
-        (self.names(tool) || self.hides_from(tool))
+        // By a name in another case, too: what looks like it is not let through.
+        let is_other = |others: &OtherNames| {
+            self.tool.eq_ignore_ascii_case(tool) || others.perhaps(&self.tool, tool)
+        };
+        (self.names(tool) || self.hides_from(tool) || others.as_ref().is_some_and(is_other))
             && match &self.specifier {
                 Specifier::Any => true,
                 Specifier::Command(_) | Specifier::Name(_) | Specifier::Path { .. }
@@ -305,6 +296,12 @@ impl Rule {
         } else {
             start.starts_with(directory) || directory.starts_with(&start)
         }
+    }
+
+    /// Returns the tool that the rule names, or the server of tools.
+    #[must_use]
+    pub fn tool(&self) -> &str {
+        &self.tool
     }
 
     /// Tells whether the rule's meaning depends on the words of a command.
@@ -355,109 +352,6 @@ impl Rule {
     }
 }
 
-/// Tells whether a call is to apply a patch that cannot be read.
-pub(super) fn is_no_patch(tool: &str, arguments: &Value) -> bool {
-    let parse = || crate::patch::text(arguments).map(Patch::parse);
-    tool == "ApplyPatch" && !matches!(parse(), Some(Ok(_)))
-}
-
-impl Subjects {
-    /// What is spoken of in a call that names one path.
-    pub(super) fn of_path(path: &Path) -> Self {
-        Self { paths: vec![path.to_owned()], ..Self::default() }
-    }
-
-    /// What is spoken of in a call that is one command.
-    pub(super) fn of_command(command: &str) -> Self {
-        Self { words: vec![command.trim().to_owned()], ..Self::default() }
-    }
-
-    /// Tells whether something in the place of a subject cannot be read.
-    pub(super) fn is_unreadable(&self) -> bool {
-        self.unreadable
-    }
-
-    /// Follows the paths, once: what is judged from here on is what the tool
-    /// is given leave to touch. A path that cannot be followed stays as it is.
-    pub(super) fn located(mut self, root: &Path) -> Self {
-        for path in &mut self.paths {
-            if let Some(place) = paths::opened(root, path) {
-                *path = place;
-            }
-        }
-        self
-    }
-
-    /// Adds what the paths are copies of; they have been located.
-    pub(super) fn among(mut self, copies: &Copies) -> Self {
-        self.originals = self.paths.iter().flat_map(|path| copies.originals(path)).collect();
-        self
-    }
-}
-
-/// Returns what the rules of `tool` speak about in a call.
-pub(super) fn subjects(tool: &str, arguments: &Value) -> Subjects {
-    let words = |words: Vec<Option<&str>>| Subjects {
-        unreadable: words.contains(&None),
-        words: words.into_iter().flatten().map(|word| word.trim().to_owned()).collect(),
-        ..Subjects::default()
-    };
-    let paths = |path: Option<&str>| Subjects {
-        unreadable: path.is_none(),
-        paths: path.map(path_text::readings).unwrap_or_default(),
-        ..Subjects::default()
-    };
-    let given = |name: &str| arguments.get(name).filter(|value| !value.is_null());
-    match tool {
-        "Bash" => words(vec![arguments["command"].as_str()]),
-        "Read" | "Write" | "Edit" => paths(arguments["file_path"].as_str()),
-        // Every file that it names, those that files are moved to as well.
-        "ApplyPatch" => match crate::patch::text(arguments).map(Patch::parse) {
-            Some(Ok(patch)) => Subjects {
-                paths: patch.paths().flat_map(path_text::readings).collect(),
-                ..Subjects::default()
-            },
-            Some(Err(_)) | None => Subjects { unreadable: true, ..Subjects::default() },
-        },
-        // Nothing and an empty text mean the working directory.
-        "Glob" | "Grep" => paths(match given("path") {
-            None => Some("."),
-            Some(path) => path.as_str(),
-        }),
-        // The tool takes `/name`, as people type it, for `name`.
-        "Skill" => {
-            words(vec![arguments["skill"].as_str().map(|name| name.trim_start_matches('/'))])
-        }
-        "WebFetch" => match arguments["url"].as_str().and_then(site) {
-            Some(site) => words(vec![Some(&site)]),
-            None => words(vec![None]),
-        },
-        "Agent" => {
-            let tasks = match given("tasks") {
-                None => Vec::new(),
-                Some(Value::Array(tasks)) => {
-                    tasks.iter().map(|task| task["subagent_type"].as_str()).collect()
-                }
-                Some(_) => vec![None],
-            };
-            // Without a name the call is a fork.
-            let single = match (given("subagent_type"), given("tasks")) {
-                (Some(name), _) => Some(name.as_str()),
-                (None, Some(_)) => None,
-                (None, None) => Some(Some(tool_name::FORK)),
-            };
-            words(tasks.into_iter().chain(single).collect())
-        }
-        _ => Subjects::default(),
-    }
-}
-
-/// Returns the host of a URL, in lower case.
-fn site(url: &str) -> Option<String> {
-    let url = reqwest::Url::parse(url).ok()?;
-    url.host_str().map(|host| host.trim_end_matches('.').to_owned())
-}
-
 fn known_tools() -> String {
     tool_name::KNOWN.join(", ")
 }
@@ -494,8 +388,9 @@ fn matches_path(matcher: &GlobMatcher, path: &Path, root: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
+    use super::super::subjects::subjects;
     use super::*;
 
     #[track_caller]

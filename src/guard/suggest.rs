@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::paths::{self, Ground};
-use super::rules::{Rule, Subjects};
+use super::rules::Rule;
 use super::shell;
+use super::subjects::Subjects;
 
 /// Most characters of a command that a rule is made of. A longer one is not
 /// run a second time to the letter.

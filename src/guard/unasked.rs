@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use super::copies::Copies;
 use super::paths::{self, Ground};
-use super::rules::Subjects;
 use super::sensitive::Secrets;
 use super::shell::{self, Judged, Machine, Reach, Reading, Touched, World};
+use super::subjects::Subjects;
 use super::{Script, Sourced};
 use crate::path_text;
 

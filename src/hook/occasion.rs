@@ -150,7 +150,7 @@ impl Occasion<'_> {
         self.call_facts().map(|call| call.id)
     }
 
-    fn call_facts(&self) -> Option<&CallFacts<'_>> {
+    pub(super) fn call_facts(&self) -> Option<&CallFacts<'_>> {
         match self {
             Self::PreToolUse(call)
             | Self::PostToolUse(call, _)

@@ -1,8 +1,9 @@
 //! Hooks as settings write them: by moment, in groups that share a matcher.
 //!
 //! The shape is Claude Code's, in JSON and TOML alike. What cannot be done is an
-//! error and not left out: a hook that somebody relies on must not be missing
-//! without a word.
+//! error where it was written for tine. What was written for another harness
+//! must not keep tine from running: there a hook that cannot be run says so, and
+//! denies whatever it was to let through.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,8 @@ const NOT_DONE: [&str; 3] = ["if", "once", "asyncRewake"];
 pub enum Brought {
     /// They are written for tine.
     ForTine,
-    /// They are written for another harness, which may know more moments.
+    /// They are written for another harness, which may know more moments, and
+    /// more kinds of hooks.
     Along,
 }
 
@@ -46,7 +48,9 @@ pub struct Parsed {
 ///
 /// What is wrong with it, and where.
 pub fn parse(value: &Value, brought: Brought) -> Result<Parsed, String> {
-    groups(value, brought, read_group)
+    groups(value, brought, |event, group, key, hooks| {
+        read_group(event, group, (key, brought), hooks)
+    })
 }
 
 /// Reads the hooks of a program that drives us: each group of a moment names
@@ -65,8 +69,8 @@ pub fn parse_callbacks(value: &Value, client: &Arc<dyn Client>) -> Result<Parsed
         for id in array(ids, &key)? {
             let id = id.as_str().ok_or_else(|| format!("`{key}` must be strings"))?.into();
             let callback = Callback { id, client: Arc::clone(client), must_answer };
-            let (handler, footing) = (Handler::Callback(callback), Footing::default());
-            hooks.push(Hook { event, matcher: matcher.clone(), handler, limit, footing });
+            let handler = Handler::Callback(callback);
+            hooks.push(hook(event, &matcher, handler, (limit, &key)));
         }
         Ok(())
     })
@@ -107,21 +111,50 @@ fn moments() -> String {
 fn read_group(
     event: HookEvent,
     group: &Value,
-    key: &str,
+    (key, brought): (&str, Brought),
     hooks: &mut Vec<Hook>,
 ) -> Result<(), String> {
     let group = object(group, key)?;
     let matcher = matcher(group, key)?;
     let listed = group.get("hooks").ok_or(format!("`{key}` has no `hooks`"))?;
     let key = format!("{key}.hooks");
-    for (number, hook) in array(listed, &key)?.iter().enumerate() {
+    for (number, listed) in array(listed, &key)?.iter().enumerate() {
         let key = format!("{key}[{number}]");
-        let fields = object(hook, &key)?;
-        let (handler, limit) = (command(fields, &key)?, limit(fields, &key)?);
-        let (handler, footing) = (Handler::Command(handler), Footing::default());
-        hooks.push(Hook { event, matcher: matcher.clone(), handler, limit, footing });
+        let read = object(listed, &key).and_then(|fields| {
+            Ok((Handler::Command(command(fields, &key)?), limit(fields, &key)?))
+        });
+        let (handler, limit) = match (read, brought) {
+            (Ok(read), Brought::ForTine | Brought::Along) => read,
+            (Err(why), Brought::ForTine) => return Err(why),
+            (Err(why), Brought::Along) => {
+                let text = listed.get("command").or(listed.get("type")).and_then(Value::as_str);
+                let name = text.unwrap_or(&key).into();
+                (Handler::NotDone { name, why: why.into() }, LIMIT)
+            }
+        };
+        hooks.push(hook(event, &matcher, handler, (limit, &key)));
     }
     Ok(())
+}
+
+/// Makes a hook, whose limit is bounded, and says what is not as it is written.
+fn hook(
+    event: HookEvent,
+    matcher: &Matcher,
+    handler: Handler,
+    (limit, key): (Duration, &str),
+) -> Hook {
+    let note = match &handler {
+        Handler::NotDone { name: _, why } if event.is_gate() => {
+            Some(format!("{why}; what it is about is denied"))
+        }
+        Handler::NotDone { name: _, why } => Some(format!("{why}; it is left out")),
+        Handler::Command(_) | Handler::Callback(_) => (limit > LIMIT_CAP).then(|| {
+            format!("the limit of `{key}` is {} s, the longest there is", LIMIT_CAP.as_secs())
+        }),
+    };
+    let (limit, note) = (limit.min(LIMIT_CAP), note.map(Into::into));
+    Hook { event, matcher: matcher.clone(), handler, limit, footing: Footing::default(), note }
 }
 
 fn matcher(group: &Map<String, Value>, key: &str) -> Result<Matcher, String> {
@@ -174,10 +207,10 @@ fn limit(fields: &Map<String, Value>, key: &str) -> Result<Duration, String> {
         return Ok(LIMIT);
     };
     let limit = timeout.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    limit.filter(|limit| !limit.is_zero() && *limit <= LIMIT_CAP).ok_or_else(|| {
-        let most = LIMIT_CAP.as_secs();
-        format!("`{key}.timeout` must be seconds, more than 0 and at most {most}")
-    })
+    // More is bounded when the hook is made.
+    limit
+        .filter(|limit| !limit.is_zero())
+        .ok_or_else(|| format!("`{key}.timeout` must be seconds, more than 0"))
 }
 
 fn object<'a>(value: &'a Value, key: &str) -> Result<&'a Map<String, Value>, String> {
@@ -220,6 +253,7 @@ mod tests {
             handler: Handler::Command(command),
             limit,
             footing: Footing::default(),
+            note: None,
         };
         let a = Command { text: "a".into(), arguments: None, is_async: false };
         let arguments = Some(vec!["x y".to_owned()]);
@@ -253,12 +287,8 @@ mod tests {
                 format!("{key}.shell` is \"powershell\", but tine only has `bash`"),
             ),
             (
-                json!({ "type": "command", "command": "a", "timeout": 60_000 }),
-                format!("{key}.timeout` must be seconds, more than 0 and at most 3600"),
-            ),
-            (
                 json!({ "type": "command", "command": "a", "timeout": 0 }),
-                format!("{key}.timeout` must be seconds, more than 0 and at most 3600"),
+                format!("{key}.timeout` must be seconds, more than 0"),
             ),
             (
                 json!({ "type": "command", "command": "a", "args": [1] }),
@@ -271,6 +301,54 @@ mod tests {
         refused(&json!([]), "`hooks` must be an object");
         refused(&json!({ "Stop": {} }), "`hooks.Stop` must be an array");
         refused(&json!({ "Stop": [{}] }), "`hooks.Stop[0]` has no `hooks`");
+    }
+
+    #[test]
+    fn a_limit_that_is_too_long_is_bounded_and_said_to_be() {
+        let hook = json!({ "type": "command", "command": "a", "timeout": 7_200 });
+        for brought in [Brought::ForTine, Brought::Along] {
+            let hooks = parse(&one(hook.clone()), brought).unwrap().hooks;
+            assert_eq!(hooks[0].limit, LIMIT_CAP);
+            let note =
+                "the limit of `hooks.PreToolUse[0].hooks[0]` is 3600 s, the longest there is";
+            assert_eq!(hooks[0].note.as_deref(), Some(note));
+        }
+    }
+
+    #[test]
+    fn what_another_harness_does_and_tine_does_not_fails_alone() {
+        let hooks = json!([
+            { "type": "prompt", "prompt": "safe?" },
+            { "type": "command", "command": "a", "once": true },
+            { "type": "command", "command": "b" },
+        ]);
+        let value = json!({ "PreToolUse": [{ "matcher": "Bash", "hooks": hooks }], "Stop": [{ "hooks": hooks }] });
+        let parsed = parse(&value, Brought::Along).unwrap();
+        let told: Vec<(&str, &str)> = parsed
+            .hooks
+            .iter()
+            .map(|hook| (&**hook.handler.name(), hook.note.as_deref().unwrap_or_default()))
+            .collect();
+        let prompt = |moment: &str| {
+            format!(
+                "`hooks.{moment}[0].hooks[0]` has the type `prompt`, but tine only runs `command`"
+            )
+        };
+        let once =
+            |moment: &str| format!("`hooks.{moment}[0].hooks[1].once` is nothing that tine does");
+        let denied = |why: String| format!("{why}; what it is about is denied");
+        let left_out = |why: String| format!("{why}; it is left out");
+        assert_eq!(
+            told,
+            [
+                ("prompt", &*denied(prompt("PreToolUse"))),
+                ("a", &*denied(once("PreToolUse"))),
+                ("b", ""),
+                ("prompt", &*left_out(prompt("Stop"))),
+                ("a", &*left_out(once("Stop"))),
+                ("b", ""),
+            ]
+        );
     }
 
     #[test]

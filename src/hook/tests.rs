@@ -31,7 +31,7 @@ fn stop() -> Occasion<'static> {
 
 fn hook(handler: Handler) -> Hook {
     let (matcher, footing) = (Matcher::Any, Footing::default());
-    Hook { event: HookEvent::Stop, matcher, handler, limit: LIMIT, footing }
+    Hook { event: HookEvent::Stop, matcher, handler, limit: LIMIT, footing, note: None }
 }
 
 fn shell(text: &str) -> Hook {

@@ -26,9 +26,11 @@ use tokio_util::task::TaskTracker;
 
 use super::elicitation::{Called, Elicitations, Elicited};
 use super::entry::Launch;
-use super::link::{Channel, Link, Watched};
+use super::link::{Channel, Link};
 use super::listing::{LISTED_CAP, Listing, TOOLS_CAP};
+use super::name::Label;
 use super::program::{Program, Started, Surroundings};
+use super::watched::{Over, Watched};
 use super::{Failed, failure, http};
 
 /// Most pages of a list that are asked for. A server that never ends one is
@@ -137,6 +139,10 @@ impl ClientHandler for Handler {
     async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
         let _ = self.changed.try_send(());
     }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        let _ = self.changed.try_send(());
+    }
 }
 
 impl Connection {
@@ -204,7 +210,7 @@ impl Connection {
     }
 
     /// Returns what the server offers.
-    pub(super) async fn list(&self, label: &str) -> Result<Listing, NoAnswer> {
+    pub(super) async fn list(&self, label: &Label) -> Result<Listing, NoAnswer> {
         let info = self.peer.peer_info();
         let has = |capability: &str| {
             let info = info.as_deref().and_then(|info| serde_json::to_value(info).ok());
@@ -324,19 +330,23 @@ impl Connection {
 /// Waits for the end of a connection, and tells why it is over.
 async fn tend(
     (running, program): (RunningService<RoleClient, Handler>, Option<Program>),
-    over: CancellationToken,
+    over: Over,
     stop: CancellationToken,
     tell: watch::Sender<Option<Arc<str>>>,
 ) {
     let is_asked = tokio::select! {
         biased;
         () = stop.cancelled() => true,
-        () = over.cancelled() => false,
+        () = over.wait() => false,
     };
     // The library ends its side with this.
     drop(running);
     let how = match program {
-        Some(program) => program.end().await,
+        Some(program) => {
+            let how = program.end().await;
+            over.why().unwrap_or(how)
+        }
+        None if over.why().is_some() => over.why().unwrap_or_default(),
         None if is_asked => "it was closed".to_owned(),
         None => "it ended the connection".to_owned(),
     };
@@ -347,7 +357,7 @@ async fn tend(
 async fn shake_hands<T>(
     handler: Handler,
     transport: T,
-) -> Result<(RunningService<RoleClient, Handler>, CancellationToken), Failed>
+) -> Result<(RunningService<RoleClient, Handler>, Over), Failed>
 where
     T: Transport<RoleClient> + Send + 'static,
 {
@@ -355,7 +365,7 @@ where
     let running = rmcp::serve_client(handler, transport).await;
     let running = running.map_err(|error| Failed {
         needs_auth: error.is_authorization_required(),
-        why: failure::of_handshake(&error).into(),
+        why: over.why().unwrap_or_else(|| failure::of_handshake(&error)).into(),
     })?;
     Ok((running, over))
 }

@@ -15,6 +15,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::connection::{Connection, Way};
 use super::listing::Listing;
+use super::name::Label;
 use super::program::Surroundings;
 use super::server::State;
 use super::{Failed, Limits};
@@ -51,7 +52,7 @@ pub(super) enum Ask {
 
 /// What a keeper keeps.
 pub(super) struct Kept {
-    pub(super) label: Arc<str>,
+    pub(super) label: Label,
     pub(super) way: Arc<Way>,
     pub(super) limits: Limits,
     pub(super) surroundings: Arc<Surroundings>,
@@ -233,7 +234,7 @@ impl Keeper {
                 }
             }
         };
-        let label = &self.kept.label;
+        let label = &self.kept.label.whole;
         tracing::debug!(target: "tine::mcp", server = %label, "a server of tools is started");
         let limit = self.kept.limits.connect;
         let (connection, listing) = timeout_at(until, connecting).await.unwrap_or_else(|_| {
@@ -247,7 +248,7 @@ impl Keeper {
     /// Finds out what the server offers now, but not all the time.
     fn list_again(&mut self) {
         let Some(connection) = self.connection.clone() else { return };
-        let (label, limit) = (Arc::clone(&self.kept.label), self.kept.limits.connect);
+        let (label, limit) = (self.kept.label.clone(), self.kept.limits.connect);
         let at = self.relisted.map_or_else(Instant::now, |last| last + RELIST_PAUSE);
         let listing = self.tasks.spawn(async move {
             sleep_until(at).await;
@@ -272,7 +273,7 @@ impl Keeper {
 
     fn fail(&self, failed: &Failed) {
         let why = Arc::clone(&failed.why);
-        let server = &self.kept.label;
+        let server = &self.kept.label.whole;
         tracing::debug!(target: "tine::mcp", %server, %why, "a server of tools is given up");
         let state = if failed.needs_auth { State::NeedsAuth(why) } else { State::Failed(why) };
         self.state.send_replace(state);

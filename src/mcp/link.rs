@@ -11,16 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmcp::RoleClient;
-use rmcp::model::{
-    ClientJsonRpcMessage, ElicitRequestParams, JsonRpcMessage, JsonRpcRequest,
-    ServerJsonRpcMessage, ServerRequest,
-};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use thiserror::Error;
 use tokio::sync::mpsc;
-use tokio_util::sync::{CancellationToken, DropGuard};
-
-use super::elicitation::Elicitations;
 
 /// Most messages that wait on each way. Few: one may be as long as
 /// [`MESSAGE_CAP`].
@@ -138,65 +132,6 @@ impl Transport<RoleClient> for Link {
     async fn close(&mut self) -> Result<(), Gone> {
         self.channel.incoming.close();
         Ok(())
-    }
-}
-
-/// A transport of which somebody wants to know when it is over: the library
-/// tells nobody who still holds its other side.
-pub(super) struct Watched<T> {
-    inner: T,
-    /// Take what the server wants to know from people as it comes.
-    elicitations: Arc<Elicitations>,
-    over: CancellationToken,
-    _dropped: DropGuard,
-}
-
-impl<T> Watched<T> {
-    /// Returns the transport, and what fires once it is over.
-    pub(super) fn new(inner: T, elicitations: Arc<Elicitations>) -> (Self, CancellationToken) {
-        let over = CancellationToken::new();
-        let dropped = over.clone().drop_guard();
-        (Self { inner, elicitations, over: over.clone(), _dropped: dropped }, over)
-    }
-
-    /// Takes a question for people.
-    fn take(&self, request: &JsonRpcRequest<ServerRequest>) {
-        if let ServerRequest::ElicitRequest(asked) = &request.request
-            && let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } =
-                &asked.params
-        {
-            let schema = serde_json::to_value(requested_schema).unwrap_or_default();
-            self.elicitations.arrive(request.id.clone(), message, schema);
-        }
-    }
-}
-
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
-    type Error = T::Error;
-
-    fn send(
-        &mut self,
-        message: ClientJsonRpcMessage,
-    ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
-        self.inner.send(message)
-    }
-
-    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        let message = self.inner.receive().await;
-        match &message {
-            None => self.over.cancel(),
-            Some(JsonRpcMessage::Request(request)) => self.take(request),
-            Some(
-                JsonRpcMessage::Response(_)
-                | JsonRpcMessage::Notification(_)
-                | JsonRpcMessage::Error(_),
-            ) => {}
-        }
-        message
-    }
-
-    async fn close(&mut self) -> Result<(), T::Error> {
-        self.inner.close().await
     }
 }
 

@@ -5,11 +5,12 @@
 //! descriptions and schemas go into every request, so all of them are bounded.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::name;
+use super::name::{self, Label};
 use crate::event::OfferedTool;
 
 /// Most tools of one server. Models lose their way in far fewer.
@@ -77,7 +78,7 @@ struct Usable {
 impl Listing {
     /// Reads what a server lists; `label` is the server's own part in names.
     #[must_use]
-    pub fn read(label: &str, tools: &[Value], prompts: &[Value], resources: &[Value]) -> Self {
+    pub fn read(label: &Label, tools: &[Value], prompts: &[Value], resources: &[Value]) -> Self {
         let mut listing = Self::default();
         listing.read_tools(label, tools);
         listing.read_prompts(label, prompts);
@@ -90,7 +91,7 @@ impl Listing {
         listing
     }
 
-    fn read_tools(&mut self, label: &str, values: &[Value]) {
+    fn read_tools(&mut self, label: &Label, values: &[Value]) {
         // By name, whatever the order in which the server lists them. Of two
         // with one name, the server could only ever mean one.
         let mut usable = BTreeMap::new();
@@ -125,7 +126,7 @@ impl Listing {
         let names = name::tools(label, kept.iter().map(|tool| tool.remote.as_str()));
         let offered = names.into_iter().zip(kept).map(|(name, tool)| OfferedTool {
             name: name.into(),
-            server: label.into(),
+            server: Arc::clone(&label.whole),
             remote: tool.remote.into(),
             description: tool.description.into(),
             parameters: tool.schema.get().into(),
@@ -134,7 +135,7 @@ impl Listing {
         self.tools.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
-    fn read_prompts(&mut self, label: &str, values: &[Value]) {
+    fn read_prompts(&mut self, label: &Label, values: &[Value]) {
         let prompt = |value: &Value| {
             let arguments = value.get("arguments").and_then(Value::as_array);
             let argument = |value: &Value| {
@@ -237,7 +238,7 @@ mod tests {
     use super::*;
 
     fn read(tools: &[Value]) -> Listing {
-        Listing::read("s", tools, &[], &[])
+        Listing::read(&"s".into(), tools, &[], &[])
     }
 
     fn names(listing: &Listing) -> Vec<&str> {
@@ -312,7 +313,7 @@ mod tests {
             json!({}),
         ];
         let resources = [json!({"uri": "demo://1", "name": "One"}), json!({"name": "no"})];
-        let listing = Listing::read("s", &[], &prompts, &resources);
+        let listing = Listing::read(&"s".into(), &[], &prompts, &resources);
         assert_eq!(listing.prompts[0].name, "mcp__s__a");
         let arguments = [("x".to_owned(), true), ("y".to_owned(), false)];
         assert_eq!(listing.prompts[1].arguments, arguments);

@@ -21,16 +21,19 @@ use super::connection::{Connection, NoAnswer, Way};
 use super::elicitation::People;
 use super::keeper::{Ask, Keeper, Kept};
 use super::listing::Listing;
+use super::name::{self, Label};
 use super::program::Surroundings;
 use crate::event::ServerStatus;
+use crate::tool_name::OtherName;
 
 /// Most units that wait for the connection. They wait for the same thing.
 const ASKS_CAP: usize = 64;
 
 /// A server and what is known of it.
 pub struct Server {
-    /// Its part of the names of its tools.
+    /// Its part of the names of its tools, where there is room for it.
     pub label: Arc<str>,
+    pub(super) named: Label,
     /// Its name as it is configured; may be anything.
     pub name: Arc<str>,
     /// Where it is configured, for people.
@@ -100,7 +103,7 @@ impl State {
 
 /// What a server is made of.
 pub(super) struct Made {
-    pub(super) label: String,
+    pub(super) label: Label,
     pub(super) name: String,
     pub(super) origin: String,
     /// How it is reached, or why it is not.
@@ -117,7 +120,8 @@ impl Server {
         let way = way.map(Arc::new);
         let state = way.as_ref().err().cloned().unwrap_or(State::Pending);
         Self {
-            label: label.into(),
+            label: Arc::clone(&label.whole),
+            named: label,
             name: name.into(),
             origin: origin.into(),
             way,
@@ -134,6 +138,15 @@ impl Server {
     #[must_use]
     pub fn state(&self) -> State {
         self.state.borrow().clone()
+    }
+
+    /// Returns what else people may call its tools, in the order in which these
+    /// are given as it calls them.
+    pub(super) fn others<'a>(
+        &self,
+        tools: impl IntoIterator<Item = &'a str>,
+    ) -> Vec<Vec<OtherName>> {
+        name::others(&self.named, &self.name, tools)
     }
 
     /// Has it connected, beside everything else. Needs a runtime.
@@ -246,7 +259,7 @@ impl Server {
         Ok(self.keeper.get_or_init(|| {
             let (asking, asks) = mpsc::channel(ASKS_CAP);
             let kept = Kept {
-                label: Arc::clone(&self.label),
+                label: self.named.clone(),
                 way: Arc::clone(way),
                 limits: self.limits,
                 surroundings: Arc::clone(&self.surroundings),

@@ -378,6 +378,27 @@ async fn a_server_that_does_not_say_what_has_changed_keeps_no_call_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whichever_of_its_lists_has_changed_a_server_is_asked_again() {
+    for what in ["tools", "prompts", "resources"] {
+        let lists = AtomicU32::new(0);
+        let free = Free::new(move |_, message| {
+            (message["method"] == "tools/list").then(|| {
+                let is_first = lists.fetch_add(1, Ordering::Relaxed) == 0;
+                let method = format!("notifications/{what}/list_changed");
+                let changed = json!({"jsonrpc": "2.0", "method": method});
+                let all = [plain(message), is_first.then_some(changed)];
+                all.into_iter().flatten().collect()
+            })
+        });
+        let servers = one(&free, SHORT);
+        servers.settled_once().await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(free.heard("tools/list"), 2, "{what}");
+        servers.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_changes_without_end_is_asked_now_and_then() {
     let free = Free::new(|_, message| {
         let is_list = message["method"] == "tools/list";

@@ -57,7 +57,7 @@ pub(super) async fn fill(
     let mut filled = text.to_string();
     for (count, (server, uri)) in mentioned.into_iter().enumerate() {
         filled.push_str("\n\n");
-        filled.push_str(&match read((server, uri), policy, count, cancel).await {
+        filled.push_str(&match read(servers, (server, uri), policy, count, cancel).await {
             Ok(all) => prompt::resource(&server.label, uri, &all),
             Err(Some(why)) => prompt::no_resource(&server.label, uri, &why),
             Err(None) => return Err(Outcome::Cancelled { ran: true }),
@@ -128,6 +128,7 @@ fn mentions<'a>(servers: &'a Servers, text: &'a str) -> Vec<(&'a Arc<Server>, &'
 
 /// The error is why there is no text; `None` after a cancel.
 async fn read(
+    servers: &Servers,
     (server, uri): (&Server, &str),
     policy: &Policy,
     count: usize,
@@ -137,7 +138,9 @@ async fn read(
         return Err(Some(format!("at most {RESOURCES_CAP} are")));
     }
     // The user asks for it; what is denied stays denied.
-    let tool = format!("{}{}__read_resource", mcp::name::PREFIX, server.label);
+    let Some(tool) = servers.reading(server) else {
+        return Err(Some("no rule could mean this: there are too many names already".to_owned()));
+    };
     if let Decision::Deny { reason } = policy.decide(&tool, Effect::Reads, &json!({ "uri": uri })) {
         return Err(Some(reason));
     }

@@ -11,9 +11,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::Offers;
 use crate::event::{NoticeLevel, Offered, OfferedTool, ServerStatus};
+use crate::guard::{Policy, Rules, Sourced};
 use crate::line::{Line, Told};
 use crate::mcp::{Servers, State};
 use crate::session::Past;
+
+/// Most rules that mean no tool which are named; more would hide the rest.
+const UNMET_CAP: usize = 5;
 
 /// What a conversation has of servers.
 pub(super) struct Had {
@@ -33,6 +37,7 @@ impl Had {
 pub(super) async fn gather(
     servers: &Arc<Servers>,
     had: Had,
+    policy: &Policy,
     line: &Line,
     cancel: &CancellationToken,
 ) -> Option<Offers> {
@@ -58,7 +63,8 @@ pub(super) async fn gather(
     let offered = Offered { servers: servers.glances(), tools };
     line.tell(Told::Offered(Arc::new(offered))).await;
     if is_first {
-        for text in remarks(servers, &now) {
+        let unmet = unmet(servers, policy.rules());
+        for text in remarks(servers, &now).into_iter().chain(unmet) {
             line.tell(Told::Notice { level: NoticeLevel::Warning, text: text.into() }).await;
         }
     }
@@ -100,6 +106,46 @@ fn remarks(servers: &Servers, now: &[OfferedTool]) -> Vec<String> {
             }
             State::Disabled(_) => {}
         }
+    }
+    remarks
+}
+
+/// Says which rules are about a server that answers, but about none of its tools:
+/// most likely they are spelled otherwise than whoever wrote them thinks.
+fn unmet(servers: &Servers, rules: &Rules) -> Vec<String> {
+    let Rules { deny, ask, allow } = rules;
+    let others = servers.other_names();
+    let offered = servers.tools();
+    let offered = servers.told(&offered);
+    let is_unmet = |(sourced, must_be_sure): &(&Sourced, bool)| {
+        let written = sourced.rule.tool();
+        let mut of = servers.named_in(written).peekable();
+        // What one that does not answer would offer nobody knows.
+        of.peek().is_some()
+            && of.all(|server| server.state().listing().is_some())
+            && !offered.iter().any(|tool| match must_be_sure {
+                true => *tool.name == *written || others.surely(written, &tool.name),
+                false => {
+                    tool.name.eq_ignore_ascii_case(written) || others.perhaps(written, &tool.name)
+                }
+            })
+    };
+    let narrowing = deny.iter().chain(ask).map(|rule| (rule, false));
+    let all = narrowing.chain(allow.iter().map(|rule| (rule, true)));
+    let unmet: Vec<_> = all.filter(is_unmet).collect();
+    let mut remarks: Vec<String> = unmet
+        .iter()
+        .take(UNMET_CAP)
+        .map(|(sourced, _)| {
+            let rule = &sourced.rule;
+            format!(
+                "the rule `{rule}` means none of the tools that its server offers; \
+                 `tine mcp list` says what they are called"
+            )
+        })
+        .collect();
+    if let Some(more) = unmet.len().checked_sub(UNMET_CAP).filter(|more| *more > 0) {
+        remarks.push(format!("so it is with {more} more rules"));
     }
     remarks
 }

@@ -221,7 +221,7 @@ async fn filled(opening: Opening, caller: &Caller) -> Result<Opening, Outcome> {
 /// Gives main what servers of tools offer to it.
 async fn with_offers(caller: Caller, had: Had) -> (Caller, Option<Offers>) {
     let servers = &caller.fanout.servers;
-    let offers = offers::gather(servers, had, &caller.line, &caller.cancel).await;
+    let offers = offers::gather(servers, had, &caller.policy, &caller.line, &caller.cancel).await;
     let tools = match &offers {
         Some(Offers { servers, tools }) => caller.tools.with_served(tools, servers),
         None => caller.tools.clone(),

@@ -1,5 +1,6 @@
 //! What is wrong with the file of a skill or of a command, for whoever wrote it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use pulldown_cmark::{Event, Parser, Tag};
@@ -8,6 +9,9 @@ use super::head::{self, DIRECTORY, FILE, Head, KEYS, Place};
 use crate::front_matter::{self, Finding, Findings};
 use crate::guard::RuleError;
 use crate::tool_name;
+
+/// The directories in which skills bring files along, by convention.
+const BUNDLED: [&str; 3] = ["scripts", "references", "assets"];
 
 /// What a skill may name.
 #[derive(Debug, Clone, Copy)]
@@ -107,15 +111,24 @@ fn check_body(
     let is_there = |file: &str| {
         directory.join(file).exists() || known.root.is_some_and(|root| root.join(file).exists())
     };
+    let mut missing = BTreeSet::new();
     for (file, offset) in links(body) {
         if !is_there(&file) {
             let line = above + body[..offset].matches('\n').count() + 1;
             findings.warning(line, format!("there is no `{file}` beside it"));
+            missing.insert(file);
         }
     }
     for (index, line) in body.lines().enumerate() {
         for file in below(line).filter(|file| !directory.join(file).exists()) {
             findings.error(above + index + 1, format!("there is no `{file}` beside it"));
+        }
+        // A command has no files of its own.
+        let is_skill = path.file_name().is_some_and(|name| name == FILE);
+        for file in bundled(line).filter(|file| is_skill && !is_there(file)) {
+            if missing.insert(file.to_owned()) {
+                findings.warning(above + index + 1, format!("there is no `{file}` beside it"));
+            }
         }
     }
 }
@@ -140,11 +153,24 @@ fn links(body: &str) -> impl Iterator<Item = (String, usize)> {
 /// Returns the paths of a line that begin with the skill's directory.
 fn below(line: &str) -> impl Iterator<Item = &str> {
     let paths = DIRECTORY.into_iter().flat_map(|directory| line.split(directory).skip(1));
-    let ends = |c: char| c.is_whitespace() || "`'\",;()<>|".contains(c);
     paths
-        .filter_map(move |rest| rest.strip_prefix('/')?.split(ends).next())
+        .filter_map(|rest| rest.strip_prefix('/')?.split(ends_path).next())
         .map(|path| path.trim_end_matches(['.', ':']))
         .filter(|path| !path.is_empty() && is_plain(path))
+}
+
+/// Returns the paths of a line that begin with a directory in which skills
+/// bring files along.
+fn bundled(line: &str) -> impl Iterator<Item = &str> {
+    line.split(ends_path).filter_map(|word| {
+        let path = word.strip_prefix("./").unwrap_or(word).trim_end_matches(['.', ':', '!', '/']);
+        let name = BUNDLED.iter().find_map(|directory| path.strip_prefix(directory))?;
+        (name.starts_with('/') && is_plain(path)).then_some(path)
+    })
+}
+
+fn ends_path(c: char) -> bool {
+    c.is_whitespace() || "`'\",;()[]<>|".contains(c)
 }
 
 /// Tells whether a path is one, and no pattern or place for something else.
@@ -207,6 +233,24 @@ mod tests {
                 "8 warning neither people nor models may use it",
                 "11 warning there is no `gone.md` beside it",
                 "12 error there is no `scripts/x.sh` beside it",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_file_that_a_skill_names_in_the_usual_way_and_does_not_bring_is_told_once() {
+        let text = "---\nname: a\ndescription: d\n---\nRun scripts/go.sh with $1, then `python3 ./scripts/go.py x`.\n\
+                    See references/api.md. Again: scripts/go.sh; [all](references/all.md), assets/logo.png\n\
+                    Not scripts/$1.sh, scripts/, my/scripts/x, https://x.org/assets/y or scripts/*.sh.\n";
+        check_skill(
+            "a",
+            text,
+            &[
+                "5 warning there is no `scripts/go.sh` beside it",
+                "5 warning there is no `scripts/go.py` beside it",
+                "6 warning there is no `references/all.md` beside it",
+                "6 warning there is no `references/api.md` beside it",
+                "6 warning there is no `assets/logo.png` beside it",
             ],
         );
     }

@@ -45,8 +45,10 @@ impl Registry {
     #[must_use]
     pub fn with_served(&self, offered: &[OfferedTool], servers: &Servers) -> Self {
         let is_own = |name: &str| !name.starts_with(mcp::name::PREFIX);
-        let served = offered.iter().filter_map(|tool| Served::new(tool, servers));
-        self.with(is_own, served.map(|tool| Arc::new(tool) as Arc<dyn Tool>))
+        let told = servers.told(offered).into_iter();
+        let served = told.filter_map(|tool| Served::new(tool, servers));
+        let served = served.map(|tool| Arc::new(tool) as Arc<dyn Tool>);
+        self.with(is_own, served, servers.other_names())
     }
 }
 

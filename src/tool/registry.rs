@@ -23,7 +23,7 @@ use super::todo::TodoWrite;
 use super::web_fetch::WebFetch;
 use super::write::Write;
 use crate::message::ToolSchema;
-use crate::tool_name::{self, STRUCTURED_OUTPUT};
+use crate::tool_name::{OtherNames, STRUCTURED_OUTPUT};
 
 pub use crate::tool_name::canonical;
 
@@ -52,9 +52,9 @@ pub struct OfServers {
 }
 
 impl OfServers {
-    fn takes(&self, name: &str) -> bool {
-        self.listed.as_deref().is_none_or(|listed| tool_name::lists(listed, name))
-            && !tool_name::is_kept_from(&self.denied, name)
+    fn takes(&self, name: &str, others: &OtherNames) -> bool {
+        self.listed.as_deref().is_none_or(|listed| others.lists(listed, name))
+            && !others.is_kept_from(&self.denied, name)
     }
 }
 
@@ -155,10 +155,11 @@ impl Registry {
         &self,
         keep: impl Fn(&str) -> bool,
         more: impl Iterator<Item = Arc<dyn Tool>>,
+        others: &OtherNames,
     ) -> Self {
         let mut all = self.filtered(keep);
         for tool in more.map(Registered::from) {
-            if all.find(&tool.name).is_none() && all.of_servers.takes(&tool.name) {
+            if all.find(&tool.name).is_none() && all.of_servers.takes(&tool.name, others) {
                 all.tools.push(tool);
             }
         }

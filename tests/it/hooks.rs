@@ -500,6 +500,7 @@ async fn the_end_of_a_session_is_told_after_a_signal_too() {
         }),
         limit: hook::LIMIT,
         footing: hook::Footing::default(),
+        note: None,
     };
     let hooks = HookEvent::ALL.map(hook).to_vec();
     let script = json!({ "units": { "main": [{ "text": "so far", "fault": "hang" }] } });
@@ -709,9 +710,8 @@ fn settings_of_a_repository_that_cannot_be_used_are_an_error_once_they_are_trust
     for (text, expected) in [
         ("{\"hooks\": ".to_owned(), "it is no JSON: "),
         (
-            json!({ "hooks": { "Stop": [{ "hooks": [{ "type": "prompt", "prompt": "?" }] }] } })
-                .to_string(),
-            "`hooks.Stop[0].hooks[0]` has the type `prompt`, but tine only runs `command`",
+            json!({ "hooks": { "Stop": [{ "matcher": "(", "hooks": [] }] } }).to_string(),
+            "`hooks.Stop[0].matcher` is no regular expression: ",
         ),
     ] {
         let place = Place::new();
@@ -721,6 +721,34 @@ fn settings_of_a_repository_that_cannot_be_used_are_an_error_once_they_are_trust
         assert!(refused.stderr.starts_with(&format!("{begin}{expected}")), "{}", refused.stderr);
         assert_eq!(refused.stdout, "");
     }
+}
+
+#[test]
+fn a_hook_that_only_another_harness_could_ask_denies_what_it_was_to_guard_and_nothing_else() {
+    let place = Place::new();
+    let prompt = json!([{ "type": "prompt", "prompt": "safe?" }]);
+    let hooks = json!({ "hooks": {
+        "PreToolUse": [{ "matcher": "Glob", "hooks": prompt }],
+        "Stop": [{ "hooks": [{ "type": "command", "command": "exit 2", "once": true }] }],
+    } });
+    place.write(BROUGHT[0], hooks.to_string());
+    let call = |name: &str| json!({ "calls": [{ "name": name, "arguments": { "pattern": "x" } }] });
+    let script = json!({ "units": { "main": [call("Glob"), call("Grep"), { "text": "done" }] } });
+    let model = place.script("s.json", &script);
+    let flags = ["-p", "go", "-m", &model, "--trust", "-o", "stream-json"];
+    let finished = place.tine(flags).run().exits(0);
+    let denied: Vec<&str> =
+        finished.stdout.lines().filter(|line| line.contains("\"permission_denied\"")).collect();
+    assert_eq!(denied.len(), 1, "{denied:?}");
+    let why = "a hook was not run: `hooks.PreToolUse[0].hooks[0]` has the type `prompt`";
+    assert!(denied[0].contains("\"Glob\"") && denied[0].contains(why), "{}", denied[0]);
+    for warning in [
+        "tine only runs `command`; what it is about is denied",
+        "`hooks.Stop[0].hooks[0].once` is nothing that tine does; it is left out",
+    ] {
+        assert!(finished.stderr.contains(warning), "{}", finished.stderr);
+    }
+    assert!(finished.stderr.contains("warning: `.claude/settings.json`: "), "{}", finished.stderr);
 }
 
 #[test]

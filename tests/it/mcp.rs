@@ -1,6 +1,7 @@
 //! Servers of tools: real ones from npm, and one that does what it is told to,
 //! behind the binary and on the wire.
 
+mod names;
 mod offers;
 mod serve;
 
@@ -143,7 +144,7 @@ fn a_server_that_lies_loses_what_it_lies_about_and_nothing_of_it_reaches_a_termi
 
 #[test]
 fn a_server_that_hangs_floods_or_dies_is_its_own_failure_and_the_turn_goes_on() {
-    for mode in ["hang", "flood", "noise", "die"] {
+    for mode in ["hang", "flood", "noise", "chatter", "die"] {
         let place = place();
         let servers = json!({ "bad": odd(&[mode]), "good": odd(&["plain"]) });
         let calls = [("mcp__good__echo", json!({ "b": 2 })), ("mcp__bad__echo", json!({}))];
@@ -156,9 +157,12 @@ fn a_server_that_hangs_floods_or_dies_is_its_own_failure_and_the_turn_goes_on() 
         let outputs = outputs(&finished);
         assert_eq!(outputs[0], (false, "{\"b\":2}".to_owned()), "{mode}");
         assert!(outputs[1].1.starts_with("Tool \"mcp__bad__echo\" not found"), "{mode}");
-        if mode == "die" {
-            assert!(finished.stdout.contains("the key is wrong"), "{}", finished.stdout);
-        }
+        let why = match mode {
+            "die" => "the key is wrong",
+            "chatter" => "it floods: more than ",
+            _ => "",
+        };
+        assert!(finished.stdout.contains(why), "{mode}: {}", finished.stdout);
     }
 }
 

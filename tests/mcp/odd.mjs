@@ -13,10 +13,12 @@ if (mode === "die") { process.stderr.write("the key is wrong\n"); process.exit(3
 if (mode === "hang") { process.on("SIGTERM", () => {}); setInterval(() => {}, 1000); }
 if (mode === "flood") { const piece = "x".repeat(1 << 20); const more = () => { while (process.stdout.write(piece)); process.stdout.once("drain", more); }; more(); }
 if (mode === "noise") { const more = () => { while (process.stdout.write("listening\n".repeat(5000))); process.stdout.once("drain", more); }; more(); }
+if (mode === "chatter") { const line = JSON.stringify({ jsonrpc: "2.0", method: "notifications/message", params: { level: "info", data: "x".repeat(2000) } }) + "\n"; const more = () => { while (process.stdout.write(line.repeat(100))); process.stdout.once("drain", more); }; more(); }
 
 const lists = {
   lie: [tool("fine"), tool("array", { type: "array" }), tool("text", "no"), { name: "bare" }, tool("evil\u001b[2J"), tool("odd")],
   ask: [tool("ask")],
+  named: process.env.NAMES?.split(",").map((name) => tool(name)),
 };
 const answers = {
   echo: (a) => text(JSON.stringify(a)),
@@ -28,7 +30,7 @@ const answers = {
 };
 
 let asking;
-if (!["hang", "flood", "noise"].includes(mode)) {
+if (!["hang", "flood", "noise", "chatter"].includes(mode)) {
   createInterface({ input: process.stdin }).on("line", (line) => {
     const { id, method, params, result } = JSON.parse(line);
     if (method === undefined && id === "q") { say({ id: asking, result: text(JSON.stringify(result)) }); return; }

@@ -401,7 +401,7 @@ mod tests {
         hear(&mut talk, &named("u-2"));
         let interrupt = request(&json!({"subtype": "interrupt"}));
         let still_queued = vec!["u-1".to_owned(), "u-2".to_owned()];
-        let expected = [replied(Reply::Interrupted { still_queued })];
+        let expected = [replied(Reply::Interrupted { still_queued, cancelled: None })];
         assert_eq!(hear(&mut talk, &interrupt), expected);
         let forget = request(&json!({"subtype": "cancel_async_message", "message_uuid": "u-1"}));
         assert_eq!(hear(&mut talk, &forget), [replied(Reply::Forgot(true))]);

@@ -22,7 +22,7 @@ use rmcp::service::{Peer, RequestContext};
 use rmcp::{RoleServer, ServerHandler, ServiceExt as _};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -45,6 +45,14 @@ const RUN_BATCH: &str = "run_batch";
 /// Most signals that wait for a run.
 const SIGNALS_CAP: usize = 8;
 
+/// Most calls that run. Each is a run with threads and files of its own, and
+/// the pool lets no more than `agents.max_concurrent` of their tasks run in any
+/// case. The others wait.
+const RUNNING_CAP: usize = 32;
+
+/// Most calls that wait for their turn. They hold their tasks and nothing else.
+const WAITING_CAP: usize = 1_024;
+
 /// How long batches may go on once the client has closed its end: it may have
 /// written its calls and listen still, and what is done by then it gets whole.
 /// Nobody pays longer for a client that is gone.
@@ -55,6 +63,11 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves until the client closes standard input or a signal comes.
 pub(super) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Refusal> {
+    // Each call is a session of its own: a second one cannot have the first's name.
+    if flags.session_id.is_some() || flags.name.is_some() {
+        return Err(Refusal::new(Exit::Usage, "each call is a session of its own")
+            .hint("leave `--session-id` and `--name` out"));
+    }
     // What is wrong is said now, and not with the first call.
     let start = Start::new(environment, flags.clone(), DefaultModel::None)?;
     let runtime = print::runtime()?;
@@ -72,6 +85,8 @@ pub(super) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Re
         ended: CancellationToken::new(),
         stop: CancellationToken::new(),
         running: TaskTracker::new(),
+        turns: Arc::new(Semaphore::new(RUNNING_CAP)),
+        waiting: Semaphore::new(WAITING_CAP),
     };
     drop(start);
     let exit = runtime.block_on(serve(batch));
@@ -167,6 +182,10 @@ struct Batch {
     /// Fires when batches are to end.
     stop: CancellationToken,
     running: TaskTracker,
+    /// Who has one may run.
+    turns: Arc<Semaphore>,
+    /// Who has one may wait for its turn.
+    waiting: Semaphore,
 }
 
 impl ServerHandler for Batch {
@@ -210,12 +229,32 @@ impl ServerHandler for Batch {
 }
 
 impl Batch {
+    /// Waits for a turn, for as long as the client wants the answer.
+    async fn turn(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<OwnedSemaphorePermit, Refusal> {
+        let _waiting = self.waiting.try_acquire().map_err(|_| {
+            Refusal::new(Exit::Error, format!("{WAITING_CAP} calls wait for their turn already"))
+        })?;
+        let cancelled = || Refusal::new(Exit::Error, "cancelled before it began");
+        tokio::select! {
+            biased;
+            () = context.ct.cancelled() => Err(cancelled()),
+            () = self.stop.cancelled() => Err(cancelled()),
+            turn = Arc::clone(&self.turns).acquire_owned() => {
+                Ok(turn.expect("the semaphore is never closed"))
+            }
+        }
+    }
+
     /// Runs a batch, and tells the client of each slot's end if it wants that.
     async fn run_batch(
         &self,
         tasks: Vec<Task>,
         context: &RequestContext<RoleServer>,
     ) -> Result<Finished, Refusal> {
+        let turn = self.turn(context).await?;
         let (environment, flags) = (self.environment.clone(), self.flags.clone());
         let kept = self.kept.clone();
         let (telling, mut told) = mpsc::unbounded_channel();
@@ -231,6 +270,7 @@ impl Batch {
             let end = run.go().await;
             // Only now: until here some unit may still have been writing there.
             drop(scratch);
+            drop(turn);
             end
         });
         let (progress, coming) = mpsc::unbounded_channel();

@@ -24,7 +24,7 @@ use crate::prompt;
 use crate::session;
 use crate::skill::{Places, Skills};
 use crate::tool::{AnswerSchema, OfServers, Registry};
-use crate::tool_name;
+use crate::tool_name::{self, OtherNames};
 
 /// Returns the skills and the definitions that are found around a directory, and
 /// says what is odd about them.
@@ -125,7 +125,8 @@ pub(super) fn tools(
     // A whole tool that is denied is none that a model should know of.
     let denied = rules::split(&flags.disallowed_tools);
     let all = all.filtered(|name| {
-        let has = |agent: &AgentDefinition| agent.has(name);
+        // Those of servers come later.
+        let has = |agent: &AgentDefinition| agent.has(name, &OtherNames::default());
         !denied.iter().any(|denied| is_tool(denied, name)) && agent.is_none_or(has)
     });
     let of_agent = agent.map(|agent| agent.disallowed_tools.clone()).unwrap_or_default();
@@ -183,7 +184,7 @@ pub(super) fn hooks(kit: &Kit, has_people: bool) -> Hooks {
         variables: hook::environment(&inherited, &project),
         has_people,
     };
-    Hooks::new(kit.hooks.clone(), setting)
+    Hooks::new(kit.hooks.clone(), setting).naming(kit.servers.other_names().clone())
 }
 
 /// Tells whether a tool is meant by a name.

@@ -1,8 +1,9 @@
 //! Which rule allows a call.
 
 use crate::guard::paths::Ground;
-use crate::guard::rules::{Rule, Subjects};
+use crate::guard::rules::Rule;
 use crate::guard::shell;
+use crate::guard::subjects::Subjects;
 
 /// Returns a rule that allows a call. Of a command made of several, and of a
 /// patch of several files, each may be allowed by another rule; then it is that

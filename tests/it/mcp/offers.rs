@@ -132,6 +132,7 @@ fn a_prompt_of_a_server_is_typed_as_a_command_and_a_resource_is_named() {
         place.tine(["-p", prompt, "-m", &script, "--mcp-config", &config]).run()
     };
     run("/mcp__a__greet Ada Lovelace", &["Say hello to Ada Lovelace."]).exits(0);
+    run("/MCP__a__Greet Ada", &["Say hello to Ada."]).exits(0);
     let shown = [
         "read @a:odd://one, please",
         "<resource server=\"a\" uri=\"odd://one\">\nthe text of one\n</resource>",

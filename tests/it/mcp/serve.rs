@@ -194,6 +194,50 @@ fn a_batch_that_hangs_is_stopped_when_the_client_is_gone_and_says_so() {
 }
 
 #[test]
+fn more_calls_than_may_run_wait_for_their_turn() {
+    const MOST: usize = 32;
+    let place = Place::new();
+    // Else the tasks would wait for each other's places in the pool.
+    let mut client =
+        Client::new(&place, &script(&place), &["--config", "agents.max_concurrent=500"]);
+    for id in 1..=100 {
+        client.call(id, &json!([task("good"), task("hung")]));
+    }
+    let mut begun = Vec::new();
+    while begun.len() < MOST {
+        begun.push(client.hear()["params"]["progressToken"].clone());
+    }
+    client.ask(200, "ping", &json!({}));
+    assert_eq!(client.hear()["id"], 200);
+    assert_eq!(place.sessions().len(), MOST);
+    // One that ends makes room for another.
+    let first: u32 = begun[0].as_str().and_then(|token| token[1..].parse().ok()).expect("a number");
+    let cancel = json!({ "requestId": first, "reason": "enough" });
+    client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel }));
+    let next = loop {
+        let token = client.hear()["params"]["progressToken"].clone();
+        // Its other task may end before it.
+        if token != begun[0] {
+            break token;
+        }
+    };
+    assert!(!begun.contains(&next), "{next}");
+    drop(client.input.take());
+    assert!(client.child.wait().expect("it ends").success());
+}
+
+#[test]
+fn sessions_of_calls_cannot_have_one_name() {
+    let place = Place::new();
+    let id = "b8345949-ecc5-4c89-aeef-d7377a54ea43";
+    for flags in [["--session-id", id], ["-n", "mine"]] {
+        let serving = ["mcp", "serve", "-m", "offline"];
+        let refused = place.tine(serving.iter().chain(&flags)).run().exits(2);
+        assert!(refused.stderr.starts_with("error: each call is a session of its own"));
+    }
+}
+
+#[test]
 fn a_call_that_is_malformed_is_told_what_is_wrong() {
     let place = Place::new();
     let mut client = Client::new(&place, &script(&place), &[]);

@@ -1,0 +1,135 @@
+//! What the rules of a tool speak about in a call: its command, its paths, the
+//! names it holds; and by which names the tool itself may be meant.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::copies::Copies;
+use super::paths;
+use crate::patch::{self, Patch};
+use crate::path_text;
+use crate::tool_name::{self, OtherNames};
+
+/// What the rules of a tool speak about in a call.
+#[derive(Debug, Default)]
+pub(super) struct Subjects {
+    /// Its command, the agents or the skill it names, or its site.
+    pub(super) words: Vec<String>,
+    /// Its path, in every way the tool may read it.
+    pub(super) paths: Vec<PathBuf>,
+    /// What those are copies of: whoever denies these means the copies, too.
+    pub(super) originals: Vec<PathBuf>,
+    /// Whether something in the place of a subject cannot be read.
+    pub(super) unreadable: bool,
+    /// What else the tool may be called.
+    pub(super) others: Option<OtherNames>,
+}
+
+impl Subjects {
+    /// What is spoken of in a call that names one path.
+    pub(super) fn of_path(path: &Path) -> Self {
+        Self { paths: vec![path.to_owned()], ..Self::default() }
+    }
+
+    /// What is spoken of in a call that is one command.
+    pub(super) fn of_command(command: &str) -> Self {
+        Self { words: vec![command.trim().to_owned()], ..Self::default() }
+    }
+
+    /// Tells whether something in the place of a subject cannot be read.
+    pub(super) fn is_unreadable(&self) -> bool {
+        self.unreadable
+    }
+
+    /// Follows the paths, once: what is judged from here on is what the tool
+    /// is given leave to touch. A path that cannot be followed stays as it is.
+    pub(super) fn located(mut self, root: &Path) -> Self {
+        for path in &mut self.paths {
+            if let Some(place) = paths::opened(root, path) {
+                *path = place;
+            }
+        }
+        self
+    }
+
+    /// Adds what else the tool may be called.
+    pub(super) fn called(self, others: &OtherNames) -> Self {
+        Self { others: Some(others.clone()), ..self }
+    }
+
+    /// Adds what the paths are copies of; they have been located.
+    pub(super) fn among(mut self, copies: &Copies) -> Self {
+        self.originals = self.paths.iter().flat_map(|path| copies.originals(path)).collect();
+        self
+    }
+}
+
+/// Returns what the rules of `tool` speak about in a call.
+pub(super) fn subjects(tool: &str, arguments: &Value) -> Subjects {
+    let words = |words: Vec<Option<&str>>| Subjects {
+        unreadable: words.contains(&None),
+        words: words.into_iter().flatten().map(|word| word.trim().to_owned()).collect(),
+        ..Subjects::default()
+    };
+    let paths = |path: Option<&str>| Subjects {
+        unreadable: path.is_none(),
+        paths: path.map(path_text::readings).unwrap_or_default(),
+        ..Subjects::default()
+    };
+    let given = |name: &str| arguments.get(name).filter(|value| !value.is_null());
+    match tool {
+        "Bash" => words(vec![arguments["command"].as_str()]),
+        "Read" | "Write" | "Edit" => paths(arguments["file_path"].as_str()),
+        // Every file that it names, those that files are moved to as well.
+        "ApplyPatch" => match patch::text(arguments).map(Patch::parse) {
+            Some(Ok(patch)) => Subjects {
+                paths: patch.paths().flat_map(path_text::readings).collect(),
+                ..Subjects::default()
+            },
+            Some(Err(_)) | None => Subjects { unreadable: true, ..Subjects::default() },
+        },
+        // Nothing and an empty text mean the working directory.
+        "Glob" | "Grep" => paths(match given("path") {
+            None => Some("."),
+            Some(path) => path.as_str(),
+        }),
+        // The tool takes `/name`, as people type it, for `name`.
+        "Skill" => {
+            words(vec![arguments["skill"].as_str().map(|name| name.trim_start_matches('/'))])
+        }
+        "WebFetch" => match arguments["url"].as_str().and_then(site) {
+            Some(site) => words(vec![Some(&site)]),
+            None => words(vec![None]),
+        },
+        "Agent" => {
+            let tasks = match given("tasks") {
+                None => Vec::new(),
+                Some(Value::Array(tasks)) => {
+                    tasks.iter().map(|task| task["subagent_type"].as_str()).collect()
+                }
+                Some(_) => vec![None],
+            };
+            // Without a name the call is a fork.
+            let single = match (given("subagent_type"), given("tasks")) {
+                (Some(name), _) => Some(name.as_str()),
+                (None, Some(_)) => None,
+                (None, None) => Some(Some(tool_name::FORK)),
+            };
+            words(tasks.into_iter().chain(single).collect())
+        }
+        _ => Subjects::default(),
+    }
+}
+
+/// Returns the host of a URL, in lower case.
+fn site(url: &str) -> Option<String> {
+    let url = reqwest::Url::parse(url).ok()?;
+    url.host_str().map(|host| host.trim_end_matches('.').to_owned())
+}
+
+/// Tells whether a call is to apply a patch that cannot be read.
+pub(super) fn is_no_patch(tool: &str, arguments: &Value) -> bool {
+    let parse = || patch::text(arguments).map(Patch::parse);
+    tool == "ApplyPatch" && !matches!(parse(), Some(Ok(_)))
+}
