@@ -153,7 +153,7 @@ pub enum UnitEvent {
     /// the first of `count` consecutive ones.
     Reserve {
         /// How many.
-        count: u32,
+        count: u64,
         /// Where the first goes.
         reply: oneshot::Sender<Token>,
     },
@@ -386,7 +386,7 @@ impl Line {
 
     /// Reserves `count` tokens in a row and returns the first; `None` if the
     /// run is over.
-    pub async fn reserve(&self, count: u32) -> Option<Token> {
+    pub async fn reserve(&self, count: u64) -> Option<Token> {
         self.ask(|reply| UnitEvent::Reserve { count, reply }).await
     }
 

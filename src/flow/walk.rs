@@ -6,9 +6,10 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
+use super::names::kind;
 use super::{AgentStep, Step, Steps};
 use crate::branch::Token;
-use crate::event::{Failure, Origin, Outcome, SlotPosition, UnitEnd};
+use crate::event::{Failure, FailureKind, Origin, Outcome, SlotPosition, UnitEnd};
 use crate::fanout::{self, Caller, Ended, Queued};
 use crate::line::{Budget, Child, Seat, Strand};
 
@@ -34,6 +35,10 @@ fn run<'a>(holder: &'a Caller, step: &'a Step, first: Token) -> BoxFuture<'a, Ou
         Step::Agent(agent) => Box::pin(alone(holder, agent)),
         Step::Sequence(steps) => Box::pin(sequence(holder, steps, first)),
         Step::Parallel(steps) => Box::pin(parallel(holder, steps, first)),
+        Step::Each(_) | Step::Until(_) | Step::When(_) | Step::Inner(_) | Step::Computed(_) => {
+            let message = "this kind of step is not walked";
+            Box::pin(async move { Outcome::failed(FailureKind::Setup, message) })
+        }
     }
 }
 
@@ -69,7 +74,7 @@ async fn parallel(holder: &Caller, steps: &Steps, first: Token) -> Outcome {
         children.iter().map(|child| Ended::not_yet(&child.description, &child.agent)).collect();
     let Some(seats) = holder.line.declare(None, children).await else { return STOPPED };
     let units = seats.iter().map(|seat| seat.unit).collect();
-    let mut running = start(holder, steps, seats, after(first, steps.count()));
+    let mut running = start(holder, steps, seats, after(first, u64::from(steps.count())));
     let mut tally = Tally::default();
     while let Some((index, end)) = running.next().await {
         tally.take(index, end.as_deref());
@@ -85,7 +90,8 @@ async fn parallel(holder: &Caller, steps: &Steps, first: Token) -> Outcome {
     if tally.done {
         return Outcome::Done { text: fanout::told(holder, told).await.text.into() };
     }
-    let failed = tally.failed.map(|(index, failure)| of_step(name(&steps.steps[index]), &failure));
+    let failed =
+        tally.failed.map(|(index, failure)| of_step(name(&steps.as_slice()[index]), &failure));
     failed.unwrap_or(STOPPED)
 }
 
@@ -117,7 +123,13 @@ fn branch<'a>(
 ) -> BoxFuture<'a, Option<Arc<UnitEnd>>> {
     match step {
         Step::Agent(agent) => queue(holder, agent, seat),
-        Step::Sequence(_) | Step::Parallel(_) => Box::pin(hold(holder, step, seat, first)),
+        Step::Sequence(_)
+        | Step::Parallel(_)
+        | Step::Each(_)
+        | Step::Until(_)
+        | Step::When(_)
+        | Step::Inner(_)
+        | Step::Computed(_) => Box::pin(hold(holder, step, seat, first)),
     }
 }
 
@@ -183,13 +195,17 @@ fn children(steps: &Steps, first: Token) -> Vec<Child> {
     let children = (0..total).zip(steps.iter()).map(|(index, step)| {
         let child = match step {
             Step::Agent(agent) => of_agent(agent),
-            Step::Sequence(_) | Step::Parallel(_) => {
-                child(&name(step).into(), &name(step).into(), Origin::Steps)
-            }
+            Step::Sequence(_)
+            | Step::Parallel(_)
+            | Step::Each(_)
+            | Step::Until(_)
+            | Step::When(_)
+            | Step::Inner(_)
+            | Step::Computed(_) => child(&name(step).into(), &kind(step).into(), Origin::Steps),
         };
         Child {
             slot: Some(SlotPosition { index, total }),
-            strand: Strand::Reserved(after(first, index)),
+            strand: Strand::Reserved(after(first, u64::from(index))),
             ..child
         }
     });
@@ -216,14 +232,10 @@ fn child(name: &Arc<str>, agent: &Arc<str>, origin: Origin) -> Child {
 }
 
 fn name(step: &Step) -> &str {
-    match step {
-        Step::Agent(agent) => &agent.name,
-        Step::Sequence(_) => "sequence",
-        Step::Parallel(_) => "parallel",
-    }
+    step.name().map_or_else(|| kind(step), |name| &**name)
 }
 
 /// Returns the token that is `count` behind another.
-fn after(token: Token, count: u32) -> Token {
-    Token(token.0 + u64::from(count))
+fn after(token: Token, count: u64) -> Token {
+    Token(token.0 + count)
 }

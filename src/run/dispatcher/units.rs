@@ -111,7 +111,7 @@ impl Dispatcher {
     }
 
     /// Draws consecutive tokens and returns the first.
-    pub(super) fn reserve(&mut self, unit: UnitId, count: u32) -> Token {
+    pub(super) fn reserve(&mut self, unit: UnitId, count: u64) -> Token {
         let invocation = self.ledger(unit).invocation;
         self.tokens.entry(invocation).or_default().reserve(count)
     }
