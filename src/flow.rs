@@ -10,24 +10,28 @@
 //! drawn in declared order before anything runs, whatever the timing.
 
 mod error;
+mod finished;
 mod given;
 mod inputs;
 mod names;
 mod step;
 mod text;
+mod tree;
 mod walk;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use error::{FlowError, InputError, StepPlace, TextError, TextPlace};
+pub use finished::Finished;
 pub use given::{Compute, Given};
 pub use inputs::{Input, InputValues, Supplied};
 pub use step::{
     AgentStep, Computed, Each, Inner, OnError, Passed, Sees, Step, StepLimits, Steps, Until, When,
 };
 pub use text::{Expression, Template, Wording};
-pub use walk::walk;
+pub use tree::Shown;
+pub use walk::{Walk, walk};
 
 /// Most agents, sequences and parallels of one flow, as many as one batch may
 /// have slots.
@@ -59,6 +63,10 @@ pub const NAME_CAP: usize = 64;
 /// Most bytes of all inputs together, as JSON. They stand in one line of the
 /// log, escaped once more.
 pub const INPUTS_CAP: usize = 8 * 1024 * 1024;
+
+/// Most bytes of a prompt that was filled in, or of an input of a nested flow: no
+/// model's context holds more.
+pub const RENDERED_CAP: usize = 4 * 1024 * 1024;
 
 /// A flow. A value of this type can always be walked.
 #[derive(Debug, Clone, PartialEq)]

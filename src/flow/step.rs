@@ -4,6 +4,8 @@
 //! could not be walked. What only a whole flow can say, which names its texts
 //! may use, is checked where it becomes a [`Flow`].
 
+mod parts;
+
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +16,7 @@ use super::error::FlowError;
 use super::given::Compute;
 use super::text::{Expression, Wording};
 use super::{Flow, ITEMS_CAP, NESTING_CAP, ROUNDS_CAP, STEPS_CAP, TOKENS_CAP};
-use crate::event::Origin;
-use crate::fanout::Job;
-use crate::tool::{AnswerSchema, Isolation, Task, TaskKind, Typed};
+use crate::tool::{AnswerSchema, Isolation};
 
 /// One step of a flow. A value of this type can be walked, if its texts name
 /// what is there: see [`Flow::new`].
@@ -187,33 +187,6 @@ impl AgentStep {
             schema: None,
             isolation: None,
             on_error: OnError::default(),
-        }
-    }
-}
-
-impl AgentStep {
-    pub(super) fn job(&self) -> Job {
-        let agent = Arc::clone(&self.agent);
-        let typed =
-            Arc::new(Typed { agent, model: self.model.clone(), tools: None, followed: None });
-        let task = Task {
-            description: Arc::clone(&self.name),
-            prompt: Arc::clone(self.prompt.source()),
-            kind: TaskKind::Typed(Arc::clone(&typed)),
-            max_turns: self.limits.max_turns,
-            max_tokens: self.limits.max_tokens,
-            timeout: self.limits.timeout,
-            isolation: self.isolation,
-            is_background: false,
-            schema: self.schema.clone(),
-        };
-        Job::Typed { task, typed }
-    }
-
-    pub(super) fn origin(&self) -> Origin {
-        match self.sees {
-            Sees::Visible => Origin::Visible,
-            Sees::Nothing => Origin::Prompt,
         }
     }
 }
@@ -455,88 +428,10 @@ impl Steps {
         self.steps.iter()
     }
 
-    /// Returns the last step and all before it.
-    pub(super) fn split_last(&self) -> (&Step, &[Step]) {
-        self.steps.split_last().expect("steps are made of at least one")
-    }
-
-    /// Returns the steps, in declared order.
-    pub(super) fn as_slice(&self) -> &[Step] {
-        &self.steps
-    }
-
     /// Returns how many there are, without what is inside them.
     #[must_use]
     pub fn count(&self) -> u32 {
         u32::try_from(self.steps.len()).expect("there are no more than a flow may have")
-    }
-}
-
-impl Each {
-    /// Returns what gives its items.
-    #[must_use]
-    pub fn items(&self) -> &Expression {
-        &self.items
-    }
-
-    /// Returns most items it is walked for.
-    #[must_use]
-    pub fn max_items(&self) -> NonZeroU32 {
-        self.max_items
-    }
-
-    /// Returns what is walked for each.
-    #[must_use]
-    pub fn body(&self) -> &Step {
-        &self.body
-    }
-}
-
-impl Until {
-    /// Returns what must hold in the end.
-    #[must_use]
-    pub fn condition(&self) -> &Expression {
-        &self.condition
-    }
-
-    /// Returns how often it is walked at most.
-    #[must_use]
-    pub fn max_rounds(&self) -> NonZeroU32 {
-        self.max_rounds
-    }
-
-    /// Returns what is walked.
-    #[must_use]
-    pub fn body(&self) -> &Step {
-        &self.body
-    }
-}
-
-impl When {
-    /// Returns what must hold before.
-    #[must_use]
-    pub fn condition(&self) -> &Expression {
-        &self.condition
-    }
-
-    /// Returns what is walked then.
-    #[must_use]
-    pub fn body(&self) -> &Step {
-        &self.body
-    }
-}
-
-impl Inner {
-    /// Returns the flow.
-    #[must_use]
-    pub fn flow(&self) -> &Flow {
-        &self.flow
-    }
-
-    /// Returns what it is given.
-    #[must_use]
-    pub fn inputs(&self) -> &[(Arc<str>, Passed)] {
-        &self.inputs
     }
 }
 

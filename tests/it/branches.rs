@@ -505,9 +505,9 @@ async fn a_flow_comes_to_what_its_last_step_did() {
         ("Seq[Bad,Good]", done("fine")),
         ("Good", done("fine")),
         (
-            "Seq[Good,P[Good,Bad]]",
+            "Seq[Good,P[Fine,Bad]]",
             done(
-                "## Task 1: Good (explore)\n\nfine\n\n---\n\n\
+                "## Task 1: Fine (explore)\n\nfine\n\n---\n\n\
                   ## Task 2: Bad (explore)\n\n[failed: HTTP 400: no]",
             ),
         ),

@@ -1,3 +1,5 @@
+//! Which names a text may use, and what is said of others.
+
 use std::num::NonZeroU32;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! What steps may be put together, and how much they are.
+
 use super::*;
 
 fn agent(name: &str, sees: Sees) -> Step {

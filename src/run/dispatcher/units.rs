@@ -90,6 +90,7 @@ impl Dispatcher {
             origin: child.origin,
             is_background: child.is_background,
             again: child.again,
+            step: child.step,
         };
         let (invocation, origin) = (ledger.invocation, head.origin);
         let mut queued = Ledger::queued(&head, invocation, branch.clone(), cancel.clone());
