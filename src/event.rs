@@ -32,8 +32,8 @@ pub use question::{CallQuestion, Lasting, Question, QuestionId, Terms, Verdict};
 pub use request::{AfterFailure, RequestFailed, ThrottleCause, Throttled};
 pub use turn::snap_to_turn_start;
 pub use unit::{
-    Failure, FailureKind, ForkShare, Origin, Outcome, PrefixShare, SlotPosition, UnitEnd, UnitHead,
-    UnitId, UnitState, batch_state,
+    Failure, FailureKind, FlowHead, ForkShare, Origin, Outcome, PrefixShare, SlotPosition,
+    StepDigest, StepMark, UnitEnd, UnitHead, UnitId, UnitState, batch_state,
 };
 
 /// Milliseconds since 1970-01-01 UTC.
@@ -64,7 +64,7 @@ impl fmt::Display for SessionId {
 pub struct Seq(pub u64);
 
 /// The number of an invocation within its session, from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Invocation(pub u32);
 
 /// One thing that happened.
@@ -215,6 +215,8 @@ pub enum EventKind {
         /// The event.
         to: Seq,
     },
+    /// A flow is walked from here on. It stands behind what the user asked for.
+    Walked(Arc<FlowHead>),
     /// A unit's branch took in those of its children. The event's own branch
     /// is the joined one.
     Joined {

@@ -34,7 +34,7 @@ use crate::model::retry::{self, Jitter};
 use crate::skill::Skills;
 use crate::tool::{Registry, Workspace};
 
-pub(crate) use batch::{Queued, ends, queue, told};
+pub(crate) use batch::{ends, queue_made, told};
 pub use caller::{Caller, Hold};
 pub(crate) use job::Job;
 pub use parked::Parking;

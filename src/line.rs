@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::branch::{Branch, Token};
 use crate::event::{
-    Compaction, Confinement, Failure, FileChange, HookRan, NoticeLevel, Offered, Origin, Outcome,
-    Piece, PrefixShare, Question, Replied, RequestFailed, SlotPosition, Throttled, UnitEnd, UnitId,
-    Verdict, Worktree,
+    Compaction, Confinement, Failure, FileChange, FlowHead, HookRan, NoticeLevel, Offered, Origin,
+    Outcome, Piece, PrefixShare, Question, Replied, RequestFailed, SlotPosition, StepMark,
+    Throttled, UnitEnd, UnitId, Verdict, Worktree,
 };
 use crate::guard::Decided;
 use crate::message::{CallId, Output, Prompt};
@@ -153,7 +153,7 @@ pub enum UnitEvent {
     /// the first of `count` consecutive ones.
     Reserve {
         /// How many.
-        count: u32,
+        count: u64,
         /// Where the first goes.
         reply: oneshot::Sender<Token>,
     },
@@ -180,6 +180,8 @@ pub enum Told {
     /// It has put its first request together, which its parent had sent a
     /// part of.
     PrefixShared(PrefixShare),
+    /// It walks a flow.
+    Walked(Arc<FlowHead>),
     /// Servers of tools offer something to it.
     Offered(Arc<Offered>),
     /// Its conversation was replaced by a summary.
@@ -248,6 +250,8 @@ pub struct Child {
     pub budget: Budget,
     /// The unit whose place in its call it takes.
     pub again: Option<UnitId>,
+    /// Which step of a flow it is, if it is one that asks a model.
+    pub step: Option<StepMark>,
 }
 
 /// Where a child's branch comes from.
@@ -386,7 +390,7 @@ impl Line {
 
     /// Reserves `count` tokens in a row and returns the first; `None` if the
     /// run is over.
-    pub async fn reserve(&self, count: u32) -> Option<Token> {
+    pub async fn reserve(&self, count: u64) -> Option<Token> {
         self.ask(|reply| UnitEvent::Reserve { count, reply }).await
     }
 

@@ -33,7 +33,7 @@ use crate::event::{
     UnixMillis, Verdict,
 };
 use crate::fanout::Fanout;
-use crate::flow::Step;
+use crate::flow::Walk;
 use crate::guard::Mode;
 use crate::line::{Budget, FromUnit, LINE_CAP};
 use crate::message::CallId;
@@ -98,8 +98,8 @@ pub enum Main {
     Conversation(Opening),
     /// It asks no model: it walks a flow, and what that comes to is its answer.
     Flow {
-        /// The flow.
-        flow: Step,
+        /// The flow, and what it is walked with.
+        walk: Arc<Walk>,
         /// What it is walked for, in the user's words.
         request: Arc<str>,
     },
@@ -461,6 +461,7 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
         | EventKind::UserTookBack
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
+        | EventKind::Walked(_)
         | EventKind::Chosen(_)
         | EventKind::Offered(_)
         | EventKind::Left

@@ -164,6 +164,7 @@ impl Writer {
                 origin: Origin::Prompt,
                 is_background: false,
                 again: None,
+                step: None,
             };
             self.write(UnitId(first + index), &branch(index), EventKind::UnitQueued(head));
         }

@@ -47,6 +47,8 @@ fn beginning(events: &[Event], unit: UnitId, head: Arc<Head>) -> History {
     };
     match declared.origin {
         Origin::Prompt | Origin::Steps => History::new(head),
+        // It asks nothing; whoever goes on from it goes on from that one.
+        Origin::Reused(before_it) => render(before, before_it, head),
         Origin::Visible => seeing(events, unit, head),
         Origin::Fork => fork_base(before, declared, head),
         Origin::Continued(ended) => render(before, ended, head),

@@ -51,9 +51,9 @@ impl Tokens {
     }
 
     /// Takes the next `count` tokens and returns the first of them.
-    pub fn reserve(&mut self, count: u32) -> Token {
+    pub fn reserve(&mut self, count: u64) -> Token {
         let first = Token(self.next);
-        self.next += u64::from(count);
+        self.next += count;
         first
     }
 }

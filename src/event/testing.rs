@@ -42,6 +42,7 @@ pub(crate) fn queued(name: &str, parent: u32, origin: Origin, call: Option<&str>
         origin,
         is_background: false,
         again: None,
+        step: None,
     })
 }
 

@@ -61,6 +61,52 @@ pub struct UnitHead {
     /// The unit whose place in the batch it takes, because the user wants that
     /// task to be run again.
     pub again: Option<UnitId>,
+    /// Which step of a flow it is; `None` for all that no flow asked for.
+    pub step: Option<StepMark>,
+}
+
+/// Which step of a flow a unit is, and what it was asked for there: by these a
+/// later walk of the flow knows what need not run again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepMark {
+    /// Its place in the flow, such as `review[3]/verify#2`: the item of a
+    /// `for_each` stands in brackets, the round of an `until` behind a `#`.
+    pub key: Arc<str>,
+    /// Names all that makes up what it is asked for.
+    pub digest: StepDigest,
+}
+
+/// A hash of what a step is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StepDigest(pub u128);
+
+impl StepDigest {
+    /// Reads what `Display` writes.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_hex.then(|| u128::from_str_radix(text, 16).ok().map(Self)).flatten()
+    }
+}
+
+impl fmt::Display for StepDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// What a flow is walked with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowHead {
+    /// The flow's name.
+    pub name: Arc<str>,
+    /// The values of its inputs: a JSON object.
+    pub inputs: Arc<str>,
+    /// How many steps are declared in it.
+    pub steps: u32,
+    /// Whether it goes on with an earlier walk of the session: what was said in
+    /// those of the same name is not told to its agents once more.
+    pub goes_on: bool,
 }
 
 /// What a unit's conversation begins with.
@@ -79,6 +125,9 @@ pub enum Origin {
     /// Nothing: it asks no model. It holds the branch of steps of a flow, and
     /// no permit.
     Steps,
+    /// Nothing: it asks no model, for an earlier walk of its flow had its
+    /// answer from this unit.
+    Reused(UnitId),
 }
 
 /// How much of a fork's first request its parent had sent before.

@@ -17,13 +17,13 @@ use crate::message::{CallId, Output};
 use crate::tool::ToolError;
 
 /// A declared unit that waits for its permit.
-pub(crate) struct Queued {
+pub(super) struct Queued {
     /// What it is started for.
-    pub(crate) job: Arc<Job>,
+    pub(super) job: Arc<Job>,
     /// What it was declared as.
-    pub(crate) seat: Seat,
+    pub(super) seat: Seat,
     /// Its place in the order of arrival.
-    pub(crate) ticket: Ticket,
+    pub(super) ticket: Ticket,
 }
 
 /// Runs the jobs of one call and returns its output.
@@ -123,8 +123,19 @@ async fn declare(of: &Of<'_>, orders: Orders) -> Result<Vec<Queued>, ToolError> 
 
 /// Waits for a permit, runs the unit on it and reports its end; `None` if the
 /// run was over before.
-pub(crate) async fn queue(caller: &Caller, queued: Queued) -> Option<Arc<UnitEnd>> {
+pub(super) async fn queue(caller: &Caller, queued: Queued) -> Option<Arc<UnitEnd>> {
     let Queued { job, seat, ticket } = queued;
+    queue_made(caller, seat, ticket, || Ok(job)).await
+}
+
+/// Does the same for a unit whose job is made only when it starts. What it comes
+/// to if there is none is the error.
+pub(crate) async fn queue_made(
+    caller: &Caller,
+    seat: Seat,
+    ticket: Ticket,
+    make: impl FnOnce() -> Result<Arc<Job>, Outcome>,
+) -> Option<Arc<UnitEnd>> {
     let line = caller.line.of(seat.unit);
     let permit = tokio::select! {
         biased;
@@ -135,6 +146,15 @@ pub(crate) async fn queue(caller: &Caller, queued: Queued) -> Option<Arc<UnitEnd
     let permit = match permit {
         Some(permit) if line.may_start().await => permit,
         Some(_) | None => return slot::never_ran(&line).await,
+    };
+    let job = match make() {
+        Ok(job) => job,
+        Err(outcome) => {
+            let end = line.ended(outcome, None).await;
+            // As for any other: only now may the next one start.
+            drop(permit);
+            return end;
+        }
     };
     let hold = Hold::new(caller.fanout.pool.clone(), ticket, permit, caller.hold.as_deref());
     let slot = Slot::new(caller, job, seat, hold);

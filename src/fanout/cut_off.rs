@@ -82,6 +82,7 @@ mod tests {
             origin: Origin::Prompt,
             is_background: false,
             again: None,
+            step: None,
         };
         let text = match &outcome {
             Outcome::Done { text } => Arc::clone(text),

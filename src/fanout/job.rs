@@ -14,7 +14,12 @@ use crate::tool::{FORK, Isolation, Task, TaskKind, ToolContext, Typed};
 /// What a unit is started for. One that waits holds this and nothing else.
 pub(crate) enum Job {
     /// A task for an agent with a conversation of its own.
-    Typed { task: Task, typed: Arc<Typed> },
+    Typed {
+        task: Task,
+        typed: Arc<Typed>,
+        /// Whether its words are sent as they are: no file stands for its name.
+        is_verbatim: bool,
+    },
     /// A task that continues the caller's conversation.
     Fork { task: Task, from: Forked },
     /// A message to a unit that has ended.
@@ -26,7 +31,9 @@ impl Job {
     pub(super) fn all(tasks: Vec<Task>, context: &ToolContext) -> Vec<Self> {
         let (parent, point) = (context.line.unit(), &context.fork_point);
         let job = |task: Task| match &task.kind {
-            TaskKind::Typed(typed) => Self::Typed { typed: Arc::clone(typed), task },
+            TaskKind::Typed(typed) => {
+                Self::Typed { typed: Arc::clone(typed), task, is_verbatim: false }
+            }
             TaskKind::Fork => {
                 let from = Forked { parent, point: Arc::clone(point) };
                 Self::Fork { task, from }
@@ -51,6 +58,7 @@ impl Job {
             strand: Strand::Fresh,
             budget: self.budget(),
             again: None,
+            step: None,
         }
     }
 

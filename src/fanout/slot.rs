@@ -220,7 +220,7 @@ impl Slot {
     /// Builds the unit. The error is the slot's outcome.
     async fn set_up(&self, stop: &CancellationToken) -> Result<Unit, Outcome> {
         let Made { model, tools, history, seen, max_turns } = match &*self.job {
-            Job::Typed { task, typed } => self.make_typed(task, typed).await?,
+            Job::Typed { task, typed, is_verbatim: _ } => self.make_typed(task, typed).await?,
             Job::Fork { task, from } => Made {
                 model: Arc::clone(from.point.model()),
                 tools: self.tools.clone(),
@@ -323,9 +323,11 @@ impl Slot {
     /// Returns the conversation that an agent of its own goes on from.
     async fn history(&self, head: Arc<Head>) -> Result<History, Outcome> {
         match self.seat.origin {
-            Origin::Prompt | Origin::Fork | Origin::Continued(_) | Origin::Steps => {
-                Ok(History::new(head))
-            }
+            Origin::Prompt
+            | Origin::Fork
+            | Origin::Continued(_)
+            | Origin::Steps
+            | Origin::Reused(_) => Ok(History::new(head)),
             Origin::Visible => match self.line.visible().await {
                 Some(said) => Ok(History::seeing(head, &said)),
                 None => {
@@ -356,6 +358,9 @@ impl Slot {
     /// where it works.
     async fn prompt(&self, notice: Option<&str>) -> Arc<str> {
         let (task, fork) = match &*self.job {
+            Job::Typed { task, is_verbatim: true, typed: _ } => {
+                return prompt::with_facts(&self.place.environment, &task.prompt).into();
+            }
             Job::Typed { task, .. } => (Arc::clone(&task.prompt), None),
             Job::Fork { task, from } => (Arc::clone(&task.prompt), Some(from)),
             // As a unit that has not ended would get it.
@@ -380,17 +385,20 @@ impl Slot {
 /// takes away. One that goes on may do no more than it could before.
 fn policy(caller: &Caller, job: &Job) -> Arc<Policy> {
     match job {
-        Job::Typed { task: _, typed } => match caller.fanout.definitions.find(&typed.agent) {
-            Some(definition) => {
-                let policy = caller.policy.narrowed(definition.permission_mode, &definition.denied);
-                Arc::new(match &typed.followed {
-                    Some(followed) => policy.with_leave(&followed.leave),
-                    None => policy,
-                })
+        Job::Typed { task: _, typed, is_verbatim: _ } => {
+            match caller.fanout.definitions.find(&typed.agent) {
+                Some(definition) => {
+                    let policy =
+                        caller.policy.narrowed(definition.permission_mode, &definition.denied);
+                    Arc::new(match &typed.followed {
+                        Some(followed) => policy.with_leave(&followed.leave),
+                        None => policy,
+                    })
+                }
+                // It fails when it is set up.
+                None => Arc::clone(&caller.policy),
             }
-            // It fails when it is set up.
-            None => Arc::clone(&caller.policy),
-        },
+        }
         Job::Fork { task: _, from: _ } => Arc::clone(&caller.policy),
         Job::Continue { parked, .. } => Arc::new(parked.policy.within(&caller.policy)),
     }

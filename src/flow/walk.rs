@@ -1,229 +1,267 @@
 //! The walk: runs the steps of a flow to its end.
+//!
+//! It goes down the tree by recursion. Each step is told where it stands, which
+//! is all that it may know of others, and gives back what it came to. What
+//! several steps side by side have in common is in `beside`, what an agent is
+//! declared and run as in `unit`.
+
+mod beside;
+mod came;
+mod scope;
+mod unit;
 
 use std::sync::Arc;
 
-use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
 
-use super::{AgentStep, Step, Steps};
+use super::Flow;
+use super::finished::Finished;
+use super::inputs::{InputValues, Supplied};
+use super::names::kind;
+use super::step::{Computed, Inner, OnError, Passed, Step, Steps, Until, When};
+use super::text::Expression;
 use crate::branch::Token;
-use crate::event::{Failure, Origin, Outcome, SlotPosition, UnitEnd};
-use crate::fanout::{self, Caller, Ended, Queued};
-use crate::line::{Budget, Child, Seat, Strand};
+use crate::event::{FlowHead, NoticeLevel, Outcome};
+use crate::fanout::Caller;
+use crate::line::Told;
 
-/// What a step came to that was not run to its end.
-const STOPPED: Outcome = Outcome::Cancelled { ran: true };
+use came::{Came, Exports, STOPPED};
+use scope::{Key, Scope, Texts};
+
+/// A flow that is to be walked, and what with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Walk {
+    /// The flow.
+    pub flow: Arc<Flow>,
+    /// The values of its inputs.
+    pub inputs: InputValues,
+    /// What earlier walks of it have come to that need not run again; nothing
+    /// if it is walked from its beginning.
+    pub finished: Finished,
+}
+
+impl Walk {
+    /// A walk of a flow from its beginning.
+    #[must_use]
+    pub fn new(flow: Arc<Flow>, inputs: InputValues) -> Self {
+        Self { flow, inputs, finished: Finished::default() }
+    }
+
+    /// Returns what stands in the log of it.
+    #[must_use]
+    pub fn head(&self) -> FlowHead {
+        FlowHead {
+            name: Arc::clone(self.flow.name()),
+            inputs: self.inputs.json().into(),
+            steps: self.flow.step().whole(),
+            goes_on: self.finished.has_walked(self.flow.name()),
+        }
+    }
+}
 
 /// Walks a flow on a unit's branch and returns what it came to: what its last
 /// step did, or all that its last steps did if those run side by side.
 ///
-/// A step that ends badly does not end the flow: its branch joins like any
-/// other, and the steps behind it read what became of it. Only the last step's
-/// failure is the flow's. Once the unit is cancelled nothing more starts.
-pub async fn walk(holder: &Caller, flow: &Step) -> Outcome {
-    match holder.line.reserve(flow.forks()).await {
-        Some(first) => run(holder, flow, first).await,
-        None => STOPPED,
-    }
+/// A step that ends badly does not end the flow, unless it says so: its branch
+/// joins like any other, and the steps behind it read what became of it. Only
+/// the last step's failure is the flow's. Once the unit is cancelled nothing
+/// more starts.
+pub async fn walk(holder: &Caller, walk: &Walk) -> Outcome {
+    let Walk { flow, inputs, finished } = walk;
+    let ground = Ground { texts: Texts::of(flow), finished, root: flow.name() };
+    let Some(first) = holder.line.reserve(flow.step().forks()).await else { return STOPPED };
+    let on = Stand {
+        ground: &ground,
+        flow,
+        holder,
+        scope: Scope::new(inputs),
+        key: Key::default(),
+        first,
+        is_wanted: false,
+    };
+    run(on, flow.step()).await.outcome
 }
 
-/// Runs a step on the branch of `holder`; its own tokens begin with `first`.
-fn run<'a>(holder: &'a Caller, step: &'a Step, first: Token) -> BoxFuture<'a, Outcome> {
-    match step {
-        Step::Agent(agent) => Box::pin(alone(holder, agent)),
-        Step::Sequence(steps) => Box::pin(sequence(holder, steps, first)),
-        Step::Parallel(steps) => Box::pin(parallel(holder, steps, first)),
-    }
+/// What all steps of a walk have in common.
+struct Ground<'a> {
+    texts: Texts,
+    finished: &'a Finished,
+    /// The name of the whole flow.
+    root: &'a Arc<str>,
 }
 
-/// Runs an agent that goes on where its holder is.
-async fn alone(holder: &Caller, agent: &AgentStep) -> Outcome {
-    let seats = holder.line.declare(None, vec![of_agent(agent)]).await;
-    let Some(seat) = seats.and_then(|seats| seats.into_iter().next()) else { return STOPPED };
-    let unit = seat.unit;
-    let end = queue(holder, agent, seat).await;
-    holder.line.join(vec![unit]).await;
-    match end.as_deref().map(|end| &end.outcome) {
-        Some(Outcome::Failed(failure)) => of_step(&agent.name, failure),
-        Some(outcome) => outcome.clone(),
-        // The run was over before it could report.
-        None => STOPPED,
-    }
-}
-
-/// Runs steps in order. What becomes of one is for the next to read.
-async fn sequence(holder: &Caller, steps: &Steps, mut first: Token) -> Outcome {
-    let (last, before) = steps.split_last();
-    for step in before {
-        run(holder, step, first).await;
-        first = after(first, step.forks());
-    }
-    run(holder, last, first).await
-}
-
-/// Runs steps side by side, each on a branch of its own, and joins them.
-async fn parallel(holder: &Caller, steps: &Steps, first: Token) -> Outcome {
-    let children = children(steps, first);
-    let mut told: Vec<Ended> =
-        children.iter().map(|child| Ended::not_yet(&child.description, &child.agent)).collect();
-    let Some(seats) = holder.line.declare(None, children).await else { return STOPPED };
-    let units = seats.iter().map(|seat| seat.unit).collect();
-    let mut running = start(holder, steps, seats, after(first, steps.count()));
-    let mut tally = Tally::default();
-    while let Some((index, end)) = running.next().await {
-        tally.take(index, end.as_deref());
-        if let Some(end) = end {
-            fanout::ends(holder, &mut told, index, end).await;
-        }
-    }
-    drop(running);
-    holder.line.join(units).await;
-    if tally.stopped && holder.cancel.is_cancelled() {
-        return STOPPED;
-    }
-    if tally.done {
-        return Outcome::Done { text: fanout::told(holder, told).await.text.into() };
-    }
-    let failed = tally.failed.map(|(index, failure)| of_step(name(&steps.steps[index]), &failure));
-    failed.unwrap_or(STOPPED)
-}
-
-type Running<'a> = FuturesUnordered<BoxFuture<'a, (usize, Option<Arc<UnitEnd>>)>>;
-
-/// Starts the steps of a parallel. The tokens of what is inside them begin
-/// with `below`.
-fn start<'a>(
+/// Where a step stands.
+#[derive(Clone)]
+struct Stand<'a> {
+    ground: &'a Ground<'a>,
+    /// The flow that the step is of.
+    flow: &'a Flow,
+    /// Whose branch the step goes on.
     holder: &'a Caller,
-    steps: &'a Steps,
-    seats: Vec<Seat>,
-    mut below: Token,
-) -> Running<'a> {
-    let running = FuturesUnordered::new();
-    for (index, (step, seat)) in steps.iter().zip(seats).enumerate() {
-        let branch = branch(holder, step, seat, below);
-        running.push(Box::pin(async move { (index, branch.await) }) as BoxFuture<'a, _>);
-        below = after(below, step.forks());
-    }
-    running
-}
-
-/// Runs one step of a parallel as the unit that was declared for it.
-fn branch<'a>(
-    holder: &'a Caller,
-    step: &'a Step,
-    seat: Seat,
+    scope: Scope,
+    key: Key,
+    /// The first of the tokens that were reserved for the step.
     first: Token,
-) -> BoxFuture<'a, Option<Arc<UnitEnd>>> {
+    /// Whether what it comes to is read as a part of what is around it.
+    is_wanted: bool,
+}
+
+impl Stand<'_> {
+    fn is_cancelled(&self) -> bool {
+        self.holder.cancel.is_cancelled()
+    }
+
+    /// Tells whether anybody reads what a step comes to.
+    fn wants(&self, step: &Step) -> bool {
+        self.is_wanted || step.name().is_some_and(|name| self.flow.keeps(name))
+    }
+
+    /// Says what a step came to that failed before there was a unit for it.
+    async fn fails(&self, step: &Step, what: &str) -> Came {
+        let name = step.name().map_or_else(|| kind(step), |name| name);
+        // No unit tells of it.
+        let text = format!("the step `{name}` failed: {what}").into();
+        self.holder.line.tell(Told::Notice { level: NoticeLevel::Warning, text }).await;
+        Came::failed(self.flow, step, what)
+    }
+
+    /// Tells whether a condition holds.
+    fn holds(&self, condition: &Expression, word: &str) -> Result<bool, String> {
+        let held = self.ground.texts.holds(condition, &self.scope);
+        held.map_err(|error| format!("{word} = {:?}: {error}", &**condition.source()))
+    }
+}
+
+/// Walks a step where it stands.
+fn run<'a>(on: Stand<'a>, step: &'a Step) -> BoxFuture<'a, Came> {
     match step {
-        Step::Agent(agent) => queue(holder, agent, seat),
-        Step::Sequence(_) | Step::Parallel(_) => Box::pin(hold(holder, step, seat, first)),
+        Step::Agent(agent) => Box::pin(unit::alone(on, agent)),
+        Step::Sequence(steps) => Box::pin(sequence(on, step, steps)),
+        Step::Parallel(steps) => Box::pin(beside::parallel(on, step, steps)),
+        Step::Each(each) => Box::pin(beside::each(on, step, each)),
+        Step::Until(each) => Box::pin(until(on, step, each)),
+        Step::When(when) => Box::pin(self::when(on, step, when)),
+        Step::Inner(inner) => Box::pin(self::inner(on, step, inner)),
+        Step::Computed(computed) => Box::pin(self::computed(on, step, computed)),
     }
 }
 
-/// Queues an agent. Its place in the order of arrival is taken here and now.
-fn queue<'a>(
-    holder: &'a Caller,
-    agent: &AgentStep,
-    seat: Seat,
-) -> BoxFuture<'a, Option<Arc<UnitEnd>>> {
-    let ticket = holder.fanout.pool.ticket();
-    Box::pin(fanout::queue(holder, Queued { job: Arc::new(agent.job()), seat, ticket }))
-}
-
-/// Runs steps on a branch of their own. The unit that holds it needs no permit:
-/// it asks no model.
-async fn hold(parent: &Caller, step: &Step, seat: Seat, first: Token) -> Option<Arc<UnitEnd>> {
-    let line = parent.line.of(seat.unit);
-    if !line.may_start().await {
-        return fanout::never_ran(&line).await;
-    }
-    let holder = Caller { line, cancel: seat.cancel, ..parent.clone() };
-    let outcome = run(&holder, step, first).await;
-    holder.line.ended(outcome, None).await
-}
-
-/// What is known of steps side by side that have ended.
-#[derive(Default)]
-struct Tally {
-    /// One at least was done.
-    done: bool,
-    /// One at least was cancelled.
-    stopped: bool,
-    /// The first in declared order that failed.
-    failed: Option<(usize, Failure)>,
-}
-
-impl Tally {
-    /// Takes note of an end; there is none if the run was over before.
-    fn take(&mut self, index: usize, end: Option<&UnitEnd>) {
-        match end.map(|end| &end.outcome) {
-            Some(Outcome::Done { text: _ }) => self.done = true,
-            Some(Outcome::Failed(failure)) => {
-                if self.failed.as_ref().is_none_or(|(first, _)| index < *first) {
-                    self.failed = Some((index, failure.clone()));
-                }
-            }
-            Some(Outcome::Cancelled { ran: _ } | Outcome::Interrupted) | None => {
-                self.stopped = true;
-            }
+/// Walks steps in order. What becomes of one is for the next to read.
+async fn sequence<'a>(mut on: Stand<'a>, step: &'a Step, steps: &'a Steps) -> Came {
+    let wants = on.wants(step);
+    let mut exports = Exports::new();
+    let mut items = Vec::new();
+    let mut last: Option<Came> = None;
+    for member in steps.iter() {
+        if on.is_cancelled() {
+            return Came::stopped();
+        }
+        let mut came = run(Stand { is_wanted: wants, ..on.clone() }, member).await;
+        on.first = after(on.first, member.forks());
+        on.scope.learn(&came.exports);
+        exports.append(&mut came.exports);
+        items.extend(came.value.take().filter(|_| wants));
+        let stops = came.stops;
+        // What was left out has no say in what the whole came to.
+        if !came.is_skipped || last.is_none() {
+            last = Some(came);
+        }
+        if stops {
+            break;
         }
     }
+    let last = last.unwrap_or_else(Came::stopped);
+    last.group(step, None, wants.then_some(items), exports)
 }
 
-/// Returns a step's failure under its name.
-fn of_step(name: &str, failure: &Failure) -> Outcome {
-    Outcome::failed(failure.kind, format!("`{name}` failed: {}", failure.message))
+/// Walks a step again and again, until the condition holds.
+async fn until<'a>(on: Stand<'a>, step: &'a Step, until: &'a Until) -> Came {
+    let Until { condition, max_rounds, body } = until;
+    let name = body.name().map_or("until", |name| name);
+    let mut first = on.first;
+    let mut last = Came::stopped();
+    for round in 1..=max_rounds.get() {
+        if on.is_cancelled() {
+            return Came::stopped();
+        }
+        let key = on.key.entered(name).round(round);
+        let mut inside = Stand { key, first, ..on.clone() };
+        inside.scope.round = Some(round);
+        last = run(inside.clone(), body).await;
+        if last.stops || on.is_cancelled() {
+            return last;
+        }
+        inside.scope.learn(&last.exports);
+        match inside.holds(condition, "until") {
+            Ok(true) => return last,
+            Ok(false) => first = after(first, body.forks()),
+            Err(error) => return on.fails(step, &error).await.failed_after(last, body.name()),
+        }
+    }
+    let rounds = crate::message::counted(max_rounds.get(), "round");
+    let why = format!("until = {:?} does not hold after {rounds}", &**condition.source());
+    on.fails(step, &why).await.failed_after(last, body.name())
 }
 
-/// Returns what is declared for the steps of a parallel, whose tokens begin
-/// with `first`.
-fn children(steps: &Steps, first: Token) -> Vec<Child> {
-    let total = steps.count();
-    let children = (0..total).zip(steps.iter()).map(|(index, step)| {
-        let child = match step {
-            Step::Agent(agent) => of_agent(agent),
-            Step::Sequence(_) | Step::Parallel(_) => {
-                child(&name(step).into(), &name(step).into(), Origin::Steps)
-            }
+/// Walks a step if the condition holds.
+async fn when<'a>(on: Stand<'a>, step: &'a Step, when: &'a When) -> Came {
+    match on.holds(&when.condition, "when") {
+        Ok(true) => run(on, &when.body).await,
+        Ok(false) => Came::skipped(on.flow, step),
+        Err(error) => on.fails(step, &error).await,
+    }
+}
+
+/// Walks a flow as a step, in a scope of its own.
+async fn inner<'a>(on: Stand<'a>, step: &'a Step, inner: &'a Inner) -> Came {
+    let Inner { name, flow, inputs, on_error } = inner;
+    let mut given = Vec::new();
+    for (name, passed) in inputs {
+        let supplied = match passed {
+            Passed::Value(value) => Supplied::Value(value.clone()),
+            Passed::Words(words) => match on.ground.texts.words(words, &on.scope) {
+                Ok(words) => Supplied::Words(words.to_string()),
+                Err(error) => return on.fails(step, &format!("input `{name}`: {error}")).await,
+            },
         };
-        Child {
-            slot: Some(SlotPosition { index, total }),
-            strand: Strand::Reserved(after(first, index)),
-            ..child
-        }
-    });
-    children.collect()
-}
-
-fn of_agent(agent: &AgentStep) -> Child {
-    let budget = Budget { tokens: agent.limits.max_tokens, ..Budget::default() };
-    Child { budget, ..child(&agent.name, &agent.agent, agent.origin()) }
-}
-
-/// A child that goes on where its parent is.
-fn child(name: &Arc<str>, agent: &Arc<str>, origin: Origin) -> Child {
-    Child {
-        description: Arc::clone(name),
-        agent: Arc::clone(agent),
-        slot: None,
-        origin,
-        is_background: false,
-        strand: Strand::Parents,
-        budget: Budget::default(),
-        again: None,
+        given.push((name.to_string(), supplied));
     }
+    let inputs = match flow.given(given) {
+        Ok(inputs) => inputs,
+        Err(errors) => {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            return on.fails(step, &errors.join("; ")).await;
+        }
+    };
+    let wants = on.wants(step);
+    let inside = Stand {
+        flow,
+        scope: Scope::new(&inputs),
+        key: on.key.entered(name).closed(),
+        is_wanted: wants,
+        ..on.clone()
+    };
+    run(inside, flow.step()).await.as_one(step, name, *on_error, wants)
 }
 
-fn name(step: &Step) -> &str {
-    match step {
-        Step::Agent(agent) => &agent.name,
-        Step::Sequence(_) => "sequence",
-        Step::Parallel(_) => "parallel",
+/// Has the program make a value, on a thread that may block.
+async fn computed<'a>(on: Stand<'a>, step: &'a Step, computed: &'a Computed) -> Came {
+    let Computed { name, compute, on_error } = computed;
+    let given = on.scope.given(compute.reads());
+    let compute = Arc::clone(compute);
+    let computing = tokio::task::spawn_blocking(move || compute.compute(&given));
+    let made = match computing.await {
+        Ok(made) => made,
+        Err(_) => Err("it panicked".to_owned()),
+    };
+    let stops = *on_error == OnError::Stop;
+    match made {
+        Ok(value) => Came::made(name, &value, on.wants(step)),
+        Err(error) => Came { stops, ..on.fails(step, &error).await },
     }
 }
 
 /// Returns the token that is `count` behind another.
-fn after(token: Token, count: u32) -> Token {
-    Token(token.0 + u64::from(count))
+fn after(token: Token, count: u64) -> Token {
+    Token(token.0 + count)
 }

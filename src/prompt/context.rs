@@ -17,7 +17,8 @@ use excerpt::{Excerpt, one_line};
 
 use crate::branch::{RootJoins, Sight, TokenSet};
 use crate::event::{
-    Compaction, Event, EventKind, Invocation, Origin, Outcome, Seq, UnitEnd, UnitHead, UnitId,
+    Compaction, Event, EventKind, FlowHead, Invocation, Origin, Outcome, Seq, UnitEnd, UnitHead,
+    UnitId,
 };
 use crate::message::{Call, CallId, Output, Prompt, Reply};
 
@@ -84,6 +85,8 @@ pub struct Context {
     /// Which of them are requests of the user, or main's summaries in the place
     /// of some: few, so that the last one is found however much was said since.
     requests: BTreeSet<Seq>,
+    /// The flows that were walked, by the invocation that each was.
+    walks: BTreeMap<Invocation, Arc<str>>,
     joins: Arc<RootJoins>,
     speakers: HashMap<UnitId, Speaker>,
 }
@@ -93,6 +96,8 @@ pub struct Context {
 struct Speaker {
     name: Arc<str>,
     is_silent: bool,
+    /// Whether all it says is the answer with which it ends.
+    is_reused: bool,
     /// Its user messages: what a summary keeps is counted in them.
     prompts: Vec<Seq>,
     /// Which parts are its own: what a summary may take the place of.
@@ -119,6 +124,7 @@ impl Context {
             EventKind::Compacted(compaction) => self.compacted(event, compaction),
             EventKind::UnitEnded(end) => self.ended(event, end),
             EventKind::Rewound { to } => self.rewound(*to),
+            EventKind::Walked(head) => self.walked(event, head),
             EventKind::Joined { children: _ } => Arc::make_mut(&mut self.joins).take(event),
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
@@ -186,8 +192,9 @@ impl Context {
     fn queued(&mut self, unit: UnitId, head: &UnitHead) {
         // It says nothing: those whose branch it holds speak for themselves.
         let is_silent = head.origin == Origin::Steps;
+        let is_reused = matches!(head.origin, Origin::Reused(_));
         let name = one_line(&head.description, NAME_CAP).into();
-        self.speakers.insert(unit, Speaker { name, is_silent, ..Speaker::default() });
+        self.speakers.insert(unit, Speaker { name, is_silent, is_reused, ..Speaker::default() });
     }
 
     /// What other agents were asked is between them and their parents; what
@@ -257,7 +264,26 @@ impl Context {
         self.forget(dropped);
     }
 
-    fn forget(&mut self, parts: Vec<Seq>) {
+    /// Of a flow that goes on nobody is told what earlier walks of it came to:
+    /// what still counts of that is said again, in its place.
+    fn walked(&mut self, event: &Event, head: &FlowHead) {
+        self.walks.insert(event.invocation, Arc::clone(&head.name));
+        if !head.goes_on {
+            return;
+        }
+        let is_before = |said: &Said| {
+            said.invocation < event.invocation
+                && self.walks.get(&said.invocation) == Some(&head.name)
+        };
+        let parts = self.said.iter().filter(|(_, said)| is_before(said)).map(|(seq, _)| *seq);
+        let parts: BTreeSet<Seq> = parts.collect();
+        for speaker in self.speakers.values_mut() {
+            speaker.parts.retain(|seq| !parts.contains(seq));
+        }
+        self.forget(parts);
+    }
+
+    fn forget(&mut self, parts: impl IntoIterator<Item = Seq>) {
         for seq in parts {
             self.said.remove(&seq);
             self.requests.remove(&seq);
@@ -266,7 +292,7 @@ impl Context {
 
     fn ended(&mut self, event: &Event, end: &UnitEnd) {
         let speaker = self.speaker(event.unit);
-        let is_silent = speaker.is_silent;
+        let (is_silent, is_reused) = (speaker.is_silent, speaker.is_reused);
         let was_said = speaker.answer.as_ref().is_some_and(|answer| *answer.text == *end.text);
         if let Some(reason) = bad_end(&end.outcome).filter(|_| !is_silent) {
             let mut text = format!("[{}]", Excerpt::of(&reason, ERROR_CAP).text(usize::MAX));
@@ -275,6 +301,8 @@ impl Context {
                 text.push_str(&end.text);
             }
             self.add(event, Part::Said, &text);
+        } else if is_reused && !end.text.trim().is_empty() {
+            self.add(event, Part::Said, &end.text);
         }
         self.speakers.remove(&event.unit);
     }

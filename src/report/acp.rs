@@ -240,6 +240,7 @@ impl View {
             | EventKind::Denied { .. }
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Walked(_)
             | EventKind::Joined { .. }
             | EventKind::Chosen(_)
             | EventKind::Offered(_)

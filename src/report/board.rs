@@ -132,6 +132,7 @@ impl Board {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Walked(_)
             | EventKind::Chosen(_)
             | EventKind::Offered(_)
             | EventKind::Left

@@ -98,6 +98,7 @@ impl Plain {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Walked(_)
             | EventKind::Chosen(_)
             | EventKind::Offered(_)
             | EventKind::Left
@@ -200,6 +201,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
         | EventKind::UserTookBack
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
+        | EventKind::Walked(_)
         | EventKind::Chosen(_)
         | EventKind::Offered(_)
         | EventKind::Left

@@ -119,6 +119,7 @@ impl Spans {
             | EventKind::Answered { .. }
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Walked(_)
             | EventKind::Joined { .. }
             | EventKind::Notice { .. }
             | EventKind::Chosen(_)

@@ -110,6 +110,7 @@ impl Story {
             origin: Origin::Prompt,
             is_background: false,
             again: None,
+            step: None,
         };
         self.push(self.units, EventKind::UnitQueued(head))
     }

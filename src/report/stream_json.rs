@@ -401,6 +401,7 @@ impl StreamJson {
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack
             | EventKind::Rewound { .. }
+            | EventKind::Walked(_)
             | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }

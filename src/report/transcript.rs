@@ -125,6 +125,7 @@ impl Entry<'_> {
             EventKind::UnitEnded(end) => self.line(&words::unit_end(end), out),
             EventKind::SetAside { units } => self.line(&words::set_aside(units), out),
             EventKind::Rewound { to } => self.line(&words::rewound(*to), out),
+            EventKind::Walked(head) => self.line(&words::walked(head), out),
             EventKind::Joined { children } => {
                 self.line(&format!("joined {}", words::agents(children.len() as u64)), out)
             }
@@ -203,6 +204,7 @@ fn queued(head: &UnitHead) -> String {
     }
     match head.origin {
         Origin::Prompt | Origin::Visible | Origin::Fork | Origin::Steps => line,
+        Origin::Reused(unit) => format!("{line}, with the answer of {unit}"),
         Origin::Continued(unit) => format!("{line}, goes on from {unit}"),
     }
 }

@@ -138,6 +138,7 @@ impl Units {
             | EventKind::UserWrote { .. }
             | EventKind::UserTookBack
             | EventKind::Rewound { .. }
+            | EventKind::Walked(_)
             | EventKind::Chosen(_)
             | EventKind::Offered(_)
             | EventKind::Left
@@ -379,7 +380,7 @@ impl Unit {
     pub fn doing(&self) -> Doing {
         let waits = self.waiting_calls > 0
             || (self.has_answered && self.background > 0)
-            || self.head.origin == Origin::Steps;
+            || matches!(self.head.origin, Origin::Steps | Origin::Reused(_));
         match self.hold {
             Some(hold) => Doing::Hold(hold),
             None if waits => Doing::Wait,
@@ -436,6 +437,7 @@ impl Unit {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Walked(_)
             | EventKind::Chosen(_)
             | EventKind::Offered(_)
             | EventKind::Left

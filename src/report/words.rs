@@ -37,7 +37,7 @@ use guarding::denied_in_all;
 pub use guarding::{answered, confined, file_changed, is_told_alone, question, started, worktree};
 pub use hooking::{hook, hook_ran};
 pub use offered::offered;
-pub use steering::{TOOK_BACK, chosen, rewound, set_aside};
+pub use steering::{TOOK_BACK, chosen, rewound, set_aside, walked};
 
 /// Most characters of a unit's name. A description may be a sentence, and it
 /// stands in front of each of the unit's lines.

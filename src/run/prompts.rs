@@ -306,7 +306,7 @@ impl Sitting {
 
     /// Lets a flow see what others have said.
     fn tell_of_others(&self, invoked: &Invoked, dispatcher: &mut Dispatcher) {
-        let sees = matches!(&invoked.main, Main::Flow { flow, .. } if flow.sees_others());
+        let sees = matches!(&invoked.main, Main::Flow { walk, .. } if walk.flow.sees_others());
         if sees && !dispatcher.keeps_context() {
             // A log that cannot be read any more tells nothing of others.
             let entries = self.directory.as_ref().and_then(|directory| read(directory).ok());

@@ -16,7 +16,7 @@ use super::{Boundaries, Main};
 use crate::agent::{Bounds, History, LimitSource, Offers, Opening, TurnLimit, Unit};
 use crate::event::{FailureKind, Outcome, UnitId};
 use crate::fanout::{Caller, Fanout};
-use crate::flow::{self, Step};
+use crate::flow::{self, Walk};
 use crate::line::{FromUnit, Line, Told};
 use crate::message::Prompt;
 use crate::prompt;
@@ -63,12 +63,12 @@ impl Stage {
         let cancel = caller.cancel.clone();
         let had = Had::of(&self.past);
         let life: BoxFuture<'static, Outcome> = match invoked.main {
-            Main::Flow { ref flow, ref request } => {
-                let (flow, request) = (flow.clone(), Arc::clone(request));
+            Main::Flow { walk: ref flow, ref request } => {
+                let (flow, request) = (Arc::clone(flow), Arc::clone(request));
                 let submitted = self.submitted(&invoked, &caller);
                 Box::pin(async move {
                     let (caller, _) = with_offers(caller, had).await;
-                    walk(caller, flow, request, submitted).await
+                    walk(caller, &flow, request, submitted).await
                 })
             }
             Main::Conversation(ref opening) => {
@@ -231,11 +231,12 @@ async fn with_offers(caller: Caller, had: Had) -> (Caller, Option<Offers>) {
 
 /// Walks a flow on main's branch. What the user asked for stands in the log as
 /// main's own, for the steps that may see it.
-async fn walk(main: Caller, flow: Step, prompt: Arc<str>, submitted: Submitted) -> Outcome {
+async fn walk(main: Caller, walk: &Walk, prompt: Arc<str>, submitted: Submitted) -> Outcome {
     let prompt = match submitted.to(&prompt).await {
         Ok(prompt) => prompt,
         Err(outcome) => return outcome,
     };
     main.line.tell(Told::Prompted(prompt.into())).await;
-    flow::walk(&main, &flow).await
+    main.line.tell(Told::Walked(Arc::new(walk.head()))).await;
+    flow::walk(&main, walk).await
 }

@@ -61,6 +61,7 @@ pub(super) fn trace(event: &Event) {
         | EventKind::Worktree(_)
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
+        | EventKind::Walked(_)
         | EventKind::Joined { .. }
         | EventKind::Notice { .. }
         | EventKind::Chosen(_)

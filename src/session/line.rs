@@ -9,6 +9,7 @@ mod body;
 mod calls;
 mod changes;
 mod ends;
+mod flows;
 mod forms;
 mod hooks;
 mod images;

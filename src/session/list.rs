@@ -314,6 +314,7 @@ fn read_head(directory: &Path, summary: &mut SessionSummary) {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Walked(_)
             | EventKind::Chosen(_)
             | EventKind::Offered(_)
             | EventKind::Left
@@ -344,6 +345,7 @@ fn ends_well(kind: &EventKind) -> bool {
     match kind {
         EventKind::SessionOpened(_)
         | EventKind::Rewound { .. }
+        | EventKind::Walked(_)
         | EventKind::Chosen(_)
         | EventKind::Offered(_)
         | EventKind::Left => true,

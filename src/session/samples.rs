@@ -9,11 +9,11 @@ use crate::event::testing::{field, form, hook_ran};
 use crate::event::{
     AfterFailure, Backend, CallQuestion, CancelReason, ChangedBy, Chosen, Compaction,
     CompactionTrigger, Confinement, Digest, Entry, Event, EventKind, FailureKind, Field,
-    FileChange, FileState, ForkShare, Form, HookDecision, HookEvent, HookOutcome, HookRan,
-    Insistence, Invocation, InvocationEnd, Lasting, NoticeLevel, Offered, OfferedTool, Origin,
-    Outcome, PrefixShare, Question, QuestionId, Replied, RequestFailed, SandboxHead, Seq,
-    ServerGlance, ServerStatus, SessionHead, SessionId, SlotPosition, Takes, Terms, ThrottleCause,
-    Throttled, UnitEnd, UnitHead, UnitId, UnixMillis, Verdict, Worktree,
+    FileChange, FileState, FlowHead, ForkShare, Form, HookDecision, HookEvent, HookOutcome,
+    HookRan, Insistence, Invocation, InvocationEnd, Lasting, NoticeLevel, Offered, OfferedTool,
+    Origin, Outcome, PrefixShare, Question, QuestionId, Replied, RequestFailed, SandboxHead, Seq,
+    ServerGlance, ServerStatus, SessionHead, SessionId, SlotPosition, StepDigest, StepMark, Takes,
+    Terms, ThrottleCause, Throttled, UnitEnd, UnitHead, UnitId, UnixMillis, Verdict, Worktree,
 };
 use crate::message::{
     Call, CallId, Cost, Image, ImageKind, Output, Placed, Prompt, Reply, Sealed, StopReason, Usage,
@@ -80,6 +80,7 @@ pub(super) fn one_of_each() -> Vec<Event> {
     events.extend(turn_of_a_slot());
     events.push(event(0, EventKind::SetAside { units: vec![UnitId(1), UnitId(3)] }));
     events.push(event(0, EventKind::Rewound { to: Seq(3) }));
+    events.push(event(0, walked()));
     events.push(event(0, EventKind::Joined { children: vec![UnitId(1), UnitId(3)] }));
     events.push(event(0, notice("the key is old")));
     let end = InvocationEnd {
@@ -304,7 +305,18 @@ fn head_of_a_slot() -> UnitHead {
         origin: Origin::Continued(UnitId(2)),
         is_background: true,
         again: Some(UnitId(2)),
+        step: Some(StepMark { key: "review[3]/verify#2".into(), digest: StepDigest(0xfeed << 64) }),
     }
+}
+
+/// A flow that goes on with an earlier walk.
+fn walked() -> EventKind {
+    EventKind::Walked(Arc::new(FlowHead {
+        name: "audit".into(),
+        inputs: r#"{"base":"main"}"#.into(),
+        steps: 3,
+        goes_on: true,
+    }))
 }
 
 /// What becomes of a call.
@@ -391,7 +403,13 @@ fn any_origin() -> impl Strategy<Value = Origin> {
         Just(Origin::Fork),
         any_unit().prop_map(Origin::Continued),
         Just(Origin::Steps),
+        any_unit().prop_map(Origin::Reused),
     ]
+}
+
+fn any_step() -> impl Strategy<Value = StepMark> {
+    (any_text(), any::<u128>())
+        .prop_map(|(key, digest)| StepMark { key, digest: StepDigest(digest) })
 }
 
 fn any_share() -> impl Strategy<Value = PrefixShare> {
@@ -456,6 +474,7 @@ fn any_head() -> impl Strategy<Value = EventKind> {
             [any_text(), any_text()],
             prop::option::of(any_text()),
             (any_unit(), prop::option::of(any_unit())),
+            prop::option::of(any_step()),
             any::<(u32, bool)>(),
             slot,
             any_origin()
@@ -465,6 +484,7 @@ fn any_head() -> impl Strategy<Value = EventKind> {
                     [description, agent],
                     call,
                     (parent, again),
+                    step,
                     (depth, is_background),
                     slot,
                     origin,
@@ -479,6 +499,7 @@ fn any_head() -> impl Strategy<Value = EventKind> {
                         origin,
                         is_background,
                         again,
+                        step,
                     })
                 }
             ),
@@ -712,6 +733,11 @@ fn any_end() -> impl Strategy<Value = EventKind> {
             ),
         any_units().prop_map(|units| EventKind::SetAside { units }),
         any::<u64>().prop_map(|to| EventKind::Rewound { to: Seq(to) }),
+        ([any_text(), any_text()], any::<(u32, bool)>()).prop_map(
+            |([name, inputs], (steps, goes_on))| {
+                EventKind::Walked(Arc::new(FlowHead { name, inputs, steps, goes_on }))
+            }
+        ),
         (any_text(), any_text())
             .prop_map(|(model, mode)| EventKind::Chosen(Chosen { model, mode })),
         Just(EventKind::Left),

@@ -106,6 +106,7 @@ fn said(event: &Event) -> Option<&str> {
         | EventKind::UserTookBack
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
+        | EventKind::Walked(_)
         | EventKind::Chosen(_)
         | EventKind::Offered(_)
         | EventKind::Left

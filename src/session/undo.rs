@@ -187,6 +187,7 @@ impl Changes {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Walked(_)
             | EventKind::Chosen(_)
             | EventKind::Offered(_)
             | EventKind::Left

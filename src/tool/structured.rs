@@ -87,6 +87,12 @@ impl AnswerSchema {
         self.source == *source
     }
 
+    /// Returns the schema itself.
+    #[must_use]
+    pub fn source(&self) -> &Value {
+        &self.source
+    }
+
     /// Says whether the answer fits that a call's arguments hold.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tine::branch::{Token, TokenSet};
 use tine::event::UnitState::{Cancelled, Completed, Failed, Skipped};
 use tine::event::{Event, EventKind, FailureKind, Outcome, UnitId};
-use tine::flow::{AgentStep, Sees, Step, StepLimits};
+use tine::flow::{AgentStep, Sees, Step};
 use tine::run::Signal;
 
 use crate::support::bodies::{self, Bodies, model_on};
@@ -25,14 +25,7 @@ const THREE_PAIRS: &str = "Seq[P[A,B],P[C,D],P[E,F]]";
 fn agent(name: &str) -> AgentStep {
     // Alice may start agents of her own.
     let kind = if name == "Alice" { "general-purpose" } else { "explore" };
-    AgentStep {
-        name: name.into(),
-        agent: kind.into(),
-        prompt: format!("speak as {name}").into(),
-        sees: Sees::Visible,
-        model: None,
-        limits: StepLimits::default(),
-    }
+    AgentStep::new(name, kind, format!("speak as {name}"))
 }
 
 /// Reads a flow such as `Seq[P[Alice,Bob],Carol]`.
@@ -512,9 +505,9 @@ async fn a_flow_comes_to_what_its_last_step_did() {
         ("Seq[Bad,Good]", done("fine")),
         ("Good", done("fine")),
         (
-            "Seq[Good,P[Good,Bad]]",
+            "Seq[Good,P[Fine,Bad]]",
             done(
-                "## Task 1: Good (explore)\n\nfine\n\n---\n\n\
+                "## Task 1: Fine (explore)\n\nfine\n\n---\n\n\
                   ## Task 2: Bad (explore)\n\n[failed: HTTP 400: no]",
             ),
         ),

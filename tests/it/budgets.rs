@@ -173,12 +173,9 @@ async fn a_tasks_tokens_are_also_those_of_what_it_starts() {
 #[tokio::test(start_paused = true)]
 async fn a_step_of_a_flow_has_its_tokens_too() {
     let step = Step::Agent(AgentStep {
-        name: "look".into(),
-        agent: "explore".into(),
-        prompt: "look".into(),
         sees: Sees::Nothing,
-        model: None,
         limits: StepLimits { max_tokens: NonZeroU64::new(5), ..StepLimits::default() },
+        ..AgentStep::new("look", "explore", "look")
     });
     let units = json!({"look": [reply("so far", &[todo()], 6)]});
     let story = Setup::new(script(units)).flow(step).run().await;

@@ -58,6 +58,10 @@ mod fanout;
 mod faults;
 /// Command lines that were written for other harnesses.
 mod flags;
+/// Random flows on paused time, held against rules that are written twice.
+mod flow_trees;
+/// Flows: items, rounds, conditions, flows in flows, and walks that go on.
+mod flows;
 /// Skills that are followed: what holds, and agents that do them.
 mod following;
 /// Forks: the bytes they share, what they may not do, how they come back.

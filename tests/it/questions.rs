@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tine::event::{EventKind, Outcome, Question, UnitId, UnitState, Verdict};
-use tine::flow::{AgentStep, Sees, Step, StepLimits};
+use tine::flow::{AgentStep, Sees, Step};
 use tine::run::Signal;
 
 use crate::fanout::check_invariants;
@@ -139,14 +139,8 @@ async fn while_one_unit_waits_for_an_answer_the_others_go_on() {
 #[tokio::test(start_paused = true)]
 async fn what_the_user_declared_is_not_asked_about() {
     let step = |number: usize| {
-        Step::Agent(AgentStep {
-            name: format!("slot {number}").into(),
-            agent: "explore".into(),
-            prompt: "look".into(),
-            sees: Sees::Nothing,
-            model: None,
-            limits: StepLimits::default(),
-        })
+        let agent = AgentStep::new(format!("slot_{number}"), "explore", "look");
+        Step::Agent(AgentStep { sees: Sees::Nothing, ..agent })
     };
     let flow = Step::parallel((0..5).map(step).collect()).unwrap();
     let story = Setup { confirm_above: 2, ..Setup::new(script(&[])) }.flow(flow).run().await;

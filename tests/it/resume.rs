@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tine::branch::RootJoins;
 use tine::event::{EventKind, Invocation, Outcome, UnitId, UnitState};
-use tine::flow::{AgentStep, Sees, Step, StepLimits};
+use tine::flow::{AgentStep, Step};
 
 use crate::fanout::check_invariants;
 use crate::support::inside::{Setup, Story};
@@ -136,16 +136,8 @@ async fn main_hears_first_of_what_ran_beside_it_when_the_process_died() {
 /// Two steps side by side with a third one after them, and a fourth beside all
 /// of it.
 fn nested_steps() -> Setup {
-    let agent = |name: &str| {
-        Step::Agent(AgentStep {
-            name: name.into(),
-            agent: "explore".into(),
-            prompt: format!("speak as {name}").into(),
-            sees: Sees::Visible,
-            model: None,
-            limits: StepLimits::default(),
-        })
-    };
+    let agent =
+        |name: &str| Step::Agent(AgentStep::new(name, "explore", format!("speak as {name}")));
     let made = "there are steps";
     let pair = Step::parallel(["a", "b"].map(agent).into()).expect(made);
     let inner = Step::sequence(vec![pair, agent("c")]).expect(made);

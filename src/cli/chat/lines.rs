@@ -206,6 +206,7 @@ impl Lines {
             | EventKind::UserTookBack
             // As with a screen, whoever asked for it says so.
             | EventKind::Rewound { .. }
+            | EventKind::Walked(_)
             | EventKind::Notified { .. }
             | EventKind::Compacted(_)
             | EventKind::UnitQueued(_)

@@ -158,6 +158,7 @@ pub(super) fn rows(event: &Event, units: &Units, columns: u16) -> Vec<Row> {
         | EventKind::UserTookBack
         // Whoever asked for it says so, by the turn and not by a number.
         | EventKind::Rewound { .. }
+        | EventKind::Walked(_)
         | EventKind::Chosen(_)
         | EventKind::Left
         | EventKind::Offered(_)

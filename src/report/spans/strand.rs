@@ -145,6 +145,9 @@ impl Strand {
         if let Origin::Continued(before) = head.origin {
             said.push(KeyValue::new("tine.continues", before.to_string()));
         }
+        if let Origin::Reused(before) = head.origin {
+            said.push(KeyValue::new("tine.reuses", before.to_string()));
+        }
         if let Some(again) = head.again {
             said.push(KeyValue::new("tine.repeats", again.to_string()));
         }

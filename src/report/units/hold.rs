@@ -75,6 +75,7 @@ pub(super) fn hold(event: &Event) -> Option<Hold> {
         | EventKind::UserTookBack
         | EventKind::SetAside { .. }
         | EventKind::Rewound { .. }
+        | EventKind::Walked(_)
         | EventKind::Chosen(_)
         | EventKind::Offered(_)
         | EventKind::Left

@@ -1,6 +1,7 @@
 //! The words for what a person does to a conversation while it goes on.
 
-use crate::event::{Chosen, Seq, UnitId};
+use crate::event::{Chosen, FlowHead, Seq, UnitId};
+use crate::message::counted;
 
 use super::agents;
 
@@ -17,6 +18,14 @@ pub fn set_aside(units: &[UnitId]) -> String {
 #[must_use]
 pub fn chosen(Chosen { model, mode }: &Chosen) -> String {
     format!("main answers with {model}, in mode {mode}")
+}
+
+/// Returns what is said of a flow that is walked from here on.
+#[must_use]
+pub fn walked(head: &FlowHead) -> String {
+    let steps = counted(head.steps, "step");
+    let goes_on = if head.goes_on { "goes on with the flow" } else { "walks the flow" };
+    format!("{goes_on} `{}`, {steps}", head.name)
 }
 
 /// Returns what is said of a conversation that went back to an event.

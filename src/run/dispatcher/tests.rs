@@ -86,6 +86,7 @@ impl Bench {
             strand: Strand::Fresh,
             budget: Budget::default(),
             again: None,
+            step: None,
         });
         self.declare_all(parent, children.collect())
     }
@@ -117,6 +118,7 @@ impl Bench {
             strand: Strand::Fresh,
             budget: Budget::default(),
             again: None,
+            step: None,
         };
         let seats = self.declare_all(parent, names.iter().map(child).collect());
         seats.iter().for_each(|seat| self.may_start(seat.unit).unwrap());

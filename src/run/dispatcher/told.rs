@@ -34,6 +34,7 @@ impl Dispatcher {
                 self.spend(unit, failed.usage);
                 EventKind::RequestFailed(failed)
             }
+            Told::Walked(head) => EventKind::Walked(head),
             Told::Offered(offered) => EventKind::Offered(offered),
             Told::Worktree(worktree) => EventKind::Worktree(worktree),
             Told::HookRan(ran) => EventKind::HookRan(ran),

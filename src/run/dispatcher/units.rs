@@ -90,6 +90,7 @@ impl Dispatcher {
             origin: child.origin,
             is_background: child.is_background,
             again: child.again,
+            step: child.step,
         };
         let (invocation, origin) = (ledger.invocation, head.origin);
         let mut queued = Ledger::queued(&head, invocation, branch.clone(), cancel.clone());
@@ -111,7 +112,7 @@ impl Dispatcher {
     }
 
     /// Draws consecutive tokens and returns the first.
-    pub(super) fn reserve(&mut self, unit: UnitId, count: u32) -> Token {
+    pub(super) fn reserve(&mut self, unit: UnitId, count: u64) -> Token {
         let invocation = self.ledger(unit).invocation;
         self.tokens.entry(invocation).or_default().reserve(count)
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::calls::{Denied, SandboxBody, ToolFinished, ToolStarted};
 use super::changes::{FileChangedBody, WorktreeBody};
 use super::ends::{InvocationEnded, ShareBody, UnitEnded};
+use super::flows::{OriginBody, StepBody, WalkedBody};
 use super::hooks::HookRanBody;
 use super::images::Prompted;
 use super::offered::OfferedBody;
@@ -53,6 +54,7 @@ pub(super) enum Body<'a> {
     UnitEnded(UnitEnded<'a>),
     SetAside(SetAside<'a>),
     Rewound(Rewound),
+    Walked(WalkedBody<'a>),
     Joined(Joined<'a>),
     Notice(Notice<'a>),
     InvocationEnded(InvocationEnded<'a>),
@@ -104,6 +106,7 @@ impl<'a> Body<'a> {
             EventKind::UnitEnded(end) => Self::UnitEnded(UnitEnded::of(end)),
             EventKind::SetAside { units } => Self::SetAside(SetAside { units: unit_names(units) }),
             EventKind::Rewound { to } => Self::Rewound(Rewound { to: to.0 }),
+            EventKind::Walked(head) => Self::Walked(WalkedBody::of(head)),
             EventKind::Joined { children } => {
                 Self::Joined(Joined { children: unit_names(children) })
             }
@@ -144,6 +147,7 @@ impl<'a> Body<'a> {
             Self::UnitEnded(_) => "unit_ended",
             Self::SetAside(_) => "set_aside",
             Self::Rewound(_) => "rewound",
+            Self::Walked(_) => "walked",
             Self::Joined(_) => "joined",
             Self::Notice(_) => "notice",
             Self::InvocationEnded(_) => "invocation_ended",
@@ -196,6 +200,7 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
         "unit_ended" => parse::<UnitEnded<'_>>(body)?.into_kind()?,
         "set_aside" => EventKind::SetAside { units: units(&parse::<SetAside<'_>>(body)?.units)? },
         "rewound" => EventKind::Rewound { to: Seq(parse::<Rewound>(body)?.to) },
+        "walked" => parse::<WalkedBody<'_>>(body)?.into_kind(),
         "joined" => EventKind::Joined { children: units(&parse::<Joined<'_>>(body)?.children)? },
         "notice" => {
             let Notice { level, text } = parse(body)?;
@@ -393,36 +398,8 @@ pub(super) struct UnitQueued<'a> {
     background: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     again: Option<Text<'a>>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum OriginBody<'a> {
-    Visible,
-    Fork,
-    Continued(Text<'a>),
-    Steps,
-}
-
-impl OriginBody<'_> {
-    fn of(origin: Origin) -> Option<Self> {
-        match origin {
-            Origin::Prompt => None,
-            Origin::Visible => Some(Self::Visible),
-            Origin::Fork => Some(Self::Fork),
-            Origin::Continued(unit) => Some(Self::Continued(unit.to_string().into())),
-            Origin::Steps => Some(Self::Steps),
-        }
-    }
-
-    fn into_origin(self) -> Result<Origin, String> {
-        Ok(match self {
-            Self::Visible => Origin::Visible,
-            Self::Fork => Origin::Fork,
-            Self::Continued(name) => Origin::Continued(unit(&name)?),
-            Self::Steps => Origin::Steps,
-        })
-    }
+    #[serde(default, skip_serializing_if = "Option::is_none", borrow)]
+    step: Option<StepBody<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -443,6 +420,7 @@ impl<'a> UnitQueued<'a> {
             origin: OriginBody::of(head.origin),
             background: head.is_background,
             again: head.again.map(|unit| unit.to_string().into()),
+            step: head.step.as_ref().map(StepBody::of),
         }
     }
 
@@ -457,6 +435,7 @@ impl<'a> UnitQueued<'a> {
             origin: self.origin.map_or(Ok(Origin::Prompt), OriginBody::into_origin)?,
             is_background: self.background,
             again: self.again.map(|name| unit(&name)).transpose()?,
+            step: self.step.map(StepBody::into_mark).transpose()?,
         }))
     }
 }

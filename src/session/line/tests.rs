@@ -60,7 +60,7 @@ fn the_format_of_every_kind_is_version_1() {
     {"seq":5,"at":1700000000005,"inv":1,"unit":"main","branch":"","path":"main","kind":"user_wrote","body":{"text":"and also"}}
     {"seq":6,"at":1700000000006,"inv":1,"unit":"main","branch":"","path":"main","kind":"user_took_back","body":{}}
     {"seq":7,"at":1700000000007,"inv":1,"unit":"main","branch":"","path":"main","kind":"compacted","body":{"trigger":"manual","text":"what was said","kept_prompts":1,"tokens_before":90000,"tokens_after":8000,"model":"offline","usage":{"input":90000,"output":800,"cache_read":0,"cache_creation":0},"took_ms":4000}}
-    {"seq":8,"at":1700000000008,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_queued","body":{"description":"review","agent":"reviewer","call":"call-1","parent":"main","depth":1,"slot":{"index":2,"total":3},"origin":{"continued":"agent-2"},"background":true,"again":"agent-2"}}
+    {"seq":8,"at":1700000000008,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_queued","body":{"description":"review","agent":"reviewer","call":"call-1","parent":"main","depth":1,"slot":{"index":2,"total":3},"origin":{"continued":"agent-2"},"background":true,"again":"agent-2","step":{"key":"review[3]/verify#2","digest":"000000000000feed0000000000000000"}}}
     {"seq":9,"at":1700000000009,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_started","body":{}}
     {"seq":10,"at":1700000000010,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"turn_started","body":{"turn":1}}
     {"seq":11,"at":1700000000011,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"prefix_shared","body":{"shared_bytes":90,"total_bytes":100}}
@@ -85,13 +85,14 @@ fn the_format_of_every_kind_is_version_1() {
     {"seq":30,"at":1700000000030,"inv":1,"unit":"agent-3","branch":"1-3,5","path":"main.review","kind":"unit_ended","body":{"outcome":{"state":"failed","kind":"max_turns","message":"100 turns"},"text":"so far","usage":{"input":10,"output":20,"cache_read":30,"cache_creation":40,"nano_usd":50,"unpriced":true},"turns":100,"tool_uses":7,"duration_ms":900,"output_file":"/tmp/out.md","share":{"shared_bytes":90,"total_bytes":100,"cached_tokens":8}}}
     {"seq":31,"at":1700000000031,"inv":1,"unit":"main","branch":"","path":"main","kind":"set_aside","body":{"units":["agent-1","agent-3"]}}
     {"seq":32,"at":1700000000032,"inv":1,"unit":"main","branch":"","path":"main","kind":"rewound","body":{"to":3}}
-    {"seq":33,"at":1700000000033,"inv":1,"unit":"main","branch":"","path":"main","kind":"joined","body":{"children":["agent-1","agent-3"]}}
-    {"seq":34,"at":1700000000034,"inv":1,"unit":"main","branch":"","path":"main","kind":"notice","body":{"level":"warning","text":"the key is old"}}
-    {"seq":35,"at":1700000000035,"inv":1,"unit":"main","branch":"","path":"main","kind":"invocation_ended","body":{"outcome":{"state":"cancelled","ran":true},"text":"so far","cancel":"terminate","unfinished":["agent-2"]}}
-    {"seq":36,"at":1700000000036,"inv":1,"unit":"main","branch":"","path":"main","kind":"chosen","body":{"model":"offline","mode":"plan"}}
-    {"seq":37,"at":1700000000037,"inv":1,"unit":"main","branch":"","path":"main","kind":"left","body":{}}
-    {"seq":38,"at":1700000000038,"inv":1,"unit":"main","branch":"","path":"main","kind":"hook_ran","body":{"event":"PreToolUse","hook":"./check.sh","call":"call-2","outcome":"blocked","exit_code":2,"decision":"deny","reason":"not there","context":"more","message":"look","changes_input":true,"took_ms":12}}
-    {"seq":39,"at":1700000000039,"inv":1,"unit":"main","branch":"","path":"main","kind":"offered","body":{"servers":[{"name":"files","status":"needs-auth"}],"tools":[{"name":"mcp__files__read","server":"files","remote":"read","description":"Reads \"it\".","parameters":"{\"type\":\"object\"}"}]}}
+    {"seq":33,"at":1700000000033,"inv":1,"unit":"main","branch":"","path":"main","kind":"walked","body":{"name":"audit","inputs":"{\"base\":\"main\"}","steps":3,"goes_on":true}}
+    {"seq":34,"at":1700000000034,"inv":1,"unit":"main","branch":"","path":"main","kind":"joined","body":{"children":["agent-1","agent-3"]}}
+    {"seq":35,"at":1700000000035,"inv":1,"unit":"main","branch":"","path":"main","kind":"notice","body":{"level":"warning","text":"the key is old"}}
+    {"seq":36,"at":1700000000036,"inv":1,"unit":"main","branch":"","path":"main","kind":"invocation_ended","body":{"outcome":{"state":"cancelled","ran":true},"text":"so far","cancel":"terminate","unfinished":["agent-2"]}}
+    {"seq":37,"at":1700000000037,"inv":1,"unit":"main","branch":"","path":"main","kind":"chosen","body":{"model":"offline","mode":"plan"}}
+    {"seq":38,"at":1700000000038,"inv":1,"unit":"main","branch":"","path":"main","kind":"left","body":{}}
+    {"seq":39,"at":1700000000039,"inv":1,"unit":"main","branch":"","path":"main","kind":"hook_ran","body":{"event":"PreToolUse","hook":"./check.sh","call":"call-2","outcome":"blocked","exit_code":2,"decision":"deny","reason":"not there","context":"more","message":"look","changes_input":true,"took_ms":12}}
+    {"seq":40,"at":1700000000040,"inv":1,"unit":"main","branch":"","path":"main","kind":"offered","body":{"servers":[{"name":"files","status":"needs-auth"}],"tools":[{"name":"mcp__files__read","server":"files","remote":"read","description":"Reads \"it\".","parameters":"{\"type\":\"object\"}"}]}}
     "#);
 }
 

@@ -64,6 +64,7 @@ impl Past {
             | EventKind::Denied { .. }
             | EventKind::Asked { .. }
             | EventKind::Rewound { .. }
+            | EventKind::Walked(_)
             | EventKind::Notice { .. }
             | EventKind::Left => {}
             EventKind::Offered(now) => self.offered = now.tools.clone().or(self.offered.take()),
@@ -148,6 +149,7 @@ impl Past {
                 self.conversation.rewound(*to);
             }
             EventKind::SessionOpened(_)
+            | EventKind::Walked(_)
             | EventKind::PrefixShared(_)
             | EventKind::Throttled(_)
             | EventKind::Admitted { waited_ms: _ }

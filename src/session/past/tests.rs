@@ -129,6 +129,7 @@ fn head(call: &str, index: u32) -> UnitHead {
         origin: Origin::Prompt,
         is_background: false,
         again: None,
+        step: None,
     }
 }
 

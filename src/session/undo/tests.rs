@@ -59,6 +59,7 @@ impl Session {
             origin: Origin::Prompt,
             is_background: false,
             again: again.map(UnitId),
+            step: None,
         };
         self.say(unit, EventKind::UnitQueued(head));
     }

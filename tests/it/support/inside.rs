@@ -18,7 +18,7 @@ use tine::event::{
     UnitState, Verdict,
 };
 use tine::fanout::{Caller, Fanout, Limits, Parking, Pool, Surroundings, Worktrees};
-use tine::flow::{self, Step};
+use tine::flow::{self, Flow, InputValues, Step, Walk};
 use tine::guard::sandbox::{Insistence, Sandbox, Settings, Variables};
 use tine::guard::{Mode, Policy, Rules, Source, Sourced};
 use tine::hook::Hooks;
@@ -176,9 +176,15 @@ impl Setup {
         Self { model: Some(model), ..Self::new(Value::Null) }
     }
 
+    /// Walks a flow of these steps instead of a conversation.
+    pub(crate) fn flow(self, step: Step) -> Self {
+        let flow = Flow::new("test", "", Vec::new(), step).expect("its texts name what is there");
+        self.walks(Walk::new(Arc::new(flow), InputValues::default()))
+    }
+
     /// Walks a flow instead of a conversation.
-    pub(crate) fn flow(self, flow: Step) -> Self {
-        Self { main: Main::Flow { flow, request: "go".into() }, ..self }
+    pub(crate) fn walks(self, walk: Walk) -> Self {
+        Self { main: Main::Flow { walk: Arc::new(walk), request: "go".into() }, ..self }
     }
 
     /// Sets how many units run at once.
@@ -219,6 +225,15 @@ impl Setup {
         let directory = tempfile::tempdir().expect("the system has room for a directory");
         let log = SessionLog::create(&directory.path().join("session")).expect("the log is new");
         self.run_in(directory, log, None).await
+    }
+
+    /// Walks its flow on with the session of `story`, whose process died after
+    /// it had written `kept` events.
+    pub(crate) async fn walk_on(self, story: Story, kept: usize) -> Story {
+        let Main::Flow { walk, .. } = &self.main else { panic!("no flow to walk") };
+        let finished = story.events[..kept].iter().collect();
+        let walk = Walk { finished, ..(**walk).clone() };
+        self.walks(walk).run_after(story, kept).await
     }
 
     /// Goes on with the session of `story`, whose process died after it had
@@ -270,7 +285,7 @@ impl Setup {
         let log = SessionLog::create(&directory.path().join("session")).expect("the log is new");
         let run = self.build(directory.path(), self.model(), log, mpsc::channel(1).1);
         let Prompts::One(invoked) = run.prompts else { panic!("a setup has one prompt") };
-        let Main::Flow { flow, request: _ } = invoked.main else { panic!("no flow to walk") };
+        let Main::Flow { walk, request: _ } = invoked.main else { panic!("no flow to walk") };
         let mut dispatcher = Dispatcher::new();
         dispatcher.keep_context(Context::default());
         let (sender, mut inbox) = mpsc::channel(LINE_CAP);
@@ -288,7 +303,7 @@ impl Setup {
         };
         let started = tokio::time::Instant::now();
         let walking = tokio::spawn(async move {
-            let outcome = flow::walk(&main, &flow).await;
+            let outcome = flow::walk(&main, &walk).await;
             main.line.ended(outcome, None).await;
         });
         let mut events: Vec<Event> = Vec::new();

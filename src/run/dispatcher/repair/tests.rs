@@ -167,6 +167,7 @@ impl Session {
             strand: Strand::Fresh,
             budget: Budget::default(),
             again: None,
+            step: None,
         });
         let (children, call) = (children.collect(), call.clone());
         let id = Some(call.clone());
@@ -477,6 +478,7 @@ fn with_aside(count: u32) -> Session {
         strand: Strand::Fresh,
         budget: Budget::default(),
         again: None,
+        step: None,
     };
     let (children, id) = ((0..count).map(child).collect(), Some(call.clone()));
     let seats = session.ask(UnitId::MAIN, |reply| UnitEvent::Declare {
@@ -514,6 +516,7 @@ fn ten_thousand_units_are_brought_to_their_ends_in_little_time() {
         strand: Strand::Fresh,
         budget: Budget::default(),
         again: None,
+        step: None,
     });
     let (children, call) = (children.collect(), Some(call));
     let seats = session.ask(UnitId::MAIN, |reply| UnitEvent::Declare {

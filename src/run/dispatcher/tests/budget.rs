@@ -49,6 +49,7 @@ fn child(bench: &mut Bench, parent: UnitId, budget: Budget) -> UnitId {
         strand: Strand::Fresh,
         budget,
         again: None,
+        step: None,
     };
     let unit = bench.declare_all(parent, vec![child])[0].unit;
     bench.may_start(unit).unwrap();

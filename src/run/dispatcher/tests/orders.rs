@@ -29,6 +29,7 @@ fn child(name: &str, (index, total): (u32, u32), again: Option<UnitId>) -> Child
         strand: Strand::Fresh,
         budget: Budget::default(),
         again,
+        step: None,
     }
 }
 

@@ -1,0 +1,125 @@
+//! What earlier walks of a flow came to: a fold over the events of a session.
+//!
+//! A step that was asked the very same before, and has answered, need not run
+//! again. Whatever was interrupted, failed, was cancelled or is asked something
+//! else now is not in here, or is not found.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::event::{
+    Event, EventKind, FlowHead, Invocation, Origin, Outcome, StepDigest, StepMark, UnitEnd,
+    UnitHead, UnitId,
+};
+use crate::session::{self, Entry, LogError};
+
+/// What earlier walks of flows came to.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Finished {
+    /// By the names of flows, then by the places of their steps.
+    flows: HashMap<Arc<str>, HashMap<Arc<str>, Done>>,
+    /// Which flow each invocation walks.
+    walks: HashMap<Invocation, Arc<FlowHead>>,
+    /// The steps that have not ended.
+    open: HashMap<UnitId, Open>,
+    last: Option<Arc<FlowHead>>,
+}
+
+/// A step that was answered.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Done {
+    /// The unit that was asked.
+    pub(super) unit: UnitId,
+    digest: StepDigest,
+    pub(super) end: Arc<UnitEnd>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Open {
+    flow: Arc<str>,
+    mark: StepMark,
+    /// The unit that was asked first.
+    unit: UnitId,
+}
+
+impl Finished {
+    /// Reads what a session holds of it.
+    ///
+    /// # Errors
+    ///
+    /// There is no log that can be read.
+    pub fn read(session: &Path) -> Result<Self, LogError> {
+        let mut finished = Self::default();
+        for entry in session::read(session)? {
+            if let Entry::Event(event) = entry {
+                finished.take(&event);
+            }
+        }
+        Ok(finished)
+    }
+
+    /// Takes note of an event.
+    pub fn take(&mut self, event: &Event) {
+        if let EventKind::Walked(head) = &event.kind {
+            self.walks.insert(event.invocation, Arc::clone(head));
+            self.last = Some(Arc::clone(head));
+        } else if let EventKind::UnitQueued(head) = &event.kind {
+            self.queued(event, head);
+        } else if let EventKind::UnitEnded(end) = &event.kind {
+            self.ended(event.unit, end);
+        }
+    }
+
+    /// Returns what the last walk of the session was begun with.
+    #[must_use]
+    pub fn last_walk(&self) -> Option<&Arc<FlowHead>> {
+        self.last.as_ref()
+    }
+
+    /// Tells whether a flow of this name was walked.
+    #[must_use]
+    pub fn has_walked(&self, flow: &str) -> bool {
+        self.walks.values().any(|head| *head.name == *flow)
+    }
+
+    /// Finds what a step of a flow came to when it was asked the very same.
+    pub(super) fn find(&self, flow: &str, mark: &StepMark) -> Option<&Done> {
+        self.flows.get(flow)?.get(&mark.key).filter(|done| done.digest == mark.digest)
+    }
+
+    fn queued(&mut self, event: &Event, head: &UnitHead) {
+        let Some((mark, walk)) = head.step.as_ref().zip(self.walks.get(&event.invocation)) else {
+            return;
+        };
+        let unit = match head.origin {
+            Origin::Reused(first) => first,
+            Origin::Prompt
+            | Origin::Visible
+            | Origin::Fork
+            | Origin::Continued(_)
+            | Origin::Steps => event.unit,
+        };
+        let open = Open { flow: Arc::clone(&walk.name), mark: mark.clone(), unit };
+        self.open.insert(event.unit, open);
+    }
+
+    fn ended(&mut self, unit: UnitId, end: &Arc<UnitEnd>) {
+        let Some(Open { flow, mark, unit }) = self.open.remove(&unit) else { return };
+        if let Outcome::Done { text: _ } = end.outcome {
+            let done = Done { unit, digest: mark.digest, end: Arc::clone(end) };
+            self.flows.entry(flow).or_default().insert(mark.key, done);
+        }
+    }
+}
+
+impl<'a> FromIterator<&'a Event> for Finished {
+    fn from_iter<I: IntoIterator<Item = &'a Event>>(events: I) -> Self {
+        let mut finished = Self::default();
+        events.into_iter().for_each(|event| finished.take(event));
+        finished
+    }
+}
+
+#[cfg(test)]
+mod tests;

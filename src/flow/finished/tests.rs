@@ -1,0 +1,72 @@
+//! Sessions that hold what a walk need not ask again.
+
+use super::*;
+use crate::event::testing::{Log, ended, queued};
+use crate::event::{FailureKind, StepDigest};
+
+fn mark(key: &str, digest: u128) -> StepMark {
+    StepMark { key: key.into(), digest: StepDigest(digest) }
+}
+
+fn step(name: &str, digest: u128, origin: Origin) -> EventKind {
+    let EventKind::UnitQueued(head) = queued(name, 0, origin, None) else { unreachable!() };
+    EventKind::UnitQueued(UnitHead { step: Some(mark(name, digest)), ..head })
+}
+
+fn walked(name: &str) -> EventKind {
+    EventKind::Walked(Arc::new(FlowHead {
+        name: name.into(),
+        inputs: "{}".into(),
+        steps: 1,
+        goes_on: false,
+    }))
+}
+
+fn done(text: &str) -> EventKind {
+    ended(Outcome::Done { text: text.into() }, text)
+}
+
+/// The unit and the answer that a step of a flow is found with.
+fn found(finished: &Finished, flow: &str, mark: &StepMark) -> Option<(u32, String)> {
+    finished.find(flow, mark).map(|done| (done.unit.0, done.end.text.to_string()))
+}
+
+#[test]
+fn a_step_is_found_by_its_flow_its_place_and_what_it_was_asked() {
+    let mut log = Log { invocation: 1, ..Log::default() };
+    log.put(0, "", walked("audit"))
+        .put(1, "", step("a", 1, Origin::Visible))
+        .put(2, "", step("b", 1, Origin::Visible))
+        .put(3, "", step("c", 1, Origin::Visible))
+        .put(1, "", done("said a"))
+        .put(2, "", ended(Outcome::failed(FailureKind::Request, "no"), "half"));
+    let finished: Finished = log.events.iter().collect();
+    assert_eq!(found(&finished, "audit", &mark("a", 1)), Some((1, "said a".to_owned())));
+    assert_eq!(found(&finished, "audit", &mark("a", 2)), None);
+    assert_eq!(found(&finished, "other", &mark("a", 1)), None);
+    assert_eq!(found(&finished, "audit", &mark("b", 1)), None);
+    assert_eq!(found(&finished, "audit", &mark("c", 1)), None);
+    assert!(finished.has_walked("audit") && !finished.has_walked("other"));
+}
+
+#[test]
+fn the_last_answer_counts_and_whoever_gave_it_first() {
+    let mut log = Log { invocation: 1, ..Log::default() };
+    log.put(0, "", walked("audit")).put(1, "", step("a", 1, Origin::Visible)).put(
+        1,
+        "",
+        done("old"),
+    );
+    log.invocation = 2;
+    log.put(0, "", walked("audit"))
+        .put(2, "", step("a", 1, Origin::Reused(UnitId(1))))
+        .put(2, "", done("old"))
+        .put(3, "", step("b", 1, Origin::Visible))
+        .put(3, "", done("new"));
+    log.invocation = 3;
+    // No flow is walked here, whatever the unit says.
+    log.put(4, "", step("b", 1, Origin::Visible)).put(4, "", done("stray"));
+    let finished: Finished = log.events.iter().collect();
+    assert_eq!(found(&finished, "audit", &mark("a", 1)), Some((1, "old".to_owned())));
+    assert_eq!(found(&finished, "audit", &mark("b", 1)), Some((3, "new".to_owned())));
+}

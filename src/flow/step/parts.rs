@@ -1,0 +1,76 @@
+//! What steps are made of that hold others, for whoever shows them.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use super::{Each, Inner, Passed, Step, Until, When};
+use crate::flow::Flow;
+use crate::flow::text::Expression;
+
+impl Each {
+    /// Returns what gives its items.
+    #[must_use]
+    pub fn items(&self) -> &Expression {
+        &self.items
+    }
+
+    /// Returns most items it is walked for.
+    #[must_use]
+    pub fn max_items(&self) -> NonZeroU32 {
+        self.max_items
+    }
+
+    /// Returns what is walked for each.
+    #[must_use]
+    pub fn body(&self) -> &Step {
+        &self.body
+    }
+}
+
+impl Until {
+    /// Returns what must hold in the end.
+    #[must_use]
+    pub fn condition(&self) -> &Expression {
+        &self.condition
+    }
+
+    /// Returns how often it is walked at most.
+    #[must_use]
+    pub fn max_rounds(&self) -> NonZeroU32 {
+        self.max_rounds
+    }
+
+    /// Returns what is walked.
+    #[must_use]
+    pub fn body(&self) -> &Step {
+        &self.body
+    }
+}
+
+impl When {
+    /// Returns what must hold before.
+    #[must_use]
+    pub fn condition(&self) -> &Expression {
+        &self.condition
+    }
+
+    /// Returns what is walked then.
+    #[must_use]
+    pub fn body(&self) -> &Step {
+        &self.body
+    }
+}
+
+impl Inner {
+    /// Returns the flow.
+    #[must_use]
+    pub fn flow(&self) -> &Flow {
+        &self.flow
+    }
+
+    /// Returns what it is given.
+    #[must_use]
+    pub fn inputs(&self) -> &[(Arc<str>, Passed)] {
+        &self.inputs
+    }
+}

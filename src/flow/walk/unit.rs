@@ -1,0 +1,172 @@
+//! An agent of a flow as a unit: what it is declared as, whether an earlier walk
+//! had its answer already, and how it is run.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use super::Stand;
+use super::came::{Came, of_step};
+use crate::event::{FailureKind, Origin, Outcome, StepDigest, StepMark, UnitEnd};
+use crate::fanout::{self, Caller, Job};
+use crate::flow::finished::Done;
+use crate::flow::step::{AgentStep, Sees};
+use crate::line::{Budget, Child, Seat, Strand};
+use crate::tool::{Isolation, Task, TaskKind, Typed};
+
+/// What an agent is asked, known before it is declared.
+pub(super) struct Asked {
+    mark: StepMark,
+    /// What an earlier walk came to that asked the very same.
+    done: Option<Done>,
+}
+
+impl Asked {
+    /// Finds out what an agent is asked where it stands. The words are not kept:
+    /// they are put together again when it starts.
+    pub(super) fn of(on: &Stand<'_>, agent: &AgentStep) -> Self {
+        let key = on.key.entered(&agent.name);
+        let words = on.ground.texts.words(&agent.prompt, &on.scope);
+        let digest = digest(agent, words.as_deref());
+        let mark = StepMark { key: Arc::clone(key.as_text()), digest };
+        // What cannot be put together was never asked.
+        let done = words.ok().and_then(|_| on.ground.finished.find(on.ground.root, &mark));
+        Self { mark, done: done.cloned() }
+    }
+}
+
+/// Hashes all that makes up what an agent is asked for.
+fn digest(agent: &AgentStep, words: Result<&str, &String>) -> StepDigest {
+    let AgentStep { name: _, agent: kind, prompt: _, model, schema, isolation, .. } = agent;
+    let mut hasher = blake3::Hasher::new();
+    let mut part = |text: &str| {
+        // So that no two lists of parts have the same bytes.
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    };
+    part(kind);
+    part(model.as_deref().unwrap_or_default());
+    part(&schema.as_ref().map(|schema| schema.source().to_string()).unwrap_or_default());
+    part(match agent.sees {
+        Sees::Visible => "visible",
+        Sees::Nothing => "none",
+    });
+    part(match isolation {
+        Some(Isolation::Worktree) => "worktree",
+        None => "",
+    });
+    match words {
+        Ok(words) => part(words),
+        Err(error) => {
+            part("failed");
+            part(error);
+        }
+    }
+    let bytes: [u8; 32] = hasher.finalize().into();
+    let half = bytes.first_chunk().expect("a hash has 32 bytes");
+    StepDigest(u128::from_be_bytes(*half))
+}
+
+/// Returns what is declared for an agent that goes on where its parent is.
+pub(super) fn child(agent: &AgentStep, name: Arc<str>, asked: &Asked) -> Child {
+    let origin = match (&asked.done, agent.sees) {
+        (Some(done), _) => Origin::Reused(done.unit),
+        (None, Sees::Visible) => Origin::Visible,
+        (None, Sees::Nothing) => Origin::Prompt,
+    };
+    Child {
+        budget: Budget { tokens: agent.limits.max_tokens, ..Budget::default() },
+        step: Some(asked.mark.clone()),
+        ..bare(name, Arc::clone(&agent.agent), origin)
+    }
+}
+
+/// Returns what is declared for a unit that goes on where its parent is.
+pub(super) fn bare(description: Arc<str>, agent: Arc<str>, origin: Origin) -> Child {
+    Child {
+        description,
+        agent,
+        slot: None,
+        origin,
+        is_background: false,
+        strand: Strand::Parents,
+        budget: Budget::default(),
+        again: None,
+        step: None,
+    }
+}
+
+/// Runs an agent that goes on where its holder is.
+pub(super) async fn alone<'a>(on: Stand<'a>, agent: &'a AgentStep) -> Came {
+    let wants = on.is_wanted || on.flow.keeps(&agent.name);
+    let asked = Asked::of(&on, agent);
+    let name = on.key.entered(&agent.name).label();
+    let holder = on.holder;
+    let seats = holder.line.declare(None, vec![child(agent, Arc::clone(&name), &asked)]).await;
+    let Some(seat) = seats.and_then(|mut seats| seats.pop()) else { return Came::stopped() };
+    let unit = seat.unit;
+    let end = run(on, agent, asked, seat).await;
+    holder.line.join(vec![unit]).await;
+    let mut came = Came::answered(agent, unit, end.as_deref(), wants);
+    if let Outcome::Failed(failure) = &came.outcome {
+        came.outcome = of_step(&name, failure);
+    }
+    came
+}
+
+/// Runs an agent as the unit that was declared for it; `None` if the run was
+/// over before it could report. Its place in the order of arrival is taken here
+/// and now.
+pub(super) fn run<'a>(
+    on: Stand<'a>,
+    agent: &'a AgentStep,
+    asked: Asked,
+    seat: Seat,
+) -> BoxFuture<'a, Option<Arc<UnitEnd>>> {
+    match asked.done {
+        Some(done) => Box::pin(reuse(on.holder, done, seat)),
+        None => {
+            let ticket = on.holder.fanout.pool.ticket();
+            let holder = on.holder;
+            let make = move || job(&on, agent).map(Arc::new);
+            Box::pin(fanout::queue_made(holder, seat, ticket, make))
+        }
+    }
+}
+
+/// Ends a unit at once, with the answer of one that was asked the very same. It
+/// needs no permit: it asks no model.
+async fn reuse(holder: &Caller, done: Done, seat: Seat) -> Option<Arc<UnitEnd>> {
+    let line = holder.line.of(seat.unit);
+    if !line.may_start().await {
+        return fanout::never_ran(&line).await;
+    }
+    let UnitEnd { outcome, output_file, .. } = &*done.end;
+    line.ended(outcome.clone(), output_file.clone()).await
+}
+
+/// Puts together what an agent is started for. The error is its outcome.
+fn job(on: &Stand<'_>, agent: &AgentStep) -> Result<Job, Outcome> {
+    let words = on.ground.texts.words(&agent.prompt, &on.scope);
+    let prompt = words.map_err(|error| {
+        Outcome::failed(FailureKind::Setup, format!("its prompt cannot be put together: {error}"))
+    })?;
+    let typed = Arc::new(Typed {
+        agent: Arc::clone(&agent.agent),
+        model: agent.model.clone(),
+        tools: None,
+        followed: None,
+    });
+    let task = Task {
+        description: on.key.entered(&agent.name).label(),
+        prompt,
+        kind: TaskKind::Typed(Arc::clone(&typed)),
+        max_turns: agent.limits.max_turns,
+        max_tokens: agent.limits.max_tokens,
+        timeout: agent.limits.timeout,
+        isolation: agent.isolation,
+        is_background: false,
+        schema: agent.schema.clone(),
+    };
+    Ok(Job::Typed { task, typed, is_verbatim: true })
+}
