@@ -74,11 +74,11 @@ impl Kit {
     }
 
     /// Returns what main is asked to do.
-    pub(super) fn invoked(&self, typed: &str, opening: Opening) -> Invoked {
+    pub(super) fn invoked(&self, typed: &str, main: impl Into<Main>) -> Invoked {
         Invoked {
             typed: typed.into(),
             message: None,
-            main: Main::Conversation(opening),
+            main: main.into(),
             model: Arc::clone(&self.model),
             tools: self.tools.clone(),
             policy: Arc::new(self.policy.clone()),
