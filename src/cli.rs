@@ -15,6 +15,7 @@ mod debug;
 mod demo;
 mod doctor;
 pub mod exit;
+mod flow;
 mod hooks;
 mod init;
 mod input;
@@ -55,7 +56,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::config::Environment;
-use args::{Arguments, BorrowedFlags, Command, Format, InputFormat, RunFlags, Sifted};
+use args::{Arguments, BorrowedFlags, Command, FlowCommand, Format, InputFormat, RunFlags, Sifted};
 use exit::{Exit, Refusal};
 
 /// Runs the command that the process was started with.
@@ -128,6 +129,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
     check_flags(command.as_ref(), &run)?;
     match command {
         Some(Command::Review(flags)) => review::run(&environment, run, &flags),
+        Some(Command::Flow { command }) => flow::run(&environment, run, command),
         Some(Command::Init { words }) => init::run(&environment, run, &words),
         Some(Command::Demo) => demo::run(&environment, run),
         Some(Command::Acp) => acp::run(&environment, run),
@@ -227,9 +229,16 @@ fn is_chat(environment: &Environment, run: &RunFlags) -> bool {
 /// Refuses flags that mean nothing to a command.
 fn check_flags(command: Option<&Command>, run: &RunFlags) -> Result<(), Refusal> {
     let runs_a_model = match command {
-        None | Some(Command::Review(_) | Command::Demo | Command::Init { .. }) => true,
+        None
+        | Some(
+            Command::Review(_)
+            | Command::Demo
+            | Command::Init { .. }
+            | Command::Flow { command: FlowCommand::Run(_) },
+        ) => true,
         Some(
             Command::Acp
+            | Command::Flow { command: FlowCommand::Check { .. } | FlowCommand::Show { .. } }
             | Command::Setup
             | Command::Doctor
             | Command::Sandbox(_)

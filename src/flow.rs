@@ -9,7 +9,9 @@
 //! part and join where they come together, and the tokens for all of it are
 //! drawn in declared order before anything runs, whatever the timing.
 
+mod bounds;
 mod error;
+pub mod file;
 mod finished;
 mod given;
 mod inputs;

@@ -26,6 +26,13 @@ pub const ATTACHED_CAP: usize = 60_000;
 /// not become a prompt of thousands of files.
 pub const ATTACHED_FILES_CAP: usize = 16;
 
+/// Most characters of an input that stand in what a flow is walked for. A prompt
+/// that needs the whole of it names it.
+const FLOW_INPUT_CAP: usize = 1_000;
+
+/// Most inputs that stand there.
+const FLOW_INPUTS_CAP: usize = 20;
+
 /// What stands between the facts of the moment and a request.
 const FACTS_END: &str = "\n\n";
 
@@ -109,6 +116,24 @@ pub fn skill_report(name: &str, report: &str) -> String {
     let tag = unused_tag("report", &[report]);
     let values = [("name", name), ("tag", &tag), ("report", report)];
     fill(include_str!("../prompts/skill_report.md").trim_end(), &values)
+}
+
+/// Returns what a flow is walked for, in the user's words: its agents may see it
+/// as what the user asked for. Each input stands under its name, as JSON unless
+/// it is a text.
+#[must_use]
+pub fn flow_request(name: &str, description: &str, inputs: &[(&str, String)]) -> String {
+    let values = [("name", name), ("description", description)];
+    let mut request = fill(include_str!("../prompts/flow.md").trim_end(), &values);
+    request.truncate(request.trim_end().len());
+    if !inputs.is_empty() {
+        request.push_str("\n\n");
+        request.push_str(include_str!("../prompts/flow_inputs.md").trim_end());
+    }
+    for (name, value) in inputs.iter().take(FLOW_INPUTS_CAP) {
+        let _ = write!(request, "\n- `{name}`: {}", cut(value, FLOW_INPUT_CAP, None));
+    }
+    request
 }
 
 /// Puts instruction files together, each under its path.

@@ -105,6 +105,12 @@ pub enum Main {
     },
 }
 
+impl From<Opening> for Main {
+    fn from(opening: Opening) -> Self {
+        Self::Conversation(opening)
+    }
+}
+
 /// Everything a run is made of.
 pub struct Run {
     /// What its main unit is asked to do.

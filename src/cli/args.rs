@@ -4,6 +4,7 @@
 //! written for them runs; aliases are listed beside each.
 
 mod borrowed;
+mod flows;
 mod foreign;
 mod given;
 mod guarding;
@@ -31,6 +32,7 @@ use values::{
 };
 
 pub use borrowed::{Asks, BorrowedFlags};
+pub use flows::{FlowCommand, FlowRunFlags};
 pub use foreign::{Sifted, sift};
 pub use given::{GIVEN_CAP, GivenJson, Unread};
 pub use guarding::{PermissionsCommand, TrustFlags};
@@ -345,6 +347,13 @@ pub enum ReplayTiming {
 pub enum Command {
     /// Review a change with five agents at once
     Review(ReviewFlags),
+    /// Check, show or run a flow: agents that run in a declared order, whatever a
+    /// model wants
+    Flow {
+        /// What to do with it
+        #[command(subcommand)]
+        command: FlowCommand,
+    },
     /// Show a review of a small change made for the purpose
     Demo,
     /// Write a first AGENTS.md from the repository

@@ -1,5 +1,5 @@
-//! `tine skills` and `tine agents`: what is found, where each comes from, and
-//! what is wrong with their files.
+//! `tine skills`, `tine agents` and `tine flow check`: what is found, where each
+//! comes from, and what is wrong with their files.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write as _};
@@ -12,7 +12,8 @@ use super::start::parts::{Discovered, discover};
 use super::start::{repository_root, working_directory};
 use super::{session, slash};
 use crate::config::{Environment, dirs};
-use crate::definition::{self, AgentDefinition, Isolation};
+use crate::definition::{self, AgentDefinition, Definitions, Isolation};
+use crate::flow;
 use crate::front_matter::{self, Finding, Severity};
 use crate::message::counted;
 use crate::report::{agent_record, finding_record, sanitise, skill_record};
@@ -108,6 +109,26 @@ pub(super) fn agents(
     };
     let check = |path: &PathBuf| definition::check(path, &found.skills);
     tell(("agent", listed.json), &files, check, (&found, paths.is_empty()), &around)
+}
+
+/// Checks flow files.
+pub(super) fn flows(
+    environment: &Environment,
+    flags: &RunFlags,
+    (files, json): (&[PathBuf], bool),
+) -> Result<Exit, Refusal> {
+    let (around, found) = found(environment, flags)?;
+    let known = super::flow::known(&found.definitions);
+    let check = |path: &PathBuf| flow::file::read(path, &known).err().unwrap_or_default();
+    tell(("flow", json), files, check, (&found, false), &around)
+}
+
+/// Returns the definitions of agents that are found.
+pub(super) fn definitions(
+    environment: &Environment,
+    flags: &RunFlags,
+) -> Result<Definitions, Refusal> {
+    found(environment, flags).map(|(_, found)| found.definitions)
 }
 
 fn found(environment: &Environment, flags: &RunFlags) -> Result<(Around, Discovered), Refusal> {

@@ -76,12 +76,12 @@ impl Kit {
     }
 
     /// Returns what main is asked to do, with all of this from now on.
-    pub(super) fn invoked(&self, typed: &str, opening: Opening) -> Invoked {
+    pub(super) fn invoked(&self, typed: &str, main: impl Into<Main>) -> Invoked {
         self.answers.send_replace(self.choice.clone());
         Invoked {
             typed: typed.into(),
             message: None,
-            main: Main::Conversation(opening),
+            main: main.into(),
             model: Arc::clone(&self.model),
             tools: self.tools.clone(),
             policy: Arc::new(self.policy.clone()),

@@ -25,7 +25,7 @@ use crate::event::{
 };
 use crate::model::Models;
 use crate::report::Json;
-use crate::run::{self, Reporter as _, RunEnd, Signal};
+use crate::run::{self, Main, Reporter as _, RunEnd, Signal};
 
 /// How long work on other threads may go on after the result is out.
 pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_millis(50);
@@ -66,6 +66,20 @@ pub(super) fn run_prompt(
     prompt: String,
     default_model: DefaultModel,
 ) -> Result<Exit, Refusal> {
+    run_main(environment, flags, default_model, move |start| {
+        let opening = start.kit.meaning(&prompt, Typed::Line)?;
+        Ok((prompt, opening.into()))
+    })
+}
+
+/// Runs what `make` says once everything else is there: what the user typed, and
+/// what main does for it.
+pub(super) fn run_main(
+    environment: &Environment,
+    flags: RunFlags,
+    default_model: DefaultModel,
+    make: impl FnOnce(&Start) -> Result<(String, Main), Refusal> + Send + 'static,
+) -> Result<Exit, Refusal> {
     let start = Start::new(environment, flags, default_model)?;
     let runtime = runtime()?;
     let last_message = start.kit.flags.output_last_message.as_deref().map(create).transpose()?;
@@ -75,7 +89,7 @@ pub(super) fn run_prompt(
         let signals = signals::listen().map_err(|error| {
             Refusal::new(Exit::Error, format!("cannot listen to signals: {error}"))
         })?;
-        go(start, prompt, signals).await
+        go(start, make, signals).await
     });
     runtime.block_on(servers.close());
     let exit = finished.as_ref().ok().map(|(run, _)| Exit::of(&run.end));
@@ -101,24 +115,21 @@ pub(super) fn runtime() -> Result<Runtime, Refusal> {
         .map_err(|error| Refusal::new(Exit::Error, format!("cannot start threads: {error}")))
 }
 
-/// Makes the prompt whole, and runs it.
+/// Finds out what is to be done, which may take its time, and runs it.
 async fn go(
     start: Start,
-    prompt: String,
+    make: impl FnOnce(&Start) -> Result<(String, Main), Refusal> + Send + 'static,
     mut signals: mpsc::Receiver<Signal>,
 ) -> Result<(RunEnd, Option<TempDir>), Refusal> {
-    let expanding = tokio::task::spawn_blocking(move || {
-        let opening = start.kit.meaning(&prompt, Typed::Line);
-        opening.map(|opening| (start, prompt, opening))
-    });
-    let (start, prompt, opening) = tokio::select! {
-        expanded = expanding => expanded.expect("a skill's text is put together without panics")?,
+    let making = tokio::task::spawn_blocking(move || make(&start).map(|made| (start, made)));
+    let (start, (typed, main)) = tokio::select! {
+        made = making => made.expect("what is to be done is put together without panics")?,
         signal = signals.recv() => {
             let signal = signal.expect("signals are listened to until the end");
             return Err(Refusal::new(Exit::after(signal), "stopped before it began"));
         }
     };
-    let (run, scratch) = start.run(&prompt, opening, signals)?;
+    let (run, scratch) = start.run(&typed, main, signals)?;
     Ok((run.go().await, scratch))
 }
 

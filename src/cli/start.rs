@@ -225,6 +225,11 @@ impl Start {
         self.resume.as_ref().map(|resume| &resume.past)
     }
 
+    /// Returns the directory of the session that goes on; `None` of a new one.
+    pub(super) fn goes_on_from(&self) -> Option<&Path> {
+        self.resume.as_ref().map(|resume| &*resume.from)
+    }
+
     /// Returns how a new session would begin.
     fn head(&self) -> SessionHead {
         let kit = &self.kit;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::bounds::{ELIF_CAP, PIECE_CAP};
 use super::text::TEXT_CAP;
 use super::{INPUTS_CAP, ITEMS_CAP, NAME_CAP, NESTING_CAP, ROUNDS_CAP, STEPS_CAP, TOKENS_CAP};
 
@@ -141,6 +142,15 @@ pub enum TextError {
         /// How long it is.
         length: usize,
     },
+    /// An expression, or what stands between two marks, is too long.
+    #[error("an expression of it has {length} bytes; at most {PIECE_CAP} are read")]
+    PieceTooLong {
+        /// How long it is.
+        length: usize,
+    },
+    /// There are too many alternatives in it.
+    #[error("it has more than {ELIF_CAP} `{{% elif %}}`")]
+    TooManyElifs,
 }
 
 /// Why a flow does not take what it is given.

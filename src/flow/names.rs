@@ -23,6 +23,13 @@ pub(super) const GROUP_FIELDS: [&str; 3] = ["status", "items", "error"];
 /// Most slips between a name that is not there and one that may be meant.
 const SLIPS_CAP: usize = 2;
 
+/// Most names that are held against one that is not there: a flow of a thousand
+/// wrong names is not compared with itself.
+const MEANT_CAP: usize = 100;
+
+/// Most names that are listed where one is not there.
+const LISTED_CAP: usize = 25;
+
 /// What a step gives those that come behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gives {
@@ -268,12 +275,17 @@ fn members<'a>(steps: &'a Steps, at: &'a StepPlace) -> impl Iterator<Item = (&'a
 }
 
 /// Says which one of these is meant, or what there is.
-fn meant(name: &str, known: &[&str]) -> String {
+pub(super) fn meant(name: &str, known: &[&str]) -> String {
     let letters = |word: &str| word.chars().take(NAME_CAP).collect::<Vec<_>>();
     let name = letters(name);
-    let near = known.iter().map(|known| (slips::distance(&name, &letters(known)), known)).min();
+    let slips = |known: &&str| slips::distance(&name, &letters(known));
+    let near = known.iter().take(MEANT_CAP).map(|known| (slips(known), known)).min();
     match near {
         Some((slips, near)) if slips <= SLIPS_CAP => format!("; did you mean `{near}`?"),
+        Some(_) | None if known.len() > LISTED_CAP => {
+            let more = known.len() - LISTED_CAP;
+            format!("; there are {} and {more} more", listed(&known[..LISTED_CAP]))
+        }
         Some(_) | None => format!("; there are {}", listed(known)),
     }
 }

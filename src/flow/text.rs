@@ -9,6 +9,7 @@ use std::sync::Arc;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 
+use super::bounds;
 use super::error::TextError;
 
 /// Most bytes of a template or an expression: no prompt that a person wrote is
@@ -90,6 +91,7 @@ impl<T: Into<Arc<str>>> From<T> for Wording {
 impl Template {
     fn parse(source: Arc<str>) -> Result<Self, TextError> {
         check_length(&source)?;
+        bounds::check_template(&source)?;
         let environment = environment();
         let template = environment.template_from_str(&source).map_err(syntax)?;
         let names = sorted(template.undeclared_variables(true));
@@ -105,7 +107,7 @@ impl Expression {
     /// It does not follow the grammar, or is too long.
     pub fn parse(source: impl Into<Arc<str>>) -> Result<Self, TextError> {
         let source = source.into();
-        check_length(&source)?;
+        bounds::check_expression(&source)?;
         let environment = environment();
         let expression = environment.compile_expression(&source).map_err(syntax)?;
         let names = sorted(expression.undeclared_variables(true));

@@ -2,6 +2,7 @@
 //! draw. What is walked several times is shown once, as for its first item or
 //! its first round; what has a condition is shown as if it held.
 
+use super::names;
 use super::step::{Each, Inner, Step, Until, When};
 use super::{Flow, StepPlace};
 use crate::branch::{Token, TokenSet};
@@ -23,6 +24,33 @@ pub struct Shown<'a> {
     pub reserves: Option<(Token, Token)>,
     /// The steps inside it, in declared order.
     pub inside: Vec<Shown<'a>>,
+}
+
+impl Shown<'_> {
+    /// Returns the first and the last of the tokens with which branches part
+    /// right in it; `None` if none does.
+    #[must_use]
+    pub fn parts(&self) -> Option<(Token, Token)> {
+        let count = match self.step {
+            Step::Parallel(steps) => u64::from(steps.count()),
+            Step::Each(each) => u64::from(each.max_items().get()),
+            Step::Agent(_)
+            | Step::Sequence(_)
+            | Step::Until(_)
+            | Step::When(_)
+            | Step::Inner(_)
+            | Step::Computed(_) => return None,
+        };
+        self.reserves.map(|(first, _)| (first, Token(first.0 + count - 1)))
+    }
+}
+
+impl Step {
+    /// Returns what sort of step it is, in a word.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        names::kind(self)
+    }
 }
 
 impl Flow {
@@ -152,5 +180,8 @@ mod tests {
         ];
         // A step that parts begins on a branch of its own.
         assert_eq!(found, expected);
+        let parts = |shown: &Shown<'_>| shown.parts().map(|(first, last)| (first.0, last.0));
+        let found: Vec<_> = flow.tree().inside.iter().map(parts).collect();
+        assert_eq!(found, [Some((1, 2)), Some((3, 5)), None]);
     }
 }

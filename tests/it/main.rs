@@ -58,6 +58,8 @@ mod fanout;
 mod faults;
 /// Command lines that were written for other harnesses.
 mod flags;
+/// Flow files: checked, shown and run, and hostile ones.
+mod flow_files;
 /// Random flows on paused time, held against rules that are written twice.
 mod flow_trees;
 /// Flows: items, rounds, conditions, flows in flows, and walks that go on.

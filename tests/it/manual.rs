@@ -188,6 +188,9 @@ fn the_readme_names_every_flag_and_no_other() {
         "permissions check ",
         "trust ",
         "session revert ",
+        "flow check ",
+        "flow show ",
+        "flow run ",
     ];
     let help = commands
         .map(|command| tine(&format!("{command}--help").split(' ').collect::<Vec<_>>()))

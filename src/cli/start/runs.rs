@@ -12,7 +12,7 @@ use crate::cli::exit::Refusal;
 use crate::cli::kit::Kit;
 use crate::cli::{asking, rules};
 use crate::hook::Source;
-use crate::run::{Boundaries, FromUser, Prompts, Reporter, Run, Signal};
+use crate::run::{Boundaries, FromUser, Main, Prompts, Reporter, Run, Signal};
 
 impl Start {
     /// Builds the run of one prompt. The directory that comes with it must live
@@ -20,7 +20,7 @@ impl Start {
     pub(in crate::cli) fn run(
         self,
         typed: &str,
-        opening: Opening,
+        main: Main,
         signals: mpsc::Receiver<Signal>,
     ) -> Result<(Run, Option<TempDir>), Refusal> {
         // Whoever is not there cannot be asked.
@@ -29,7 +29,7 @@ impl Start {
             Some((prompter, answers)) => (Asker::Terminal(prompter), Some(answers)),
             None => (Asker::Nobody, None),
         };
-        self.once(typed, opening, asker, signals)
+        self.once(typed, main, asker, signals)
     }
 
     /// Builds the run of one prompt that is shown to nobody but `shown`, and in
@@ -41,14 +41,14 @@ impl Start {
         shown: Box<dyn Reporter>,
         signals: mpsc::Receiver<Signal>,
     ) -> Result<(Run, Option<TempDir>), Refusal> {
-        self.once(typed, opening, || (Asker::Sitter(Sitter::Chat(shown)), None), signals)
+        self.once(typed, opening.into(), || (Asker::Sitter(Sitter::Chat(shown)), None), signals)
     }
 
     /// The terminal is spoken to only once the session is open.
     fn once(
         mut self,
         typed: &str,
-        opening: Opening,
+        main: Main,
         asker: impl FnOnce() -> (Asker, Option<mpsc::Receiver<FromUser>>),
         signals: mpsc::Receiver<Signal>,
     ) -> Result<(Run, Option<TempDir>), Refusal> {
@@ -57,7 +57,7 @@ impl Start {
         let (asker, answers) = asker();
         let reporters = self.reporters(asker)?;
         self.note.iter().for_each(crate::cli::say);
-        let prompts = Prompts::One(Box::new(self.kit.invoked(typed, opening)));
+        let prompts = Prompts::One(Box::new(self.kit.invoked(typed, main)));
         self.assemble(begun, prompts, (reporters, boundaries), (signals, answers))
     }
 

@@ -1,0 +1,318 @@
+//! Flow files through the binary: checked, shown, walked, and hostile ones.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+use tine::branch::{Token, TokenSet};
+
+use crate::support::tine::Place;
+
+const PAGE: &str = include_str!("../../docs/flows.md");
+
+/// Returns the block of the page that begins with this mark.
+fn block(mark: &str) -> &'static str {
+    let (_, block) = PAGE.split_once(&format!("```{mark}\n")).expect("the page has the block");
+    block.split("```").next().expect("a text has a first part")
+}
+
+/// A place with the example of the page.
+fn example() -> Place {
+    let place = Place::new();
+    place.write("audit.toml", block("toml"));
+    place.write("plan.md", block("markdown"));
+    place
+}
+
+const TWO: &str = "[inputs]\nbase = \"main\"\ncount = 3\nwho = { required = true }\n\
+                   [[step]]\nname = \"first\"\ntype = \"explore\"\n\
+                   prompt = \"Greet {{ inputs.who }} on {{ inputs.base }}, {{ inputs.count + 1 }} times\"\n\
+                   [[step]]\nname = \"second\"\nsees = \"none\"\nprompt = \"Answer: {{ steps.first.text }}\"\n";
+
+#[test]
+fn a_flow_that_is_fine_is_checked_without_a_word_on_standard_output() {
+    let place = example();
+    let checked = place.tine(["flow", "check", "audit.toml"]).run().exits(0);
+    assert_eq!((&*checked.stdout, &*checked.stderr), ("", "1 flow: 0 errors, 0 warnings\n"));
+}
+
+#[test]
+fn all_that_is_wrong_is_told_by_file_and_line_in_text_and_as_records() {
+    let place = Place::new();
+    let text = "[[step]]\nname = \"a\"\ntype = \"explroe\"\nprompt_file = \"p.md\"\n\
+                [[step]]\nname = \"b\"\nflow = \"deep\"\n";
+    place.write("a.toml", text);
+    place.write("p.md", "x");
+    place.write("deep/flow.toml", "[[step]]\nname = \"c\"\nprompt = \"{{ inputs.x }}\"\n");
+    place.write("b.toml", "step = 1\n");
+    let check = ["flow", "check", "a.toml", "b.toml"];
+    let checked = place.tine(check).run().exits(1);
+    let expected = "a.toml:3: error: there is no agent `explroe`; did you mean `explore`?\n\
+                    b.toml:1: error: `step` is a whole number; it must be an array of steps\n\
+                    deep/flow.toml:3: error: the prompt of `c` names `inputs.x`: the flow has no inputs\n";
+    assert_eq!(checked.stdout, expected);
+    assert_eq!(checked.stderr, "2 flows: 3 errors, 0 warnings\n");
+    let records = place.tine(check.iter().chain(&["--json"])).run().exits(1).stdout;
+    let first: Value =
+        serde_json::from_str(records.lines().next().expect("there are some")).unwrap();
+    let message = "there is no agent `explroe`; did you mean `explore`?";
+    let expected = json!({"path": "a.toml", "line": 3, "severity": "error", "message": message});
+    assert_eq!(first, expected);
+}
+
+#[test]
+fn a_flow_is_shown_as_the_page_shows_it() {
+    let place = example();
+    let shown = place.tine(["flow", "show", "audit.toml"]).run().exits(0).stdout;
+    let (_, page) = block("console").split_once('\n').expect("the command stands first");
+    assert_eq!(shown, page);
+    let shown = place.tine(["flow", "show", "audit.toml", "--json"]).run().exits(0).stdout;
+    let shown: Value = serde_json::from_str(&shown).expect("it is one object");
+    assert_eq!((&shown["name"], &shown["tokens"]), (&json!("audit"), &json!(50)));
+    let look = &shown["step"]["steps"][1];
+    assert_eq!(
+        (&look["kind"], &look["parts"], &look["steps"][0]["branch"], &look["max_items"]),
+        (&json!("for_each"), &json!([1, 50]), &json!("1"), &json!(50))
+    );
+    let focus = json!({"name": "focus", "description": "what to look for", "required": true,
+        "json": false, "default": null});
+    assert_eq!(shown["inputs"][1], focus);
+}
+
+/// The units of a log, by name, with their branches in the order of their
+/// declaration.
+fn units(log: &[Value]) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().expect("it is a text").to_owned();
+    let queued = log.iter().filter(|line| line["kind"] == "unit_queued");
+    queued.map(|line| (text(&line["body"]["description"]), text(&line["branch"]))).collect()
+}
+
+#[test]
+fn a_flow_runs_with_its_inputs_and_its_result_is_what_it_came_to() {
+    let place = Place::new();
+    place.write("two.toml", TWO);
+    let model = place.script("script.json", &json!({"units": {
+        "first": [{"text": "hello Ada", "expect": {"contains": ["Greet Ada on main, 6 times"]}}],
+        "second": [{"text": "done", "expect": {"contains": ["Answer: hello Ada"], "lacks": ["Greet Ada"]}}],
+    }}));
+    let run = ["flow", "run", "two.toml", "--input", "who=Ada", "--input", "count=5", "-m", &model];
+    let finished = place.tine(run.iter().chain(&["-o", "json"])).run().exits(0);
+    let result = finished.result();
+    assert_eq!((&result["result"], &result["is_error"]), (&json!("done"), &json!(false)));
+    let root = |name: &str| (name.to_owned(), String::new());
+    assert_eq!(units(&place.log()), [root("first"), root("second")]);
+}
+
+#[test]
+fn the_example_of_the_page_runs() {
+    let place = example();
+    let model = place.script("script.json", &json!({"units": {
+        "plan": [{"calls": [{"name": "StructuredOutput", "arguments": {"places": ["src/a.rs", "src/b.rs"]}}],
+            "expect": {"contains": ["List the files below src in which errors could go wrong."]}}],
+        "agent:reviewer": [{"text": "No: fine"}],
+        "report": [{"text": "All is well", "expect": {"contains": ["- src/a.rs: No: fine", "- src/b.rs: No: fine"]}}],
+    }}));
+    let run = ["flow", "run", "audit.toml", "--input", "focus=errors", "-m", &model];
+    let finished = place.tine(run).run().exits(0);
+    assert_eq!(finished.stdout, "All is well\n");
+}
+
+#[test]
+fn branches_of_a_run_are_those_that_were_shown() {
+    let text = "[[step]]\nname = \"a\"\nprompt = \"x\"\n\
+                [[step]]\n[[step.parallel]]\nname = \"b\"\nprompt = \"x\"\n\
+                [[step.parallel]]\n[[step.parallel.parallel]]\nname = \"c\"\nprompt = \"x\"\n\
+                [[step.parallel.parallel]]\nname = \"d\"\nprompt = \"x\"\n\
+                [[step]]\nname = \"e\"\nprompt = \"x\"\n";
+    let place = Place::new();
+    place.write("a.toml", text);
+    let model = place.script("script.json", &json!({"units": {"*": [{"text": "y"}]}}));
+    place.tine(["flow", "run", "a.toml", "-m", &model]).run().exits(0);
+    let mut drawn = units(&place.log());
+    drawn.retain(|(name, _)| name.len() == 1);
+    drawn.sort();
+    let shown = place.tine(["flow", "show", "a.toml", "--json"]).run().exits(0).stdout;
+    let shown: Value = serde_json::from_str(&shown).expect("it is one object");
+    let mut expected = Vec::new();
+    let mut left = vec![&shown["step"]];
+    while let Some(step) = left.pop() {
+        left.extend(step["steps"].as_array().into_iter().flatten());
+        if step["kind"] == "agent" {
+            let text = |key: &str| step[key].as_str().unwrap_or_default().to_owned();
+            expected.push((text("name"), text("branch")));
+        }
+    }
+    expected.sort();
+    assert_eq!(expected.len(), 5);
+    assert_eq!(drawn, expected);
+}
+
+/// The architectures of the fixtures, as flow files.
+const ARCHITECTURES: [(&str, &str); 3] = [
+    ("sequence_of_parallels", include_str!("../fixtures/flows/sequence_of_parallels.toml")),
+    ("nested_parallels", include_str!("../fixtures/flows/nested_parallels.toml")),
+    ("three_pairs", include_str!("../fixtures/flows/three_pairs.toml")),
+];
+
+#[test]
+fn the_architectures_of_the_fixtures_have_their_tokens_and_see_what_these_say() {
+    let fixtures: Value = serde_json::from_str(include_str!("../fixtures/fixtures.json"))
+        .expect("the fixtures are JSON");
+    for (name, text) in ARCHITECTURES {
+        let tokens: BTreeMap<String, TokenSet> = fixtures[name]["tokens"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(agent, list)| {
+                let list = list.as_array().into_iter().flatten().filter_map(Value::as_u64);
+                (agent.clone(), list.map(Token).collect())
+            })
+            .collect();
+        let word = |agent: &str| format!("word({agent})");
+        let reply = |agent: &String| {
+            let others = tokens.iter().filter(|(other, _)| *other != agent);
+            let (seen, not): (Vec<_>, Vec<_>) =
+                others.partition(|(_, other)| other.is_subset_of(&tokens[agent]));
+            let words = |agents: Vec<(&String, &TokenSet)>| {
+                agents.into_iter().map(|(agent, _)| word(agent)).collect::<Vec<_>>()
+            };
+            let mut contains = words(seen);
+            contains.push(format!("speak as {agent}"));
+            json!([{"text": word(agent), "expect": {"contains": contains, "lacks": words(not)}}])
+        };
+        let units: BTreeMap<&String, Value> = tokens.keys().map(|it| (it, reply(it))).collect();
+        let place = Place::new();
+        place.write("a.toml", text);
+        let model = place.script("script.json", &json!({ "units": units }));
+        place.tine(["flow", "run", "a.toml", "-m", &model]).run().exits(0);
+        let drawn = self::units(&place.log()).into_iter().filter(|(it, _)| tokens.contains_key(it));
+        let expected = tokens.iter().map(|(agent, tokens)| (agent.clone(), tokens.to_string()));
+        assert_eq!(drawn.collect::<BTreeMap<_, _>>(), expected.collect(), "{name}");
+    }
+}
+
+#[test]
+fn a_flow_that_goes_on_runs_only_what_has_not_finished_and_what_was_changed() {
+    let place = Place::new();
+    let text = "[inputs]\nwho = { required = true }\n\
+                [[step]]\nname = \"a\"\nsees = \"none\"\nprompt = \"greet {{ inputs.who }}\"\n\
+                [[step]]\nname = \"b\"\nsees = \"none\"\nprompt = \"b of {{ steps.a.text }}\"\n\
+                [[step]]\nname = \"c\"\nsees = \"none\"\nprompt = \"c of {{ steps.a.text }}\"\n";
+    place.write("a.toml", text);
+    let down = json!([{"fault": {"error": {"status": 400, "message": "no"}}}]);
+    let model = place.script(
+        "one.json",
+        &json!({"units": {
+            "a": [{"text": "hello Ada"}], "b": down, "c": [{"text": "first c"}],
+        }}),
+    );
+    let begin = ["flow", "run", "a.toml", "--input", "who=Ada", "-m", &model];
+    place.tine(begin).run().exits(0);
+    // Whoever runs again answers something else now.
+    let model = place.script(
+        "two.json",
+        &json!({"units": {
+            "b": [{"text": "now b", "expect": {"contains": ["b of hello Ada"]}}],
+            "c": [{"text": "now c"}],
+        }}),
+    );
+    let again = ["flow", "run", "a.toml", "--continue", "-m", &model];
+    let finished = place.tine(again).run().exits(0);
+    assert_eq!(finished.stdout, "first c\n", "c was not asked again");
+    place.write("a.toml", text.replace("c of", "a new c of"));
+    let finished = place.tine(again).run().exits(0);
+    assert_eq!(finished.stdout, "now c\n");
+    let turns = place.log().iter().filter(|line| line["kind"] == "replied").count();
+    assert_eq!(turns, 4, "a and c once, then b, then c");
+    // Another input asks everybody something else.
+    let changed = place.tine(again.iter().chain(&["--input", "who=Bob"])).run();
+    assert!(!changed.status.success(), "the script has no words for a: {changed:?}");
+}
+
+#[test]
+fn inputs_that_a_flow_does_not_take_are_refused_before_anything_runs() {
+    let place = Place::new();
+    place.write("two.toml", TWO);
+    let hint = "hint: `two` takes `base` (`\"main\"`), `count` (`3`, JSON), `who` (required)\n";
+    let refuses = |inputs: &[&str], code, error: &str| {
+        let flags = ["flow", "run", "two.toml", "-m", "offline"];
+        place.tine(flags.iter().chain(inputs)).run().refuses(code, error);
+    };
+    refuses(&[], 42, &format!("error: the input `who` must be given\n{hint}"));
+    refuses(
+        &["--input", "who=Ada", "--input", "bse=x", "--input", "count=many"],
+        42,
+        &format!(
+            "error: there is no input `bse`; there are `base`, `count`, `who`\n\
+             error: the input `count` takes JSON: expected value at line 1 column 1\n{hint}"
+        ),
+    );
+    refuses(
+        &["--input", "who"],
+        2,
+        "error: `--input who` is no `NAME=VALUE`\nhint: write a name and its value, as in \
+         `--input base=main`\n",
+    );
+    assert_eq!(place.sessions().len(), 0, "no session was begun");
+}
+
+#[test]
+fn a_flow_that_cannot_be_read_is_refused_with_all_that_is_wrong() {
+    let place = Place::new();
+    place.write("a.toml", "nam = 1\nstep = 2\n");
+    let wrong = "error: a.toml:1: there is no key `nam` here; did you mean `name`?\n\
+                 error: a.toml:2: `step` is a whole number; it must be an array of steps\n";
+    for command in ["run", "show"] {
+        place.tine(["flow", command, "a.toml", "-m", "offline"]).run().refuses(42, wrong);
+    }
+    let gone = "error: gone.toml:1: there is no such file\n";
+    place.tine(["flow", "run", "gone.toml", "-m", "offline"]).run().refuses(42, gone);
+    let result =
+        place.tine(["flow", "run", "a.toml", "-m", "offline", "-o", "json"]).run().exits(42);
+    assert_eq!(result.result()["is_error"], true);
+}
+
+#[test]
+fn a_model_that_a_flow_names_is_none_that_only_the_user_may_choose() {
+    let place = Place::new();
+    let text = "[[step]]\nname = \"a\"\nmodel = \"offline\"\nprompt = \"x\"\n";
+    place.write("a.toml", text);
+    let model = place.script("script.json", &json!({"units": {"*": [{"text": "y"}]}}));
+    let finished = place.tine(["flow", "run", "a.toml", "-m", &model, "-o", "json"]).run();
+    let said = format!("{}{}", finished.stdout, finished.stderr);
+    assert!(said.contains("can only be chosen with"), "{said}");
+}
+
+#[test]
+fn hostile_files_are_refused_at_once() {
+    let place = Place::new();
+    let step = |prompt: &str| format!("[[step]]\nname = \"a\"\nprompt_file = {prompt:?}\n");
+    let check = |expected: &str| {
+        let checked = place.tine(["flow", "check", "a.toml"]).run().exits(1);
+        assert_eq!(checked.stdout, format!("a.toml:{expected}\n"));
+    };
+    place.write("a.toml", vec![b' '; 10 * 1024 * 1024]);
+    check("1: error: the file is larger than 262144 bytes");
+    place.write("a.toml", "name = \"a\"\n\0\0\0");
+    check("2: error: this is not TOML: invalid key, expected key");
+    place.write("a.toml", format!("a = {}", "[".repeat(200_000)));
+    check("1: error: this is not TOML: cannot recurse further; max recursion depth met");
+    let fifo = place.work().join("pipe.md");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("the place can be written");
+    place.write("a.toml", step("pipe.md"));
+    check("3: error: `prompt_file` is `pipe.md`: this is not a regular file");
+    symlink(".", place.work().join("again")).expect("the place can be written");
+    place.write("a.toml", step("again"));
+    check("3: error: `prompt_file` is `again`: this is not a regular file");
+    place.write("a.toml", "[[step]]\nname = \"a\"\nflow = \"again/a.toml\"\n");
+    check("3: error: a flow cannot be a step of itself: `a.toml` → `again/a.toml`");
+    // A name may hold what a terminal would obey.
+    place.write("a.toml", "\"\\u001b]0;x\" = 1\n[[step]]\nname = \"a\"\nprompt = \"x\"\n");
+    let checked = place.tine(["flow", "check", "a.toml"]).run().exits(1);
+    assert!(!checked.stdout.contains('\u{1b}'), "{:?}", checked.stdout);
+    // The flow file itself may be a pipe that nobody writes to.
+    place
+        .tine(["flow", "show", "pipe.md"])
+        .run()
+        .refuses(42, "error: pipe.md:1: this is not a regular file\n");
+}
