@@ -21,7 +21,7 @@ const DOCUMENT: &str = include_str!("../../docs/trace.md");
 /// A session with a batch of three, of which one fails for want of turns.
 fn batch(place: &Place) {
     let task = |name: &str| json!({ "description": name, "prompt": name, "subagent_type": "explore", "max_turns": 1 });
-    let tasks = json!({ "tasks": ["a", "b", "c"].map(task) });
+    let tasks = json!({ "tasks": Value::from_iter(["a", "b", "c"].map(task)) });
     let list = json!({ "calls": [{ "name": "Glob", "arguments": { "pattern": "*" } }] });
     let script = json!({ "units": {
         "main": [{ "calls": [{ "name": "Agent", "arguments": tasks }] }, { "text": "main is done" }],

@@ -25,7 +25,7 @@ export class Browser {
       // Root has no sandbox of Chromium's; the page is what is tested.
       ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []), 'about:blank',
     ];
-    browser.process = spawn(process.env.CHROMIUM ?? 'chromium', flags, { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
+    browser.process = spawn(process.env.CHROMIUM ?? 'chromium', flags, { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'], detached: true });
     const failed = new Promise((_, reject) => browser.process.on('error', reject));
     let rest = '';
     browser.process.stdio[4].setEncoding('utf8').on('data', (part) => {
@@ -75,9 +75,15 @@ export class Browser {
   }
 
   async #end() {
-    this.process.kill('SIGKILL');
-    if (this.process.exitCode === null && this.process.signalCode === null) await new Promise((resolve) => this.process.once('exit', resolve));
-    rmSync(this.directory, { recursive: true, force: true, maxRetries: 5 });
+    const { pid, exitCode, signalCode } = this.process;
+    if (pid === undefined) return;
+    if (exitCode === null && signalCode === null) {
+      const exit = new Promise((resolve) => this.process.once('exit', resolve));
+      // Its own processes are in its group; one that lives on would write.
+      process.kill(-pid, 'SIGKILL');
+      await exit;
+    }
+    rmSync(this.directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   }
 }
 

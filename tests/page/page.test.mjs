@@ -62,6 +62,7 @@ for (const [name, size] of Object.entries({ wide: { width: 1280, height: 800 }, 
       const page = await browser.open(page_of(t, review(ID)).url, { ...size, dark });
       const look = (view) => page.picture(`${name}-${dark ? 'dark' : 'light'}-${view}`);
       const expected = ['main', 'correctness', 'security', 'performance', 'tests', 'clarity'];
+      assert.equal(await page.run(`byId('warnings').hidden`), true, 'every line of the log is one');
       assert.deepEqual(await page.run(rows('view-timeline')), expected);
       assert.ok((await page.run(painted('view-timeline'))) > 6);
       assert.equal(await page.run(figure('Time')), '24.7 s');

@@ -30,10 +30,11 @@ export class Log {
   }
 
   /** A turn: its request and what it says and calls. */
-  turn(ms, took, unit, { text = '', calls = [], model = 'opus', usage = [1200, 300, 0], turn = 1, thinking = '' } = {}, at = {}) {
+  turn(ms, took, unit, { text = '', calls = [], model = 'opus', usage = [1200, 300, 0], turn = 1, thinking = '', is_begun = false } = {}, at = {}) {
     const [input, output, cache_read] = usage;
     const nano_usd = input * 3000 + output * 15000 + cache_read * 300;
-    return this.put(ms, unit, 'turn_started', { turn }, at).put(ms + took, unit, 'replied', {
+    if (!is_begun) this.put(ms, unit, 'turn_started', { turn }, at);
+    return this.put(ms + took, unit, 'replied', {
       text, thinking, calls: calls.map(([id, tool, given]) => ({ id, tool, arguments: typeof given === 'string' ? given : JSON.stringify(given) })),
       model, usage: { input, output, cache_read, cache_creation: 0, nano_usd }, stop: calls.length > 0 ? 'tool_use' : 'end_turn', took_ms: took,
     }, at);
@@ -63,7 +64,7 @@ export class Log {
   }
 }
 
-const done = (text) => ({ state: 'completed', text });
+const done = (text) => ({ state: 'done', text });
 
 /** Sorts what was put down side by side, and numbers it anew. */
 function in_order(log) {
@@ -91,13 +92,14 @@ export function review(id) {
     let now = begins[index] + 3;
     let turn = 1;
     while (now < ends[index] - 3200) {
-      if (index === 1 && turn === 2) {
+      const is_begun = index === 1 && turn === 2;
+      if (is_begun) {
         log.put(now, unit, 'turn_started', { turn }, at).put(now + 1, unit, 'throttled', { model: 'opus', cause: 'provider', wait_ms: 1800 }, at).put(now + 1900, unit, 'admitted', { waited_ms: 1900 }, at);
         now += 1900;
       }
       const took = 900 + ((index * 37 + turn * 211) % 700);
       const calls = [[`${unit}-r${turn}`, 'Read', { path: `src/${angle}.rs` }], [`${unit}-g${turn}`, 'Grep', { pattern: 'retry' }]];
-      log.turn(now, took, unit, { text: '', calls, usage: [900 + 400 * turn, 120 + 13 * index, 2000 * turn], turn, model: index === 3 ? 'haiku' : 'opus' }, at);
+      log.turn(now, took, unit, { text: '', calls, usage: [900 + 400 * turn, 120 + 13 * index, 2000 * turn], turn, is_begun, model: index === 3 ? 'haiku' : 'opus' }, at);
       now += took + 4;
       for (const [call, tool] of calls) log.start_call(now, unit, call, tool, tool === 'Read' ? `src/${angle}.rs` : 'retry in src', at);
       log.end_call(now + 340, 340, unit, calls[1][0], 'Grep', 'src/retry.rs:12: fn retry()', false, at);
@@ -149,7 +151,7 @@ export function hostile(id, text) {
   log.put(71, 'agent-1', 'denied', { call: text, tool: text, arguments: text, reason: text }, other);
   log.end_call(72, 1, 'agent-1', text, text, text, true, other);
   log.put(73, 'agent-1', 'asked', { id: 20, question: form }, other).put(80, 'agent-1', 'answered', { id: 20, question: form, answer: 'filled', given: [{ words: text }] }, other);
-  log.put(81, 'agent-1', 'file_changed', { call: text, path: text, directories: 0 }, other);
+  log.put(81, 'agent-1', 'file_changed', { call: text, path: text }, other);
   log.put(82, 'agent-1', 'worktree', { kept: { path: text, patch: text, conflicts: [text] } }, other);
   log.put(83, 'agent-1', 'compacted', { trigger: 'auto', text, kept_prompts: 1, tokens_before: 9, tokens_after: 1, model: text, usage, took_ms: 1 }, other);
   log.end(90, 'agent-1', { state: 'failed', kind: 'provider', message: text }, text, other);

@@ -44,7 +44,7 @@ function paint_branch(pen, unit, y, rows) {
   if (join) corner(pen, rows.x(join.column), rows.y(join.meeting.unit), middle, -bend);
   pen.stroke();
   pen.setLineDash([]);
-  if (!join && unit.id !== 'main') ending(pen, Math.max(to, from), middle, unit);
+  if (unit.id !== 'main' && (!join || unit.state !== 'completed')) ending(pen, Math.max(to, from), middle, unit);
   for (const { column } of graph.at.get(unit.id) ?? []) {
     pen.beginPath();
     pen.arc(rows.x(column), middle, 4, 0, 7);
@@ -64,11 +64,11 @@ function corner(pen, x, parent, middle, bend) {
   pen.quadraticCurveTo(x, middle, x + bend, middle);
 }
 
-/** A line that has come back to none ends in the colour of its state. */
+/** A line that did not come back, or not well, ends in the colour of its state. */
 function ending(pen, x, y, unit) {
   pen.beginPath();
   pen.fillStyle = ink.of(`state-${unit.state}`);
-  pen.arc(x - 4, y, 4, 0, 7);
+  pen.arc(x - 5, y, 5, 0, 7);
   pen.fill();
 }
 
@@ -87,12 +87,11 @@ const number_of = (unit) => Number(unit.id.replace('agent-', '')) || 0;
 function paint_columns(pen, rows) {
   const width = rows.x(1) - rows.x(0);
   pen.fillStyle = ink.of('faint');
-  const every = Math.max(1, Math.ceil(60 / width));
+  const every = Math.max(1, Math.ceil(95 / width));
   graph.columns.forEach((meeting, index) => {
     const x = rows.x(index + 1);
-    if (x < -60 || x > rows.wide || index % every !== 0) return;
+    if (x < -95 || x > rows.wide || index % every !== 0) return;
     pen.fillRect(x, 18, 1, 8);
-    const sign = meeting.kind === 'split' ? '⑂' : '⑃';
-    pen.fillText(`${sign} ${duration(meeting.at_ms - span_of_prompt().from)}`, x + 4, 14);
+    pen.fillText(`${meeting.kind} +${duration(meeting.at_ms - span_of_prompt().from)}`, x + 4, 14);
   });
 }

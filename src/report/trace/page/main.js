@@ -97,10 +97,12 @@ function count_found(units) {
   byId('found').textContent = looked.found ? `${whole(looked.found.list.length)} in ${counted(units.length, 'agent')}` : '';
 }
 
+/** What keys do. */
+const KEYS = 'Arrows choose, + − 0 zoom, Shift+arrows move, Enter opens, / searches';
+
 function legend() {
   const entries = [['request', 'request'], ['call', 'call'], ['throttled', 'throttled'], ['asking', 'asking'], ['summary', 'summary'], ['failed', 'failed'], ['band-queued', 'queued'], ['band-running', 'running'], ['band-waiting', 'waits for agents'], ['critical', 'critical path']];
-  const keys = 'Arrows choose, + − 0 zoom, Shift+arrows move, Enter opens, / searches';
-  byId('legend').replaceChildren(...entries.map(([name, text]) => make('span', {}, [make('span', { name: `key fill-${name}`, 'aria-hidden': true }), document.createTextNode(text)])), make('span', { name: 'keys-hint', text: keys }));
+  byId('legend').replaceChildren(...entries.map(([name, text]) => make('span', {}, [make('span', { name: `key fill-${name}`, 'aria-hidden': true }), document.createTextNode(text)])), make('span', { name: 'keys-hint', text: KEYS }));
 }
 
 /** Shows one view. */

@@ -2,7 +2,7 @@
 // and what of it is looked at.
 
 /** What is there. Rows that came later replace those of the same name. */
-const trace = { session: {}, prompts: [], units: new Map(), spans: [], branches: new Map(), took: 0, order: [] };
+const trace = { session: {}, prompts: [], units: new Map(), spans: [], branches: new Map(), took: 0, order: [], parting: new Set() };
 
 /** What of it is looked at. */
 const looked = {
@@ -37,6 +37,7 @@ function take(data) {
     unit.spans = before?.spans ?? [];
     unit.children = before?.children ?? [];
     trace.units.set(unit.id, unit);
+    if (unit.call !== null) trace.parting.add(`${unit.parent} ${unit.call}`);
     if (!before && unit.parent !== null) trace.units.get(unit.parent)?.children.push(unit.id);
   }
   const touched = new Set();
@@ -94,6 +95,9 @@ function arrange(unit) {
   }
   close();
 }
+
+/** Tells whether a call has started agents: its unit waits meanwhile. */
+const parts = (span) => span.kind === 'call' && trace.parting.has(`${span.unit} ${span.call}`);
 
 /** Returns when something ends: what is open goes on until now. */
 const end = (ms) => (ms === null || ms === undefined ? trace.took : ms);

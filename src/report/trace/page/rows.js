@@ -80,7 +80,7 @@ class Rows {
     this.canvas = make('canvas', { name: 'picture', 'aria-hidden': true });
     this.labels = make('div', { name: 'labels', role: 'presentation' });
     this.height = make('div', { name: 'height', role: 'presentation' });
-    this.body = make('div', { name: 'rows', role: 'tree', tabindex: 0, 'aria-label': label }, [
+    this.body = make('div', { name: 'rows', role: 'tree', tabindex: 0, 'aria-label': label, 'aria-description': KEYS }, [
       make('div', { name: 'sticky', role: 'presentation' }, [this.canvas]), this.labels, this.height,
     ]);
     this.none = make('p', { name: 'none', text: 'No agent fits.', hidden: true });

@@ -37,7 +37,7 @@ function show_path() {
   const more = fill(body, legs, (leg) => {
     const unit = trace.units.get(leg.unit);
     const span = leg.span === null ? null : trace.spans[leg.span];
-    const name = span ? span_name(span) : LEGS[leg.kind];
+    const name = span ? span_name(span) : leg.kind === 'queued' ? 'before it began' : 'between what is recorded';
     const open = make('button', { type: 'button', name: 'link', text: short(name, 90), on: { click: () => go_to(leg.unit, leg.span) } });
     return make('tr', {}, [
       cell(`+${duration(leg.from_ms - start)}`, 'figure'),
@@ -63,7 +63,7 @@ function show_path() {
     make('h2', { text: `${percent(sum.share)} of the ideal speed-up` }),
     make('p', { name: 'sentence', text: `The ideal is the time that all the work of the agents (${whole(sum.work)} ms) would take if it were spread evenly over as many agents as ran at once at the most (${sum.most}), and no less than the work on the critical path (${whole(work)} ms): ${whole(sum.ideal)} ms. It took ${whole(sum.took)} ms, which is ${sum.speed.toFixed(2)} times as fast as one agent after the other, where ${(sum.ideal > 0 ? sum.work / sum.ideal : 1).toFixed(2)} times was possible.` }),
     make('table', {}, [
-      make('thead', {}, [make('tr', {}, ['At', 'What', 'In particular', 'Agent', 'Took', 'Share'].map((text) => make('th', { text, scope: 'col' })))]),
+      make('thead', {}, [make('tr', {}, ['At', 'What', 'In particular', 'Agent', 'Took', 'Share'].map((text) => make('th', { text, scope: 'col', name: text === 'At' || text === 'Took' ? 'figure' : '' })))]),
       body,
     ]), more,
   );

@@ -45,15 +45,16 @@ function paint_span(pen, span, rows, y, drawn) {
   const height = (ROW - 11) / (span.lanes ?? 1);
   const top = y + 5 + height * (span.lane ?? 0);
   const high = Math.max(height - (span.lanes > 1 ? 1 : 0), 2);
+  const waits = parts(span);
   pen.globalAlpha = dim ? 0.18 : 1;
-  pen.fillStyle = ink.of(span.failed ? 'failed' : FILLS[span.kind] ?? 'hook');
+  pen.fillStyle = ink.of(waits ? 'band-waiting' : span.failed ? 'failed' : FILLS[span.kind] ?? 'hook');
   const gap = width > 4 ? 1 : 0;
   if (width > 8) {
     pen.beginPath();
     pen.roundRect(x, top, width - gap, high, 2);
     pen.fill();
   } else pen.fillRect(x, top, width - gap, high);
-  if (width > 34 && high > 10) write(pen, span_name(span), x, top + high / 2 + 0.5, width, ink.of('on-bar'));
+  if (width > 34 && high > 10) write(pen, span_name(span), x, top + high / 2 + 0.5, width, ink.of(waits ? 'text' : 'on-bar'));
   if (looked.span === span.id) {
     pen.strokeStyle = ink.of('text');
     pen.lineWidth = 2;
