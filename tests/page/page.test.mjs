@@ -75,7 +75,7 @@ for (const [name, size] of Object.entries({ wide: { width: 1280, height: 800 }, 
       await look('branches');
       await page.run(`byId('tab-path').click()`);
       const path = await page.run(`[...document.querySelectorAll('#view-path tbody tr')].map((row) => row.children[1].textContent + ' ' + row.children[3].textContent)`);
-      assert.equal(path[0], 'tine itself main');
+      assert.equal(path[0], 'models answered main');
       assert.ok(path.includes('waited for a place clarity'), path);
       assert.ok(path.includes('models answered clarity') && path.includes('tools ran clarity'), path);
       // Whoever was done before the last one has no part in it but by its place.

@@ -98,7 +98,7 @@ function count_found(units) {
 }
 
 /** What keys do. */
-const KEYS = 'Arrows choose, + − 0 zoom, Shift+arrows move, Enter opens, / searches';
+const KEYS = 'Arrows choose, + − 0 zoom, f shows the agent whole, Shift+arrows move, Enter opens, / searches';
 
 function legend() {
   const entries = [['request', 'request'], ['call', 'call'], ['throttled', 'throttled'], ['asking', 'asking'], ['summary', 'summary'], ['failed', 'failed'], ['band-queued', 'queued'], ['band-running', 'running'], ['band-waiting', 'waits for agents'], ['critical', 'critical path']];

@@ -215,6 +215,7 @@ class Rows {
       '=': () => this.scale.zoom(0.6),
       '-': () => this.scale.zoom(1 / 0.6),
       0: () => this.scale.fit(),
+      f: () => this.show_unit(trace.units.get(looked.unit)),
     };
     if (!actions[event.key]) return;
     event.preventDefault();
@@ -283,10 +284,18 @@ class Rows {
     show_tip(event, tip_lines(unit, span));
   }
 
+  /** Shows all of a unit as large as it goes. */
+  show_unit(unit) {
+    if (this !== views.timeline || !unit) return;
+    this.scale.show(unit.queued_ms, end(unit.ended_ms));
+    this.draw();
+  }
+
   /** Shows what was pressed twice as large as it goes. */
   near(event) {
     const { unit, x, y, on_label } = this.pointed(event);
-    if (!unit || on_label) return;
+    if (!unit) return;
+    if (on_label) return this.show_unit(unit);
     const id = this.at(unit, x, y, this);
     const span = id === null ? null : trace.spans[id];
     if (span && span.to_ms !== span.from_ms) this.scale.show(span.from_ms, end(span.to_ms));

@@ -27,6 +27,9 @@ function share_bar(share, name) {
   return make('span', { name: 'shares', 'aria-hidden': true }, [bar]);
 }
 
+/** Pieces of the path below this share of it are only counted. */
+const LEAST_SHARE = 0.002;
+
 function show_path() {
   const host = byId('view-path');
   const sum = figures();
@@ -34,7 +37,9 @@ function show_path() {
   const work = (sum.path.request ?? 0) + (sum.path.call ?? 0) + (sum.path.own ?? 0);
   const body = make('tbody');
   const start = span_of_prompt().from;
-  const more = fill(body, legs, (leg) => {
+  const told = legs.filter((leg) => leg.to_ms - leg.from_ms >= sum.took * LEAST_SHARE);
+  const left = legs.filter((leg) => leg.to_ms - leg.from_ms < sum.took * LEAST_SHARE);
+  const more = fill(body, told, (leg) => {
     const unit = trace.units.get(leg.unit);
     const span = leg.span === null ? null : trace.spans[leg.span];
     const name = span ? span_name(span) : leg.kind === 'queued' ? 'before it began' : 'between what is recorded';
@@ -66,6 +71,7 @@ function show_path() {
       make('thead', {}, [make('tr', {}, ['At', 'What', 'In particular', 'Agent', 'Took', 'Share'].map((text) => make('th', { text, scope: 'col', name: text === 'At' || text === 'Took' ? 'figure' : '' })))]),
       body,
     ]), more,
+    make('p', { name: 'sentence', text: left.length > 0 ? `${counted(left.length, 'piece')} of less than ${percent(LEAST_SHARE)} each, ${whole(left.reduce((ms, leg) => ms + leg.to_ms - leg.from_ms, 0))} ms together, left out.` : '' }),
   );
 }
 

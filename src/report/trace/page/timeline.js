@@ -26,6 +26,9 @@ function paint_times(pen, unit, y, rows) {
     } else if (end(span.to_ms) >= from) paint_span(pen, span, rows, y, drawn);
   }
   if (byId('critical').checked) paint_path(pen, unit, rows, y);
+  pen.fillStyle = ink.of('faint');
+  if (end(unit.ended_ms) < from) pen.fillText('‹ earlier', 5, y + ROW / 2);
+  if (unit.queued_ms > to) pen.fillText('later ›', rows.wide - 44, y + ROW / 2);
 }
 
 /** Returns where a bar begins and how wide it is; none is too narrow to see. */
