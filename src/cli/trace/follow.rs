@@ -175,10 +175,9 @@ fn tell(door: &Door, live: &Live) -> io::Result<()> {
 
 /// Answers one request.
 async fn connection(mut stream: TcpStream, door: Door, questions: mpsc::Sender<Question>) {
-    let head = match timeout(HEAD_LIMIT, head(&mut stream)).await {
-        Ok(Ok(Some(head))) => head,
+    let Ok(Ok(Some(head))) = timeout(HEAD_LIMIT, head(&mut stream)).await else {
         // Nothing was asked.
-        Ok(Ok(None) | Err(_)) | Err(_) => return,
+        return;
     };
     let answer = match door.open(&head) {
         Ok(asked) => {
