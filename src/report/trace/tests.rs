@@ -83,12 +83,8 @@ impl Timed {
 }
 
 fn took_ms(kind: EventKind, took_ms: u64) -> EventKind {
-    match kind {
-        EventKind::Replied(replied) => {
-            EventKind::Replied(crate::event::Replied { took_ms, ..replied })
-        }
-        other => other,
-    }
+    let EventKind::Replied(replied) = kind else { panic!("it is an answer") };
+    EventKind::Replied(crate::event::Replied { took_ms, ..replied })
 }
 
 fn of(story: &Story) -> Trace {

@@ -156,7 +156,7 @@ const unit_name = (unit) => (unit.id === 'main' ? 'main' : `${unit.description.t
 function span_name(span) {
   const about = span.about ? ` ${short(span.about, 80)}` : '';
   switch (span.kind) {
-    case 'request': return span.usage ? `${span.name} ${few(tokens(span.usage) - span.usage.output)} → ${few(span.usage.output)}` : `request ${span.name}`;
+    case 'request': return span.usage && tokens(span.usage) > 0 ? `${span.name} ${few(tokens(span.usage) - span.usage.output)} → ${few(span.usage.output)}` : `request ${span.name}`;
     case 'compaction': return `summary ${span.name}`;
     case 'wait': return `waits: ${span.name.replaceAll('_', ' ')}`;
     case 'question': return `asked: ${span.name}${about}`;
