@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::request::{Asked, Door, HEAD_CAP, Refused};
@@ -102,13 +103,13 @@ impl Live {
     fn answer(&mut self, asked: Asked) -> Answer {
         self.read();
         self.is_watched = true;
+        self.is_told |= self.is_over();
         match asked {
             Asked::Page => {
                 let page = self.trace.page(&self.facts, Reach::Server);
                 Answer { kind: "text/html; charset=utf-8", body: page }
             }
             Asked::Changes(after) => {
-                self.is_told |= self.is_over();
                 let changes = self.trace.json_after(&self.facts, after);
                 Answer { kind: "application/json", body: changes }
             }
@@ -133,6 +134,7 @@ async fn serve(mut live: Live) -> io::Result<Exit> {
     tell(&door, &live)?;
     let (sender, mut questions) = mpsc::channel::<Question>(CONNECTIONS_CAP);
     let mut connections = JoinSet::new();
+    let closing = CancellationToken::new();
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut farewell: Option<Instant> = None;
@@ -150,7 +152,8 @@ async fn serve(mut live: Live) -> io::Result<Exit> {
             accepted = listener.accept() => if let Ok((stream, _)) = accepted
                 && connections.len() < CONNECTIONS_CAP
             {
-                connections.spawn(connection(stream, door.clone(), sender.clone()));
+                let (door, sender, closing) = (door.clone(), sender.clone(), closing.clone());
+                connections.spawn(connection(stream, door, sender, closing));
             },
             Some((asked, reply)) = questions.recv() => {
                 // A browser that has gone meanwhile needs none.
@@ -161,7 +164,9 @@ async fn serve(mut live: Live) -> io::Result<Exit> {
             () = sleep_until(parting), if farewell.is_some() => break,
         }
     }
-    // The last answer is on its way.
+    // The last answer is on its way. Who has asked nothing yet gets none:
+    // browsers open connections on suspicion.
+    closing.cancel();
     let rest = async { while connections.join_next().await.is_some() {} };
     let _ = timeout(FAREWELL, rest).await;
     Ok(Exit::Done)
@@ -174,8 +179,17 @@ fn tell(door: &Door, live: &Live) -> io::Result<()> {
 }
 
 /// Answers one request.
-async fn connection(mut stream: TcpStream, door: Door, questions: mpsc::Sender<Question>) {
-    let Ok(Ok(Some(head))) = timeout(HEAD_LIMIT, head(&mut stream)).await else {
+async fn connection(
+    mut stream: TcpStream,
+    door: Door,
+    questions: mpsc::Sender<Question>,
+    closing: CancellationToken,
+) {
+    let came = tokio::select! {
+        came = timeout(HEAD_LIMIT, head(&mut stream)) => came,
+        () = closing.cancelled() => return,
+    };
+    let Ok(Ok(Some(head))) = came else {
         // Nothing was asked.
         return;
     };
