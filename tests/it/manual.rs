@@ -188,6 +188,7 @@ fn the_readme_names_every_flag_and_no_other() {
         "permissions check ",
         "trust ",
         "session revert ",
+        "trace ",
     ];
     let help = commands
         .map(|command| tine(&format!("{command}--help").split(' ').collect::<Vec<_>>()))

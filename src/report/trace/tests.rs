@@ -1,3 +1,5 @@
+//! What a trace makes of events.
+
 use serde_json::{Value, json};
 
 use super::*;
