@@ -43,6 +43,7 @@ mod start;
 mod telemetry;
 mod terminal;
 mod texts;
+mod trace;
 mod trust;
 mod undo;
 mod usage;
@@ -147,6 +148,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
             sessions::run(&environment, &run, command, &list)
         }
         Some(Command::Session { command }) => session::run(&environment, command),
+        Some(Command::Trace(flags)) => trace::run(&environment, flags),
         Some(Command::Mcp { command }) => mcp::run(&environment, run, &command),
         Some(Command::Worktree { command }) => worktree::run(&environment, &command),
         Some(Command::Completions { shell }) => completions::run(shell),
@@ -249,6 +251,7 @@ fn check_flags(command: Option<&Command>, run: &RunFlags) -> Result<(), Refusal>
             | Command::Trust(_)
             | Command::Sessions { .. }
             | Command::Session { .. }
+            | Command::Trace(_)
             | Command::Worktree { .. }
             | Command::Completions { .. }
             | Command::Man

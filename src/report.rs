@@ -39,6 +39,7 @@ pub mod strands;
 mod stream;
 mod stream_json;
 mod telemetry;
+pub mod trace;
 mod transcript;
 mod undo;
 mod unfinished;

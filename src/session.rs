@@ -20,6 +20,7 @@ mod remove;
 mod samples;
 mod search;
 mod spill;
+mod tail;
 pub mod undo;
 
 pub use blobs::{BLOB_CAP, Blobs, Lost, NotKept};
@@ -33,3 +34,4 @@ pub use read::{Entries, Entry, read};
 pub use remove::{Expiry, expired, remove, remove_expired};
 pub use search::{Words, search};
 pub use spill::{Spill, SpillFile};
+pub use tail::Tail;

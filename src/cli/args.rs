@@ -13,6 +13,7 @@ mod listed;
 mod output;
 mod servers;
 mod sessions;
+mod trace;
 mod values;
 
 use std::ffi::OsString;
@@ -43,6 +44,7 @@ pub use servers::ServerFlags;
 pub use sessions::{
     ListFlags, SessionCommand, SessionsCommand, ShowFormat, UndoFlags, WorktreeCommand,
 };
+pub use trace::{TraceFlags, TraceFormat};
 
 /// A coding agent that runs many agents at once.
 #[derive(Debug, Parser)]
@@ -406,6 +408,9 @@ pub enum Command {
         #[command(subcommand)]
         command: SessionCommand,
     },
+    /// Write a session as a page: who did what when, and what the time and the money
+    /// went to
+    Trace(TraceFlags),
     /// Look at servers of tools, or be one
     Mcp {
         /// What to do with them

@@ -224,6 +224,14 @@ impl Skipped {
         None
     }
 
+    pub(super) fn bad_lines(&self) -> u64 {
+        self.bad.len() as u64 + self.more_bad
+    }
+
+    pub(super) fn unknown_events(&self) -> u64 {
+        self.unknown
+    }
+
     pub(super) fn say(&self) {
         self.notes().iter().for_each(super::say);
     }

@@ -95,7 +95,7 @@ impl Iterator for Entries {
     }
 }
 
-fn entry(line: u64, text: &[u8]) -> Entry {
+pub(super) fn entry(line: u64, text: &[u8]) -> Entry {
     match line::decode(text) {
         Ok(Decoded::Event(event)) => Entry::Event(event),
         Ok(Decoded::Unknown { kind }) => Entry::Unknown { line, kind },
@@ -105,7 +105,7 @@ fn entry(line: u64, text: &[u8]) -> Entry {
 
 /// How a line ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taken {
+pub(super) enum Taken {
     /// With its line feed.
     Line,
     /// With the file: torn, or just being written.
@@ -118,7 +118,7 @@ enum Taken {
 
 /// Takes the next line, without its line feed, into `buffer`. Of a line over
 /// the cap nothing is kept.
-fn next_line(
+pub(super) fn next_line(
     reader: &mut impl BufRead,
     buffer: &mut Vec<u8>,
     cap: usize,

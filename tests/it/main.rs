@@ -127,6 +127,8 @@ mod structured;
 mod telemetry;
 /// The live region on a pseudo-terminal.
 mod terminal;
+/// Sessions as a page, for Perfetto, as JSON, and served while they run.
+mod trace;
 /// Files that go back as they were.
 mod undo;
 /// What a session has used, in tokens and money.

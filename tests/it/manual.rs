@@ -191,6 +191,7 @@ fn the_readme_names_every_flag_and_no_other() {
         "flow check ",
         "flow show ",
         "flow run ",
+        "trace ",
     ];
     let help = commands
         .map(|command| tine(&format!("{command}--help").split(' ').collect::<Vec<_>>()))

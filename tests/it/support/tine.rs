@@ -283,6 +283,12 @@ impl Running {
         }
     }
 
+    /// Reads the next line of standard output.
+    #[track_caller]
+    pub(crate) fn read_line(&mut self) -> String {
+        self.line().expect("there is a line")
+    }
+
     /// Writes a line to a silent standard input.
     pub(crate) fn say(&mut self, line: &str) {
         let stdin = self.child.stdin.as_mut().expect("it is piped and open");

@@ -1,0 +1,143 @@
+//! `tine trace`: a session as a page, as a file for Perfetto, as JSON.
+
+mod follow;
+mod request;
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::args::{Output, TraceFlags, TraceFormat};
+use super::exit::{Exit, Refusal};
+use super::session::{self, Skipped, finish, id_of};
+use super::start;
+use crate::config::Environment;
+use crate::report::trace::{MARK, Reach, Trace, TraceFacts};
+use crate::run;
+use crate::session::{SessionName, SessionState, SessionSummary, is_running, list_project};
+
+/// Where a page goes that nobody has named.
+const PAGE: &str = "trace.html";
+
+/// How far into a file its mark is looked for.
+const MARK_WITHIN: u64 = 256;
+
+/// Does what is asked with a session's trace.
+pub(super) fn run(environment: &Environment, flags: TraceFlags) -> Result<Exit, Refusal> {
+    let TraceFlags { id, output, format, follow } = flags;
+    let output = match output {
+        Some(Output::File(path)) => Some(path),
+        Some(Output::Format(_)) | None => None,
+    };
+    if follow && (output.is_some() || format != TraceFormat::Html) {
+        return Err(Refusal::new(Exit::Usage, "`--follow` serves a page and writes no file")
+            .hint("leave `--output` and `--format` out, or write the trace later"));
+    }
+    let root = session::root(environment)?;
+    let directory = match &id {
+        Some(id) => crate::session::find(&root, id).map_err(|error| session::not_found(&error))?,
+        None => latest(&root, &start::working_directory(environment)?, follow)?,
+    };
+    if follow {
+        return follow::run(&directory);
+    }
+    let (trace, facts) = read(&directory)?;
+    let bytes = match format {
+        TraceFormat::Html => trace.page(&facts, Reach::Nothing),
+        TraceFormat::Perfetto => trace.perfetto(&facts),
+        TraceFormat::Json => trace.json(&facts),
+    };
+    let path = output.or_else(|| (format == TraceFormat::Html).then(|| PathBuf::from(PAGE)));
+    match path.filter(|path| path.as_os_str() != "-") {
+        None => print_out(&bytes),
+        Some(path) => {
+            write_to(&path, &bytes)?;
+            let id = id_of(&directory);
+            super::say(&format!("the trace of session {id} is in `{}`", path.display()));
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// Returns the session of a directory in which something happened last; with
+/// `follow`, of those that run.
+fn latest(root: &Path, cwd: &Path, follow: bool) -> Result<PathBuf, Refusal> {
+    let all = list_project(root, cwd).map_err(|error| session::cannot_read(&error))?;
+    let fits = |session: &SessionSummary| !follow || session.state == SessionState::Running;
+    let activity = |session: &SessionSummary| session.last_activity.max(session.started);
+    let latest = all.into_iter().filter(fits).max_by_key(activity);
+    latest.map(|session| session.directory).ok_or_else(|| {
+        let sort = if follow { "no session runs in" } else { "there is no session of" };
+        Refusal::new(Exit::BadInput, format!("{sort} {}", cwd.display()))
+            .hint("`tine sessions` lists all of them; `tine trace ID` takes any")
+    })
+}
+
+/// Reads a session to its end.
+fn read(directory: &Path) -> Result<(Trace, TraceFacts), Refusal> {
+    let mut skipped = Skipped::default();
+    let mut trace = Trace::default();
+    // Before the log: a run that ends meanwhile is one that goes on.
+    let is_running = is_running(directory);
+    let entries = crate::session::read(directory).map_err(|error| session::cannot_read(&error))?;
+    skipped.events(entries).for_each(|event| trace.take(&event));
+    skipped.say();
+    let facts = TraceFacts {
+        now: is_running.then(run::now),
+        bad_lines: skipped.bad_lines(),
+        unknown_events: skipped.unknown_events(),
+        ..facts(directory)
+    };
+    Ok((trace, facts))
+}
+
+/// Returns what is known of a session beside its log.
+fn facts(directory: &Path) -> TraceFacts {
+    let name = crate::session::read_name(directory);
+    TraceFacts {
+        session: id_of(directory).into(),
+        name: name.as_ref().map(SessionName::as_str).map(Into::into),
+        ..TraceFacts::default()
+    }
+}
+
+fn print_out(bytes: &[u8]) -> Result<Exit, Refusal> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    finish(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
+/// Writes a file that only the user can read, all of it or none. A trace that is
+/// there is replaced, and nothing else.
+fn write_to(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
+    let cannot = |error: io::Error| {
+        Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))
+    };
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => {
+            let message = format!("`{}` is a directory", path.display());
+            return Err(Refusal::new(Exit::BadInput, message).hint("name a file in it"));
+        }
+        Ok(found) if !found.is_file() => return fs::write(path, bytes).map_err(cannot),
+        Ok(found) if found.len() > 0 && !is_trace(path) => {
+            let message = format!("`{}` is there already, and is no trace", path.display());
+            return Err(Refusal::new(Exit::BadInput, message)
+                .hint("name another file with `--output`, or remove that one first"));
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(cannot(error)),
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let written = tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new(".")))
+        .and_then(|mut file| file.write_all(bytes).map(|()| file))
+        .and_then(|file| file.persist(path).map_err(|error| error.error));
+    written.map(drop).map_err(cannot)
+}
+
+/// Tells whether a file is a trace of tine's. One that cannot be read is none.
+fn is_trace(path: &Path) -> bool {
+    let mut beginning = Vec::new();
+    let read = File::open(path)
+        .and_then(|file| file.take(MARK_WITHIN).read_to_end(&mut beginning).map(drop));
+    read.is_ok() && beginning.windows(MARK.len()).any(|window| window == MARK.as_bytes())
+}
