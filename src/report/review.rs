@@ -9,7 +9,7 @@ mod json;
 mod markdown;
 mod sarif;
 
-use crate::review::{Angle, Aside, Hunk, Missing, Outcome, Reviewer, Severity, Why};
+use crate::review::{Angle, Aside, Hunk, Missing, Outcome, Reviewer, Severity, Verified, Why};
 
 pub use annotations::annotations;
 pub use json::json;
@@ -37,6 +37,17 @@ fn missing_name(why: &Missing) -> &'static str {
         Missing::Interrupted => "interrupted",
         Missing::NoLook => "no_look",
         Missing::Unreadable => "unreadable",
+    }
+}
+
+/// Says what a verifier has to say, if it has.
+fn reason(verified: &Verified) -> Option<String> {
+    match verified {
+        Verified::Confirmed(reason) | Verified::Refuted(reason) | Verified::Unsure(reason) => {
+            (!reason.is_empty()).then(|| reason.clone())
+        }
+        Verified::Unanswered(why) => Some(missing(why)),
+        Verified::NotAsked => None,
     }
 }
 

@@ -146,9 +146,11 @@ pub(super) fn read(text: &str, most: usize) -> (Vec<File>, Vec<Hunk>, Vec<Aside>
 }
 
 fn set_aside(piece: &Piece<'_>) -> Option<Why> {
-    let is_submodule =
-        piece.head.lines().skip(1).any(|line| line.contains("mode ") || line.starts_with("index "))
-            && piece.head.lines().skip(1).any(|line| line.ends_with(" 160000"));
+    let modes = ["index ", "old mode ", "new mode ", "new file mode ", "deleted file mode "];
+    let is_submodule = piece
+        .head
+        .lines()
+        .any(|line| line.ends_with(" 160000") && modes.iter().any(|mode| line.starts_with(mode)));
     if piece.is_combined {
         Some(Why::Combined)
     } else if is_submodule {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::coverage::{Coverage, Seat, Seats};
+use super::coverage::{Coverage, Missing, Seat, Seats};
 use super::finding::{self, Severity, Verdict};
 use super::merge::{self, Finding};
 use super::{Plan, Role};
@@ -55,7 +55,7 @@ pub enum Verified {
     /// None was asked.
     NotAsked,
     /// The one who was asked gave no answer, for this reason.
-    Unanswered(String),
+    Unanswered(Missing),
 }
 
 impl Verified {
@@ -68,18 +68,6 @@ impl Verified {
             Self::Unsure(_) => "unsure",
             Self::NotAsked => "not_asked",
             Self::Unanswered(_) => "unanswered",
-        }
-    }
-
-    /// Returns the reason, if there is one.
-    #[must_use]
-    pub fn reason(&self) -> Option<&str> {
-        match self {
-            Self::Confirmed(reason)
-            | Self::Refuted(reason)
-            | Self::Unsure(reason)
-            | Self::Unanswered(reason) => Some(reason).filter(|it| !it.is_empty()).map(|it| &**it),
-            Self::NotAsked => None,
         }
     }
 }
@@ -218,7 +206,7 @@ fn named(prompt: &str) -> Option<&str> {
 fn rule(judged: &mut Judged, seat: &Seat) {
     let verified = match &seat.outcome {
         Some(event::Outcome::Done { text }) => match finding::ruling(text) {
-            None => Verified::Unanswered("its answer has no form that could be read".to_owned()),
+            None => Verified::Unanswered(Missing::Unreadable),
             Some(ruling) => {
                 let claim = &mut judged.finding.claim;
                 if ruling.verdict != Verdict::Refuted {
@@ -234,9 +222,12 @@ fn rule(judged: &mut Judged, seat: &Seat) {
                 }
             }
         },
-        Some(event::Outcome::Failed(failure)) => Verified::Unanswered(failure.message.to_string()),
-        Some(event::Outcome::Cancelled { .. }) => Verified::Unanswered("cancelled".to_owned()),
-        Some(event::Outcome::Interrupted) => Verified::Unanswered("interrupted".to_owned()),
+        Some(event::Outcome::Failed(failure)) => {
+            Verified::Unanswered(Missing::Failed(failure.message.to_string()))
+        }
+        Some(event::Outcome::Cancelled { ran: true }) => Verified::Unanswered(Missing::Cancelled),
+        Some(event::Outcome::Cancelled { ran: false }) => Verified::Unanswered(Missing::NotStarted),
+        Some(event::Outcome::Interrupted) => Verified::Unanswered(Missing::Interrupted),
         None => return,
     };
     judged.verified = verified;
@@ -262,7 +253,7 @@ mod tests {
     use super::*;
     use crate::event::{FailureKind, Outcome as Ended};
     use crate::review::testing::{Session, adds, plan};
-    use crate::review::{Angle, Effort, Missing};
+    use crate::review::{Angle, Effort};
 
     /// A review whose reviewers for correctness find what these lines say.
     fn found(plan: &Plan, lines: &str) -> Session {
@@ -348,8 +339,9 @@ mod tests {
         session.end(cancelled, Ended::Cancelled { ran: false });
         let outcome = Outcome::of(&plan, &session.log.events);
         let verified: Vec<_> = outcome.findings.iter().map(|it| it.verified.clone()).collect();
-        let unanswered = |why: &str| Verified::Unanswered(why.to_owned());
-        let expected = [unanswered("overloaded"), unanswered("cancelled"), Verified::NotAsked];
+        let failed = Missing::Failed("overloaded".to_owned());
+        let expected = [failed, Missing::NotStarted].map(Verified::Unanswered);
+        let expected = [&expected[..], &[Verified::NotAsked]].concat();
         assert_eq!(verified, expected);
         assert_eq!(outcome.standing().count(), 3);
     }

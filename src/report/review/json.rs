@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{missing, missing_name, part, unread, why_name};
+use super::{missing, missing_name, part, reason, unread, why_name};
 use crate::review::{Judged, Outcome, Reviewer};
 
 /// The version of the form. Fields may come without a new one.
@@ -50,7 +50,7 @@ fn finding(judged: &Judged) -> Value {
     });
     put(&mut value, "end_line", claim.end_line.map(Value::from));
     put(&mut value, "suggestion", claim.suggestion.as_deref().map(Value::from));
-    put(&mut value["verification"], "reason", judged.verified.reason().map(Value::from));
+    put(&mut value["verification"], "reason", reason(&judged.verified).map(Value::from));
     value
 }
 

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::super::sanitise;
-use super::{counts, missing, part, unread, why};
+use super::{counts, missing, part, reason, unread, why};
 use crate::message::counted;
 use crate::review::{Angle, Judged, Outcome, Verified};
 
@@ -83,16 +83,16 @@ fn finding(judged: &Judged) -> String {
     if let Some(suggestion) = &claim.suggestion {
         item.push_str(&inset("Instead: ", suggestion));
     }
-    if let Some(reason) = judged.verified.reason() {
-        item.push_str(&inset("Verifier: ", reason));
+    if let Some(reason) = reason(&judged.verified) {
+        item.push_str(&inset("Verifier: ", &reason));
     }
     item
 }
 
 fn refuted(outcome: &Outcome<'_>, text: &mut String) {
     let items = outcome.refuted().map(|judged| {
-        let reason = judged.verified.reason().unwrap_or("without a reason");
-        line(judged, "") + &inset("Refuted: ", reason)
+        let reason = reason(&judged.verified).unwrap_or_else(|| "without a reason".to_owned());
+        line(judged, "") + &inset("Refuted: ", &reason)
     });
     let items: Vec<_> = items.collect();
     if !items.is_empty() {

@@ -72,7 +72,7 @@ fn what_nobody_can_or_need_read_is_set_aside_with_its_reason() {
         ],
     );
     check_aside(
-        "diff --git a/a b/a\nnew file mode 100644\n--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+160000\n",
+        "diff --git a/a b/a\nnew file mode 100644\nrename to new mode 160000\n--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+index 160000\n",
         &[],
     );
 }

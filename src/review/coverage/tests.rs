@@ -1,5 +1,7 @@
 //! Tests of who has read what.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::event::FailureKind;
 use crate::event::testing::{called, finished};
@@ -212,4 +214,45 @@ fn others_of_the_session_are_no_reviewers() {
     let coverage = Coverage::of(&plan, &session.log.events);
     assert_eq!((coverage.read(0), coverage.reviewers.len()), ((0, 10), 2));
     assert_eq!(coverage.unread(), [0, 1, 2].into());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #[test]
+    fn exactly_what_was_shown_was_read(
+        sizes in proptest::collection::vec(1_u32..30, 1..5),
+        cut in 0_usize..2_000,
+        pages in proptest::collection::vec((0_usize..5, 1_u32..30, 1_u32..30), 0..6),
+    ) {
+        let text: String = (0..).zip(&sizes).map(|(file, size)| {
+            let lines: Vec<String> = (1..=*size).map(|line| format!("file {file} line {line}")).collect();
+            adds(&format!("f{file}.rs"), &lines.iter().map(|line| &**line).collect::<Vec<_>>())
+        }).collect();
+        let plan = plan(&text, Effort::Low);
+        let diff = &plan.territories[0].diff;
+        let cut = cut.min(diff.len());
+        // Whatever ends before the cut was shown.
+        let mut shown: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); sizes.len()];
+        for (file, size) in sizes.iter().enumerate() {
+            for line in 1..=*size {
+                let row = format!("\n+file {file} line {line}\n");
+                let end = diff.find(&row).unwrap() + row.len() - 1;
+                shown[file].extend((end <= cut).then_some(line));
+            }
+        }
+        let mut session = Session::new();
+        let unit = session.unit("correctness", 0, &diff[..cut]);
+        session.call(unit, LOOK, "a");
+        for (file, first, count) in pages {
+            let Some(size) = sizes.get(file) else { continue };
+            let lines = first..(first + count).min(size + 1);
+            let page: String = lines.clone().map(|line| format!("{line:>6}\tfile {file} line {line}\n")).collect();
+            let arguments = format!(r#"{{"file_path":"f{file}.rs","offset":{first},"limit":{count}}}"#);
+            session.call(unit, ("Read", &arguments), &page);
+            shown[file].extend(lines);
+        }
+        session.answer(unit, "No findings.");
+        let expected: Vec<usize> = shown.iter().map(BTreeSet::len).collect();
+        prop_assert_eq!(read(&plan, &session), expected);
+    }
 }
