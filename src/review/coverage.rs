@@ -1,7 +1,8 @@
 //! Who was shown what of a change: a fold over the events of a session.
 //!
 //! A reviewer has read what its model was sent before it answered: its prompt,
-//! and the outputs of its calls. What came after its last answer nobody has read.
+//! and the outputs of its calls. What came after its last answer nobody has read,
+//! nor what it had not answered when its conversation was summed up.
 //! One that failed, or that has not looked where its angle needs a look, has read
 //! nothing: its answer is missing, so no hunk counts as reviewed by it.
 
@@ -289,6 +290,9 @@ impl Seat {
             if !output.is_error && is_look(tool) {
                 self.looked(tool, &arguments, &output.text, places);
             }
+        } else if let EventKind::Compacted(_) = kind {
+            // Large outputs may have been left out of what was summed up.
+            (self.unread, self.unread_looks) = (Shown::new(), 0);
         } else if let EventKind::UnitEnded(end) = kind {
             self.outcome = Some(end.outcome.clone());
             self.partial = end.text.to_string();

@@ -94,10 +94,12 @@ impl Group {
     fn is_of(&self, other: &Claim, words: &BTreeSet<String>) -> bool {
         let ends = |claim: &Claim| claim.end_line.unwrap_or(claim.line).saturating_add(NEAR);
         let is_near = self.claim.line <= ends(other) && other.line <= ends(&self.claim);
-        let is_here = self.claim.path == other.path && is_near;
+        if self.claim.path != other.path || !is_near {
+            return false;
+        }
         let both = self.words.intersection(words).count();
         let either = self.words.union(words).count();
-        is_here && (self.claim.title == other.title || (both > 0 && 2 * both >= either))
+        self.claim.title == other.title || (both > 0 && 2 * both >= either)
     }
 
     fn join(&mut self, other: Claim, angle: Angle) {

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::FailureKind;
 use crate::event::testing::{called, finished};
-use crate::message::Output;
+use crate::event::{Compaction, CompactionTrigger, FailureKind};
+use crate::message::{Output, Usage};
 use crate::review::Effort;
 use crate::review::testing::{Session, adds, plan};
 
@@ -96,6 +96,27 @@ fn an_output_that_came_with_the_last_word_was_read_by_nobody() {
     assert_eq!(read(&plan, &session), [0, 0, 0]);
     let coverage = Coverage::of(&plan, &session.log.events);
     assert_eq!(coverage.reviewers[0].missing, Some(Missing::NoLook));
+}
+
+#[test]
+fn an_output_that_may_have_been_left_out_of_a_summary_was_read_by_nobody() {
+    let (plan, mut session) = (change(), Session::new());
+    let unit = session.unit("correctness", 0, "Go.");
+    session.call(unit, ("Read", r#"{"file_path":"src/a.rs"}"#), &page(1..=3));
+    session.call(unit, ("Read", r#"{"file_path":"src/a.rs"}"#), &page(4..=10));
+    let compaction = Compaction {
+        trigger: CompactionTrigger::Auto,
+        text: "what was said".into(),
+        kept_prompts: 1,
+        tokens_before: 9,
+        tokens_after: 1,
+        model: "m".into(),
+        usage: Usage::default(),
+        took_ms: 1,
+    };
+    session.log.put(unit, "", EventKind::Compacted(compaction.into()));
+    session.answer(unit, "No findings.");
+    assert_eq!(read(&plan, &session), [3, 0, 0]);
 }
 
 #[test]
