@@ -230,9 +230,8 @@ impl Seats {
     /// Returns the unit that has a role: the last one that has done its work, or
     /// the last one.
     pub(super) fn best(&self, role: Role) -> Option<(UnitId, &Seat)> {
-        let is_done = |seat: &Seat| matches!(seat.outcome, Some(Outcome::Done { text: _ }));
         let with_role = self.iter().filter(|(_, seat)| seat.role == role);
-        with_role.enumerate().max_by_key(|(at, (_, seat))| (is_done(seat), *at)).map(|(_, it)| it)
+        with_role.enumerate().max_by_key(|(at, (_, seat))| (seat.is_done(), *at)).map(|(_, it)| it)
     }
 
     /// Returns a unit and those whose conversation it goes on with.
@@ -270,6 +269,11 @@ impl Seat {
             unread_looks: 0,
             calls: HashMap::new(),
         }
+    }
+
+    /// Tells whether the unit gave an answer.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self.outcome, Some(Outcome::Done { text: _ }))
     }
 
     fn take(&mut self, kind: &EventKind, places: &Places<'_>) {

@@ -94,6 +94,8 @@ impl<'a> Outcome<'a> {
             .map(|finding| Judged { finding, verified: Verified::NotAsked })
             .collect();
         judge(plan, &seats, &mut findings);
+        // A verifier may have said that one is worse, or less bad.
+        findings.sort_by_key(|judged| judged.finding.claim.severity);
         Self { plan, coverage, findings, dropped }
     }
 
@@ -183,6 +185,7 @@ fn judge(plan: &Plan, seats: &Seats, findings: &mut [Judged]) {
     let places: Vec<usize> = to_verify(plan, findings).collect();
     let names = findings.iter().map(|it| it.finding.id.0.to_string());
     let names: HashMap<String, usize> = names.zip(0..).collect();
+    let mut chosen: HashMap<usize, &Seat> = HashMap::new();
     for (unit, seat) in seats.iter() {
         let Role::Verifier { index } = seat.role else { continue };
         // What it was asked says which it is; one that never ran has its place.
@@ -190,9 +193,14 @@ fn judge(plan: &Plan, seats: &Seats, findings: &mut [Judged]) {
         let prompt = prompts.into_iter().find(|prompt| !prompt.is_empty());
         let named = prompt.map(|prompt| named(prompt).and_then(|name| names.get(name)).copied());
         let place = named.unwrap_or_else(|| places.get(index as usize).copied());
-        if let Some(place) = place {
-            rule(&mut findings[place], seat);
+        let Some(place) = place else { continue };
+        // One that was run again counts, unless it did not get that far.
+        if seat.is_done() || !chosen.get(&place).is_some_and(|before| before.is_done()) {
+            chosen.insert(place, seat);
         }
+    }
+    for (place, seat) in chosen {
+        rule(&mut findings[place], seat);
     }
 }
 
@@ -315,6 +323,16 @@ mod tests {
         );
         assert_eq!(outcome.refuted().count(), 1);
         assert!(!outcome.fails_on(Severity::High) && outcome.fails_on(Severity::Medium));
+        // What turns out worse goes to the front.
+        verify(
+            &mut session,
+            &before,
+            40,
+            r#"{"verdict":"confirmed","reason":"r","severity":"high"}"#,
+        );
+        let outcome = Outcome::of(&plan, &session.log.events);
+        let lines: Vec<_> = outcome.findings.iter().map(|it| it.finding.claim.line).collect();
+        assert_eq!(lines, [1, 40, 20]);
     }
 
     #[test]
