@@ -96,24 +96,86 @@ impl FileChange {
     }
 }
 
+/// A file of a diff with the text that it was read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece<'a> {
+    /// What the text says.
+    pub file: FileChange,
+    /// The lines before the first hunk.
+    pub head: &'a str,
+    /// The text of each hunk of the file, with its header and with the mark
+    /// that stands behind a last line without an end.
+    pub hunks: Vec<&'a str>,
+    /// Whether the diff has several old sides, as that of a merge has. Then no
+    /// hunk is read: all of it is in `head`.
+    pub is_combined: bool,
+}
+
 /// Parses every file of a git diff. What stands before, between and after the
 /// files is skipped; a hunk that is cut off keeps the lines it has.
 #[must_use]
 pub fn parse(text: &str) -> Vec<FileChange> {
+    let pieces = pieces(text).into_iter();
+    pieces.filter(|piece| !piece.is_combined).map(|piece| piece.file).collect()
+}
+
+/// Parses the same, and keeps the text of each file and hunk.
+#[must_use]
+pub fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut lines = text.split('\n').peekable();
-    let mut files = Vec::new();
+    let mut pieces = Vec::new();
     while let Some(line) = lines.next() {
         if let Some(names) = line.strip_prefix("diff --git ") {
-            files.push(parse_file(names, &mut lines));
+            let (file, hunks) = parse_file(names, &mut lines);
+            pieces.push(piece(text, line, (file, &hunks), lines.peek()));
+        } else if let Some(name) = combined(line) {
+            let path = Some(unquote(name));
+            let (old_path, new_path) = (path.clone(), path);
+            let (kind, hunks) = (ChangeKind::Modified, Vec::new());
+            let file = FileChange { old_path, new_path, kind, binary: false, hunks };
+            while lines.next_if(|line| !begins_file(line)).is_some() {}
+            let piece = piece(text, line, (file, &[]), lines.peek());
+            pieces.push(Piece { is_combined: true, ..piece });
         }
     }
-    files
+    pieces
 }
 
 type Lines<'a> = Peekable<Split<'a, char>>;
 
-fn parse_file(names: &str, lines: &mut Lines<'_>) -> FileChange {
+/// Cuts the text of a file out of a diff: from its first line to the next
+/// file's, if there is one.
+fn piece<'a>(
+    text: &'a str,
+    first: &str,
+    (file, hunks): (FileChange, &[&str]),
+    next: Option<&&str>,
+) -> Piece<'a> {
+    // Every line is a part of the text.
+    let place = |line: &str| line.as_ptr().addr() - text.as_ptr().addr();
+    let end = next.map_or(text.len(), |next| place(next));
+    let mut starts = hunks.iter().map(|hunk| place(hunk)).chain([end]).peekable();
+    let head = &text[place(first)..starts.peek().copied().unwrap_or(end)];
+    let mut pieces = Vec::with_capacity(hunks.len());
+    while let (Some(start), Some(&behind)) = (starts.next(), starts.peek()) {
+        pieces.push(&text[start..behind]);
+    }
+    Piece { file, head, hunks: pieces, is_combined: false }
+}
+
+/// The name in the first line of a file's diff that has several old sides.
+fn combined(line: &str) -> Option<&str> {
+    line.strip_prefix("diff --cc ").or_else(|| line.strip_prefix("diff --combined "))
+}
+
+fn begins_file(line: &str) -> bool {
+    line.starts_with("diff --git ") || combined(line).is_some()
+}
+
+/// Parses a file and returns it with the header of each of its hunks.
+fn parse_file<'a>(names: &str, lines: &mut Lines<'a>) -> (FileChange, Vec<&'a str>) {
     let (old, new) = names_of_both(names);
+    let mut headers = Vec::new();
     let mut file = FileChange {
         old_path: old,
         new_path: new,
@@ -122,11 +184,12 @@ fn parse_file(names: &str, lines: &mut Lines<'_>) -> FileChange {
         hunks: Vec::new(),
     };
     while let Some(&line) = lines.peek() {
-        if line.starts_with("diff --git ") {
+        if begins_file(line) {
             break;
         }
         lines.next();
         if let Some(hunk) = line.strip_prefix("@@ ").and_then(parse_hunk_header) {
+            headers.push(line);
             file.hunks.push(parse_hunk(hunk, lines));
         } else if file.hunks.is_empty() {
             read_header_line(&mut file, line);
@@ -137,7 +200,7 @@ fn parse_file(names: &str, lines: &mut Lines<'_>) -> FileChange {
         ChangeKind::Deleted => file.new_path = None,
         ChangeKind::Modified | ChangeKind::Renamed | ChangeKind::Copied => {}
     }
-    file
+    (file, headers)
 }
 
 /// Takes in one line between `diff --git` and the first hunk.
@@ -410,12 +473,30 @@ mod tests {
         assert_eq!(parse(text)[0].hunks[0].lines, [line(LineKind::Added, 1, "x")]);
     }
 
+    #[test]
+    fn each_hunk_keeps_its_text_and_nothing_is_lost_between_them() {
+        let (first, second) =
+            ("@@ -1 +1 @@\n-a\n+b\n\\ No newline at end of file\n", "@@ -9 +9 @@\n-x\n+y\r\n");
+        let head = "diff --git a/a b/a\n--- a/a\n+++ b/a\n";
+        let merged = "diff --cc m\nindex 1,2..3\n@@@ -1,1 -1,1 +1,1 @@@\n- a\n -b\n++c\n";
+        let empty = "diff --git a/e b/e\nnew file mode 100644\n";
+        let text = format!("{head}{first}{second}{merged}{empty}");
+        let pieces = pieces(&text);
+        let texts: Vec<_> = pieces.iter().map(|it| (it.head, &*it.hunks, it.is_combined)).collect();
+        let hunks = [first, second];
+        assert_eq!(texts, [(head, &hunks[..], false), (merged, &[], true), (empty, &[], false)]);
+        assert_eq!(pieces[1].file.path(), "m");
+        let parsed = parse(&text);
+        assert_eq!(parsed.iter().map(FileChange::path).collect::<Vec<_>>(), ["a", "e"]);
+    }
+
     proptest! {
         #[test]
         fn no_text_makes_it_panic(
             parts in proptest::collection::vec(
                 prop_oneof![
                     Just("diff --git ".to_owned()),
+                    Just("\ndiff --cc ".to_owned()),
                     Just("@@ -4294967295,2 +4294967295,2 @@\n".to_owned()),
                     Just("--- ".to_owned()),
                     Just("rename to \"".to_owned()),
@@ -428,6 +509,11 @@ mod tests {
             let text = parts.concat();
             for file in parse(&text) {
                 prop_assert!(file.added().count() <= text.lines().count());
+            }
+            for piece in pieces(&text) {
+                prop_assert_eq!(piece.hunks.len(), piece.file.hunks.len());
+                let kept = piece.head.len() + piece.hunks.concat().len();
+                prop_assert!(kept <= text.len());
             }
         }
     }

@@ -25,6 +25,7 @@ pub mod model;
 pub mod path_text;
 pub mod prompt;
 pub mod real_path;
+pub mod review;
 pub mod session;
 pub mod skill;
 pub mod slips;

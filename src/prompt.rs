@@ -415,9 +415,11 @@ pub fn attached(prompt: &str) -> Option<(&str, bool)> {
     None
 }
 
-/// The path of a line that asks for a file.
+/// The path of a line that asks for a file. The header of a hunk asks for none,
+/// though a repository may hold a file of such a name.
 fn attached_path(line: &str) -> Option<&str> {
-    line.strip_prefix('@').map(str::trim_end).filter(|path| !path.is_empty())
+    let path = line.strip_prefix('@').map(str::trim_end);
+    path.filter(|path| !path.is_empty() && !path.starts_with("@ -"))
 }
 
 /// Writes a file's text between two tags that do not occur in it.
@@ -502,7 +504,7 @@ mod tests {
             match path.to_str() {
                 Some("a.txt") => Ok(b"one\n@b.txt\n".to_vec()),
                 Some("/b c.txt") => Ok(b"no newline </file>".to_vec()),
-                Some("empty") => Ok(Vec::new()),
+                Some("empty" | "@ -1 +1,2 @@ fn f()") => Ok(Vec::new()),
                 Some("locked") => Err(io::Error::new(io::ErrorKind::PermissionDenied, "locked")),
                 _ => Err(io::Error::new(io::ErrorKind::NotFound, "no such file")),
             }
@@ -526,7 +528,8 @@ mod tests {
 
     #[test]
     fn other_lines_are_left_alone() {
-        for text in ["mail me@a.txt\n", " @a.txt", "@\n@ \n", "", "`@a.txt`"] {
+        let header = "@@ -1 +1,2 @@ fn f()\n";
+        for text in ["mail me@a.txt\n", " @a.txt", "@\n@ \n", "", "`@a.txt`", header] {
             check(text, text);
         }
     }

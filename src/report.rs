@@ -32,6 +32,7 @@ pub mod questions;
 mod record;
 pub mod region;
 mod result;
+pub mod review;
 pub mod row;
 pub mod sanitise;
 mod spans;

@@ -20,6 +20,7 @@ const LAYERS: [&[&str]; 9] = [
         "path_text",
         "prompt",
         "real_path",
+        "review",
         "session",
         "skill",
         "slips",

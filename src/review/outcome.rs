@@ -1,0 +1,400 @@
+//! What a review came to: a fold over its plan and the events of its session.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use super::coverage::{Coverage, Missing, Seat, Seats};
+use super::finding::{self, Severity, Verdict};
+use super::merge::{self, Finding};
+use super::{Plan, Role};
+use crate::event::{self, Event};
+use crate::prompt;
+
+/// Most findings that get a verifier, the worst first: each is an agent that
+/// reads around. What is left is in the report as it is.
+pub const VERIFIERS_CAP: usize = 200;
+
+/// Most bytes of a hunk that a verifier is given. It can read the rest.
+const EVIDENCE_CAP: usize = 12_000;
+
+/// What stands before the finding's name in a verifier's prompt.
+const NAMED: &str = "Finding: ";
+
+/// What a review came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome<'a> {
+    /// What was planned.
+    pub plan: &'a Plan,
+    /// Who was shown what.
+    pub coverage: Coverage,
+    /// What was found, the worst first; what was refuted stays in its place.
+    pub findings: Vec<Judged>,
+    /// How many findings there was no room for.
+    pub dropped: usize,
+}
+
+/// A finding and what became of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// What was found, with what its verifier has corrected.
+    pub finding: Finding,
+    /// What its verifier says.
+    pub verified: Verified,
+}
+
+/// What a verifier says of a finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verified {
+    /// It holds, for this reason.
+    Confirmed(String),
+    /// It does not.
+    Refuted(String),
+    /// Nobody can tell.
+    Unsure(String),
+    /// None was asked.
+    NotAsked,
+    /// The one who was asked gave no answer, for this reason.
+    Unanswered(Missing),
+}
+
+impl Verified {
+    /// Returns the name in reports.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Confirmed(_) => "confirmed",
+            Self::Refuted(_) => "refuted",
+            Self::Unsure(_) => "unsure",
+            Self::NotAsked => "not_asked",
+            Self::Unanswered(_) => "unanswered",
+        }
+    }
+}
+
+impl<'a> Outcome<'a> {
+    /// Folds the events of a session.
+    ///
+    /// At any moment it is what is known by then: a flow asks it for the findings
+    /// before anybody has verified one.
+    #[must_use]
+    pub fn of<'e>(plan: &'a Plan, events: impl IntoIterator<Item = &'e Event>) -> Self {
+        let seats = Seats::of(plan, events);
+        let coverage = Coverage::from_seats(plan, &seats);
+        let mut claimed = Vec::new();
+        for reviewer in &coverage.reviewers {
+            let Some(unit) = reviewer.unit else { continue };
+            let answer = seats.conversation(unit).next().map(answer).unwrap_or_default();
+            let claims = finding::claims(answer).unwrap_or_default();
+            claimed.extend(claims.into_iter().map(|claim| (reviewer.angle, claim)));
+        }
+        let (found, dropped) = merge::merge(plan, claimed);
+        let mut findings: Vec<_> = found
+            .into_iter()
+            .map(|finding| Judged { finding, verified: Verified::NotAsked })
+            .collect();
+        judge(plan, &seats, &mut findings);
+        // A verifier may have said that one is worse, or less bad.
+        findings.sort_by_key(|judged| judged.finding.claim.severity);
+        Self { plan, coverage, findings, dropped }
+    }
+
+    /// Returns the findings that hold, as far as anybody knows.
+    pub fn standing(&self) -> impl Iterator<Item = &Judged> {
+        self.findings.iter().filter(|judged| !judged.is_refuted())
+    }
+
+    /// Returns the findings that a verifier has refuted.
+    pub fn refuted(&self) -> impl Iterator<Item = &Judged> {
+        self.findings.iter().filter(|judged| judged.is_refuted())
+    }
+
+    /// Tells whether a finding stands that is at least as bad.
+    #[must_use]
+    pub fn fails_on(&self, severity: Severity) -> bool {
+        self.standing().any(|judged| judged.finding.claim.severity <= severity)
+    }
+
+    /// Tells whether every hunk was read and every reviewer counts: only then is
+    /// a review without findings one that has found nothing.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.coverage.unread().is_empty() && self.coverage.missing().next().is_none()
+    }
+
+    /// Returns the findings that get a verifier.
+    pub fn to_verify(&self) -> impl Iterator<Item = &Finding> {
+        to_verify(self.plan, &self.findings).map(|place| &self.findings[place].finding)
+    }
+
+    /// Returns what the flow's step for findings comes to: for its `for_each`,
+    /// those that get a verifier.
+    #[must_use]
+    pub fn verify_inputs(&self) -> Value {
+        let findings = self.to_verify().map(|finding| {
+            let hunk = evidence(self.plan, finding);
+            json!({
+                "id": &*finding.id.0,
+                "path": finding.claim.path,
+                "line": finding.claim.line,
+                "end_line": finding.claim.end_line,
+                "severity": finding.claim.severity.as_str(),
+                "title": finding.claim.title,
+                "reason": finding.claim.reason,
+                "suggestion": finding.claim.suggestion,
+                "finders": finding.finders.iter().map(|angle| angle.as_str()).collect::<Vec<_>>(),
+                "tag": prompt::unused_tag("finding", &[&finding.claim.reason, &finding.claim.title]),
+                "hunk": hunk,
+                "hunk_tag": prompt::unused_tag("hunk", &[&hunk]),
+            })
+        });
+        json!({ "to_verify": findings.collect::<Vec<_>>() })
+    }
+}
+
+impl Judged {
+    /// Tells whether its verifier has refuted it.
+    #[must_use]
+    pub fn is_refuted(&self) -> bool {
+        matches!(self.verified, Verified::Refuted(_))
+    }
+}
+
+/// What a unit has said: its answer, or the last words before it ended badly.
+fn answer(seat: &Seat) -> &str {
+    match &seat.outcome {
+        Some(event::Outcome::Done { text }) => text,
+        Some(
+            event::Outcome::Failed(_)
+            | event::Outcome::Cancelled { .. }
+            | event::Outcome::Interrupted,
+        )
+        | None => &seat.partial,
+    }
+}
+
+/// The places of the findings that get a verifier.
+fn to_verify(plan: &Plan, findings: &[Judged]) -> impl Iterator<Item = usize> {
+    let most = if plan.has_verifiers { VERIFIERS_CAP } else { 0 };
+    let verified = |place: &usize| plan.effort.verifies(findings[*place].finding.claim.severity);
+    (0..findings.len()).filter(verified).take(most)
+}
+
+/// Gives each finding what its verifier says of it.
+fn judge(plan: &Plan, seats: &Seats, findings: &mut [Judged]) {
+    let places: Vec<usize> = to_verify(plan, findings).collect();
+    let names = findings.iter().map(|it| it.finding.id.0.to_string());
+    let names: HashMap<String, usize> = names.zip(0..).collect();
+    let mut chosen: HashMap<usize, &Seat> = HashMap::new();
+    for (unit, seat) in seats.iter() {
+        let Role::Verifier { index } = seat.role else { continue };
+        // What it was asked says which it is; one that never ran has its place.
+        let prompts = seats.conversation(unit).map(|seat| &*seat.prompt);
+        let prompt = prompts.into_iter().find(|prompt| !prompt.is_empty());
+        let named = prompt.map(|prompt| named(prompt).and_then(|name| names.get(name)).copied());
+        let place = named.unwrap_or_else(|| places.get(index as usize).copied());
+        let Some(place) = place else { continue };
+        // One that was run again counts, unless it did not get that far.
+        if seat.is_done() || !chosen.get(&place).is_some_and(|before| before.is_done()) {
+            chosen.insert(place, seat);
+        }
+    }
+    for (place, seat) in chosen {
+        rule(&mut findings[place], seat);
+    }
+}
+
+/// The finding that a verifier's prompt names. It stands before all that others
+/// wrote.
+fn named(prompt: &str) -> Option<&str> {
+    let mut lines = prompt.lines();
+    lines.find_map(|line| line.strip_prefix(NAMED)).map(str::trim)
+}
+
+fn rule(judged: &mut Judged, seat: &Seat) {
+    let verified = match &seat.outcome {
+        Some(event::Outcome::Done { text }) => match finding::ruling(text) {
+            None => Verified::Unanswered(Missing::Unreadable),
+            Some(ruling) => {
+                let claim = &mut judged.finding.claim;
+                if ruling.verdict != Verdict::Refuted {
+                    claim.severity = ruling.severity.unwrap_or(claim.severity);
+                    if let Some(line) = ruling.line.filter(|line| *line != claim.line) {
+                        (claim.line, claim.end_line) = (line, None);
+                    }
+                }
+                match ruling.verdict {
+                    Verdict::Confirmed => Verified::Confirmed(ruling.reason),
+                    Verdict::Refuted => Verified::Refuted(ruling.reason),
+                    Verdict::Unsure => Verified::Unsure(ruling.reason),
+                }
+            }
+        },
+        Some(event::Outcome::Failed(failure)) => {
+            Verified::Unanswered(Missing::Failed(failure.message.to_string()))
+        }
+        Some(event::Outcome::Cancelled { ran: true }) => Verified::Unanswered(Missing::Cancelled),
+        Some(event::Outcome::Cancelled { ran: false }) => Verified::Unanswered(Missing::NotStarted),
+        Some(event::Outcome::Interrupted) => Verified::Unanswered(Missing::Interrupted),
+        None => return,
+    };
+    judged.verified = verified;
+}
+
+/// The part of the change that a finding is about, as far as there is room.
+fn evidence(plan: &Plan, finding: &Finding) -> String {
+    let here = plan.hunks.iter().filter(|hunk| *hunk.path == *finding.claim.path);
+    let distance = |line: u32, (first, last): (u32, u32)| {
+        if line < first { first - line } else { line.saturating_sub(last) }
+    };
+    let nearest = here.min_by_key(|hunk| distance(finding.claim.line, hunk.lines));
+    let text = nearest.map_or("", |hunk| &*hunk.text);
+    if text.len() <= EVIDENCE_CAP {
+        return text.to_owned();
+    }
+    let end = text[..text.floor_char_boundary(EVIDENCE_CAP)].rfind('\n').map_or(0, |at| at + 1);
+    text[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{FailureKind, Outcome as Ended};
+    use crate::review::testing::{Session, adds, plan};
+    use crate::review::{Angle, Effort};
+
+    /// A review whose reviewers for correctness find what these lines say.
+    fn found(plan: &Plan, lines: &str) -> Session {
+        let mut session = Session::new();
+        for angle in plan.effort.angles() {
+            let unit = session.unit(angle.as_str(), 0, &plan.territories[0].diff);
+            session.call(unit, ("Glob", "{}"), "a");
+            let answer = if *angle == Angle::Correctness { lines } else { "No findings." };
+            session.answer(unit, answer);
+        }
+        session
+    }
+
+    /// Has a verifier say this of the finding on a line.
+    fn verify(session: &mut Session, outcome: &Outcome<'_>, line: u32, says: &str) {
+        let mut numbered = (0..).zip(outcome.to_verify());
+        let (index, finding) = numbered.find(|(_, it)| it.claim.line == line).unwrap();
+        let prompt = format!("the facts\n\nFinding: {}\nFinding: f0\n", finding.id);
+        let unit = session.unit("verify", index, &prompt);
+        session.answer(unit, says);
+    }
+
+    const THREE: &str =
+        "- [high] a.rs:1: it panics\n- [medium] a.rs:20: it is slow\n- [low] a.rs:40: it is dull";
+
+    #[test]
+    fn each_finding_has_what_its_own_verifier_says_of_it() {
+        let plan = plan(&adds("a.rs", &["x"; 50]), Effort::Medium);
+        let mut session = found(&plan, THREE);
+        let before = Outcome::of(&plan, &session.log.events);
+        assert_eq!(before.to_verify().count(), 3);
+        // In another order than that of the findings.
+        verify(
+            &mut session,
+            &before,
+            40,
+            r#"{"verdict":"unsure","reason":"who knows","line":41,"severity":"medium"}"#,
+        );
+        verify(
+            &mut session,
+            &before,
+            1,
+            r#"{"verdict":"refuted","reason":"line 9 asks","line":7}"#,
+        );
+        verify(&mut session, &before, 20, "maybe");
+        let outcome = Outcome::of(&plan, &session.log.events);
+        let rows: Vec<_> = outcome
+            .findings
+            .iter()
+            .map(|it| (it.finding.claim.line, it.finding.claim.severity, it.verified.as_str()))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                (1, Severity::High, "refuted"),
+                (20, Severity::Medium, "unanswered"),
+                (41, Severity::Medium, "unsure"),
+            ]
+        );
+        assert_eq!(outcome.refuted().count(), 1);
+        assert!(!outcome.fails_on(Severity::High) && outcome.fails_on(Severity::Medium));
+        // What turns out worse goes to the front.
+        verify(
+            &mut session,
+            &before,
+            40,
+            r#"{"verdict":"confirmed","reason":"r","severity":"high"}"#,
+        );
+        let outcome = Outcome::of(&plan, &session.log.events);
+        let lines: Vec<_> = outcome.findings.iter().map(|it| it.finding.claim.line).collect();
+        assert_eq!(lines, [1, 40, 20]);
+    }
+
+    #[test]
+    fn low_effort_verifies_the_worst_alone() {
+        let plan = plan(&adds("a.rs", &["x"; 50]), Effort::Low);
+        let session = found(&plan, THREE);
+        let outcome = Outcome::of(&plan, &session.log.events);
+        let lines: Vec<_> = outcome.to_verify().map(|finding| finding.claim.line).collect();
+        assert_eq!(lines, [1]);
+        let without = Plan { has_verifiers: false, ..plan.clone() };
+        assert_eq!(Outcome::of(&without, &session.log.events).to_verify().count(), 0);
+        assert!(outcome.fails_on(Severity::Low) && outcome.fails_on(Severity::High));
+    }
+
+    #[test]
+    fn a_verifier_that_failed_or_never_ran_leaves_its_finding_standing() {
+        let plan = plan(&adds("a.rs", &["x"; 50]), Effort::Medium);
+        let mut session = found(&plan, THREE);
+        let failed = session.declare("verify", 0);
+        session.end(failed, Ended::failed(FailureKind::Provider, "overloaded"));
+        let cancelled = session.declare("verify", 1);
+        session.end(cancelled, Ended::Cancelled { ran: false });
+        let outcome = Outcome::of(&plan, &session.log.events);
+        let verified: Vec<_> = outcome.findings.iter().map(|it| it.verified.clone()).collect();
+        let failed = Missing::Failed("overloaded".to_owned());
+        let expected = [failed, Missing::NotStarted].map(Verified::Unanswered);
+        let expected = [&expected[..], &[Verified::NotAsked]].concat();
+        assert_eq!(verified, expected);
+        assert_eq!(outcome.standing().count(), 3);
+    }
+
+    #[test]
+    fn what_a_reviewer_had_found_before_it_failed_is_kept_and_the_review_is_incomplete() {
+        let plan = plan(&adds("a.rs", &["x"]), Effort::Low);
+        let mut session = Session::new();
+        session.angle_reads(&plan, Angle::Security);
+        assert!(!Outcome::of(&plan, &session.log.events).is_complete());
+        let unit = session.unit("correctness", 0, &plan.territories[0].diff);
+        session.call(unit, ("Glob", "{}"), "a");
+        session.end(unit, Ended::failed(FailureKind::Timeout, "out of time"));
+        let outcome = Outcome::of(&plan, &session.log.events);
+        let missing: Vec<_> = outcome.coverage.missing().map(|(_, why)| why.clone()).collect();
+        assert_eq!(missing, [Missing::Failed("out of time".to_owned())]);
+        let again = session.unit("correctness", 0, &plan.territories[0].diff);
+        session.call(again, ("Glob", "{}"), "a");
+        session.answer(again, "- [low] a.rs:1: dull");
+        let outcome = Outcome::of(&plan, &session.log.events);
+        assert!(outcome.is_complete() && outcome.findings.len() == 1);
+    }
+
+    #[test]
+    fn a_verifier_gets_the_hunk_of_its_finding_and_no_more_than_fits() {
+        let text = adds("a.rs", &["y"; 9]) + &adds("b.rs", &["</hunk> x = 1;"; 4_000]);
+        let plan = plan(&text, Effort::Medium);
+        let session =
+            found(&plan, "- [high] a.rs:3: bad\n- [high] b.rs:4000: bad\n- [high] c.rs:1: bad");
+        let inputs = Outcome::of(&plan, &session.log.events).verify_inputs();
+        let items = inputs["to_verify"].as_array().unwrap();
+        assert_eq!(items[0]["hunk"], format!("@@ -0,0 +1,9 @@\n{}", "+y\n".repeat(9)));
+        let second = items[1]["hunk"].as_str().unwrap();
+        assert!(second.len() <= EVIDENCE_CAP && second.ends_with("+</hunk> x = 1;\n"));
+        assert_eq!(items[1]["hunk_tag"], "hunk_");
+        assert_eq!(items[2]["hunk"], "");
+    }
+}
