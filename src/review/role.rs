@@ -48,7 +48,8 @@ impl Role {
 /// was shown this one has before it.
 pub(super) fn goes_on(origin: Origin) -> Option<UnitId> {
     match origin {
-        Origin::Continued(unit) => Some(unit),
+        // An answer of an earlier walk of the flow is that of whoever was asked.
+        Origin::Continued(unit) | Origin::Reused(unit) => Some(unit),
         // A fork begins with its parent's, and no reviewer is anybody's parent.
         Origin::Prompt | Origin::Visible | Origin::Fork | Origin::Steps => None,
     }

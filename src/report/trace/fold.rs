@@ -67,6 +67,7 @@ impl Trace {
             | EventKind::Rewound { .. }
             | EventKind::Chosen(_)
             | EventKind::Left
+            | EventKind::Walked(_)
             | EventKind::Offered(_) => {
                 if let Some((name, about)) = in_words(&event.kind) {
                     self.mark(event, name, &about, Vec::new());
@@ -322,6 +323,7 @@ fn in_words(kind: &EventKind) -> Option<(&'static str, String)> {
         EventKind::UserTookBack => ("taken back", words::TOOK_BACK.to_owned()),
         EventKind::Offered(offered) => ("offered", words::offered(offered)),
         EventKind::Left => ("left", String::new()),
+        EventKind::Walked(head) => ("flow", words::walked(head)),
         EventKind::SessionOpened(_)
         | EventKind::InvocationStarted { .. }
         | EventKind::Prompted(_)
@@ -413,6 +415,7 @@ fn proves_life(kind: &EventKind) -> bool {
         | EventKind::Notice { .. }
         | EventKind::Chosen(_)
         | EventKind::Left
+        | EventKind::Walked(_)
         | EventKind::HookRan(_)
         | EventKind::Offered(_) => true,
     }

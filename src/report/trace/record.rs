@@ -129,7 +129,7 @@ impl Clock {
             agent: head.map_or("main", |head| &head.agent),
             begins_with: head.map_or("prompt", begins_with),
             continues: head.and_then(|head| match head.origin {
-                Origin::Continued(unit) => Some(name(unit)),
+                Origin::Continued(unit) | Origin::Reused(unit) => Some(name(unit)),
                 Origin::Prompt | Origin::Visible | Origin::Fork | Origin::Steps => None,
             }),
             repeats: head.and_then(|head| head.again).map(name),
@@ -199,6 +199,7 @@ fn begins_with(head: &UnitHead) -> &'static str {
         Origin::Fork => "fork",
         Origin::Continued(_) => "continued",
         Origin::Steps => "steps",
+        Origin::Reused(_) => "reused",
     }
 }
 
