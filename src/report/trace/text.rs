@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub const TEXT_CAP: usize = 64 * 1024;
 
 /// Most bytes of all texts together, beyond which each is kept up to
-/// [`AFTER_CAP`] only. A browser opens a page of this size in a second or two.
+/// half a kilobyte only. A browser opens a page of this size in a second or two.
 pub const TEXTS_CAP: usize = 64 * 1024 * 1024;
 
 /// Most bytes of a text when there is no room for more: enough to tell what it
