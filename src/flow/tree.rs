@@ -149,7 +149,7 @@ mod tests {
 
     /// Writes down a tree, a line for each step.
     fn lines(shown: &Shown<'_>, depth: usize, out: &mut Vec<String>) {
-        let name = shown.step.name().map_or_else(|| crate::flow::names::kind(shown.step), |n| n);
+        let name = shown.step.name().map_or_else(|| crate::flow::names::kind(shown.step), |n| &**n);
         let draws = shown.draws.map_or_else(String::new, |token| format!(" draws {}", token.0));
         let reserves = shown
             .reserves

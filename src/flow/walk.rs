@@ -118,7 +118,7 @@ impl Stand<'_> {
 
     /// Says what a step came to that failed before there was a unit for it.
     async fn fails(&self, step: &Step, what: &str) -> Came {
-        let name = step.name().map_or_else(|| kind(step), |name| name);
+        let name = step.name().map_or_else(|| kind(step), |name| &**name);
         // No unit tells of it.
         let text = format!("the step `{name}` failed: {what}").into();
         self.holder.line.tell(Told::Notice { level: NoticeLevel::Warning, text }).await;
@@ -241,7 +241,7 @@ async fn inner<'a>(on: Stand<'a>, step: &'a Step, inner: &'a Inner) -> Came {
         is_wanted: wants,
         ..on.clone()
     };
-    run(inside, flow.step()).await.as_one(step, name, *on_error, wants)
+    run(inside, flow.step()).await.into_one(step, name, *on_error, wants)
 }
 
 /// Has the program make a value, on a thread that may block.

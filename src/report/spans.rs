@@ -68,9 +68,7 @@ impl Spans {
     pub fn take(&mut self, event: &Event) -> Vec<Span> {
         match &event.kind {
             EventKind::InvocationStarted { prompt, .. } => self.invoke(event, prompt),
-            EventKind::InvocationEnded(end) => {
-                self.end(event, &end.outcome, &end.text, 0);
-            }
+            EventKind::InvocationEnded(end) => self.end(event, &end.outcome, &end.text, 0),
             EventKind::UnitQueued(head) => self.queue(event, head),
             EventKind::UnitStarted => {
                 self.change(event, |strand| strand.started = Some(event.at));

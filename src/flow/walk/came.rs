@@ -110,7 +110,7 @@ impl Came {
     }
 
     /// A flow that was walked as a step of another one.
-    pub(super) fn as_one(
+    pub(super) fn into_one(
         self,
         step: &Step,
         name: &Arc<str>,
@@ -305,7 +305,9 @@ impl Tally {
         self.walked += 1;
         let of_it = match &came.outcome {
             Outcome::Failed(failure) => of_step(name, failure),
-            outcome => outcome.clone(),
+            Outcome::Done { .. } | Outcome::Cancelled { .. } | Outcome::Interrupted => {
+                came.outcome.clone()
+            }
         };
         self.states.push(came.outcome.state());
         match &came.outcome {

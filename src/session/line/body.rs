@@ -209,10 +209,7 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
             EventKind::Notice { level, text: text.into() }
         }
         "invocation_ended" => parse::<InvocationEnded<'_>>(body)?.into_kind()?,
-        "chosen" => {
-            let ChosenBody { model, mode } = parse(body)?;
-            EventKind::Chosen(Chosen { model: model.into(), mode: mode.into() })
-        }
+        "chosen" => parse::<ChosenBody<'_>>(body)?.into_kind(),
         "left" => {
             let Left {} = parse(body)?;
             EventKind::Left
@@ -337,6 +334,11 @@ pub(super) struct ChosenBody<'a> {
 impl<'a> ChosenBody<'a> {
     fn of(Chosen { model, mode }: &'a Chosen) -> Self {
         Self { model: text(model), mode: text(mode) }
+    }
+
+    fn into_kind(self) -> EventKind {
+        let Self { model, mode } = self;
+        EventKind::Chosen(Chosen { model: model.into(), mode: mode.into() })
     }
 }
 
