@@ -70,10 +70,10 @@ fn the_place_of_a_step_says_items_and_rounds_and_no_name_twice() {
     let key = |key: Key| key.as_text().to_string();
     let start = Key::default();
     assert_eq!(key(start.entered("plan")), "plan");
-    let item = start.entered("review").item(3);
-    assert_eq!(key(item.entered("review")), "review[3]");
-    assert_eq!(key(item.entered("verify").round(2).entered("verify")), "review[3]/verify#2");
-    assert_eq!(key(item.entered("mend").round(1).entered("fix")), "review[3]/mend#1/fix");
-    assert_eq!(key(item.closed().entered("review")), "review[3]/review");
-    assert_eq!(&*item.entered("verify").round(2).label(), "verify#2");
+    let item = || start.entered("review").item(3);
+    assert_eq!(key(item().entered("review")), "review[3]");
+    assert_eq!(key(item().entered("verify").round(2).entered("verify")), "review[3]/verify#2");
+    assert_eq!(key(item().entered("mend").round(1).entered("fix")), "review[3]/mend#1/fix");
+    assert_eq!(key(item().closed().entered("review")), "review[3]/review");
+    assert_eq!(&*item().entered("verify").round(2).label(), "verify#2");
 }
