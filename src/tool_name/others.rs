@@ -81,13 +81,13 @@ impl OtherNames {
         others.map(|other| other.text.clone()).collect()
     }
 
-    /// Does as [`lists`](super::lists), also by names that surely mean the tool.
+    /// Does as [`lists`], also by names that surely mean the tool.
     #[must_use]
     pub fn lists(&self, list: &[String], tool: &str) -> bool {
         lists(list, tool) || list.iter().any(|listed| self.surely(whole(listed), tool))
     }
 
-    /// Does as [`is_kept_from`](super::is_kept_from), also by names that may
+    /// Does as [`is_kept_from`], also by names that may
     /// mean the tool.
     #[must_use]
     pub fn is_kept_from(&self, list: &[String], tool: &str) -> bool {

@@ -8,7 +8,7 @@ use std::io::{self, PipeReader, PipeWriter};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -55,6 +55,10 @@ static LENT_UNTIL: Mutex<Option<Instant>> = Mutex::new(None);
 /// How late a signal may be heard that was typed for a program which it has
 /// ended.
 const ECHO: Duration = Duration::from_millis(500);
+
+/// How long a program may take to end that is told to: an editor keeps what was
+/// typed, and whoever ends us does not wait for more than some seconds.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 struct Before {
     input: OwnedFd,
@@ -330,7 +334,8 @@ fn as_raw(byte: u8, ahead: Ahead) -> Option<u8> {
 
 /// Runs another program on the terminal, which is not raw and that nobody
 /// reads. `meanwhile` is called until it ends; how long it takes is how late
-/// that is noticed. If that breaks off, the program is told to end, and left.
+/// that is noticed. If that breaks off, the program is told to end, and after
+/// some time it is ended; `None` then.
 ///
 /// # Errors
 ///
@@ -339,7 +344,7 @@ pub fn lend(
     terminal: impl AsFd,
     command: &mut Command,
     mut meanwhile: impl FnMut() -> ControlFlow<()>,
-) -> io::Result<ExitStatus> {
+) -> io::Result<Option<ExitStatus>> {
     let before = tcgetattr(&terminal);
     // Ctrl-Z stops that program, and us with it. It inherits what is let in.
     let mask = SigSet::thread_get_mask()?;
@@ -348,12 +353,10 @@ pub fn lend(
     let ended = command.spawn().and_then(|mut child| {
         loop {
             if let Some(status) = child.try_wait()? {
-                return Ok(status);
+                return Ok(Some(status));
             }
             if meanwhile().is_break() {
-                let id = i32::try_from(child.id()).map_err(io::Error::other)?;
-                kill(Pid::from_raw(id), Signal::SIGHUP)?;
-                return Err(io::ErrorKind::Interrupted.into());
+                return end(&mut child, FAREWELL).map(|()| None);
             }
         }
     });
@@ -365,6 +368,23 @@ pub fn lend(
         let _ = tcsetattr(&terminal, SetArg::TCSADRAIN, &before);
     }
     ended
+}
+
+/// Ends a program as a terminal does that goes away. It must not go on reading
+/// what is somebody else's terminal again: a shell that was about to wait may
+/// have missed what it was told.
+fn end(child: &mut Child, patience: Duration) -> io::Result<()> {
+    let id = i32::try_from(child.id()).map_err(io::Error::other)?;
+    kill(Pid::from_raw(id), Signal::SIGHUP)?;
+    let told = Instant::now();
+    while told.elapsed() < patience {
+        if child.try_wait()?.is_some() {
+            return Ok(());
+        }
+        std::thread::sleep(patience / 100);
+    }
+    child.kill()?;
+    child.wait().map(drop)
 }
 
 fn stops() -> SigSet {
@@ -549,9 +569,12 @@ mod tests {
             std::thread::yield_now();
             ControlFlow::Continue(())
         });
-        assert!(status.unwrap().success() && !is_lent());
+        assert!(status.unwrap().unwrap().success() && !is_lent());
         let ended = lend(&file, &mut shell(&environment, "sleep 60"), || ControlFlow::Break(()));
-        assert_eq!(ended.map_err(|error| error.kind()), Err(io::ErrorKind::Interrupted));
+        assert_eq!(ended.unwrap(), None);
+        let mut deaf = shell(&environment, "trap '' HUP; exec sleep 60").spawn().unwrap();
+        end(&mut deaf, Duration::ZERO).unwrap();
+        assert!(!deaf.wait().unwrap().success());
         let failing = shell(&environment, "exit 3").status().unwrap();
         assert_eq!(failing.code(), Some(3));
     }

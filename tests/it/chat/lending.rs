@@ -55,7 +55,7 @@ fn a_termination_ends_what_has_the_terminal_too() {
     let pipe = pipe(&place);
     let mut sitting = chat(&place, &server, (MIDDLE, &[]));
     sitting.keys(&format!("!echo begun; read x < {}\r", pipe.display()));
-    sitting.wait_for("begun");
+    sitting.wait_until(|screen| screen.shown().iter().any(|row| row == "begun"));
     sitting.signal(Signal::SIGTERM);
     assert_eq!(sitting.wait().0, Some(143), "{}", sitting.screen.text());
     assert_eq!(sitting.settings(), sitting.before);

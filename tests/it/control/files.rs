@@ -25,7 +25,7 @@ fn named(path: &str) -> Value {
 fn refused(client: &mut Client, path: &str, why: &str) {
     let reply = client.request(&named(path));
     assert_eq!(reply["subtype"], "error", "{path}: {reply}");
-    let error = reply["error"].as_str().unwrap();
+    let error = reply["error"].as_str().expect("it says why");
     assert!(error.contains(why), "{path}: {error}");
 }
 

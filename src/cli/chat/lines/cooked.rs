@@ -272,8 +272,9 @@ impl Cooked {
         });
         self.set_away(false);
         match ended {
-            Ok(status) if status.success() => {}
-            Ok(status) => self.lines.say(&format!("it ended with {status}")),
+            Ok(None) => {}
+            Ok(Some(status)) if status.success() => {}
+            Ok(Some(status)) => self.lines.say(&format!("it ended with {status}")),
             Err(error) => self.lines.say(&format!("error: {error}")),
         }
     }

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::ops::ControlFlow;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use super::{MEANWHILE, Terminal, ToTerminal};
 use crate::cli::chat::decode::PASTE_CAP;
@@ -14,8 +14,9 @@ use crate::config::Bell;
 use crate::report::ink::Ink;
 
 impl Terminal {
-    /// Lets another program have the terminal until it ends.
-    fn lend(&mut self, command: &mut Command) -> io::Result<std::process::ExitStatus> {
+    /// Lets another program have the terminal until it ends; `None` if the chat
+    /// is over before.
+    fn lend(&mut self, command: &mut Command) -> io::Result<Option<ExitStatus>> {
         self.paint()?;
         self.give_screen()?;
         self.is_away = true;
@@ -53,7 +54,7 @@ impl Terminal {
         let mut file = tempfile::Builder::new().prefix("tine-").suffix(".md").tempfile()?;
         file.write_all(text.as_bytes())?;
         let mut command = tty::editor(&self.environment, file.path());
-        let status = self.lend(&mut command)?;
+        let Some(status) = self.lend(&mut command)? else { return Ok(()) };
         if !status.success() {
             self.show(Ink::Caution, "the editor failed; the text is as it was");
             return Ok(());
@@ -77,7 +78,7 @@ impl Terminal {
             self.show(Ink::Typed, &format!("{mark}{line}"));
         }
         let mut command = tty::shell(&self.environment, line);
-        let status = self.lend(&mut command)?;
+        let Some(status) = self.lend(&mut command)? else { return Ok(()) };
         if !status.success() {
             self.show(Ink::Caution, &format!("it ended with {status}"));
         }
