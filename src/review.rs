@@ -248,22 +248,22 @@ impl Plan {
     }
 }
 
-/// Returns a file that the bundled flow names: a prompt, or a schema.
-#[must_use]
-pub fn file(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "correctness.md" => include_str!("../prompts/review/correctness.md"),
-        "security.md" => include_str!("../prompts/review/security.md"),
-        "tests.md" => include_str!("../prompts/review/tests.md"),
-        "performance.md" => include_str!("../prompts/review/performance.md"),
-        "clarity.md" => include_str!("../prompts/review/clarity.md"),
-        "again.md" => include_str!("../prompts/review/again.md"),
-        "verifier.md" => include_str!("../prompts/review/verifier.md"),
-        "findings.schema.json" => include_str!("../prompts/review/findings.schema.json"),
-        "verdict.schema.json" => include_str!("../prompts/review/verdict.schema.json"),
-        _ => return None,
-    })
-}
+/// What the flow file is called among [`FILES`].
+pub const FLOW: &str = "flow.toml";
+
+/// The bundled flow, and the files that it names: prompts and schemas.
+pub const FILES: [(&str, &str); 10] = [
+    (FLOW, include_str!("../skills/review/flow.toml")),
+    ("correctness.md", include_str!("../prompts/review/correctness.md")),
+    ("security.md", include_str!("../prompts/review/security.md")),
+    ("tests.md", include_str!("../prompts/review/tests.md")),
+    ("performance.md", include_str!("../prompts/review/performance.md")),
+    ("clarity.md", include_str!("../prompts/review/clarity.md")),
+    ("again.md", include_str!("../prompts/review/again.md")),
+    ("verifier.md", include_str!("../prompts/review/verifier.md")),
+    ("findings.schema.json", include_str!("../prompts/review/findings.schema.json")),
+    ("verdict.schema.json", include_str!("../prompts/review/verdict.schema.json")),
+];
 
 #[cfg(test)]
 mod tests {
@@ -272,8 +272,9 @@ mod tests {
     use super::testing::{Session, adds, plan};
     use super::*;
 
-    /// The flow as it is bundled.
-    const FLOW: &str = include_str!("../skills/review/flow.toml");
+    fn file(name: &str) -> Option<&'static str> {
+        FILES.iter().find(|(file, _)| *file == name).map(|(_, text)| *text)
+    }
 
     /// Every value of a key, wherever it stands in the flow.
     fn values(table: &toml::Value, key: &str, found: &mut Vec<String>) {
@@ -286,7 +287,7 @@ mod tests {
 
     fn all(key: &str) -> BTreeSet<String> {
         let mut found = Vec::new();
-        values(&toml::from_str(FLOW).unwrap(), key, &mut found);
+        values(&toml::from_str(file(FLOW).unwrap()).unwrap(), key, &mut found);
         found.into_iter().collect()
     }
 
@@ -304,7 +305,8 @@ mod tests {
         let names = all("name");
         let roles = Angle::ALL.iter().map(|angle| angle.as_str()).chain([role::VERIFY]);
         assert!(roles.into_iter().all(|role| names.contains(role)), "{names:?}");
-        let computed = ["review.territories", "review.unread", "review.findings"];
+        let computed =
+            ["review.territories", "review.unread", "review.findings", "review.report"];
         assert_eq!(all("compute"), computed.map(str::to_owned).into());
     }
 

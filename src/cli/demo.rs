@@ -29,8 +29,7 @@ pub(super) fn run(environment: &Environment, flags: RunFlags) -> Result<Exit, Re
     super::say(&format!("note: the example is in {}; it is removed at the end", root.display()));
     std::env::set_current_dir(root)
         .map_err(|error| Refusal::new(Exit::Error, format!("cannot enter the example: {error}")))?;
-    let uncommitted =
-        ReviewFlags { uncommitted: true, base: None, commit: None, words: Vec::new() };
+    let uncommitted = ReviewFlags { uncommitted: true, ..ReviewFlags::default() };
     // What is left behind must not have brought its own programs along.
     let inherited = environment.inherited.with_path(program.path());
     let mut environment = environment.clone();

@@ -69,7 +69,7 @@ fn parse(pair: &str) -> Result<(String, Supplied), Refusal> {
 /// Returns what main does for a flow, and what the user has typed for it. In a
 /// session that goes on, the inputs of its last walk hold unless they are given
 /// again, and what has finished in any of them is not run again.
-fn main_of(
+pub(super) fn main_of(
     start: &Start,
     flow: &Arc<Flow>,
     given: Vec<(String, Supplied)>,

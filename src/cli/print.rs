@@ -78,7 +78,7 @@ pub(super) fn run_main(
     environment: &Environment,
     flags: RunFlags,
     default_model: DefaultModel,
-    make: impl FnOnce(&Start) -> Result<(String, Main), Refusal> + Send + 'static,
+    make: impl FnOnce(&mut Start) -> Result<(String, Main), Refusal> + Send + 'static,
 ) -> Result<Exit, Refusal> {
     let start = Start::new(environment, flags, default_model)?;
     let runtime = runtime()?;
@@ -117,11 +117,11 @@ pub(super) fn runtime() -> Result<Runtime, Refusal> {
 
 /// Finds out what is to be done, which may take its time, and runs it.
 async fn go(
-    start: Start,
-    make: impl FnOnce(&Start) -> Result<(String, Main), Refusal> + Send + 'static,
+    mut start: Start,
+    make: impl FnOnce(&mut Start) -> Result<(String, Main), Refusal> + Send + 'static,
     mut signals: mpsc::Receiver<Signal>,
 ) -> Result<(RunEnd, Option<TempDir>), Refusal> {
-    let making = tokio::task::spawn_blocking(move || make(&start).map(|made| (start, made)));
+    let making = tokio::task::spawn_blocking(move || make(&mut start).map(|made| (start, made)));
     let (start, (typed, main)) = tokio::select! {
         made = making => made.expect("what is to be done is put together without panics")?,
         signal = signals.recv() => {

@@ -1,15 +1,31 @@
-//! `tine review`: the review skill, run on the change one stands in.
+//! `tine review`: a review as a flow, on the change one stands in. Without a
+//! model it is the review skill, by fixed rules.
 
-use super::args::{ReviewFlags, RunFlags};
+mod computed;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use super::args::{Format, ReviewFlags, RunFlags};
 use super::exit::{Exit, Refusal};
 use super::model::DefaultModel;
-use super::print;
-use crate::config::Environment;
+use super::slash::Typed;
+use super::start::Start;
+use super::{flow, print};
+use crate::config::{Environment, ModelChoice};
+use crate::flow::Supplied;
+use crate::flow::file;
+use crate::front_matter::Finding;
+use crate::git::{self, What};
+use crate::review::{Effort, FILES, FLOW, Plan, Severity};
+use crate::run::Main;
+use computed::{Report, Review, computations};
 
-/// Runs the skill with the flags as its arguments.
+/// Reviews a change, and says in the ways that are asked for what came of it.
 pub(super) fn run(
     environment: &Environment,
-    flags: RunFlags,
+    mut flags: RunFlags,
     review: &ReviewFlags,
 ) -> Result<Exit, Refusal> {
     for name in [&review.base, &review.commit].into_iter().flatten() {
@@ -18,7 +34,95 @@ pub(super) fn run(
             return Err(Refusal::new(Exit::BadInput, message));
         }
     }
-    print::run_prompt(environment, flags, prompt(review), DefaultModel::Offline)
+    // How hard models think is for the configuration to say.
+    let effort = effort(flags.effort.take().as_ref().map(|effort| effort.as_str()))?;
+    let is_json = flags.output_format() != Format::Text;
+    let sarif = review.sarif.as_deref().map(print::create).transpose()?;
+    let walked: Arc<OnceLock<Arc<Review>>> = Arc::default();
+    let (asked, made) = (review.clone(), Arc::clone(&walked));
+    let exit = print::run_main(environment, flags, DefaultModel::Offline, move |start| {
+        if matches!(start.kit.choice, ModelChoice::Offline) {
+            let prompt = prompt(&asked);
+            let opening = start.kit.meaning(&prompt, Typed::Line)?;
+            return Ok((prompt, opening.into()));
+        }
+        start.keep_log();
+        let review = Arc::new(planned(start, &asked, effort, is_json)?);
+        let main = main_of(start, &review, &asked)?;
+        // It is made once.
+        let _ = made.set(review);
+        Ok((prompt(&asked), main))
+    })?;
+    let Some(report) = walked.get().and_then(|review| review.report.get()) else {
+        return match sarif {
+            Some(_) if exit == Exit::Done => Err(Refusal::new(
+                Exit::BadInput,
+                "the fixed rules write no SARIF: choose a model with `-m MODEL`",
+            )),
+            Some(_) | None => Ok(exit),
+        };
+    };
+    tell(report, review, sarif).map(|failed| if failed && exit == Exit::Done { Exit::Error } else { exit })
+}
+
+/// Writes a report down in the other forms that are asked for. Returns whether
+/// something stands that the review is to fail on.
+fn tell(
+    report: &Report,
+    review: &ReviewFlags,
+    sarif: Option<(std::path::PathBuf, std::fs::File)>,
+) -> Result<bool, Refusal> {
+    if let Some((path, mut file)) = sarif {
+        let text = serde_json::to_vec(&report.sarif).expect("SARIF is JSON");
+        file.write_all(&text).map_err(|error| {
+            Refusal::new(Exit::Error, format!("cannot write `{}`: {error}", path.display()))
+        })?;
+    }
+    if review.annotations {
+        // Nobody may read any more.
+        let _ = std::io::stdout().write_all(report.annotations.as_bytes());
+    }
+    let limit = review.fail_on.as_deref().and_then(Severity::from_name);
+    Ok(limit.is_some_and(|limit| report.standing.iter().any(|severity| *severity <= limit)))
+}
+
+fn effort(name: Option<&str>) -> Result<Effort, Refusal> {
+    let Some(name) = name else { return Ok(Effort::default()) };
+    Effort::from_name(name).ok_or_else(|| {
+        Refusal::new(Exit::Usage, format!("a review has no effort `{name}`"))
+            .hint("it is `low`, `medium` or `high`")
+    })
+}
+
+/// Divides the change.
+fn planned(
+    start: &Start,
+    review: &ReviewFlags,
+    effort: Effort,
+    is_json: bool,
+) -> Result<Review, Refusal> {
+    let what = match (&review.base, &review.commit) {
+        (Some(base), _) => What::Base(base.clone()),
+        (None, Some(commit)) => What::Commit(commit.clone()),
+        (None, None) if review.uncommitted => What::Uncommitted,
+        (None, None) => What::Auto,
+    };
+    let change = git::change(&start.kit.git, &start.kit.root, &what)
+        .map_err(|error| Refusal::new(Exit::BadInput, error.to_string()))?;
+    let plan = Plan::of(&change, &start.kit.root, effort);
+    let session = start.kit.directory.clone();
+    Ok(Review { plan, session, is_json, report: OnceLock::new() })
+}
+
+/// Returns the flow of a review.
+fn main_of(start: &Start, review: &Arc<Review>, asked: &ReviewFlags) -> Result<Main, Refusal> {
+    let known = file::Known { computations: computations(review), ..flow::known(&start.kit.definitions) };
+    let read = file::bundled(Path::new(FLOW), &FILES, &known).map_err(|findings| {
+        let lines = findings.iter().map(|it: &Finding| it.message.clone()).collect::<Vec<_>>();
+        Refusal::new(Exit::Error, format!("the bundled review is broken: {}", lines.join("; ")))
+    })?;
+    let focus = Supplied::Words(asked.words.join(" "));
+    flow::main_of(start, &read, vec![("focus".to_owned(), focus)]).map(|(_, main)| main)
 }
 
 /// Returns what a user would type for the same review.

@@ -60,6 +60,8 @@ pub(super) struct Start {
     resume: Option<Resume>,
     /// The tools of servers that the conversation had before, by name.
     had: Vec<String>,
+    /// Whether there is a log also of a session that is not kept, until its end.
+    logs_anyway: bool,
 }
 
 /// A session that was opened.
@@ -202,7 +204,7 @@ impl Start {
             system,
             instructions: instructions.into(),
         };
-        Ok(Self { kit, note, fallbacks, facts, name, scratch, resume, had: Vec::new() })
+        Ok(Self { kit, note, fallbacks, facts, name, scratch, resume, had: Vec::new(), logs_anyway: false })
     }
 
     /// Returns how the session begins.
@@ -228,6 +230,12 @@ impl Start {
     /// Returns the directory of the session that goes on; `None` of a new one.
     pub(super) fn goes_on_from(&self) -> Option<&Path> {
         self.resume.as_ref().map(|resume| &*resume.from)
+    }
+
+    /// Has a session that is not kept be logged where its texts go, for whoever
+    /// needs to know what happened in it. Both go with this value's run.
+    pub(super) fn keep_log(&mut self) {
+        self.logs_anyway = true;
     }
 
     /// Returns how a new session would begin.
@@ -266,7 +274,8 @@ impl Start {
     ) -> Result<(Option<Resumed>, Option<SessionLog>), Refusal> {
         let (session, directory) = (&self.kit.session, &self.kit.directory);
         let Some(resume) = self.resume.take() else {
-            let log = self.kit.is_kept.then(|| create_log(directory)).transpose()?;
+            let is_wanted = self.kit.is_kept || self.logs_anyway;
+            let log = is_wanted.then(|| create_log(directory)).transpose()?;
             return Ok((None, log));
         };
         let from = resume.from.clone();

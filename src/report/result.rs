@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 use crate::event::{
     AfterFailure, CancelReason, Compaction, Event, EventKind, FailureKind, InvocationEnd, Outcome,
     Question, Replied, RequestFailed, UnitId, UnixMillis, Verdict,
@@ -34,6 +36,8 @@ pub struct Tally {
     turns: u32,
     /// Whether main has given an answer that fits its schema.
     is_structured: bool,
+    /// Whether a flow is walked: what that comes to may be JSON.
+    is_walked: bool,
     stop: Option<StopReason>,
     usage: Usage,
     models: BTreeMap<Arc<str>, Usage>,
@@ -156,6 +160,11 @@ pub enum Subtype {
     ErrorMaxStructuredOutputRetries,
 }
 
+/// Tells whether a text is one JSON object.
+fn is_object(text: &str) -> bool {
+    text.starts_with('{') && serde_json::from_str::<Map<String, Value>>(text).is_ok()
+}
+
 impl Subtype {
     /// Returns the name used in records.
     #[must_use]
@@ -233,6 +242,7 @@ impl Tally {
             EventKind::ToolFinished { call: _, tool, output, took_ms: _ } => {
                 self.is_structured |= !output.is_error && is_answer(event.unit, tool);
             }
+            EventKind::Walked(_) => self.is_walked = true,
             EventKind::InvocationEnded(end) => return Some(self.end(event.at, end)),
             EventKind::SessionOpened(_)
             | EventKind::Prompted(_)
@@ -250,7 +260,6 @@ impl Tally {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
-            | EventKind::Walked(_)
             | EventKind::Chosen(_)
             | EventKind::Offered(_)
             | EventKind::Left
@@ -333,7 +342,12 @@ impl Tally {
             api_ms: tally.api_ms,
             turns: tally.turns,
             text: end.text.clone(),
-            is_structured: tally.is_structured && matches!(end.outcome, Outcome::Done { text: _ }),
+            is_structured: match &end.outcome {
+                Outcome::Done { text } => {
+                    tally.is_structured || (tally.is_walked && is_object(text))
+                }
+                Outcome::Failed(_) | Outcome::Cancelled { ran: _ } | Outcome::Interrupted => false,
+            },
             stop: tally.stop,
             usage: tally.usage,
             models: tally.models,

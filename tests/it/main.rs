@@ -107,6 +107,8 @@ mod resume;
 mod retries;
 /// `tine review` on every sort of change.
 mod review;
+/// Reviews that a flow walks, whatever models would do by themselves.
+mod review_flow;
 /// The sandbox under attack.
 mod sandbox;
 /// What is kept of a session, and how it is found again.

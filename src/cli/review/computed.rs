@@ -1,0 +1,101 @@
+//! The steps of a review that need no model: they fold what the session's log
+//! holds by then.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+use crate::event::Event;
+use crate::flow::{Compute, Given};
+use crate::report::review as written;
+use crate::review::{Coverage, Outcome, Plan, Severity};
+use crate::session::{self, Entry};
+
+/// A review that is about to be walked, and its report once there is one.
+#[derive(Debug)]
+pub(super) struct Review {
+    pub(super) plan: Plan,
+    /// Where the session's log is.
+    pub(super) session: PathBuf,
+    /// Whether the flow's answer is JSON.
+    pub(super) is_json: bool,
+    pub(super) report: OnceLock<Report>,
+}
+
+/// What came of a review, in every form that somebody may want.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) sarif: Value,
+    pub(super) annotations: String,
+    /// The severities of what stands.
+    pub(super) standing: Vec<Severity>,
+}
+
+/// What a step computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Territories,
+    Unread,
+    Findings,
+    Report,
+}
+
+#[derive(Debug)]
+struct Computed {
+    what: What,
+    review: Arc<Review>,
+}
+
+/// Returns what the flow of a review may name.
+pub(super) fn computations(review: &Arc<Review>) -> Vec<(&'static str, Arc<dyn Compute>)> {
+    let named = [
+        ("review.territories", What::Territories),
+        ("review.unread", What::Unread),
+        ("review.findings", What::Findings),
+        ("review.report", What::Report),
+    ];
+    let computed = |(name, what)| {
+        let compute: Arc<dyn Compute> = Arc::new(Computed { what, review: Arc::clone(review) });
+        (name, compute)
+    };
+    named.into_iter().map(computed).collect()
+}
+
+impl Compute for Computed {
+    fn compute(&self, _: &Given) -> Result<Value, String> {
+        let Review { plan, is_json, report, .. } = &*self.review;
+        if self.what == What::Territories {
+            return Ok(plan.inputs());
+        }
+        let events = self.review.events()?;
+        Ok(match self.what {
+            What::Territories => plan.inputs(),
+            What::Unread => plan.unread_inputs(&Coverage::of(plan, &events)),
+            What::Findings => Outcome::of(plan, &events).verify_inputs(),
+            What::Report => {
+                let outcome = Outcome::of(plan, &events);
+                let standing = outcome.standing().map(|judged| judged.finding.claim.severity).collect();
+                let (sarif, annotations) = (written::sarif(&outcome), written::annotations(&outcome));
+                // A flow has one report, and whoever walks it again has another flow.
+                let _ = report.set(Report { sarif, annotations, standing });
+                match is_json {
+                    true => written::json(&outcome),
+                    false => Value::from(written::markdown(&outcome)),
+                }
+            }
+        })
+    }
+}
+
+impl Review {
+    /// Reads what the session's log holds.
+    fn events(&self) -> Result<Vec<Event>, String> {
+        let entries = session::read(&self.session).map_err(|error| error.to_string())?;
+        let event = |entry| match entry {
+            Entry::Event(event) => Some(event),
+            Entry::Unknown { .. } | Entry::Bad { .. } => None,
+        };
+        Ok(entries.filter_map(event).collect())
+    }
+}

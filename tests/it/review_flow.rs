@@ -1,0 +1,134 @@
+//! `tine review` with a model: a flow that no model can leave a part of, whose
+//! report says what was read.
+
+use serde_json::{Value, json};
+
+use crate::support::repository::Repository;
+use crate::support::server::{Reaction, Server};
+use crate::support::talk::{Talk, serve};
+use crate::support::tine::{Finished, Place};
+
+const FILES: usize = 30;
+
+/// A repository with a change of many files, each of which has one fault.
+fn repository() -> Repository {
+    let repository = Repository::new();
+    let text = |number: usize, body: &str| {
+        format!("pub fn half_{number}(text: &str) -> u32 {{\n    {body}\n}}\n")
+    };
+    for number in 0..FILES {
+        repository.write(&format!("src/part{number:02}.rs"), &text(number, "0"));
+    }
+    repository.commit("Begin");
+    for number in 0..FILES {
+        let body = "text.parse::<u32>().unwrap() / 2";
+        repository.write(&format!("src/part{number:02}.rs"), &text(number, body));
+    }
+    repository
+}
+
+fn answer(answer: &Value) -> Reaction {
+    Reaction::call_reply(&[("StructuredOutput", answer.clone())])
+}
+
+/// The files that a reviewer was given.
+fn given(talk: &Talk) -> Vec<String> {
+    let names = talk.task().lines().filter_map(|line| line.strip_prefix("+++ b/"));
+    names.map(str::to_owned).collect()
+}
+
+fn finding(path: &str) -> Value {
+    json!({ "path": path, "line": 2, "severity": "high", "title": "text without a number ends the program",
+        "reason": "`unwrap` panics on \"x\"" })
+}
+
+/// A provider whose models do what they are asked and nothing besides: none of
+/// them ever starts an agent.
+fn provider() -> Server {
+    serve(|talk| {
+        assert!(!talk.task().starts_with("/review"), "no model is asked to fan out");
+        if talk.task().starts_with("Finding: ") {
+            let is_wrong = talk.task().contains("src/part00.rs");
+            let verdict = if is_wrong { "refuted" } else { "confirmed" };
+            return answer(&json!({ "verdict": verdict, "reason": "I looked." }));
+        }
+        let files = given(talk);
+        if talk.turn() == 1 {
+            let look = json!({ "file_path": files[0] });
+            return Reaction::call_reply(&[("Read", look)]);
+        }
+        let is_correctness = talk.task().contains("for correctness");
+        let found = files.iter().filter(|_| is_correctness).map(|path| finding(path));
+        answer(&json!({ "findings": found.collect::<Vec<_>>() }))
+    })
+}
+
+fn review(place: &Place, server: &Server, flags: &[&str]) -> Finished {
+    let flags = ["review", "-m", "m", "--config", "retry.most=0"].iter().chain(flags);
+    place.tine(flags).server(server).run()
+}
+
+#[test]
+fn a_review_of_thirty_files_is_done_by_parts_and_says_what_was_read() {
+    let (repository, server) = (repository(), provider());
+    let sarif = repository.place.work().join("out.sarif");
+    let sarif = sarif.to_str().expect("the place has a plain name");
+    let finished = review(
+        &repository.place,
+        &server,
+        &["--sarif", sarif, "--annotations", "--fail-on", "high"],
+    );
+    let finished = finished.exits(1);
+    let report = &finished.stdout;
+    for number in 1..FILES {
+        assert!(report.contains(&format!("src/part{number:02}.rs:2")), "{number}:\n{report}");
+    }
+    let annotations = report.lines().filter(|line| line.starts_with("::error ")).count();
+    assert_eq!(annotations, FILES - 1, "{report}");
+    let written = repository.place.read("out.sarif").expect("it was written");
+    let written: Value = serde_json::from_str(&written).expect("it is JSON");
+    let results = written["runs"][0]["results"].as_array().expect("results");
+    assert_eq!(results.len(), FILES - 1);
+}
+
+#[test]
+fn a_review_as_json_has_what_its_document_says_and_covers_every_hunk() {
+    let (repository, server) = (repository(), provider());
+    let finished = review(&repository.place, &server, &["-o", "json", "--effort", "low"]).exits(0);
+    let result: Value = serde_json::from_str(&finished.stdout).expect("one object");
+    let output = &result["structured_output"];
+    assert_eq!((&output["complete"], &output["effort"]), (&json!(true), &json!("low")), "{output}");
+    assert_eq!(output["coverage"]["unread"], json!([]));
+    let hunks = output["coverage"]["hunks"].as_array().expect("hunks");
+    assert_eq!(hunks.len(), FILES);
+    let refuted = |finding: &&Value| finding["verification"]["verdict"] == "refuted";
+    let findings = output["findings"].as_array().expect("findings");
+    assert_eq!((findings.len(), findings.iter().filter(refuted).count()), (FILES, 1));
+}
+
+#[test]
+fn a_reviewer_that_looks_at_nothing_is_named_and_what_it_was_given_goes_out_again() {
+    let repository = repository();
+    let server = serve(|talk| match talk.task().starts_with("Finding: ") {
+        true => answer(&json!({ "verdict": "unsure", "reason": "?" })),
+        false => answer(&json!({ "findings": [] })),
+    });
+    let finished = review(&repository.place, &server, &["-o", "json", "--effort", "low"]).exits(0);
+    let result: Value = serde_json::from_str(&finished.stdout).expect("one object");
+    let output = &result["structured_output"];
+    assert_eq!(output["complete"], json!(false));
+    let reviewers = output["reviewers"].as_array().expect("reviewers");
+    assert!(reviewers.iter().all(|it| it["missing"]["why"] == "no_look"), "{output}");
+    assert!(reviewers.iter().any(|it| it["angle"] == "again"), "{output}");
+    assert_eq!(output["coverage"]["unread"].as_array().map(Vec::len), Some(FILES));
+}
+
+#[test]
+fn an_effort_that_there_is_not_and_a_file_that_cannot_be_written_are_refused_at_once() {
+    let (repository, server) = (repository(), provider());
+    let refused = review(&repository.place, &server, &["--effort", "heroic"]).exits(2);
+    assert!(refused.stderr.contains("it is `low`, `medium` or `high`"), "{}", refused.stderr);
+    let refused = review(&repository.place, &server, &["--sarif", "/nowhere/x"]).exits(42);
+    assert!(refused.stderr.contains("cannot write"), "{}", refused.stderr);
+    assert_eq!(server.count(), 0);
+}
