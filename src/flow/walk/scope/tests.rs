@@ -31,7 +31,7 @@ fn words(text: &str) -> Result<String, String> {
 fn a_text_is_filled_in_as_it_is_written() {
     assert_eq!(words("{{ item }}[{{ index }}]\n"), Ok("it[3]\n".to_owned()));
     assert_eq!(words("a\n\n{# no #}<{{ steps.one.deep.y }}>&\n\n"), Ok("a\n\n<x>&\n\n".to_owned()));
-    let json = r#"{"z":[1,2.5],"a":null,"deep":{"y":"x"}}"#;
+    let json = r#"{"z": [1, 2.5], "a": null, "deep": {"y": "x"}}"#;
     assert_eq!(words("{{ steps.one | tojson }}"), Ok(json.to_owned()));
 }
 
