@@ -305,8 +305,7 @@ mod tests {
         let names = all("name");
         let roles = Angle::ALL.iter().map(|angle| angle.as_str()).chain([role::VERIFY]);
         assert!(roles.into_iter().all(|role| names.contains(role)), "{names:?}");
-        let computed =
-            ["review.territories", "review.unread", "review.findings", "review.report"];
+        let computed = ["review.territories", "review.unread", "review.findings", "review.report"];
         assert_eq!(all("compute"), computed.map(str::to_owned).into());
     }
 

@@ -62,7 +62,8 @@ pub(super) fn run(
             Some(_) | None => Ok(exit),
         };
     };
-    tell(report, review, sarif).map(|failed| if failed && exit == Exit::Done { Exit::Error } else { exit })
+    tell(report, review, sarif)
+        .map(|failed| if failed && exit == Exit::Done { Exit::Error } else { exit })
 }
 
 /// Writes a report down in the other forms that are asked for. Returns whether
@@ -116,7 +117,8 @@ fn planned(
 
 /// Returns the flow of a review.
 fn main_of(start: &Start, review: &Arc<Review>, asked: &ReviewFlags) -> Result<Main, Refusal> {
-    let known = file::Known { computations: computations(review), ..flow::known(&start.kit.definitions) };
+    let known =
+        file::Known { computations: computations(review), ..flow::known(&start.kit.definitions) };
     let read = file::bundled(Path::new(FLOW), &FILES, &known).map_err(|findings| {
         let lines = findings.iter().map(|it: &Finding| it.message.clone()).collect::<Vec<_>>();
         Refusal::new(Exit::Error, format!("the bundled review is broken: {}", lines.join("; ")))

@@ -204,7 +204,17 @@ impl Start {
             system,
             instructions: instructions.into(),
         };
-        Ok(Self { kit, note, fallbacks, facts, name, scratch, resume, had: Vec::new(), logs_anyway: false })
+        Ok(Self {
+            kit,
+            note,
+            fallbacks,
+            facts,
+            name,
+            scratch,
+            resume,
+            had: Vec::new(),
+            logs_anyway: false,
+        })
     }
 
     /// Returns how the session begins.

@@ -75,8 +75,10 @@ impl Compute for Computed {
             What::Findings => Outcome::of(plan, &events).verify_inputs(),
             What::Report => {
                 let outcome = Outcome::of(plan, &events);
-                let standing = outcome.standing().map(|judged| judged.finding.claim.severity).collect();
-                let (sarif, annotations) = (written::sarif(&outcome), written::annotations(&outcome));
+                let standing =
+                    outcome.standing().map(|judged| judged.finding.claim.severity).collect();
+                let (sarif, annotations) =
+                    (written::sarif(&outcome), written::annotations(&outcome));
                 // A flow has one report, and whoever walks it again has another flow.
                 let _ = report.set(Report { sarif, annotations, standing });
                 match is_json {
