@@ -58,6 +58,12 @@ pub(super) struct Start {
     /// Where texts go if the session is not to be kept; removed with this value.
     scratch: Option<TempDir>,
     resume: Option<Resume>,
+    later: Later,
+}
+
+/// What is known of a run only after its start.
+#[derive(Default)]
+struct Later {
     /// The tools of servers that the conversation had before, by name.
     had: Vec<String>,
     /// Whether there is a log also of a session that is not kept, until its end.
@@ -204,17 +210,7 @@ impl Start {
             system,
             instructions: instructions.into(),
         };
-        Ok(Self {
-            kit,
-            note,
-            fallbacks,
-            facts,
-            name,
-            scratch,
-            resume,
-            had: Vec::new(),
-            logs_anyway: false,
-        })
+        Ok(Self { kit, note, fallbacks, facts, name, scratch, resume, later: Later::default() })
     }
 
     /// Returns how the session begins.
@@ -245,7 +241,7 @@ impl Start {
     /// Has a session that is not kept be logged where its texts go, for whoever
     /// needs to know what happened in it. Both go with this value's run.
     pub(super) fn keep_log(&mut self) {
-        self.logs_anyway = true;
+        self.later.logs_anyway = true;
     }
 
     /// Returns how a new session would begin.
@@ -284,7 +280,7 @@ impl Start {
     ) -> Result<(Option<Resumed>, Option<SessionLog>), Refusal> {
         let (session, directory) = (&self.kit.session, &self.kit.directory);
         let Some(resume) = self.resume.take() else {
-            let is_wanted = self.kit.is_kept || self.logs_anyway;
+            let is_wanted = self.kit.is_kept || self.later.logs_anyway;
             let log = is_wanted.then(|| create_log(directory)).transpose()?;
             return Ok((None, log));
         };
@@ -292,7 +288,7 @@ impl Start {
         let (past, log) = resume.begin(head, directory)?;
         let offered = past.offered().into_iter().flat_map(|tools| tools.iter());
         let kept = offered.filter(|tool| self.kit.servers.find(&tool.server).is_some());
-        self.had = kept.map(|tool| tool.name.to_string()).collect();
+        self.later.had = kept.map(|tool| tool.name.to_string()).collect();
         // A log in which nothing was written yet is begun as a new one is.
         if past.is_empty() {
             return Ok((None, log));

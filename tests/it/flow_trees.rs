@@ -91,19 +91,21 @@ impl Maker {
             Tree::Agent(ends, delay) => self.agent(*ends, *delay, at),
             Tree::Sequence(steps) => {
                 let steps = steps.iter().map(|step| self.make(step, at)).collect();
-                Step::sequence(steps).unwrap().named(self.name())
+                Step::sequence(steps).expect("the tree can be walked").named(self.name())
             }
             Tree::Parallel(steps) => {
-                Step::parallel(steps.iter().map(|step| self.make(step, at)).collect()).unwrap()
+                Step::parallel(steps.iter().map(|step| self.make(step, at)).collect())
+                    .expect("the tree can be walked")
             }
             Tree::Each { items, spare, body } => {
                 let list: Vec<String> =
                     (0..*items).map(|item| format!("({} ~ '.{item}')", at.text)).collect();
-                let list = Expression::parse(format!("[{}]", list.join(", "))).unwrap();
+                let list = Expression::parse(format!("[{}]", list.join(", ")))
+                    .expect("the tree can be walked");
                 let inside = Where { text: "item".to_owned(), has_round: false };
                 let body = self.make(body, &inside);
                 let most = NonZeroU32::new(items + spare).unwrap_or(NonZeroU32::MIN);
-                Step::each(self.name(), list, most, body).unwrap()
+                Step::each(self.name(), list, most, body).expect("the tree can be walked")
             }
             Tree::Until { holds_in, most, body } => {
                 // Of two rounds in each other a text sees the inner one alone.
@@ -112,19 +114,31 @@ impl Maker {
                 }
                 let text = format!("({} ~ '#' ~ round)", at.text);
                 let body = self.make(body, &Where { text, has_round: true });
-                let condition = Expression::parse(format!("round == {holds_in}")).unwrap();
-                Step::until(condition, NonZeroU32::new(*most).unwrap(), body).unwrap()
+                let condition = Expression::parse(format!("round == {holds_in}"))
+                    .expect("the tree can be walked");
+                Step::until(
+                    condition,
+                    NonZeroU32::new(*most).expect("the tree can be walked"),
+                    body,
+                )
+                .expect("the tree can be walked")
             }
             Tree::When(holds, body) => {
                 let body = self.make(body, at);
-                Step::when(Expression::parse(holds.to_string()).unwrap(), body).unwrap()
+                Step::when(
+                    Expression::parse(holds.to_string()).expect("the tree can be walked"),
+                    body,
+                )
+                .expect("the tree can be walked")
             }
             Tree::Inner(body) => {
                 let inside = Where { text: "inputs.at".to_owned(), has_round: false };
                 let flow = flow(self.make(body, &inside));
-                let passed = Wording::parse(format!("{{{{ {} }}}}", at.text)).unwrap();
+                let passed = Wording::parse(format!("{{{{ {} }}}}", at.text))
+                    .expect("the tree can be walked");
                 let passed = vec![("at".into(), Passed::Words(passed))];
-                Step::inner(self.name(), Arc::new(flow), passed, OnError::Continue).unwrap()
+                Step::inner(self.name(), Arc::new(flow), passed, OnError::Continue)
+                    .expect("the tree can be walked")
             }
         }
     }
@@ -133,7 +147,11 @@ impl Maker {
         let name = self.name();
         let does = if ends == Ends::Well { "well" } else { "badly" };
         let prompt = format!("me|{{{{ {} }}}}~{name}|{delay}|{does}", at.text);
-        let agent = AgentStep::new(name, "explore", Wording::parse(prompt).unwrap());
+        let agent = AgentStep::new(
+            name,
+            "explore",
+            Wording::parse(prompt).expect("the tree can be walked"),
+        );
         let on_error = if ends == Ends::WithTheFlow { OnError::Stop } else { OnError::Continue };
         Step::Agent(AgentStep { on_error, ..agent })
     }
@@ -142,13 +160,14 @@ impl Maker {
 fn flow(step: Step) -> Flow {
     let default = Some("".into());
     let at = Input { name: "at".into(), default, is_json: false, description: "".into() };
-    Flow::new("test", "", vec![at], step).unwrap()
+    Flow::new("test", "", vec![at], step).expect("the tree can be walked")
 }
 
 fn walk_of(tree: &Tree) -> Walk {
     let at = Where { text: "inputs.at".to_owned(), has_round: false };
     let flow = flow(Maker::default().make(tree, &at));
-    let inputs: InputValues = flow.given(Vec::<(String, Supplied)>::new()).unwrap();
+    let inputs: InputValues =
+        flow.given(Vec::<(String, Supplied)>::new()).expect("the tree can be walked");
     Walk::new(Arc::new(flow), inputs)
 }
 

@@ -556,14 +556,18 @@ async fn a_cancel_between_rounds_and_items_starts_nothing_more() {
 fn all_kinds() -> Step {
     let body = sequence([agent("look", "at {{ item }}"), agent("verify", "{{ steps.look.text }}")]);
     let pair = parallel([agent("a", "{{ steps.plan.value.of }}"), agent("b", "x")]);
-    let inner = Arc::new(Flow::new("inner", "", Vec::new(), agent("deep", "inside")).unwrap());
+    let inner = Arc::new(
+        Flow::new("inner", "", Vec::new(), agent("deep", "inside"))
+            .expect("the tree can be walked"),
+    );
     sequence([
         answering("plan", "x"),
         each("places", "steps.plan.value.places", 3, body),
         parallel([
             until("round == 2", 3, pair.named("pair")),
             when("steps.places.status == 'completed'", agent("c", "x")),
-            Step::inner("inner", inner, Vec::new(), OnError::Continue).unwrap(),
+            Step::inner("inner", inner, Vec::new(), OnError::Continue)
+                .expect("the tree can be walked"),
         ]),
         agent("last", "{{ steps.places.items | length }} {{ steps.inner.text }}"),
     ])
@@ -713,18 +717,19 @@ async fn bytes_for_each_of(count: usize) -> usize {
     let look = Step::Agent(AgentStep { sees: Sees::Nothing, ..look });
     let step = each("look", "inputs.rows", 10_000, look);
     let rows = (0..count).map(|row| json!({"path": format!("file {row}")}));
-    let flow = Flow::new("test", "", vec![input("rows", None, true)], step).unwrap();
+    let flow = Flow::new("test", "", vec![input("rows", None, true)], step)
+        .expect("the tree can be walked");
     assert!(!flow.keeps("look"), "nobody reads the answers");
     let rows = Supplied::Value(rows.collect());
-    let inputs = flow.given([("rows".to_owned(), rows)]).unwrap();
+    let inputs = flow.given([("rows".to_owned(), rows)]).expect("the tree can be walked");
     let setup = script(json!({})).walks(Walk::new(Arc::new(flow), inputs));
     let story = setup.run().await;
     check_invariants(&story);
     assert_eq!(story.states(), vec![Completed; count]);
     assert_eq!(story.most_running(), 8);
-    let last = &story.events.last().unwrap().branch.tokens;
+    let last = &story.events.last().expect("the tree can be walked").branch.tokens;
     assert_eq!(last.to_string(), format!("1-{count}"));
-    story.read("session/log.jsonl").unwrap().len() / count
+    story.read("session/log.jsonl").expect("the tree can be walked").len() / count
 }
 
 #[tokio::test(start_paused = true)]

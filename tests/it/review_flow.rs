@@ -123,6 +123,50 @@ fn a_reviewer_that_looks_at_nothing_is_named_and_what_it_was_given_goes_out_agai
     assert_eq!(output["coverage"]["unread"].as_array().map(Vec::len), Some(FILES));
 }
 
+/// How many requests of steps that had their answer stand in a log.
+fn answered(log: &[&str]) -> usize {
+    let events: Vec<Value> =
+        log.iter().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect();
+    let of_kind = |kind: &'static str| events.iter().filter(move |event| event["kind"] == kind);
+    let is_done = |event: &&Value| event["body"]["outcome"]["state"] == "done";
+    let done: Vec<&Value> =
+        of_kind("unit_ended").filter(is_done).map(|event| &event["unit"]).collect();
+    of_kind("replied").filter(|event| done.contains(&&event["unit"])).count()
+}
+
+#[test]
+fn a_review_that_was_cut_off_after_any_event_comes_to_the_same_and_asks_nobody_twice() {
+    let repository = Repository::new();
+    repository.write("src/part01.rs", "fn a() {}\n");
+    repository.commit("Begin");
+    repository.write("src/part01.rs", "fn a() {\n    b.unwrap();\n}\n");
+    let (place, server) = (&repository.place, provider());
+    let flags = ["-o", "json", "--effort", "low"];
+    let output = |finished: Finished| {
+        let result: Value = serde_json::from_str(&finished.stdout).expect("one object");
+        let mut output = result["structured_output"].clone();
+        // Another unit is asked in the place of one that was cut off.
+        for reviewer in output["reviewers"].as_array_mut().expect("reviewers") {
+            reviewer.as_object_mut().expect("an object").remove("agent_id");
+        }
+        output
+    };
+    let whole = output(review(place, &server, &flags).exits(0));
+    assert_eq!(whole["complete"], true);
+    let asked = server.count();
+    let log = place.sessions()[0].join("log.jsonl");
+    let text = std::fs::read_to_string(&log).expect("the session is kept");
+    let lines: Vec<&str> = text.lines().collect();
+    for kept in 1..=lines.len() {
+        std::fs::write(&log, format!("{}\n", lines[..kept].join("\n"))).expect("it is ours");
+        let before = server.count();
+        let again = review(place, &server, &[&flags[..], &["--continue"]].concat()).exits(0);
+        assert_eq!(output(again), whole, "after {kept} of {}", lines.len());
+        let spared = answered(&lines[..kept]);
+        assert_eq!(server.count() - before, asked - spared, "after {kept} of {}", lines.len());
+    }
+}
+
 #[test]
 fn an_effort_that_there_is_not_and_a_file_that_cannot_be_written_are_refused_at_once() {
     let (repository, server) = (repository(), provider());

@@ -119,7 +119,13 @@ impl Start {
         Facts {
             session: self.kit.session.clone(),
             cwd: self.kit.root.to_string_lossy().into_owned(),
-            tools: self.kit.tools.names().map(str::to_owned).chain(self.had.clone()).collect(),
+            tools: self
+                .kit
+                .tools
+                .names()
+                .map(str::to_owned)
+                .chain(self.later.had.clone())
+                .collect(),
             servers: self.kit.servers.glances(),
             agents: self.kit.definitions.names(),
             skills: self.kit.skills.iter().map(|skill| skill.name.clone()).collect(),
