@@ -11,6 +11,7 @@ mod guarding;
 mod inert;
 mod listed;
 mod output;
+mod reviewing;
 mod servers;
 mod sessions;
 mod trace;
@@ -40,6 +41,7 @@ pub use guarding::{PermissionsCommand, TrustFlags};
 pub use inert::InertFlags;
 pub use listed::{CheckCommand, ListedFlags};
 pub use output::{Format, InputFormat, Output};
+pub use reviewing::ReviewFlags;
 pub use servers::ServerFlags;
 pub use sessions::{
     ListFlags, SessionCommand, SessionsCommand, ShowFormat, UndoFlags, WorktreeCommand,
@@ -466,36 +468,4 @@ pub struct SandboxFlags {
     /// The command
     #[arg(value_name = "CMD", last = true, required = true)]
     pub command: Vec<OsString>,
-}
-
-/// Which change to review.
-#[derive(Debug, Clone, Default, Args)]
-pub struct ReviewFlags {
-    /// What is not committed yet
-    #[arg(long, conflicts_with_all = ["base", "commit"])]
-    pub uncommitted: bool,
-
-    /// What has come since this branch, uncommitted changes included
-    #[arg(long, value_name = "BRANCH", conflicts_with = "commit")]
-    pub base: Option<String>,
-
-    /// What one commit changed
-    #[arg(long, value_name = "SHA")]
-    pub commit: Option<String>,
-
-    /// Write what stands to a file as SARIF 2.1.0, too
-    #[arg(long, value_name = "FILE")]
-    pub sarif: Option<PathBuf>,
-
-    /// Print what stands as annotations of GitHub, behind the report
-    #[arg(long)]
-    pub annotations: bool,
-
-    /// End with status 1 if a finding stands that is at least this bad
-    #[arg(long, value_name = "SEVERITY", value_parser = ["high", "medium", "low"])]
-    pub fail_on: Option<String>,
-
-    /// What to look for besides, in your own words
-    #[arg(value_name = "WORDS")]
-    pub words: Vec<String>,
 }

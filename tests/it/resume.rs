@@ -436,8 +436,12 @@ fn a_skill_and_a_review_go_on_with_a_session_too() {
     place.has_said(FIRST, "remember blue", "I do.");
     place.write(".tine/skills/look/SKILL.md", "---\nname: look\ndescription: Looks.\n---\nLook.");
     place.goes_on(&["-c", "-p", "/look"], &["remember blue", "Look."]).exits(0);
-    let model = place.script("review.json", &answers("fine", &["remember blue", "Look."]));
-    assert_eq!(place.tine(["review", "-c", "-m", &model]).run().exits(0).stdout, "fine\n");
+    // A flow asks each of its agents anew, whatever was said before.
+    let model = place.script("review.json", &answers("- [low] src/price.rs:1: dull", &[]));
+    let review = |_| place.tine(["review", "-c", "-m", &model]).run().exits(0).stdout;
+    let [first, second] = [1, 2].map(review);
+    assert!(first.starts_with("# Review of uncommitted change"), "{first}");
+    assert_eq!(first, second);
     // The rules know nothing of a conversation, so each review stands alone.
     let review = |_| place.tine(["review", "-c", "-m", "offline"]).run().exits(0).stdout;
     let [first, second] = [1, 2].map(review);
