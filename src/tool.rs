@@ -121,6 +121,8 @@ pub struct ToolContext {
     pub cancel: CancellationToken,
     /// Where files are.
     pub workspace: Arc<Workspace>,
+    /// What the unit's rules keep out of searches.
+    pub searches: Arc<Searches>,
     /// What this unit has seen of files.
     pub seen: files::Seen,
     /// Whether the unit's model takes images.
@@ -148,8 +150,6 @@ pub struct Workspace {
     pub before: Blobs,
     /// Locks and hashes of the files units work on.
     pub files: files::Files,
-    /// What rules keep out of searches.
-    pub searches: Searches,
     /// Keeps commands in bounds.
     pub sandbox: Arc<Sandbox>,
     /// What our own calls of git run.

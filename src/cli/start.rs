@@ -326,7 +326,6 @@ impl Start {
             before: Blobs::of(&kit.directory),
             spill: Spill { directory: kit.directory },
             files: Files::default(),
-            searches: kit.policy.searches(),
             sandbox: Arc::clone(&kit.sandbox),
             git: kit.git,
             web: Arc::new(web(&kit.config, &kit.environment)),

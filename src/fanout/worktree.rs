@@ -256,7 +256,6 @@ impl OwnTree {
             spill: from.spill.clone(),
             before: from.before.clone(),
             files: from.files.clone(),
-            searches: policy.searches(),
             sandbox: Arc::clone(&from.sandbox),
             git: from.git.clone(),
             web: Arc::clone(&from.web),

@@ -139,7 +139,12 @@ const SCRIPTS: [&str; 17] = [
 /// Looks at a place. What does not look like a program is nothing, unless it
 /// surely `runs`.
 fn held(path: &Path, runs: bool) -> Held {
-    // A pipe must not keep us waiting.
+    // Whoever waits at the other end of a pipe would take us for the one it
+    // waits for.
+    if std::fs::metadata(path).is_ok_and(|it| !it.is_file() && !it.is_dir()) {
+        return if runs { Held::Other } else { Held::Nothing };
+    }
+    // Nor must one that has come since keep us waiting.
     let flags = OFlag::O_NONBLOCK.bits();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,

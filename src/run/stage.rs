@@ -138,6 +138,7 @@ impl Stage {
             let conversation = history.prefix().clone();
             let point = ForkPoint::new(conversation, &seen, Arc::clone(&model));
             let takes_images = model.facts().takes_images;
+            let searches = Arc::new(policy.searches());
             let mut unit = Unit {
                 persistence: fanout.persistence(UnitId::MAIN, &*model),
                 agent: "main".into(),
@@ -152,6 +153,7 @@ impl Stage {
                     line: caller.line.clone(),
                     cancel: caller.cancel.clone(),
                     workspace: Arc::clone(&fanout.workspace),
+                    searches,
                     seen,
                     takes_images,
                     skills: Arc::clone(&fanout.skills),

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::guard::Searches;
 use crate::message::{Output, ToolSchema};
 use crate::path_text;
 
@@ -56,8 +57,10 @@ impl Tool for Glob {
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let (workspace, places) = (Arc::clone(&context.workspace), call.places.clone());
+            let searches = Arc::clone(&context.searches);
             let wanted = Wanted::parse(&workspace.root, arguments)?;
-            stoppable(&context.cancel, move |token| find(&workspace, &wanted, &places, token)).await
+            let within = move |token: &_| find((&workspace, &searches), &wanted, &places, token);
+            stoppable(&context.cancel, within).await
         })
     }
 }
@@ -105,7 +108,7 @@ fn relative_to<'a>(base: &Path, pattern: &'a str) -> Result<&'a str, ToolError> 
 }
 
 fn find(
-    workspace: &Workspace,
+    (workspace, searches): (&Workspace, &Searches),
     wanted: &Wanted,
     places: &[PathBuf],
     token: &CancellationToken,
@@ -115,7 +118,7 @@ fn find(
         return Err(ToolError::tell(format!("{shown} is not a directory.")));
     }
     let mut newest = Newest::default();
-    let left_out = workspace.searches.left_out("Glob", &wanted.base);
+    let left_out = searches.left_out("Glob", &wanted.base);
     regular::refuse_elsewhere(workspace, &wanted.base, &left_out.place(&wanted.base), places)?;
     let mut missing = Missing::default();
     for entry in walk(&wanted.base, names_hidden(&wanted.pattern), None) {
@@ -297,7 +300,8 @@ mod tests {
         let wanted = Wanted::parse(place.root(), json!({"pattern": "*"})).unwrap();
         let token = CancellationToken::new();
         token.cancel();
-        let stopped = find(&place.workspace, &wanted, &[place.root().to_owned()], &token);
+        let within = (&*place.workspace, &*place.context.searches);
+        let stopped = find(within, &wanted, &[place.root().to_owned()], &token);
         assert!(matches!(stopped, Err(ToolError::Cancelled { .. })));
     }
 }

@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::guard::Searches;
 use crate::message::{Output, ToolSchema};
 use crate::path_text;
 
@@ -72,9 +73,10 @@ impl Tool for Grep {
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let (workspace, places) = (Arc::clone(&context.workspace), call.places.clone());
+            let searches = Arc::clone(&context.searches);
             let wanted = Wanted::parse(&workspace.root, arguments)?;
-            stoppable(&context.cancel, move |token| search(&workspace, &wanted, &places, token))
-                .await
+            let within = move |token: &_| search((&workspace, &searches), &wanted, &places, token);
+            stoppable(&context.cancel, within).await
         })
     }
 }
@@ -239,7 +241,7 @@ fn types(kind: &str) -> Result<Types, ToolError> {
 }
 
 fn search(
-    workspace: &Workspace,
+    (workspace, searches): (&Workspace, &Searches),
     wanted: &Wanted,
     places: &[PathBuf],
     token: &CancellationToken,
@@ -250,7 +252,7 @@ fn search(
     }
     let mut listing =
         Listing { left: OUTPUT_CAP - NOTES_ROOM, rows: wanted.rows, ..Listing::default() };
-    let left_out = workspace.searches.left_out("Grep", &wanted.base);
+    let left_out = searches.left_out("Grep", &wanted.base);
     regular::refuse_elsewhere(workspace, &wanted.base, &left_out.place(&wanted.base), places)?;
     let mut missing = Missing::default();
     for entry in walk::walk(&wanted.base, wanted.hidden, wanted.types.clone()) {
@@ -492,7 +494,8 @@ mod tests {
         let wanted = Wanted::parse(place.root(), json!({"pattern": "call", "path": "link"}));
         let token = CancellationToken::new();
         let judged = [place.path("a").canonicalize().unwrap()];
-        let search = || search(&place.workspace, wanted.as_ref().unwrap(), &judged, &token);
+        let within = (&*place.workspace, &*place.context.searches);
+        let search = || search(within, wanted.as_ref().unwrap(), &judged, &token);
         assert!(search().is_ok());
         std::fs::remove_file(place.path("link")).unwrap();
         std::os::unix::fs::symlink("/etc", place.path("link")).unwrap();
@@ -506,7 +509,8 @@ mod tests {
         let wanted = Wanted::parse(place.root(), json!({"pattern": "x"})).unwrap();
         let token = CancellationToken::new();
         token.cancel();
-        let stopped = search(&place.workspace, &wanted, &[place.root().to_owned()], &token);
+        let within = (&*place.workspace, &*place.context.searches);
+        let stopped = search(within, &wanted, &[place.root().to_owned()], &token);
         assert!(matches!(stopped, Err(ToolError::Cancelled { .. })));
         let listing = Listing { left: 100, ..Listing::default() };
         let file = std::fs::File::open(place.path("b.rs")).unwrap();

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::event::{Confinement, FileChange, UnitId};
 use crate::guard::sandbox::{Insistence, Sandbox, Settings, Variables};
-use crate::guard::{Allowed, Decision, Mode, Policy, Rules, Source, Sourced};
+use crate::guard::{Allowed, Decision, Mode, Policy, Rules, Searches, Source, Sourced};
 use crate::line::{FromUnit, LINE_CAP, Line, UnitEvent};
 use crate::message::{CallId, Head, Output, Prefix};
 use crate::model::offline::Offline;
@@ -121,10 +121,10 @@ impl Place {
             files: Files::default(),
             git: crate::git::tests::program(),
             web: Arc::default(),
-            searches: policy.searches(),
         });
         let (sender, receiver) = mpsc::channel(LINE_CAP);
-        let context = context(&workspace, &sender, UnitId::MAIN);
+        let searches = Arc::new(policy.searches());
+        let context = context((&workspace, &searches), &sender, UnitId::MAIN);
         let changes = Arc::default();
         hear(receiver, Arc::clone(&changes));
         Self { workspace, context, sender, changes, directory }
@@ -137,7 +137,7 @@ impl Place {
 
     /// Another unit in the same workspace.
     pub(crate) fn unit(&self, number: u32) -> ToolContext {
-        context(&self.workspace, &self.sender, UnitId(number))
+        context((&self.workspace, &self.context.searches), &self.sender, UnitId(number))
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -193,7 +193,7 @@ pub(crate) async fn call(
 }
 
 fn context(
-    workspace: &Arc<Workspace>,
+    (workspace, searches): (&Arc<Workspace>, &Arc<Searches>),
     sender: &mpsc::Sender<FromUnit>,
     unit: UnitId,
 ) -> ToolContext {
@@ -201,6 +201,7 @@ fn context(
         line: Line::new(unit, sender.clone()),
         cancel: CancellationToken::new(),
         workspace: Arc::clone(workspace),
+        searches: Arc::clone(searches),
         seen: Seen::default(),
         takes_images: true,
         skills: Arc::new(Skills::default()),

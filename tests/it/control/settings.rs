@@ -83,6 +83,28 @@ fn what_settings_deny_is_denied_in_a_run_that_is_made_again() {
 }
 
 #[test]
+fn what_settings_deny_to_read_no_search_shows_from_then_on() {
+    let place = Place::new();
+    place.write("secret.txt", "needle");
+    let search = json!({"name": "Grep", "arguments": {"pattern": "needle"}});
+    let found = |contains: &[&str], lacks: &[&str]| json!({"text": "done", "expect": {"contains": contains, "lacks": lacks}});
+    let script = json!({"units": {"main": [
+        {"calls": [search]}, found(&["secret.txt\n"], &[]),
+        {"calls": [search]}, found(&["No match in ."], &[]),
+    ]}});
+    let model = place.script("script.json", &script);
+    let running = place.tine(FLAGS.iter().chain(&["-m", &model])).silent_stdin().start();
+    let mut client = Client { running, place };
+    for settings in [json!({}), json!({"permissions": {"deny": ["Read(secret.txt)"]}})] {
+        succeeds(&mut client, apply(settings));
+        client.ask("go");
+        let result = client.result();
+        assert_eq!(result["result"], "done", "{result}");
+    }
+    client.ends(0);
+}
+
+#[test]
 fn what_settings_allow_is_taken_back_by_later_ones() {
     let allow = || json!({"permissions": {"allow": ["Write(a.txt)"]}});
     let text = allow().to_string();

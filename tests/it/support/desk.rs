@@ -58,7 +58,6 @@ impl Desk {
             // None of the tools here calls it.
             git: Program::find([], &[]),
             web: Arc::default(),
-            searches: policy.searches(),
             sandbox: Arc::new(Sandbox::new(settings)),
         });
         let (sender, mut receiver) = mpsc::channel(LINE_CAP);
@@ -94,6 +93,7 @@ impl Desk {
             line: Line::new(UnitId(number), self.sender.clone()),
             cancel: CancellationToken::new(),
             workspace: Arc::clone(&self.workspace),
+            searches: Arc::new(self.policy.searches()),
             seen: Seen::default(),
             takes_images: false,
             skills: Arc::new(Skills::default()),

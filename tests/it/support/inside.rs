@@ -454,6 +454,7 @@ impl Setup {
             line,
             cancel,
             workspace: Arc::clone(&fanout.workspace),
+            searches: Arc::new(policy.searches()),
             seen: Seen::default(),
             takes_images: model.facts().takes_images,
             skills: Arc::clone(&fanout.skills),
@@ -507,7 +508,6 @@ impl Setup {
             files: Files::default(),
             git: program(),
             web: Arc::default(),
-            searches: policy.searches(),
             sandbox: Arc::new(Sandbox::new(Settings {
                 insistence: Insistence::Off,
                 variables: Variables::new(std::env::vars_os()),
