@@ -440,8 +440,9 @@ fn a_skill_and_a_review_go_on_with_a_session_too() {
     let model = place.script("review.json", &answers("- [low] src/price.rs:1: dull", &[]));
     let review = |_| place.tine(["review", "-c", "-m", &model]).run().exits(0).stdout;
     let [first, second] = [1, 2].map(review);
-    assert!(first.starts_with("# Review of uncommitted change"), "{first}");
-    assert_eq!(first, second);
+    for report in [first, second] {
+        assert!(report.starts_with("# Review of uncommitted change"), "{report}");
+    }
     // The rules know nothing of a conversation, so each review stands alone.
     let review = |_| place.tine(["review", "-c", "-m", "offline"]).run().exits(0).stdout;
     let [first, second] = [1, 2].map(review);
