@@ -536,7 +536,7 @@ async fn a_sitting_that_dies_at_any_event_can_be_gone_on_with() {
     for kept in 1..=at_rest {
         let again = Setup::new(json!({ "units": {} })).sit_after(story.cut(kept));
         again.ask("more", json!({ "main": [{ "text": "gone on", "repeat": true }] })).await;
-        again.wait(1_000).await;
+        again.until_ended("more").await;
         let bodies = again.bodies().concat();
         let sent = String::from_utf8(bodies).expect("a body is text");
         let after = again.leave().await;

@@ -9,7 +9,7 @@ use futures_util::stream::BoxStream;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tine::agent::Opening;
-use tine::event::{Event, UnitId};
+use tine::event::{Event, EventKind, UnitId};
 use tine::model::scripted::Scripted;
 use tine::model::{Asker, Chunk, Facts, Model, ModelError, Request};
 use tine::run::undo::Undo;
@@ -187,6 +187,21 @@ impl Sitting {
     /// Lets some time pass, in milliseconds.
     pub(crate) async fn wait(&self, milliseconds: u64) {
         tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+    }
+
+    /// Waits for the end of what was asked with these words. What happens on
+    /// threads of its own, as the log's way to the disk, takes no paused time.
+    pub(crate) async fn until_ended(&self, typed: &str) {
+        let is_begin = |event: &Event| matches!(&event.kind, EventKind::InvocationStarted { prompt, .. } if **prompt == *typed);
+        let is_end = |event: &Event| matches!(event.kind, EventKind::InvocationEnded(_));
+        for _ in 0..10_000 {
+            let events = self.events();
+            if events.iter().skip_while(|event| !is_begin(event)).any(is_end) {
+                return;
+            }
+            self.wait(10).await;
+        }
+        panic!("`{typed}` never ends");
     }
 
     /// What has happened by now.
