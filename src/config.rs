@@ -25,6 +25,7 @@ pub mod settings;
 mod share;
 mod sources;
 mod telemetry;
+pub mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;

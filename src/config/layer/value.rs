@@ -9,6 +9,7 @@ use toml::de::DeValue;
 use super::{Layer, Setting, dotted};
 use crate::config::Problem;
 use crate::config::nearest::nearest;
+use crate::config::written::{self, Order};
 use crate::message::Usd;
 
 /// Each returns `None` after it has noted a problem.
@@ -133,7 +134,7 @@ impl Layer<'_> {
     }
 
     pub(super) fn json(&mut self, setting: &Setting<'_>) -> Option<Value> {
-        let value = json(setting.value);
+        let value = written::json(setting.value, Order::Sorted);
         if value.is_none() {
             self.bad(setting, "use only what JSON has: no dates, `inf` or `nan`".to_owned());
         }
@@ -157,15 +158,7 @@ impl Layer<'_> {
     }
 
     pub(super) fn wrong_type(&mut self, setting: &Setting<'_>, expected: &'static str) {
-        let found = match setting.value {
-            DeValue::String(_) => "a string",
-            DeValue::Integer(_) => "a whole number",
-            DeValue::Float(_) => "a number with a fraction",
-            DeValue::Boolean(_) => "a boolean",
-            DeValue::Datetime(_) => "a date or time",
-            DeValue::Array(_) => "an array",
-            DeValue::Table(_) => "a table",
-        };
+        let found = written::kind(setting.value);
         let (key, place) = (dotted(&setting.key), self.origin.place(setting.offset));
         self.layers.problems.push(Problem::WrongType { key, place, found, expected });
     }
@@ -173,26 +166,5 @@ impl Layer<'_> {
     pub(super) fn bad(&mut self, setting: &Setting<'_>, must: String) {
         let (key, place) = (dotted(&setting.key), self.origin.place(setting.offset));
         self.layers.problems.push(Problem::BadValue { key, place, must });
-    }
-}
-
-/// `None` for what JSON does not have.
-fn json(value: &DeValue<'_>) -> Option<Value> {
-    match value {
-        DeValue::String(text) => Some(Value::from(&**text)),
-        DeValue::Integer(written) => {
-            i64::from_str_radix(written.as_str(), written.radix()).ok().map(Value::from)
-        }
-        DeValue::Float(written) => {
-            let number = serde_json::Number::from_f64(written.as_str().parse().ok()?)?;
-            Some(Value::Number(number))
-        }
-        DeValue::Boolean(boolean) => Some(Value::from(*boolean)),
-        DeValue::Datetime(_) => None,
-        DeValue::Array(array) => array.iter().map(|item| json(item.get_ref())).collect(),
-        DeValue::Table(table) => table
-            .iter()
-            .map(|(key, value)| Some((key.get_ref().to_string(), json(value.get_ref())?)))
-            .collect(),
     }
 }

@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Page;
+use crate::config::written;
 
 /// A key, its value and where they stand.
 #[derive(Clone, Copy)]
@@ -110,15 +111,7 @@ impl Page<'_, '_> {
     }
 
     pub(super) fn wrong_type(&mut self, field: &Field<'_>, expected: &str) {
-        let found = match field.value.get_ref() {
-            DeValue::String(_) => "a string",
-            DeValue::Integer(_) => "a whole number",
-            DeValue::Float(_) => "a number with a fraction",
-            DeValue::Boolean(_) => "a boolean",
-            DeValue::Datetime(_) => "a date or time",
-            DeValue::Array(_) => "an array",
-            DeValue::Table(_) => "a table",
-        };
+        let found = written::kind(field.value.get_ref());
         self.error(field.at, format!("`{}` is {found}; it must be {expected}", field.key));
     }
 }

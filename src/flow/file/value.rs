@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use serde_json::{Number, Value};
-use toml::de::DeValue;
+use serde_json::Value;
 
 use super::Page;
-use super::fields::{Field, Fields};
+use super::fields::Field;
+use crate::config::written::{self, Order};
 
 /// The units of time that a span may be given in, in seconds.
 const UNITS: [(char, u64); 3] = [('s', 1), ('m', 60), ('h', 3_600)];
@@ -17,7 +17,7 @@ const LONGEST: u64 = 7 * 24 * 3_600;
 impl Page<'_, '_> {
     /// A value as JSON, whose objects keep the order in which they are written.
     pub(super) fn json(&mut self, field: &Field<'_>) -> Option<Value> {
-        let value = json(field.value.get_ref());
+        let value = written::json(field.value.get_ref(), Order::Written);
         if value.is_none() {
             let message =
                 format!("`{}` holds what JSON has not: a date, `inf` or `nan`", field.key);
@@ -49,25 +49,4 @@ fn seconds(text: &str) -> Option<u64> {
     // `parse` would take a sign.
     let is_plain = number.starts_with(|c: char| c.is_ascii_digit());
     number.parse::<u64>().ok().filter(|_| is_plain)?.checked_mul(*seconds)
-}
-
-/// `None` for what JSON does not have.
-fn json(value: &DeValue<'_>) -> Option<Value> {
-    match value {
-        DeValue::String(text) => Some(Value::from(&**text)),
-        DeValue::Integer(written) => {
-            i64::from_str_radix(written.as_str(), written.radix()).ok().map(Value::from)
-        }
-        DeValue::Float(written) => {
-            Number::from_f64(written.as_str().parse().ok()?).map(Value::Number)
-        }
-        DeValue::Boolean(boolean) => Some(Value::from(*boolean)),
-        DeValue::Datetime(_) => None,
-        DeValue::Array(array) => array.iter().map(|item| json(item.get_ref())).collect(),
-        DeValue::Table(table) => Fields::new(table, 0)
-            .left()
-            .into_iter()
-            .map(|field| Some((field.key.to_owned(), json(field.value.get_ref())?)))
-            .collect(),
-    }
 }
