@@ -3,8 +3,9 @@
 
 mod computed;
 
-use std::io::Write as _;
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::args::{Format, ReviewFlags, RunFlags};
@@ -62,29 +63,27 @@ pub(super) fn run(
             Some(_) | None => Ok(exit),
         };
     };
-    tell(report, review, sarif)
-        .map(|failed| if failed && exit == Exit::Done { Exit::Error } else { exit })
+    tell(report, review.annotations, sarif)?;
+    Ok(if report.fails && exit == Exit::Done { Exit::Error } else { exit })
 }
 
-/// Writes a report down in the other forms that are asked for. Returns whether
-/// something stands that the review is to fail on.
+/// Writes a report down in the other forms that are asked for.
 fn tell(
     report: &Report,
-    review: &ReviewFlags,
-    sarif: Option<(std::path::PathBuf, std::fs::File)>,
-) -> Result<bool, Refusal> {
+    has_annotations: bool,
+    sarif: Option<(PathBuf, File)>,
+) -> Result<(), Refusal> {
     if let Some((path, mut file)) = sarif {
         let text = serde_json::to_vec(&report.sarif).expect("SARIF is JSON");
         file.write_all(&text).map_err(|error| {
             Refusal::new(Exit::Error, format!("cannot write `{}`: {error}", path.display()))
         })?;
     }
-    if review.annotations {
+    if has_annotations {
         // Nobody may read any more.
-        let _ = std::io::stdout().write_all(report.annotations.as_bytes());
+        let _ = io::stdout().write_all(report.annotations.as_bytes());
     }
-    let limit = review.fail_on.as_deref().and_then(Severity::from_name);
-    Ok(limit.is_some_and(|limit| report.standing.iter().any(|severity| *severity <= limit)))
+    Ok(())
 }
 
 fn effort(name: Option<&str>) -> Result<Effort, Refusal> {
@@ -112,7 +111,8 @@ fn planned(
         .map_err(|error| Refusal::new(Exit::BadInput, error.to_string()))?;
     let plan = Plan::of(&change, &start.kit.root, effort);
     let session = start.kit.directory.clone();
-    Ok(Review { plan, session, is_json, report: OnceLock::new() })
+    let fail_on = review.fail_on.as_deref().and_then(Severity::from_name);
+    Ok(Review { plan, session, is_json, fail_on, report: OnceLock::new() })
 }
 
 /// Returns the flow of a review.

@@ -20,6 +20,8 @@ pub(super) struct Review {
     pub(super) session: PathBuf,
     /// Whether the flow's answer is JSON.
     pub(super) is_json: bool,
+    /// How bad a finding must be for the review to fail; `None` if it does not.
+    pub(super) fail_on: Option<Severity>,
     pub(super) report: OnceLock<Report>,
 }
 
@@ -28,8 +30,8 @@ pub(super) struct Review {
 pub(super) struct Report {
     pub(super) sarif: Value,
     pub(super) annotations: String,
-    /// The severities of what stands.
-    pub(super) standing: Vec<Severity>,
+    /// Whether something stands that the review is to fail on.
+    pub(super) fails: bool,
 }
 
 /// What a step computes.
@@ -64,23 +66,20 @@ pub(super) fn computations(review: &Arc<Review>) -> Vec<(&'static str, Arc<dyn C
 
 impl Compute for Computed {
     fn compute(&self, _: &Given) -> Result<Value, String> {
-        let Review { plan, is_json, report, .. } = &*self.review;
-        if self.what == What::Territories {
-            return Ok(plan.inputs());
-        }
-        let events = self.review.events()?;
+        let Review { plan, session: _, is_json, fail_on, report } = &*self.review;
+        let events = || self.review.events();
         Ok(match self.what {
             What::Territories => plan.inputs(),
-            What::Unread => plan.unread_inputs(&Coverage::of(plan, &events)),
-            What::Findings => Outcome::of(plan, &events).verify_inputs(),
+            What::Unread => plan.unread_inputs(&Coverage::of(plan, &events()?)),
+            What::Findings => Outcome::of(plan, &events()?).verify_inputs(),
             What::Report => {
+                let events = events()?;
                 let outcome = Outcome::of(plan, &events);
-                let standing =
-                    outcome.standing().map(|judged| judged.finding.claim.severity).collect();
+                let fails = fail_on.is_some_and(|limit| outcome.fails_on(limit));
                 let (sarif, annotations) =
                     (written::sarif(&outcome), written::annotations(&outcome));
                 // A flow has one report, and whoever walks it again has another flow.
-                let _ = report.set(Report { sarif, annotations, standing });
+                let _ = report.set(Report { sarif, annotations, fails });
                 match is_json {
                     true => written::json(&outcome),
                     false => Value::from(written::markdown(&outcome)),
