@@ -122,7 +122,7 @@ pub struct ToolContext {
     /// Where files are.
     pub workspace: Arc<Workspace>,
     /// What the unit's rules keep out of searches.
-    pub searches: Arc<Searches>,
+    pub searches: Searches,
     /// What this unit has seen of files.
     pub seen: files::Seen,
     /// Whether the unit's model takes images.

@@ -18,7 +18,7 @@ use super::{Fanout, news, text};
 use crate::agent::{Bounds, History, LimitSource, Opening, TurnLimit, Unit, with_files};
 use crate::definition::AgentDefinition;
 use crate::event::{Failure, FailureKind, Origin, Outcome, UnitEnd};
-use crate::guard::Policy;
+use crate::guard::{Policy, Searches};
 use crate::line::{Line, Seat};
 use crate::message::Head;
 use crate::model::Model;
@@ -133,7 +133,7 @@ impl Slot {
             line: self.line.clone(),
             cancel: self.seat.cancel.clone(),
             workspace: Arc::clone(own.origin()),
-            searches: Arc::new(self.policy.searches()),
+            searches: Searches::by(&self.policy),
             seen: Seen::default(),
             takes_images: false,
             skills: Arc::clone(&self.fanout.skills),
@@ -257,7 +257,7 @@ impl Slot {
                 line: self.line.clone(),
                 cancel: stop.clone(),
                 workspace: Arc::clone(&self.place.workspace),
-                searches: Arc::new(self.policy.searches()),
+                searches: Searches::by(&self.policy),
                 seen,
                 takes_images,
                 skills: Arc::clone(&self.fanout.skills),

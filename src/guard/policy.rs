@@ -19,11 +19,11 @@ use super::explained::Explained;
 use super::mode::Holding;
 use super::paths::{self, Ground};
 use super::rules::Rule;
+use super::searches::ForSearches;
 use super::subjects::{self, Subjects};
 use super::unasked::{Gate, OnlyReads, Touch};
 use super::{
-    Allowed, Ask, Decided, Decision, Effect, Mode, Rules, Script, Searches, Secrets, Sourced,
-    shell, suggest,
+    Allowed, Ask, Decided, Decision, Effect, Mode, Rules, Script, Secrets, Sourced, shell, suggest,
 };
 use crate::event::Access;
 use crate::path_text;
@@ -159,19 +159,15 @@ impl Policy {
         if is_asked { self.secrets.listed() } else { Vec::new() }
     }
 
-    /// Returns what searches leave out of their results.
-    #[must_use]
-    pub fn searches(&self) -> Searches {
-        let rules = |sourced: &[Sourced]| sourced.iter().map(|it| it.rule.clone()).collect();
-        let denied = self.denials().map(|it| it.rule.clone()).collect();
-        Searches {
-            denied,
-            asked: rules(&self.rules.ask),
-            shown: rules(&self.rules.allow),
-            secrets: Arc::clone(&self.secrets),
-            mode: self.mode.clone(),
-            root: self.root().to_owned(),
-            copies: self.copies.clone(),
+    /// Returns what searches go by.
+    pub(super) fn for_searches(&self) -> ForSearches<'_> {
+        ForSearches {
+            denied: self.denials().map(|it| &it.rule).collect(),
+            asked: self.rules.ask.iter().map(|it| &it.rule).collect(),
+            shown: self.rules.allow.iter().map(|it| &it.rule).collect(),
+            secrets: (self.mode() != Mode::BypassPermissions).then_some(&*self.secrets),
+            root: self.root(),
+            copies: &self.copies,
         }
     }
 

@@ -10,56 +10,64 @@ use std::sync::Arc;
 
 use globset::GlobMatcher;
 
-use super::Mode;
 use super::copies::Copies;
-use super::mode::Holding;
 use super::paths;
+use super::policy::Policy;
 use super::rules::Rule;
 use super::sensitive::Secrets;
 
-/// The rules of a run, for its searches.
-#[derive(Debug, Clone, Default)]
-pub struct Searches {
+/// The rules of a unit, for its searches and for nothing else.
+#[derive(Debug, Clone)]
+pub struct Searches(Arc<Policy>);
+
+/// What a policy says to searches.
+pub(super) struct ForSearches<'a> {
     /// Whatever these match is left out.
-    pub(super) denied: Vec<Rule>,
+    pub(super) denied: Vec<&'a Rule>,
     /// So is what these match, unless the search begins there.
-    pub(super) asked: Vec<Rule>,
+    pub(super) asked: Vec<&'a Rule>,
     /// Secrets that these match are not.
-    pub(super) shown: Vec<Rule>,
-    /// Unless the mode allows to read them.
-    pub(super) secrets: Arc<Secrets>,
-    pub(super) mode: Holding,
-    pub(super) root: PathBuf,
-    pub(super) copies: Copies,
+    pub(super) shown: Vec<&'a Rule>,
+    /// So are these; `None` if the mode allows to read them.
+    pub(super) secrets: Option<&'a Secrets>,
+    pub(super) root: &'a Path,
+    pub(super) copies: &'a Copies,
 }
 
 impl Searches {
+    /// The searches of units that go by a policy.
+    #[must_use]
+    pub fn by(policy: &Arc<Policy>) -> Self {
+        Self(Arc::clone(policy))
+    }
+
     /// Returns what a search of `tool` that starts at `base` leaves out.
     /// [`LeftOut::place`] of the base is what was judged now: it may be another
     /// than when the call was.
     #[must_use]
     pub fn left_out<'a>(&'a self, tool: &str, base: &'a Path) -> LeftOut<'a> {
-        let of = |rules: &'a [Rule]| -> Vec<&'a GlobMatcher> {
+        let ForSearches { denied, asked, shown, secrets, root, copies } = self.0.for_searches();
+        let of = |rules: &[&'a Rule]| -> Vec<&'a GlobMatcher> {
             rules.iter().filter_map(|rule| rule.matchers(tool)).flatten().collect()
         };
         // Looked up once: a search may see a million files.
-        let resolved = |path| paths::resolved(&self.root, path);
+        let resolved = |path| paths::resolved(root, path);
         let (root, real_base) = (resolved(Path::new(".")), resolved(base));
         let mut left_out = LeftOut {
-            hidden: of(&self.denied),
-            shown: of(&self.shown),
-            secrets: (self.mode.mode() != Mode::BypassPermissions).then_some(&*self.secrets),
+            hidden: of(&denied),
+            shown: of(&shown),
+            secrets,
             root,
-            copies: &self.copies,
+            copies,
             base,
             real_base,
         };
-        for rule in of(&self.asked).chunks(2) {
+        for rule in of(&asked).chunks(2) {
             if !left_out.matches_any(rule, &left_out.real_base) {
                 left_out.hidden.extend(rule);
             }
         }
-        let is_shown = self.shown.iter().any(|rule| rule.is_about_all(tool));
+        let is_shown = shown.iter().any(|rule| rule.is_about_all(tool));
         // Whoever may search there has been asked, or a rule says so.
         if is_shown || left_out.is_secret(&left_out.real_base) {
             left_out.secrets = None;

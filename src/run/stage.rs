@@ -17,6 +17,7 @@ use crate::agent::{Bounds, History, LimitSource, Offers, Opening, TurnLimit, Uni
 use crate::event::{FailureKind, Outcome, UnitId};
 use crate::fanout::{Caller, Fanout};
 use crate::flow::{self, Walk};
+use crate::guard::Searches;
 use crate::line::{FromUnit, Line, Told};
 use crate::message::Prompt;
 use crate::prompt;
@@ -138,7 +139,7 @@ impl Stage {
             let conversation = history.prefix().clone();
             let point = ForkPoint::new(conversation, &seen, Arc::clone(&model));
             let takes_images = model.facts().takes_images;
-            let searches = Arc::new(policy.searches());
+            let searches = Searches::by(&policy);
             let mut unit = Unit {
                 persistence: fanout.persistence(UnitId::MAIN, &*model),
                 agent: "main".into(),

@@ -57,7 +57,7 @@ impl Tool for Glob {
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let (workspace, places) = (Arc::clone(&context.workspace), call.places.clone());
-            let searches = Arc::clone(&context.searches);
+            let searches = context.searches.clone();
             let wanted = Wanted::parse(&workspace.root, arguments)?;
             let within = move |token: &_| find((&workspace, &searches), &wanted, &places, token);
             stoppable(&context.cancel, within).await
@@ -300,7 +300,7 @@ mod tests {
         let wanted = Wanted::parse(place.root(), json!({"pattern": "*"})).unwrap();
         let token = CancellationToken::new();
         token.cancel();
-        let within = (&*place.workspace, &*place.context.searches);
+        let within = (&*place.workspace, &place.context.searches);
         let stopped = find(within, &wanted, &[place.root().to_owned()], &token);
         assert!(matches!(stopped, Err(ToolError::Cancelled { .. })));
     }

@@ -73,7 +73,7 @@ impl Tool for Grep {
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let (workspace, places) = (Arc::clone(&context.workspace), call.places.clone());
-            let searches = Arc::clone(&context.searches);
+            let searches = context.searches.clone();
             let wanted = Wanted::parse(&workspace.root, arguments)?;
             let within = move |token: &_| search((&workspace, &searches), &wanted, &places, token);
             stoppable(&context.cancel, within).await
@@ -494,7 +494,7 @@ mod tests {
         let wanted = Wanted::parse(place.root(), json!({"pattern": "call", "path": "link"}));
         let token = CancellationToken::new();
         let judged = [place.path("a").canonicalize().unwrap()];
-        let within = (&*place.workspace, &*place.context.searches);
+        let within = (&*place.workspace, &place.context.searches);
         let search = || search(within, wanted.as_ref().unwrap(), &judged, &token);
         assert!(search().is_ok());
         std::fs::remove_file(place.path("link")).unwrap();
@@ -509,7 +509,7 @@ mod tests {
         let wanted = Wanted::parse(place.root(), json!({"pattern": "x"})).unwrap();
         let token = CancellationToken::new();
         token.cancel();
-        let within = (&*place.workspace, &*place.context.searches);
+        let within = (&*place.workspace, &place.context.searches);
         let stopped = search(within, &wanted, &[place.root().to_owned()], &token);
         assert!(matches!(stopped, Err(ToolError::Cancelled { .. })));
         let listing = Listing { left: 100, ..Listing::default() };

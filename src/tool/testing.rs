@@ -123,7 +123,7 @@ impl Place {
             web: Arc::default(),
         });
         let (sender, receiver) = mpsc::channel(LINE_CAP);
-        let searches = Arc::new(policy.searches());
+        let searches = Searches::by(&Arc::new(policy));
         let context = context((&workspace, &searches), &sender, UnitId::MAIN);
         let changes = Arc::default();
         hear(receiver, Arc::clone(&changes));
@@ -193,7 +193,7 @@ pub(crate) async fn call(
 }
 
 fn context(
-    (workspace, searches): (&Arc<Workspace>, &Arc<Searches>),
+    (workspace, searches): (&Arc<Workspace>, &Searches),
     sender: &mpsc::Sender<FromUnit>,
     unit: UnitId,
 ) -> ToolContext {
@@ -201,7 +201,7 @@ fn context(
         line: Line::new(unit, sender.clone()),
         cancel: CancellationToken::new(),
         workspace: Arc::clone(workspace),
-        searches: Arc::clone(searches),
+        searches: searches.clone(),
         seen: Seen::default(),
         takes_images: true,
         skills: Arc::new(Skills::default()),

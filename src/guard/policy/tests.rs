@@ -5,6 +5,7 @@ use serde_json::json;
 use super::super::Source;
 use super::*;
 use crate::git::tests::program;
+use crate::guard::Searches;
 
 fn policy(mode: Mode, allow: &[&str], deny: &[&str]) -> Policy {
     let root = std::env::current_dir().unwrap();
@@ -432,7 +433,7 @@ fn a_rule_that_bars_a_file_by_its_whole_path_bars_copies_of_it_and_allows_none()
         check_denied(policy, ("Read", Effect::Reads, json!({"file_path": "src/secret"})));
         assert!(question(policy, edit("src/ask")).is_some());
         check(policy, edit("src/other"), true);
-        let searches = policy.searches();
+        let searches = Searches::by(&Arc::new(policy.clone()));
         let left_out = searches.left_out("Grep", &policy.roots()[0]);
         assert!(left_out.covers(&policy.roots()[0].join("src/secret")));
         assert!(!left_out.covers(&policy.roots()[0].join("src/other")));
@@ -456,7 +457,7 @@ fn a_unit_denied_something_by_its_definition_starts_none_that_may() {
     // Nor does one find there what it may not read.
     let root = std::env::current_dir().unwrap();
     for (unit, is_left_out) in [(&parent, false), (&child, false), (&grandchild, true)] {
-        let searches = unit.searches();
+        let searches = Searches::by(&Arc::new(unit.clone()));
         let left_out = searches.left_out("Grep", &root);
         assert_eq!(left_out.covers(&root.join("src/lib.rs")), is_left_out);
     }

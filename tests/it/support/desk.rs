@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tine::event::{Confinement, UnitId};
 use tine::git::Program;
 use tine::guard::sandbox::{Insistence, Sandbox, Settings};
-use tine::guard::{Allowed, Decision, Mode, Policy, Rules, Source, Sourced};
+use tine::guard::{Allowed, Decision, Mode, Policy, Rules, Searches, Source, Sourced};
 use tine::line::{FromUnit, LINE_CAP, Line, UnitEvent};
 use tine::message::{CallId, Head, Output, Prefix};
 use tine::model::Model;
@@ -93,7 +93,7 @@ impl Desk {
             line: Line::new(UnitId(number), self.sender.clone()),
             cancel: CancellationToken::new(),
             workspace: Arc::clone(&self.workspace),
-            searches: Arc::new(self.policy.searches()),
+            searches: Searches::by(&Arc::new(self.policy.clone())),
             seen: Seen::default(),
             takes_images: false,
             skills: Arc::new(Skills::default()),

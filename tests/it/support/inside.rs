@@ -20,7 +20,7 @@ use tine::event::{
 use tine::fanout::{Caller, Fanout, Limits, Parking, Pool, Surroundings, Worktrees};
 use tine::flow::{self, Flow, InputValues, Step, Walk};
 use tine::guard::sandbox::{Insistence, Sandbox, Settings, Variables};
-use tine::guard::{Mode, Policy, Rules, Source, Sourced};
+use tine::guard::{Mode, Policy, Rules, Searches, Source, Sourced};
 use tine::hook::Hooks;
 use tine::line::{Budget, FromUnit, LINE_CAP, Line, RequestLeave, Told, UnitEvent};
 use tine::mcp::Servers;
@@ -454,7 +454,7 @@ impl Setup {
             line,
             cancel,
             workspace: Arc::clone(&fanout.workspace),
-            searches: Arc::new(policy.searches()),
+            searches: Searches::by(&policy),
             seen: Seen::default(),
             takes_images: model.facts().takes_images,
             skills: Arc::clone(&fanout.skills),
