@@ -1,22 +1,26 @@
 //! Putting the log on disk: beside the run, not in its way.
 //!
 //! A sync takes a disk milliseconds, and a run that waited for each one would
-//! start its next unit that much later. So a thread of its own syncs, and only
-//! an answer that promises something to be on disk waits. One sync serves all
-//! that was written before it began; while one runs, at most one more is due.
+//! start its next unit that much later. So a thread beside the runtime syncs,
+//! and only an answer that promises something to be on disk waits. One sync
+//! serves all that was written before it began; while one runs, at most one
+//! more is due.
+//!
+//! The thread is one of the runtime's own for blocking work: paused time stands
+//! still while one of those works, so no test races against a disk.
 
-use std::sync::mpsc as sync_mpsc;
+use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::dispatcher::Answer;
 use crate::session::{LogError, SessionLog};
 
-/// The thread that syncs, and who waits for it.
+/// What syncs, and who waits for it.
 pub(super) struct Disk {
-    orders: sync_mpsc::Sender<()>,
-    done: mpsc::Receiver<Result<(), LogError>>,
-    is_busy: bool,
+    sync: Arc<dyn Fn() -> Result<(), LogError> + Send + Sync>,
+    /// The sync that runs.
+    running: Option<JoinHandle<Result<(), LogError>>>,
     /// Whether something was written that the running sync may not take along.
     is_due: bool,
     /// They wait for the sync that runs.
@@ -36,18 +40,10 @@ impl Disk {
         Ok(Self::new(move || handle.sync()))
     }
 
-    fn new(mut sync: impl FnMut() -> Result<(), LogError> + Send + 'static) -> Self {
-        let (orders, ordered) = sync_mpsc::channel();
-        // One sync runs at a time.
-        let (say, done) = mpsc::channel(1);
-        std::thread::Builder::new()
-            .name("disk".to_owned())
-            .spawn(move || while ordered.recv().is_ok() && say.blocking_send(sync()).is_ok() {})
-            .expect("the system has room for one more thread");
+    fn new(sync: impl Fn() -> Result<(), LogError> + Send + Sync + 'static) -> Self {
         Self {
-            orders,
-            done,
-            is_busy: false,
+            sync: Arc::new(sync),
+            running: None,
             is_due: false,
             waiting: Vec::new(),
             waiting_next: Vec::new(),
@@ -56,7 +52,7 @@ impl Disk {
 
     /// Puts all that was written by now on disk, and then gives `answers`.
     pub(super) fn sync(&mut self, answers: Vec<Answer>) {
-        if self.is_busy {
+        if self.running.is_some() {
             self.is_due = true;
             self.waiting_next.extend(answers);
         } else {
@@ -73,11 +69,9 @@ impl Disk {
     ///
     /// What was written since the sync before may be lost.
     pub(super) async fn synced(&mut self) -> Result<(), LogError> {
-        if !self.is_busy {
-            return std::future::pending().await;
-        }
-        let result = self.done.recv().await.expect("the thread answers every order");
-        self.is_busy = false;
+        let Some(running) = &mut self.running else { return std::future::pending().await };
+        let result = running.await.expect("a sync does not panic");
+        self.running = None;
         // Whoever waits goes on even without the log: the work is worth more
         // than its record.
         self.waiting.drain(..).for_each(Answer::give);
@@ -95,15 +89,15 @@ impl Disk {
     ///
     /// As for [`Disk::synced`].
     pub(super) async fn finish(&mut self) -> Result<(), LogError> {
-        while self.is_busy {
+        while self.running.is_some() {
             self.synced().await?;
         }
         Ok(())
     }
 
     fn begin(&mut self) {
-        self.is_busy = true;
-        self.orders.send(()).expect("the thread lives as long as this value");
+        let sync = Arc::clone(&self.sync);
+        self.running = Some(tokio::task::spawn_blocking(move || sync()));
     }
 }
 
@@ -116,6 +110,8 @@ impl Drop for Disk {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, mpsc};
+
     use tokio::sync::oneshot::{self, Receiver};
 
     use super::*;
@@ -130,9 +126,10 @@ mod tests {
     }
 
     /// A disk whose syncs end when and how the test says.
-    fn disk() -> (Disk, sync_mpsc::Sender<Result<(), LogError>>) {
-        let (end, ends) = sync_mpsc::channel();
-        (Disk::new(move || ends.recv().unwrap_or(Ok(()))), end)
+    fn disk() -> (Disk, mpsc::Sender<Result<(), LogError>>) {
+        let (end, ends) = mpsc::channel();
+        let ends = Mutex::new(ends);
+        (Disk::new(move || ends.lock().unwrap().recv().unwrap_or(Ok(()))), end)
     }
 
     #[tokio::test]
@@ -160,6 +157,20 @@ mod tests {
         end.send(Ok(())).unwrap();
         // A third one would wait for an end that never comes.
         disk.finish().await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn paused_time_stands_still_while_a_disk_works() {
+        let mut disk = Disk::new(|| {
+            (0..1_000).for_each(|_| std::thread::yield_now());
+            Ok(())
+        });
+        disk.sync(Vec::new());
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep(std::time::Duration::from_secs(3_600)) => panic!("an hour passed"),
+            synced = disk.synced() => synced.unwrap(),
+        }
     }
 
     #[tokio::test]
