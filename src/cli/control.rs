@@ -326,7 +326,7 @@ impl Conversation {
         match done {
             Done::Written => self.is_writing = false,
             Done::Replied { id, reply } => self.reply(&id, &reply),
-            Done::Meant { number, typed, opening } => self.meant(number, &typed, opening),
+            Done::Meant { number, typed, main } => self.meant(number, &typed, main),
         }
     }
 

@@ -124,7 +124,8 @@ fn main_of(start: &Start, review: &Arc<Review>, asked: &ReviewFlags) -> Result<M
         Refusal::new(Exit::Error, format!("the bundled review is broken: {}", lines.join("; ")))
     })?;
     let focus = Supplied::Words(asked.words.join(" "));
-    flow::main_of(start, &read, vec![("focus".to_owned(), focus)]).map(|(_, main)| main)
+    let meant = flow::Meant { flow: read, followed: None };
+    flow::main_with(start, meant, vec![("focus".to_owned(), focus)]).map(|(_, main)| main)
 }
 
 /// Returns what a user would type for the same review.

@@ -33,7 +33,10 @@ fn the_bundled_init_is_for_people_alone() {
     let (skills, _) = load(&[], &[]);
     let init = skills.find("init").unwrap();
     assert!(init.user_invocable && init.disable_model_invocation && !init.change);
-    assert_eq!(skills.for_models().map(|skill| &*skill.name).collect::<Vec<_>>(), ["review"]);
+    assert_eq!(
+        skills.for_models().map(|skill| &*skill.name).collect::<Vec<_>>(),
+        ["review", "explain", "fix", "test", "migrate"]
+    );
 }
 
 #[test]
@@ -64,6 +67,7 @@ fn every_key_is_read() {
             context: Context::Fork { agent: "explore".to_owned(), is_background: true },
             body: "Do it.".to_owned(),
             source: Source::File(files.path().join("a/SKILL.md")),
+            files: &[],
             change: true,
             hides: Vec::new(),
         })
@@ -173,7 +177,7 @@ fn a_broken_skill_is_a_problem_and_the_others_load() {
     let (skills, problems) = load(&[files.path().to_owned()], &[]);
     assert_eq!(
         skills.iter().map(|skill| &*skill.name).collect::<Vec<_>>(),
-        ["c", "review", "init"]
+        ["c", "review", "init", "explain", "fix", "test", "migrate"]
     );
     assert_eq!(problems[0].message, "line 1: the skill `a` needs a `description:`");
     assert!(problems[1].message.contains("moon"), "{}", problems[1].message);

@@ -71,7 +71,10 @@ fn the_model_opens_a_skill_by_its_name() {
     let server = serve_calls(&[call("tidy"), call("nope")], |_| Reaction::Close);
     place.ask(&server, &[]).exits(0);
     let requests = server.finish();
-    let outputs = ["Tidy a, then a b.", "Skill \"nope\" not found. Available skills: tidy, review"];
+    let outputs = [
+        "Tidy a, then a b.",
+        "Skill \"nope\" not found. Available skills: tidy, review, explain, fix, test, migrate",
+    ];
     assert_eq!(shown(&requests), outputs);
     // The system prompt names it; the body waits until it is used.
     let talk = Talk::of(&requests[0]);
@@ -125,7 +128,7 @@ fn an_unknown_skill_is_refused_with_those_there_are() {
     place.write(".tine/skills/tidy/SKILL.md", "---\ndescription: d\n---\nx");
     place.tine(["-p", "/tidi now", "-m", "offline"]).run().refuses(
         42,
-        "error: there is no skill `/tidi`\nhint: there are: /compact, /fork, /undo, /usage, /tidy, /review, /init\n",
+        "error: there is no skill `/tidi`\nhint: there are: /compact, /fork, /undo, /usage, /tidy, /review, /init, /explain, /fix, /test, /migrate\n",
     );
 }
 

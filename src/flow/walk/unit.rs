@@ -27,7 +27,9 @@ impl Asked {
     pub(super) fn of(on: &Stand<'_>, agent: &AgentStep) -> Self {
         let key = on.key.entered(&agent.name);
         let words = on.ground.texts.words(&agent.prompt, &on.scope);
-        let digest = digest(agent, words.as_deref());
+        let followed = on.ground.followed.and_then(|followed| followed.model.as_deref());
+        let model = agent.model.as_deref().or(followed);
+        let digest = digest(agent, model, words.as_deref());
         let mark = StepMark { key: Arc::clone(key.as_text()), digest };
         // What cannot be put together was never asked.
         let done = words.ok().and_then(|_| on.ground.finished.find(on.ground.root, &mark));
@@ -36,8 +38,8 @@ impl Asked {
 }
 
 /// Hashes all that makes up what an agent is asked for.
-fn digest(agent: &AgentStep, words: Result<&str, &String>) -> StepDigest {
-    let AgentStep { name: _, agent: kind, prompt: _, model, schema, isolation, .. } = agent;
+fn digest(agent: &AgentStep, model: Option<&str>, words: Result<&str, &String>) -> StepDigest {
+    let AgentStep { name: _, agent: kind, prompt: _, model: _, schema, isolation, .. } = agent;
     let mut hasher = blake3::Hasher::new();
     let mut part = |text: &str| {
         // So that no two lists of parts have the same bytes.
@@ -45,7 +47,7 @@ fn digest(agent: &AgentStep, words: Result<&str, &String>) -> StepDigest {
         hasher.update(text.as_bytes());
     };
     part(kind);
-    part(model.as_deref().unwrap_or_default());
+    part(model.unwrap_or_default());
     part(&schema.as_ref().map(|schema| schema.source().to_string()).unwrap_or_default());
     part(match agent.sees {
         Sees::Visible => "visible",
@@ -155,7 +157,7 @@ fn job(on: &Stand<'_>, agent: &AgentStep) -> Result<Job, Outcome> {
         agent: Arc::clone(&agent.agent),
         model: agent.model.clone(),
         tools: None,
-        followed: None,
+        followed: on.ground.followed.cloned(),
     });
     let task = Task {
         description: on.key.entered(&agent.name).label(),
