@@ -312,7 +312,7 @@ fn unsent(entry: Arc<Entry>) -> Arc<Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::CompactionTrigger;
+    use crate::event::{CompactionTrigger, FlowHead, InvocationEnd};
     use crate::message::{Call, Sealed, StopReason};
 
     fn history_with_calls(ids: &[&str]) -> History {
@@ -341,6 +341,34 @@ mod tests {
                 Message::User(_) | Message::Model(_) => None,
             })
             .collect()
+    }
+
+    #[test]
+    fn what_a_flow_came_to_is_the_answer_to_whoever_asked_for_it() {
+        let asked = |text: &str| EventKind::Prompted(text.into());
+        let walked = || {
+            let (name, inputs) = ("audit".into(), "{}".into());
+            EventKind::Walked(Arc::new(FlowHead { name, inputs, steps: 1, goes_on: false }))
+        };
+        let ended = || {
+            let outcome = Outcome::Done { text: "done".into() };
+            let (text, unfinished) = ("done".into(), Vec::new());
+            let end = InvocationEnd { outcome, text, cancel: None, unfinished };
+            EventKind::InvocationEnded(Arc::new(end))
+        };
+        // The end of the second walk is in no line that can be read.
+        let events = [asked("one"), walked(), ended(), asked("two"), ended(), asked("three")];
+        let events = events.into_iter().chain([walked(), asked("four")]).collect::<Vec<_>>();
+        let history = History::of(Arc::new(Head::new(String::new(), Vec::new())), &events);
+        let text = |message: &Message| match message {
+            Message::User(prompt) => format!("user: {}", prompt.text),
+            Message::Model(reply) => format!("model: {}", reply.text),
+            Message::Output { .. } => "output".to_owned(),
+        };
+        let messages: Vec<String> = history.prefix().messages().map(text).collect();
+        let lost = "model: [The flow did not come to its end: interrupted: the process ended]";
+        let expected = ["user: one", "model: done", "user: two", "user: three", lost, "user: four"];
+        assert_eq!(messages, expected);
     }
 
     #[test]

@@ -38,6 +38,14 @@ audit               models          ~/.claude/skills/audit/SKILL.md
 ops:deploy          people          .claude/commands/ops/deploy.md
 review              people, models  built in
 init                people          built in
+explain             people, models  built in
+                    walks a flow when typed: built in
+fix                 people, models  built in
+                    walks a flow when typed: built in
+test                people, models  built in
+                    walks a flow when typed: built in
+migrate             people, models  built in
+                    walks a flow when typed: built in
 ";
     assert_eq!(finished.stdout, expected);
     let collision = finished.stderr.lines().filter(|line| line.contains("`tidy` is in")).count();

@@ -60,6 +60,9 @@ mod faults;
 mod flags;
 /// Flow files: checked, shown and run, and hostile ones.
 mod flow_files;
+/// Skills that are flows: bundled ones, those of a repository, and chats that go
+/// on after them.
+mod flow_skills;
 /// Random flows on paused time, held against rules that are written twice.
 mod flow_trees;
 /// Flows: items, rounds, conditions, flows in flows, and walks that go on.

@@ -279,3 +279,26 @@ fn what_is_odd_about_a_project_is_told_to_the_editor() {
     assert_eq!(told, [&expected]);
     editor.leaves();
 }
+
+#[test]
+fn an_editor_is_answered_with_what_a_flow_came_to_and_goes_on() {
+    let place = Place::new();
+    place.write(".tine/skills/greet/SKILL.md", "---\ndescription: Greets.\n---\nGreet.\n");
+    let flow = "[inputs]\narguments = \"\"\n[[step]]\nname = \"hello\"\nprompt = \"Greet {{ inputs.arguments }}.\"\n";
+    place.write(".tine/skills/greet/flow.toml", flow);
+    let script = json!({ "units": {
+        "hello": [{ "text": "Hello, Ada.", "expect": { "contains": ["Greet Ada."] } }],
+        "main": [{ "text": "fine", "expect": { "contains": ["Hello, Ada.", "so?"] } }],
+    }});
+    let model = place.script("script.json", &script);
+    let running = place.tine(["acp", "-m", &model]).silent_stdin().start();
+    let mut editor = Editor { running, place, last: 0 }.introduced(&json!({}));
+    let session = editor.new_session();
+    let (updates, answer) = editor.prompt(&session, "/greet Ada");
+    stopped(&answer, "end_turn");
+    assert_eq!(updates.text("agent_message_chunk"), "Hello, Ada.");
+    let (updates, answer) = editor.prompt(&session, "so?");
+    stopped(&answer, "end_turn");
+    assert_eq!(updates.text("agent_message_chunk"), "fine");
+    editor.leaves();
+}
