@@ -144,7 +144,7 @@ fn a_bug_is_mended_in_a_worktree_until_somebody_else_finds_it_gone() {
     holds(changes[1].last_prompt(), &["it is 2 now", "An earlier attempt"]);
     assert!(requests.iter().any(|request| Talk::of(request).outputs() == ["2\n"]));
     let checks = of(&requests, "Somebody says");
-    holds(checks[0].task(), &["first attempt", "1 file of it put into the workspace"]);
+    holds(checks[0].task(), &["first attempt", "1 changed file of it put into the workspace"]);
     assert!(!checks[1].task().contains("first attempt"), "{}", checks[1].task());
     let report = of(&requests, "Report on a bug");
     assert!(!report[0].task().contains("did not come to its end"), "{}", report[0].task());
