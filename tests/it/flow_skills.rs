@@ -148,6 +148,10 @@ fn a_bug_is_mended_in_a_worktree_until_somebody_else_finds_it_gone() {
     assert!(!checks[1].task().contains("first attempt"), "{}", checks[1].task());
     let report = of(&requests, "Report on a bug");
     assert!(!report[0].task().contains("did not come to its end"), "{}", report[0].task());
+    // Whoever reports knows where the patch is.
+    let patch = report[0].task().split_once("Patch: ").and_then(|(_, rest)| rest.split(']').next());
+    let patch = std::fs::read_to_string(patch.expect("it is named")).expect("it is kept");
+    holds(&patch, &["-2\n+3\n"]);
 }
 
 #[test]

@@ -267,7 +267,7 @@ fn the_end_of_a_flow_is_a_part_of_the_conversation_and_other_ends_are_none() {
     let kept = [prompted("go"), walked(), ended(), prompted("two"), replied("answer", &[])];
     assert_eq!(past.conversation(), kept);
     story.main(EventKind::Rewound { to: Seq(before) });
-    assert_eq!(story.past().conversation(), kept[..3]);
+    assert_eq!(story.past().conversation(), &kept[..3]);
 }
 
 #[test]
