@@ -29,7 +29,7 @@ use crate::front_matter::{self, FrontMatterError, Problem, Source};
 use crate::guard::Sourced;
 
 pub use bundled::Files;
-pub use change::STAT_FILES_CAP;
+pub use change::{Options, STAT_FILES_CAP, options};
 pub use check::{Known, check};
 pub use expand::SkillError;
 pub use head::{FILE, powers};
@@ -177,6 +177,9 @@ impl Skills {
         self.skills.iter()
     }
 }
+
+/// The bundled skill whose flow reviews a change.
+pub const REVIEW: &str = "review";
 
 /// What was found so far.
 #[derive(Default)]

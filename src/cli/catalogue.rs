@@ -284,7 +284,7 @@ fn skill_text(skill: &Skill, around: &Around) -> String {
 fn flow_of(skill: &Skill, shown: impl Fn(&Path) -> String) -> Option<String> {
     Beside::of(skill).map(|beside| match beside {
         Beside::File(path) => shown(&path),
-        Beside::Bundled(_) => skill.source.to_string(),
+        Beside::Bundled(_) | Beside::Review => skill.source.to_string(),
     })
 }
 

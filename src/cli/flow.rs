@@ -1,5 +1,6 @@
 //! `tine flow`: checks, shows and runs flow files.
 
+mod beginning;
 mod beside;
 mod show;
 
@@ -9,17 +10,15 @@ use std::sync::Arc;
 use super::args::{FlowCommand, FlowRunFlags, RunFlags};
 use super::exit::{Exit, Refusal};
 use super::model::DefaultModel;
-use super::start::Start;
-use super::{catalogue, print, resume};
+use super::{catalogue, print, review};
 use crate::config::Environment;
 use crate::definition::Definitions;
 use crate::flow::file::{self, Known};
-use crate::flow::{Finished, Flow, InputError, InputValues, Supplied, Walk};
+use crate::flow::{Flow, InputError, Supplied};
 use crate::front_matter::Finding;
-use crate::prompt;
-use crate::run::Main;
 use crate::skill::{Followed, Skills};
 
+pub(super) use beginning::Beginning;
 pub(super) use beside::{Beside, file_beside, main_of};
 
 /// Does what is asked with a flow.
@@ -37,8 +36,11 @@ pub(super) fn run(
         FlowCommand::Run(FlowRunFlags { file, inputs }) => {
             let given = inputs.iter().map(|pair| parse(pair)).collect::<Result<Vec<_>, _>>()?;
             print::run_main(environment, flags, DefaultModel::None, move |start| {
+                if beside::is_review(&file, &start.kit.skills) {
+                    return review::walked(start, given);
+                }
                 let meant = Meant::by(&file, &start.kit.definitions, &start.kit.skills)?;
-                main_with(start, meant, given)
+                Ok(Beginning::going_on(start, &meant.flow, given)?.main(meant))
             })
         }
     }
@@ -69,7 +71,7 @@ impl Meant {
 }
 
 /// Says what is wrong with flow files.
-fn refused(findings: &[Finding]) -> Refusal {
+pub(super) fn refused(findings: &[Finding]) -> Refusal {
     let line = |finding: &Finding| {
         let Finding { path, line, severity: _, message } = finding;
         format!("{}:{line}: {message}", path.display())
@@ -87,30 +89,6 @@ fn parse(pair: &str) -> Result<(String, Supplied), Refusal> {
     Ok((name.to_owned(), Supplied::Words(value.to_owned())))
 }
 
-/// Returns what main does for a flow, and what the user has typed for it. In a
-/// session that goes on, the inputs of its last walk hold unless they are given
-/// again, and what has finished in any of them is not run again.
-pub(super) fn main_with(
-    start: &Start,
-    Meant { flow, followed }: Meant,
-    given: Vec<(String, Supplied)>,
-) -> Result<(String, Main), Refusal> {
-    let finished = match start.goes_on_from() {
-        Some(session) => Finished::read(session).map_err(|error| resume::cannot_open(&error))?,
-        None => Finished::default(),
-    };
-    let before = finished.last_walk().filter(|walk| walk.name == *flow.name());
-    let inputs = match before {
-        Some(walk) => flow.given_again(&walk.inputs, given),
-        None => flow.given(given),
-    };
-    let inputs = inputs.map_err(|errors| not_taken(&flow, &errors))?;
-    let request = request(&flow, &inputs);
-    let walk = Walk { finished, followed, ..Walk::new(flow, inputs) };
-    let main = Main::Flow { walk: Arc::new(walk), request: request.as_str().into() };
-    Ok((request, main))
-}
-
 /// Says what of the inputs a flow does not take, and what it would.
 fn not_taken(flow: &Flow, errors: &[InputError]) -> Refusal {
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -119,17 +97,4 @@ fn not_taken(flow: &Flow, errors: &[InputError]) -> Refusal {
         [] => refusal,
         inputs => refusal.hint(format!("`{}` takes {}", flow.name(), inputs.join(", "))),
     }
-}
-
-/// Returns what a flow is walked for.
-fn request(flow: &Flow, inputs: &InputValues) -> String {
-    let inputs: Vec<(&str, String)> = inputs
-        .values()
-        .iter()
-        .map(|(name, value)| {
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            (name.as_str(), text)
-        })
-        .collect();
-    prompt::flow_request(flow.name(), flow.description(), &inputs)
 }

@@ -8,8 +8,9 @@ use tokio::sync::watch;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
-use super::flow;
+use super::flow::{self, Beside};
 use super::model::{Chosen, DefaultModel, Wanted, choose, reopened};
+use super::review;
 use super::slash::{self, Meant, Typed};
 use super::start::Kept;
 use crate::agent::Opening;
@@ -26,7 +27,7 @@ use crate::mcp::name::PREFIX;
 use crate::message::{Placed, Prompt};
 use crate::model::{Model, Models, offline};
 use crate::run::{Invoked, Main};
-use crate::skill::{Context, Skill, Skills};
+use crate::skill::{Context, REVIEW, Skill, Skills};
 use crate::telemetry::Exporter;
 use crate::tool::{Registry, Task};
 
@@ -103,11 +104,16 @@ impl Kit {
         }
         let meant =
             slash::expand(prompt, typed, &self.skills, &self.directory, (&self.git, &self.root))?;
-        if let Meant::Skill { skill, text } = &meant
-            && matches!(self.choice, ModelChoice::Offline)
-            && skill.name == "review"
-            && !text.contains(offline::REVIEWERS)
-        {
+        let is_own = match &meant {
+            Meant::Skill { skill, text } => {
+                skill.name == REVIEW && !text.contains(offline::REVIEWERS)
+            }
+            Meant::Flow { skill, flow, words: _ } => {
+                skill.name == REVIEW && *flow != Beside::Review
+            }
+            Meant::Typed | Meant::Command(_) => false,
+        };
+        if is_own && self.is_offline() {
             return Err(Refusal::new(
                 Exit::BadInput,
                 "the offline rules cannot follow this project's own `review` skill",
@@ -117,11 +123,21 @@ impl Kit {
         Ok(match meant {
             Meant::Typed => Opening::Prompt(prompt.into()).into(),
             Meant::Skill { skill, text } => self.opening_of(skill, prompt, &text)?.into(),
-            Meant::Flow { skill, flow, words } => {
-                flow::main_of(skill, &flow, words, &self.definitions)?
+            Meant::Flow { skill, flow: Beside::Review, words } if self.is_offline() => {
+                review::by_rules(words)?;
+                let around = (&self.git, &*self.root);
+                let text = skill.expand(words, &self.directory, around);
+                let text = text.map_err(|error| slash::refusal(&error))?;
+                self.opening_of(skill, prompt, &text)?.into()
             }
+            Meant::Flow { skill, flow, words } => flow::main_of(self, (skill, &flow), words)?,
             Meant::Command(opening) => opening.into(),
         })
+    }
+
+    /// Tells whether fixed rules answer, and no model.
+    pub(super) fn is_offline(&self) -> bool {
+        matches!(self.choice, ModelChoice::Offline)
     }
 
     /// Puts images into what a prompt begins with, where they stand in it. A

@@ -164,7 +164,8 @@ pub(super) fn places() -> &'static BTreeSet<String> {
     })
 }
 
-fn refusal(error: &SkillError) -> Refusal {
+/// Says why a skill cannot be used.
+pub(super) fn refusal(error: &SkillError) -> Refusal {
     match error {
         SkillError::Git(_)
         | SkillError::UnknownFlag { .. }

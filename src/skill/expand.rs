@@ -19,10 +19,12 @@ pub enum SkillError {
     #[error(transparent)]
     Git(#[from] GitError),
     /// The arguments begin with something that looks like an option.
-    #[error("unknown option `{flag}`; use --uncommitted, --base BRANCH or --commit SHA")]
+    #[error("unknown option `{flag}`; use {known}")]
     UnknownFlag {
         /// What stands there.
         flag: String,
+        /// What could, in words.
+        known: &'static str,
     },
     /// An option has no value.
     #[error("`{flag}` needs a value")]
@@ -73,6 +75,32 @@ impl Skill {
         let change = git::change(git, root, &what)?;
         let file = write_change(&change, spill, root)?;
         Ok(self.fill(rest, Some((&change, &file))))
+    }
+
+    /// Returns the change that a skill with `change` is given for `arguments`, as
+    /// the values of `$CHANGE_TITLE`, `$CHANGE_FILE` and `$CHANGE_STAT` under
+    /// those names without the dollar, in small letters; and what of the
+    /// arguments is left. A skill without `change` has all of them left.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Skill::expand`].
+    pub fn given_change<'a>(
+        &self,
+        arguments: &'a str,
+        spill: &Path,
+        (git, root): (&git::Program, &Path),
+    ) -> Result<(Vec<(&'static str, String)>, &'a str), SkillError> {
+        if !self.change {
+            return Ok((Vec::new(), arguments));
+        }
+        let (what, rest) = parse_what(arguments)?;
+        let change = git::change(git, root, &what)?;
+        let file = write_change(&change, spill, root)?.display().to_string();
+        let stat = stat(&change.files);
+        let given =
+            vec![("change_title", change.title), ("change_file", file), ("change_stat", stat)];
+        Ok((given, rest))
     }
 
     /// Returns the prompt without a change, whether or not it is to be given

@@ -22,7 +22,7 @@ fn the_bundled_review_is_always_there() {
     assert_eq!(problems, []);
     let review = skills.find("Review").unwrap();
     assert!(review.change && review.user_invocable && !review.disable_model_invocation);
-    let hint = "[--uncommitted | --base BRANCH | --commit SHA] [what to look for]";
+    let hint = "[--uncommitted | --base BRANCH | --commit SHA] [--effort low|medium|high] [what to look for]";
     assert_eq!(review.argument_hint, hint);
     let sections: Vec<_> = review.body.lines().filter_map(|l| l.strip_prefix("### ")).collect();
     assert_eq!(sections, ["correctness", "security", "tests", "performance", "clarity"]);

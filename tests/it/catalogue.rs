@@ -37,6 +37,7 @@ audit               models          ~/.claude/skills/audit/SKILL.md
                     model small
 ops:deploy          people          .claude/commands/ops/deploy.md
 review              people, models  built in
+                    walks a flow when typed: built in
 init                people          built in
 explain             people, models  built in
                     walks a flow when typed: built in

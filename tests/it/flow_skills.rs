@@ -259,14 +259,14 @@ fn a_change_over_many_files_lands_file_by_file_and_names_what_did_not_fit() {
 #[test]
 fn the_flows_of_bundled_skills_are_shown_by_name_and_listed() {
     let place = Place::new();
-    for name in ["explain", "fix", "test", "migrate"] {
+    for name in ["review", "explain", "fix", "test", "migrate"] {
         let shown = place.tine(["flow", "show", name]).run().exits(0).stdout;
         assert!(shown.starts_with(&format!("{name}: ")), "{shown}");
         let slashed = place.tine(["flow", "show", &format!("/{name}")]).run().exits(0).stdout;
         assert_eq!(slashed, shown);
     }
     let list = place.tine(["skills"]).run().exits(0).stdout;
-    assert_eq!(list.matches("walks a flow when typed: built in").count(), 4, "{list}");
+    assert_eq!(list.matches("walks a flow when typed: built in").count(), 5, "{list}");
     let records = place.tine(["skills", "--json"]).run().exits(0).stdout;
     let flows = records.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let flows: Vec<_> =
@@ -318,6 +318,33 @@ fn a_flow_beside_a_projects_skill_is_what_its_name_means_and_is_read_when_it_is_
     let again = place.tine(["flow", "run", "greet", "-c", "-m", "m"]).server(&server).run();
     assert_eq!(again.exits(0).stdout, "did: Wave to Eve.\n");
     assert_eq!(server.finish().len(), 3, "the last one was answered before");
+}
+
+#[test]
+fn a_flow_beside_a_skill_that_is_given_a_change_is_given_what_of_it_it_takes() {
+    let repository = Repository::new();
+    let skill = "---\ndescription: Tells.\nmetadata:\n  tine-context: change\n---\nTell.\n";
+    repository.write(".tine/skills/tell/SKILL.md", skill);
+    repository.write(
+        ".tine/skills/tell/flow.toml",
+        "[inputs]\narguments = \"\"\nchange_stat = \"\"\nchange_file = { required = true }\n\
+         [[step]]\nname = \"tell\"\nprompt = \"\"\"\nTell {{ inputs.arguments }}: {{ inputs.change_stat }}\n\
+         It is in {{ inputs.change_file }}\"\"\"\n",
+    );
+    repository.write("a.rs", "fn a() {}\n");
+    repository.commit("Begin");
+    let place = &repository.place;
+    let server = serve(|_| Reaction::text_reply("told"));
+    repository.write("a.rs", "fn b() {}\n");
+    let finished = typed(place, &server, "/tell --uncommitted in a word").exits(0);
+    assert_eq!(finished.stdout, "told\n");
+    let requests = server.finish();
+    let talk = Talk::of(&requests[0]);
+    holds(talk.task(), &["Tell in a word: - a.rs (+1 -1)\nIt is in "]);
+    let file = talk.task().rsplit_once("It is in ").unwrap().1.trim_end();
+    holds(&std::fs::read_to_string(file).unwrap(), &["uncommitted change", "+fn b() {}"]);
+    let refused = place.tine(["-p", "/tell --base gone", "-m", "offline"]).run().exits(42);
+    holds(&refused.stderr, &["gone"]);
 }
 
 #[test]

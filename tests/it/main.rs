@@ -112,6 +112,8 @@ mod retries;
 mod review;
 /// Reviews that a flow walks, whatever models would do by themselves.
 mod review_flow;
+/// `/review` in a session: the same flow, whose report the conversation holds.
+mod review_typed;
 /// The sandbox under attack.
 mod sandbox;
 /// What is kept of a session, and how it is found again.

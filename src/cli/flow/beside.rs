@@ -6,14 +6,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{known, not_taken, refused, request};
+use super::{Beginning, Meant, known, refused};
 use crate::cli::exit::{Exit, Refusal};
+use crate::cli::kit::Kit;
+use crate::cli::{review, slash};
 use crate::definition::Definitions;
 use crate::flow::file::{self, FILE};
-use crate::flow::{Flow, Supplied, Walk};
+use crate::flow::{Flow, Input, Supplied};
 use crate::front_matter::Source;
 use crate::run::Main;
-use crate::skill::{self, Files, Skill, Skills};
+use crate::skill::{self, Files, REVIEW, Skill, Skills};
 
 /// The input of a flow that gets what was typed behind the name of its skill.
 const ARGUMENTS: &str = "arguments";
@@ -25,6 +27,8 @@ pub(in crate::cli) enum Beside {
     File(PathBuf),
     /// In the program.
     Bundled(Files),
+    /// In the program, which also makes values for it: the review.
+    Review,
 }
 
 impl Beside {
@@ -32,6 +36,7 @@ impl Beside {
     pub(in crate::cli) fn of(skill: &Skill) -> Option<Self> {
         match &skill.source {
             Source::File(path) => file_beside(path).map(Self::File),
+            Source::BuiltIn if skill.name == REVIEW => Some(Self::Review),
             Source::BuiltIn => {
                 let has_flow = skill.files.iter().any(|(name, _)| *name == FILE);
                 has_flow.then_some(Self::Bundled(skill.files))
@@ -46,6 +51,7 @@ impl Beside {
         let read = match self {
             Self::File(path) => file::read(path, &known),
             Self::Bundled(files) => file::bundled(Path::new(FILE), files, &known),
+            Self::Review => return review::flow(definitions, &Arc::default()),
         };
         read.map_err(|findings| refused(&findings))
     }
@@ -67,37 +73,57 @@ pub(super) fn named<'a>(path: &Path, skills: &'a Skills) -> Option<(&'a Skill, B
     Some((skill, Beside::of(skill)?))
 }
 
+/// Tells whether somebody who names this in the place of a file means the review.
+pub(super) fn is_review(path: &Path, skills: &Skills) -> bool {
+    matches!(named(path, skills), Some((_, Beside::Review)))
+}
+
 /// Returns what main does for somebody who has typed the name of a skill with a
 /// flow, and these words behind it.
 pub(in crate::cli) fn main_of(
-    skill: &Skill,
-    beside: &Beside,
+    kit: &Kit,
+    (skill, beside): (&Skill, &Beside),
     words: &str,
-    definitions: &Definitions,
 ) -> Result<Main, Refusal> {
-    let flow = beside.read(definitions)?;
+    if let Beside::Review = beside {
+        return review::typed(kit, words);
+    }
+    let flow = beside.read(&kit.definitions)?;
+    let takes = |name: &str| flow.inputs().iter().find(|input| *input.name == *name);
+    let around = (&kit.git, &*kit.root);
+    let given = skill.given_change(words, &kit.directory, around);
+    let (given, words) = given.map_err(|error| slash::refusal(&error))?;
+    let change = given.into_iter().filter(|(name, _)| takes(name).is_some());
+    let change = change.map(|(name, text)| (name.to_owned(), Supplied::Words(text)));
+    let arguments = arguments(skill, &flow, (words.trim(), takes(ARGUMENTS)))?;
+    let begins = Beginning::typed(kit, &flow, change.chain(arguments))?;
+    let followed = Some(Arc::clone(&skill.followed));
+    Ok(begins.main(Meant { flow, followed }).1)
+}
+
+/// Returns what the flow of a skill is given of the words behind its name.
+fn arguments(
+    skill: &Skill,
+    flow: &Flow,
+    (words, input): (&str, Option<&Input>),
+) -> Result<Option<(String, Supplied)>, Refusal> {
     let name = &skill.name;
-    let input = flow.inputs().iter().find(|input| &*input.name == ARGUMENTS);
-    let given = match (words.trim(), input) {
+    match (words, input) {
         ("", Some(input)) if input.default.is_none() => {
             let usage = format!("`/{name} {}`", skill.argument_hint);
             let hint = if skill.argument_hint.is_empty() { &*input.description } else { &*usage };
             let refusal = Refusal::new(Exit::BadInput, format!("`/{name}` needs words behind it"));
-            return Err(if hint.is_empty() { refusal } else { refusal.hint(hint) });
+            Err(if hint.is_empty() { refusal } else { refusal.hint(hint) })
         }
-        ("", _) => None,
-        (words, Some(_)) => Some((ARGUMENTS.to_owned(), Supplied::Words(words.to_owned()))),
+        ("", _) => Ok(None),
+        (words, Some(_)) => Ok(Some((ARGUMENTS.to_owned(), Supplied::Words(words.to_owned())))),
         (_, None) => {
             let message = format!(
                 "`/{name}` takes no words: its flow `{}` has no input `{ARGUMENTS}`",
                 flow.name()
             );
-            return Err(Refusal::new(Exit::BadInput, message)
-                .hint(format!("`tine flow run /{name} --input NAME=VALUE` gives its inputs")));
+            Err(Refusal::new(Exit::BadInput, message)
+                .hint(format!("`tine flow run /{name} --input NAME=VALUE` gives its inputs")))
         }
-    };
-    let inputs = flow.given(given).map_err(|errors| not_taken(&flow, &errors))?;
-    let request = request(&flow, &inputs).into();
-    let walk = Walk { followed: Some(Arc::clone(&skill.followed)), ..Walk::new(flow, inputs) };
-    Ok(Main::Flow { walk: Arc::new(walk), request })
+    }
 }

@@ -6,7 +6,10 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{Editor, Updates, says, stopped};
+use crate::review_flow::{react, small};
+use crate::review_typed::covers;
 use crate::support::server::{Gate, Reaction, Server};
+use crate::support::talk::{Talk, serve};
 use crate::support::tine::Place;
 
 /// Far more than a session takes at once.
@@ -301,4 +304,27 @@ fn an_editor_is_answered_with_what_a_flow_came_to_and_goes_on() {
     stopped(&answer, "end_turn");
     assert_eq!(updates.text("agent_message_chunk"), "fine");
     editor.leaves();
+}
+
+#[test]
+fn an_editor_is_answered_with_the_report_of_a_review_and_goes_on() {
+    let server = serve(|talk| match talk.last_prompt().ends_with("so?") {
+        true => Reaction::text_reply("ok"),
+        false => react(talk),
+    });
+    let mut editor = Editor::at(small().place, &server);
+    let session = editor.new_session();
+    let (updates, answer) = editor.prompt(&session, "/review --effort low");
+    stopped(&answer, "end_turn");
+    let report = updates.text("agent_message_chunk");
+    assert!(covers(&report, "src/part01.rs", 2), "{report}");
+    let (updates, answer) = editor.prompt(&session, "so?");
+    stopped(&answer, "end_turn");
+    assert_eq!(updates.text("agent_message_chunk"), "ok");
+    editor.leaves();
+    let requests = server.finish();
+    let last = Talk::of(requests.last().expect("the conversation went on"));
+    let report = report.trim_end();
+    let said = last.messages().iter().filter_map(|message| message["content"].as_str());
+    assert!(said.into_iter().any(|text| text.trim_end() == report), "{report}");
 }

@@ -101,7 +101,7 @@ fn a_skill_that_a_command_hides_is_not_offered() {
     assert_snapshot!(place.shown(&skills(&place.kit)), @"
     /diff ONE TWO  (hidden by the command of its name; HOME/skills/diff/SKILL.md)
       Tells them apart.
-    /review [--uncommitted | --base BRANCH | --commit SHA] [what to look for]  (built in)
+    /review [--uncommitted | --base BRANCH | --commit SHA] [--effort low|medium|high] [what to look for]  (built in)
       Reviews a change with five reviewers at once (correctness, security, tests, performance, clarity) and merges what they find into one report. Use it when the user asks for a review of uncommitted work, a branch or a commit.
     /init [what it should say besides]  (for you alone; built in)
       Writes AGENTS.md, the file that tells agents how to work in this repository, from what the repository itself shows.
