@@ -40,6 +40,7 @@ mod setup;
 mod signals;
 mod slash;
 mod start;
+mod target;
 mod telemetry;
 mod terminal;
 mod texts;

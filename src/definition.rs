@@ -13,7 +13,7 @@ mod preloaded;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -201,6 +201,15 @@ impl Definitions {
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Arc<AgentDefinition>> {
         self.definitions.iter().find(|definition| is_name(&definition.name, name))
+    }
+
+    /// Returns the built-in definition of a name, whatever its case and whatever has
+    /// taken its place.
+    #[must_use]
+    pub fn built_in(name: &str) -> Option<&'static Arc<AgentDefinition>> {
+        static ALL: LazyLock<[Arc<AgentDefinition>; 3]> =
+            LazyLock::new(|| built_in().map(Arc::new));
+        ALL.iter().find(|definition| is_name(&definition.name, name))
     }
 
     /// Returns all definitions: the built-in names first, then by name.

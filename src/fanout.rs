@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use crate::agent::{Compacting, Persistence};
 use crate::config::WindowShare;
-use crate::definition::Definitions;
+use crate::definition::{AgentDefinition, Definitions};
 use crate::event::UnitId;
 use crate::hook::Hooks;
 use crate::mcp::Servers;
@@ -32,7 +32,7 @@ use crate::message::Head;
 use crate::model::Model;
 use crate::model::retry::{self, Jitter};
 use crate::skill::Skills;
-use crate::tool::{Registry, Workspace};
+use crate::tool::{Registry, Typed, Workspace};
 
 pub(crate) use batch::{ends, queue_made, told};
 pub use caller::{Caller, Hold};
@@ -116,6 +116,14 @@ pub struct Surroundings {
 }
 
 impl Fanout {
+    /// Returns the definition that an agent follows.
+    fn definition(&self, typed: &Typed) -> Option<&Arc<AgentDefinition>> {
+        match typed.is_built_in {
+            true => Definitions::built_in(&typed.agent),
+            false => self.definitions.find(&typed.agent),
+        }
+    }
+
     /// Returns what stands before the first message of a unit.
     #[must_use]
     pub fn head(&self, prompt: &str, tools: &Registry) -> Arc<Head> {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub use error::{FlowError, InputError, StepPlace, TextError, TextPlace};
 pub use finished::Finished;
-pub use given::{Compute, Given};
+pub use given::{Compute, Fault, Given};
 pub use inputs::{Input, InputValues, Supplied};
 pub use step::{
     AgentStep, Computed, Each, Inner, OnError, Passed, Sees, Step, StepLimits, Steps, Until, When,

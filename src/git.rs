@@ -11,14 +11,16 @@ mod hardened;
 mod merge;
 mod program;
 mod snapshot;
+mod text;
 mod untracked;
 pub mod worktree;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::diff::{self, FileChange};
+use crate::diff::{self, ChangeKind, FileChange};
 
 pub(crate) use call::filter_drivers;
 pub use call::{Git, OUTPUT_CAP, git};
@@ -54,6 +56,9 @@ pub struct Change {
     pub diff: String,
     /// The parsed diff; never empty.
     pub files: Vec<FileChange>,
+    /// The files that may be text, and of which the diff says only that they
+    /// differ: they are too large.
+    pub too_large: BTreeSet<String>,
 }
 
 /// Why there is no change to look at.
@@ -119,8 +124,14 @@ pub fn change(program: &Program, root: &Path, what: &What) -> Result<Change, Git
         What::Commit(name) => repository.commit(name),
         What::Auto => {
             let uncommitted = repository.uncommitted();
-            let is_empty = matches!(uncommitted, Err(GitError::EmptyChange { .. }));
-            if is_empty { repository.commit("HEAD") } else { uncommitted }
+            match &uncommitted {
+                Err(GitError::EmptyChange { .. }) => repository.commit("HEAD"),
+                // Where somebody's shell puts the report, say.
+                Ok(change) if repository.has_only_empty_files(change) => {
+                    repository.commit("HEAD").or(uncommitted)
+                }
+                Ok(_) | Err(_) => uncommitted,
+            }
         }
     }
 }
@@ -134,6 +145,8 @@ struct Diff {
     text: Vec<u8>,
     /// Whether large files are shown too.
     is_whole: bool,
+    /// The files that may be text and are not shown.
+    too_large: BTreeSet<String>,
 }
 
 impl<'a> Repository<'a> {
@@ -192,55 +205,70 @@ impl<'a> Repository<'a> {
         let mut diff = self.diff(&[from])?;
         let arguments = ["ls-files", "--others", "--exclude-standard", "-z"];
         let names = self.git(&arguments)?;
-        untracked::append(&self.top, &names, &mut diff.text)?;
+        untracked::append(&self.top, &names, (&mut diff.text, &mut diff.too_large))?;
         self.finish(title, &diff)
     }
 
     /// The diff; if it is too long, without the content of large files.
     fn diff(&self, revisions: &[&str]) -> Result<Diff, GitError> {
-        match self.diff_with(&[], revisions) {
+        let (text, is_whole) = match self.diff_with(&[], revisions) {
             Err(error) if call::is_too_much(&error) => {
                 // Git takes what is larger for binary, and names it only.
                 let threshold = format!("core.bigFileThreshold={}", untracked::FILE_CAP);
-                let text = self.diff_with(&["-c", &threshold], revisions)?;
-                Ok(Diff { text, is_whole: false })
+                (self.diff_with(&["-c", &threshold], revisions)?, false)
             }
-            text => Ok(Diff { text: text?, is_whole: true }),
-        }
+            text => (text?, true),
+        };
+        let text = String::from_utf8_lossy(&text);
+        let (text, too_large) = text::shown(self, revisions, (&text, is_whole))?;
+        Ok(Diff { text: text.into_bytes(), is_whole, too_large })
     }
 
     fn diff_with(&self, options: &[&str], revisions: &[&str]) -> Result<Vec<u8>, GitError> {
-        let fixed = [
-            "diff",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--no-color",
-            "--no-relative",
-            "--find-renames",
-            "--unified=3",
-            "--inter-hunk-context=0",
-            "--src-prefix=a/",
-            "--dst-prefix=b/",
-            // Asking a submodule whether it is dirty would run its config.
-            "--ignore-submodules=dirty",
-            "--submodule=short",
-            "-O/dev/null",
-        ];
-        self.git(&[options, &fixed[..], revisions, &["--"]].concat())
+        self.git(&[options, &Self::DIFF, revisions, &["--"]].concat())
     }
 
-    fn finish(&self, title: String, diff: &Diff) -> Result<Change, GitError> {
+    /// Every diff is asked for like this.
+    const DIFF: [&'static str; 13] = [
+        "diff",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-color",
+        "--no-relative",
+        "--find-renames",
+        "--unified=3",
+        "--inter-hunk-context=0",
+        "--src-prefix=a/",
+        "--dst-prefix=b/",
+        // Asking a submodule whether it is dirty would run its config.
+        "--ignore-submodules=dirty",
+        "--submodule=short",
+        "-O/dev/null",
+    ];
+
+    /// Tells whether all that is not committed is files without a byte that git
+    /// was never told of.
+    fn has_only_empty_files(&self, change: &Change) -> bool {
+        let is_empty = |file: &FileChange| {
+            file.kind == ChangeKind::Added && !file.binary && file.hunks.is_empty()
+        };
+        let is_untracked = || self.diff_with(&[], &["HEAD"]).is_ok_and(|diff| diff.is_empty());
+        change.files.iter().all(is_empty) && is_untracked()
+    }
+
+    fn finish(&self, title: String, shown: &Diff) -> Result<Change, GitError> {
         let note = format!("; files over {} KiB are named only", untracked::FILE_CAP / 1024);
-        let note = if diff.is_whole { "" } else { &note };
+        let note = if shown.is_whole { "" } else { &note };
         let room = TITLE_CAP - note.len();
         let title = title.chars().filter(|c| !c.is_control()).take(room).chain(note.chars());
         let title = title.collect();
-        let diff = generated_last(&String::from_utf8_lossy(&diff.text));
+        let diff = generated_last(&String::from_utf8_lossy(&shown.text));
         let files = diff::parse(&diff);
         if files.is_empty() {
             return Err(GitError::EmptyChange { title });
         }
-        Ok(Change { title, root: self.top.clone(), diff, files })
+        let too_large = shown.too_large.clone();
+        Ok(Change { title, root: self.top.clone(), diff, files, too_large })
     }
 
     /// The full name of the commit that `name` means.

@@ -133,6 +133,8 @@ pub enum UnitEvent {
     /// Something in it has ended that waited for a person: whatever it asked
     /// and nobody waits for is taken back.
     Unasked,
+    /// What it leaves to read if it comes to no answer.
+    Leaves(Arc<str>),
     /// It ended. The answer says what it had done by then.
     Ended {
         /// What became of it.

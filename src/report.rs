@@ -17,6 +17,7 @@ pub mod control;
 pub mod difference;
 pub mod filling;
 mod flow;
+pub mod inert;
 pub mod ink;
 mod json;
 mod lines;

@@ -170,7 +170,8 @@ impl Plan {
     /// path, at or below the change's root.
     #[must_use]
     pub fn of(change: &git::Change, cwd: &Path, effort: Effort) -> Self {
-        let (mut files, hunks, mut aside) = change::read(&change.diff, territories::size(effort));
+        let (mut files, hunks, mut aside) =
+            change::read((&change.diff, &change.too_large), territories::size(effort));
         let below = cwd.strip_prefix(&change.root).unwrap_or(Path::new("")).to_owned();
         let frame = territories::Frame {
             title: &change.title,
@@ -188,6 +189,15 @@ impl Plan {
         let (title, root) = (change.title.clone(), change.root.clone());
         let has_verifiers = true;
         Self { title, root, below, effort, has_verifiers, files, hunks, territories, aside }
+    }
+
+    /// Returns the files that reviewers are given without a changed line: only the
+    /// name or the mode is another, or the file is empty.
+    pub fn without_lines(&self) -> impl Iterator<Item = &File> {
+        let is_given = |file: &&File| {
+            self.territories.iter().any(|territory| territory.files.contains(&file.path))
+        };
+        self.files.iter().filter(|file| file.hunks().is_empty()).filter(is_given)
     }
 
     /// Returns what the flow's first step comes to: the angles and, for its

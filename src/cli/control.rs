@@ -39,6 +39,7 @@ use super::exit::{Exit, Refusal};
 use super::kit::Kit;
 use super::model::DefaultModel;
 use super::start::{Brought, Kept, Sitter, Sitting, Start};
+use super::target::Target;
 use super::{print, resume, rules, signals, telemetry};
 use crate::config::Environment;
 use crate::event::CancelReason;
@@ -352,9 +353,9 @@ impl Conversation {
     }
 
     /// Returns where the last message goes.
-    fn last_message(&self) -> Option<(std::path::PathBuf, std::fs::File)> {
-        let created = print::create(self.flags.output_last_message.as_deref()?);
-        created.inspect_err(super::say).ok()
+    fn last_message(&self) -> Option<Target> {
+        let target = Target::new(self.flags.output_last_message.as_deref()?);
+        target.inspect_err(super::say).ok()
     }
 
     /// Returns how the process ends, now that the run has.

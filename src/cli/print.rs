@@ -16,6 +16,7 @@ use super::exit::{Exit, Refusal};
 use super::model::DefaultModel;
 use super::slash::Typed;
 use super::start::{Kept, Start};
+use super::target::Target;
 use super::terminal::QuietControls;
 use super::{input, resume, signals, slash, telemetry, undo, usage};
 use crate::branch::Branch;
@@ -82,7 +83,8 @@ pub(super) fn run_main(
 ) -> Result<Exit, Refusal> {
     let start = Start::new(environment, flags, default_model)?;
     let runtime = runtime()?;
-    let last_message = start.kit.flags.output_last_message.as_deref().map(create).transpose()?;
+    let last_message = start.kit.flags.output_last_message.as_deref();
+    let last_message = last_message.map(Target::new).transpose()?;
     let Kept { models, servers, pool: _, exporter } = start.kit.goes_on();
     let quiet = start.is_live().then(QuietControls::new).flatten();
     let finished = runtime.block_on(async {
@@ -142,16 +144,17 @@ pub(super) fn say_remarks(models: &Models) {
 
 /// Writes down the last message, if that is wanted, and returns how an
 /// invocation ends the process.
-pub(super) fn keep_last(end: &InvocationEnd, last_message: Option<(PathBuf, File)>) -> Exit {
+pub(super) fn keep_last(end: &InvocationEnd, last_message: Option<Target>) -> Exit {
     let exit = Exit::of(end);
-    let Some((path, mut file)) = last_message else { return exit };
+    let Some(target) = last_message else { return exit };
     let text = match &end.outcome {
         Outcome::Done { text } => text,
         Outcome::Failed(_) | Outcome::Cancelled { ran: _ } | Outcome::Interrupted => &end.text,
     };
-    match file.write_all(text.as_bytes()) {
+    let what = format!("`{}`", target.path().display());
+    match target.write(text.as_bytes()) {
         Ok(()) => exit,
-        Err(error) => unwritten(exit, &format!("`{}`", path.display()), &error),
+        Err(error) => unwritten(exit, &what, &error),
     }
 }
 
@@ -180,11 +183,15 @@ fn unwritten(exit: Exit, what: &str, error: &io::Error) -> Exit {
 /// Opens a file to be written anew. What is open already, and only named by its
 /// number, belongs to whoever has opened it: it goes on behind what is there.
 pub(super) fn open(path: &Path) -> io::Result<File> {
-    let is_open = ["/dev/fd", "/proc/self/fd"].iter().any(|place| path.starts_with(place));
-    match is_open {
+    match is_open(path) {
         true => File::options().append(true).open(path),
         false => File::create(path),
     }
+}
+
+/// Tells whether a path names what is open already, by its number.
+pub(super) fn is_open(path: &Path) -> bool {
+    ["/dev/fd", "/proc/self/fd"].iter().any(|place| path.starts_with(place))
 }
 
 pub(super) fn create(path: &Path) -> Result<(PathBuf, File), Refusal> {

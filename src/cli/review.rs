@@ -5,9 +5,8 @@
 mod asked;
 mod computed;
 
-use std::fs::File;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::args::{Format, ReviewFlags, RunFlags};
@@ -18,6 +17,7 @@ use super::model::DefaultModel;
 use super::print;
 use super::slash::Typed;
 use super::start::Start;
+use super::target::Target;
 use crate::config::Environment;
 use crate::definition::Definitions;
 use crate::flow::{Flow, InputValues, Supplied, file};
@@ -36,36 +36,53 @@ pub(super) fn run(
     // How hard models think is for the configuration to say.
     let effort = flags.effort.take();
     let asked = Asked::by_flags(review, effort.as_ref().map(|effort| effort.as_str()))?;
+    // What a runner obeys it may find in any line.
+    let mut environment = environment.clone();
+    environment.github_actions |= review.annotations;
+    let is_text = flags.output_format() == Format::Text;
     let form = Form {
-        is_json: flags.output_format() != Format::Text,
+        is_json: !is_text,
+        is_inert: environment.github_actions,
         fail_on: review.fail_on.as_deref().and_then(Severity::from_name),
     };
     let walks: Arc<OnceLock<Walks>> = Arc::default();
     let (flags_of_review, walking) = (review.clone(), Arc::clone(&walks));
-    let exit = print::run_main(environment, flags, DefaultModel::Offline, move |start| {
+    let exit = print::run_main(&environment, flags, DefaultModel::Offline, move |start| {
         let prompt = asked.prompt();
         if start.kit.is_offline() {
             without_a_model(&needing_a_model(&flags_of_review, &asked))?;
             let main = start.kit.meaning(&prompt, Typed::Line)?;
             return Ok((prompt, main));
         }
-        let sarif = flags_of_review.sarif.as_deref().map(print::create).transpose()?;
+        let sarif = flags_of_review.sarif.as_deref().map(Target::new).transpose()?;
         let review = Arc::new(Review::new(form));
         let main = main_of(start, &review, asked.inputs())?;
         // It is walked once.
         let _ = walking.set(Walks { review, sarif });
         Ok((prompt, main))
     })?;
-    let Some(Walks { review: walked, sarif }) = walks.get() else { return Ok(exit) };
+    let walks = Arc::into_inner(walks).and_then(OnceLock::into_inner);
+    let Some(Walks { review: walked, sarif }) = walks else { return Ok(exit) };
     let Some(report) = walked.report.get() else { return Ok(exit) };
-    tell(report, review.annotations, sarif.as_ref())?;
-    Ok(if report.fails && exit == Exit::Done { Exit::Error } else { exit })
+    if let Some(target) = sarif {
+        write(report, target)?;
+    }
+    if review.annotations {
+        annotate(&report.annotations, is_text);
+    }
+    Ok(match &report.fails {
+        Some(why) if exit == Exit::Done => {
+            why.iter().for_each(|why| super::say(&format!("error: {why}")));
+            Exit::Error
+        }
+        Some(_) | None => exit,
+    })
 }
 
 /// A review that is walked, and the file for what stands.
 struct Walks {
     review: Arc<Review>,
-    sarif: Option<(PathBuf, File)>,
+    sarif: Option<Target>,
 }
 
 /// Returns what main does for somebody who has typed `/review` with these words
@@ -149,21 +166,21 @@ fn without_a_model(needing: &[&str]) -> Result<(), Refusal> {
         .hint("choose a model with `-m MODEL`; `tine doctor` says how to get one"))
 }
 
-/// Writes a report down in the other forms that are asked for.
-fn tell(
-    report: &Report,
-    has_annotations: bool,
-    sarif: Option<&(PathBuf, File)>,
-) -> Result<(), Refusal> {
-    if let Some((path, mut file)) = sarif.map(|(path, file)| (path, file)) {
-        let text = serde_json::to_vec(&report.sarif).expect("SARIF is JSON");
-        file.write_all(&text).map_err(|error| {
-            Refusal::new(Exit::Error, format!("cannot write `{}`: {error}", path.display()))
-        })?;
-    }
-    if has_annotations {
-        // Nobody may read any more.
-        let _ = io::stdout().write_all(report.annotations.as_bytes());
-    }
-    Ok(())
+/// Writes what stands to its file.
+fn write(report: &Report, target: Target) -> Result<(), Refusal> {
+    let path = target.path().display().to_string();
+    let text = serde_json::to_vec(&report.sarif).expect("SARIF is JSON");
+    target
+        .write(&text)
+        .map_err(|error| Refusal::new(Exit::Error, format!("cannot write `{path}`: {error}")))
+}
+
+/// Prints annotations behind a report, or where they are not in the way of records:
+/// a runner reads both.
+fn annotate(annotations: &str, is_text: bool) {
+    // Nobody may read any more.
+    let _ = match is_text {
+        true => io::stdout().write_all(annotations.as_bytes()),
+        false => io::stderr().write_all(annotations.as_bytes()),
+    };
 }

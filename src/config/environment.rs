@@ -39,6 +39,9 @@ pub struct Environment {
     pub no_color: bool,
     /// Whether `CI` is set.
     pub ci: bool,
+    /// Whether `GITHUB_ACTIONS` is `true`: a runner reads what is printed, and obeys
+    /// some lines.
+    pub github_actions: bool,
     /// Who is told how a session stands, by `CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS`
     /// and `CLAUDE_CODE_SDK_READS_SESSION_STATE`.
     pub session_states: Option<StatesFor>,
@@ -162,6 +165,7 @@ impl Environment {
             "TINE_HOME" => self.tine_home = Some(PathBuf::from(&value)),
             "NO_COLOR" => self.no_color = true,
             "CI" => self.ci = true,
+            "GITHUB_ACTIONS" => self.github_actions = value == "true",
             "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS" if value != "0" => {
                 self.session_states = Some(StatesFor::Everybody);
             }

@@ -130,7 +130,7 @@ impl Caller {
     /// Has a task run beside the unit if its agent's definition says so.
     fn beside_if_defined_so(&self, task: Task) -> Task {
         let is_defined_so = match &task.kind {
-            TaskKind::Typed(typed) => self.fanout.definitions.find(&typed.agent),
+            TaskKind::Typed(typed) => self.fanout.definition(typed),
             TaskKind::Fork => None,
         };
         let is_background = is_defined_so.is_some_and(|definition| definition.is_background);

@@ -119,7 +119,7 @@ impl Slot {
 
     fn isolation(&self) -> Option<Isolation> {
         let by_definition = || match &*self.job {
-            Job::Typed { typed, .. } => self.fanout.definitions.find(&typed.agent)?.isolation,
+            Job::Typed { typed, .. } => self.fanout.definition(typed)?.isolation,
             Job::Fork { .. } | Job::Continue { .. } => None,
         };
         self.job.isolation().or_else(by_definition)
@@ -301,11 +301,10 @@ impl Slot {
 
     async fn make_typed(&self, task: &Task, typed: &Typed) -> Result<Made, Outcome> {
         let fail = |message: String| Outcome::failed(FailureKind::Setup, message);
-        let Typed { agent, model, tools, followed } = typed;
+        let Typed { agent, is_built_in: _, model, tools, followed } = typed;
         let definition = self
             .fanout
-            .definitions
-            .find(agent)
+            .definition(typed)
             .ok_or_else(|| fail(format!("agent definition `{agent}` is gone")))?;
         let model = match model.as_deref() {
             Some(name) => (self.fanout.find_model)(name).map_err(fail)?,
@@ -388,7 +387,7 @@ impl Slot {
 fn policy(caller: &Caller, job: &Job) -> Arc<Policy> {
     match job {
         Job::Typed { task: _, typed, is_verbatim: _ } => {
-            match caller.fanout.definitions.find(&typed.agent) {
+            match caller.fanout.definition(typed) {
                 Some(definition) => {
                     let policy =
                         caller.policy.narrowed(definition.permission_mode, &definition.denied);

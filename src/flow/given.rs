@@ -1,8 +1,11 @@
 //! What steps that need no model compute, and what they are given for it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
+
+use crate::event::FailureKind;
 
 /// Makes the value of a step without a model.
 ///
@@ -20,8 +23,32 @@ pub trait Compute: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// The step fails with this message.
-    fn compute(&self, given: &Given) -> Result<Value, String>;
+    /// The step fails like this.
+    fn compute(&self, given: &Given) -> Result<Value, Fault>;
+}
+
+/// Why there is no value of a step that needs no model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// What sort of failure it is: where the step is the last one, the flow's.
+    pub kind: FailureKind,
+    /// What went wrong.
+    pub message: String,
+    /// What there is to read all the same, as the last words of whoever walks
+    /// the flow.
+    pub text: Option<Arc<str>>,
+}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Self {
+        Self { kind: FailureKind::Setup, message, text: None }
+    }
+}
+
+impl From<&str> for Fault {
+    fn from(message: &str) -> Self {
+        Self::from(message.to_owned())
+    }
 }
 
 /// What there is where a step stands: as much as a text may name there.

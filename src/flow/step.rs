@@ -48,6 +48,9 @@ pub struct AgentStep {
     /// The agent definition it follows. If there is none of that name the step
     /// fails when it is its turn.
     pub agent: Arc<str>,
+    /// Whether that is the built-in one, whatever has taken its place: a flow of
+    /// the program means what it was written for.
+    pub is_built_in: bool,
     /// The whole task.
     pub prompt: Wording,
     /// What it is told of the steps before it.
@@ -180,6 +183,7 @@ impl AgentStep {
         Self {
             name: name.into(),
             agent: agent.into(),
+            is_built_in: false,
             prompt: prompt.into(),
             sees: Sees::default(),
             model: None,

@@ -16,6 +16,7 @@ use futures_util::future::BoxFuture;
 
 use super::Flow;
 use super::finished::Finished;
+use super::given::Fault;
 use super::inputs::{InputValues, Supplied};
 use super::names::kind;
 use super::step::{Computed, Inner, OnError, Passed, Step, Steps, Until, When};
@@ -23,7 +24,7 @@ use super::text::Expression;
 use crate::branch::Token;
 use crate::event::{FlowHead, NoticeLevel, Outcome};
 use crate::fanout::Caller;
-use crate::line::Told;
+use crate::line::{Told, UnitEvent};
 use crate::skill::Followed;
 
 use came::{Came, Exports, STOPPED};
@@ -258,12 +259,18 @@ async fn computed<'a>(on: Stand<'a>, step: &'a Step, computed: &'a Computed) -> 
     let computing = tokio::task::spawn_blocking(move || compute.compute(&given));
     let made = match computing.await {
         Ok(made) => made,
-        Err(_) => Err("it panicked".to_owned()),
+        Err(_) => Err("it panicked".into()),
     };
     let stops = *on_error == OnError::Stop;
     match made {
         Ok(value) => Came::made(name, &value, on.wants(step)),
-        Err(error) => Came { stops, ..on.fails(step, &error).await },
+        Err(Fault { kind, message, text }) => {
+            let came = on.fails(step, &message).await;
+            if let Some(text) = text {
+                on.holder.line.tell(UnitEvent::Leaves(text)).await;
+            }
+            Came { stops, outcome: Outcome::failed(kind, message), ..came }
+        }
     }
 }
 

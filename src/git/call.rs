@@ -58,6 +58,8 @@ pub(super) struct Ran {
     /// `None` if a signal ended it.
     pub(super) code: Option<i32>,
     complaint: Vec<u8>,
+    /// Whether it was ended because it printed more than it may.
+    is_cut: bool,
 }
 
 impl Git {
@@ -141,9 +143,36 @@ impl Git {
         if ran.code == Some(0) { Ok(ran.printed) } else { ran.failed() }
     }
 
+    /// Runs git and returns what it printed first, of at most `cap` bytes, and
+    /// whether there was more.
+    pub(super) fn head(
+        &self,
+        arguments: &[impl AsRef<OsStr>],
+        cap: usize,
+    ) -> Result<(Vec<u8>, bool), GitError> {
+        let mut ran = self.spawn(arguments, &[], cap)?;
+        let is_cut = ran.is_cut;
+        ran.printed.truncate(cap);
+        if is_cut || ran.code == Some(0) { Ok((ran.printed, is_cut)) } else { ran.failed() }
+    }
+
     /// The same for a call whose exit code tells something, or that prints
     /// more.
     pub(super) fn start(
+        &self,
+        arguments: &[impl AsRef<OsStr>],
+        input: &[u8],
+        cap: usize,
+    ) -> Result<Ran, GitError> {
+        let ran = self.spawn(arguments, input, cap)?;
+        if ran.is_cut {
+            let most = cap / 1024 / 1024;
+            return failed(format!("{TOO_MUCH} {most} MiB; ask for a smaller change"));
+        }
+        Ok(ran)
+    }
+
+    fn spawn(
         &self,
         arguments: &[impl AsRef<OsStr>],
         input: &[u8],
@@ -292,11 +321,10 @@ fn output(root: &Path, mut command: Command, limit: Duration, cap: usize) -> Res
     if is_late {
         return failed(format!("it did not end within {} s", limit.as_secs_f32()));
     }
-    if too_much {
-        return failed(format!("{TOO_MUCH} {} MiB; ask for a smaller change", cap / 1024 / 1024));
-    }
     match (printed, status) {
-        (Ok(printed), Ok(status)) => Ok(Ran { printed, code: status.code(), complaint }),
+        (Ok(printed), Ok(status)) => {
+            Ok(Ran { printed, code: status.code(), complaint, is_cut: too_much })
+        }
         (Err(error), _) | (_, Err(error)) => failed(error.to_string()),
     }
 }

@@ -1,5 +1,6 @@
 //! Changes of real repositories, some of them hostile.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -333,6 +334,7 @@ fn large_files_are_only_named_where_the_diff_would_be_too_long() {
         assert_eq!(change.title, format!("{title}{note}"));
         let shown = change.files.iter().map(|file| (file.path(), file.binary)).collect::<Vec<_>>();
         assert_eq!(shown, [("a.txt", false), ("big.txt", true)]);
+        assert_eq!(change.too_large, ["big.txt".to_owned()].into());
         assert_eq!(added(&change, "a.txt"), ["two"]);
     };
     check(What::Uncommitted, "uncommitted change of work");
@@ -364,4 +366,33 @@ fn what_nobody_writes_by_hand_comes_last() {
     let change = repo.change(What::Auto).unwrap();
     let (lock, main) = ("Cargo.lock", "src/main.rs");
     assert_eq!(kinds(&change), [(main, ChangeKind::Modified), (lock, ChangeKind::Modified)]);
+}
+
+#[test]
+fn what_is_binary_its_bytes_say_and_no_attribute() {
+    let repo = Repo::with_commit();
+    repo.write(".gitattributes", "*.txt binary\n*.rs -diff\n");
+    repo.write("picture.txt", "a\0b");
+    repo.write("b.rs", "one\n");
+    repo.commit("Hide");
+    let check = |what: What, expected: &[&str]| {
+        let change = repo.change(what).unwrap();
+        let binary = change.files.iter().filter(|file| file.binary);
+        assert_eq!(binary.map(|file| file.path()).collect::<Vec<_>>(), expected);
+        assert_eq!(change.too_large, BTreeSet::new());
+        change
+    };
+    let commit = check(What::Commit("HEAD".to_owned()), &["picture.txt"]);
+    assert_eq!(added(&commit, "b.rs"), ["one"]);
+    repo.write("b.rs", "two\n");
+    repo.write("picture.txt", "a\0c");
+    repo.write("a.txt", "two\n");
+    let now = check(What::Uncommitted, &["picture.txt"]);
+    assert_eq!(
+        (added(&now, "b.rs"), added(&now, "a.txt")),
+        (vec!["two".to_owned()], vec!["two".to_owned()])
+    );
+    repo.git(&["mv", "-f", "b.rs", "c.rs"]);
+    fs::remove_file(repo.root().join("a.txt")).unwrap();
+    check(What::Uncommitted, &["picture.txt"]);
 }

@@ -1,5 +1,6 @@
 //! Untracked files as the additions they would be, without touching the index.
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -21,8 +22,13 @@ pub(super) const FILE_CAP: usize = 512 * 1024;
 /// How far git looks for a NUL byte to tell whether a file is binary.
 const BINARY_PROBE: usize = 8_000;
 
-/// Appends each file that `names` lists, separated by NUL, to a diff.
-pub(super) fn append(top: &Path, names: &[u8], diff: &mut Vec<u8>) -> Result<(), GitError> {
+/// Appends each file that `names` lists, separated by NUL, to a diff. What may be
+/// text and is too large is named in `too_large`.
+pub(super) fn append(
+    top: &Path,
+    names: &[u8],
+    (diff, too_large): (&mut Vec<u8>, &mut BTreeSet<String>),
+) -> Result<(), GitError> {
     // A name that ends with a slash is a repository of its own.
     let names = names
         .split(|&byte| byte == 0)
@@ -38,6 +44,9 @@ pub(super) fn append(top: &Path, names: &[u8], diff: &mut Vec<u8>) -> Result<(),
     for name in names {
         // A file can go away between the listing and now.
         let Ok(file) = read(&top.join(call::path(name))) else { continue };
+        if file.is_too_large && !is_binary(&file.content) {
+            too_large.insert(String::from_utf8_lossy(name).into_owned());
+        }
         append_file(name, &file, diff);
         if diff.len() > OUTPUT_CAP {
             let message = format!("the change is larger than {OUTPUT_CAP} bytes");
@@ -49,8 +58,14 @@ pub(super) fn append(top: &Path, names: &[u8], diff: &mut Vec<u8>) -> Result<(),
 
 struct Untracked {
     mode: &'static str,
-    /// `None` if it is too large.
-    content: Option<Vec<u8>>,
+    /// Its first bytes if it is too large.
+    content: Vec<u8>,
+    is_too_large: bool,
+}
+
+/// Tells whether git would take a file that begins so for binary.
+fn is_binary(content: &[u8]) -> bool {
+    content[..content.len().min(BINARY_PROBE)].contains(&0)
 }
 
 fn read(path: &Path) -> std::io::Result<Untracked> {
@@ -59,7 +74,8 @@ fn read(path: &Path) -> std::io::Result<Untracked> {
         let target = fs::read_link(path)?;
         return Ok(Untracked {
             mode: "120000",
-            content: Some(target.as_os_str().as_bytes().to_vec()),
+            content: target.as_os_str().as_bytes().to_vec(),
+            is_too_large: false,
         });
     }
     // A file that was swapped for a link or a pipe since must neither lead out
@@ -69,20 +85,18 @@ fn read(path: &Path) -> std::io::Result<Untracked> {
     let mut content = Vec::new();
     file.take(FILE_CAP as u64 + 1).read_to_end(&mut content)?;
     let mode = if metadata.permissions().mode() & 0o100 == 0 { "100644" } else { "100755" };
-    Ok(Untracked { mode, content: (content.len() <= FILE_CAP).then_some(content) })
+    let is_too_large = content.len() > FILE_CAP;
+    Ok(Untracked { mode, content, is_too_large })
 }
 
 fn append_file(name: &[u8], file: &Untracked, diff: &mut Vec<u8>) {
     let (old, new) = (quote(b"a/", name), quote(b"b/", name));
     let mut put = |parts: &[&[u8]]| diff.extend(parts.concat());
     put(&[b"diff --git ", &old, b" ", &new, b"\nnew file mode ", file.mode.as_bytes(), b"\n"]);
-    let text = file
-        .content
-        .as_deref()
-        .filter(|content| !content[..content.len().min(BINARY_PROBE)].contains(&0));
-    let Some(text) = text else {
+    let text = &file.content;
+    if file.is_too_large || is_binary(text) {
         return put(&[b"Binary files /dev/null and ", &new, b" differ\n"]);
-    };
+    }
     if text.is_empty() {
         return;
     }

@@ -346,7 +346,9 @@ impl Tally {
                 Outcome::Done { text } => {
                     tally.is_structured || (tally.is_walked && is_object(text))
                 }
-                Outcome::Failed(_) | Outcome::Cancelled { ran: _ } | Outcome::Interrupted => false,
+                // What it leaves all the same, as a review without a reviewer.
+                Outcome::Failed(_) => tally.is_walked && is_object(&end.text),
+                Outcome::Cancelled { ran: _ } | Outcome::Interrupted => false,
             },
             stop: tally.stop,
             usage: tally.usage,

@@ -7,9 +7,13 @@
 mod annotations;
 mod json;
 mod markdown;
+mod page;
 mod sarif;
 
-use crate::review::{Angle, Aside, Hunk, Missing, Outcome, Reviewer, Severity, Verified, Why};
+use crate::diff::ChangeKind;
+use crate::review::{
+    Angle, Aside, File, Hunk, Missing, Outcome, Reviewer, Severity, Verified, Why,
+};
 
 pub use annotations::annotations;
 pub use json::json;
@@ -20,10 +24,10 @@ pub use sarif::sarif;
 fn missing(why: &Missing) -> String {
     match why {
         Missing::NotStarted => "it never ran".to_owned(),
-        Missing::Failed(error) => format!("it failed: {error}"),
+        Missing::Failed(failure) => format!("it failed: {}", failure.message),
         Missing::Cancelled => "it was cancelled".to_owned(),
         Missing::Interrupted => "it was interrupted".to_owned(),
-        Missing::NoLook => "it looked at nothing but the diff".to_owned(),
+        Missing::NoLook => "it looked at nothing but what it was given".to_owned(),
         Missing::Unreadable => "its answer has no form that could be read".to_owned(),
     }
 }
@@ -55,10 +59,13 @@ fn reason(verified: &Verified) -> Option<String> {
 fn why_name(why: Why) -> &'static str {
     match why {
         Why::Binary => "binary",
+        Why::BinaryCode => "binary_code",
         Why::Submodule => "submodule",
+        Why::LockFile => "lock_file",
         Why::Generated => "generated",
         Why::LongLine => "long_line",
         Why::Combined => "combined",
+        Why::TooLarge => "too_large",
         Why::TooMuch => "too_much",
     }
 }
@@ -67,14 +74,73 @@ fn why_name(why: Why) -> &'static str {
 fn why(aside: &Aside) -> &'static str {
     match aside.why {
         Why::Binary => "it is no text",
+        Why::BinaryCode => "it is no text, though code by its name",
         Why::Submodule => "it is a submodule, of which a commit is named",
+        Why::LockFile => "it is a lock file, by its name",
         Why::Generated => "nobody has written it by hand, by its name or its first lines",
         Why::LongLine => "it has a line too long to be written by hand",
         Why::Combined => "its diff is that of a merge",
+        Why::TooLarge => "it may be text, and is too large to be shown",
         Why::TooMuch => {
             "the change is too large for this effort, and not all of it was sent out first"
         }
     }
+}
+
+/// Names what happened to a file for programs.
+fn change_name(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::Added => "added",
+        ChangeKind::Modified => "modified",
+        ChangeKind::Deleted => "deleted",
+        ChangeKind::Renamed => "renamed",
+        ChangeKind::Copied => "copied",
+    }
+}
+
+/// Says what happened to a file of which no line is another one.
+fn changed(file: &File) -> String {
+    let from = file.from.as_deref().unwrap_or("another file");
+    match file.kind {
+        ChangeKind::Added => "it is new, and empty".to_owned(),
+        ChangeKind::Modified => "its mode is another".to_owned(),
+        ChangeKind::Deleted => "it is gone, and was empty".to_owned(),
+        ChangeKind::Renamed => format!("it was called {from}"),
+        ChangeKind::Copied => format!("it is a copy of {from}"),
+    }
+}
+
+/// Says what a review has not seen to, if there is something.
+#[must_use]
+pub fn gaps(outcome: &Outcome<'_>) -> Option<String> {
+    let missing = outcome.coverage.missing().count();
+    let unread = outcome.coverage.unread().len();
+    let left_out = outcome.left_out().filter(|aside| aside.why.is_gap()).count();
+    let counts = [
+        (missing, "reviewer that is missing", "reviewers that are missing"),
+        (
+            unread,
+            "changed place that nobody has read whole",
+            "changed places that nobody has read whole",
+        ),
+        (left_out, "file that was left out", "files that were left out"),
+    ];
+    let counts = counts.into_iter().filter(|(count, _, _)| *count > 0);
+    let said: Vec<String> = counts
+        .map(|(count, one, several)| format!("{count} {}", if count == 1 { one } else { several }))
+        .collect();
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+/// Says how a review failed of which no reviewer counts.
+#[must_use]
+pub fn failure(outcome: &Outcome<'_>) -> Option<String> {
+    let (reviewer, why) = outcome.coverage.failed()?;
+    let (angle, part) = (reviewer.angle.as_str(), part(outcome, reviewer));
+    Some(format!(
+        "none of the reviewers counts; the one for {angle} of part {part}: {}",
+        self::missing(why)
+    ))
 }
 
 /// Names what a reviewer was given: the part of the first look, or of the second.

@@ -4,7 +4,7 @@
 //! report names it. A hunk that is too large for any reviewer is cut between its
 //! lines, and each part of it is a hunk of its own from then on.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -96,24 +96,53 @@ pub struct Aside {
 pub enum Why {
     /// It is no text.
     Binary,
+    /// It is no text, and code by its name: a compiler may read it all the same.
+    BinaryCode,
     /// It is another repository, of which a commit is named.
     Submodule,
+    /// By its name it says which versions were taken of what others wrote.
+    LockFile,
     /// By its name or its first lines nobody has written it by hand.
     Generated,
     /// It has a line over [`LINE_CAP`].
     LongLine,
     /// Its diff has several old sides, as that of a merge.
     Combined,
+    /// It may be text, and is too large to be shown.
+    TooLarge,
     /// The whole change is too large: not all of it is in a territory.
     TooMuch,
 }
 
+impl Why {
+    /// Tells whether a review has a gap where a file is set aside so: whether
+    /// somebody could have put there what a reader would have found.
+    #[must_use]
+    pub fn is_gap(self) -> bool {
+        match self {
+            Self::Binary | Self::LockFile => false,
+            Self::BinaryCode
+            | Self::Submodule
+            | Self::Generated
+            | Self::LongLine
+            | Self::Combined
+            | Self::TooLarge
+            | Self::TooMuch => true,
+        }
+    }
+}
+
 /// Reads a diff: its files by path with something to review, their hunks, none
 /// longer than `most` bytes unless it is one line, and what is set aside.
-pub(super) fn read(text: &str, most: usize) -> (Vec<File>, Vec<Hunk>, Vec<Aside>) {
+/// `too_large` names the files that may be text and are not shown.
+pub(super) fn read(
+    (text, too_large): (&str, &BTreeSet<String>),
+    most: usize,
+) -> (Vec<File>, Vec<Hunk>, Vec<Aside>) {
     let (mut kept, mut aside) = (Vec::new(), Vec::new());
     for piece in diff::pieces(text) {
-        match set_aside(&piece) {
+        let is_too_large = too_large.contains(piece.file.path());
+        match set_aside(&piece, is_too_large) {
             Some(why) => aside.push(Aside { path: piece.file.path().into(), why }),
             None => kept.push(piece),
         }
@@ -131,12 +160,11 @@ pub(super) fn read(text: &str, most: usize) -> (Vec<File>, Vec<Hunk>, Vec<Aside>
             }
         }
         let file = &piece.file;
-        let is_code = file.new_path.as_deref().and_then(code::language).is_some_and(code::is_code);
         files.push(File {
             from: file.old_path.clone().filter(|from| **from != *path),
             kind: file.kind,
             head: ended(piece.head),
-            is_code: is_code && hunks.len() > first,
+            is_code: is_code(file) && hunks.len() > first,
             left_out: 0,
             hunks: first..hunks.len(),
             path,
@@ -145,7 +173,12 @@ pub(super) fn read(text: &str, most: usize) -> (Vec<File>, Vec<Hunk>, Vec<Aside>
     (files, hunks, aside)
 }
 
-fn set_aside(piece: &Piece<'_>) -> Option<Why> {
+/// Tells whether a file is code by its name, and still there.
+fn is_code(file: &diff::FileChange) -> bool {
+    file.new_path.as_deref().and_then(code::language).is_some_and(code::is_code)
+}
+
+fn set_aside(piece: &Piece<'_>, is_too_large: bool) -> Option<Why> {
     let modes = ["index ", "old mode ", "new mode ", "new file mode ", "deleted file mode "];
     let is_submodule = piece
         .head
@@ -155,10 +188,12 @@ fn set_aside(piece: &Piece<'_>) -> Option<Why> {
         Some(Why::Combined)
     } else if is_submodule {
         Some(Why::Submodule)
+    } else if is_too_large {
+        Some(Why::TooLarge)
     } else if piece.file.binary {
-        Some(Why::Binary)
-    } else if generated::is(&piece.file) {
-        Some(Why::Generated)
+        Some(if is_code(&piece.file) { Why::BinaryCode } else { Why::Binary })
+    } else if let Some(why) = generated::why(&piece.file) {
+        Some(why)
     } else {
         let mut lines = piece.file.hunks.iter().flat_map(|hunk| &hunk.lines);
         lines.any(|line| line.text.len() > LINE_CAP).then_some(Why::LongLine)

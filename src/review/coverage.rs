@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::shown::{Places, Shown};
 use super::{Angle, Plan, Role, finding, role};
-use crate::event::{Event, EventKind, Invocation, Outcome, UnitHead, UnitId};
+use crate::event::{Event, EventKind, Failure, Invocation, Outcome, UnitHead, UnitId};
 use crate::message::CallId;
 use crate::tool_name;
 
@@ -55,8 +55,8 @@ pub struct Reviewer {
 pub enum Missing {
     /// It never ran.
     NotStarted,
-    /// It went wrong, with these words.
-    Failed(String),
+    /// It went wrong like this.
+    Failed(Failure),
     /// It was cancelled.
     Cancelled,
     /// The process ended while it ran.
@@ -143,6 +143,17 @@ impl Coverage {
         self.reviewers.iter().filter_map(|it| Some((it, it.missing.as_ref()?)))
     }
 
+    /// Returns the reviewer that says for all of them why none counts: the first
+    /// that went wrong, or the first. `None` if one counts, or there are none.
+    #[must_use]
+    pub fn failed(&self) -> Option<(&Reviewer, &Missing)> {
+        if self.missing().count() < self.reviewers.len() {
+            return None;
+        }
+        let went_wrong = |(_, why): &(&Reviewer, &Missing)| matches!(why, Missing::Failed(_));
+        self.missing().find(went_wrong).or_else(|| self.missing().next())
+    }
+
     /// Returns the angles that anybody looked from or should have.
     pub fn angles(&self) -> impl Iterator<Item = Angle> {
         let has = |angle: &Angle| self.reviewers.iter().any(|it| it.angle == *angle);
@@ -177,7 +188,7 @@ fn reviewer(
     let needs_a_look = angle.needs_a_look() && is_code.unwrap_or_else(is_code_shown);
     let missing = match &seat.outcome {
         None | Some(Outcome::Cancelled { ran: false }) => Some(Missing::NotStarted),
-        Some(Outcome::Failed(failure)) => Some(Missing::Failed(failure.message.to_string())),
+        Some(Outcome::Failed(failure)) => Some(Missing::Failed(failure.clone())),
         Some(Outcome::Cancelled { ran: true }) => Some(Missing::Cancelled),
         Some(Outcome::Interrupted) => Some(Missing::Interrupted),
         Some(Outcome::Done { text: _ }) if needs_a_look && looks == 0 => Some(Missing::NoLook),
@@ -253,6 +264,12 @@ impl Seats {
         let first = self.seats.get(&unit);
         // A unit goes on with one that was declared before it, so this ends.
         std::iter::successors(first, |seat| self.seats.get(&seat.goes_on?)).take(self.order.len())
+    }
+
+    /// Returns how often a unit, or those whose conversation it goes on with, has
+    /// looked at something that its model has read.
+    pub(super) fn looks(&self, unit: UnitId) -> u32 {
+        self.conversation(unit).map(|seat| seat.looks).sum()
     }
 
     /// Returns the places of the second look, each once.

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::coverage::{Coverage, Missing, Seat, Seats};
 use super::finding::{self, Severity, Verdict};
 use super::merge::{self, Finding};
-use super::{Plan, Role};
-use crate::event::{self, Event};
+use super::{Aside, File, Plan, Role, Why};
+use crate::event::{self, Event, UnitId};
 use crate::prompt;
 
 /// Most findings that get a verifier, the worst first: each is an agent that
@@ -115,11 +115,25 @@ impl<'a> Outcome<'a> {
         self.standing().any(|judged| judged.finding.claim.severity <= severity)
     }
 
-    /// Tells whether every hunk was read and every reviewer counts: only then is
-    /// a review without findings one that has found nothing.
+    /// Tells whether every hunk was read, every reviewer counts, and nothing is left
+    /// out that somebody could have hidden something in: only then is a review
+    /// without findings one that has found nothing.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.coverage.unread().is_empty() && self.coverage.missing().next().is_none()
+        let has_gaps = self.left_out().any(|aside| aside.why.is_gap());
+        !has_gaps && self.coverage.unread().is_empty() && self.coverage.missing().next().is_none()
+    }
+
+    /// Returns what nobody was given, and why. Of a file that had no room at first
+    /// all may have been sent out and read since.
+    pub fn left_out(&self) -> impl Iterator<Item = &'a Aside> {
+        let (plan, unread) = (self.plan, self.coverage.unread());
+        let is_read = move |path: &str| {
+            let file = plan.files.iter().find(|file| &*file.path == path);
+            let hunks = file.map(File::hunks).unwrap_or_default();
+            !hunks.is_empty() && !hunks.into_iter().any(|hunk| unread.contains(&hunk))
+        };
+        plan.aside.iter().filter(move |aside| aside.why != Why::TooMuch || !is_read(&aside.path))
     }
 
     /// Returns the findings that get a verifier.
@@ -185,7 +199,7 @@ fn judge(plan: &Plan, seats: &Seats, findings: &mut [Judged]) {
     let places: Vec<usize> = to_verify(plan, findings).collect();
     let names = findings.iter().map(|it| it.finding.id.0.to_string());
     let names: HashMap<String, usize> = names.zip(0..).collect();
-    let mut chosen: HashMap<usize, &Seat> = HashMap::new();
+    let mut chosen: HashMap<usize, (UnitId, &Seat)> = HashMap::new();
     for (unit, seat) in seats.iter() {
         let Role::Verifier { index } = seat.role else { continue };
         // What it was asked says which it is; one that never ran has its place.
@@ -195,12 +209,12 @@ fn judge(plan: &Plan, seats: &Seats, findings: &mut [Judged]) {
         let place = named.unwrap_or_else(|| places.get(index as usize).copied());
         let Some(place) = place else { continue };
         // One that was run again counts, unless it did not get that far.
-        if seat.is_done() || !chosen.get(&place).is_some_and(|before| before.is_done()) {
-            chosen.insert(place, seat);
+        if seat.is_done() || !chosen.get(&place).is_some_and(|(_, before)| before.is_done()) {
+            chosen.insert(place, (unit, seat));
         }
     }
-    for (place, seat) in chosen {
-        rule(&mut findings[place], seat);
+    for (place, (unit, seat)) in chosen {
+        rule(&mut findings[place], seat, seats.looks(unit));
     }
 }
 
@@ -211,10 +225,13 @@ fn named(prompt: &str) -> Option<&str> {
     lines.find_map(|line| line.strip_prefix(NAMED)).map(str::trim)
 }
 
-fn rule(judged: &mut Judged, seat: &Seat) {
+/// Whoever has looked at nothing cannot tell, and what a finding's own words say
+/// of the code is not known to be true.
+fn rule(judged: &mut Judged, seat: &Seat, looks: u32) {
     let verified = match &seat.outcome {
         Some(event::Outcome::Done { text }) => match finding::ruling(text) {
             None => Verified::Unanswered(Missing::Unreadable),
+            Some(_) if looks == 0 => Verified::Unanswered(Missing::NoLook),
             Some(ruling) => {
                 let claim = &mut judged.finding.claim;
                 if ruling.verdict != Verdict::Refuted {
@@ -231,7 +248,7 @@ fn rule(judged: &mut Judged, seat: &Seat) {
             }
         },
         Some(event::Outcome::Failed(failure)) => {
-            Verified::Unanswered(Missing::Failed(failure.message.to_string()))
+            Verified::Unanswered(Missing::Failed(failure.clone()))
         }
         Some(event::Outcome::Cancelled { ran: true }) => Verified::Unanswered(Missing::Cancelled),
         Some(event::Outcome::Cancelled { ran: false }) => Verified::Unanswered(Missing::NotStarted),
@@ -259,7 +276,7 @@ fn evidence(plan: &Plan, finding: &Finding) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{FailureKind, Outcome as Ended};
+    use crate::event::{Failure, FailureKind, Outcome as Ended};
     use crate::review::testing::{Session, adds, plan};
     use crate::review::{Angle, Effort};
 
@@ -281,6 +298,7 @@ mod tests {
         let (index, finding) = numbered.find(|(_, it)| it.claim.line == line).unwrap();
         let prompt = format!("the facts\n\nFinding: {}\nFinding: f0\n", finding.id);
         let unit = session.unit("verify", index, &prompt);
+        session.call(unit, ("Glob", "{}"), "a");
         session.answer(unit, says);
     }
 
@@ -336,6 +354,23 @@ mod tests {
     }
 
     #[test]
+    fn a_verifier_that_looked_at_nothing_decides_nothing() {
+        let plan = plan(&adds("a.rs", &["x"; 50]), Effort::Medium);
+        for verdict in ["confirmed", "refuted", "unsure"] {
+            let mut session = found(&plan, THREE);
+            let says = json!({ "verdict": verdict, "reason": "r", "severity": "low", "line": 9 });
+            let name = Outcome::of(&plan, &session.log.events).findings[0].finding.id.to_string();
+            let unit = session.unit("verify", 0, &format!("Finding: {name}\n"));
+            session.answer(unit, &says.to_string());
+            let outcome = Outcome::of(&plan, &session.log.events);
+            let first = &outcome.findings[0];
+            assert_eq!(first.verified, Verified::Unanswered(Missing::NoLook), "{verdict}");
+            assert_eq!((first.finding.claim.line, outcome.standing().count()), (1, 3));
+            assert!(outcome.fails_on(Severity::High), "{verdict}");
+        }
+    }
+
+    #[test]
     fn low_effort_verifies_the_worst_alone() {
         let plan = plan(&adds("a.rs", &["x"; 50]), Effort::Low);
         let session = found(&plan, THREE);
@@ -357,7 +392,9 @@ mod tests {
         session.end(cancelled, Ended::Cancelled { ran: false });
         let outcome = Outcome::of(&plan, &session.log.events);
         let verified: Vec<_> = outcome.findings.iter().map(|it| it.verified.clone()).collect();
-        let failed = Missing::Failed("overloaded".to_owned());
+        let failed =
+            |kind, message: &str| Missing::Failed(Failure { kind, message: message.into() });
+        let failed = failed(FailureKind::Provider, "overloaded");
         let expected = [failed, Missing::NotStarted].map(Verified::Unanswered);
         let expected = [&expected[..], &[Verified::NotAsked]].concat();
         assert_eq!(verified, expected);
@@ -375,12 +412,32 @@ mod tests {
         session.end(unit, Ended::failed(FailureKind::Timeout, "out of time"));
         let outcome = Outcome::of(&plan, &session.log.events);
         let missing: Vec<_> = outcome.coverage.missing().map(|(_, why)| why.clone()).collect();
-        assert_eq!(missing, [Missing::Failed("out of time".to_owned())]);
+        let message = "out of time".into();
+        assert_eq!(missing, [Missing::Failed(Failure { kind: FailureKind::Timeout, message })]);
         let again = session.unit("correctness", 0, &plan.territories[0].diff);
         session.call(again, ("Glob", "{}"), "a");
         session.answer(again, "- [low] a.rs:1: dull");
         let outcome = Outcome::of(&plan, &session.log.events);
         assert!(outcome.is_complete() && outcome.findings.len() == 1);
+    }
+
+    #[test]
+    fn what_had_no_room_at_first_and_was_read_since_is_not_left_out() {
+        let line = "x".repeat(99);
+        let files = (0..16).map(|at| adds(&format!("f{at:02}.rs"), &vec![&*line; 1_000]));
+        let plan = plan(&files.collect::<String>(), Effort::Low);
+        assert!(plan.aside.iter().any(|aside| aside.why == Why::TooMuch));
+        let mut session = Session::new();
+        session.all_read(&plan);
+        let before = Outcome::of(&plan, &session.log.events);
+        assert!(before.left_out().count() > 0 && !before.is_complete());
+        for (index, territory) in (0..).zip(plan.unread(&before.coverage)) {
+            let unit = session.unit("again", index, &territory.diff);
+            session.call(unit, ("Glob", "{}"), "a");
+            session.answer(unit, "No findings.");
+        }
+        let outcome = Outcome::of(&plan, &session.log.events);
+        assert_eq!((outcome.left_out().count(), outcome.is_complete()), (0, true));
     }
 
     #[test]

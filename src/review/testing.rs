@@ -1,5 +1,6 @@
 //! Plans and sessions for the tests of reviews.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::finding::{Claim, claims};
@@ -23,6 +24,7 @@ pub(crate) fn plan(text: &str, effort: Effort) -> Plan {
         root: ROOT.into(),
         diff: text.to_owned(),
         files: diff::parse(text),
+        too_large: BTreeSet::new(),
     };
     Plan::of(&change, Path::new(ROOT), effort)
 }

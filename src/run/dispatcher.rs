@@ -339,6 +339,7 @@ impl Dispatcher {
                 let said = self.visible(unit);
                 out.answer(said.map(|said| Answer::Visible(reply, said)));
             }
+            UnitEvent::Leaves(text) => self.ledger(unit).leaves(text),
             UnitEvent::Delta(piece) => {
                 self.ledger(unit).writes(&piece);
                 out.effects.push(Effect::Glimpse(Delta { unit, piece }));

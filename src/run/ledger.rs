@@ -325,6 +325,13 @@ impl Ledger {
         }
     }
 
+    /// Takes the text that it leaves if it comes to no answer, in place of all that
+    /// its model wrote.
+    pub(super) fn leaves(&mut self, text: Arc<str>) {
+        (self.writing, self.broken_off) = Default::default();
+        self.text = text;
+    }
+
     pub(super) fn replied(&mut self, replied: &Replied) {
         self.writing = String::new();
         self.broken_off = String::new();

@@ -95,6 +95,8 @@ pub enum TaskKind {
 pub struct Typed {
     /// The agent definition it follows, by its own name.
     pub agent: Arc<str>,
+    /// Whether that is the built-in one, whatever has taken its place.
+    pub is_built_in: bool,
     /// The model to use instead of the definition's.
     pub model: Option<Arc<str>>,
     /// The only tools it gets, of those its definition allows.
@@ -333,6 +335,7 @@ fn parse_kind(
     let tools = parse_tools(fields, place, known)?;
     Ok(TaskKind::Typed(Arc::new(Typed {
         agent: name.as_str().into(),
+        is_built_in: false,
         model,
         tools,
         followed: None,
@@ -586,6 +589,7 @@ mod tests {
             prompt: "p".into(),
             kind: TaskKind::Typed(Arc::new(Typed {
                 agent: "code-review".into(),
+                is_built_in: false,
                 model: Some("m".into()),
                 tools: Some(vec!["Read".to_owned()]),
                 followed: None,

@@ -42,7 +42,8 @@ impl Task {
     #[must_use]
     pub fn of_skill(skill: &crate::skill::Skill, agent: &str, prompt: &str) -> Self {
         let followed = Some(Arc::clone(&skill.followed));
-        let typed = Typed { agent: agent.into(), model: None, tools: None, followed };
+        let typed =
+            Typed { agent: agent.into(), is_built_in: false, model: None, tools: None, followed };
         Self {
             description: skill.name.as_str().into(),
             prompt: prompt.into(),

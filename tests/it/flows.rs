@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tine::event::UnitState::{Cancelled, Completed, Failed};
 use tine::event::{Event, EventKind, FailureKind, Origin, Outcome, UnitHead, UnitId};
 use tine::flow::{
-    AgentStep, Compute, Expression, Flow, Given, Input, InputValues, OnError, Passed, Sees, Step,
-    Supplied, Walk, Wording,
+    AgentStep, Compute, Expression, Fault, Flow, Given, Input, InputValues, OnError, Passed, Sees,
+    Step, Supplied, Walk, Wording,
 };
 use tine::run::Signal;
 use tine::tool::AnswerSchema;
@@ -475,7 +475,7 @@ impl Compute for Lengths {
         &["look"]
     }
 
-    fn compute(&self, given: &Given) -> Result<Value, String> {
+    fn compute(&self, given: &Given) -> Result<Value, Fault> {
         let items = given.step("look").and_then(|look| look["items"].as_array());
         let items = items.ok_or("nothing was looked at")?;
         assert!(given.step("first").is_none(), "only what is read is given");
@@ -483,7 +483,7 @@ impl Compute for Lengths {
         let lengths = items.iter().filter_map(|item| Some(item["text"].as_str()?.len() as u64));
         match lengths.sum::<u64>() * factor {
             0 => panic!("a sum of nothing"),
-            13 => Err("thirteen".to_owned()),
+            13 => Err("thirteen".into()),
             sum => Ok(json!({ "sum": sum })),
         }
     }

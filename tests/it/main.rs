@@ -112,6 +112,8 @@ mod retries;
 mod review;
 /// Reviews that a flow walks, whatever models would do by themselves.
 mod review_flow;
+/// What a review must not let pass.
+mod review_gates;
 /// `/review` in a session: the same flow, whose report the conversation holds.
 mod review_typed;
 /// The sandbox under attack.

@@ -61,6 +61,9 @@ pub(crate) fn provider() -> Server {
 pub(crate) fn react(talk: &Talk) -> Reaction {
     assert!(!talk.task().starts_with("/review"), "no model is asked to fan out");
     if talk.task().starts_with("Finding: ") {
+        if talk.turn() == 1 {
+            return Reaction::call_reply(&[("Glob", json!({ "pattern": "src/*" }))]);
+        }
         let is_wrong = talk.task().contains("src/part00.rs");
         let verdict = if is_wrong { "refuted" } else { "confirmed" };
         return answer(&json!({ "verdict": verdict, "reason": "I looked." }));
@@ -125,10 +128,10 @@ fn a_reviewer_that_looks_at_nothing_is_named_and_what_it_was_given_goes_out_agai
         true => answer(&json!({ "verdict": "unsure", "reason": "?" })),
         false => answer(&json!({ "findings": [] })),
     });
-    let finished = review(&repository.place, &server, &["-o", "json", "--effort", "low"]).exits(0);
+    let finished = review(&repository.place, &server, &["-o", "json", "--effort", "low"]).exits(1);
     let result: Value = serde_json::from_str(&finished.stdout).expect("one object");
     let output = &result["structured_output"];
-    assert_eq!(output["complete"], json!(false));
+    assert_eq!((&result["is_error"], &output["complete"]), (&json!(true), &json!(false)));
     let reviewers = output["reviewers"].as_array().expect("reviewers");
     assert!(reviewers.iter().all(|it| it["missing"]["why"] == "no_look"), "{output}");
     assert!(reviewers.iter().any(|it| it["angle"] == "again"), "{output}");

@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-use crate::event::Event;
-use crate::flow::{Compute, Given};
-use crate::report::review as written;
-use crate::review::{Coverage, Outcome, Plan, Severity};
+use crate::event::{Event, FailureKind};
+use crate::flow::{Compute, Fault, Given};
+use crate::report::{inert, review as written};
+use crate::review::{Coverage, Missing, Outcome, Plan, Severity};
 use crate::session::{self, Entry};
 
 /// A review that is about to be walked, and its report once there is one.
@@ -26,6 +26,8 @@ pub(in crate::cli) struct Review {
 pub(super) struct Form {
     /// Whether the flow's answer is JSON.
     pub(super) is_json: bool,
+    /// Whether a runner of GitHub reads it, which obeys some lines.
+    pub(super) is_inert: bool,
     /// How bad a finding must be for the review to fail; `None` if it does not.
     pub(super) fail_on: Option<Severity>,
 }
@@ -43,8 +45,9 @@ pub(super) struct Divided {
 pub(super) struct Report {
     pub(super) sarif: Value,
     pub(super) annotations: String,
-    /// Whether something stands that the review is to fail on.
-    pub(super) fails: bool,
+    /// Whether the review is to fail on what stands or was not seen to.
+    /// The inner one is what the report does not say.
+    pub(super) fails: Option<Option<String>>,
 }
 
 /// What a step computes.
@@ -78,8 +81,8 @@ pub(super) fn computations(review: &Arc<Review>) -> Vec<(&'static str, Arc<dyn C
 }
 
 impl Compute for Computed {
-    fn compute(&self, _: &Given) -> Result<Value, String> {
-        let Review { form: Form { is_json, fail_on }, divided, report } = &*self.review;
+    fn compute(&self, _: &Given) -> Result<Value, Fault> {
+        let Review { form: Form { is_json, is_inert, fail_on }, divided, report } = &*self.review;
         let divided = divided.get().ok_or("no change was divided into parts")?;
         let (plan, events) = (&divided.plan, || divided.events());
         Ok(match self.what {
@@ -89,18 +92,44 @@ impl Compute for Computed {
             What::Report => {
                 let events = events()?;
                 let outcome = Outcome::of(plan, &events);
-                let fails = fail_on.is_some_and(|limit| outcome.fails_on(limit));
+                let fails = fail_on.and_then(|limit| fails(&outcome, limit));
                 let (sarif, annotations) =
                     (written::sarif(&outcome), written::annotations(&outcome));
                 // A flow has one report, and whoever walks it again has another flow.
                 let _ = report.set(Report { sarif, annotations, fails });
-                match is_json {
-                    true => written::json(&outcome),
-                    false => Value::from(written::markdown(&outcome)),
+                let value = match (is_json, is_inert) {
+                    (true, _) => written::json(&outcome),
+                    (false, true) => inert::text(&written::markdown(&outcome)).into(),
+                    (false, false) => written::markdown(&outcome).into(),
+                };
+                match failed(&outcome, &value) {
+                    Some(fault) => return Err(fault),
+                    None => value,
                 }
             }
         })
     }
+}
+
+/// Returns why a review fails that is to fail on findings as bad as this.
+fn fails(outcome: &Outcome<'_>, limit: Severity) -> Option<Option<String>> {
+    if outcome.fails_on(limit) {
+        // The report says which.
+        return Some(None);
+    }
+    let gaps = written::gaps(outcome)?;
+    Some(Some(format!("the review is not complete, so it cannot pass `--fail-on`: {gaps}")))
+}
+
+/// Returns how a review failed of which no reviewer counts. It leaves its report.
+fn failed(outcome: &Outcome<'_>, report: &Value) -> Option<Fault> {
+    let message = written::failure(outcome)?;
+    let kind = match outcome.coverage.failed() {
+        Some((_, Missing::Failed(failure))) => failure.kind,
+        Some((_, _)) | None => FailureKind::Setup,
+    };
+    let text = report.as_str().map_or_else(|| report.to_string(), str::to_owned);
+    Some(Fault { kind, message, text: Some(text.into()) })
 }
 
 impl Review {

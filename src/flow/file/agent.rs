@@ -47,6 +47,7 @@ impl Page<'_, '_> {
             sees: sees.unwrap_or_default(),
             isolation,
             limits: limits.unwrap_or_default(),
+            is_built_in: self.sources.is_bundled(),
             schema: schema.map(Arc::new),
             ..AgentStep::new(name, agent.unwrap_or_else(|| DEFAULT.to_owned()), prompt)
         }

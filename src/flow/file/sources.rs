@@ -48,6 +48,14 @@ impl Sources {
         }
     }
 
+    /// Tells whether they are a part of the program.
+    pub(super) fn is_bundled(self) -> bool {
+        match self {
+            Self::Disk => false,
+            Self::Bundled(_) => true,
+        }
+    }
+
     /// Tells whether a directory is meant, and so the flow file in it.
     pub(super) fn is_directory(self, path: &Path) -> bool {
         match self {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::definition::Isolation;
 use crate::flow::{
-    AgentStep, Expression, Given, Input, OnError, Passed, Sees, StepLimits, Wording,
+    AgentStep, Expression, Fault, Given, Input, OnError, Passed, Sees, StepLimits, Wording,
 };
 
 /// A directory with these files.
@@ -29,7 +29,7 @@ fn files(files: &[(&str, &str)]) -> TempDir {
 struct Seven;
 
 impl Compute for Seven {
-    fn compute(&self, _: &Given) -> Result<Value, String> {
+    fn compute(&self, _: &Given) -> Result<Value, Fault> {
         Ok(json!(7))
     }
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::*;
 use crate::flow::Flow;
-use crate::flow::{AgentStep, Compute, Given, OnError};
+use crate::flow::{AgentStep, Compute, Fault, Given, OnError};
 
 fn text(text: &str) -> Wording {
     Wording::parse(text).unwrap()
@@ -58,7 +58,7 @@ impl Compute for Reads {
         self.0
     }
 
-    fn compute(&self, _: &Given) -> Result<serde_json::Value, String> {
+    fn compute(&self, _: &Given) -> Result<serde_json::Value, Fault> {
         Ok(serde_json::Value::Null)
     }
 }

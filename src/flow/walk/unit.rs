@@ -155,6 +155,7 @@ fn job(on: &Stand<'_>, agent: &AgentStep) -> Result<Job, Outcome> {
     })?;
     let typed = Arc::new(Typed {
         agent: Arc::clone(&agent.agent),
+        is_built_in: agent.is_built_in,
         model: agent.model.clone(),
         tools: None,
         followed: on.ground.followed.cloned(),

@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{missing, missing_name, part, reason, unread, why_name};
-use crate::review::{Judged, Outcome, Reviewer};
+use super::{change_name, missing, missing_name, part, reason, unread, why_name};
+use crate::review::{File, Judged, Outcome, Reviewer};
 
 /// The version of the form. Fields may come without a new one.
 const VERSION: u32 = 1;
@@ -15,8 +15,9 @@ pub fn json(outcome: &Outcome<'_>) -> Value {
     let plan = outcome.plan;
     let unread: Vec<&str> = unread(outcome).map(|hunk| &*hunk.id.0).collect();
     let angles: Vec<_> = outcome.coverage.angles().map(|angle| angle.as_str()).collect();
+    let left_out = outcome.left_out();
     let left_out =
-        plan.aside.iter().map(|aside| json!({ "path": &*aside.path, "why": why_name(aside.why) }));
+        left_out.map(|aside| json!({ "path": &*aside.path, "why": why_name(aside.why) }));
     json!({
         "version": VERSION,
         "title": plan.title,
@@ -28,6 +29,7 @@ pub fn json(outcome: &Outcome<'_>) -> Value {
             "angles": angles,
             "hunks": (0..plan.hunks.len()).map(|place| hunk(outcome, place)).collect::<Vec<_>>(),
             "unread": unread,
+            "without_lines": plan.without_lines().map(without_lines).collect::<Vec<_>>(),
         },
         "reviewers": outcome.coverage.reviewers.iter().map(|it| reviewer(outcome, it)).collect::<Vec<_>>(),
         "left_out": left_out.collect::<Vec<_>>(),
@@ -71,6 +73,13 @@ fn hunk(outcome: &Outcome<'_>, place: usize) -> Value {
         "read_lines": read,
         "read_lines_by": by,
     })
+}
+
+/// A file of which no line is another one.
+fn without_lines(file: &File) -> Value {
+    let mut value = json!({ "path": &*file.path, "change": change_name(file.kind) });
+    put(&mut value, "from", file.from.as_deref().map(Value::from));
+    value
 }
 
 fn reviewer(outcome: &Outcome<'_>, reviewer: &Reviewer) -> Value {

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::super::sanitise;
-use super::{counts, missing, part, reason, unread, why};
+use super::{changed, counts, missing, page, part, reason, unread, why};
 use crate::message::counted;
 use crate::review::{Angle, Judged, Outcome, Verified};
 
@@ -26,7 +26,7 @@ pub fn markdown(outcome: &Outcome<'_>) -> String {
     coverage(outcome, &mut text);
     reviewers(outcome, &mut text);
     left_out(outcome, &mut text);
-    text
+    page::harmless(text)
 }
 
 fn summary(outcome: &Outcome<'_>, text: &mut String) {
@@ -34,10 +34,9 @@ fn summary(outcome: &Outcome<'_>, text: &mut String) {
     let parts: Vec<_> =
         parts.map(|(severity, count)| format!("{count} {}", severity.as_str())).collect();
     let standing = outcome.standing().count();
-    let found = match (standing, outcome.is_complete()) {
-        (0, true) => "No findings.".to_owned(),
-        (0, false) => "No findings, but not all of the change was reviewed.".to_owned(),
-        (count, _) => format!("{}: {}.", counted(count as u64, "finding"), parts.join(", ")),
+    let found = match standing {
+        0 => nothing(outcome).to_owned(),
+        count => format!("{}: {}.", counted(count as u64, "finding"), parts.join(", ")),
     };
     let refuted = match outcome.refuted().count() {
         0 => String::new(),
@@ -63,11 +62,20 @@ fn summary(outcome: &Outcome<'_>, text: &mut String) {
     );
 }
 
+/// What a review says that has no findings.
+fn nothing(outcome: &Outcome<'_>) -> &'static str {
+    match (outcome.plan.territories.is_empty(), outcome.is_complete()) {
+        (true, _) => "Nothing was reviewed: all of the change is set aside.",
+        (false, true) => "No findings.",
+        (false, false) => "No findings, but not all of the change was reviewed.",
+    }
+}
+
 fn findings(outcome: &Outcome<'_>, text: &mut String) {
     text.push_str("\n## Findings\n\n");
     let items: Vec<_> = outcome.standing().map(finding).collect();
     match items.is_empty() {
-        true => text.push_str("No findings.\n"),
+        true => text.push_str(&format!("{}\n", nothing(outcome))),
         false => text.push_str(&joined(&items)),
     }
 }
@@ -128,11 +136,28 @@ fn verification(verified: &Verified) -> &'static str {
 }
 
 fn coverage(outcome: &Outcome<'_>, text: &mut String) {
+    if outcome.plan.territories.is_empty() {
+        return;
+    }
+    text.push_str("\n## Coverage\n\n");
+    table(outcome, text);
+    let bare = outcome
+        .plan
+        .without_lines()
+        .map(|it| format!("{}: {}", code(&it.path), name(&changed(it))));
+    let bare: Vec<_> = bare.collect();
+    if !bare.is_empty() {
+        let air = if outcome.plan.hunks.is_empty() { "" } else { "\n" };
+        let _ = write!(text, "{air}Part of the change without a changed line:\n\n");
+        listed(bare.into_iter(), text);
+    }
+}
+
+fn table(outcome: &Outcome<'_>, text: &mut String) {
     let (plan, coverage) = (outcome.plan, &outcome.coverage);
     if plan.hunks.is_empty() {
         return;
     }
-    text.push_str("\n## Coverage\n\n");
     text.push_str("Changed lines that each angle's reviewers were shown before they answered.\n\n");
     let angles: Vec<_> = coverage.angles().collect();
     let head: Vec<_> = angles.iter().map(|angle| angle.as_str()).collect();
@@ -190,8 +215,8 @@ fn reviewers(outcome: &Outcome<'_>, text: &mut String) {
 }
 
 fn left_out(outcome: &Outcome<'_>, text: &mut String) {
-    let aside = outcome.plan.aside.iter();
-    let aside: Vec<_> = aside.map(|it| format!("{}: {}", code(&it.path), why(it))).collect();
+    let aside: Vec<_> =
+        outcome.left_out().map(|it| format!("{}: {}", code(&it.path), why(it))).collect();
     if !aside.is_empty() {
         text.push_str("\n## Not reviewed\n\n");
         listed(aside.into_iter(), text);
@@ -218,27 +243,10 @@ fn inset(label: &str, text: &str) -> String {
     format!("\n{}", lines.collect::<String>())
 }
 
-/// Words of a model: safe for a terminal, and without HTML or images, which would
-/// have a page fetch what it names.
+/// Words of a model, safe for a terminal. What they are in the page is seen to
+/// where there is a page.
 fn prose(text: &str) -> String {
-    let text = sanitise::text(text);
-    let mut safe = String::with_capacity(text.len());
-    let mut rest = text.chars().peekable();
-    // What is between single backticks is shown as it is. Where they do not come
-    // in pairs nobody can tell what a reader takes for code.
-    let has_code = text.matches('`').count().is_multiple_of(2) && !text.contains("``");
-    let mut is_code = false;
-    while let Some(character) = rest.next() {
-        is_code ^= has_code && character == '`';
-        let next = rest.peek().copied().unwrap_or(' ');
-        let is_tag = character == '<' && (next.is_ascii_alphabetic() || "/!?".contains(next));
-        let is_image = character == '!' && next == '[';
-        if !is_code && (is_tag || is_image) {
-            safe.push('\\');
-        }
-        safe.push(character);
-    }
-    safe
+    sanitise::text(text).into_owned()
 }
 
 /// A file's name on a line.
@@ -260,13 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_a_model_bring_neither_markup_nor_images_nor_escapes() {
-        assert_eq!(
-            prose("a <b> 1 < 2 ![x](y) `Vec<T>`\u{1b}[2J"),
-            "a \\<b> 1 < 2 \\![x](y) `Vec<T>`\\u{1b}[2J"
-        );
-        assert_eq!(prose("` <img>"), "` \\<img>");
-        assert_eq!(prose("`` <img> ``"), "`` \\<img> ``");
+    fn names_stay_in_their_cells() {
         assert_eq!(code("a|b.rs:1-2"), "`a\\|b.rs:1-2`");
     }
 

@@ -127,7 +127,7 @@ fn notifications(outcome: &Outcome<'_>) -> Vec<Value> {
             missing(why)
         )
     });
-    let aside = outcome.plan.aside.iter();
+    let aside = outcome.left_out();
     let aside = aside.map(|aside| format!("{} was not reviewed: {}", aside.path, why(aside)));
     let said = |level: &'static str| move |text: String| json!({ "level": level, "message": { "text": text } });
     unread.chain(missing).map(said("warning")).chain(aside.map(said("note"))).collect()

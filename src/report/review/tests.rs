@@ -1,5 +1,7 @@
 //! Tests of every form of one review that has all there is to say.
 
+use proptest::prelude::*;
+use pulldown_cmark::{Event as Markup, Options, Parser, Tag};
 use serde_json::{Value, json};
 
 use super::*;
@@ -38,10 +40,12 @@ fn session(plan: &Plan) -> Session {
         Outcome::of(plan, &session.log.events).to_verify().map(|it| it.id.to_string()).collect();
     assert_eq!(names.len(), 1, "low effort verifies what is high");
     let unit = session.unit("verify", 0, &format!("Finding: {}\n", names[0]));
+    session.call(unit, ("Glob", "{}"), "a");
     session.answer(unit, r#"{"verdict":"confirmed","reason":"line 3 asks nobody"}"#);
     // Whoever has it verified by hand gets a verdict on another one, too.
     let slow = Outcome::of(plan, &session.log.events).findings[1].finding.id.to_string();
     let unit = session.unit("verify", 1, &format!("Finding: {slow}\n"));
+    session.call(unit, ("Glob", "{}"), "a");
     session.answer(unit, r#"{"verdict":"refuted","reason":"it runs once"}"#);
     session
 }
@@ -121,7 +125,7 @@ fn json_fits_the_schema_that_is_documented() {
             "missing": { "why": "failed", "message": "it failed: overloaded" },
         })
     );
-    assert_eq!(value["left_out"][0], json!({ "path": "Cargo.lock", "why": "generated" }));
+    assert_eq!(value["left_out"][0], json!({ "path": "Cargo.lock", "why": "lock_file" }));
 }
 
 #[test]
@@ -178,7 +182,7 @@ Nothing counts as read by these:
 
 ## Not reviewed
 
-- `Cargo.lock`: nobody has written it by hand, by its name or its first lines
+- `Cargo.lock`: it is a lock file, by its name
 - `p.png`: it is no text
 ";
     assert_eq!(report, expected);
@@ -218,4 +222,51 @@ fn annotations_stand_beside_the_code_one_on_a_line() {
         ::With no line.%0A%0A# Always%0A%0AAsk first: 100%25, of course.\n\
         ::notice file=/etc/\\u{1b}[2Jx%2Cy%3Az,line=1,title=odd%3A%3Aerror%3A%3A (correctness)::![x](http://e)\n";
     assert_eq!(lines, expected);
+}
+
+/// Pieces of what could be markup somewhere.
+const PIECES: &str = "\\ ` `` ``` ~~~ <img <a <!-- --> <?x ?> <![CDATA[ ]]> <div> </p> <script> > ! [ ![x ](u) ][a] [a]: \
+    (u) | - 1. # * _ $ & &lt; x \" ' = :: ##[error]";
+
+/// Any words of these pieces.
+fn words() -> impl Strategy<Value = String> {
+    let pieces: Vec<&str> =
+        PIECES.split_whitespace().chain([" ", "\n", "\n\n", "    ", "\t"]).collect();
+    proptest::collection::vec(proptest::sample::select(pieces), 1..40).prop_map(|it| it.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #[test]
+    fn no_page_holds_html_or_an_image_or_a_command_whatever_anybody_wrote(
+        (path, title, reason, suggestion, verdict) in (words(), words(), words(), words(), words()),
+    ) {
+        let mut plan = plan(&(adds("a.rs", &["x"; 9]) + DIFF), Effort::Medium);
+        plan.title.push_str(&title);
+        let mut session = Session::new();
+        let unit = session.unit("correctness", 0, &plan.territories[0].diff);
+        session.call(unit, ("Glob", "{}"), "a");
+        let finding = json!({
+            "path": path, "line": 1, "severity": "high", "title": title, "reason": reason, "suggestion": suggestion,
+        });
+        session.answer(unit, &json!({ "findings": [finding] }).to_string());
+        let failed = session.declare("security", 0);
+        session.end(failed, Ended::failed(FailureKind::Provider, reason.as_str()));
+        let name = Outcome::of(&plan, &session.log.events).to_verify().next().map(|it| it.id.to_string());
+        if let Some(name) = name {
+            let unit = session.unit("verify", 0, &format!("Finding: {name}\n"));
+            session.call(unit, ("Glob", "{}"), "a");
+            session.answer(unit, &json!({ "verdict": "unsure", "reason": verdict }).to_string());
+        }
+        let page = super::super::inert::text(&markdown(&Outcome::of(&plan, &session.log.events)));
+        for options in [Options::empty(), Options::all() - Options::ENABLE_MATH] {
+            for event in Parser::new_ext(&page, options) {
+                let is_markup = matches!(event, Markup::Html(_) | Markup::InlineHtml(_) | Markup::Start(Tag::Image { .. }));
+                prop_assert!(!is_markup, "{:?} in {}", event, page);
+            }
+        }
+        for line in page.lines() {
+            prop_assert!(!line.trim().starts_with("::") && !line.contains("##["), "{}", line);
+        }
+    }
 }

@@ -3,6 +3,10 @@
 use super::*;
 use proptest::prelude::*;
 
+fn read(text: &str, most: usize) -> (Vec<File>, Vec<Hunk>, Vec<Aside>) {
+    super::read((text, &BTreeSet::new()), most)
+}
+
 fn ids(text: &str, most: usize) -> Vec<String> {
     read(text, most).1.iter().map(|hunk| hunk.id.to_string()).collect()
 }
@@ -66,7 +70,7 @@ fn what_nobody_can_or_need_read_is_set_aside_with_its_reason() {
         &[
             ("p.png", Why::Binary),
             ("sub", Why::Submodule),
-            ("Cargo.lock", Why::Generated),
+            ("Cargo.lock", Why::LockFile),
             ("l.js", Why::LongLine),
             ("m.rs", Why::Combined),
         ],

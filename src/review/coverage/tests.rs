@@ -171,8 +171,8 @@ fn check_missing(outcome: Option<Outcome>, expected: Option<Missing>) {
 fn a_reviewer_without_an_answer_has_read_nothing() {
     check_missing(Some(Outcome::Done { text: "No findings.".into() }), None);
     check_missing(Some(Outcome::Done { text: "Fine!".into() }), Some(Missing::Unreadable));
-    let failed = Outcome::failed(FailureKind::Provider, "overloaded");
-    check_missing(Some(failed), Some(Missing::Failed("overloaded".to_owned())));
+    let failure = Failure { kind: FailureKind::Provider, message: "overloaded".into() };
+    check_missing(Some(Outcome::Failed(failure.clone())), Some(Missing::Failed(failure)));
     check_missing(Some(Outcome::Cancelled { ran: true }), Some(Missing::Cancelled));
     check_missing(Some(Outcome::Cancelled { ran: false }), Some(Missing::NotStarted));
     check_missing(Some(Outcome::Interrupted), Some(Missing::Interrupted));

@@ -131,6 +131,7 @@ fn below_the_top_the_diff_says_where_its_names_begin() {
         root: "/w".into(),
         files: diff::parse(&text),
         diff: text,
+        too_large: std::collections::BTreeSet::new(),
     };
     let plan = Plan::of(&change, Path::new("/w/sub"), Effort::Low);
     assert!(plan.territories[0].diff.starts_with("# t\n# File names are relative to /w\ndiff "));

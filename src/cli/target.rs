@@ -1,0 +1,128 @@
+//! A file that is written when all is over.
+//!
+//! Until then nothing of it is there: whoever looks at the working directory
+//! meanwhile finds no file of ours, and what an earlier run wrote stays where it
+//! is if this one comes to nothing.
+
+use std::fs::{self, File, Metadata, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use super::exit::{Exit, Refusal};
+use super::print;
+
+/// A file that can be written, as far as that is known before.
+pub(super) struct Target {
+    path: PathBuf,
+    /// What was open already, or is no plain file; `None` of one that is put in
+    /// its place as a whole.
+    open: Option<File>,
+}
+
+impl Target {
+    /// Finds out whether a file can be written, and leaves it as it is.
+    pub(super) fn new(path: &Path) -> Result<Self, Refusal> {
+        let open = probe(path).map_err(|error| {
+            Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))
+        })?;
+        Ok(Self { path: path.to_owned(), open })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes it.
+    pub(super) fn write(self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(mut file) = self.open {
+            return file.write_all(bytes);
+        }
+        // A link stays one.
+        let path = self.path.canonicalize().unwrap_or(self.path);
+        match replacement(&path)? {
+            Some(mut file) => {
+                file.write_all(bytes)?;
+                file.persist(&path).map(|_| ()).map_err(|error| error.error)
+            }
+            None => fs::write(&path, bytes),
+        }
+    }
+}
+
+fn probe(path: &Path) -> io::Result<Option<File>> {
+    if print::is_open(path) {
+        return print::open(path).map(Some);
+    }
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => File::options().write(true).open(path).map(|_| None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_odd(path) => {
+            beside(path).map(|_| None)
+        }
+        Ok(_) | Err(_) => print::open(path).map(Some),
+    }
+}
+
+/// Tells whether a name that there is no file of means more than a file: one that
+/// a link leads to, or a directory.
+fn is_odd(path: &Path) -> bool {
+    path.is_symlink() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
+/// Returns a new file that can take the place of another one; `None` if that one
+/// is more than its name and its bytes.
+fn replacement(path: &Path) -> io::Result<Option<NamedTempFile>> {
+    let Ok(old) = fs::metadata(path) else { return beside(path).map(Some) };
+    let Ok(new) = beside(path) else { return Ok(None) };
+    let is_same = |new: &Metadata| (new.uid(), new.gid()) == (old.uid(), old.gid());
+    if old.nlink() > 1 || !is_same(&new.as_file().metadata()?) {
+        return Ok(None);
+    }
+    new.as_file().set_permissions(old.permissions())?;
+    Ok(Some(new))
+}
+
+/// Makes a new file beside another one, which is gone again when it is dropped.
+fn beside(path: &Path) -> io::Result<NamedTempFile> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    tempfile::Builder::new()
+        .prefix(".tine-")
+        // What the user's mask leaves of it.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory.unwrap_or(Path::new(".")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_as_it_was_until_it_is_written_and_nothing_stands_beside_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let names = || fs::read_dir(directory.path()).unwrap().count();
+        let (new, old) = (directory.path().join("new"), directory.path().join("old"));
+        fs::write(&old, "before").unwrap();
+        fs::set_permissions(&old, Permissions::from_mode(0o640)).unwrap();
+        let linked = directory.path().join("link");
+        std::os::unix::fs::symlink("old", &linked).unwrap();
+        let [first, second] =
+            [&new, &linked].map(|path| Target::new(path).map_err(|it| it.message).unwrap());
+        assert_eq!((names(), fs::read_to_string(&old).unwrap()), (2, "before".to_owned()));
+        first.write(b"one").unwrap();
+        second.write(b"two").unwrap();
+        assert_eq!(fs::read_to_string(&new).unwrap(), "one");
+        assert_eq!((names(), fs::read_to_string(&old).unwrap()), (3, "two".to_owned()));
+        assert_eq!(fs::metadata(&old).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(linked.is_symlink());
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_refused_at_once() {
+        for path in ["/nowhere/x", "/", "/proc/version/x"] {
+            let refused = Target::new(Path::new(path)).map(|_| ()).map_err(|it| it.message);
+            assert!(refused.unwrap_err().starts_with(&format!("cannot write `{path}`")), "{path}");
+        }
+    }
+}
