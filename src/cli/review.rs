@@ -25,7 +25,7 @@ use crate::git;
 use crate::review::{FILES, FLOW, Plan, Severity};
 use crate::run::Main;
 use asked::Asked;
-use computed::{Divided, Form, Report, Review, computations};
+use computed::{Divided, Fails, Form, Report, Review, computations};
 
 /// Reviews a change, and says in the ways that are asked for what came of it.
 pub(super) fn run(
@@ -71,10 +71,11 @@ pub(super) fn run(
         annotate(&report.annotations, is_text);
     }
     Ok(match &report.fails {
-        Some(why) if exit == Exit::Done => {
-            why.iter().for_each(|why| super::say(&format!("error: {why}")));
+        Some(Fails::Incomplete(why)) if exit == Exit::Done => {
+            super::say(&format!("error: {why}"));
             Exit::Error
         }
+        Some(Fails::Found) if exit == Exit::Done => Exit::Error,
         Some(_) | None => exit,
     })
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::event::{Event, FailureKind};
 use crate::flow::{Compute, Fault, Given};
-use crate::report::{inert, review as written};
+use crate::report::review as written;
 use crate::review::{Coverage, Missing, Outcome, Plan, Severity};
 use crate::session::{self, Entry};
 
@@ -46,8 +46,16 @@ pub(super) struct Report {
     pub(super) sarif: Value,
     pub(super) annotations: String,
     /// Whether the review is to fail on what stands or was not seen to.
-    /// The inner one is what the report does not say.
-    pub(super) fails: Option<Option<String>>,
+    pub(super) fails: Option<Fails>,
+}
+
+/// Why a review fails that did all it could.
+#[derive(Debug)]
+pub(super) enum Fails {
+    /// Something stands; the report says what.
+    Found,
+    /// Not all of the change was seen to, in these words.
+    Incomplete(String),
 }
 
 /// What a step computes.
@@ -97,10 +105,9 @@ impl Compute for Computed {
                     (written::sarif(&outcome), written::annotations(&outcome));
                 // A flow has one report, and whoever walks it again has another flow.
                 let _ = report.set(Report { sarif, annotations, fails });
-                let value = match (is_json, is_inert) {
-                    (true, _) => written::json(&outcome),
-                    (false, true) => inert::text(&written::markdown(&outcome)).into(),
-                    (false, false) => written::markdown(&outcome).into(),
+                let value = match is_json {
+                    true => written::json(&outcome),
+                    false => written::markdown(&outcome, *is_inert).into(),
                 };
                 match failed(&outcome, &value) {
                     Some(fault) => return Err(fault),
@@ -112,13 +119,14 @@ impl Compute for Computed {
 }
 
 /// Returns why a review fails that is to fail on findings as bad as this.
-fn fails(outcome: &Outcome<'_>, limit: Severity) -> Option<Option<String>> {
+fn fails(outcome: &Outcome<'_>, limit: Severity) -> Option<Fails> {
     if outcome.fails_on(limit) {
-        // The report says which.
-        return Some(None);
+        return Some(Fails::Found);
     }
     let gaps = written::gaps(outcome)?;
-    Some(Some(format!("the review is not complete, so it cannot pass `--fail-on`: {gaps}")))
+    Some(Fails::Incomplete(format!(
+        "the review is not complete, so it cannot pass `--fail-on`: {gaps}"
+    )))
 }
 
 /// Returns how a review failed of which no reviewer counts. It leaves its report.

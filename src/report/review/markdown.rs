@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::super::sanitise;
+use super::super::{inert, sanitise};
 use super::{changed, counts, missing, page, part, reason, unread, why};
 use crate::message::counted;
 use crate::review::{Angle, Judged, Outcome, Verified};
@@ -16,9 +16,10 @@ const ROWS_CAP: usize = 200;
 /// Most names of a list. The JSON form has all of them.
 const NAMES_CAP: usize = 100;
 
-/// Returns the report.
+/// Returns the report. `is_inert` says that a runner of GitHub reads it, which must
+/// obey nothing of it.
 #[must_use]
-pub fn markdown(outcome: &Outcome<'_>) -> String {
+pub fn markdown(outcome: &Outcome<'_>, is_inert: bool) -> String {
     let mut text = format!("# Review of {}\n\n", prose(&outcome.plan.title));
     summary(outcome, &mut text);
     findings(outcome, &mut text);
@@ -26,7 +27,8 @@ pub fn markdown(outcome: &Outcome<'_>) -> String {
     coverage(outcome, &mut text);
     reviewers(outcome, &mut text);
     left_out(outcome, &mut text);
-    page::harmless(text)
+    // In this order: a backslash more can make an image of what was none.
+    page::harmless(if is_inert { inert::text(&text) } else { text })
 }
 
 fn summary(outcome: &Outcome<'_>, text: &mut String) {

@@ -28,12 +28,17 @@ pub(super) fn harmless(mut page: String) -> String {
     page.replace('<', "&lt;").replace("![", "&#33;[")
 }
 
-/// Where HTML and images begin for some reader: one of the standard, or one that
-/// knows tables and the like, too.
+/// Who reads a page: one who knows the standard, and one who knows what GitHub has
+/// besides.
+pub(super) fn readers() -> [Options; 2] {
+    let more = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    [Options::empty(), more | Options::ENABLE_FOOTNOTES | Options::ENABLE_GFM]
+}
+
+/// Where HTML and images begin for some reader.
 fn begins(page: &str) -> BTreeSet<usize> {
-    let readers = [Options::empty(), Options::ENABLE_TABLES | Options::ENABLE_GFM];
     let events =
-        readers.into_iter().flat_map(|options| Parser::new_ext(page, options).into_offset_iter());
+        readers().into_iter().flat_map(|options| Parser::new_ext(page, options).into_offset_iter());
     let begin = |(event, range): (Event<'_>, std::ops::Range<usize>)| {
         let is_html = matches!(event, Event::Html(_) | Event::InlineHtml(_));
         let is_image = matches!(event, Event::Start(Tag::Image { .. }));

@@ -1,7 +1,7 @@
 //! Tests of every form of one review that has all there is to say.
 
 use proptest::prelude::*;
-use pulldown_cmark::{Event as Markup, Options, Parser, Tag};
+use pulldown_cmark::{Event as Markup, Parser, Tag};
 use serde_json::{Value, json};
 
 use super::*;
@@ -132,7 +132,7 @@ fn json_fits_the_schema_that_is_documented() {
 fn the_report_says_what_stands_what_did_not_hold_and_what_is_not_known() {
     let plan = whole_plan();
     let session = session(&plan);
-    let report = markdown(&Outcome::of(&plan, &session.log.events));
+    let report = markdown(&Outcome::of(&plan, &session.log.events), false);
     let expected = "# Review of a change
 
 2 findings: 1 high, 1 low. 1 more did not hold.
@@ -192,7 +192,7 @@ Nothing counts as read by these:
 fn a_review_without_gaps_that_found_nothing_says_so_and_one_with_gaps_does_not() {
     let plan = plan(&adds("a.rs", &["x"]), Effort::Low);
     let first = |session: &Session| {
-        let report = markdown(&Outcome::of(&plan, &session.log.events));
+        let report = markdown(&Outcome::of(&plan, &session.log.events), false);
         report.lines().nth(2).unwrap().to_owned()
     };
     let mut session = Session::new();
@@ -209,7 +209,7 @@ fn a_change_of_many_places_has_a_row_for_each_file() {
     let plan = plan(&(text + &adds("b", &["x"])), Effort::Low);
     let mut session = Session::new();
     session.all_read(&plan);
-    let report = markdown(&Outcome::of(&plan, &session.log.events));
+    let report = markdown(&Outcome::of(&plan, &session.log.events), false);
     assert!(report.contains("| `a` | read | read |\n| `b` | read | read |\n"), "{report}");
 }
 
@@ -258,8 +258,8 @@ proptest! {
             session.call(unit, ("Glob", "{}"), "a");
             session.answer(unit, &json!({ "verdict": "unsure", "reason": verdict }).to_string());
         }
-        let page = super::super::inert::text(&markdown(&Outcome::of(&plan, &session.log.events)));
-        for options in [Options::empty(), Options::all() - Options::ENABLE_MATH] {
+        let page = markdown(&Outcome::of(&plan, &session.log.events), true);
+        for options in page::readers() {
             for event in Parser::new_ext(&page, options) {
                 let is_markup = matches!(event, Markup::Html(_) | Markup::InlineHtml(_) | Markup::Start(Tag::Image { .. }));
                 prop_assert!(!is_markup, "{:?} in {}", event, page);
