@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::args::{FlowCommand, FlowRunFlags, RunFlags};
 use super::exit::{Exit, Refusal};
 use super::model::DefaultModel;
+use super::print::Begin;
 use super::start::Start;
 use super::{catalogue, print, resume};
 use crate::config::Environment;
@@ -73,7 +74,7 @@ pub(super) fn main_of(
     start: &Start,
     flow: &Arc<Flow>,
     given: Vec<(String, Supplied)>,
-) -> Result<(String, Main), Refusal> {
+) -> Result<Begin, Refusal> {
     let finished = match start.goes_on_from() {
         Some(session) => Finished::read(session).map_err(|error| resume::cannot_open(&error))?,
         None => Finished::default(),
@@ -87,7 +88,7 @@ pub(super) fn main_of(
     let request = request(flow, &inputs);
     let walk = Walk { finished, ..Walk::new(Arc::clone(flow), inputs) };
     let main = Main::Flow { walk: Arc::new(walk), request: request.as_str().into() };
-    Ok((request, main))
+    Ok(Begin { typed: request, main, shown: None })
 }
 
 /// Says what of the inputs a flow does not take, and what it would.

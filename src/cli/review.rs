@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use super::args::{Format, ReviewFlags, RunFlags};
 use super::exit::{Exit, Refusal};
 use super::model::DefaultModel;
+use super::print::Begin;
 use super::slash::Typed;
 use super::start::Start;
 use super::{flow, print};
@@ -45,14 +46,14 @@ pub(super) fn run(
         if matches!(start.kit.choice, ModelChoice::Offline) {
             let prompt = prompt(&asked);
             let opening = start.kit.meaning(&prompt, Typed::Line)?;
-            return Ok((prompt, opening.into()));
+            return Ok(Begin { typed: prompt, main: opening.into(), shown: None });
         }
         start.keep_log();
         let review = Arc::new(planned(start, &asked, effort, is_json)?);
         let main = main_of(start, &review, &asked)?;
         // It is made once.
         let _ = made.set(review);
-        Ok((prompt(&asked), main))
+        Ok(Begin { typed: prompt(&asked), main, shown: None })
     })?;
     let Some(report) = walked.get().and_then(|review| review.report.get()) else {
         return match sarif {
@@ -124,7 +125,7 @@ fn main_of(start: &Start, review: &Arc<Review>, asked: &ReviewFlags) -> Result<M
         Refusal::new(Exit::Error, format!("the bundled review is broken: {}", lines.join("; ")))
     })?;
     let focus = Supplied::Words(asked.words.join(" "));
-    flow::main_of(start, &read, vec![("focus".to_owned(), focus)]).map(|(_, main)| main)
+    flow::main_of(start, &read, vec![("focus".to_owned(), focus)]).map(|begin| begin.main)
 }
 
 /// Returns what a user would type for the same review.

@@ -1,0 +1,43 @@
+//! `tine map`, as it is typed.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::GivenJson;
+use super::values::parse_span;
+
+/// Which rows an agent is asked for, and what.
+#[derive(Debug, Args)]
+pub struct MapFlags {
+    /// The rows: a table as CSV, or one JSON object a line; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    pub input: PathBuf,
+
+    /// What is asked for each row, with its columns as `{{ column }}`
+    #[arg(long, value_name = "FILE")]
+    pub prompt: PathBuf,
+
+    /// The JSON Schema that each answer must fit, or a file that holds it
+    #[arg(long, value_name = "JSON|FILE")]
+    pub schema: Option<GivenJson>,
+
+    /// Where the lines go, one for each row; without it to standard output
+    // Not `output`: that is what the format of other commands goes by.
+    #[arg(id = "lines", long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Most rows that are worked on at once
+    #[arg(long, value_name = "N")]
+    pub max_concurrent: Option<NonZeroU32>,
+
+    /// Most time for one row, such as `90s`, `10m` or `1h`
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    pub timeout: Option<Duration>,
+
+    /// With `--resume` or `--continue`: run the rows again that failed
+    #[arg(long)]
+    pub retry_failed: bool,
+}

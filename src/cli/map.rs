@@ -1,0 +1,310 @@
+//! `tine map`: one agent for each row of a table, and a line for what each said.
+//!
+//! It is a flow of two steps, so all that holds for flows holds here: rows that
+//! have ended are known by the session's log, and are not run again where it is
+//! gone on with.
+
+mod progress;
+mod prompt;
+mod table;
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::args::{Format, GivenJson, MapFlags, RunFlags, Unread};
+use super::exit::{Exit, Refusal};
+use super::model::DefaultModel;
+use super::print::{self, Begin};
+use super::resume;
+use super::start::Start;
+use crate::config::Environment;
+use crate::flow::{
+    AgentStep, Compute, Expression, Finished, Flow, Given, InputValues, OnError, Sees, Step,
+    StepLimits, Walk, Wording,
+};
+use crate::prompt as prompts;
+use crate::report::{MapCounts, Mapped, ROWS};
+use crate::run::Main;
+use crate::session::{self, Entry};
+use crate::tool::AnswerSchema;
+
+use progress::Progress;
+use table::{Kind, TABLE_CAP, Table};
+
+/// What the flow is called, by which its session knows what has finished.
+const NAME: &str = "map";
+
+/// The step that gives the rows.
+const TABLE: &str = "table";
+
+/// The agent that is asked where nobody else is named.
+const AGENT: &str = "general-purpose";
+
+/// Most bytes of the file with the prompt: what a template may have.
+const PROMPT_CAP: u64 = 1024 * 1024;
+
+/// Asks an agent for each row.
+pub(super) fn run(
+    environment: &Environment,
+    mut flags: RunFlags,
+    map: MapFlags,
+) -> Result<Exit, Refusal> {
+    check(&flags, &map)?;
+    let work = Work::read(&mut flags, &map)?;
+    if let Some(most) = map.max_concurrent {
+        flags.config.push(format!("agents.max_concurrent={most}"));
+    }
+    let total = work.total();
+    let (tell, told) = watch::channel(MapCounts::default());
+    let exit = print::run_main(environment, flags, DefaultModel::None, move |start| {
+        work.begin(start, &map, tell)
+    })?;
+    let counts = *told.borrow();
+    Ok(exit_of(exit, counts, total))
+}
+
+/// Returns how the process ends: rows that have no answer are an error, whatever
+/// kept them from having one.
+fn exit_of(exit: Exit, counts: MapCounts, total: u32) -> Exit {
+    match exit {
+        Exit::Interrupted | Exit::Terminated | Exit::Hangup => exit,
+        Exit::Done if counts.completed == total => Exit::Done,
+        Exit::Done
+        | Exit::Error
+        | Exit::Usage
+        | Exit::Authentication
+        | Exit::BadInput
+        | Exit::BadConfig
+        | Exit::Limit
+        | Exit::TryLater
+        | Exit::Command(_) => Exit::Error,
+    }
+}
+
+/// Checks flags against each other.
+fn check(flags: &RunFlags, map: &MapFlags) -> Result<(), Refusal> {
+    resume::check(flags)?;
+    if flags.output_format() != Format::Text {
+        return Err(Refusal::new(Exit::Usage, "a map's output is a line for each row")
+            .hint("`--json-file FILE` takes the records of its run besides"));
+    }
+    if map.retry_failed && !resume::is_wanted(flags) {
+        return Err(Refusal::new(Exit::Usage, "`--retry-failed` needs a session to go on with")
+            .hint("add `--resume SESSION` or `--continue`"));
+    }
+    if !resume::is_wanted(flags) {
+        output(map).map_or(Ok(()), refuse_written)?;
+    }
+    Ok(())
+}
+
+/// Returns the file that the lines go to; `None` for standard output.
+fn output(map: &MapFlags) -> Option<&Path> {
+    map.output.as_deref().filter(|path| *path != Path::new("-"))
+}
+
+/// Refuses to write over what somebody may still want.
+fn refuse_written(path: &Path) -> Result<(), Refusal> {
+    match path.metadata() {
+        Ok(found) if found.is_file() && found.len() > 0 => {
+            Err(Refusal::new(Exit::BadInput, format!("there is something in `{}`", path.display()))
+                .hint("name another file, or go on with its session: `--resume SESSION`"))
+        }
+        // What cannot be looked at cannot be written either, and that is said.
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// What is asked, and of whom.
+struct Work {
+    table: Table,
+    prompt: Wording,
+    /// As it was written.
+    template: String,
+    schema: Option<Arc<AnswerSchema>>,
+    agent: String,
+    limits: StepLimits,
+}
+
+impl Work {
+    /// Reads everything that can be wrong. The agent that is named is that of
+    /// the rows, and not main.
+    fn read(flags: &mut RunFlags, map: &MapFlags) -> Result<Self, Refusal> {
+        let wrong = |path: &Path, why: &str| {
+            Refusal::new(Exit::BadInput, format!("`{}`: {why}", path.display()))
+        };
+        let template = read(&map.prompt, PROMPT_CAP)?;
+        let template = String::from_utf8(template)
+            .map_err(|_| wrong(&map.prompt, "the file is not UTF-8 text"))?;
+        let bytes = read(&map.input, TABLE_CAP)?;
+        let kind = Kind::of(&map.input.to_string_lossy(), &bytes);
+        let table = Table::read(kind, &bytes).map_err(|why| wrong(&map.input, &why))?;
+        drop(bytes);
+        let prompt = prompt::of(&template, &table).map_err(|why| wrong(&map.prompt, &why))?;
+        let schema = map.schema.as_ref().map(schema).transpose()?.map(Arc::new);
+        let agent = flags.agent.take().unwrap_or_else(|| AGENT.to_owned());
+        let (max_turns, timeout) = (flags.turn_limit(), map.timeout);
+        let limits = StepLimits { max_turns, timeout, ..StepLimits::default() };
+        Ok(Self { table, prompt, template, schema, agent, limits })
+    }
+
+    fn total(&self) -> u32 {
+        u32::try_from(self.table.rows.len()).expect("a table has no more rows than a flow steps")
+    }
+
+    /// Returns what the run begins with. Only now anything is written.
+    fn begin(
+        self,
+        start: &Start,
+        map: &MapFlags,
+        tell: watch::Sender<MapCounts>,
+    ) -> Result<Begin, Refusal> {
+        let kit = &start.kit;
+        if kit.definitions.find(&self.agent).is_none() {
+            let message = format!("there is no agent `{}`", self.agent);
+            let names = kit.definitions.names().join(", ");
+            return Err(Refusal::new(Exit::Usage, message).hint(format!("there are: {names}")));
+        }
+        let request = request(map, &self.template);
+        let (total, is_structured) = (self.total(), self.schema.is_some());
+        let (names, flow) = self.flow()?;
+        let mut mapped = Mapped::new(opened(map)?, names, is_structured);
+        let mut finished = Finished::default();
+        if let Some(from) = start.goes_on_from() {
+            finished = before(from, start, &mut mapped)?;
+        }
+        if !map.retry_failed {
+            finished = finished.with_failures();
+        }
+        let told = (tell, kit.is_kept.then(|| kit.session.clone()));
+        let progress = Progress::new(mapped, total, start.is_live(), told);
+        let walk = Walk { finished, ..Walk::new(Arc::new(flow), InputValues::default()) };
+        let main = Main::Flow { walk: Arc::new(walk), request: request.as_str().into() };
+        Ok(Begin { typed: request, main, shown: Some(Box::new(progress)) })
+    }
+
+    /// Returns what the rows are called, and the flow that goes through them.
+    fn flow(self) -> Result<(Arc<[Arc<str>]>, Flow), Refusal> {
+        let total = NonZeroU32::new(self.total()).expect("a table has a row");
+        let agent = AgentStep {
+            sees: Sees::Nothing,
+            schema: self.schema,
+            limits: self.limits,
+            ..AgentStep::new(ROWS, self.agent, self.prompt)
+        };
+        let (names, rows): (Vec<_>, Vec<_>) =
+            self.table.rows.into_iter().map(|row| (row.id, Value::Object(row.fields))).unzip();
+        let table = Step::computed(TABLE, Arc::new(Rows(rows)), OnError::Stop);
+        let items = Expression::parse(format!("steps.{TABLE}.value"));
+        let items = items.expect("the expression follows the grammar");
+        let step = Step::each(ROWS, items, total, agent.into())
+            .and_then(|rows| Step::sequence(vec![table, rows]))
+            .map_err(|error| vec![error])
+            .and_then(|step| Flow::new(NAME, "", Vec::new(), step));
+        // What a prompt may name was checked, so this is a second opinion.
+        let flow = step.map_err(|errors| {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            Refusal::new(Exit::BadInput, errors.join("\nerror: "))
+        })?;
+        Ok((names.into(), flow))
+    }
+}
+
+/// Gives the rows to the flow. They are no input of it: those stand in the log.
+#[derive(Debug)]
+struct Rows(Vec<Value>);
+
+impl Compute for Rows {
+    fn compute(&self, _: &Given) -> Result<Value, String> {
+        Ok(Value::Array(self.0.clone()))
+    }
+}
+
+/// Returns what the session stands for, in words.
+fn request(map: &MapFlags, template: &str) -> String {
+    let input = ("input", map.input.display().to_string());
+    prompts::flow_request(NAME, "", &[input, ("prompt", template.to_owned())])
+}
+
+/// Returns what has finished in a session that goes on.
+fn before(from: &Path, start: &Start, mapped: &mut Mapped) -> Result<Finished, Refusal> {
+    let mut finished = Finished::default();
+    let entries = session::read(from).map_err(|error| resume::cannot_open(&error))?;
+    for entry in entries {
+        if let Entry::Event(event) = entry {
+            finished.take(&event);
+            mapped.recall(&event);
+        }
+    }
+    if !finished.has_walked(NAME) && !start.is_new() {
+        let id = from.file_name().unwrap_or_default().to_string_lossy();
+        return Err(Refusal::new(Exit::BadInput, format!("session `{id}` is no map"))
+            .hint("`tine sessions` lists all sessions; without `--resume` a new one begins"));
+    }
+    Ok(finished)
+}
+
+/// Opens what the lines go to.
+fn opened(map: &MapFlags) -> Result<Box<dyn Write + Send>, Refusal> {
+    let Some(path) = output(map) else { return Ok(Box::new(BufWriter::new(io::stdout()))) };
+    let (_, file) = print::create(path)?;
+    Ok(Box::new(BufWriter::new(file)))
+}
+
+/// Reads a file, or standard input, of at most so many bytes.
+fn read(path: &Path, most: u64) -> Result<Vec<u8>, Refusal> {
+    let refused = |why: String| {
+        Refusal::new(Exit::BadInput, format!("cannot read `{}`: {why}", path.display()))
+    };
+    let source: Box<dyn Read> = match path == Path::new("-") {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(path).map_err(|error| refused(error.to_string()))?),
+    };
+    let mut bytes = Vec::new();
+    let reading = source.take(most + 1).read_to_end(&mut bytes);
+    reading.map_err(|error| refused(error.to_string()))?;
+    match bytes.len() as u64 > most {
+        true => Err(refused(format!("it is longer than {} MiB", most >> 20))),
+        false => Ok(bytes),
+    }
+}
+
+fn schema(given: &GivenJson) -> Result<AnswerSchema, Refusal> {
+    let text = given.text().map_err(|Unread { file, why }| {
+        Refusal::new(Exit::BadInput, format!("cannot read `{file}`: {why}"))
+            .hint("`--schema` takes a JSON object or the name of a file")
+    })?;
+    AnswerSchema::parse(text.trim()).map_err(|why| {
+        let what = given.file().unwrap_or("--schema");
+        let message = format!("`{what}` is no JSON Schema that can be used: {why}");
+        Refusal::new(Exit::BadInput, message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_without_an_answer_is_an_error_and_a_signal_stays_one() {
+        let all = MapCounts { completed: 3, ..MapCounts::default() };
+        let some = MapCounts { completed: 2, failed: 1, ..MapCounts::default() };
+        for (exit, counts, expected) in [
+            (Exit::Done, all, Exit::Done),
+            (Exit::Done, some, Exit::Error),
+            (Exit::TryLater, some, Exit::Error),
+            (Exit::Error, all, Exit::Error),
+            (Exit::Interrupted, some, Exit::Interrupted),
+            (Exit::Terminated, some, Exit::Terminated),
+            (Exit::Done, MapCounts::default(), Exit::Error),
+        ] {
+            assert_eq!(exit_of(exit, counts, 3), expected);
+        }
+    }
+}
