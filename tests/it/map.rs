@@ -91,9 +91,10 @@ fn lines_stand_in_the_order_of_the_table_however_long_each_row_takes() {
     assert_eq!(short(&finished.stdout), expected);
     assert!(server.most_open() <= 2);
     let said: Vec<&str> = finished.stderr.lines().collect();
-    let [begun, summary] = said[..] else { panic!("{said:?}") };
+    let [begun, summary, tokens] = said[..] else { panic!("{said:?}") };
     assert!(begun.starts_with("3 rows, session "), "{begun}");
     assert!(summary.starts_with("3 of 3 rows, 3 completed · "), "{summary}");
+    assert!(tokens.starts_with("45 tokens"), "{tokens}");
 }
 
 #[test]
@@ -160,6 +161,7 @@ fn rows_are_asked_of_the_agent_that_is_named_and_nobody_is_asked_for_leave() {
     let flags = ["--config", "sandbox.mode=\"off\""];
     let finished = map(&place, &server, &flags).run().exits(0);
     assert!(finished.stdout.contains("denied"), "{}", finished.stdout);
+    assert!(finished.stderr.contains("\n1 call was denied\n"));
     assert_eq!(place.read("made"), None);
     let server = echo();
     map(&place, &server, &["--agent", "explore"]).run().exits(0);
@@ -249,7 +251,7 @@ fn done(place: &Place) -> Vec<String> {
         names.insert(line["unit"].to_string(), format!("r{index}"));
     }
     let ended = log.iter().filter(|line| line["kind"] == "unit_ended");
-    let done = ended.filter(|line| line["body"]["outcome"]["state"] == "completed");
+    let done = ended.filter(|line| line["body"]["outcome"]["state"] == "done");
     done.filter_map(|line| names.get(&line["unit"].to_string()).cloned()).collect()
 }
 

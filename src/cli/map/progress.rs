@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::event::{Delta, Event, EventKind, InvocationEnd, Outcome, SessionId, UnixMillis};
 use crate::message::counted;
-use crate::report::{MapCounts, Mapped};
+use crate::report::{Ending, MapCounts, Mapped, Tally, words};
 use crate::run::Reporter;
 
 /// How often something is said where no line is rewritten, in milliseconds. Logs
@@ -28,6 +28,7 @@ pub(super) struct Progress {
     began: Option<UnixMillis>,
     said: UnixMillis,
     told: watch::Sender<MapCounts>,
+    tally: Tally,
     /// The session by which it can be gone on with; `None` if it is not kept.
     session: Option<SessionId>,
 }
@@ -42,7 +43,16 @@ impl Progress {
         (told, session): (watch::Sender<MapCounts>, Option<SessionId>),
     ) -> Self {
         let bar = has_screen.then(|| bar(total));
-        Self { mapped, total, bar, began: None, said: UnixMillis(0), told, session }
+        Self {
+            mapped,
+            total,
+            bar,
+            began: None,
+            said: UnixMillis(0),
+            told,
+            tally: Tally::default(),
+            session,
+        }
     }
 
     fn begins(&self) {
@@ -71,13 +81,14 @@ impl Progress {
     }
 
     /// Says what all of it came to, and what can be done about the rest.
-    fn sum_up(&self, now: UnixMillis, end: &InvocationEnd, has_begun: bool) {
+    fn sum_up(&self, now: UnixMillis, (end, ending): (&InvocationEnd, &Ending), has_begun: bool) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
         let counts = self.mapped.counts();
         let took = self.began.map_or(0, |began| now.since(began));
         self.say(&line(counts, self.total, took, true));
+        words::taken_lines(ending).iter().for_each(|line| self.say(line));
         if let (false, Outcome::Failed(failure)) = (has_begun, &end.outcome) {
             self.say(&format!("error: {}", failure.message));
         }
@@ -101,8 +112,9 @@ impl Reporter for Progress {
         let taken = self.mapped.take(event);
         self.told.send_replace(self.mapped.counts());
         taken?;
-        if let EventKind::InvocationEnded(end) = &event.kind {
-            self.sum_up(event.at, end, has_begun);
+        let ending = self.tally.take(event);
+        if let (EventKind::InvocationEnded(end), Some(ending)) = (&event.kind, ending) {
+            self.sum_up(event.at, (&**end, &ending), has_begun);
             return Ok(());
         }
         if let EventKind::InvocationStarted { .. } = &event.kind {
