@@ -69,7 +69,7 @@ pub use flow::flow_record;
 pub use json::Json;
 pub use listing::{model_record, server_record, session_record};
 pub use live::{Clock, Live, LiveOptions};
-pub use mapped::{MapCounts, Mapped, ROWS};
+pub use mapped::{MapCounts, Mapped, ROWS, begins_as_map};
 pub use markdown::{Document, markdown};
 pub use plain::Plain;
 pub use result::{Denial, Ending, FindFacts, Subtype, Tally};

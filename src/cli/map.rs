@@ -7,12 +7,14 @@
 mod progress;
 mod prompt;
 mod table;
+mod words;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::num::NonZeroU32;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tokio::sync::watch;
@@ -24,17 +26,18 @@ use super::print::{self, Begin};
 use super::resume;
 use super::start::Start;
 use crate::config::Environment;
+use crate::event::EventKind;
 use crate::flow::{
     AgentStep, Compute, Expression, Finished, Flow, Given, InputValues, OnError, Sees, Step,
     StepLimits, Walk, Wording,
 };
 use crate::prompt as prompts;
-use crate::report::{MapCounts, Mapped, ROWS};
+use crate::report::{self, MapCounts, Mapped, ROWS};
 use crate::run::Main;
 use crate::session::{self, Entry};
 use crate::tool::AnswerSchema;
 
-use progress::Progress;
+use progress::{Progress, Told};
 use table::{Kind, TABLE_CAP, Table};
 
 /// What the flow is called, by which its session knows what has finished.
@@ -49,6 +52,10 @@ const AGENT: &str = "general-purpose";
 /// Most bytes of the file with the prompt: what a template may have.
 const PROMPT_CAP: u64 = 1024 * 1024;
 
+/// Most bytes of the output that are looked at before it is written over. The
+/// first line has told by then what it is.
+const HEAD_CAP: u64 = 4096;
+
 /// Asks an agent for each row.
 pub(super) fn run(
     environment: &Environment,
@@ -61,11 +68,12 @@ pub(super) fn run(
         flags.config.push(format!("agents.max_concurrent={most}"));
     }
     let total = work.total();
-    let (tell, told) = watch::channel(MapCounts::default());
+    let (tell, told) = watch::channel(Told::default());
     let exit = print::run_main(environment, flags, DefaultModel::None, move |start| {
         work.begin(start, &map, tell)
     })?;
-    let counts = *told.borrow();
+    let Told { counts, lost } = told.borrow().clone();
+    lost.iter().for_each(super::say);
     Ok(exit_of(exit, counts, total))
 }
 
@@ -98,10 +106,22 @@ fn check(flags: &RunFlags, map: &MapFlags) -> Result<(), Refusal> {
         return Err(Refusal::new(Exit::Usage, "`--retry-failed` needs a session to go on with")
             .hint("add `--resume SESSION` or `--continue`"));
     }
-    if !resume::is_wanted(flags) {
-        output(map).map_or(Ok(()), refuse_written)?;
+    let Some(path) = output(map) else { return Ok(()) };
+    for read in [&map.input, &map.prompt] {
+        if is_same(read, path) {
+            let message = format!("the lines would be written over `{}`", read.display());
+            return Err(
+                Refusal::new(Exit::BadInput, message).hint("name another file as `--output`")
+            );
+        }
     }
-    Ok(())
+    refuse_written(path, resume::is_wanted(flags))
+}
+
+/// Tells whether two names are those of one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| path.metadata().map(|found| (found.dev(), found.ino())).ok();
+    place(one).is_some_and(|one| place(other) == Some(one))
 }
 
 /// Returns the file that the lines go to; `None` for standard output.
@@ -109,16 +129,27 @@ fn output(map: &MapFlags) -> Option<&Path> {
     map.output.as_deref().filter(|path| *path != Path::new("-"))
 }
 
-/// Refuses to write over what somebody may still want.
-fn refuse_written(path: &Path) -> Result<(), Refusal> {
-    match path.metadata() {
-        Ok(found) if found.is_file() && found.len() > 0 => {
-            Err(Refusal::new(Exit::BadInput, format!("there is something in `{}`", path.display()))
-                .hint("name another file, or go on with its session: `--resume SESSION`"))
-        }
-        // What cannot be looked at cannot be written either, and that is said.
-        Ok(_) | Err(_) => Ok(()),
+/// Refuses to write over what somebody may still want. Where a map goes on,
+/// lines of one are there for that.
+fn refuse_written(path: &Path, goes_on: bool) -> Result<(), Refusal> {
+    // What cannot be looked at cannot be written either, and that is said.
+    let Ok(found) = path.metadata() else { return Ok(()) };
+    if !found.is_file() || found.len() == 0 || (goes_on && has_lines(path)) {
+        return Ok(());
     }
+    let refusal =
+        Refusal::new(Exit::BadInput, format!("there is something in `{}`", path.display()));
+    Err(match goes_on {
+        true => refusal.hint("these are not the lines of a map: name another file"),
+        false => refusal.hint("name another file, or go on with its session: `--resume SESSION`"),
+    })
+}
+
+/// Tells whether a file begins as the lines of a map do.
+fn has_lines(path: &Path) -> bool {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(HEAD_CAP).read_to_end(&mut head));
+    read.is_ok() && report::begins_as_map(&head)
 }
 
 /// What is asked, and of whom.
@@ -163,7 +194,7 @@ impl Work {
         self,
         start: &Start,
         map: &MapFlags,
-        tell: watch::Sender<MapCounts>,
+        tell: watch::Sender<Told>,
     ) -> Result<Begin, Refusal> {
         let kit = &start.kit;
         if kit.definitions.find(&self.agent).is_none() {
@@ -174,16 +205,17 @@ impl Work {
         let request = request(map, &self.template);
         let (total, is_structured) = (self.total(), self.schema.is_some());
         let (names, flow) = self.flow()?;
-        let mut mapped = Mapped::new(opened(map)?, names, is_structured);
+        let (lines, cut) = opened(map)?;
+        let mut mapped = Mapped::new(lines, names, is_structured);
         let mut finished = Finished::default();
         if let Some(from) = start.goes_on_from() {
-            finished = before(from, start, &mut mapped)?;
+            finished = before(from, &mut mapped)?;
         }
         if !map.retry_failed {
             finished = finished.with_failures();
         }
         let told = (tell, kit.is_kept.then(|| kit.session.clone()));
-        let progress = Progress::new(mapped, total, start.is_live(), told);
+        let progress = Progress::new(mapped, cut, (total, start.is_live()), told);
         let walk = Walk { finished, ..Walk::new(Arc::new(flow), InputValues::default()) };
         let main = Main::Flow { walk: Arc::new(walk), request: request.as_str().into() };
         Ok(Begin { typed: request, main, shown: Some(Box::new(progress)) })
@@ -200,7 +232,7 @@ impl Work {
         };
         let (names, rows): (Vec<_>, Vec<_>) =
             self.table.rows.into_iter().map(|row| (row.id, Value::Object(row.fields))).unzip();
-        let table = Step::computed(TABLE, Arc::new(Rows(rows)), OnError::Stop);
+        let table = Step::computed(TABLE, Arc::new(Rows(Mutex::new(rows))), OnError::Stop);
         let items = Expression::parse(format!("steps.{TABLE}.value"));
         let items = items.expect("the expression follows the grammar");
         let step = Step::each(ROWS, items, total, agent.into())
@@ -217,12 +249,16 @@ impl Work {
 }
 
 /// Gives the rows to the flow. They are no input of it: those stand in the log.
+///
+/// It gives them away, so that a large table is not held twice. The step is
+/// walked once.
 #[derive(Debug)]
-struct Rows(Vec<Value>);
+struct Rows(Mutex<Vec<Value>>);
 
 impl Compute for Rows {
     fn compute(&self, _: &Given) -> Result<Value, String> {
-        Ok(Value::Array(self.0.clone()))
+        let rows = self.0.lock().map(|mut rows| std::mem::take(&mut *rows));
+        Ok(Value::Array(rows.expect("nobody panics with the rows")))
     }
 }
 
@@ -233,16 +269,19 @@ fn request(map: &MapFlags, template: &str) -> String {
 }
 
 /// Returns what has finished in a session that goes on.
-fn before(from: &Path, start: &Start, mapped: &mut Mapped) -> Result<Finished, Refusal> {
+fn before(from: &Path, mapped: &mut Mapped) -> Result<Finished, Refusal> {
     let mut finished = Finished::default();
+    // A map that was killed before it had walked any step has left a prompt only.
+    let mut is_other = false;
     let entries = session::read(from).map_err(|error| resume::cannot_open(&error))?;
     for entry in entries {
         if let Entry::Event(event) = entry {
             finished.take(&event);
             mapped.recall(&event);
+            is_other |= matches!(event.kind, EventKind::Replied(_) | EventKind::UnitQueued(_));
         }
     }
-    if !finished.has_walked(NAME) && !start.is_new() {
+    if is_other && !finished.has_walked(NAME) {
         let id = from.file_name().unwrap_or_default().to_string_lossy();
         return Err(Refusal::new(Exit::BadInput, format!("session `{id}` is no map"))
             .hint("`tine sessions` lists all sessions; without `--resume` a new one begins"));
@@ -250,11 +289,23 @@ fn before(from: &Path, start: &Start, mapped: &mut Mapped) -> Result<Finished, R
     Ok(finished)
 }
 
-/// Opens what the lines go to.
-fn opened(map: &MapFlags) -> Result<Box<dyn Write + Send>, Refusal> {
-    let Some(path) = output(map) else { return Ok(Box::new(BufWriter::new(io::stdout()))) };
-    let (_, file) = print::create(path)?;
-    Ok(Box::new(BufWriter::new(file)))
+/// Opens what the lines go to. A file comes twice: what is in it goes only once
+/// the session is this process's own, which another one may still write for.
+fn opened(map: &MapFlags) -> Result<(Box<dyn Write + Send>, Option<File>), Refusal> {
+    let Some(path) = output(map) else { return Ok((Box::new(BufWriter::new(io::stdout())), None)) };
+    let opened = || {
+        // As for every file that is written, a number is whoever has opened it.
+        let file = match path.is_file() {
+            true => File::options().write(true).open(path)?,
+            false => print::open(path)?,
+        };
+        let is_cut = file.metadata()?.len() > 0;
+        Ok((is_cut.then(|| file.try_clone()).transpose()?, file))
+    };
+    let (cut, file) = opened().map_err(|error: io::Error| {
+        Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))
+    })?;
+    Ok((Box::new(BufWriter::new(file)), cut))
 }
 
 /// Reads a file, or standard input, of at most so many bytes.

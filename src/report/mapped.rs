@@ -5,6 +5,7 @@
 //! a run that was killed come again from its log. As for every record, names and
 //! order of the fields are a promise.
 
+mod failures;
 mod waiting;
 
 use std::collections::HashMap;
@@ -17,10 +18,21 @@ use serde_json::value::RawValue;
 use crate::event::{Event, EventKind, Origin, Outcome, UnitEnd, UnitHead, UnitId, UnitState};
 use crate::message::Usage;
 
+use failures::Failures;
 use waiting::Waiting;
 
 /// What the step is called that all rows are items of.
 pub const ROWS: &str = "rows";
+
+/// Tells whether a text begins as lines of rows do: with the first one.
+#[must_use]
+pub fn begins_as_map(text: &[u8]) -> bool {
+    let Some(rest) = text.strip_prefix(b"{\"id\":\"") else { return false };
+    let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    // No `id` holds these bytes: its quotes are escaped.
+    let next = b"\",\"row\":1,\"status\":\"";
+    line.windows(next.len()).any(|part| part == next)
+}
 
 /// What is known of a map so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,6 +47,15 @@ pub struct MapCounts {
     pub from_before: u32,
     /// Rows at work.
     pub running: u32,
+    /// Rows of which this process has heard at all.
+    pub known: u32,
+    /// Rows of these that have ended before, and need not run.
+    pub reused: u32,
+    /// Rows of these that had an answer to something else than they are asked
+    /// now, and run again.
+    pub changed: u32,
+    /// Rows of earlier processes that the table does not have.
+    pub gone: u32,
 }
 
 impl MapCounts {
@@ -56,10 +77,13 @@ pub struct Mapped {
     rows: HashMap<UnitId, Row>,
     /// What rows came to in earlier processes, as long as no line has it.
     earlier: HashMap<UnitId, Earlier>,
+    /// By row: whether an earlier process has had an answer.
+    answered: Vec<bool>,
     /// Lines that wait for those before them.
     waiting: Waiting,
     next: usize,
     counts: MapCounts,
+    failures: Failures,
 }
 
 /// A row that has not ended.
@@ -75,6 +99,7 @@ struct Row {
 /// uses nothing.
 #[derive(Debug, Clone, Default)]
 struct Earlier {
+    index: usize,
     usage: Usage,
     turns: u32,
     duration_ms: u64,
@@ -89,6 +114,7 @@ impl Mapped {
     pub fn new(output: Box<dyn Write + Send>, names: Arc<[Arc<str>]>, is_structured: bool) -> Self {
         Self {
             output,
+            answered: vec![false; names.len()],
             names,
             is_structured,
             rows: HashMap::new(),
@@ -96,6 +122,7 @@ impl Mapped {
             waiting: Waiting::default(),
             next: 0,
             counts: MapCounts::default(),
+            failures: Failures::default(),
         }
     }
 
@@ -105,20 +132,33 @@ impl Mapped {
         self.counts
     }
 
+    /// Returns why rows have failed, each reason with how many rows, the most
+    /// frequent first.
+    #[must_use]
+    pub fn failures(&self) -> Vec<(u32, &str)> {
+        self.failures.by_count()
+    }
+
     /// Takes note of an event of an earlier process: lines of rows that need not
     /// run again say what they used then.
     pub fn recall(&mut self, event: &Event) {
         if let EventKind::UnitQueued(head) = &event.kind {
-            if self.index_of(head).is_some() && !matches!(head.origin, Origin::Reused(_)) {
-                self.earlier.insert(event.unit, Earlier::default());
+            let Some(index) = row_of(head) else { return };
+            if index >= self.names.len() {
+                self.counts.gone = self.counts.gone.max(count(index + 1 - self.names.len()));
+            } else if !matches!(head.origin, Origin::Reused(_)) {
+                self.earlier.insert(event.unit, Earlier { index, ..Earlier::default() });
             }
         } else if let EventKind::UnitEnded(end) = &event.kind
             && let Some(earlier) = self.earlier.get_mut(&event.unit)
         {
             let UnitEnd { outcome, text, usage, turns, duration_ms, .. } = &**end;
+            let index = earlier.index;
+            self.answered[index] |= matches!(outcome, Outcome::Done { text: _ });
             let has_failed = matches!(outcome, Outcome::Failed(_));
             let partial = if has_failed { Arc::clone(text) } else { Arc::default() };
-            *earlier = Earlier { usage: *usage, turns: *turns, duration_ms: *duration_ms, partial };
+            let (usage, turns, duration_ms) = (*usage, *turns, *duration_ms);
+            *earlier = Earlier { index, usage, turns, duration_ms, partial };
         }
     }
 
@@ -154,15 +194,8 @@ impl Mapped {
         self.output.flush()
     }
 
-    /// Returns which row a unit is; `None` of any other.
-    fn index_of(&self, head: &UnitHead) -> Option<usize> {
-        let key = &head.step.as_ref()?.key;
-        let index = key.strip_prefix(ROWS)?.strip_prefix('[')?.strip_suffix(']')?;
-        index.parse().ok().filter(|index| *index < self.names.len())
-    }
-
     fn queued(&mut self, unit: UnitId, head: &UnitHead) {
-        let Some(index) = self.index_of(head) else { return };
+        let Some(index) = row_of(head).filter(|index| *index < self.names.len()) else { return };
         let before = match head.origin {
             Origin::Reused(before) => Some(before),
             Origin::Prompt
@@ -171,12 +204,17 @@ impl Mapped {
             | Origin::Continued(_)
             | Origin::Steps => None,
         };
+        self.counts.known += 1;
+        self.counts.reused += u32::from(before.is_some());
+        self.counts.changed += u32::from(before.is_none() && self.answered[index]);
         self.rows.insert(unit, Row { index, is_running: false, before });
     }
 
     fn ended(&mut self, unit: UnitId, row: Row, end: &UnitEnd) -> io::Result<()> {
         let Row { index, is_running, before } = row;
         self.counts.running -= u32::from(is_running);
+        // What was stopped before it could end again has not ended.
+        let before = before.filter(|_| !is_stopped(&end.outcome));
         self.counts.from_before += u32::from(before.is_some());
         match end.outcome {
             Outcome::Done { text: _ } => self.counts.completed += 1,
@@ -190,9 +228,13 @@ impl Mapped {
                 turns: end.turns,
                 duration_ms: end.duration_ms,
                 partial: Arc::clone(&end.text),
+                index,
             },
         };
         let error = error(&end.outcome);
+        if let (Outcome::Failed(_), Some(error)) = (&end.outcome, &error) {
+            self.failures.take(error);
+        }
         let record = RowRecord {
             status: end.outcome.state().as_str(),
             result: match &end.outcome {
@@ -241,6 +283,23 @@ impl Mapped {
         }
         self.flush()
     }
+}
+
+fn is_stopped(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Cancelled { ran: _ } | Outcome::Interrupted => true,
+        Outcome::Done { text: _ } | Outcome::Failed(_) => false,
+    }
+}
+
+/// Returns which row a unit is, from 0; `None` of any other.
+fn row_of(head: &UnitHead) -> Option<usize> {
+    let key = &head.step.as_ref()?.key;
+    key.strip_prefix(ROWS)?.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
+}
+
+fn count(rows: usize) -> u32 {
+    u32::try_from(rows).expect("a flow has fewer steps than that")
 }
 
 /// What is said of a row that was not reached.

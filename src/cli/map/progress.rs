@@ -1,82 +1,127 @@
 //! How far a map has come: a line that is rewritten on a terminal, and elsewhere
-//! a line now and then.
+//! a line now and then. What they say is in `words`.
 
+use std::fs::File;
 use std::io;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::sync::watch;
 
+use super::words::{failures, goes_on, hint, line, lost, summary};
 use crate::event::{Delta, Event, EventKind, InvocationEnd, Outcome, SessionId, UnixMillis};
 use crate::message::counted;
-use crate::report::{Ending, MapCounts, Mapped, Tally, words};
+use crate::report::words::taken_lines;
+use crate::report::{Ending, MapCounts, Mapped, Tally};
 use crate::run::Reporter;
 
 /// How often something is said where no line is rewritten, in milliseconds. Logs
 /// of CI are read by people.
 const EVERY_MS: u64 = 30_000;
 
-/// How often the line is rewritten at most, in milliseconds.
-const REWRITTEN_MS: u64 = 100;
+/// How often the line is rewritten where nothing happens: the time to go grows.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What is known of a map once its run is over.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Told {
+    pub(super) counts: MapCounts,
+    /// What can be done about lines that could not be written.
+    pub(super) lost: Option<String>,
+}
 
 /// Shows a map and writes its lines.
 pub(super) struct Progress {
     mapped: Mapped,
+    /// The file of the lines, until what an earlier process has written is gone.
+    cut: Option<File>,
     total: u32,
     /// The line that is rewritten; `None` where there is no terminal.
     bar: Option<ProgressBar>,
     began: Option<UnixMillis>,
     said: UnixMillis,
-    told: watch::Sender<MapCounts>,
+    told: watch::Sender<Told>,
     tally: Tally,
+    /// Whether it is said yet what there is of earlier processes.
+    is_placed: bool,
     /// The session by which it can be gone on with; `None` if it is not kept.
     session: Option<SessionId>,
 }
 
 impl Progress {
-    /// Shows a map of so many rows, and tells how far it has come. A session that
-    /// is kept is named: with it the map can be gone on with.
+    /// Shows a map of so many rows, and tells how far it has come. What is in
+    /// the file that is `cut` goes once the map begins. A session that is kept
+    /// is named: with it the map can be gone on with.
     pub(super) fn new(
         mapped: Mapped,
-        total: u32,
-        has_screen: bool,
-        (told, session): (watch::Sender<MapCounts>, Option<SessionId>),
+        cut: Option<File>,
+        (total, has_screen): (u32, bool),
+        (told, session): (watch::Sender<Told>, Option<SessionId>),
     ) -> Self {
-        let bar = has_screen.then(|| bar(total));
+        let bar = has_screen.then(|| bar(total, told.subscribe()));
         Self {
             mapped,
+            cut,
             total,
             bar,
             began: None,
             said: UnixMillis(0),
             told,
             tally: Tally::default(),
+            is_placed: false,
             session,
         }
     }
 
-    fn begins(&self) {
+    /// Only now the session is this process's own, and so are its lines.
+    fn begins(&mut self, now: UnixMillis) -> io::Result<()> {
+        self.began = Some(now);
+        if let Some(file) = self.cut.take() {
+            self.note(file.set_len(0))?;
+        }
+        self.bar.iter().for_each(ProgressBar::reset_elapsed);
         let rows = counted(self.total, "row");
         match &self.session {
             Some(session) => self.say(&format!("{rows}, session {session}")),
             None => self.say(&format!("{rows}, in no session")),
         }
+        Ok(())
+    }
+
+    /// Says once what has ended before, and what of it does not hold any more:
+    /// all rows are known before any of them begins.
+    fn place(&mut self) {
+        let counts = self.mapped.counts();
+        if !self.is_placed && counts.known == self.total {
+            self.is_placed = true;
+            goes_on(counts).iter().for_each(|line| self.say(line));
+        }
+    }
+
+    /// Takes note of what kept a line from being written. Whoever ends the
+    /// process says that; this says what can be done about it.
+    fn note(&self, written: io::Result<()>) -> io::Result<()> {
+        let lost = match (&written, &self.session) {
+            (Err(_), Some(session)) => Some(lost(session)),
+            (Err(_), None) | (Ok(()), _) => None,
+        };
+        if let (Err(_), Some(bar)) = (&written, &self.bar) {
+            bar.finish_and_clear();
+        }
+        self.told.send_replace(Told { counts: self.mapped.counts(), lost });
+        written
     }
 
     fn show(&mut self, now: UnixMillis) {
-        let began = *self.began.get_or_insert(now);
-        let every = if self.bar.is_some() { REWRITTEN_MS } else { EVERY_MS };
-        if now.since(self.said.max(began)) < every {
+        let counts = self.mapped.counts();
+        if let Some(bar) = &self.bar {
+            bar.set_position(counts.ended().into());
             return;
         }
-        self.said = now;
-        let line = line(self.mapped.counts(), self.total, now.since(began), false);
-        match &self.bar {
-            Some(bar) => {
-                bar.set_position(self.mapped.counts().ended().into());
-                bar.set_message(line);
-            }
-            None => self.say(&line),
+        let began = self.began.unwrap_or(now);
+        if now.since(self.said.max(began)) >= EVERY_MS {
+            self.said = now;
+            self.say(&line(counts, self.total, now.since(began)));
         }
     }
 
@@ -87,8 +132,9 @@ impl Progress {
         }
         let counts = self.mapped.counts();
         let took = self.began.map_or(0, |began| now.since(began));
-        self.say(&line(counts, self.total, took, true));
-        words::taken_lines(ending).iter().for_each(|line| self.say(line));
+        self.say(&summary(counts, self.total, took));
+        taken_lines(ending).iter().for_each(|line| self.say(line));
+        failures(self.mapped.failures(), counts.failed).iter().for_each(|line| self.say(line));
         if let (false, Outcome::Failed(failure)) = (has_begun, &end.outcome) {
             self.say(&format!("error: {}", failure.message));
         }
@@ -110,18 +156,18 @@ impl Reporter for Progress {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         let has_begun = self.mapped.counts().ended() > 0;
         let taken = self.mapped.take(event);
-        self.told.send_replace(self.mapped.counts());
-        taken?;
+        self.note(taken)?;
         let ending = self.tally.take(event);
         if let (EventKind::InvocationEnded(end), Some(ending)) = (&event.kind, ending) {
             self.sum_up(event.at, (&**end, &ending), has_begun);
             return Ok(());
         }
         if let EventKind::InvocationStarted { .. } = &event.kind {
-            self.begins();
+            self.begins(event.at)?;
         } else if let EventKind::Notice { level: _, text } = &event.kind {
             self.say(text);
         }
+        self.place();
         self.show(event.at);
         Ok(())
     }
@@ -131,99 +177,23 @@ impl Reporter for Progress {
     }
 
     fn pause(&mut self) -> io::Result<()> {
-        self.mapped.flush()
+        let flushed = self.mapped.flush();
+        self.note(flushed)
     }
 }
 
-fn bar(total: u32) -> ProgressBar {
+/// The line that is rewritten. What it says is put together as often as it is
+/// drawn, not as often as something happens.
+fn bar(total: u32, told: watch::Receiver<Told>) -> ProgressBar {
     let target = ProgressDrawTarget::stderr();
     let bar = ProgressBar::with_draw_target(Some(total.into()), target);
-    let style = ProgressStyle::with_template("{wide_bar} {msg}");
-    bar.set_style(style.expect("the template is right"));
-    bar.enable_steady_tick(Duration::from_secs(1));
-    bar
-}
-
-/// Says how rows that have no answer get one.
-fn hint(counts: MapCounts, session: &SessionId) -> Option<String> {
-    let MapCounts { completed: _, failed, stopped, from_before: _, running: _ } = counts;
-    let (flags, what) = match (failed, stopped) {
-        (0, 0) => return None,
-        (0, _) => ("", "goes on with the rest"),
-        (_, 0) => (" --retry-failed", "runs the rows again that failed"),
-        (_, _) => (" --retry-failed", "goes on with the rest and runs the rows again that failed"),
+    let write_line = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+        let took = u64::try_from(state.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let counts = told.borrow().counts;
+        out.write_str(&line(counts, total, took)).expect("a text takes what is written to it");
     };
-    Some(format!("hint: the same command with `--resume {session}{flags}` {what}"))
-}
-
-/// Says how far it has come after so many milliseconds.
-fn line(counts: MapCounts, total: u32, took_ms: u64, is_last: bool) -> String {
-    let MapCounts { completed, failed, stopped, from_before, running } = counts;
-    let ended = counts.ended();
-    let mut line = format!("{ended} of {total} rows");
-    let parts = [(completed, "completed"), (failed, "failed"), (stopped, "not done")];
-    let parts = parts.iter().filter(|(count, _)| *count > 0);
-    for (count, what) in parts {
-        line.push_str(&format!(", {count} {what}"));
-    }
-    if from_before > 0 {
-        line.push_str(&format!(" ({from_before} before)"));
-    }
-    if !is_last && running > 0 {
-        line.push_str(&format!(", {running} running"));
-    }
-    let new = ended - from_before.min(ended);
-    if took_ms == 0 || new == 0 {
-        return line;
-    }
-    #[expect(clippy::cast_precision_loss, reason = "a rate is shown with two digits")]
-    let rate = f64::from(new) / (took_ms as f64 / 1000.0);
-    line.push_str(&format!(" · {}", rate_text(rate)));
-    if !is_last && ended < total {
-        let seconds = f64::from(total - ended) / rate;
-        line.push_str(&format!(" · {} to go", span(seconds)));
-    }
-    line
-}
-
-/// Says a rate so that its number is no less than one.
-fn rate_text(per_second: f64) -> String {
-    match per_second {
-        rate if rate >= 1.0 => format!("{rate:.1} rows a second"),
-        rate if rate * 60.0 >= 1.0 => format!("{:.1} rows a minute", rate * 60.0),
-        rate => format!("{:.1} rows an hour", rate * 3600.0),
-    }
-}
-
-fn span(seconds: f64) -> String {
-    match Duration::try_from_secs_f64(seconds.ceil()).map_or(u64::MAX, |it| it.as_secs()) {
-        seconds if seconds < 60 => format!("{seconds}s"),
-        seconds if seconds < 3600 => format!("{}m {}s", seconds / 60, seconds % 60),
-        seconds if seconds < 48 * 3600 => format!("{}h {}m", seconds / 3600, seconds / 60 % 60),
-        seconds => format!("{}d {}h", seconds / 86_400, seconds / 3600 % 24),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_line_says_how_many_how_fast_and_how_long() {
-        let counts = MapCounts { completed: 30, failed: 2, running: 8, ..MapCounts::default() };
-        assert_eq!(
-            line(counts, 100, 16_000, false),
-            "32 of 100 rows, 30 completed, 2 failed, 8 running · 2.0 rows a second · 34s to go"
-        );
-        assert_eq!(
-            line(counts, 32, 16_000, true),
-            "32 of 32 rows, 30 completed, 2 failed · 2.0 rows a second"
-        );
-        let before = MapCounts { completed: 30, from_before: 20, ..MapCounts::default() };
-        assert_eq!(
-            line(before, 10_000, 600_000, false),
-            "30 of 10000 rows, 30 completed (20 before) · 1.0 rows a minute · 6d 22h to go"
-        );
-        assert_eq!(line(MapCounts::default(), 5, 0, false), "0 of 5 rows");
-    }
+    let style = ProgressStyle::with_template("{line} {wide_bar}");
+    bar.set_style(style.expect("the template is right").with_key("line", write_line));
+    bar.enable_steady_tick(TICK);
+    bar
 }

@@ -47,14 +47,16 @@ impl Kind {
     /// begins.
     pub(super) fn of(name: &str, bytes: &[u8]) -> Self {
         let ends = |suffix: &str| name.to_ascii_lowercase().ends_with(suffix);
-        if ends(".jsonl") || ends(".ndjson") {
+        if ends(".jsonl") || ends(".ndjson") || ends(".json") {
             return Self::Jsonl;
         }
         if ends(".csv") {
             return Self::Csv;
         }
-        let first = unmarked(bytes).iter().find(|byte| !byte.is_ascii_whitespace());
-        if first == Some(&b'{') { Self::Jsonl } else { Self::Csv }
+        match unmarked(bytes).trim_ascii_start().first() {
+            Some(b'{' | b'[') => Self::Jsonl,
+            Some(_) | None => Self::Csv,
+        }
     }
 }
 
@@ -158,6 +160,11 @@ impl Lines<'_> {
 }
 
 fn json_rows(bytes: &[u8]) -> Result<Vec<Unnamed>, String> {
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        return Err("it is one array; a row is an object on a line of its own: `jq -c '.[]'` \
+                    makes lines of it"
+            .to_owned());
+    }
     let mut rows = Vec::new();
     for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -170,10 +177,17 @@ fn json_rows(bytes: &[u8]) -> Result<Vec<Unnamed>, String> {
                     "line {number}: a row is an object, such as {{\"name\": \"a\"}}"
                 ));
             }
-            Err(error) => return Err(format!("line {number}: it is no JSON: {error}")),
+            Err(error) => return Err(json_error(number, &error)),
         }
     }
     Ok(rows)
+}
+
+fn json_error(line: u64, error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    // It counts lines, too, and has seen only this one.
+    let what = message.rsplit_once(" at line ").map_or(&*message, |(what, _)| what);
+    format!("line {line}, column {}: it is no JSON: {what}", error.column())
 }
 
 /// Gives rows their names. Either all have an `id`, or none has.
@@ -253,9 +267,16 @@ mod tests {
         check(Csv, "id\nx\ny\nx\n", Err("line 4: its `id` is `x`, and so is that of line 2"));
         check(Jsonl, "{\"id\":1}\n{}", Err("line 2: the row has no `id`, and others have one"));
         check(Jsonl, "{\"id\":\" \"}", Err("line 1: the row has no `id`, and others have one"));
-        check(Jsonl, "[1]", Err("line 1: a row is an object, such as {\"name\": \"a\"}"));
+        check(Jsonl, "{}\n7", Err("line 2: a row is an object, such as {\"name\": \"a\"}"));
+        check(Jsonl, " [{\"a\": 1}]", {
+            Err("it is one array; a row is an object on a line of its own: `jq -c '.[]'` makes \
+                 lines of it")
+        });
+        check(Jsonl, "{\"a\":1}\r\n{\"a\":}\r\n", {
+            Err("line 2, column 6: it is no JSON: expected value")
+        });
         check(Jsonl, "{\"a\":1}\n{a}", {
-            Err("line 2: it is no JSON: key must be a string at line 1 column 2")
+            Err("line 2, column 2: it is no JSON: key must be a string")
         });
         let long = format!("{{\"id\":\"{}\"}}", "x".repeat(ID_CAP + 1));
         check(Jsonl, &long, Err("line 1: its `id` is longer than 200 characters"));
@@ -268,7 +289,9 @@ mod tests {
         for (name, text, kind) in [
             ("a.csv", "{", Kind::Csv),
             ("a.JSONL", "a", Kind::Jsonl),
+            ("a.json", "a", Kind::Jsonl),
             ("-", " {\"a\":1}", Kind::Jsonl),
+            ("-", "\u{feff}[", Kind::Jsonl),
             ("-", "a,b", Kind::Csv),
         ] {
             assert_eq!(Kind::of(name, text.as_bytes()), kind, "{name} {text}");

@@ -88,8 +88,14 @@ fn lines_stand_in_the_order_of_the_table_whichever_row_ends_first() {
     log.put(1, "", EventKind::UnitStarted).put(1, "", costing(cost, done("a")));
     take(&mut mapped, &log);
     assert_eq!(written.text().lines().count(), 2);
-    let expected = MapCounts { completed: 2, ..MapCounts::default() };
+    let expected = MapCounts { completed: 2, known: 3, ..MapCounts::default() };
     assert_eq!(mapped.counts(), expected);
+    let lines = written.text();
+    assert!(begins_as_map(lines.as_bytes()) && begins_as_map(&lines.as_bytes()[..60]));
+    for other in ["", "{\"id\":\"one\",\"path\":\"a\"}\n", &lines[lines.find('\n').unwrap() + 1..]]
+    {
+        assert!(!begins_as_map(other.as_bytes()), "{other}");
+    }
     assert_snapshot!(written.text().lines().next().unwrap(), @r#"{"id":"one","row":1,"status":"completed","result":"a","error":null,"usage":{"input_tokens":3,"output_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0,"cost_usd":0.0015},"turns":2,"duration_ms":40,"agent_id":"agent-1","from_before":false}"#);
 }
 
@@ -112,8 +118,9 @@ fn a_row_without_an_answer_says_why() {
         .put(6, "", done("x"))
         .put(0, "", over());
     take(&mut mapped, &log);
-    let expected = MapCounts { failed: 1, stopped: 2, ..MapCounts::default() };
+    let expected = MapCounts { failed: 1, stopped: 2, known: 3, ..MapCounts::default() };
     assert_eq!(mapped.counts(), expected);
+    assert_eq!(mapped.failures(), [(1, "timeout: 10m were over")]);
     assert_snapshot!(written.text(), @r#"
     {"id":"one","row":1,"status":"failed","result":"half","error":"timeout: 10m were over","usage":{"input_tokens":3,"output_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0},"turns":2,"duration_ms":40,"agent_id":"agent-1","from_before":false}
     {"id":"two","row":2,"status":"cancelled","result":null,"error":"it was cancelled","usage":{"input_tokens":0,"output_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0,"cost_usd":0.0},"turns":1,"duration_ms":1,"agent_id":"agent-2","from_before":false}
@@ -154,7 +161,8 @@ fn a_row_that_ended_before_says_so_and_what_it_used_then() {
         .put(5, "", ended(Outcome::failed(FailureKind::Request, "no"), ""))
         .put(6, "", done("c"));
     take(&mut mapped, &log);
-    let expected = MapCounts { completed: 2, failed: 1, from_before: 2, ..MapCounts::default() };
+    let ended = MapCounts { completed: 2, failed: 1, from_before: 2, ..MapCounts::default() };
+    let expected = MapCounts { known: 3, reused: 2, ..ended };
     assert_eq!(mapped.counts(), expected);
     assert!(mapped.earlier.len() == 1, "what a line has is kept no longer");
     assert_snapshot!(written.text(), @r#"
@@ -162,4 +170,33 @@ fn a_row_that_ended_before_says_so_and_what_it_used_then() {
     {"id":"two","row":2,"status":"failed","result":"half","error":"request: no","usage":{"input_tokens":3,"output_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0,"cost_usd":0.0015},"turns":2,"duration_ms":40,"agent_id":"agent-2","from_before":true}
     {"id":"three","row":3,"status":"completed","result":"c","error":null,"usage":{"input_tokens":0,"output_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0,"cost_usd":0.0},"turns":1,"duration_ms":1,"agent_id":"agent-6","from_before":false}
     "#);
+}
+
+#[test]
+fn what_an_earlier_process_had_and_this_one_asks_anew_is_counted() {
+    let mut before = declared();
+    before
+        .put(4, "", step("rows[3]", Origin::Prompt))
+        .put(5, "", step("rows[4]", Origin::Prompt))
+        .put(1, "", done("a"))
+        .put(2, "", done("b"))
+        .put(3, "", ended(Outcome::failed(FailureKind::Request, "no"), ""))
+        .put(4, "", done("d"));
+    let (mut mapped, written) = mapped(false);
+    before.events.iter().for_each(|event| mapped.recall(event));
+    let mut log = Log { invocation: 2, ..Log::default() };
+    log.put(6, "", step("rows[0]", Origin::Reused(UnitId(1))))
+        .put(7, "", step("rows[1]", Origin::Prompt))
+        .put(8, "", step("rows[2]", Origin::Prompt));
+    take(&mut mapped, &log);
+    let known = MapCounts { known: 3, reused: 1, changed: 1, gone: 2, ..MapCounts::default() };
+    assert_eq!(mapped.counts(), known);
+    // Stopped before it could say again what it said then.
+    let mut log = Log { invocation: 2, ..Log::default() };
+    log.put(6, "", ended(Outcome::Cancelled { ran: false }, ""));
+    take(&mut mapped, &log);
+    assert_eq!(mapped.counts(), MapCounts { stopped: 1, ..known });
+    let line = "{\"id\":\"one\",\"row\":1,\"status\":\"skipped\",";
+    assert!(written.text().starts_with(line), "{}", written.text());
+    assert!(written.text().contains("\"from_before\":false"), "{}", written.text());
 }
