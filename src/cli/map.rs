@@ -222,7 +222,7 @@ impl Work {
     }
 
     /// Returns what the rows are called, and the flow that goes through them.
-    fn flow(self) -> Result<(Arc<[Arc<str>]>, Flow), Refusal> {
+    fn flow(self) -> Result<(Names, Flow), Refusal> {
         let total = NonZeroU32::new(self.total()).expect("a table has a row");
         let agent = AgentStep {
             sees: Sees::Nothing,
@@ -247,6 +247,9 @@ impl Work {
         Ok((names.into(), flow))
     }
 }
+
+/// What rows are called, in their order.
+type Names = Arc<[Arc<str>]>;
 
 /// Gives the rows to the flow. They are no input of it: those stand in the log.
 ///

@@ -96,7 +96,7 @@ fn lines_stand_in_the_order_of_the_table_however_long_each_row_takes() {
     let said: Vec<&str> = finished.stderr.lines().collect();
     let [begun, summary, tokens] = said[..] else { panic!("{said:?}") };
     assert!(begun.starts_with("3 rows, session "), "{begun}");
-    assert!(summary.starts_with("3 of 3 rows, 3 completed in "), "{summary}");
+    assert!(summary.starts_with("3 rows: 3 completed in "), "{summary}");
     assert!(tokens.starts_with("45 tokens"), "{tokens}");
 }
 
@@ -139,7 +139,7 @@ fn a_row_that_fails_says_why_and_the_others_go_on() {
          failed"
     );
     assert_eq!(finished.stderr.lines().last(), Some(&*hint));
-    assert!(finished.stderr.contains("3 of 3 rows, 2 completed, 1 failed"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("3 rows: 2 completed, 1 failed"), "{}", finished.stderr);
     let reason = format!("1 row failed: {error}");
     assert!(finished.stderr.lines().any(|line| line == reason), "{}", finished.stderr);
 }

@@ -74,7 +74,10 @@ pub(super) fn hint(counts: MapCounts, session: &SessionId) -> Option<String> {
 pub(super) fn line(counts: MapCounts, total: u32, took_ms: u64) -> String {
     let ended = counts.ended();
     let mut line = format!("{ended} of {}", counted(total, "row"));
-    push(&mut line, &[(counts.failed, "failed"), (counts.running, "running")]);
+    let parts = joined(&[(counts.failed, "failed"), (counts.running, "running")]);
+    if !parts.is_empty() {
+        line.push_str(&format!(", {parts}"));
+    }
     if let Some(rate) = rate(counts, took_ms) {
         line.push_str(&format!(" · {}", rate_text(rate)));
         if ended < total {
@@ -87,8 +90,8 @@ pub(super) fn line(counts: MapCounts, total: u32, took_ms: u64) -> String {
 /// Says what all of it came to.
 pub(super) fn summary(counts: MapCounts, total: u32, took_ms: u64) -> String {
     let MapCounts { completed, failed, stopped, from_before, .. } = counts;
-    let mut line = format!("{} of {}", counts.ended(), counted(total, "row"));
-    push(&mut line, &[(completed, "completed"), (failed, "failed"), (stopped, "not done")]);
+    let parts = [(completed, "completed"), (failed, "failed"), (stopped, "not done")];
+    let mut line = format!("{}: {}", counted(total, "row"), joined(&parts));
     if from_before > 0 {
         line.push_str(&format!(" ({from_before} before)"));
     }
@@ -100,10 +103,9 @@ pub(super) fn summary(counts: MapCounts, total: u32, took_ms: u64) -> String {
     line
 }
 
-fn push(line: &mut String, parts: &[(u32, &str)]) {
-    for (count, what) in parts.iter().filter(|(count, _)| *count > 0) {
-        line.push_str(&format!(", {count} {what}"));
-    }
+fn joined(parts: &[(u32, &str)]) -> String {
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    parts.map(|(count, what)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns how many rows have ended in a second; `None` if that is not known yet.
@@ -185,12 +187,13 @@ mod tests {
     #[test]
     fn the_summary_says_what_all_rows_came_to() {
         let counts = MapCounts { completed: 30, failed: 2, ..MapCounts::default() };
-        let expected = "32 of 32 rows, 30 completed, 2 failed in 16s · 2.0 rows a second";
+        let expected = "32 rows: 30 completed, 2 failed in 16s · 2.0 rows a second";
         assert_eq!(summary(counts, 32, 16_000), expected);
         let counts = MapCounts { completed: 4, stopped: 2, from_before: 1, ..counts };
-        let expected = "8 of 8 rows, 4 completed, 2 failed, 2 not done (1 before) in 2m 5s · 2.4 rows a minute";
+        let expected =
+            "8 rows: 4 completed, 2 failed, 2 not done (1 before) in 2m 5s · 2.4 rows a minute";
         assert_eq!(summary(counts, 8, 125_000), expected);
         let none = MapCounts { stopped: 1, ..MapCounts::default() };
-        assert_eq!(summary(none, 1, 5), "1 of 1 row, 1 not done");
+        assert_eq!(summary(none, 1, 5), "1 row: 1 not done");
     }
 }

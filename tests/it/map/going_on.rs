@@ -94,11 +94,10 @@ fn a_map_that_is_killed_at_any_write_goes_on() {
 fn rows_that_were_at_work_and_those_behind_them_run_when_a_killed_map_goes_on() {
     let place = rows(12);
     let gate = Gate::closed();
-    let held = gate.clone();
     let first = serve(move |talk| {
         let answer = Reaction::text_reply(&format!("saw {}", row(talk)));
         let number: usize = row(talk)[1..].parse().expect("rows are numbered");
-        if number < 5 { answer } else { answer.behind(&held) }
+        if number < 5 { answer } else { answer.behind(&gate) }
     });
     let running = map(&place, &first, &KEPT).start();
     // Each row beyond the first four has a place because another's end is on disk.
@@ -135,11 +134,7 @@ fn rows_that_failed_run_again_only_where_that_is_wanted() {
     let lines = parse(&place.read("out.jsonl").expect("it was written"));
     let second = echo();
     let again = map(&place, &second, &GONE_ON).run().exits(1);
-    assert!(
-        again.stderr.contains("3 of 3 rows, 2 completed, 1 failed (3 before)"),
-        "{}",
-        again.stderr
-    );
+    assert!(again.stderr.contains("3 rows: 2 completed, 1 failed (3 before)"), "{}", again.stderr);
     assert!(second.finish().is_empty());
     let mut expected = lines;
     expected.iter_mut().for_each(|line| line["from_before"] = json!(true));
@@ -161,7 +156,7 @@ fn a_map_that_is_interrupted_has_a_line_for_each_row_and_goes_on() {
     first.wait_until_came(5);
     running.signal(Signal::SIGINT);
     let Finished { stderr, .. } = running.wait().exits(130);
-    assert!(stderr.contains("8 of 8 rows, 1 completed, 7 not done"), "{stderr}");
+    assert!(stderr.contains("8 rows: 1 completed, 7 not done"), "{stderr}");
     let hint = format!("hint: the same command with `--resume {SESSION}` goes on with the rest");
     assert_eq!(stderr.lines().last(), Some(&*hint));
     let lines = parse(&place.read("out.jsonl").expect("it was written"));

@@ -32,7 +32,7 @@ fn a_line_says_how_far_how_fast_and_how_long_until_it_is_over() {
     let lines: Vec<&str> = text.lines().collect();
     let [begun, summary, _, reason, hint, retry @ ..] = &lines[..] else { panic!("{text}") };
     assert_eq!(*begun, format!("6 rows, session {SESSION}"));
-    assert!(summary.starts_with("6 of 6 rows, 5 completed, 1 failed in "), "{text}");
+    assert!(summary.starts_with("6 rows: 5 completed, 1 failed in "), "{text}");
     assert!(reason.starts_with("1 row failed: request: ") && reason.contains("no"), "{text}");
     assert!(hint.starts_with("hint: the same command with `--resume "), "{text}");
     assert!(retry.len() <= 1, "nothing is left of the line: {text}");
@@ -51,7 +51,7 @@ fn an_interrupt_from_the_keyboard_leaves_a_line_for_each_row_and_says_how_to_go_
     terminal.keys("\u{3}");
     assert_eq!(terminal.wait().0, Some(130));
     let text = terminal.screen.text();
-    assert!(text.contains("\n6 of 6 rows, 1 completed, 5 not done"), "{text}");
+    assert!(text.contains("\n6 rows: 1 completed, 5 not done"), "{text}");
     assert!(text.contains(&format!("hint: the same command with `--resume {SESSION}`")), "{text}");
     let lines = parse(&place.read("out.jsonl").expect("it was written"));
     let status: Vec<&str> = lines.iter().filter_map(|line| line["status"].as_str()).collect();
