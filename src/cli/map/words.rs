@@ -69,8 +69,8 @@ pub(super) fn hint(counts: MapCounts, session: &SessionId) -> Option<String> {
     Some(format!("hint: the same command with `--resume {session}{flags}` {what}"))
 }
 
-/// Says how far it has come after so many milliseconds. It fits a terminal of 80
-/// columns.
+/// Says how far it has come after so many milliseconds. For ten thousand rows it
+/// fits a terminal of 80 columns.
 pub(super) fn line(counts: MapCounts, total: u32, took_ms: u64) -> String {
     let ended = counts.ended();
     let mut line = format!("{ended} of {}", counted(total, "row"));
@@ -179,8 +179,8 @@ mod tests {
             "30 of 10000 rows · 1.0 rows a minute · 6d 22h to go"
         );
         assert_eq!(line(MapCounts::default(), 1, 0), "0 of 1 row");
-        let counts = MapCounts { completed: 54_321, failed: 1_234, running: 64, ..before };
-        let long = line(counts, 100_000, 60_000_000);
+        let counts = MapCounts { completed: 5_432, failed: 123, running: 64, ..before };
+        let long = line(counts, 10_000, 60_000_000);
         assert!(long.chars().count() <= 80, "{long}");
     }
 
