@@ -17,7 +17,4 @@ export const OPEN = {
   "refusals at the start": [
     "qwen: a session that is not there is an error that names it",
   ],
-  "requests that are rare": [
-    "files go back to what they were before a message",
-  ],
 };
