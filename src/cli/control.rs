@@ -336,7 +336,7 @@ impl Conversation {
             Done::Planned(planned) => self.rewind_planned(*planned),
             Done::Rewound { id, reply } => self.rewound(&id, &reply),
             Done::Replied { id, reply } => self.reply(&id, &reply),
-            Done::Meant { number, typed, opening } => self.meant(number, &typed, opening),
+            Done::Meant { number, typed, main } => self.meant(number, &typed, main),
         }
     }
 

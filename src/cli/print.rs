@@ -67,8 +67,8 @@ pub(super) fn run_prompt(
     default_model: DefaultModel,
 ) -> Result<Exit, Refusal> {
     run_main(environment, flags, default_model, move |start| {
-        let opening = start.kit.meaning(&prompt, Typed::Line)?;
-        Ok((prompt, opening.into()))
+        let main = start.kit.meaning(&prompt, Typed::Line)?;
+        Ok((prompt, main))
     })
 }
 

@@ -26,6 +26,7 @@ use crate::branch::Token;
 use crate::event::{FlowHead, NoticeLevel, Outcome};
 use crate::fanout::Caller;
 use crate::line::Told;
+use crate::skill::Followed;
 
 use came::{Came, Exports, STOPPED};
 use scope::{Key, Scope, Texts};
@@ -41,13 +42,16 @@ pub struct Walk {
     /// What earlier walks of it have come to that need not run again; nothing
     /// if it is walked from its beginning.
     pub finished: Finished,
+    /// What of the skill that it is walked for holds for its agents; `None` if
+    /// it is walked for none.
+    pub followed: Option<Arc<Followed>>,
 }
 
 impl Walk {
     /// A walk of a flow from its beginning.
     #[must_use]
     pub fn new(flow: Arc<Flow>, inputs: InputValues) -> Self {
-        Self { flow, inputs, finished: Finished::default() }
+        Self { flow, inputs, finished: Finished::default(), followed: None }
     }
 
     /// Returns what stands in the log of it.
@@ -70,8 +74,9 @@ impl Walk {
 /// the last step's failure is the flow's. Once the unit is cancelled nothing
 /// more starts.
 pub async fn walk(holder: &Caller, walk: &Walk) -> Outcome {
-    let Walk { flow, inputs, finished } = walk;
-    let ground = Ground { texts: Texts::of(flow), finished, root: flow.name() };
+    let Walk { flow, inputs, finished, followed } = walk;
+    let (texts, followed) = (Texts::of(flow), followed.as_ref());
+    let ground = Ground { texts, finished, root: flow.name(), followed };
     let Some(first) = holder.line.reserve(flow.step().forks()).await else { return STOPPED };
     let on = Stand {
         ground: &ground,
@@ -93,6 +98,7 @@ struct Ground<'a> {
     finished: &'a Finished,
     /// The name of the whole flow.
     root: &'a Arc<str>,
+    followed: Option<&'a Arc<Followed>>,
 }
 
 /// Where a step stands.

@@ -241,20 +241,7 @@ impl Rules {
                 }
                 false
             }
-            Tree::Parallel(steps) => {
-                let mut inside = first + steps.len() as u64;
-                let (mut joined, mut ends, mut names) = (on.clone(), false, names);
-                let before: BTreeSet<String> = self.asked.keys().cloned().collect();
-                for (own, step) in (*first..).zip(steps) {
-                    let place = Place { first: inside, ..place.clone() };
-                    ends |= self.member(step, on, &mut joined, (own, &place, names));
-                    inside += Self::forks(step, *in_round);
-                    names += Self::names(step);
-                }
-                *on = joined;
-                self.beside(ends, &before);
-                ends
-            }
+            Tree::Parallel(steps) => self.parallel(steps, on, place, names),
             Tree::Each { items, spare, body } => {
                 let (mut joined, mut ends) = (on.clone(), false);
                 let before: BTreeSet<String> = self.asked.keys().cloned().collect();
@@ -288,6 +275,21 @@ impl Rules {
                 false
             }
         }
+    }
+
+    fn parallel(&mut self, steps: &[Tree], on: &mut Tokens, place: &Place, names: u32) -> bool {
+        let mut inside = place.first + steps.len() as u64;
+        let (mut joined, mut ends, mut names) = (on.clone(), false, names);
+        let before: BTreeSet<String> = self.asked.keys().cloned().collect();
+        for (own, step) in (place.first..).zip(steps) {
+            let place = Place { first: inside, ..place.clone() };
+            ends |= self.member(step, on, &mut joined, (own, &place, names));
+            inside += Self::forks(step, place.in_round);
+            names += Self::names(step);
+        }
+        *on = joined;
+        self.beside(ends, &before);
+        ends
     }
 
     /// Takes note of those beside a step that ended its flow.

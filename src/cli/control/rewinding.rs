@@ -174,14 +174,11 @@ fn before(directory: &Path, wanted: &str) -> Result<Option<Seq>, Refusal> {
         }
         Err(error) => return Err(session::cannot_read(&error)),
     };
-    let begins = |entry| match entry {
-        Entry::Event(event) => match &event.kind {
-            EventKind::InvocationStarted { message: Some(message), .. } if **message == *wanted => {
-                Some(Seq(event.seq.0.saturating_sub(1)))
-            }
-            _ => None,
-        },
-        Entry::Unknown { .. } | Entry::Bad { .. } => None,
+    let begins = |entry| {
+        let Entry::Event(event) = entry else { return None };
+        let EventKind::InvocationStarted { message, .. } = &event.kind else { return None };
+        let is_it = message.as_deref() == Some(wanted);
+        is_it.then(|| Seq(event.seq.0.saturating_sub(1)))
     };
     Ok(entries.filter_map(begins).last())
 }

@@ -28,7 +28,9 @@ impl Asked {
     pub(super) fn of(on: &Stand<'_>, agent: &AgentStep) -> Self {
         let key = on.key.entered(&agent.name);
         let words = on.ground.texts.words(&agent.prompt, &on.scope);
-        let digest = digest(on, agent, words.as_deref());
+        let followed = on.ground.followed.and_then(|followed| followed.model.as_deref());
+        let model = agent.model.as_deref().or(followed);
+        let digest = digest(on, agent, model, words.as_deref());
         let mark = StepMark { key: Arc::clone(key.as_text()), digest };
         // What cannot be put together was never asked.
         let done = words.ok().and_then(|_| on.ground.finished.find(on.ground.root, &mark));
@@ -43,8 +45,13 @@ impl Asked {
 
 /// Hashes all that makes up what an agent is asked for: its words, whose they
 /// are, and who has answered before, if it sees that.
-fn digest(on: &Stand<'_>, agent: &AgentStep, words: Result<&str, &String>) -> StepDigest {
-    let AgentStep { name: _, agent: kind, prompt: _, model, schema, isolation, .. } = agent;
+fn digest(
+    on: &Stand<'_>,
+    agent: &AgentStep,
+    model: Option<&str>,
+    words: Result<&str, &String>,
+) -> StepDigest {
+    let AgentStep { name: _, agent: kind, prompt: _, model: _, schema, isolation, .. } = agent;
     let mut hasher = blake3::Hasher::new();
     let mut part = |bytes: &[u8]| {
         // So that no two lists of parts have the same bytes.
@@ -54,7 +61,7 @@ fn digest(on: &Stand<'_>, agent: &AgentStep, words: Result<&str, &String>) -> St
     part(kind.as_bytes());
     let definition = on.holder.fanout.definitions.find(kind);
     part(definition.map(|definition| definition.prompt.as_bytes()).unwrap_or_default());
-    part(model.as_deref().unwrap_or_default().as_bytes());
+    part(model.unwrap_or_default().as_bytes());
     let schema = schema.as_ref().map(|schema| schema.source().to_string());
     part(schema.unwrap_or_default().as_bytes());
     match agent.sees {
@@ -176,7 +183,7 @@ fn job(on: &Stand<'_>, agent: &AgentStep) -> Result<Job, Outcome> {
         agent: Arc::clone(&agent.agent),
         model: agent.model.clone(),
         tools: None,
-        followed: None,
+        followed: on.ground.followed.cloned(),
     });
     let task = Task {
         description: on.key.entered(&agent.name).label(),
