@@ -6,6 +6,7 @@ mod context;
 mod ending;
 mod frame;
 mod hooked;
+mod walked;
 
 use std::fmt::Write as _;
 use std::io;
@@ -17,6 +18,7 @@ pub use context::{CONTEXT_CAP, Context, Said, context};
 pub use ending::{cut, ending};
 pub use frame::{fill, unused_tag};
 pub use hooked::{held, hook, with_hook};
+pub use walked::walked;
 
 /// Most characters of a file that are put into a prompt. About 15,000 tokens:
 /// most changes in full, and five reviewers can hold one each.

@@ -10,9 +10,13 @@
 //! harnesses have them: a skill for people alone. In a directory below that it
 //! is `DIRECTORY:NAME`.
 //!
+//! Where a flow stands beside `SKILL.md`, it is what somebody means who types the
+//! name of the skill; a model that opens the skill reads its instructions.
+//!
 //! With `metadata: {tine-context: change}` a skill is given a change to look
 //! at, as the bundled `review` is: see [`Skill::expand`].
 
+mod bundled;
 mod change;
 mod check;
 mod expand;
@@ -24,9 +28,10 @@ use std::sync::Arc;
 use crate::front_matter::{self, FrontMatterError, Problem, Source};
 use crate::guard::Sourced;
 
-pub use change::STAT_FILES_CAP;
+pub use bundled::Files;
+pub use change::{Options, STAT_FILES_CAP, options};
 pub use check::{Known, check};
-pub use expand::SkillError;
+pub use expand::{Given, SkillError};
 pub use head::{FILE, powers};
 
 /// The agent that does what a skill says where the skill names none.
@@ -57,6 +62,8 @@ pub struct Skill {
     pub body: String,
     /// Where it comes from.
     pub source: Source,
+    /// The files beside it, if it comes with the program.
+    pub files: Files,
     /// Whether it is given a change to look at.
     pub change: bool,
     /// What else has its name and so is not used.
@@ -136,7 +143,7 @@ impl Skills {
                 });
             }
         }
-        for own in BUNDLED.map(head::bundled) {
+        for own in bundled::BUNDLED.map(head::bundled) {
             match loading.skills.iter_mut().find(|skill| is_name(&skill.name, &own.name)) {
                 None => loading.skills.push(own),
                 Some(first) => {
@@ -171,9 +178,8 @@ impl Skills {
     }
 }
 
-/// The skills that come with the program.
-const BUNDLED: [&str; 2] =
-    [include_str!("../skills/review/SKILL.md"), include_str!("../skills/init/SKILL.md")];
+/// The bundled skill whose flow reviews a change.
+pub const REVIEW: &str = "review";
 
 /// What was found so far.
 #[derive(Default)]

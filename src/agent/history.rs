@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::size;
-use crate::event::{Compaction, EventKind, Replied};
-use crate::message::{CallId, Entry, Head, Message, Output, Prefix, Prompt, Usage};
+use crate::event::{Compaction, EventKind, Outcome, Replied};
+use crate::message::{CallId, Entry, Head, Message, Output, Prefix, Prompt, Reply, Usage};
 use crate::prompt::{self, Said};
 
 /// The conversation of one unit.
@@ -27,6 +27,8 @@ pub struct History {
     claimed: HashSet<CallId>,
     /// What the provider counted last; `None` until it has.
     counted: Option<Counted>,
+    /// Whether a flow was walked and nobody has said yet what it came to.
+    is_walking: bool,
 }
 
 /// What the provider said of the size of a conversation.
@@ -49,6 +51,7 @@ impl History {
             missing: 0,
             claimed: HashSet::new(),
             counted: None,
+            is_walking: false,
         }
     }
 
@@ -184,6 +187,22 @@ impl History {
             .unwrap_or(0)
     }
 
+    /// Takes note of what a flow came to that the user asked for. No model has
+    /// said it in this conversation, but it is what the user has been answered.
+    fn walked(&mut self, text: String) {
+        self.is_walking = false;
+        let reply = Reply { text, ..Reply::default() };
+        self.prefix.push(Message::Model(Arc::new(reply)));
+    }
+
+    /// Gives a flow an answer whose end is in no line that can be read, before
+    /// something else is said.
+    fn end_walk(&mut self) {
+        if self.is_walking {
+            self.walked(prompt::walked(&Outcome::Interrupted, ""));
+        }
+    }
+
     /// Takes note of an answer; its calls are open from now on.
     pub fn replied(&mut self, replied: &Replied) {
         let Replied { reply, usage, .. } = replied;
@@ -220,8 +239,12 @@ impl History {
 
     fn apply(&mut self, event: &EventKind) {
         match event {
-            EventKind::Prompted(prompt) => self.prompted(prompt.clone()),
+            EventKind::Prompted(prompt) => {
+                self.end_walk();
+                self.prompted(prompt.clone());
+            }
             EventKind::Notified { children: _, text, wrote: _ } => {
+                self.end_walk();
                 self.prompted(Arc::clone(text).into());
             }
             EventKind::Compacted(compaction) => self.compacted(compaction),
@@ -231,6 +254,12 @@ impl History {
             }
             EventKind::ToolFinished { call, tool: _, output, took_ms: _ } => {
                 self.finished(call, Arc::clone(output));
+            }
+            EventKind::Walked(_) => self.is_walking = true,
+            EventKind::InvocationEnded(end) => {
+                if self.is_walking {
+                    self.walked(prompt::walked(&end.outcome, &end.text));
+                }
             }
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
@@ -253,13 +282,11 @@ impl History {
             | EventKind::UserTookBack
             | EventKind::SetAside { .. }
             | EventKind::Rewound { .. }
-            | EventKind::Walked(_)
             | EventKind::Chosen(_)
             | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { children: _ }
-            | EventKind::Notice { level: _, text: _ }
-            | EventKind::InvocationEnded(_) => {}
+            | EventKind::Notice { level: _, text: _ } => {}
         }
     }
 }
@@ -285,8 +312,8 @@ fn unsent(entry: Arc<Entry>) -> Arc<Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::CompactionTrigger;
-    use crate::message::{Call, Reply, Sealed, StopReason};
+    use crate::event::{CompactionTrigger, FlowHead, InvocationEnd};
+    use crate::message::{Call, Sealed, StopReason};
 
     fn history_with_calls(ids: &[&str]) -> History {
         let mut history = History::new(Arc::new(Head::new(String::new(), Vec::new())));
@@ -314,6 +341,34 @@ mod tests {
                 Message::User(_) | Message::Model(_) => None,
             })
             .collect()
+    }
+
+    #[test]
+    fn what_a_flow_came_to_is_the_answer_to_whoever_asked_for_it() {
+        let asked = |text: &str| EventKind::Prompted(text.into());
+        let walked = || {
+            let (name, inputs) = ("audit".into(), "{}".into());
+            EventKind::Walked(Arc::new(FlowHead { name, inputs, steps: 1, goes_on: false }))
+        };
+        let ended = || {
+            let outcome = Outcome::Done { text: "done".into() };
+            let (text, unfinished) = ("done".into(), Vec::new());
+            let end = InvocationEnd { outcome, text, cancel: None, unfinished };
+            EventKind::InvocationEnded(Arc::new(end))
+        };
+        // The end of the second walk is in no line that can be read.
+        let events = [asked("one"), walked(), ended(), asked("two"), ended(), asked("three")];
+        let events = events.into_iter().chain([walked(), asked("four")]).collect::<Vec<_>>();
+        let history = History::of(Arc::new(Head::new(String::new(), Vec::new())), &events);
+        let text = |message: &Message| match message {
+            Message::User(prompt) => format!("user: {}", prompt.text),
+            Message::Model(reply) => format!("model: {}", reply.text),
+            Message::Output { .. } => "output".to_owned(),
+        };
+        let messages: Vec<String> = history.prefix().messages().map(text).collect();
+        let lost = "model: [The flow did not come to its end: interrupted: the process ended]";
+        let expected = ["user: one", "model: done", "user: two", "user: three", lost, "user: four"];
+        assert_eq!(messages, expected);
     }
 
     #[test]

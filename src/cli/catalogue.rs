@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::{CheckCommand, ListedFlags, RunFlags};
 use super::exit::{Exit, Refusal};
+use super::flow::{Beside, file_beside};
 use super::project::{self, Manner};
 use super::start::parts::{Discovered, discover};
 use super::start::{repository_root, working_directory};
@@ -17,7 +18,7 @@ use crate::flow;
 use crate::front_matter::{self, Finding, Severity};
 use crate::message::counted;
 use crate::report::{agent_record, finding_record, sanitise, skill_record};
-use crate::skill::{self, Context, Skill};
+use crate::skill::{self, Context, Skill, Skills};
 
 /// Where the second column begins.
 const COLUMN: usize = 20;
@@ -57,7 +58,8 @@ pub(super) fn skills(
 ) -> Result<Exit, Refusal> {
     let (around, found) = found(environment, flags)?;
     let Some(CheckCommand::Check { paths }) = &listed.command else {
-        let records = found.skills.iter().map(skill_record);
+        let flow = |skill| flow_of(skill, |path| path.display().to_string());
+        let records = found.skills.iter().map(|it| skill_record(it, flow(it).as_deref()));
         let text = || found.skills.iter().map(|skill| skill_text(skill, &around)).collect();
         say_problems(&found);
         return print(listed.json, records, text);
@@ -81,7 +83,13 @@ pub(super) fn skills(
     let names = found.definitions.names();
     let home = environment.home.as_deref();
     let known = skill::Known { agents: &names, home, root: Some(top.unwrap_or(root)) };
-    let check = |path: &PathBuf| skill::check(path, known);
+    let flows = super::flow::known(&found.definitions);
+    let check = |path: &PathBuf| {
+        let mut findings = skill::check(path, known);
+        let beside = file_beside(path).and_then(|flow| flow::file::read(&flow, &flows).err());
+        findings.extend(beside.into_iter().flatten());
+        findings
+    };
     tell(("skill", listed.json), &files, check, (&found, paths.is_empty()), &around)
 }
 
@@ -123,12 +131,12 @@ pub(super) fn flows(
     tell(("flow", json), files, check, (&found, false), &around)
 }
 
-/// Returns the definitions of agents that are found.
-pub(super) fn definitions(
+/// Returns the definitions of agents and the skills that are found.
+pub(super) fn around(
     environment: &Environment,
     flags: &RunFlags,
-) -> Result<Definitions, Refusal> {
-    found(environment, flags).map(|(_, found)| found.definitions)
+) -> Result<(Definitions, Skills), Refusal> {
+    found(environment, flags).map(|(_, found)| (found.definitions, found.skills))
 }
 
 fn found(environment: &Environment, flags: &RunFlags) -> Result<(Around, Discovered), Refusal> {
@@ -266,8 +274,18 @@ fn skill_text(skill: &Skill, around: &Around) -> String {
         let how = if *is_background { ", in the background" } else { "" };
         rest.push(format!("done by an agent: {agent}{how}"));
     }
+    let flow = flow_of(skill, |path| around.shown(path));
+    rest.extend(flow.map(|flow| format!("walks a flow when typed: {flow}")));
     rest.extend(skill.followed.model.as_ref().map(|model| format!("model {model}")));
     entry(&skill.name, &format!("{who:16}{}", around.source(&skill.source)), &rest)
+}
+
+/// Returns where the flow of a skill comes from, if it has one.
+fn flow_of(skill: &Skill, shown: impl Fn(&Path) -> String) -> Option<String> {
+    Beside::of(skill).map(|beside| match beside {
+        Beside::File(path) => shown(&path),
+        Beside::Bundled(_) | Beside::Review => skill.source.to_string(),
+    })
 }
 
 fn agent_text(definition: &AgentDefinition, around: &Around) -> String {

@@ -8,7 +8,9 @@ use tokio::sync::watch;
 
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
+use super::flow::{self, Beside};
 use super::model::{Chosen, DefaultModel, Wanted, choose, reopened};
+use super::review;
 use super::slash::{self, Meant, Typed};
 use super::start::Kept;
 use crate::agent::Opening;
@@ -25,7 +27,7 @@ use crate::mcp::name::PREFIX;
 use crate::message::{Placed, Prompt};
 use crate::model::{Model, Models, offline};
 use crate::run::{Invoked, Main};
-use crate::skill::{Context, Skill, Skills};
+use crate::skill::{Context, REVIEW, Skill, Skills};
 use crate::telemetry::Exporter;
 use crate::tool::{Registry, Task};
 
@@ -91,22 +93,27 @@ impl Kit {
 
     /// Finds out what a prompt means. A skill that is given a change runs git,
     /// which may take its time.
-    pub(super) fn meaning(&self, prompt: &str, typed: Typed) -> Result<Opening, Refusal> {
+    pub(super) fn meaning(&self, prompt: &str, typed: Typed) -> Result<Main, Refusal> {
         // What servers offer is known only once they have answered.
         let is_served = |rest: &str| {
             let start = rest.get(..PREFIX.len());
             start.is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
         };
         if prompt.strip_prefix('/').is_some_and(is_served) && !self.servers.is_empty() {
-            return Ok(Opening::Prompt(prompt.into()));
+            return Ok(Opening::Prompt(prompt.into()).into());
         }
         let meant =
             slash::expand(prompt, typed, &self.skills, &self.directory, (&self.git, &self.root))?;
-        if let Meant::Skill { skill, text } = &meant
-            && matches!(self.choice, ModelChoice::Offline)
-            && skill.name == "review"
-            && !text.contains(offline::REVIEWERS)
-        {
+        let is_own = match &meant {
+            Meant::Skill { skill, text } => {
+                skill.name == REVIEW && !text.contains(offline::REVIEWERS)
+            }
+            Meant::Flow { skill, flow, words: _ } => {
+                skill.name == REVIEW && *flow != Beside::Review
+            }
+            Meant::Typed | Meant::Command(_) => false,
+        };
+        if is_own && self.is_offline() {
             return Err(Refusal::new(
                 Exit::BadInput,
                 "the offline rules cannot follow this project's own `review` skill",
@@ -114,21 +121,30 @@ impl Kit {
             .hint("choose a model with `-m MODEL`; `tine doctor` says how to get one"));
         }
         Ok(match meant {
-            Meant::Typed => Opening::Prompt(prompt.into()),
-            Meant::Skill { skill, text } => self.opening_of(skill, prompt, &text)?,
-            Meant::Command(opening) => opening,
+            Meant::Typed => Opening::Prompt(prompt.into()).into(),
+            Meant::Skill { skill, text } => self.opening_of(skill, prompt, &text)?.into(),
+            Meant::Flow { skill, flow: Beside::Review, words } if self.is_offline() => {
+                review::by_rules(words)?;
+                let around = (&self.git, &*self.root);
+                let text = skill.expand(words, &self.directory, around);
+                let text = text.map_err(|error| slash::refusal(&error))?;
+                self.opening_of(skill, prompt, &text)?.into()
+            }
+            Meant::Flow { skill, flow, words } => flow::main_of(self, (skill, &flow), words)?,
+            Meant::Command(opening) => opening.into(),
         })
+    }
+
+    /// Tells whether fixed rules answer, and no model.
+    pub(super) fn is_offline(&self) -> bool {
+        matches!(self.choice, ModelChoice::Offline)
     }
 
     /// Puts images into what a prompt begins with, where they stand in it. A
     /// skill's own words have no place for them: there they come last.
-    pub(super) fn showing(
-        &self,
-        opening: Opening,
-        images: Arc<[Placed]>,
-    ) -> Result<Opening, Refusal> {
+    pub(super) fn showing(&self, main: Main, images: Arc<[Placed]>) -> Result<Main, Refusal> {
         if images.is_empty() {
-            return Ok(opening);
+            return Ok(main);
         }
         if !self.model.facts().takes_images {
             let name = self.model.name();
@@ -138,22 +154,19 @@ impl Kit {
             )
             .hint("choose another with `-m MODEL`; `images = true` beside a model in `config.toml` says that it takes them"));
         }
+        let Main::Conversation(opening) = main else { return Err(takes_no_images()) };
         match opening {
-            Opening::Prompt(prompt) => Ok(Opening::Prompt(Prompt { images, ..prompt })),
+            Opening::Prompt(prompt) => Ok(Opening::Prompt(Prompt { images, ..prompt }).into()),
             Opening::Skill { prompt, followed } => {
                 let shown = images.iter().map(|placed| placed.image.clone().into());
                 let prompt = Prompt::joined([prompt].into_iter().chain(shown));
-                Ok(Opening::Skill { prompt, followed })
+                Ok(Opening::Skill { prompt, followed }.into())
             }
             Opening::Agent { .. }
             | Opening::Fork { .. }
             | Opening::Batch { .. }
             | Opening::Compact { hint: _ }
-            | Opening::News => Err(Refusal::new(
-                Exit::BadInput,
-                "images are for the conversation itself, and this command takes none",
-            )
-            .hint("send the image in a message of its own first")),
+            | Opening::News => Err(takes_no_images()),
         }
     }
 
@@ -250,4 +263,9 @@ impl Kit {
                 .hint("it is without `--no-session-persistence` and `session.persist = false`")),
         }
     }
+}
+
+fn takes_no_images() -> Refusal {
+    let message = "images are for the conversation itself, and this command takes none";
+    Refusal::new(Exit::BadInput, message).hint("send the image in a message of its own first")
 }

@@ -48,6 +48,12 @@ pub(super) struct Begin {
     pub(super) shown: Option<Box<dyn Reporter>>,
 }
 
+impl From<(String, Main)> for Begin {
+    fn from((typed, main): (String, Main)) -> Self {
+        Self { typed, main, shown: None }
+    }
+}
+
 /// Runs what was typed or piped in.
 pub(super) fn run(
     environment: &Environment,
@@ -78,8 +84,8 @@ pub(super) fn run_prompt(
     default_model: DefaultModel,
 ) -> Result<Exit, Refusal> {
     run_main(environment, flags, default_model, move |start| {
-        let opening = start.kit.meaning(&prompt, Typed::Line)?;
-        Ok(Begin { typed: prompt, main: opening.into(), shown: None })
+        let main = start.kit.meaning(&prompt, Typed::Line)?;
+        Ok((prompt, main).into())
     })
 }
 

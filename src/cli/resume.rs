@@ -105,6 +105,15 @@ impl Resume {
         Ok(resume)
     }
 
+    /// Has what follows be logged behind a copy, wherever that is, if it was to be
+    /// kept nowhere. Of nothing there is no copy.
+    pub(super) fn logged(mut self) -> Self {
+        if matches!(self.keep, Keep::Nowhere) && !self.past.is_empty() {
+            self.keep = Keep::Copy;
+        }
+        self
+    }
+
     /// Returns the id of the session.
     pub(super) fn id(&self) -> SessionId {
         SessionId(self.from.file_name().unwrap_or_default().to_string_lossy().into())

@@ -1,6 +1,8 @@
-//! `tine review`: a review as a flow, on the change one stands in. Without a
-//! model it is the review skill, by fixed rules.
+//! Reviews: `tine review`, and `/review` in a session. With a model both walk
+//! one flow on the change one stands in; without one, fixed rules do what the
+//! review skill says.
 
+mod asked;
 mod computed;
 
 use std::fs::File;
@@ -10,19 +12,20 @@ use std::sync::{Arc, OnceLock};
 
 use super::args::{Format, ReviewFlags, RunFlags};
 use super::exit::{Exit, Refusal};
+use super::flow::{self, Beginning, Meant};
+use super::kit::Kit;
 use super::model::DefaultModel;
-use super::print::Begin;
+use super::print;
 use super::slash::Typed;
 use super::start::Start;
-use super::{flow, print};
-use crate::config::{Environment, ModelChoice};
-use crate::flow::Supplied;
-use crate::flow::file;
-use crate::front_matter::Finding;
-use crate::git::{self, What};
-use crate::review::{Effort, FILES, FLOW, Plan, Severity};
+use crate::config::Environment;
+use crate::definition::Definitions;
+use crate::flow::{Flow, InputValues, Supplied, file};
+use crate::git;
+use crate::review::{FILES, FLOW, Plan, Severity};
 use crate::run::Main;
-use computed::{Report, Review, computations};
+use asked::Asked;
+use computed::{Divided, Form, Report, Review, computations};
 
 /// Reviews a change, and says in the ways that are asked for what came of it.
 pub(super) fn run(
@@ -30,51 +33,129 @@ pub(super) fn run(
     mut flags: RunFlags,
     review: &ReviewFlags,
 ) -> Result<Exit, Refusal> {
-    for name in [&review.base, &review.commit].into_iter().flatten() {
-        if name.is_empty() || name.contains(char::is_whitespace) {
-            let message = format!("no branch or commit is named `{name}`");
-            return Err(Refusal::new(Exit::BadInput, message));
-        }
-    }
     // How hard models think is for the configuration to say.
-    let effort = effort(flags.effort.take().as_ref().map(|effort| effort.as_str()))?;
-    let is_json = flags.output_format() != Format::Text;
-    let sarif = review.sarif.as_deref().map(print::create).transpose()?;
-    let walked: Arc<OnceLock<Arc<Review>>> = Arc::default();
-    let (asked, made) = (review.clone(), Arc::clone(&walked));
-    let exit = print::run_main(environment, flags, DefaultModel::Offline, move |start| {
-        if matches!(start.kit.choice, ModelChoice::Offline) {
-            let prompt = prompt(&asked);
-            let opening = start.kit.meaning(&prompt, Typed::Line)?;
-            return Ok(Begin { typed: prompt, main: opening.into(), shown: None });
-        }
-        start.keep_log();
-        let review = Arc::new(planned(start, &asked, effort, is_json)?);
-        let main = main_of(start, &review, &asked)?;
-        // It is made once.
-        let _ = made.set(review);
-        Ok(Begin { typed: prompt(&asked), main, shown: None })
-    })?;
-    let Some(report) = walked.get().and_then(|review| review.report.get()) else {
-        return match sarif {
-            Some(_) if exit == Exit::Done => Err(Refusal::new(
-                Exit::BadInput,
-                "the fixed rules write no SARIF: choose a model with `-m MODEL`",
-            )),
-            Some(_) | None => Ok(exit),
-        };
+    let effort = flags.effort.take();
+    let asked = Asked::by_flags(review, effort.as_ref().map(|effort| effort.as_str()))?;
+    let form = Form {
+        is_json: flags.output_format() != Format::Text,
+        fail_on: review.fail_on.as_deref().and_then(Severity::from_name),
     };
-    tell(report, review.annotations, sarif)?;
+    let walks: Arc<OnceLock<Walks>> = Arc::default();
+    let (flags_of_review, walking) = (review.clone(), Arc::clone(&walks));
+    let exit = print::run_main(environment, flags, DefaultModel::Offline, move |start| {
+        let prompt = asked.prompt();
+        if start.kit.is_offline() {
+            without_a_model(&needing_a_model(&flags_of_review, &asked))?;
+            let main = start.kit.meaning(&prompt, Typed::Line)?;
+            return Ok((prompt, main).into());
+        }
+        let sarif = flags_of_review.sarif.as_deref().map(print::create).transpose()?;
+        let review = Arc::new(Review::new(form));
+        let main = main_of(start, &review, asked.inputs())?;
+        // It is walked once.
+        let _ = walking.set(Walks { review, sarif });
+        Ok((prompt, main).into())
+    })?;
+    let Some(Walks { review: walked, sarif }) = walks.get() else { return Ok(exit) };
+    let Some(report) = walked.report.get() else { return Ok(exit) };
+    tell(report, review.annotations, sarif.as_ref())?;
     Ok(if report.fails && exit == Exit::Done { Exit::Error } else { exit })
+}
+
+/// A review that is walked, and the file for what stands.
+struct Walks {
+    review: Arc<Review>,
+    sarif: Option<(PathBuf, File)>,
+}
+
+/// Returns what main does for somebody who has typed `/review` with these words
+/// behind it.
+pub(super) fn typed(kit: &Kit, words: &str) -> Result<Main, Refusal> {
+    let asked = Asked::by_words(words)?;
+    let review = Arc::new(Review::default());
+    let flow = flow(&kit.definitions, &review)?;
+    let begins = Beginning::typed(kit, &flow, asked.inputs())?;
+    divide(kit, &review, &begins.inputs)?;
+    Ok(begins.main(Meant { flow, followed: None }).1)
+}
+
+/// Checks the words behind `/review` for whoever has no model.
+pub(super) fn by_rules(words: &str) -> Result<(), Refusal> {
+    let asked = Asked::by_words(words)?;
+    without_a_model(&needing_a_model(&ReviewFlags::default(), &asked))
+}
+
+/// Returns what main does for whoever runs the review by its name as a flow, and
+/// what that is called.
+pub(super) fn walked(
+    start: &Start,
+    given: Vec<(String, Supplied)>,
+) -> Result<(String, Main), Refusal> {
+    if start.kit.is_offline() {
+        without_a_model(&["`tine flow run`"])?;
+    }
+    let review = Arc::new(Review::default());
+    let main = main_of(start, &review, given)?;
+    Ok(("/review".to_owned(), main))
+}
+
+/// Returns the flow, whose values without a model are made for this review.
+pub(super) fn flow(definitions: &Definitions, review: &Arc<Review>) -> Result<Arc<Flow>, Refusal> {
+    let known = file::Known { computations: computations(review), ..flow::known(definitions) };
+    file::bundled(Path::new(FLOW), &FILES, &known).map_err(|findings| flow::refused(&findings))
+}
+
+/// Returns what main does for a review, which goes on where the session was left.
+fn main_of(
+    start: &Start,
+    review: &Arc<Review>,
+    given: Vec<(String, Supplied)>,
+) -> Result<Main, Refusal> {
+    let flow = flow(&start.kit.definitions, review)?;
+    let begins = Beginning::going_on(start, &flow, given)?;
+    divide(&start.kit, review, &begins.inputs)?;
+    Ok(begins.main(Meant { flow, followed: None }).1)
+}
+
+/// Divides the change that the inputs name: so whoever names none there is hears
+/// of it before anything runs.
+fn divide(kit: &Kit, review: &Review, inputs: &InputValues) -> Result<(), Refusal> {
+    let (what, effort) = asked::of_inputs(inputs)?;
+    let change = git::change(&kit.git, &kit.root, &what)
+        .map_err(|error| Refusal::new(Exit::BadInput, error.to_string()))?;
+    let plan = Plan::of(&change, &kit.root, effort);
+    // It is divided once.
+    let _ = review.divided.set(Divided { plan, session: kit.directory.clone() });
+    Ok(())
+}
+
+/// Returns what somebody asks for that the fixed rules do not do.
+fn needing_a_model(review: &ReviewFlags, asked: &Asked) -> Vec<&'static str> {
+    let wanted = [
+        ("`--effort`", asked.effort.is_some()),
+        ("`--sarif`", review.sarif.is_some()),
+        ("`--annotations`", review.annotations),
+        ("`--fail-on`", review.fail_on.is_some()),
+    ];
+    wanted.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(flag, _)| flag).collect()
+}
+
+/// Refuses what needs a model.
+fn without_a_model(needing: &[&str]) -> Result<(), Refusal> {
+    let [first, rest @ ..] = needing else { return Ok(()) };
+    let named = rest.iter().fold((*first).to_owned(), |named, flag| format!("{named}, {flag}"));
+    let verb = if rest.is_empty() { "needs" } else { "need" };
+    Err(Refusal::new(Exit::BadInput, format!("{named} {verb} a model, and fixed rules answer"))
+        .hint("choose a model with `-m MODEL`; `tine doctor` says how to get one"))
 }
 
 /// Writes a report down in the other forms that are asked for.
 fn tell(
     report: &Report,
     has_annotations: bool,
-    sarif: Option<(PathBuf, File)>,
+    sarif: Option<&(PathBuf, File)>,
 ) -> Result<(), Refusal> {
-    if let Some((path, mut file)) = sarif {
+    if let Some((path, mut file)) = sarif.map(|(path, file)| (path, file)) {
         let text = serde_json::to_vec(&report.sarif).expect("SARIF is JSON");
         file.write_all(&text).map_err(|error| {
             Refusal::new(Exit::Error, format!("cannot write `{}`: {error}", path.display()))
@@ -85,67 +166,4 @@ fn tell(
         let _ = io::stdout().write_all(report.annotations.as_bytes());
     }
     Ok(())
-}
-
-fn effort(name: Option<&str>) -> Result<Effort, Refusal> {
-    let Some(name) = name else { return Ok(Effort::default()) };
-    Effort::from_name(name).ok_or_else(|| {
-        Refusal::new(Exit::Usage, format!("a review has no effort `{name}`"))
-            .hint("it is `low`, `medium` or `high`")
-    })
-}
-
-/// Divides the change.
-fn planned(
-    start: &Start,
-    review: &ReviewFlags,
-    effort: Effort,
-    is_json: bool,
-) -> Result<Review, Refusal> {
-    let what = match (&review.base, &review.commit) {
-        (Some(base), _) => What::Base(base.clone()),
-        (None, Some(commit)) => What::Commit(commit.clone()),
-        (None, None) if review.uncommitted => What::Uncommitted,
-        (None, None) => What::Auto,
-    };
-    let change = git::change(&start.kit.git, &start.kit.root, &what)
-        .map_err(|error| Refusal::new(Exit::BadInput, error.to_string()))?;
-    let plan = Plan::of(&change, &start.kit.root, effort);
-    let session = start.kit.directory.clone();
-    let fail_on = review.fail_on.as_deref().and_then(Severity::from_name);
-    Ok(Review { plan, session, is_json, fail_on, report: OnceLock::new() })
-}
-
-/// Returns the flow of a review.
-fn main_of(start: &Start, review: &Arc<Review>, asked: &ReviewFlags) -> Result<Main, Refusal> {
-    let known =
-        file::Known { computations: computations(review), ..flow::known(&start.kit.definitions) };
-    let read = file::bundled(Path::new(FLOW), &FILES, &known).map_err(|findings| {
-        let lines = findings.iter().map(|it: &Finding| it.message.clone()).collect::<Vec<_>>();
-        Refusal::new(Exit::Error, format!("the bundled review is broken: {}", lines.join("; ")))
-    })?;
-    let focus = Supplied::Words(asked.words.join(" "));
-    flow::main_of(start, &read, vec![("focus".to_owned(), focus)]).map(|begin| begin.main)
-}
-
-/// Returns what a user would type for the same review.
-fn prompt(review: &ReviewFlags) -> String {
-    let mut prompt = "/review".to_owned();
-    if review.uncommitted {
-        prompt.push_str(" --uncommitted");
-    }
-    for (flag, value) in [("--base", &review.base), ("--commit", &review.commit)] {
-        if let Some(value) = value {
-            prompt.push_str(&format!(" {flag} {value}"));
-        }
-    }
-    // What follows is no option, however it begins.
-    if !review.words.is_empty() {
-        prompt.push_str(" --");
-    }
-    for word in &review.words {
-        prompt.push(' ');
-        prompt.push_str(word);
-    }
-    prompt
 }

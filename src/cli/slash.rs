@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use super::exit::{Exit, Refusal};
+use super::flow::Beside;
 use crate::agent::Opening;
 use crate::git;
 use crate::skill::{Skill, SkillError, Skills};
@@ -79,6 +80,8 @@ pub(super) enum Meant<'a> {
     Typed,
     /// A skill, and the prompt it makes.
     Skill { skill: &'a Skill, text: String },
+    /// A skill with a flow, and what stands behind its name.
+    Flow { skill: &'a Skill, flow: Beside, words: &'a str },
     /// A built-in command.
     Command(Opening),
 }
@@ -94,7 +97,7 @@ pub(super) enum Typed {
 
 /// Finds out what `/name arguments` means, or that it is a plain prompt.
 pub(super) fn expand<'a>(
-    prompt: &str,
+    prompt: &'a str,
     typed: Typed,
     skills: &'a Skills,
     spill: &Path,
@@ -121,6 +124,9 @@ pub(super) fn expand<'a>(
         return Err(Refusal::new(Exit::BadInput, format!("there is no skill `/{name}`"))
             .hint(format!("there are: {}", names.join(", "))));
     };
+    if let Some(flow) = Beside::of(skill) {
+        return Ok(Meant::Flow { skill, flow, words: arguments });
+    }
     let text = skill.expand(arguments, spill, repository).map_err(|error| refusal(&error))?;
     Ok(Meant::Skill { skill, text })
 }
@@ -158,7 +164,8 @@ pub(super) fn places() -> &'static BTreeSet<String> {
     })
 }
 
-fn refusal(error: &SkillError) -> Refusal {
+/// Says why a skill cannot be used.
+pub(super) fn refusal(error: &SkillError) -> Refusal {
     match error {
         SkillError::Git(_)
         | SkillError::UnknownFlag { .. }

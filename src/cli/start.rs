@@ -66,7 +66,8 @@ pub(super) struct Start {
 struct Later {
     /// The tools of servers that the conversation had before, by name.
     had: Vec<String>,
-    /// Whether there is a log also of a session that is not kept, until its end.
+    /// Whether there is a log also of a session that is not kept, where its texts
+    /// go and until its end: steps of a flow may look at what happened in it.
     logs_anyway: bool,
 }
 
@@ -238,12 +239,6 @@ impl Start {
         self.resume.as_ref().map(|resume| &*resume.from)
     }
 
-    /// Has a session that is not kept be logged where its texts go, for whoever
-    /// needs to know what happened in it. Both go with this value's run.
-    pub(super) fn keep_log(&mut self) {
-        self.later.logs_anyway = true;
-    }
-
     /// Returns how a new session would begin.
     fn head(&self) -> SessionHead {
         let kit = &self.kit;
@@ -283,6 +278,10 @@ impl Start {
             let is_wanted = self.kit.is_kept || self.later.logs_anyway;
             let log = is_wanted.then(|| create_log(directory)).transpose()?;
             return Ok((None, log));
+        };
+        let resume = match self.later.logs_anyway && !self.kit.is_kept {
+            true => resume.logged(),
+            false => resume,
         };
         let from = resume.from.clone();
         let (past, log) = resume.begin(head, directory)?;

@@ -63,6 +63,33 @@ impl Finished {
         Ok(finished)
     }
 
+    /// Reads what a session holds of walks that were cut off. One that came to
+    /// its end is over: whoever asks for its flow after that wants it anew.
+    ///
+    /// # Errors
+    ///
+    /// There is no log that can be read.
+    pub fn read_cut_off(session: &Path) -> Result<Self, LogError> {
+        let mut finished = Self::default();
+        for entry in session::read(session)? {
+            if let Entry::Event(event) = entry {
+                finished.take(&event);
+                finished.forget_if_over(&event);
+            }
+        }
+        Ok(finished)
+    }
+
+    /// Forgets all walks of a flow with the end of one that did its work.
+    fn forget_if_over(&mut self, event: &Event) {
+        let EventKind::InvocationEnded(end) = &event.kind else { return };
+        let Outcome::Done { text: _ } = end.outcome else { return };
+        let Some(over) = self.walks.remove(&event.invocation) else { return };
+        self.walks.retain(|_, walk| walk.name != over.name);
+        self.flows.remove(&over.name);
+        self.last.take_if(|last| last.name == over.name);
+    }
+
     /// Takes note of an event.
     pub fn take(&mut self, event: &Event) {
         if let EventKind::Walked(head) = &event.kind {

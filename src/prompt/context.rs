@@ -374,7 +374,7 @@ impl Look {
 }
 
 /// Says how a unit ended; `None` if well: then its answer says the rest.
-fn bad_end(outcome: &Outcome) -> Option<String> {
+pub(super) fn bad_end(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Done { text: _ } => None,
         Outcome::Failed(failure) => Some(format!("failed: {}", failure.message)),

@@ -99,6 +99,8 @@ pub struct View {
     message: Seq,
     /// Whose pieces of it were shown.
     has_streamed: [bool; 2],
+    /// Whether main's model had a part in what is answered.
+    has_answered: bool,
     used: Usage,
     last_stop: message::StopReason,
     has_title: bool,
@@ -134,6 +136,7 @@ impl View {
             gathered: None,
             message: Seq::default(),
             has_streamed: [false; 2],
+            has_answered: false,
             used: Usage::default(),
             last_stop: message::StopReason::default(),
             has_title: false,
@@ -229,7 +232,10 @@ impl View {
             EventKind::Compacted(compaction) => self.compacted(event, compaction),
             EventKind::Notice { level, text } => self.notice(*level, text),
             EventKind::HookRan(ran) => self.hook_ran(ran),
-            EventKind::InvocationEnded(end) => self.ended(end),
+            EventKind::InvocationEnded(end) => {
+                self.unsaid(event.seq, end);
+                self.ended(end);
+            }
             EventKind::SessionOpened(_)
             | EventKind::Prompted(_)
             | EventKind::Notified { .. }
@@ -327,7 +333,7 @@ impl View {
         self.used += replied.usage;
         let reply = &replied.reply;
         if unit == UnitId::MAIN {
-            self.last_stop = replied.stop;
+            (self.last_stop, self.has_answered) = (replied.stop, true);
             let [has_text, has_thinking] = self.has_streamed;
             if !has_thinking {
                 self.chunk(Voice::Thought, reply.thinking.clone());
@@ -384,6 +390,17 @@ impl View {
             call: self.call_asked(unit, question),
         };
         self.told.push(Told::Asked(Box::new(asked)));
+    }
+
+    /// Shows an answer that main's model had no part in, as that of a flow.
+    fn unsaid(&mut self, seq: Seq, end: &InvocationEnd) {
+        let has_answered = std::mem::take(&mut self.has_answered);
+        if let Outcome::Done { text } = &end.outcome
+            && !has_answered
+        {
+            self.next_message(seq);
+            self.chunk(Voice::Answer, text.to_string());
+        }
     }
 
     fn ended(&mut self, end: &InvocationEnd) {

@@ -12,8 +12,9 @@ use crate::guard::Mode;
 use crate::skill::{Context, Skill};
 
 /// Returns the record of a skill or a command as a line with its line feed.
+/// `flow` says where its flow is, if it has one.
 #[must_use]
-pub fn skill_record(skill: &Skill) -> Vec<u8> {
+pub fn skill_record(skill: &Skill, flow: Option<&str>) -> Vec<u8> {
     let (context, agent, background) = match &skill.context {
         Context::Inline => ("inline", None, false),
         Context::Fork { agent, is_background } => ("fork", Some(&**agent), *is_background),
@@ -32,6 +33,7 @@ pub fn skill_record(skill: &Skill) -> Vec<u8> {
         context,
         agent,
         background,
+        flow,
     })
 }
 
@@ -85,6 +87,8 @@ struct SkillRecord<'a> {
     context: &'static str,
     agent: Option<&'a str>,
     background: bool,
+    /// The file of its flow.
+    flow: Option<&'a str>,
 }
 
 #[derive(Serialize)]

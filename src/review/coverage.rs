@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::shown::{Places, Shown};
 use super::{Angle, Plan, Role, finding, role};
-use crate::event::{Event, EventKind, Invocation, Outcome, UnitId};
+use crate::event::{Event, EventKind, Invocation, Outcome, UnitHead, UnitId};
 use crate::message::CallId;
 use crate::tool_name;
 
@@ -199,6 +199,9 @@ pub(super) struct Seats {
     order: Vec<UnitId>,
     /// The invocation that counts: the last one that reviewed something.
     last: Option<Invocation>,
+    /// Whether that one walks a flow. Then its units are those of steps, and none
+    /// that a reviewer has started, whatever that was called.
+    is_walk: bool,
 }
 
 impl Seats {
@@ -208,10 +211,16 @@ impl Seats {
         for event in events {
             if let EventKind::SessionOpened(head) = &event.kind {
                 places = Places::of(plan, &head.cwd);
+            } else if let EventKind::Walked(_) = &event.kind {
+                // It may find nothing to review: then that is what it came to, and
+                // not what an earlier one did.
+                (seats.last, seats.is_walk) = (Some(event.invocation), true);
             } else if let EventKind::UnitQueued(head) = &event.kind {
-                let Some(role) = Role::of(head) else { continue };
+                let Some(role) = Role::of(head).filter(|_| seats.counts(head)) else { continue };
                 seats.order.push(event.unit);
-                seats.last = Some(event.invocation);
+                if !seats.is_walk {
+                    seats.last = Some(event.invocation);
+                }
                 let seat = Seat::new(role, event.invocation, role::goes_on(head.origin));
                 seats.seats.insert(event.unit, seat);
             } else if let Some(seat) = seats.seats.get_mut(&event.unit) {
@@ -219,6 +228,11 @@ impl Seats {
             }
         }
         seats
+    }
+
+    /// Tells whether a unit can have a part in the review.
+    fn counts(&self, head: &UnitHead) -> bool {
+        !self.is_walk || head.step.is_some()
     }
 
     /// Returns the units of the last review in declared order.

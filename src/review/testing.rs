@@ -6,7 +6,10 @@ use super::finding::{Claim, claims};
 use super::{Angle, Effort, Plan};
 use crate::diff;
 use crate::event::testing::{Log, called, ended, finished, prompted, queued, replied};
-use crate::event::{EventKind, Origin, Outcome, SessionHead, SessionId, SlotPosition};
+use crate::event::{
+    EventKind, FlowHead, Origin, Outcome, SessionHead, SessionId, SlotPosition, StepDigest,
+    StepMark,
+};
 use crate::git::Change;
 use crate::message::Output;
 
@@ -43,6 +46,8 @@ pub(crate) fn adds(path: &str, lines: &[&str]) -> String {
 pub(crate) struct Session {
     pub(crate) log: Log,
     next: u32,
+    /// Whether what is declared is a step of a flow.
+    pub(crate) are_steps: bool,
 }
 
 impl Session {
@@ -58,7 +63,16 @@ impl Session {
             sandbox: None,
         };
         log.put(0, "", EventKind::SessionOpened(head));
-        Self { log, next: 0 }
+        Self { log, next: 0, are_steps: false }
+    }
+
+    /// Has a flow be walked from here on, as the next thing that was asked for.
+    pub(crate) fn walk(&mut self) {
+        self.log.invocation += 1;
+        let (name, inputs) = ("review".into(), "{}".into());
+        let head = FlowHead { name, inputs, steps: 1, goes_on: false };
+        self.log.put(0, "", EventKind::Walked(head.into()));
+        self.are_steps = true;
     }
 
     /// Declares a unit of a step.
@@ -68,6 +82,8 @@ impl Session {
             unreachable!("it is what is queued")
         };
         head.slot = Some(SlotPosition { index, total: 9 });
+        let key = format!("look/{step}[{index}]").into();
+        head.step = self.are_steps.then_some(StepMark { key, digest: StepDigest(0) });
         self.log.put(self.next, "", EventKind::UnitQueued(head));
         self.next
     }

@@ -19,9 +19,40 @@ const STAT_NAME_CAP: usize = 200;
 /// Most changes that are kept for one session.
 const CHANGES_CAP: u32 = 1_000;
 
+/// What somebody has typed who wants a change reviewed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options<'a> {
+    /// Which change, if that is said.
+    pub what: Option<What>,
+    /// How much it may take, as it is written, if that is said.
+    pub effort: Option<&'a str>,
+    /// What stands behind the options.
+    pub rest: &'a str,
+}
+
+/// Takes the options of a review from the front of the words behind `/review`.
+///
+/// # Errors
+///
+/// What looks like an option and is none, lacks its value, or names a second
+/// change.
+pub fn options(words: &str) -> Result<Options<'_>, SkillError> {
+    parse(words, "--uncommitted, --base BRANCH, --commit SHA or --effort low|medium|high", true)
+}
+
 /// Takes the options from the front of the arguments; the rest is free text.
 pub(super) fn parse_what(arguments: &str) -> Result<(What, &str), SkillError> {
-    let mut what = None;
+    let known = "--uncommitted, --base BRANCH or --commit SHA";
+    let Options { what, effort: _, rest } = parse(arguments, known, false)?;
+    Ok((what.unwrap_or_default(), rest))
+}
+
+fn parse<'a>(
+    arguments: &'a str,
+    known: &'static str,
+    has_effort: bool,
+) -> Result<Options<'a>, SkillError> {
+    let (mut what, mut effort) = (None, None);
     let mut rest = arguments.trim();
     while rest.starts_with('-') {
         let (option, mut after) = first_word(rest);
@@ -33,28 +64,32 @@ pub(super) fn parse_what(arguments: &str) -> Result<(What, &str), SkillError> {
             Some((flag, value)) => (flag, Some(value)),
             None => (option, None),
         };
-        let new = match flag {
-            "--uncommitted" if value.is_none() => What::Uncommitted,
-            "--base" | "--commit" => {
-                let value = value.unwrap_or_else(|| {
-                    let (word, rest) = first_word(after);
-                    after = rest;
-                    word
-                });
-                let value = Some(value)
-                    .filter(|value| !value.is_empty())
-                    .ok_or_else(|| SkillError::MissingValue { flag: flag.to_owned() })?
-                    .to_owned();
-                if flag == "--base" { What::Base(value) } else { What::Commit(value) }
-            }
-            _ => return Err(SkillError::UnknownFlag { flag: flag.to_owned() }),
+        let mut value = || {
+            let value = value.unwrap_or_else(|| {
+                let (word, rest) = first_word(after);
+                after = rest;
+                word
+            });
+            let value = Some(value).filter(|value| !value.is_empty());
+            value.ok_or_else(|| SkillError::MissingValue { flag: flag.to_owned() })
         };
-        if what.replace(new).is_some() {
+        let new = match flag {
+            "--uncommitted" if !option.contains('=') => Some(What::Uncommitted),
+            "--base" => Some(What::Base(value()?.to_owned())),
+            "--commit" => Some(What::Commit(value()?.to_owned())),
+            "--effort" if has_effort => {
+                effort = Some(value()?);
+                None
+            }
+            _ => return Err(SkillError::UnknownFlag { flag: flag.to_owned(), known }),
+        };
+        if new.is_some() && what.is_some() {
             return Err(SkillError::TwoChanges);
         }
+        what = new.or(what);
         rest = after;
     }
-    Ok((what.unwrap_or_default(), rest))
+    Ok(Options { what, effort, rest })
 }
 
 fn first_word(text: &str) -> (&str, &str) {
@@ -151,6 +186,31 @@ mod tests {
                 "only one of --uncommitted, --base and --commit can be used",
             ),
             ("-x", "unknown option `-x`; use --uncommitted, --base BRANCH or --commit SHA"),
+        ] {
+            assert_eq!(parsed(text), Err(error.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_review_has_an_effort_besides() {
+        let parsed = |text: &'static str| {
+            let Options { what, effort, rest } =
+                options(text).map_err(|error| error.to_string())?;
+            Ok((what, effort, rest))
+        };
+        assert_eq!(parsed(" the locks "), Ok((None, None, "the locks")));
+        assert_eq!(
+            parsed("--effort low --base main --effort=high x"),
+            Ok((Some(What::Base("main".to_owned())), Some("high"), "x"))
+        );
+        assert_eq!(parsed("-- --effort low"), Ok((None, None, "--effort low")));
+        for (text, error) in [
+            ("--effort", "`--effort` needs a value"),
+            (
+                "--sarif x",
+                "unknown option `--sarif`; use --uncommitted, --base BRANCH, --commit SHA or \
+                 --effort low|medium|high",
+            ),
         ] {
             assert_eq!(parsed(text), Err(error.to_owned()), "{text}");
         }

@@ -19,10 +19,12 @@ pub enum SkillError {
     #[error(transparent)]
     Git(#[from] GitError),
     /// The arguments begin with something that looks like an option.
-    #[error("unknown option `{flag}`; use --uncommitted, --base BRANCH or --commit SHA")]
+    #[error("unknown option `{flag}`; use {known}")]
     UnknownFlag {
         /// What stands there.
         flag: String,
+        /// What could, in words.
+        known: &'static str,
     },
     /// An option has no value.
     #[error("`{flag}` needs a value")]
@@ -42,6 +44,16 @@ pub enum SkillError {
         #[source]
         source: io::Error,
     },
+}
+
+/// What a skill is given for its arguments.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Given<'a> {
+    /// The values of `$CHANGE_TITLE`, `$CHANGE_FILE` and `$CHANGE_STAT`, under those
+    /// names without the dollar and in small letters; none without a change.
+    pub change: Vec<(&'static str, String)>,
+    /// What of the arguments is left.
+    pub rest: &'a str,
 }
 
 impl Skill {
@@ -73,6 +85,30 @@ impl Skill {
         let change = git::change(git, root, &what)?;
         let file = write_change(&change, spill, root)?;
         Ok(self.fill(rest, Some((&change, &file))))
+    }
+
+    /// Returns what the skill is given for `arguments`: a change, if it has one, as
+    /// for [`Skill::expand`], and the rest of them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Skill::expand`].
+    pub fn given<'a>(
+        &self,
+        arguments: &'a str,
+        spill: &Path,
+        (git, root): (&git::Program, &Path),
+    ) -> Result<Given<'a>, SkillError> {
+        if !self.change {
+            return Ok(Given { change: Vec::new(), rest: arguments });
+        }
+        let (what, rest) = parse_what(arguments)?;
+        let change = git::change(git, root, &what)?;
+        let file = write_change(&change, spill, root)?.display().to_string();
+        let stat = stat(&change.files);
+        let change =
+            vec![("change_title", change.title), ("change_file", file), ("change_stat", stat)];
+        Ok(Given { change, rest })
     }
 
     /// Returns the prompt without a change, whether or not it is to be given

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::bundled::Bundled;
 use super::{AGENT, Context, Followed, Skill};
 use crate::front_matter::{self, FrontMatterError, Hint, Names, Source};
 use crate::guard::{self, Rule, Sourced};
@@ -94,10 +95,10 @@ pub fn powers(text: &str, path: &Path) -> Vec<String> {
     allowed.iter().map(|rule| format!("allowed-tools: {rule}")).collect()
 }
 
-pub(super) fn bundled(text: &str) -> Skill {
+pub(super) fn bundled(Bundled { text, files }: Bundled) -> Skill {
     let skill =
         self::skill(text, Path::new(FILE), None, true).expect("a test parses the bundled skills");
-    Skill { source: Source::BuiltIn, ..skill }
+    Skill { source: Source::BuiltIn, files, ..skill }
 }
 
 pub(super) fn skill(
@@ -190,6 +191,7 @@ fn of(head: Head, body: &str, named: Named<'_>) -> Skill {
         context,
         body: body.trim().to_owned(),
         source: Source::File(path.to_owned()),
+        files: &[],
         change: head.metadata.and_then(|metadata| metadata.context) == Some(Given::Change),
         hides: Vec::new(),
     }

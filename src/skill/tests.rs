@@ -22,7 +22,7 @@ fn the_bundled_review_is_always_there() {
     assert_eq!(problems, []);
     let review = skills.find("Review").unwrap();
     assert!(review.change && review.user_invocable && !review.disable_model_invocation);
-    let hint = "[--uncommitted | --base BRANCH | --commit SHA] [what to look for]";
+    let hint = "[--uncommitted | --base BRANCH | --commit SHA] [--effort low|medium|high] [what to look for]";
     assert_eq!(review.argument_hint, hint);
     let sections: Vec<_> = review.body.lines().filter_map(|l| l.strip_prefix("### ")).collect();
     assert_eq!(sections, ["correctness", "security", "tests", "performance", "clarity"]);
@@ -33,7 +33,10 @@ fn the_bundled_init_is_for_people_alone() {
     let (skills, _) = load(&[], &[]);
     let init = skills.find("init").unwrap();
     assert!(init.user_invocable && init.disable_model_invocation && !init.change);
-    assert_eq!(skills.for_models().map(|skill| &*skill.name).collect::<Vec<_>>(), ["review"]);
+    assert_eq!(
+        skills.for_models().map(|skill| &*skill.name).collect::<Vec<_>>(),
+        ["review", "explain", "fix", "test", "migrate"]
+    );
 }
 
 #[test]
@@ -64,6 +67,7 @@ fn every_key_is_read() {
             context: Context::Fork { agent: "explore".to_owned(), is_background: true },
             body: "Do it.".to_owned(),
             source: Source::File(files.path().join("a/SKILL.md")),
+            files: &[],
             change: true,
             hides: Vec::new(),
         })
@@ -96,7 +100,7 @@ fn a_file_that_is_found_by_two_paths_is_one() {
     let two = files.path().join("two");
     std::os::unix::fs::symlink(files.path().join("one"), &two).unwrap();
     let (skills, problems) = load(&[files.path().join("one"), two], &[]);
-    assert_eq!((skills.iter().count(), problems), (3, vec![]));
+    assert_eq!((skills.iter().count(), problems), (7, vec![]));
 }
 
 #[test]
@@ -104,13 +108,13 @@ fn a_command_below_a_directory_has_its_name_in_front() {
     let files = directory(&[
         ("deploy.md", "top"),
         ("ops/deploy.md", "---\nmodel: small\nallowed-tools: Read\n---\nbelow"),
-        ("ops/db/migrate.md", "deep"),
+        ("ops/db/lift.md", "deep"),
     ]);
     let (skills, problems) = load(&[], &[files.path().to_owned()]);
     assert_eq!(problems, []);
     let body = |name| skills.find(name).map(|skill| &*skill.body);
     assert_eq!((body("deploy"), body("ops:deploy")), (Some("top"), Some("below")));
-    assert_eq!((body("ops:db:migrate"), body("migrate")), (Some("deep"), Some("deep")));
+    assert_eq!((body("ops:db:lift"), body("lift")), (Some("deep"), Some("deep")));
     assert_eq!((body(""), body("ops")), (None, None));
     let followed = &skills.find("OPS:deploy").unwrap().followed;
     assert_eq!((followed.model.as_deref(), followed.leave.len()), (Some("small"), 1));
@@ -140,8 +144,8 @@ fn the_first_of_a_name_wins_and_a_file_hides_the_bundled_one() {
 #[test]
 fn commands_are_for_people_and_give_way_to_skills() {
     let files = directory(&[
-        ("skills/fix/SKILL.md", "---\ndescription: d\n---\nfrom the skill"),
-        ("commands/fix.md", "from the command"),
+        ("skills/mend/SKILL.md", "---\ndescription: d\n---\nfrom the skill"),
+        ("commands/mend.md", "from the command"),
         ("commands/deploy.md", "# Deploy to $ARGUMENTS\nNow."),
         ("commands/ask.md", "---\ndescription: Asks.\nargument-hint: [whom]\n---\nAsk."),
         ("commands/empty.md", "\n"),
@@ -155,11 +159,11 @@ fn commands_are_for_people_and_give_way_to_skills() {
     };
     assert_eq!(found("deploy"), ("Deploy to $ARGUMENTS", "", true));
     assert_eq!(found("ask"), ("Asks.", "[whom]", true));
-    assert_eq!(skills.find("fix").unwrap().body, "from the skill");
+    assert_eq!(skills.find("mend").unwrap().body, "from the skill");
     assert!(skills.find("notes").is_none());
     let problems: Vec<_> = problems.iter().map(|problem| &*problem.message).collect();
     assert_eq!(problems[0], "line 1: the command `empty` says nothing");
-    assert!(problems[1].starts_with("the skill `fix` is in"), "{problems:?}");
+    assert!(problems[1].starts_with("the skill `mend` is in"), "{problems:?}");
     assert_eq!(problems.len(), 2);
 }
 
@@ -173,7 +177,7 @@ fn a_broken_skill_is_a_problem_and_the_others_load() {
     let (skills, problems) = load(&[files.path().to_owned()], &[]);
     assert_eq!(
         skills.iter().map(|skill| &*skill.name).collect::<Vec<_>>(),
-        ["c", "review", "init"]
+        ["c", "review", "init", "explain", "fix", "test", "migrate"]
     );
     assert_eq!(problems[0].message, "line 1: the skill `a` needs a `description:`");
     assert!(problems[1].message.contains("moon"), "{}", problems[1].message);

@@ -294,8 +294,8 @@ fn has_sandbox(repository: &Repository) -> bool {
     has
 }
 
-/// Starts `/review` on a terminal, with eight slots that look at the change as
-/// reviewers do.
+/// Starts a review on a terminal by a model that starts eight slots, which look at
+/// the change as reviewers do.
 fn review(repository: &Repository, slots: &[(&str, Option<&str>)]) -> Sitting {
     let mut script = script(slots);
     if has_sandbox(repository) {
@@ -307,7 +307,7 @@ fn review(repository: &Repository, slots: &[(&str, Option<&str>)]) -> Sitting {
         }
     }
     let model = repository.place.script("script.json", &script);
-    let tine = repository.place.tine(["-p", "/review", "-m", &model]);
+    let tine = repository.place.tine(["-p", "review my change", "-m", &model]);
     Sitting::answer(tine, StandardOutput::Pipe)
 }
 

@@ -37,7 +37,16 @@ audit               models          ~/.claude/skills/audit/SKILL.md
                     model small
 ops:deploy          people          .claude/commands/ops/deploy.md
 review              people, models  built in
+                    walks a flow when typed: built in
 init                people          built in
+explain             people, models  built in
+                    walks a flow when typed: built in
+fix                 people, models  built in
+                    walks a flow when typed: built in
+test                people, models  built in
+                    walks a flow when typed: built in
+migrate             people, models  built in
+                    walks a flow when typed: built in
 ";
     assert_eq!(finished.stdout, expected);
     let collision = finished.stderr.lines().filter(|line| line.contains("`tidy` is in")).count();
@@ -49,7 +58,10 @@ fn a_list_as_json_has_a_skill_a_line() {
     let place = place();
     let records = lines(&place.tine(["skills", "--json", "--trust"]).run().exits(0).stdout);
     let names: Vec<&Value> = records.iter().map(|record| &record["name"]).collect();
-    assert_eq!(names, ["tidy", "audit", "ops:deploy", "review", "init"]);
+    assert_eq!(
+        names,
+        ["tidy", "audit", "ops:deploy", "review", "init", "explain", "fix", "test", "migrate"]
+    );
     assert_eq!(records[0]["allowed"], serde_json::json!(["Read"]));
     assert_eq!(records[1]["used_by"], serde_json::json!(["models"]));
     assert_eq!((&records[1]["context"], &records[1]["agent"]), (&"fork".into(), &"explore".into()));

@@ -449,7 +449,10 @@ fn compact_without_a_conversation_says_that_there_is_nothing() {
     assert_eq!(kinds, [Some("init"), Some("success")]);
     assert_eq!(
         records.0[0]["slash_commands"],
-        json!(["compact", "fork", "undo", "usage", "review", "init"])
+        json!([
+            "compact", "fork", "undo", "usage", "review", "init", "explain", "fix", "test",
+            "migrate"
+        ])
     );
     assert_eq!(records.result()["num_turns"], 0);
     assert_eq!(server.count(), 0);
@@ -469,9 +472,15 @@ fn a_skill_cannot_take_the_place_of_a_command() {
     let records = place.tine(flags).run().exits(0).records();
     assert_eq!(
         records.0[0]["slash_commands"],
-        json!(["compact", "fork", "undo", "usage", "review", "init"])
+        json!([
+            "compact", "fork", "undo", "usage", "review", "init", "explain", "fix", "test",
+            "migrate"
+        ])
     );
-    assert_eq!(records.0[0]["skills"], json!(["compact", "review", "init"]));
+    assert_eq!(
+        records.0[0]["skills"],
+        json!(["compact", "review", "init", "explain", "fix", "test", "migrate"])
+    );
 }
 
 /// Three turns that were taken before, each of so many tokens.

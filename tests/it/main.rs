@@ -60,6 +60,9 @@ mod faults;
 mod flags;
 /// Flow files: checked, shown and run, and hostile ones.
 mod flow_files;
+/// Skills that are flows: bundled ones, those of a repository, and chats that go
+/// on after them.
+mod flow_skills;
 /// Random flows on paused time, held against rules that are written twice.
 mod flow_trees;
 /// Flows: items, rounds, conditions, flows in flows, and walks that go on.
@@ -111,6 +114,8 @@ mod retries;
 mod review;
 /// Reviews that a flow walks, whatever models would do by themselves.
 mod review_flow;
+/// `/review` in a session: the same flow, whose report the conversation holds.
+mod review_typed;
 /// The sandbox under attack.
 mod sandbox;
 /// What is kept of a session, and how it is found again.

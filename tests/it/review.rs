@@ -142,6 +142,34 @@ fn stream_json_has_one_agent_call_five_slots_and_one_result_at_the_end() {
 }
 
 #[test]
+fn what_fixed_rules_cannot_do_is_refused_before_anything_runs() {
+    let (repository, _) = three_commits();
+    let place = &repository.place;
+    let sarif = place.work().join("out.sarif");
+    let sarif = sarif.to_str().unwrap();
+    for (flags, named) in [
+        (&["--sarif", sarif][..], "`--sarif` needs"),
+        (&["--annotations"], "`--annotations` needs"),
+        (&["--fail-on", "high", "-m", "offline"], "`--fail-on` needs"),
+        (&["--effort", "low"], "`--effort` needs"),
+        (&["--annotations", "--sarif", sarif], "`--sarif`, `--annotations` need"),
+    ] {
+        let told = format!(
+            "error: {named} a model, and fixed rules answer\n\
+             hint: choose a model with `-m MODEL`; `tine doctor` says how to get one\n"
+        );
+        place.tine(["review"].iter().chain(flags)).run().refuses(42, &told);
+    }
+    let typed = ["-p", "/review --effort low", "-m", "offline"];
+    let refused = place.tine(typed).run().exits(42);
+    assert!(refused.stderr.contains("`--effort` needs a model"), "{}", refused.stderr);
+    let by_name = place.tine(["flow", "run", "review", "-m", "offline"]).run().exits(42);
+    assert!(by_name.stderr.contains("`tine flow run` needs a model"), "{}", by_name.stderr);
+    assert!(place.read("out.sarif").is_none(), "nothing was begun");
+    assert_eq!(place.sessions().len(), 0);
+}
+
+#[test]
 fn the_demo_finds_something_in_every_file_of_its_example() {
     let finished = Repository::new().place.tine(["demo"]).run().exits(0);
     for file in ["src/orders.py:", "src/report.js:", "src/totals.rs:"] {

@@ -8,10 +8,10 @@ use crate::support::server::{Reaction, Server};
 use crate::support::talk::{Talk, serve};
 use crate::support::tine::{Finished, Place};
 
-const FILES: usize = 30;
+pub(crate) const FILES: usize = 30;
 
 /// A repository with a change of many files, each of which has one fault.
-fn repository() -> Repository {
+pub(crate) fn repository() -> Repository {
     let repository = Repository::new();
     let text = |number: usize, body: &str| {
         format!("pub fn half_{number}(text: &str) -> u32 {{\n    {body}\n}}\n")
@@ -27,40 +27,52 @@ fn repository() -> Repository {
     repository
 }
 
-fn answer(answer: &Value) -> Reaction {
+/// A repository with a change of one file, which has one fault.
+pub(crate) fn small() -> Repository {
+    let repository = Repository::new();
+    repository.write("src/part01.rs", "fn a() {}\n");
+    repository.commit("Begin");
+    repository.write("src/part01.rs", "fn a() {\n    b.unwrap();\n}\n");
+    repository
+}
+
+pub(crate) fn answer(answer: &Value) -> Reaction {
     Reaction::call_reply(&[("StructuredOutput", answer.clone())])
 }
 
 /// The files that a reviewer was given.
-fn given(talk: &Talk) -> Vec<String> {
+pub(crate) fn given(talk: &Talk) -> Vec<String> {
     let names = talk.task().lines().filter_map(|line| line.strip_prefix("+++ b/"));
     names.map(str::to_owned).collect()
 }
 
-fn finding(path: &str) -> Value {
+pub(crate) fn finding(path: &str) -> Value {
     json!({ "path": path, "line": 2, "severity": "high", "title": "text without a number ends the program",
         "reason": "`unwrap` panics on \"x\"" })
 }
 
 /// A provider whose models do what they are asked and nothing besides: none of
 /// them ever starts an agent.
-fn provider() -> Server {
-    serve(|talk| {
-        assert!(!talk.task().starts_with("/review"), "no model is asked to fan out");
-        if talk.task().starts_with("Finding: ") {
-            let is_wrong = talk.task().contains("src/part00.rs");
-            let verdict = if is_wrong { "refuted" } else { "confirmed" };
-            return answer(&json!({ "verdict": verdict, "reason": "I looked." }));
-        }
-        let files = given(talk);
-        if talk.turn() == 1 {
-            let look = json!({ "file_path": files[0] });
-            return Reaction::call_reply(&[("Read", look)]);
-        }
-        let is_correctness = talk.task().contains("for correctness");
-        let found = files.iter().filter(|_| is_correctness).map(|path| finding(path));
-        answer(&json!({ "findings": found.collect::<Vec<_>>() }))
-    })
+pub(crate) fn provider() -> Server {
+    serve(react)
+}
+
+/// What such models answer.
+pub(crate) fn react(talk: &Talk) -> Reaction {
+    assert!(!talk.task().starts_with("/review"), "no model is asked to fan out");
+    if talk.task().starts_with("Finding: ") {
+        let is_wrong = talk.task().contains("src/part00.rs");
+        let verdict = if is_wrong { "refuted" } else { "confirmed" };
+        return answer(&json!({ "verdict": verdict, "reason": "I looked." }));
+    }
+    let files = given(talk);
+    if talk.turn() == 1 {
+        let look = json!({ "file_path": files[0] });
+        return Reaction::call_reply(&[("Read", look)]);
+    }
+    let is_correctness = talk.task().contains("for correctness");
+    let found = files.iter().filter(|_| is_correctness).map(|path| finding(path));
+    answer(&json!({ "findings": found.collect::<Vec<_>>() }))
 }
 
 fn review(place: &Place, server: &Server, flags: &[&str]) -> Finished {
@@ -124,7 +136,7 @@ fn a_reviewer_that_looks_at_nothing_is_named_and_what_it_was_given_goes_out_agai
 }
 
 /// How many requests of steps that had their answer stand in a log.
-fn answered(log: &[&str]) -> usize {
+pub(crate) fn answered(log: &[&str]) -> usize {
     let events: Vec<Value> =
         log.iter().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect();
     let of_kind = |kind: &'static str| events.iter().filter(move |event| event["kind"] == kind);
@@ -136,11 +148,8 @@ fn answered(log: &[&str]) -> usize {
 
 #[test]
 fn a_review_that_was_cut_off_after_any_event_comes_to_the_same_and_asks_nobody_twice() {
-    let repository = Repository::new();
-    repository.write("src/part01.rs", "fn a() {}\n");
-    repository.commit("Begin");
-    repository.write("src/part01.rs", "fn a() {\n    b.unwrap();\n}\n");
-    let (place, server) = (&repository.place, provider());
+    let (repository, server) = (small(), provider());
+    let place = &repository.place;
     let flags = ["-o", "json", "--effort", "low"];
     let output = |finished: Finished| {
         let result: Value = serde_json::from_str(&finished.stdout).expect("one object");
@@ -175,4 +184,20 @@ fn an_effort_that_there_is_not_and_a_file_that_cannot_be_written_are_refused_at_
     let refused = review(&repository.place, &server, &["--sarif", "/nowhere/x"]).exits(42);
     assert!(refused.stderr.contains("cannot write"), "{}", refused.stderr);
     assert_eq!(server.count(), 0);
+}
+
+#[test]
+fn what_is_reviewed_holds_for_a_review_that_goes_on_unless_it_is_said_anew() {
+    let (repository, server) = (small(), provider());
+    let first = repository.git(&["rev-parse", "HEAD"]);
+    let flags = ["--commit", &first, "--effort", "low", "-o", "json"];
+    let title = |finished: Finished| finished.result()["structured_output"]["title"].clone();
+    let of_commit = title(review(&repository.place, &server, &flags).exits(0));
+    assert!(of_commit.as_str().is_some_and(|it| it.contains(&first[..7])), "{of_commit}");
+    let asked = server.count();
+    let again = review(&repository.place, &server, &["-c", "-o", "json"]).exits(0);
+    assert_eq!((title(again), server.count()), (of_commit.clone(), asked));
+    let other = ["-c", "--uncommitted", "-o", "json"];
+    let other = title(review(&repository.place, &server, &other).exits(0));
+    assert_ne!(other, of_commit);
 }

@@ -21,13 +21,18 @@ fn branched() -> Repository {
 #[test]
 fn a_typed_skill_is_the_prompt_with_its_arguments_put_in() {
     let repository = branched();
+    repository.write(
+        ".tine/skills/tell/SKILL.md",
+        "---\ndescription: Tells.\nmetadata:\n  tine-context: change\n---\n\
+         Tell of $CHANGE_TITLE, in $CHANGE_FILE: $ARGUMENTS.\n$CHANGE_STAT\n",
+    );
     let server = serve(|_| Reaction::text_reply("ok"));
-    let flags = ["-p", "/review --base main the error paths", "-m", "m"];
+    let flags = ["-p", "/tell --base main the error paths", "-m", "m"];
     repository.place.tine(flags).server(&server).run().exits(0);
     let requests = server.finish();
     let talk = Talk::of(&requests[0]);
-    assert!(talk.task().starts_with("# Review a change\n"), "{}", talk.task());
-    for part in ["(may be empty): the error paths\n", "b.rs", "### security\n"] {
+    assert!(talk.task().starts_with("Tell of "), "{}", talk.task());
+    for part in ["/change.diff: the error paths.\n", "- b.rs (+3 -0, added)"] {
         assert!(talk.task().contains(part), "{part} is missing in {}", talk.task());
     }
     assert!(!talk.task().contains("$CHANGE"), "{}", talk.task());
@@ -44,16 +49,18 @@ fn the_review_works_as_a_typed_skill() {
 #[test]
 fn a_slot_gets_the_diff_in_its_first_message() {
     let repository = branched();
-    let server = serve(|talk| match talk.task() {
-        task if task.starts_with("# Review a change") && talk.turn() == 1 => {
-            let file = task.split_once("`@").and_then(|(_, rest)| rest.split_once('`')).unwrap().0;
+    let server = serve(|talk| match (talk.task(), talk.turn()) {
+        ("go", 1) => Reaction::call_reply(&[("Skill", json!({ "skill": "review" }))]),
+        ("go", 2) => {
+            let told = talk.outputs()[0];
+            let file = told.split_once("`@").and_then(|(_, rest)| rest.split_once('`')).unwrap().0;
             let slot = json!({ "description": "tests", "subagent_type": "reviewer",
                 "prompt": format!("Look at it.\n\n@{file}") });
             Reaction::call_reply(&[("Agent", json!({ "tasks": [slot] }))])
         }
         _ => Reaction::text_reply("No findings."),
     });
-    repository.place.tine(["-p", "/review", "-m", "m"]).server(&server).run().exits(0);
+    repository.place.ask(&server, &[]).exits(0);
     let requests = server.finish();
     let slot = requests.iter().map(Talk::of).find(|talk| talk.task().starts_with("Look")).unwrap();
     assert!(slot.task().contains("+    x.unwrap();\n"), "{}", slot.task());
@@ -71,7 +78,10 @@ fn the_model_opens_a_skill_by_its_name() {
     let server = serve_calls(&[call("tidy"), call("nope")], |_| Reaction::Close);
     place.ask(&server, &[]).exits(0);
     let requests = server.finish();
-    let outputs = ["Tidy a, then a b.", "Skill \"nope\" not found. Available skills: tidy, review"];
+    let outputs = [
+        "Tidy a, then a b.",
+        "Skill \"nope\" not found. Available skills: tidy, review, explain, fix, test, migrate",
+    ];
     assert_eq!(shown(&requests), outputs);
     // The system prompt names it; the body waits until it is used.
     let talk = Talk::of(&requests[0]);
@@ -125,7 +135,7 @@ fn an_unknown_skill_is_refused_with_those_there_are() {
     place.write(".tine/skills/tidy/SKILL.md", "---\ndescription: d\n---\nx");
     place.tine(["-p", "/tidi now", "-m", "offline"]).run().refuses(
         42,
-        "error: there is no skill `/tidi`\nhint: there are: /compact, /fork, /undo, /usage, /tidy, /review, /init\n",
+        "error: there is no skill `/tidi`\nhint: there are: /compact, /fork, /undo, /usage, /tidy, /review, /init, /explain, /fix, /test, /migrate\n",
     );
 }
 

@@ -34,7 +34,6 @@ use super::live::Ways;
 use super::shown::TOLD_CAP;
 use super::updates::Updates;
 use super::{offer, past};
-use crate::agent::Opening;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::start::Start;
@@ -42,7 +41,7 @@ use crate::cli::{print, say};
 use crate::event::QuestionId;
 use crate::mcp::Servers;
 use crate::report::acp::{Asked, Ended, Shows, SoFar, Told, View};
-use crate::run::{self, FromUser, RunEnd, Signal};
+use crate::run::{self, FromUser, Main, RunEnd, Signal};
 pub(super) use orders::Order;
 
 /// A session that was opened.
@@ -145,7 +144,7 @@ enum AtWork {
 
 /// Something that was worked on beside everything else.
 enum Done {
-    Meant { number: u64, text: String, opening: Result<Opening, Refusal> },
+    Meant { number: u64, text: String, main: Result<Main, Refusal> },
     Used { number: u64, used: Result<String, Refusal> },
     Answered { asked: Arc<Asked>, said: Said },
 }

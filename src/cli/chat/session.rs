@@ -23,7 +23,7 @@ use crate::cli::kit::Kit;
 use crate::cli::slash::{self, Typed};
 use crate::cli::start::Start;
 use crate::report::row::Row;
-use crate::run::{Asked, FromUser, NoRewind, NoUndo, Signal, TakeBack};
+use crate::run::{Asked, FromUser, Main, NoRewind, NoUndo, Signal, TakeBack};
 use commands::Plan;
 
 /// What becomes of a chat once a session is over.
@@ -37,7 +37,7 @@ pub(super) enum After {
 /// Something that was worked on beside everything else.
 pub(super) enum Done {
     /// What a prompt means, by its number.
-    Meant { number: u64, text: String, opening: Result<Opening, Refusal> },
+    Meant { number: u64, text: String, main: Result<Main, Refusal> },
     /// Something to be seen.
     Seen(Result<Seen, Refusal>),
     /// What would go back, and the rows that tell it; the conversation after
@@ -225,14 +225,14 @@ impl Session {
         self.work.push(Box::pin(async move {
             let typed = text.clone();
             let finding = tokio::task::spawn_blocking(move || kit.meaning(&typed, Typed::Chat));
-            let opening = finding.await.expect("a skill's text is put together without panics");
-            Done::Meant { number, text, opening }
+            let main = finding.await.expect("a skill's text is put together without panics");
+            Done::Meant { number, text, main }
         }));
     }
 
     /// Has main asked something.
-    fn ask(&mut self, text: &str, opening: Opening) {
-        let invoked = Box::new(self.kit.invoked(text, opening));
+    fn ask(&mut self, text: &str, main: impl Into<Main>) {
+        let invoked = Box::new(self.kit.invoked(text, main));
         let sent = self.asking.as_ref().map(|run| run.try_send(Asked::Invoke(invoked)));
         if matches!(sent, Some(Ok(()))) {
             self.asked += 1;
@@ -285,13 +285,13 @@ impl Session {
             self.is_opening = false;
         }
         match done {
-            Done::Meant { number, text, opening } => {
+            Done::Meant { number, text, main } => {
                 if self.wanted.as_ref().is_none_or(|(wanted, _)| *wanted != number) {
                     return;
                 }
                 self.wanted = None;
-                match opening {
-                    Ok(opening) => self.ask(&text, opening),
+                match main {
+                    Ok(main) => self.ask(&text, main),
                     Err(refusal) => self.refuse_text(Given::Prompt, &text, refusal),
                 }
             }

@@ -17,7 +17,7 @@ use crate::cli::slash::{self, Typed};
 use crate::cli::undo;
 use crate::message::Prompt;
 use crate::report::{control, words};
-use crate::run::{Asked, FromUser, Invoked};
+use crate::run::{Asked, FromUser, Invoked, Main};
 
 /// A message whose turn has come, and that is not asked yet.
 pub(super) struct Begun {
@@ -71,21 +71,21 @@ impl Conversation {
                     // Nobody reads: then nobody misses it.
                     let _ = WholeLines.write_all(&replayed);
                 }
-                let opening = kit.meaning(&prompt.text, Typed::Line)?;
-                kit.showing(opening, prompt.images)
+                let main = kit.meaning(&prompt.text, Typed::Line)?;
+                kit.showing(main, prompt.images)
             });
-            let opening = finding.await.expect("a skill's text is put together without panics");
-            Done::Meant { number, typed, opening }
+            let main = finding.await.expect("a skill's text is put together without panics");
+            Done::Meant { number, typed, main }
         }));
     }
 
     /// Asks what a message means, if it is still wanted.
-    pub(super) fn meant(&mut self, number: u64, typed: &str, opening: Result<Opening, Refusal>) {
+    pub(super) fn meant(&mut self, number: u64, typed: &str, main: Result<Main, Refusal>) {
         let Some(begun) = self.wanted.take_if(|begun| begun.number == number) else { return };
-        match opening {
-            Ok(opening) => {
+        match main {
+            Ok(main) => {
                 let message = begun.uuid.map(Into::into);
-                self.ask(Invoked { message, ..begun.kit.invoked(typed, opening) });
+                self.ask(Invoked { message, ..begun.kit.invoked(typed, main) });
             }
             Err(refusal) => {
                 let takes_images = begun.kit.model.facts().takes_images;

@@ -6,11 +6,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::progress::Progress;
-use crate::agent::Opening;
+use super::rewinding::RewindPlanned;
 use crate::cli::exit::Refusal;
 use crate::cli::kit::Kit;
 use crate::report::control::Reply;
-use crate::run::{Asked, FromUser, RunEnd, Signal};
+use crate::run::{Asked, FromUser, Main, RunEnd, Signal};
 
 /// A run that a client sits at.
 pub(super) struct Sat {
@@ -29,7 +29,11 @@ pub(super) struct Sat {
 /// Something that was worked on beside everything else.
 pub(super) enum Done {
     /// What a message means, by its number, and what stands for it in the log.
-    Meant { number: u64, typed: String, opening: Result<Opening, Refusal> },
+    Meant { number: u64, typed: String, main: Result<Main, Refusal> },
+    /// What becomes of files if they go back is known.
+    Planned(Box<RewindPlanned>),
+    /// Files are back, or not: the reply to the request, by its id.
+    Rewound { id: String, reply: Reply },
     /// A request has its answer, by its id.
     Replied { id: String, reply: Reply },
     /// A result is written.

@@ -13,16 +13,29 @@ use crate::review::{Coverage, Outcome, Plan, Severity};
 use crate::session::{self, Entry};
 
 /// A review that is about to be walked, and its report once there is one.
-#[derive(Debug)]
-pub(super) struct Review {
-    pub(super) plan: Plan,
-    /// Where the session's log is.
-    pub(super) session: PathBuf,
+#[derive(Debug, Default)]
+pub(in crate::cli) struct Review {
+    form: Form,
+    /// Nothing of one that is only shown.
+    pub(super) divided: OnceLock<Divided>,
+    pub(super) report: OnceLock<Report>,
+}
+
+/// How its report is wanted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Form {
     /// Whether the flow's answer is JSON.
     pub(super) is_json: bool,
     /// How bad a finding must be for the review to fail; `None` if it does not.
     pub(super) fail_on: Option<Severity>,
-    pub(super) report: OnceLock<Report>,
+}
+
+/// The change that is reviewed, and where its review is kept.
+#[derive(Debug)]
+pub(super) struct Divided {
+    pub(super) plan: Plan,
+    /// Where the session's log is.
+    pub(super) session: PathBuf,
 }
 
 /// What came of a review, in every form that somebody may want.
@@ -66,8 +79,9 @@ pub(super) fn computations(review: &Arc<Review>) -> Vec<(&'static str, Arc<dyn C
 
 impl Compute for Computed {
     fn compute(&self, _: &Given) -> Result<Value, String> {
-        let Review { plan, session: _, is_json, fail_on, report } = &*self.review;
-        let events = || self.review.events();
+        let Review { form: Form { is_json, fail_on }, divided, report } = &*self.review;
+        let divided = divided.get().ok_or("no change was divided into parts")?;
+        let (plan, events) = (&divided.plan, || divided.events());
         Ok(match self.what {
             What::Territories => plan.inputs(),
             What::Unread => plan.unread_inputs(&Coverage::of(plan, &events()?)),
@@ -90,6 +104,12 @@ impl Compute for Computed {
 }
 
 impl Review {
+    pub(super) fn new(form: Form) -> Self {
+        Self { form, ..Self::default() }
+    }
+}
+
+impl Divided {
     /// Reads what the session's log holds.
     fn events(&self) -> Result<Vec<Event>, String> {
         let entries = session::read(&self.session).map_err(|error| error.to_string())?;

@@ -52,6 +52,7 @@ impl Start {
         signals: mpsc::Receiver<Signal>,
     ) -> Result<(Run, Option<TempDir>), Refusal> {
         let boundaries = Boundaries { begins: Some(self.begins()), ends: true };
+        self.later.logs_anyway = matches!(main, Main::Flow { .. });
         let begun = self.begin()?;
         let (asker, answers) = asker();
         let reporters = self.reporters(asker)?;
@@ -68,6 +69,8 @@ impl Start {
         let Sitting { signals, answers, asking, sitter, follows } = sitting;
         let begins = if follows && self.is_new() { Source::Clear } else { self.begins() };
         let boundaries = Boundaries { begins: Some(begins), ends: true };
+        // Nobody knows yet what will be asked for.
+        self.later.logs_anyway = true;
         let begun = self.begin()?;
         let reporters = self.reporters(Asker::Sitter(sitter))?;
         self.note.iter().for_each(crate::cli::say);

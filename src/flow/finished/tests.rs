@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::event::testing::{Log, ended, queued};
-use crate::event::{FailureKind, StepDigest};
+use crate::event::{FailureKind, InvocationEnd, StepDigest};
 
 fn mark(key: &str, digest: u128) -> StepMark {
     StepMark { key: key.into(), digest: StepDigest(digest) }
@@ -96,4 +96,38 @@ fn the_last_answer_counts_and_whoever_gave_it_first() {
     let finished: Finished = log.events.iter().collect();
     assert_eq!(found(&finished, "audit", &mark("a", 1)), Some((1, "old".to_owned())));
     assert_eq!(found(&finished, "audit", &mark("b", 1)), Some((3, "new".to_owned())));
+}
+
+fn over(outcome: Outcome) -> EventKind {
+    let (text, unfinished) = (Arc::default(), Vec::new());
+    EventKind::InvocationEnded(Arc::new(InvocationEnd { outcome, text, cancel: None, unfinished }))
+}
+
+#[test]
+fn a_walk_that_came_to_its_end_is_over_and_one_that_was_cut_off_is_not() {
+    let mut log = Log::default();
+    let ends = [
+        Outcome::Done { text: "all".into() },
+        Outcome::Interrupted,
+        Outcome::failed(FailureKind::Request, "no"),
+    ];
+    let mut finished = Finished::default();
+    let mut found_after = Vec::new();
+    for (number, end) in (1..).zip(ends) {
+        log.invocation = number;
+        let key = format!("step {number}");
+        log.put(0, "", walked("audit"))
+            .put(number, "", step(&key, 1, Origin::Visible))
+            .put(number, "", done("said"))
+            .put(0, "", over(end));
+        for event in log.events.drain(..) {
+            finished.take(&event);
+            finished.forget_if_over(&event);
+        }
+        let steps = ["step 1", "step 2", "step 3"];
+        let found = steps.map(|key| found(&finished, "audit", &mark(key, 1)).is_some());
+        found_after.push((found, finished.has_walked("audit")));
+    }
+    let expected = [([false; 3], false), ([false, true, false], true), ([false, true, true], true)];
+    assert_eq!(found_after, expected);
 }

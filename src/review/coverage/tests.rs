@@ -55,6 +55,22 @@ fn what_stood_in_the_prompt_was_read_and_of_a_cut_one_only_what_is_left() {
 }
 
 #[test]
+fn of_a_walk_count_its_own_steps_and_no_earlier_review_and_nobody_that_is_called_alike() {
+    let (plan, mut session) = (change(), Session::new());
+    let missing = |session: &Session| Coverage::of(&plan, &session.log.events).missing().count();
+    session.all_read(&plan);
+    assert_eq!(missing(&session), 0);
+    session.walk();
+    assert_eq!(missing(&session), 2);
+    session.are_steps = false;
+    session.all_read(&plan);
+    assert_eq!(missing(&session), 2);
+    session.are_steps = true;
+    session.all_read(&plan);
+    assert_eq!(missing(&session), 0);
+}
+
+#[test]
 fn a_page_of_a_file_shows_its_own_lines_and_no_others() {
     let read = |path: &str| format!(r#"{{"file_path":"{path}"}}"#);
     for path in ["src/a.rs", "./src/a.rs", "/w/src/a.rs", "src/../src/a.rs"] {

@@ -20,6 +20,8 @@ pub(super) struct Conversation {
     summed_up: Vec<CallId>,
     /// What was asked and has not entered the conversation yet.
     asked: Option<Arc<str>>,
+    /// Whether a flow is walked, whose end is an answer.
+    is_walking: bool,
 }
 
 impl Conversation {
@@ -59,7 +61,7 @@ impl Conversation {
     }
 
     pub(super) fn prompted(&mut self, event: &Event) {
-        self.asked = None;
+        (self.asked, self.is_walking) = (None, false);
         self.push(event.seq, event.kind.clone());
     }
 
@@ -69,6 +71,19 @@ impl Conversation {
             self.push(event.seq, EventKind::Prompted(text.into()));
         }
         self.push(event.seq, event.kind.clone());
+    }
+
+    /// Takes note of a flow that is walked from now on.
+    pub(super) fn walked(&mut self, event: &Event) {
+        self.is_walking = true;
+        self.push(event.seq, event.kind.clone());
+    }
+
+    /// Takes note of the end of an invocation, which says what a flow came to.
+    pub(super) fn ended(&mut self, event: &Event) {
+        if std::mem::take(&mut self.is_walking) {
+            self.push(event.seq, event.kind.clone());
+        }
     }
 
     pub(super) fn finished(&mut self, event: &Event) {
@@ -87,7 +102,7 @@ impl Conversation {
     pub(super) fn rewound(&mut self, to: Seq) {
         let to = to.max(self.summary);
         let kept = self.seqs.iter().rposition(|&seq| seq <= to).map_or(0, |last| last + 1);
-        self.asked = None;
+        (self.asked, self.is_walking) = (None, false);
         self.seqs.truncate(kept);
         let dropped = self.events.split_off(kept);
         self.sum_up(dropped);

@@ -148,8 +148,9 @@ impl Past {
                 self.lose_open_calls(event.seq);
                 self.conversation.rewound(*to);
             }
+            EventKind::Walked(_) => self.conversation.walked(event),
+            EventKind::InvocationEnded(_) => self.conversation.ended(event),
             EventKind::SessionOpened(_)
-            | EventKind::Walked(_)
             | EventKind::PrefixShared(_)
             | EventKind::Throttled(_)
             | EventKind::Admitted { waited_ms: _ }
@@ -172,8 +173,7 @@ impl Past {
             | EventKind::Offered(_)
             | EventKind::Left
             | EventKind::Joined { .. }
-            | EventKind::Notice { .. }
-            | EventKind::InvocationEnded(_) => {}
+            | EventKind::Notice { .. } => {}
         }
     }
 

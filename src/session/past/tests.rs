@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::branch::BranchPath;
 use crate::event::{
-    Compaction, CompactionTrigger, Event, ForkShare, NoticeLevel, Origin, PrefixShare, Replied,
-    SlotPosition,
+    Compaction, CompactionTrigger, Event, FlowHead, ForkShare, NoticeLevel, Origin, PrefixShare,
+    Replied, SlotPosition,
 };
 use crate::message::{Call, Output, Reply, StopReason, Usage};
 use crate::session::SessionLog;
@@ -251,6 +251,23 @@ fn an_end_that_was_taken_is_told_only_once_the_output_is_there() {
     };
     assert_eq!(with_output("found"), [0_u32; 0]);
     assert_eq!(with_output(CUT_OFF), [1]);
+}
+
+#[test]
+fn the_end_of_a_flow_is_a_part_of_the_conversation_and_other_ends_are_none() {
+    let walked = || {
+        let (name, inputs) = ("audit".into(), "{}".into());
+        EventKind::Walked(Arc::new(FlowHead { name, inputs, steps: 1, goes_on: false }))
+    };
+    let mut story = Story::new();
+    story.main(walked()).main(ended());
+    let before = story.events.len() as u64;
+    story.main(started("two")).main(prompted("two")).main(replied("answer", &[])).main(ended());
+    let past = story.past();
+    let kept = [prompted("go"), walked(), ended(), prompted("two"), replied("answer", &[])];
+    assert_eq!(past.conversation(), kept);
+    story.main(EventKind::Rewound { to: Seq(before) });
+    assert_eq!(story.past().conversation(), &kept[..3]);
 }
 
 #[test]

@@ -6,7 +6,10 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{Editor, Updates, says, stopped};
+use crate::review_flow::{react, small};
+use crate::review_typed::covers;
 use crate::support::server::{Gate, Reaction, Server};
+use crate::support::talk::{Talk, serve};
 use crate::support::tine::Place;
 
 /// Far more than a session takes at once.
@@ -278,4 +281,50 @@ fn what_is_odd_about_a_project_is_told_to_the_editor() {
     );
     assert_eq!(told, [&expected]);
     editor.leaves();
+}
+
+#[test]
+fn an_editor_is_answered_with_what_a_flow_came_to_and_goes_on() {
+    let place = Place::new();
+    place.write(".tine/skills/greet/SKILL.md", "---\ndescription: Greets.\n---\nGreet.\n");
+    let flow = "[inputs]\narguments = \"\"\n[[step]]\nname = \"hello\"\nprompt = \"Greet {{ inputs.arguments }}.\"\n";
+    place.write(".tine/skills/greet/flow.toml", flow);
+    let script = json!({ "units": {
+        "hello": [{ "text": "Hello, Ada.", "expect": { "contains": ["Greet Ada."] } }],
+        "main": [{ "text": "fine", "expect": { "contains": ["Hello, Ada.", "so?"] } }],
+    }});
+    let model = place.script("script.json", &script);
+    let running = place.tine(["acp", "-m", &model]).silent_stdin().start();
+    let mut editor = Editor { running, place, last: 0 }.introduced(&json!({}));
+    let session = editor.new_session();
+    let (updates, answer) = editor.prompt(&session, "/greet Ada");
+    stopped(&answer, "end_turn");
+    assert_eq!(updates.text("agent_message_chunk"), "Hello, Ada.");
+    let (updates, answer) = editor.prompt(&session, "so?");
+    stopped(&answer, "end_turn");
+    assert_eq!(updates.text("agent_message_chunk"), "fine");
+    editor.leaves();
+}
+
+#[test]
+fn an_editor_is_answered_with_the_report_of_a_review_and_goes_on() {
+    let server = serve(|talk| match talk.last_prompt().ends_with("so?") {
+        true => Reaction::text_reply("ok"),
+        false => react(talk),
+    });
+    let mut editor = Editor::at(small().place, &server);
+    let session = editor.new_session();
+    let (updates, answer) = editor.prompt(&session, "/review --effort low");
+    stopped(&answer, "end_turn");
+    let report = updates.text("agent_message_chunk");
+    assert!(covers(&report, "src/part01.rs", 2), "{report}");
+    let (updates, answer) = editor.prompt(&session, "so?");
+    stopped(&answer, "end_turn");
+    assert_eq!(updates.text("agent_message_chunk"), "ok");
+    editor.leaves();
+    let requests = server.finish();
+    let last = Talk::of(requests.last().expect("the conversation went on"));
+    let report = report.trim_end();
+    let said = last.messages().iter().filter_map(|message| message["content"].as_str());
+    assert!(said.into_iter().any(|text| text.trim_end() == report), "{report}");
 }

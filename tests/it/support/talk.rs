@@ -67,7 +67,8 @@ impl Talk {
         tools.filter_map(|tool| tool["function"]["name"].as_str()).collect()
     }
 
-    fn messages(&self) -> &[Value] {
+    /// Returns all that it says, oldest first.
+    pub(crate) fn messages(&self) -> &[Value] {
         self.0["messages"].as_array().map_or(&[], Vec::as_slice)
     }
 }

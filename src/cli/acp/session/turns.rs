@@ -14,7 +14,7 @@ use crate::cli::kit::Kit;
 use crate::cli::slash::{self, Typed};
 use crate::cli::start::{Sitter, Sitting};
 use crate::cli::{said, undo, usage};
-use crate::run::{self, FromUser};
+use crate::run::{self, FromUser, Main};
 
 /// Most of what is said to a run before it has heard it.
 const SAID_CAP: usize = 1_024;
@@ -68,8 +68,8 @@ impl Session {
             }
             let typed = text.clone();
             let finding = tokio::task::spawn_blocking(move || kit.meaning(&typed, Typed::Line));
-            let opening = finding.await.expect("a skill's text is put together without panics");
-            Done::Meant { number, text, opening }
+            let main = finding.await.expect("a skill's text is put together without panics");
+            Done::Meant { number, text, main }
         }));
     }
 
@@ -112,9 +112,9 @@ impl Session {
     }
 
     /// Has main asked something.
-    fn ask(&mut self, text: &str, opening: Opening) {
+    fn ask(&mut self, text: &str, main: impl Into<Main>) {
         let Stage::Sat(sat) = &mut self.stage else { return };
-        let invoked = Box::new(sat.kit.invoked(text, opening));
+        let invoked = Box::new(sat.kit.invoked(text, main));
         // It rests, so it takes it; unless it has ended, and is heard of next.
         let asking = sat.asking.as_ref();
         if asking.is_some_and(|asking| asking.try_send(run::Asked::Invoke(invoked)).is_ok()) {
@@ -132,13 +132,13 @@ impl Session {
 
     pub(super) fn done(&mut self, done: Done) {
         match done {
-            Done::Meant { number, text, opening } => {
+            Done::Meant { number, text, main } => {
                 if self.at_work != AtWork::FindsOut(number) {
                     return;
                 }
                 self.at_work = AtWork::Nothing;
-                match opening {
-                    Ok(opening) => self.ask(&text, opening),
+                match main {
+                    Ok(main) => self.ask(&text, main),
                     Err(refusal) => self.answer(Err(refused(&refusal))),
                 }
             }

@@ -58,6 +58,10 @@ fn help_lists_keys_commands_and_skills() {
     skills
     /review [--uncommitte…  Reviews a change with five reviewers at once (correctne…
     /init [what it should…  Writes AGENTS.md, the file that tells agents how to wor…
+    /explain [what to exp…  Explains a codebase or a part of it. Explorers read its…
+    /fix WHAT IS WRONG      Fixes a bug. It is reproduced first, mended in a worktr…
+    /test [files, a branc…  Writes the tests that a change lacks, one agent for eac…
+    /migrate WHAT TO CHAN…  Makes the same mechanical change in many files, one age…
     ");
 }
 
@@ -97,10 +101,18 @@ fn a_skill_that_a_command_hides_is_not_offered() {
     assert_snapshot!(place.shown(&skills(&place.kit)), @"
     /diff ONE TWO  (hidden by the command of its name; HOME/skills/diff/SKILL.md)
       Tells them apart.
-    /review [--uncommitted | --base BRANCH | --commit SHA] [what to look for]  (built in)
+    /review [--uncommitted | --base BRANCH | --commit SHA] [--effort low|medium|high] [what to look for]  (built in)
       Reviews a change with five reviewers at once (correctness, security, tests, performance, clarity) and merges what they find into one report. Use it when the user asks for a review of uncommitted work, a branch or a commit.
     /init [what it should say besides]  (for you alone; built in)
       Writes AGENTS.md, the file that tells agents how to work in this repository, from what the repository itself shows.
+    /explain [what to explain]  (built in)
+      Explains a codebase or a part of it. Explorers read its areas side by side, and one map says how they hang together. Use it when the user asks how this repository works, where something happens, or what a newcomer should read.
+    /fix WHAT IS WRONG  (built in)
+      Fixes a bug. It is reproduced first, mended in a worktree of its own, and tried by somebody else before it counts. Use it when the user reports a bug, a failing test or an error message.
+    /test [files, a branch, or what to test]  (built in)
+      Writes the tests that a change lacks, one agent for each changed file, each in a worktree of its own. Use it when the user asks for tests of uncommitted work, a branch or some files.
+    /migrate WHAT TO CHANGE  (built in)
+      Makes the same mechanical change in many files, one agent for each file, each in a worktree of its own. Use it for renamed interfaces, replaced libraries and new conventions that touch more than a few files.
     ");
 }
 
@@ -232,7 +244,7 @@ fn the_window_holds_what_the_next_request_would_send() {
     let shown = plain(&context(&place.kit, 80).unwrap());
     let parts: Vec<&str> = shown.lines().map(|line| line.get(..18).unwrap_or(line)).collect();
     assert_snapshot!(parts.join("\n"), @"
-    offline  4.2k toke
+    offline  4.5k toke
       system prompt   
       instructions    
       skills          
