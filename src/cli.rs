@@ -20,6 +20,7 @@ mod hooks;
 mod init;
 mod input;
 mod kit;
+mod map;
 mod mcp;
 mod model;
 mod models;
@@ -132,6 +133,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
     match command {
         Some(Command::Review(flags)) => review::run(&environment, run, &flags),
         Some(Command::Flow { command }) => flow::run(&environment, run, command),
+        Some(Command::Map(flags)) => map::run(&environment, run, flags),
         Some(Command::Init { words }) => init::run(&environment, run, &words),
         Some(Command::Demo) => demo::run(&environment, run),
         Some(Command::Acp) => acp::run(&environment, run),
@@ -237,6 +239,7 @@ fn check_flags(command: Option<&Command>, run: &RunFlags) -> Result<(), Refusal>
             Command::Review(_)
             | Command::Demo
             | Command::Init { .. }
+            | Command::Map(_)
             | Command::Flow { command: FlowCommand::Run(_) },
         ) => true,
         Some(

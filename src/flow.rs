@@ -31,7 +31,7 @@ pub use inputs::{Input, InputValues, Supplied};
 pub use step::{
     AgentStep, Computed, Each, Inner, OnError, Passed, Sees, Step, StepLimits, Steps, Until, When,
 };
-pub use text::{Expression, Template, Wording};
+pub use text::{Expression, GLOBALS, Template, Wording};
 pub use tree::Shown;
 pub use walk::{Walk, walk};
 

@@ -31,7 +31,7 @@ use crate::guard::Sourced;
 pub use bundled::Files;
 pub use change::{Options, STAT_FILES_CAP, options};
 pub use check::{Known, check};
-pub use expand::SkillError;
+pub use expand::{Given, SkillError};
 pub use head::{FILE, powers};
 
 /// The agent that does what a skill says where the skill names none.

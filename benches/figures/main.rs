@@ -3,9 +3,9 @@
 //! Runs the optimised program against a scripted server in a process of its
 //! own and prints each figure beside its limit; the exit code is 1 if one is
 //! missed. `cargo bench -- NAME` measures one group: `start`, `turn`,
-//! `schedule`, `many`, `interrupt`, `resume`, `typing`, `branches`, `gate`,
-//! `decode`, `edits`, `sandbox` or `judge`. `cargo bench -- cast` measures
-//! nothing: it records the chat that the README shows.
+//! `schedule`, `many`, `map`, `interrupt`, `resume`, `typing`, `branches`,
+//! `gate`, `decode`, `edits`, `sandbox` or `judge`. `cargo bench -- cast`
+//! measures nothing: it records the chat that the README shows.
 
 mod allocations;
 mod branches;
@@ -15,6 +15,7 @@ mod decode;
 mod edits;
 mod gate;
 mod judge;
+mod map;
 mod measure;
 mod program;
 mod resume;
@@ -36,11 +37,12 @@ static ALLOCATOR: allocations::Counting = allocations::Counting;
 /// A group of figures that are measured together.
 type Measure = fn() -> Vec<Figure>;
 
-const GROUPS: [(&str, Measure); 13] = [
+const GROUPS: [(&str, Measure); 14] = [
     ("start", measure::start),
     ("turn", measure::turn),
     ("schedule", measure::schedule),
     ("many", measure::many),
+    ("map", map::map),
     ("interrupt", measure::interrupt),
     ("resume", resume::resume),
     ("typing", typing::typing),

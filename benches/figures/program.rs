@@ -116,13 +116,15 @@ pub(crate) struct Ended {
 
 /// Runs the main prompt against a server that follows `script`.
 pub(crate) fn start<'a>(place: &'a Place, script: &Script, flags: &[&str]) -> Running<'a> {
+    let fixed = ["-p", script::MAIN_PROMPT, "-m", "bench", "--output-format", "stream-json"];
+    start_with(place, script, &[&fixed[..], &["--allow-large-batches"], flags].concat())
+}
+
+/// Runs a command against a server that follows `script`.
+pub(crate) fn start_with<'a>(place: &'a Place, script: &Script, arguments: &[&str]) -> Running<'a> {
     let mut server = Server::start(script);
     let mut command = command(place);
-    command
-        .env("OPENAI_BASE_URL", server.base_url())
-        .args(["-p", script::MAIN_PROMPT, "-m", "bench", "--output-format", "stream-json"])
-        .arg("--allow-large-batches")
-        .args(flags);
+    command.env("OPENAI_BASE_URL", server.base_url()).args(arguments);
     let started = clock::now();
     let child = command.spawn().expect("the program can be started");
     let pid = i32::try_from(child.id()).expect("process ids are small");

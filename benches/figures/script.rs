@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub(crate) const MAIN_PROMPT: &str = "bench-main";
 
 /// What the prompt of a slot begins with; its number follows.
-const SLOT_PROMPT: &str = "bench-slot-";
+pub(crate) const SLOT_PROMPT: &str = "bench-slot-";
 
 /// The file that slots and the loop read.
 pub(crate) const FILE: &str = "measured.txt";

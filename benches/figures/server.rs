@@ -39,7 +39,7 @@ pub(crate) struct Seen {
     /// The CPU time the watched process had used by then.
     pub(crate) cpu: Option<Duration>,
     /// The most memory it had held by then, in KiB; only for the main
-    /// conversation, since reading it takes a while.
+    /// conversation and the last slot, since reading it takes a while.
     pub(crate) peak: Option<u64>,
 }
 
@@ -222,7 +222,10 @@ impl Shared {
     fn note(&self, who: Who, turn: u32) {
         let at = clock::now();
         let watched = self.watched.load(Ordering::Relaxed);
-        let peak = (who == Who::Main).then(|| clock::peak_memory(watched)).flatten();
+        // The last of many slots where main asks for nothing.
+        let is_last = who == Who::Slot(self.script.slots.saturating_sub(1));
+        let is_wanted = who == Who::Main || is_last;
+        let peak = is_wanted.then(|| clock::peak_memory(watched)).flatten();
         let seen = Seen { at, who, turn, cpu: clock::cpu_time(watched), peak };
         self.seen.lock().expect("no thread panics with the lock").push(seen);
         self.came.notify_all();

@@ -10,6 +10,7 @@ mod given;
 mod guarding;
 mod inert;
 mod listed;
+mod map;
 mod output;
 mod reviewing;
 mod servers;
@@ -40,6 +41,7 @@ pub use given::{GIVEN_CAP, GivenJson, Unread};
 pub use guarding::{PermissionsCommand, TrustFlags};
 pub use inert::InertFlags;
 pub use listed::{CheckCommand, ListedFlags};
+pub use map::MapFlags;
 pub use output::{Format, InputFormat, Output};
 pub use reviewing::ReviewFlags;
 pub use servers::ServerFlags;
@@ -358,6 +360,8 @@ pub enum Command {
         #[command(subcommand)]
         command: FlowCommand,
     },
+    /// Ask an agent for each row of a table, and write down what it says
+    Map(MapFlags),
     /// Show a review of a small change made for the purpose
     Demo,
     /// Write a first AGENTS.md from the repository

@@ -17,6 +17,7 @@ mod messages;
 mod progress;
 mod refusals;
 mod requests;
+mod rewinding;
 mod sat;
 mod settings;
 mod skim;
@@ -50,6 +51,7 @@ use carried::CarriedServers;
 use files::Readers;
 use messages::Begun;
 use progress::{Progress, Teller};
+use rewinding::Rewinds;
 use sat::{Done, Sat, ended, got_on};
 use settings::InForce;
 use talk::{Step, Talk};
@@ -125,6 +127,7 @@ struct Conversation {
     brought: Brought,
     replies: Replies,
     readers: Readers,
+    rewinds: Rewinds,
     /// Whether the last reply was left out, because too many are not read.
     is_unread: bool,
     /// What the run is made of, until there is one.
@@ -177,6 +180,7 @@ impl Conversation {
             brought: Brought::default(),
             replies: Replies::new(),
             readers: Readers::default(),
+            rewinds: Rewinds::default(),
             is_unread: false,
             ready: Some(start),
             refusal: None,
@@ -238,7 +242,8 @@ impl Conversation {
     /// Tells whether a message is being answered, or about to be.
     fn is_busy(&self) -> bool {
         let is_at_work = |run: &Sat| run.asked > run.known.ended;
-        self.is_writing || self.wanted.is_some() || self.run.as_ref().is_some_and(is_at_work)
+        let is_aside = self.is_writing || self.rewinds.is_busy() || self.wanted.is_some();
+        is_aside || self.run.as_ref().is_some_and(is_at_work)
     }
 
     /// Asks for what is next, if main rests.
@@ -253,6 +258,9 @@ impl Conversation {
         };
         if self.told.is_some() {
             return self.leave();
+        }
+        if let Some((id, wanted)) = self.rewinds.next() {
+            return self.rewind(id, wanted);
         }
         if let Some(message) = self.talk.next_message() {
             return self.begin(message);
@@ -326,6 +334,8 @@ impl Conversation {
     fn done(&mut self, done: Done) {
         match done {
             Done::Written => self.is_writing = false,
+            Done::Planned(planned) => self.rewind_planned(*planned),
+            Done::Rewound { id, reply } => self.rewound(&id, &reply),
             Done::Replied { id, reply } => self.reply(&id, &reply),
             Done::Meant { number, typed, main } => self.meant(number, &typed, main),
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::args::{FlowCommand, FlowRunFlags, RunFlags};
 use super::exit::{Exit, Refusal};
 use super::model::DefaultModel;
+use super::print::Begin;
 use super::{catalogue, print, review};
 use crate::config::Environment;
 use crate::definition::Definitions;
@@ -37,10 +38,10 @@ pub(super) fn run(
             let given = inputs.iter().map(|pair| parse(pair)).collect::<Result<Vec<_>, _>>()?;
             print::run_main(environment, flags, DefaultModel::None, move |start| {
                 if beside::is_review(&file, &start.kit.skills) {
-                    return review::walked(start, given);
+                    return review::walked(start, given).map(Begin::from);
                 }
                 let meant = Meant::by(&file, &start.kit.definitions, &start.kit.skills)?;
-                Ok(Beginning::going_on(start, &meant.flow, given)?.main(meant))
+                Ok(Beginning::going_on(start, &meant.flow, given)?.main(meant).into())
             })
         }
     }

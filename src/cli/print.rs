@@ -26,7 +26,7 @@ use crate::event::{
 };
 use crate::model::Models;
 use crate::report::Json;
-use crate::run::{self, Main, Reporter as _, RunEnd, Signal};
+use crate::run::{self, Main, Reporter, RunEnd, Signal};
 
 /// How long work on other threads may go on after the result is out.
 pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_millis(50);
@@ -37,6 +37,23 @@ const BLOCKING_THREADS: usize = 16;
 
 /// What the names of the threads begin with that units run on.
 pub(super) const UNIT_THREADS: &str = "units";
+
+/// What a run begins with.
+pub(super) struct Begin {
+    /// What the user has typed for it.
+    pub(super) typed: String,
+    /// What main does.
+    pub(super) main: Main,
+    /// Who is shown it, instead of people and programs as the flags say. Then
+    /// nobody can be asked.
+    pub(super) shown: Option<Box<dyn Reporter>>,
+}
+
+impl From<(String, Main)> for Begin {
+    fn from((typed, main): (String, Main)) -> Self {
+        Self { typed, main, shown: None }
+    }
+}
 
 /// Runs what was typed or piped in.
 pub(super) fn run(
@@ -69,17 +86,16 @@ pub(super) fn run_prompt(
 ) -> Result<Exit, Refusal> {
     run_main(environment, flags, default_model, move |start| {
         let main = start.kit.meaning(&prompt, Typed::Line)?;
-        Ok((prompt, main))
+        Ok((prompt, main).into())
     })
 }
 
-/// Runs what `make` says once everything else is there: what the user typed, and
-/// what main does for it.
+/// Runs what `make` says once everything else is there.
 pub(super) fn run_main(
     environment: &Environment,
     flags: RunFlags,
     default_model: DefaultModel,
-    make: impl FnOnce(&mut Start) -> Result<(String, Main), Refusal> + Send + 'static,
+    make: impl FnOnce(&mut Start) -> Result<Begin, Refusal> + Send + 'static,
 ) -> Result<Exit, Refusal> {
     let start = Start::new(environment, flags, default_model)?;
     let runtime = runtime()?;
@@ -120,18 +136,21 @@ pub(super) fn runtime() -> Result<Runtime, Refusal> {
 /// Finds out what is to be done, which may take its time, and runs it.
 async fn go(
     mut start: Start,
-    make: impl FnOnce(&mut Start) -> Result<(String, Main), Refusal> + Send + 'static,
+    make: impl FnOnce(&mut Start) -> Result<Begin, Refusal> + Send + 'static,
     mut signals: mpsc::Receiver<Signal>,
 ) -> Result<(RunEnd, Option<TempDir>), Refusal> {
     let making = tokio::task::spawn_blocking(move || make(&mut start).map(|made| (start, made)));
-    let (start, (typed, main)) = tokio::select! {
+    let (start, Begin { typed, main, shown }) = tokio::select! {
         made = making => made.expect("what is to be done is put together without panics")?,
         signal = signals.recv() => {
             let signal = signal.expect("signals are listened to until the end");
             return Err(Refusal::new(Exit::after(signal), "stopped before it began"));
         }
     };
-    let (run, scratch) = start.run(&typed, main, signals)?;
+    let (run, scratch) = match shown {
+        None => start.run(&typed, main, signals),
+        Some(shown) => start.run_for(&typed, main, shown, signals),
+    }?;
     Ok((run.go().await, scratch))
 }
 

@@ -52,14 +52,14 @@ pub(super) fn run(
         if start.kit.is_offline() {
             without_a_model(&needing_a_model(&flags_of_review, &asked))?;
             let main = start.kit.meaning(&prompt, Typed::Line)?;
-            return Ok((prompt, main));
+            return Ok((prompt, main).into());
         }
         let sarif = flags_of_review.sarif.as_deref().map(Target::new).transpose()?;
         let review = Arc::new(Review::new(form));
         let main = main_of(start, &review, asked.inputs())?;
         // It is walked once.
         let _ = walking.set(Walks { review, sarif });
-        Ok((prompt, main))
+        Ok((prompt, main).into())
     })?;
     let walks = Arc::into_inner(walks).and_then(OnceLock::into_inner);
     let Some(Walks { review: walked, sarif }) = walks else { return Ok(exit) };

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::caller::{Caller, Hold};
 use super::job::Job;
@@ -125,21 +126,26 @@ async fn declare(of: &Of<'_>, orders: Orders) -> Result<Vec<Queued>, ToolError> 
 /// run was over before.
 pub(super) async fn queue(caller: &Caller, queued: Queued) -> Option<Arc<UnitEnd>> {
     let Queued { job, seat, ticket } = queued;
-    queue_made(caller, seat, ticket, || Ok(job)).await
+    // Nothing but its own end keeps it from starting.
+    let cancel = seat.cancel.clone();
+    queue_made(caller, seat, ticket, &cancel, || Ok(job)).await
 }
 
 /// Does the same for a unit whose job is made only when it starts. What it comes
-/// to if there is none is the error.
+/// to if there is none is the error. One that still waits when `closed` fires
+/// never starts.
 pub(crate) async fn queue_made(
     caller: &Caller,
     seat: Seat,
     ticket: Ticket,
+    closed: &CancellationToken,
     make: impl FnOnce() -> Result<Arc<Job>, Outcome>,
 ) -> Option<Arc<UnitEnd>> {
     let line = caller.line.of(seat.unit);
     let permit = tokio::select! {
         biased;
         () = seat.cancel.cancelled() => None,
+        () = closed.cancelled() => None,
         permit = caller.fanout.pool.acquire(ticket) => Some(permit),
     };
     // Start is a question: once a cancel has begun nobody answers it.

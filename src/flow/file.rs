@@ -27,6 +27,8 @@ use super::names::meant;
 use super::{Compute, Flow, Step};
 use crate::front_matter::{Finding, one_line};
 
+pub use value::span;
+
 use fields::{Field, Fields};
 use findings::Findings;
 use places::Places;

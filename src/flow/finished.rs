@@ -19,6 +19,10 @@ use crate::session::{self, Entry, LogError};
 pub struct Finished {
     /// By the names of flows, then by the places of their steps.
     flows: HashMap<Arc<str>, HashMap<Arc<str>, Done>>,
+    /// The same for steps that failed.
+    failed: HashMap<Arc<str>, HashMap<Arc<str>, Done>>,
+    /// Whether steps that failed are not run again either.
+    reuses_failures: bool,
     /// Which flow each invocation walks.
     walks: HashMap<Invocation, Arc<FlowHead>>,
     /// The steps that have not ended.
@@ -26,7 +30,7 @@ pub struct Finished {
     last: Option<Arc<FlowHead>>,
 }
 
-/// A step that was answered.
+/// A step that has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Done {
     /// The unit that was asked.
@@ -98,6 +102,13 @@ impl Finished {
         }
     }
 
+    /// Has steps that failed when they were asked the very same fail again at
+    /// once, with the same words, instead of being run.
+    #[must_use]
+    pub fn with_failures(self) -> Self {
+        Self { reuses_failures: true, ..self }
+    }
+
     /// Returns what the last walk of the session was begun with.
     #[must_use]
     pub fn last_walk(&self) -> Option<&Arc<FlowHead>> {
@@ -111,8 +122,12 @@ impl Finished {
     }
 
     /// Finds what a step of a flow came to when it was asked the very same.
-    pub(super) fn find(&self, flow: &str, mark: &StepMark) -> Option<&Done> {
-        self.flows.get(flow)?.get(&mark.key).filter(|done| done.digest == mark.digest)
+    pub(super) fn find<'a>(&'a self, flow: &str, mark: &StepMark) -> Option<&'a Done> {
+        let find = |flows: &'a HashMap<Arc<str>, HashMap<Arc<str>, Done>>| {
+            flows.get(flow)?.get(&mark.key).filter(|done| done.digest == mark.digest)
+        };
+        let failed = || find(&self.failed).filter(|_| self.reuses_failures);
+        find(&self.flows).or_else(failed)
     }
 
     fn queued(&mut self, event: &Event, head: &UnitHead) {
@@ -133,10 +148,13 @@ impl Finished {
 
     fn ended(&mut self, unit: UnitId, end: &Arc<UnitEnd>) {
         let Some(Open { flow, mark, unit }) = self.open.remove(&unit) else { return };
-        if let Outcome::Done { text: _ } = end.outcome {
-            let done = Done { unit, digest: mark.digest, end: Arc::clone(end) };
-            self.flows.entry(flow).or_default().insert(mark.key, done);
-        }
+        let flows = match end.outcome {
+            Outcome::Done { text: _ } => &mut self.flows,
+            Outcome::Failed(_) => &mut self.failed,
+            Outcome::Cancelled { ran: _ } | Outcome::Interrupted => return,
+        };
+        let done = Done { unit, digest: mark.digest, end: Arc::clone(end) };
+        flows.entry(flow).or_default().insert(mark.key, done);
     }
 }
 

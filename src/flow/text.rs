@@ -21,7 +21,7 @@ pub(super) const TEXT_CAP: usize = 1024 * 1024;
 const FUEL: u64 = 1_000_000;
 
 /// What a text may name beside the results and inputs of its flow.
-pub(super) const GLOBALS: [&str; 3] = ["dict", "namespace", "range"];
+pub const GLOBALS: [&str; 3] = ["dict", "namespace", "range"];
 
 /// What marks a text as a template.
 const MARKS: [&str; 3] = ["{{", "{%", "{#"];
@@ -73,7 +73,8 @@ impl Wording {
         }
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    /// Returns what it names that it does not set itself, such as `inputs.base`.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         let names: &[Box<str>] = match self {
             Self::Verbatim(_) => &[],
             Self::Template(template) => &template.names,

@@ -8,11 +8,13 @@
 mod beside;
 mod came;
 mod scope;
+mod trail;
 mod unit;
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
 
 use super::Flow;
 use super::finished::Finished;
@@ -29,6 +31,7 @@ use crate::skill::Followed;
 
 use came::{Came, Exports, STOPPED};
 use scope::{Key, Scope, Texts};
+use trail::Trail;
 
 /// A flow that is to be walked, and what with.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,6 +86,8 @@ pub async fn walk(holder: &Caller, walk: &Walk) -> Outcome {
         scope: Scope::new(inputs),
         key: Key::default(),
         first,
+        trail: Trail::default(),
+        closed: CancellationToken::new(),
         is_wanted: false,
     };
     run(on, flow.step()).await.outcome
@@ -109,11 +114,20 @@ struct Stand<'a> {
     key: Key,
     /// The first of the tokens that were reserved for the step.
     first: Token,
+    /// Who has answered before it.
+    trail: Trail,
+    /// Fires when a step has ended the flow: nothing more of it starts.
+    closed: CancellationToken,
     /// Whether what it comes to is read as a part of what is around it.
     is_wanted: bool,
 }
 
 impl Stand<'_> {
+    /// Tells whether nothing more is to start.
+    fn is_over(&self) -> bool {
+        self.is_cancelled() || self.closed.is_cancelled()
+    }
+
     fn is_cancelled(&self) -> bool {
         self.holder.cancel.is_cancelled()
     }
@@ -121,6 +135,13 @@ impl Stand<'_> {
     /// Tells whether anybody reads what a step comes to.
     fn wants(&self, step: &Step) -> bool {
         self.is_wanted || step.name().is_some_and(|name| self.flow.keeps(name))
+    }
+
+    /// Lets nothing more of the flow start if a step ends it.
+    fn close_if(&self, stops: bool) {
+        if stops {
+            self.closed.cancel();
+        }
     }
 
     /// Says what a step came to that failed before there was a unit for it.
@@ -141,6 +162,16 @@ impl Stand<'_> {
 
 /// Walks a step where it stands.
 fn run<'a>(on: Stand<'a>, step: &'a Step) -> BoxFuture<'a, Came> {
+    let flow = on.clone();
+    let walked = one(on, step);
+    Box::pin(async move {
+        let came = walked.await;
+        flow.close_if(came.stops);
+        came
+    })
+}
+
+fn one<'a>(on: Stand<'a>, step: &'a Step) -> BoxFuture<'a, Came> {
     match step {
         Step::Agent(agent) => Box::pin(unit::alone(on, agent)),
         Step::Sequence(steps) => Box::pin(sequence(on, step, steps)),
@@ -159,12 +190,15 @@ async fn sequence<'a>(mut on: Stand<'a>, step: &'a Step, steps: &'a Steps) -> Ca
     let mut exports = Exports::new();
     let mut items = Vec::new();
     let mut last: Option<Came> = None;
+    let mut trail = Trail::default();
     for member in steps.iter() {
-        if on.is_cancelled() {
+        if on.is_over() {
             return Came::stopped();
         }
         let mut came = run(Stand { is_wanted: wants, ..on.clone() }, member).await;
         on.first = after(on.first, member.forks());
+        on.trail = on.trail.then(came.trail);
+        trail = trail.then(came.trail);
         on.scope.learn(&came.exports);
         exports.append(&mut came.exports);
         items.extend(came.value.take().filter(|_| wants));
@@ -178,7 +212,7 @@ async fn sequence<'a>(mut on: Stand<'a>, step: &'a Step, steps: &'a Steps) -> Ca
         }
     }
     let last = last.unwrap_or_else(Came::stopped);
-    last.group(step, None, wants.then_some(items), exports)
+    Came { trail, ..last.group(step, None, wants.then_some(items), exports) }
 }
 
 /// Walks a step again and again, until the condition holds.
@@ -187,15 +221,18 @@ async fn until<'a>(on: Stand<'a>, step: &'a Step, until: &'a Until) -> Came {
     let name = body.name().map_or("until", |name| name);
     let mut first = on.first;
     let mut last = Came::stopped();
+    let mut trail = Trail::default();
     for round in 1..=max_rounds.get() {
-        if on.is_cancelled() {
+        if on.is_over() {
             return Came::stopped();
         }
         let key = on.key.entered(name).round(round);
-        let mut inside = Stand { key, first, ..on.clone() };
+        let mut inside = Stand { key, first, trail: on.trail.then(trail), ..on.clone() };
         inside.scope.round = Some(round);
         last = run(inside.clone(), body).await;
-        if last.stops || on.is_cancelled() {
+        trail = trail.then(last.trail);
+        last.trail = trail;
+        if last.stops || on.is_over() {
             return last;
         }
         inside.scope.learn(&last.exports);
@@ -245,6 +282,7 @@ async fn inner<'a>(on: Stand<'a>, step: &'a Step, inner: &'a Inner) -> Came {
         flow,
         scope: Scope::new(&inputs),
         key: on.key.entered(name).closed(),
+        closed: on.closed.child_token(),
         is_wanted: wants,
         ..on.clone()
     };

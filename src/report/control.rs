@@ -217,6 +217,13 @@ pub enum Reply {
         /// Whether there is more.
         is_cut: bool,
     },
+    /// What became of files that were to be as they were before a message.
+    Rewound {
+        /// The files that went back, or would.
+        files: Vec<String>,
+        /// Why none does; `None` if they do.
+        refused: Option<String>,
+    },
     /// The servers of tools stay as they are: these are not added.
     ServersSet {
         /// Their names.
@@ -276,6 +283,11 @@ impl Reply {
                 };
                 success(Answer::File { contents, path, truncated: *truncated, encoding, lossy })
             }
+            Self::Rewound { files: files_changed, refused: error } => success(Answer::Rewound {
+                can_rewind: error.is_none(),
+                error: error.as_deref(),
+                files_changed,
+            }),
             Self::ServersSet { refused } => success(Answer::ServersSet(ServersSet::of(refused))),
             Self::Cost(Cost { usd, is_partial }) => success(Answer::Cost(SessionCost {
                 session: Spent { total_cost_usd: usd.dollars(), is_partial: *is_partial },

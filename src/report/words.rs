@@ -364,6 +364,17 @@ fn spent(ending: &Ending, counts: Counts) -> Option<String> {
     if is_smooth && cost(total.cost).is_none() && counts == Counts::default() {
         return None;
     }
+    taken(ending)
+}
+
+/// Returns what an invocation took, and what was denied in it.
+#[must_use]
+pub fn taken_lines(ending: &Ending) -> Vec<String> {
+    taken(ending).into_iter().chain(denied_in_all(ending)).collect()
+}
+
+fn taken(ending: &Ending) -> Option<String> {
+    let total = ending.total();
     let waited = (ending.waited_ms > 0)
         .then(|| format!("requests waited {} in all", duration(ending.waited_ms)));
     let tokens = (total.total() > 0).then(|| usage(total));

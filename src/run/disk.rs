@@ -1,26 +1,25 @@
 //! Putting the log on disk: beside the run, not in its way.
 //!
 //! A sync takes a disk milliseconds, and a run that waited for each one would
-//! start its next unit that much later. So a thread beside the runtime syncs,
-//! and only an answer that promises something to be on disk waits. One sync
-//! serves all that was written before it began; while one runs, at most one
-//! more is due.
+//! start its next unit that much later. So a thread of its own syncs, and only
+//! an answer that promises something to be on disk waits. One sync serves all
+//! that was written before it began; while one runs, at most one more is due.
 //!
-//! The thread is one of the runtime's own for blocking work: paused time stands
-//! still while one of those works, so no test races against a disk.
+//! It is one thread for all of them, not one of the runtime's own: so tests can
+//! kill the process at its first sync, its second, and so on.
 
-use std::sync::Arc;
+use std::sync::mpsc as sync_mpsc;
 
-use tokio::task::JoinHandle;
+use tokio::sync::mpsc;
 
 use super::dispatcher::Answer;
 use crate::session::{LogError, SessionLog};
 
-/// What syncs, and who waits for it.
+/// The thread that syncs, and who waits for it.
 pub(super) struct Disk {
-    sync: Arc<dyn Fn() -> Result<(), LogError> + Send + Sync>,
-    /// The sync that runs.
-    running: Option<JoinHandle<Result<(), LogError>>>,
+    orders: sync_mpsc::Sender<ClockHold>,
+    done: mpsc::Receiver<Result<(), LogError>>,
+    is_busy: bool,
     /// Whether something was written that the running sync may not take along.
     is_due: bool,
     /// They wait for the sync that runs.
@@ -40,10 +39,22 @@ impl Disk {
         Ok(Self::new(move || handle.sync()))
     }
 
-    fn new(sync: impl Fn() -> Result<(), LogError> + Send + Sync + 'static) -> Self {
+    fn new(mut sync: impl FnMut() -> Result<(), LogError> + Send + 'static) -> Self {
+        let (orders, ordered) = sync_mpsc::channel();
+        // One sync runs at a time.
+        let (say, done) = mpsc::channel(1);
+        std::thread::Builder::new()
+            .name("disk".to_owned())
+            .spawn(move || {
+                while let Ok(_held) = ordered.recv()
+                    && say.blocking_send(sync()).is_ok()
+                {}
+            })
+            .expect("the system has room for one more thread");
         Self {
-            sync: Arc::new(sync),
-            running: None,
+            orders,
+            done,
+            is_busy: false,
             is_due: false,
             waiting: Vec::new(),
             waiting_next: Vec::new(),
@@ -52,7 +63,7 @@ impl Disk {
 
     /// Puts all that was written by now on disk, and then gives `answers`.
     pub(super) fn sync(&mut self, answers: Vec<Answer>) {
-        if self.running.is_some() {
+        if self.is_busy {
             self.is_due = true;
             self.waiting_next.extend(answers);
         } else {
@@ -69,9 +80,11 @@ impl Disk {
     ///
     /// What was written since the sync before may be lost.
     pub(super) async fn synced(&mut self) -> Result<(), LogError> {
-        let Some(running) = &mut self.running else { return std::future::pending().await };
-        let result = running.await.expect("a sync does not panic");
-        self.running = None;
+        if !self.is_busy {
+            return std::future::pending().await;
+        }
+        let result = self.done.recv().await.expect("the thread answers every order");
+        self.is_busy = false;
         // Whoever waits goes on even without the log: the work is worth more
         // than its record.
         self.waiting.drain(..).for_each(Answer::give);
@@ -89,15 +102,37 @@ impl Disk {
     ///
     /// As for [`Disk::synced`].
     pub(super) async fn finish(&mut self) -> Result<(), LogError> {
-        while self.running.is_some() {
+        while self.is_busy {
             self.synced().await?;
         }
         Ok(())
     }
 
     fn begin(&mut self) {
-        let sync = Arc::clone(&self.sync);
-        self.running = Some(tokio::task::spawn_blocking(move || sync()));
+        self.is_busy = true;
+        self.orders.send(ClockHold::new()).expect("the thread lives as long as this value");
+    }
+}
+
+/// Keeps paused time from running ahead of a disk. Time is paused by tests only,
+/// and stands still while one of the runtime's threads for blocking work is
+/// taken: one waits there until this is dropped.
+struct ClockHold {
+    #[cfg(debug_assertions)]
+    _holds: sync_mpsc::Sender<()>,
+}
+
+impl ClockHold {
+    #[cfg(debug_assertions)]
+    fn new() -> Self {
+        let (holds, held) = sync_mpsc::channel();
+        tokio::task::spawn_blocking(move || held.recv());
+        Self { _holds: holds }
+    }
+
+    #[cfg(not(debug_assertions))]
+    fn new() -> Self {
+        Self {}
     }
 }
 
@@ -110,8 +145,6 @@ impl Drop for Disk {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Mutex, mpsc};
-
     use tokio::sync::oneshot::{self, Receiver};
 
     use super::*;
@@ -126,10 +159,9 @@ mod tests {
     }
 
     /// A disk whose syncs end when and how the test says.
-    fn disk() -> (Disk, mpsc::Sender<Result<(), LogError>>) {
-        let (end, ends) = mpsc::channel();
-        let ends = Mutex::new(ends);
-        (Disk::new(move || ends.lock().unwrap().recv().unwrap_or(Ok(()))), end)
+    fn disk() -> (Disk, sync_mpsc::Sender<Result<(), LogError>>) {
+        let (end, ends) = sync_mpsc::channel();
+        (Disk::new(move || ends.recv().unwrap_or(Ok(()))), end)
     }
 
     #[tokio::test]

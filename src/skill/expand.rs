@@ -46,6 +46,16 @@ pub enum SkillError {
     },
 }
 
+/// What a skill is given for its arguments.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Given<'a> {
+    /// The values of `$CHANGE_TITLE`, `$CHANGE_FILE` and `$CHANGE_STAT`, under those
+    /// names without the dollar and in small letters; none without a change.
+    pub change: Vec<(&'static str, String)>,
+    /// What of the arguments is left.
+    pub rest: &'a str,
+}
+
 impl Skill {
     /// Returns the prompt that this skill makes of `arguments`.
     ///
@@ -77,30 +87,28 @@ impl Skill {
         Ok(self.fill(rest, Some((&change, &file))))
     }
 
-    /// Returns the change that a skill with `change` is given for `arguments`, as
-    /// the values of `$CHANGE_TITLE`, `$CHANGE_FILE` and `$CHANGE_STAT` under
-    /// those names without the dollar, in small letters; and what of the
-    /// arguments is left. A skill without `change` has all of them left.
+    /// Returns what the skill is given for `arguments`: a change, if it has one, as
+    /// for [`Skill::expand`], and the rest of them.
     ///
     /// # Errors
     ///
     /// As for [`Skill::expand`].
-    pub fn given_change<'a>(
+    pub fn given<'a>(
         &self,
         arguments: &'a str,
         spill: &Path,
         (git, root): (&git::Program, &Path),
-    ) -> Result<(Vec<(&'static str, String)>, &'a str), SkillError> {
+    ) -> Result<Given<'a>, SkillError> {
         if !self.change {
-            return Ok((Vec::new(), arguments));
+            return Ok(Given { change: Vec::new(), rest: arguments });
         }
         let (what, rest) = parse_what(arguments)?;
         let change = git::change(git, root, &what)?;
         let file = write_change(&change, spill, root)?.display().to_string();
         let stat = stat(&change.files);
-        let given =
+        let change =
             vec![("change_title", change.title), ("change_file", file), ("change_stat", stat)];
-        Ok((given, rest))
+        Ok(Given { change, rest })
     }
 
     /// Returns the prompt without a change, whether or not it is to be given

@@ -17,11 +17,4 @@ export const OPEN = {
   "refusals at the start": [
     "qwen: a session that is not there is an error that names it",
   ],
-  "types of records": [
-    "every record is of a type that the Claude SDK declares",
-    "every record is of a type that the Qwen SDK declares",
-  ],
-  "requests that are rare": [
-    "files go back to what they were before a message",
-  ],
 };

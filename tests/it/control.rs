@@ -2,6 +2,7 @@
 
 mod files;
 mod messages;
+mod rewinding;
 mod settings;
 
 use std::fs;

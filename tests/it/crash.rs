@@ -160,7 +160,7 @@ fn has_gone_on(finished: &Finished) {
 }
 
 /// Does something for each number, some of them side by side.
-fn for_each(numbers: std::ops::RangeInclusive<usize>, work: impl Fn(usize) + Sync) {
+pub(crate) fn for_each(numbers: std::ops::RangeInclusive<usize>, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(*numbers.start());
     std::thread::scope(|scope| {
         for _ in 0..SIDE_BY_SIDE {

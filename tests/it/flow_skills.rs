@@ -29,7 +29,7 @@ fn typed(place: &Place, server: &Server, prompt: &str) -> Finished {
 }
 
 /// The requests of the agents whose task begins so.
-fn of<'a>(requests: &'a [RecordedRequest], task: &str) -> Vec<Talk> {
+fn of(requests: &[RecordedRequest], task: &str) -> Vec<Talk> {
     let talks = requests.iter().map(Talk::of);
     talks.filter(|talk| talk.task().contains(task) && talk.turn() == 1).collect()
 }
@@ -50,8 +50,7 @@ fn holds(text: &str, parts: &[&str]) {
 
 #[test]
 fn explorers_go_into_the_areas_of_a_codebase_side_by_side_and_one_map_is_written() {
-    let gate = Gate::closed();
-    let (came, both) = (AtomicUsize::new(0), gate.clone());
+    let (came, both) = (AtomicUsize::new(0), Gate::closed());
     let area = |name: &str| json!({ "name": name, "paths": [format!("src/{name}")], "question": format!("what of {name}") });
     let survey =
         json!({ "summary": "A shop.", "areas": [area("prices"), area("orders"), area("lost")] });
@@ -436,10 +435,15 @@ fn said(talk: &Talk) -> Vec<(String, String)> {
 /// request says.
 fn after_a_flow(api: &str, fails: bool) -> Vec<(String, String)> {
     let place = greeting();
-    let (says, talk): (fn(&str) -> Reaction, fn(&RecordedRequest) -> Talk) = match api {
-        "chat" => (Reaction::text_reply, Talk::of),
-        "responses" => (|text| responses::Says::text(text).reaction(), responses::talk),
-        _ => (anthropic::text_reply, anthropic::talk),
+    let says: fn(&str) -> Reaction = match api {
+        "chat" => Reaction::text_reply,
+        "responses" => |text| responses::Says::text(text).reaction(),
+        _ => anthropic::text_reply,
+    };
+    let talk: fn(&RecordedRequest) -> Talk = match api {
+        "chat" => Talk::of,
+        "responses" => responses::talk,
+        _ => anthropic::talk,
     };
     let server = Server::start(move |request| match talk(request).task() {
         "Say hello to Ada." if fails => {

@@ -437,7 +437,7 @@ async fn a_flow_in_a_flow_has_inputs_and_a_scope_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_that_stops_its_flow_lets_those_beside_it_end_and_nothing_behind_it_start() {
+async fn a_step_that_stops_its_flow_lets_who_runs_come_to_an_end_and_nobody_else_start() {
     let bad = json!([{"fault": {"error": {"status": 400, "message": "no"}}}]);
     let slow = json!([{"text": "late", "delay_ms": 500}]);
     let step = sequence([
@@ -450,9 +450,25 @@ async fn a_step_that_stops_its_flow_lets_those_beside_it_end_and_nothing_behind_
     let story = script(json!({"bad": bad, "slow": slow})).flow(step).run().await;
     check_invariants(&story);
     let names: Vec<String> = declared(&story).into_iter().map(|row| row.0).collect();
-    assert_eq!(names, ["sequence", "sequence", "bad", "slow", "after"]);
+    assert_eq!(names, ["sequence", "sequence", "bad", "slow"]);
     let why = "`sequence` failed: `bad` failed: HTTP 400: no";
     assert_eq!(story.end.outcome, Outcome::failed(FailureKind::Request, why));
+    // Those that wait in the queue do not start either, whatever they hold.
+    let item = when("item != 3", sequence([stopping("bad"), agent("behind", "x")]));
+    let bad = json!([{"fault": {"error": {"status": 400, "message": "no"}}}]);
+    for (body, asked) in [(stopping("bad"), 2), (item, 2)] {
+        let step = each("all", "[1, 2, 3, 4, 5]", 5, body);
+        let late = json!([{"text": "late", "delay_ms": 50}]);
+        let setup = script(json!({"all[0]": bad, "all[1]": late, "bad": bad}));
+        let story = setup.flow(step).cap(2).run().await;
+        check_invariants(&story);
+        let is_request = |event: &&Event| matches!(event.kind, EventKind::TurnStarted { .. });
+        let turns: Vec<UnitId> =
+            story.events.iter().filter(is_request).map(|event| event.unit).collect();
+        assert_eq!(turns.len(), asked, "{turns:?} of {:#?}", story.events);
+        let Outcome::Failed(failure) = &story.end.outcome else { panic!("{:?}", story.end) };
+        assert!(failure.message.contains("HTTP 400: no"), "{failure:?}");
+    }
     // In a flow of its own it ends that one, and the outer one if that says so.
     for (on_error, is_last) in [(OnError::Continue, true), (OnError::Stop, false)] {
         let inner = Arc::new(Flow::new("inner", "", Vec::new(), stopping("bad")).unwrap());
@@ -642,9 +658,22 @@ async fn a_flow_that_was_cut_off_after_any_event_runs_only_what_did_not_finish()
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_step_is_changed_only_that_step_and_those_that_quote_it_run_again() {
+async fn after_a_step_is_changed_only_that_step_and_those_that_quote_or_see_it_run_again() {
+    let blind = |name: &str, prompt: &str| {
+        Step::Agent(AgentStep {
+            sees: Sees::Nothing,
+            ..AgentStep::new(name, "explore", words(prompt))
+        })
+    };
     let flow = |last: &str, middle: &str| {
-        sequence([agent("one", "x"), agent("two", middle), agent("three", last)])
+        let seeing = agent("four", "x");
+        sequence([
+            agent("one", "x"),
+            agent("two", middle),
+            blind("three", last),
+            blind("five", "x"),
+            seeing,
+        ])
     };
     let quoting = "{{ steps.two.text }}!";
     let replies = |text: &str| json!({"one": [{"text": "1"}], "two": [{"text": text}]});
@@ -658,13 +687,39 @@ async fn after_a_step_is_changed_only_that_step_and_those_that_quote_it_run_agai
         ends.into_iter().map(|end| (end.0, matches!(end.1, Origin::Reused(_)))).collect()
     };
     let row = |name: &str, is_reused| (name.to_owned(), is_reused);
-    assert_eq!(origins(&story, 2), [row("one", true), row("three", false), row("two", false)]);
+    let expected =
+        [("five", true), ("four", false), ("one", true), ("three", false), ("two", false)];
+    assert_eq!(origins(&story, 2), expected.map(|(name, is_reused)| row(name, is_reused)));
     // Nothing is different now, and nobody is asked.
     let kept = story.events.len();
     let story =
         Setup::new(json!({"units": {}})).flow(flow(quoting, "y")).walk_on(story, kept).await;
-    assert_eq!(origins(&story, 3), [row("one", true), row("three", true), row("two", true)]);
+    let expected = ["five", "four", "one", "three", "two"].map(|name| row(name, true));
+    assert_eq!(origins(&story, 3), expected);
     assert_eq!(story.end.outcome, done("fine"));
+}
+
+/// An answer that was given to a failure is none to what came in its place.
+#[tokio::test(start_paused = true)]
+async fn what_was_said_behind_a_failure_is_asked_again_once_that_is_mended() {
+    let flow = || {
+        let pair = parallel([agent("one", "x"), agent("beside", "x")]);
+        sequence([until("true", 2, pair.named("pair")), agent("sums_up", "x")])
+    };
+    let first = json!({
+        "one": [{"fault": {"error": {"status": 400, "message": "no"}}}],
+        "sums_up": told("one is missing", &["HTTP 400: no"]),
+    });
+    let story = script(first).flow(flow()).run().await;
+    assert_eq!(story.end.outcome, done("one is missing"));
+    let kept = story.events.len();
+    let second = json!({"one": [{"text": "found"}], "sums_up": told("all is there", &["found"])});
+    let story = script(second).flow(flow()).walk_on(story, kept).await;
+    check_invariants(&story);
+    assert_eq!(story.end.outcome, done("all is there"));
+    let kept = story.events.len();
+    let story = Setup::new(json!({"units": {}})).flow(flow()).walk_on(story, kept).await;
+    assert_eq!(story.end.outcome, done("all is there"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -83,6 +83,8 @@ mod images;
 mod loops;
 /// The documents against the binary.
 mod manual;
+/// `tine map`: an agent for each row of a table, killed and gone on with.
+mod map;
 /// Servers of tools, and tine as one.
 mod mcp;
 /// The Chat Completions client against a real socket.

@@ -191,6 +191,7 @@ fn the_readme_names_every_flag_and_no_other() {
         "flow check ",
         "flow show ",
         "flow run ",
+        "map ",
         "trace ",
     ];
     let help = commands

@@ -133,10 +133,11 @@ fn a_program_is_answered_with_the_report_also_where_nothing_is_kept() {
         let lines = format!("{}\n{}\n", message("/review --effort low"), message("so?"));
         let flags = ["--input-format", "stream-json", "-o", "stream-json", "-m", "m"];
         let tine = repository.place.tine(flags.iter().chain(kept)).server(&server).stdin(lines);
-        let records = tine.run().exits(0).records();
-        let results = records.0.iter().filter(|record| record["type"] == "result");
-        let results: Vec<&Value> = results.map(|record| &record["result"]).collect();
-        let [report, next] = results[..] else { panic!("{results:?}") };
+        let lines = tine.run().exits(0).stdout;
+        let records = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let results = records.filter(|record| record["type"] == "result");
+        let results: Vec<Value> = results.map(|mut record| record["result"].take()).collect();
+        let [report, next] = &results[..] else { panic!("{results:?}") };
         assert_eq!(next, "ok");
         went_on(&server.finish(), report.as_str().expect("a report is text"));
         assert_eq!(repository.place.sessions().len(), usize::from(kept.is_empty()));
@@ -156,7 +157,7 @@ fn one_prompt_is_answered_with_the_report_also_where_nothing_is_kept() {
     let before = repository.place.log();
     let again =
         typed(&repository.place, &server, "/review --effort low", &[&flags[..], &["-c"]].concat());
-    assert!(again.exits(0).stdout.contains("src/part01.rs:2-3"), "it has a report");
+    assert!(again.exits(0).stdout.contains("## Coverage"), "it has a report");
     assert_eq!(repository.place.log(), before);
 }
 
@@ -174,7 +175,7 @@ fn a_chat_shows_the_report_and_goes_on() {
     };
     sitting.wait_until(rests);
     sitting.keys("so?\n");
-    sitting.wait_for("ok");
+    sitting.wait_until(|screen| screen.text().lines().any(|row| row.trim_end() == "ok"));
     sitting.wait_until(rests);
     sitting.keys("\u{4}");
     assert_eq!(sitting.wait().0, Some(0), "{}", sitting.screen.text());

@@ -2,10 +2,12 @@
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
+use std::time::Duration;
 
 use super::Most;
 use crate::config::Effort;
 use crate::event::{Access, Backend};
+use crate::flow;
 use crate::message::Usd;
 
 pub(super) fn parse_effort(level: &str) -> Result<Effort, &'static str> {
@@ -30,6 +32,10 @@ fn most<T: FromStr>(text: &str) -> Option<Most<T>> {
 pub(super) fn parse_usd(text: &str) -> Result<Usd, String> {
     let amount = text.parse().ok().and_then(Usd::from_dollars);
     amount.ok_or_else(|| "expected dollars, such as 2.50".to_owned())
+}
+
+pub(super) fn parse_span(text: &str) -> Result<Duration, &'static str> {
+    flow::file::span(text).ok_or("expected a span of time, such as 90s, 10m or 1h, at most a week")
 }
 
 pub(super) fn parse_access(name: &str) -> Result<Access, String> {

@@ -49,6 +49,7 @@ impl Conversation {
                 self.change(|kit| sessions::rename(kit, &name).map(drop)).map(|_| Reply::Done)
             }
             Deed::ReadFile(wanted) => return self.show_file(id, wanted),
+            Deed::Rewind(wanted) => return self.rewind_later(id, wanted),
             Deed::Look(what) => {
                 let Some(kit) = self.kit() else { return self.reply(&id, &no_run()) };
                 let progress = self.progress.as_ref();

@@ -9,6 +9,7 @@ mod content;
 use serde_json::{Map, Value};
 
 use super::files::FileWanted;
+use super::rewinding::RewindWanted;
 use super::settings::Settings;
 use super::skim::Skimmed;
 use super::wire::LINE_CAP;
@@ -77,6 +78,8 @@ pub(super) enum Wanted {
     Look(Look),
     /// To be shown what a file holds.
     ReadFile(Result<FileWanted, String>),
+    /// Files are to be as they were before a message.
+    Rewind(Result<RewindWanted, String>),
     /// A server that the client carries says something by itself.
     ServerSays {
         server: String,
@@ -171,7 +174,7 @@ impl Incoming {
 /// Most characters that are quoted of what a client sent.
 const QUOTE_CAP: usize = 60;
 
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     text.chars().take(QUOTE_CAP).collect()
 }
 
@@ -235,6 +238,7 @@ fn wanted(request: &Map<String, Value>) -> Wanted {
         "get_settings" => Wanted::Look(Look::Settings),
         "reload_plugins" => Wanted::Look(Look::Plugins),
         "read_file" => Wanted::ReadFile(FileWanted::read(request)),
+        "rewind_files" => Wanted::Rewind(RewindWanted::read(request)),
         "mcp_set_servers" => Wanted::SetServers(names_in(request.get("servers"))),
         "mcp_message" => Wanted::ServerSays {
             server: text("server_name").to_owned(),

@@ -6,6 +6,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::progress::Progress;
+use super::rewinding::RewindPlanned;
 use crate::cli::exit::Refusal;
 use crate::cli::kit::Kit;
 use crate::report::control::Reply;
@@ -29,6 +30,10 @@ pub(super) struct Sat {
 pub(super) enum Done {
     /// What a message means, by its number, and what stands for it in the log.
     Meant { number: u64, typed: String, main: Result<Main, Refusal> },
+    /// What becomes of files if they go back is known.
+    Planned(Box<RewindPlanned>),
+    /// Files are back, or not: the reply to the request, by its id.
+    Rewound { id: String, reply: Reply },
     /// A request has its answer, by its id.
     Replied { id: String, reply: Reply },
     /// A result is written.

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::files::FileWanted;
 use super::incoming::{Answer, BadLine, Incoming, Look, Message, Wanted};
+use super::rewinding::RewindWanted;
 use super::settings::Settings;
 use super::wire::Heard;
 use super::wishes::Wishes;
@@ -77,6 +78,8 @@ pub(super) enum Deed {
     Look(Look),
     /// The client is shown what a file holds.
     ReadFile(FileWanted),
+    /// Files are as they were before a message.
+    Rewind(RewindWanted),
     /// A server that it carries hears from it.
     ServerSays { server: String, message: Value },
 }
@@ -253,6 +256,14 @@ impl Talk {
         names.into_iter().chain(refused).flatten().collect()
     }
 
+    /// Returns what is said of messages that wait while a turn is ended.
+    fn interrupted(&mut self, cancel_queued: bool) -> Reply {
+        let cancelled = cancel_queued.then(|| self.forget_all());
+        let queued = self.waiting.iter().map(|query| &query.uuid).chain(&self.refused);
+        let still_queued = queued.flatten().cloned().collect();
+        Reply::Interrupted { still_queued, cancelled }
+    }
+
     fn request(&mut self, id: String, wanted: Wanted, is_busy: bool) -> Vec<Step> {
         let mut steps = Vec::new();
         let reply = match wanted {
@@ -270,6 +281,7 @@ impl Talk {
             Wanted::ReadFile(Ok(file)) => {
                 return vec![Step::Do { id, deed: Deed::ReadFile(file) }];
             }
+            Wanted::Rewind(Ok(to)) => return vec![Step::Do { id, deed: Deed::Rewind(to) }],
             Wanted::ServerSays { server, message } => {
                 return vec![Step::Do { id, deed: Deed::ServerSays { server, message } }];
             }
@@ -278,10 +290,7 @@ impl Talk {
             }
             Wanted::Interrupt { cancel_queued } => {
                 steps.extend(is_busy.then_some(Step::EndTurn));
-                let cancelled = cancel_queued.then(|| self.forget_all());
-                let queued = self.waiting.iter().map(|query| &query.uuid).chain(&self.refused);
-                let still_queued = queued.flatten().cloned().collect();
-                Reply::Interrupted { still_queued, cancelled }
+                self.interrupted(cancel_queued)
             }
             Wanted::SetMode(Ok(mode)) => {
                 steps.push(Step::SetMode(mode));
@@ -300,6 +309,7 @@ impl Talk {
             | Wanted::Settings(Err(why))
             | Wanted::Stop(Err(why))
             | Wanted::ReadFile(Err(why))
+            | Wanted::Rewind(Err(why))
             | Wanted::SetServers(Err(why))
             | Wanted::SetEffort(Err(why)) => Reply::Refused(why),
             Wanted::SetServers(Ok(refused)) => Reply::ServersSet { refused },

@@ -75,6 +75,8 @@ fn request(flow: &Flow, inputs: &InputValues) -> String {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             (name.as_str(), text)
         })
+        // What nobody has given, and is nothing, is nobody's request.
+        .filter(|(_, text)| !text.is_empty())
         .collect();
     prompt::flow_request(flow.name(), flow.description(), &inputs)
 }

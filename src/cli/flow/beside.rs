@@ -15,7 +15,7 @@ use crate::flow::file::{self, FILE};
 use crate::flow::{Flow, Input, Supplied};
 use crate::front_matter::Source;
 use crate::run::Main;
-use crate::skill::{self, Files, REVIEW, Skill, Skills};
+use crate::skill::{self, Files, Given, REVIEW, Skill, Skills};
 
 /// The input of a flow that gets what was typed behind the name of its skill.
 const ARGUMENTS: &str = "arguments";
@@ -91,11 +91,11 @@ pub(in crate::cli) fn main_of(
     let flow = beside.read(&kit.definitions)?;
     let takes = |name: &str| flow.inputs().iter().find(|input| *input.name == *name);
     let around = (&kit.git, &*kit.root);
-    let given = skill.given_change(words, &kit.directory, around);
-    let (given, words) = given.map_err(|error| slash::refusal(&error))?;
-    let change = given.into_iter().filter(|(name, _)| takes(name).is_some());
+    let given = skill.given(words, &kit.directory, around);
+    let Given { change, rest } = given.map_err(|error| slash::refusal(&error))?;
+    let change = change.into_iter().filter(|(name, _)| takes(name).is_some());
     let change = change.map(|(name, text)| (name.to_owned(), Supplied::Words(text)));
-    let arguments = arguments(skill, &flow, (words.trim(), takes(ARGUMENTS)))?;
+    let arguments = arguments(skill, &flow, (rest.trim(), takes(ARGUMENTS)))?;
     let begins = Beginning::typed(kit, &flow, change.chain(arguments))?;
     let followed = Some(Arc::clone(&skill.followed));
     Ok(begins.main(Meant { flow, followed }).1)

@@ -263,7 +263,7 @@ impl Batch {
             let start = Start::again(&environment, flags, kept)?;
             let request = format!("{RUN_BATCH}: {} tasks", tasks.len());
             let opening = Opening::Batch { tasks, request: request.as_str().into() };
-            start.run_for(&request, opening, Box::new(Telling::new(telling)), arriving)
+            start.run_for(&request, opening.into(), Box::new(Telling::new(telling)), arriving)
         });
         let (run, scratch) = opening.await.expect("a run is put together without panics")?;
         let running = self.running.spawn(async move {

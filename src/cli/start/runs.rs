@@ -7,7 +7,6 @@ use tokio::sync::mpsc;
 
 use super::reporters::Asker;
 use super::{Begun, Sitter, Sitting, Start};
-use crate::agent::Opening;
 use crate::cli::exit::Refusal;
 use crate::cli::kit::Kit;
 use crate::cli::{asking, rules};
@@ -37,11 +36,11 @@ impl Start {
     pub(in crate::cli) fn run_for(
         self,
         typed: &str,
-        opening: Opening,
+        main: Main,
         shown: Box<dyn Reporter>,
         signals: mpsc::Receiver<Signal>,
     ) -> Result<(Run, Option<TempDir>), Refusal> {
-        self.once(typed, opening.into(), || (Asker::Sitter(Sitter::Chat(shown)), None), signals)
+        self.once(typed, main, || (Asker::Sitter(Sitter::Chat(shown)), None), signals)
     }
 
     /// The terminal is spoken to only once the session is open.

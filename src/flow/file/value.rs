@@ -29,7 +29,7 @@ impl Page<'_, '_> {
     /// A span of time, such as `"90s"`, `"10m"` or `"1h"`.
     pub(super) fn span(&mut self, field: &Field<'_>) -> Option<Duration> {
         let text = self.text(field)?;
-        let span = seconds(&text).filter(|seconds| (1..=LONGEST).contains(seconds));
+        let span = span(&text);
         if span.is_none() {
             let (key, text) = (field.key, super::shown(&text));
             let message = format!(
@@ -38,8 +38,16 @@ impl Page<'_, '_> {
             );
             self.error(field.at, message);
         }
-        span.map(Duration::from_secs)
+        span
     }
+}
+
+/// Reads a span of time, such as `90s`, `10m` or `1h`: at least a second and at
+/// most a week.
+#[must_use]
+pub fn span(text: &str) -> Option<Duration> {
+    let seconds = seconds(text).filter(|seconds| (1..=LONGEST).contains(seconds));
+    seconds.map(Duration::from_secs)
 }
 
 fn seconds(text: &str) -> Option<u64> {

@@ -50,6 +50,33 @@ fn a_step_is_found_by_its_flow_its_place_and_what_it_was_asked() {
 }
 
 #[test]
+fn a_failure_is_found_only_where_it_is_wanted_and_an_answer_before_it() {
+    let no = || ended(Outcome::failed(FailureKind::Request, "no"), "half");
+    let mut log = Log { invocation: 1, ..Log::default() };
+    log.put(0, "", walked("audit"))
+        .put(1, "", step("a", 1, Origin::Visible))
+        .put(2, "", step("b", 1, Origin::Visible))
+        .put(3, "", step("c", 1, Origin::Visible))
+        .put(1, "", no())
+        .put(2, "", no())
+        .put(3, "", ended(Outcome::Cancelled { ran: true }, ""));
+    log.invocation = 2;
+    log.put(0, "", walked("audit")).put(4, "", step("b", 1, Origin::Visible)).put(
+        4,
+        "",
+        done("said b"),
+    );
+    let finished: Finished = log.events.iter().collect();
+    let units = |finished: &Finished| {
+        ["a", "b", "c"].map(|key| finished.find("audit", &mark(key, 1)).map(|done| done.unit.0))
+    };
+    assert_eq!(units(&finished), [None, Some(4), None]);
+    let finished = finished.with_failures();
+    assert_eq!(units(&finished), [Some(1), Some(4), None]);
+    assert_eq!(found(&finished, "audit", &mark("a", 2)), None);
+}
+
+#[test]
 fn the_last_answer_counts_and_whoever_gave_it_first() {
     let mut log = Log { invocation: 1, ..Log::default() };
     log.put(0, "", walked("audit")).put(1, "", step("a", 1, Origin::Visible)).put(

@@ -11,6 +11,7 @@ use minijinja::value::ValueKind;
 
 use super::came::{Came, Exports, Tally};
 use super::scope::{Key, Scope};
+use super::trail::Trail;
 use super::unit::{self, Asked};
 use super::{Stand, after, run};
 use crate::branch::Token;
@@ -230,11 +231,15 @@ fn start<'a>(
             Runs::Agent(stand, agent, asked) => {
                 let wants = wants || stand.flow.keeps(&agent.name);
                 let unit = seat.unit;
+                let trail = asked.trail(unit);
+                let flow = stand.clone();
                 // Its place in the order of arrival is taken here and now.
                 let runs = unit::run(stand, agent, asked, seat);
                 Box::pin(async move {
                     let end = runs.await;
-                    (at, Came::answered(agent, unit, end.as_deref(), wants), end)
+                    let came = Came::answered(agent, unit, end.as_deref(), wants);
+                    flow.close_if(came.stops);
+                    (at, Came { trail, ..came }, end)
                 })
             }
             Runs::Steps(stand, step) => Box::pin(async move {
@@ -273,6 +278,8 @@ struct Gathered {
     values: Vec<Value>,
     /// By member; none if nobody reads them.
     exports: Vec<Exports>,
+    /// By member.
+    trails: Vec<Trail>,
     /// How many members there are.
     count: usize,
 }
@@ -285,6 +292,7 @@ impl Gathered {
             told: Vec::new(),
             values: vec![Value::from(()); held(beside.wants)],
             exports: vec![Exports::new(); held(beside.are_read)],
+            trails: vec![Trail::default(); count],
             count,
         }
     }
@@ -300,6 +308,7 @@ impl Gathered {
 
     /// Keeps what there is to read of a member.
     fn keep(&mut self, index: usize, came: Came) {
+        self.trails[index] = came.trail;
         if let (Some(place), Some(value)) = (self.values.get_mut(index), came.value) {
             *place = value;
         }
@@ -310,7 +319,7 @@ impl Gathered {
 
     /// Returns what all of them came to.
     async fn came(self, on: &Stand<'_>, beside: &Beside<'_>) -> Came {
-        let Self { tally, told, values, exports, count } = self;
+        let Self { tally, told, values, exports, trails, count } = self;
         let are_skipped = count > 0 && told.is_empty();
         let text = match tally.is_told() {
             true => fanout::told(on.holder, told).await.text.into(),
@@ -318,6 +327,7 @@ impl Gathered {
         };
         let (mut came, status) = tally.came(on.is_cancelled(), Outcome::Done { text });
         came.is_skipped = are_skipped;
+        came.trail = trails.into_iter().collect();
         let status = (!are_skipped).then_some(status);
         let exports = exports.into_iter().flatten().collect();
         came.group(beside.step, status, beside.wants.then_some(values), exports)

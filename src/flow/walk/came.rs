@@ -6,6 +6,7 @@ use std::sync::Arc;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 
+use super::trail::Trail;
 use crate::event::{Failure, FailureKind, Outcome, UnitEnd, UnitId, UnitState, batch_state};
 use crate::flow::Flow;
 use crate::flow::step::{AgentStep, Each, OnError, Step, Until, When};
@@ -28,6 +29,8 @@ pub(super) struct Came {
     /// The value that it gave, if it gave one.
     pub(super) yields: Value,
     pub(super) exports: Exports,
+    /// Who has answered in it.
+    pub(super) trail: Trail,
 }
 
 impl Came {
@@ -39,6 +42,7 @@ impl Came {
             value: None,
             yields: Value::from(()),
             exports: Exports::new(),
+            trail: Trail::default(),
         }
     }
 
@@ -118,7 +122,7 @@ impl Came {
         is_wanted: bool,
     ) -> Self {
         let is_done = matches!(self.outcome, Outcome::Done { .. });
-        let mut came = Self::of(self.outcome);
+        let mut came = Self { trail: self.trail, ..Self::of(self.outcome) };
         came.is_skipped = self.is_skipped;
         came.stops = on_error == OnError::Stop && !is_done;
         if is_wanted {
@@ -174,7 +178,7 @@ impl Came {
         };
         let value = walked.value.as_ref().map(failing);
         let exports = walked.exports.into_iter().map(own).collect();
-        Self { value, exports, yields: walked.yields, ..self }
+        Self { value, exports, yields: walked.yields, trail: walked.trail, ..self }
     }
 
     fn name(&mut self, name: &Arc<str>, value: Value) {
@@ -289,8 +293,9 @@ pub(super) struct Tally {
     stopped: bool,
     /// The first in declared order that failed.
     failed: Option<(usize, Outcome)>,
-    /// The first in declared order that ends the flow.
-    ends_flow: Option<(usize, Outcome)>,
+    /// The first in declared order that ends the flow, one that failed before
+    /// one that was cancelled.
+    ends_flow: Option<((bool, usize), Outcome)>,
     /// How many were not left out.
     walked: usize,
     states: Vec<UnitState>,
@@ -316,7 +321,8 @@ impl Tally {
             Outcome::Cancelled { ran: _ } | Outcome::Interrupted => self.stopped = true,
         }
         if came.stops {
-            first(&mut self.ends_flow, index, &of_it);
+            let is_failed = matches!(came.outcome, Outcome::Failed(_));
+            first(&mut self.ends_flow, (!is_failed, index), &of_it);
         }
     }
 
@@ -354,8 +360,8 @@ impl Tally {
     }
 }
 
-fn first(of: &mut Option<(usize, Outcome)>, index: usize, outcome: &Outcome) {
-    if of.as_ref().is_none_or(|(first, _)| index < *first) {
-        *of = Some((index, outcome.clone()));
+fn first<P: Ord>(of: &mut Option<(P, Outcome)>, place: P, outcome: &Outcome) {
+    if of.as_ref().is_none_or(|(first, _)| place < *first) {
+        *of = Some((place, outcome.clone()));
     }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::Stand;
 use super::came::{Came, of_step};
-use crate::event::{FailureKind, Origin, Outcome, StepDigest, StepMark, UnitEnd};
+use super::trail::Trail;
+use super::{STOPPED, Stand};
+use crate::event::{FailureKind, Origin, Outcome, StepDigest, StepMark, UnitEnd, UnitId};
 use crate::fanout::{self, Caller, Job};
 use crate::flow::finished::Done;
 use crate::flow::step::{AgentStep, Sees};
@@ -29,39 +30,56 @@ impl Asked {
         let words = on.ground.texts.words(&agent.prompt, &on.scope);
         let followed = on.ground.followed.and_then(|followed| followed.model.as_deref());
         let model = agent.model.as_deref().or(followed);
-        let digest = digest(agent, model, words.as_deref());
+        let digest = digest(on, agent, model, words.as_deref());
         let mark = StepMark { key: Arc::clone(key.as_text()), digest };
         // What cannot be put together was never asked.
         let done = words.ok().and_then(|_| on.ground.finished.find(on.ground.root, &mark));
         Self { mark, done: done.cloned() }
     }
+
+    /// Returns the trail of the agent that answers, if `unit` is declared for it.
+    pub(super) fn trail(&self, unit: UnitId) -> Trail {
+        Trail::of(self.done.as_ref().map_or(unit, |done| done.unit))
+    }
 }
 
-/// Hashes all that makes up what an agent is asked for.
-fn digest(agent: &AgentStep, model: Option<&str>, words: Result<&str, &String>) -> StepDigest {
+/// Hashes all that makes up what an agent is asked for: its words, whose they
+/// are, and who has answered before, if it sees that.
+fn digest(
+    on: &Stand<'_>,
+    agent: &AgentStep,
+    model: Option<&str>,
+    words: Result<&str, &String>,
+) -> StepDigest {
     let AgentStep { name: _, agent: kind, prompt: _, model: _, schema, isolation, .. } = agent;
     let mut hasher = blake3::Hasher::new();
-    let mut part = |text: &str| {
+    let mut part = |bytes: &[u8]| {
         // So that no two lists of parts have the same bytes.
-        hasher.update(&(text.len() as u64).to_le_bytes());
-        hasher.update(text.as_bytes());
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
     };
-    part(kind);
-    part(model.unwrap_or_default());
-    part(&schema.as_ref().map(|schema| schema.source().to_string()).unwrap_or_default());
-    part(match agent.sees {
-        Sees::Visible => "visible",
-        Sees::Nothing => "none",
-    });
+    part(kind.as_bytes());
+    let definition = on.holder.fanout.definitions.find(kind);
+    part(definition.map(|definition| definition.prompt.as_bytes()).unwrap_or_default());
+    part(model.unwrap_or_default().as_bytes());
+    let schema = schema.as_ref().map(|schema| schema.source().to_string());
+    part(schema.unwrap_or_default().as_bytes());
+    match agent.sees {
+        Sees::Visible => {
+            part(b"visible");
+            part(on.trail.as_bytes());
+        }
+        Sees::Nothing => part(b"none"),
+    }
     part(match isolation {
-        Some(Isolation::Worktree) => "worktree",
-        None => "",
+        Some(Isolation::Worktree) => b"worktree",
+        None => b"",
     });
     match words {
-        Ok(words) => part(words),
+        Ok(words) => part(words.as_bytes()),
         Err(error) => {
-            part("failed");
-            part(error);
+            part(b"failed");
+            part(error.as_bytes());
         }
     }
     let bytes: [u8; 32] = hasher.finalize().into();
@@ -107,9 +125,13 @@ pub(super) async fn alone<'a>(on: Stand<'a>, agent: &'a AgentStep) -> Came {
     let seats = holder.line.declare(None, vec![child(agent, Arc::clone(&name), &asked)]).await;
     let Some(seat) = seats.and_then(|mut seats| seats.pop()) else { return Came::stopped() };
     let unit = seat.unit;
+    let trail = asked.trail(unit);
+    let flow = on.clone();
     let end = run(on, agent, asked, seat).await;
+    let mut came = Came { trail, ..Came::answered(agent, unit, end.as_deref(), wants) };
+    // Before the next one in the queue has its turn.
+    flow.close_if(came.stops);
     holder.line.join(vec![unit]).await;
-    let mut came = Came::answered(agent, unit, end.as_deref(), wants);
     if let Outcome::Failed(failure) = &came.outcome {
         came.outcome = of_step(&name, failure);
     }
@@ -129,9 +151,13 @@ pub(super) fn run<'a>(
         Some(done) => Box::pin(reuse(on.holder, done, seat)),
         None => {
             let ticket = on.holder.fanout.pool.ticket();
-            let holder = on.holder;
-            let make = move || job(&on, agent).map(Arc::new);
-            Box::pin(fanout::queue_made(holder, seat, ticket, make))
+            let (holder, closed) = (on.holder, on.closed.clone());
+            let make = move || match on.is_over() {
+                // The flow has ended while its turn came.
+                true => Err(STOPPED),
+                false => job(&on, agent).map(Arc::new),
+            };
+            Box::pin(async move { fanout::queue_made(holder, seat, ticket, &closed, make).await })
         }
     }
 }

@@ -153,6 +153,14 @@ pub(in crate::report) enum Answer<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         lossy: Option<bool>,
     },
+    Rewound {
+        #[serde(rename = "canRewind")]
+        can_rewind: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<&'a str>,
+        #[serde(rename = "filesChanged")]
+        files_changed: &'a [String],
+    },
     ServersSet(ServersSet<'a>),
     Cost(SessionCost),
     Settings(SettingsRecord<'a>),
