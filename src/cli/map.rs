@@ -28,7 +28,7 @@ use super::start::Start;
 use crate::config::Environment;
 use crate::event::EventKind;
 use crate::flow::{
-    AgentStep, Compute, Expression, Finished, Flow, Given, InputValues, OnError, Sees, Step,
+    AgentStep, Compute, Expression, Fault, Finished, Flow, Given, InputValues, OnError, Sees, Step,
     StepLimits, Walk, Wording,
 };
 use crate::prompt as prompts;
@@ -259,7 +259,7 @@ type Names = Arc<[Arc<str>]>;
 struct Rows(Mutex<Vec<Value>>);
 
 impl Compute for Rows {
-    fn compute(&self, _: &Given) -> Result<Value, String> {
+    fn compute(&self, _: &Given) -> Result<Value, Fault> {
         let rows = self.0.lock().map(|mut rows| std::mem::take(&mut *rows));
         Ok(Value::Array(rows.expect("nobody panics with the rows")))
     }

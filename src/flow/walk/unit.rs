@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use super::came::{Came, of_step};
 use super::trail::Trail;
 use super::{STOPPED, Stand};
+use crate::definition::Definitions;
 use crate::event::{FailureKind, Origin, Outcome, StepDigest, StepMark, UnitEnd, UnitId};
 use crate::fanout::{self, Caller, Job};
 use crate::flow::finished::Done;
@@ -59,7 +60,10 @@ fn digest(
         hasher.update(bytes);
     };
     part(kind.as_bytes());
-    let definition = on.holder.fanout.definitions.find(kind);
+    let definition = match agent.is_built_in {
+        true => Definitions::built_in(kind),
+        false => on.holder.fanout.definitions.find(kind),
+    };
     part(definition.map(|definition| definition.prompt.as_bytes()).unwrap_or_default());
     part(model.unwrap_or_default().as_bytes());
     let schema = schema.as_ref().map(|schema| schema.source().to_string());
