@@ -49,9 +49,9 @@ fn files_go_back_to_what_they_were_before_a_message() {
     assert_eq!(client.place.read("a.txt"), None);
     let nothing = client.request(&wanted("u-1", false))["response"].clone();
     assert_eq!(nothing, json!({"canRewind": true, "filesChanged": []}));
-    // The conversation goes on, and the same can be done again.
+    // The conversation goes on, and its results are those of messages alone.
     go(&mut client, "u-2");
-    client.result();
+    assert_eq!(client.result()["user_message_uuid"], "u-2");
     assert_eq!(client.place.read("a.txt").as_deref(), Some("new\n"));
     client.ends(0);
 }
