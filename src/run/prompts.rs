@@ -90,6 +90,9 @@ pub struct TakeBack {
     pub plan: Plan,
     /// What stands in the log of it.
     pub said: Said,
+    /// Whether whoever watches sees it as a prompt of its own. A program that has
+    /// asked for it is answered instead.
+    pub is_shown: bool,
 }
 
 /// Why a conversation does not go back.
@@ -297,10 +300,12 @@ impl Sitting {
             return Err(NoUndo::Busy { units: dispatcher.at_work() });
         }
         let log = log.ok_or(NoUndo::NotKept)?;
-        let TakeBack { undo, plan, said } = take_back;
+        let TakeBack { undo, plan, said, is_shown } = take_back;
         let mut book = Book::new(dispatcher, log, &mut self.stage.past);
         let done = undo.carry_out_at_rest(plan, said, &mut book);
-        *logged = book.events();
+        if *is_shown {
+            *logged = book.events();
+        }
         Ok(done?)
     }
 

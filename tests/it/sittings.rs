@@ -795,7 +795,9 @@ async fn nothing_goes_back_while_units_work_or_behind_a_summary() {
     let plan = undo.plan(Selection::LastPrompt);
     let said = Said { typed: "/undo".into(), text: "".into() };
     let (reply, answer) = oneshot::channel();
-    sitting.order(Asked::Undo(Box::new(TakeBack { undo, plan, said }), reply)).await;
+    sitting
+        .order(Asked::Undo(Box::new(TakeBack { undo, plan, said, is_shown: true }), reply))
+        .await;
     let refused = answer.await.expect("the run answers");
     assert!(matches!(refused, Err(NoUndo::Busy { units: 1 })), "{refused:?}");
     sitting.wait(20_000).await;
@@ -835,7 +837,7 @@ async fn files_go_back_in_a_run_that_rests_and_main_is_told() {
     let plan = undo.plan(Selection::LastPrompt);
     let said = Said { typed: "/undo".into(), text: "1 file went back".into() };
     let (reply, answer) = oneshot::channel();
-    let take_back = TakeBack { undo, plan, said };
+    let take_back = TakeBack { undo, plan, said, is_shown: true };
     sitting.order(Asked::Undo(Box::new(take_back), reply)).await;
     answer.await.expect("the run answers").expect("the file goes back");
     assert_eq!(sitting.read("a.txt"), None);

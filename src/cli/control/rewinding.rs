@@ -161,7 +161,8 @@ fn plan(kit: &Kit, wanted: &RewindWanted) -> Result<(Reply, Option<Box<TakeBack>
         return Ok((reply, None));
     }
     let said = undo::said(&flags, &report(UndoState::Done));
-    Ok((reply, Some(Box::new(TakeBack { undo, plan, said }))))
+    let take_back = TakeBack { undo, plan, said, is_shown: false };
+    Ok((reply, Some(Box::new(take_back))))
 }
 
 /// Returns the event before the turn that a message began; `None` if none did.

@@ -208,7 +208,7 @@ pub fn plan_flags(kit: &Kit, flags: &UndoFlags) -> Result<(Vec<Row>, Option<Take
     // They have been shown to whoever goes on.
     let flags = UndoFlags { skip_changed: flags.skip_changed || stay > 0, ..flags.clone() };
     let said = undo::said(&flags, &report(UndoState::Done));
-    Ok((rows, Some(TakeBack { undo, plan, said })))
+    Ok((rows, Some(TakeBack { undo, plan, said, is_shown: true })))
 }
 
 #[cfg(test)]
