@@ -137,13 +137,6 @@ impl Stand<'_> {
         self.is_wanted || step.name().is_some_and(|name| self.flow.keeps(name))
     }
 
-    /// Lets nothing more of the flow start if a step ends it.
-    fn close_if(&self, stops: bool) {
-        if stops {
-            self.closed.cancel();
-        }
-    }
-
     /// Says what a step came to that failed before there was a unit for it.
     async fn fails(&self, step: &Step, what: &str) -> Came {
         let name = step.name().map_or_else(|| kind(step), |name| &**name);
@@ -162,13 +155,9 @@ impl Stand<'_> {
 
 /// Walks a step where it stands.
 fn run<'a>(on: Stand<'a>, step: &'a Step) -> BoxFuture<'a, Came> {
-    let flow = on.clone();
+    let closed = on.closed.clone();
     let walked = one(on, step);
-    Box::pin(async move {
-        let came = walked.await;
-        flow.close_if(came.stops);
-        came
-    })
+    Box::pin(async move { walked.await.closing(&closed) })
 }
 
 fn one<'a>(on: Stand<'a>, step: &'a Step) -> BoxFuture<'a, Came> {

@@ -232,14 +232,13 @@ fn start<'a>(
                 let wants = wants || stand.flow.keeps(&agent.name);
                 let unit = seat.unit;
                 let trail = asked.trail(unit);
-                let flow = stand.clone();
+                let closed = stand.closed.clone();
                 // Its place in the order of arrival is taken here and now.
                 let runs = unit::run(stand, agent, asked, seat);
                 Box::pin(async move {
                     let end = runs.await;
                     let came = Came::answered(agent, unit, end.as_deref(), wants);
-                    flow.close_if(came.stops);
-                    (at, Came { trail, ..came }, end)
+                    (at, Came { trail, ..came }.closing(&closed), end)
                 })
             }
             Runs::Steps(stand, step) => Box::pin(async move {

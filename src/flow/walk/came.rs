@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use minijinja::value::Serde;
 use minijinja::{Value, context};
+use tokio_util::sync::CancellationToken;
 
 use super::trail::Trail;
 use crate::event::{Failure, FailureKind, Outcome, UnitEnd, UnitId, UnitState, batch_state};
@@ -44,6 +45,14 @@ impl Came {
             exports: Exports::new(),
             trail: Trail::default(),
         }
+    }
+
+    /// Lets nothing more of the flow start if it ends with this.
+    pub(super) fn closing(self, flow: &CancellationToken) -> Self {
+        if self.stops {
+            flow.cancel();
+        }
+        self
     }
 
     /// A step that was not run to its end: so nothing behind it is.

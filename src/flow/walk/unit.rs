@@ -130,11 +130,11 @@ pub(super) async fn alone<'a>(on: Stand<'a>, agent: &'a AgentStep) -> Came {
     let Some(seat) = seats.and_then(|mut seats| seats.pop()) else { return Came::stopped() };
     let unit = seat.unit;
     let trail = asked.trail(unit);
-    let flow = on.clone();
+    let closed = on.closed.clone();
     let end = run(on, agent, asked, seat).await;
-    let mut came = Came { trail, ..Came::answered(agent, unit, end.as_deref(), wants) };
+    let came = Came { trail, ..Came::answered(agent, unit, end.as_deref(), wants) };
     // Before the next one in the queue has its turn.
-    flow.close_if(came.stops);
+    let mut came = came.closing(&closed);
     holder.line.join(vec![unit]).await;
     if let Outcome::Failed(failure) = &came.outcome {
         came.outcome = of_step(&name, failure);
