@@ -1,6 +1,8 @@
 //! Exit codes, and what to print when a command cannot do its work.
 
 use std::fmt;
+use std::io;
+use std::path::Path;
 
 use crate::event::{CancelReason, Failure, FailureKind, InvocationEnd, Outcome};
 use crate::run::Signal;
@@ -64,6 +66,12 @@ impl Exit {
         }
     }
 
+    /// Tells whether a signal ended the process.
+    #[must_use]
+    pub fn is_by_signal(self) -> bool {
+        matches!(self, Self::Hangup | Self::Interrupted | Self::Terminated)
+    }
+
     /// Returns how a run ends the process.
     #[must_use]
     pub fn of(end: &InvocationEnd) -> Self {
@@ -118,6 +126,11 @@ impl Refusal {
     /// A refusal without a hint.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into(), hint: None, lacks_model: false }
+    }
+
+    /// A refusal because a file cannot be written.
+    pub fn cannot_write(exit: Exit, path: &Path, error: &io::Error) -> Self {
+        Self::new(exit, format!("cannot write `{}`: {error}", path.display()))
     }
 
     /// A refusal because of an error, with all its causes.

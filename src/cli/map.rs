@@ -34,7 +34,7 @@ use crate::flow::{
 use crate::prompt as prompts;
 use crate::report::{self, MapCounts, Mapped, ROWS};
 use crate::run::Main;
-use crate::session::{self, Entry};
+use crate::session;
 use crate::tool::AnswerSchema;
 
 use progress::{Progress, Told};
@@ -80,19 +80,8 @@ pub(super) fn run(
 /// Returns how the process ends: rows that have no answer are an error, whatever
 /// kept them from having one.
 fn exit_of(exit: Exit, counts: MapCounts, total: u32) -> Exit {
-    match exit {
-        Exit::Interrupted | Exit::Terminated | Exit::Hangup => exit,
-        Exit::Done if counts.completed == total => Exit::Done,
-        Exit::Done
-        | Exit::Error
-        | Exit::Usage
-        | Exit::Authentication
-        | Exit::BadInput
-        | Exit::BadConfig
-        | Exit::Limit
-        | Exit::TryLater
-        | Exit::Command(_) => Exit::Error,
-    }
+    let is_whole = exit == Exit::Done && counts.completed == total;
+    if exit.is_by_signal() || is_whole { exit } else { Exit::Error }
 }
 
 /// Checks flags against each other.
@@ -277,12 +266,10 @@ fn before(from: &Path, mapped: &mut Mapped) -> Result<Finished, Refusal> {
     // A map that was killed before it had walked any step has left a prompt only.
     let mut is_other = false;
     let entries = session::read(from).map_err(|error| resume::cannot_open(&error))?;
-    for entry in entries {
-        if let Entry::Event(event) = entry {
-            finished.take(&event);
-            mapped.recall(&event);
-            is_other |= matches!(event.kind, EventKind::Replied(_) | EventKind::UnitQueued(_));
-        }
+    for event in entries.events() {
+        finished.take(&event);
+        mapped.recall(&event);
+        is_other |= matches!(event.kind, EventKind::Replied(_) | EventKind::UnitQueued(_));
     }
     if is_other && !finished.has_walked(NAME) {
         let id = from.file_name().unwrap_or_default().to_string_lossy();
@@ -305,9 +292,8 @@ fn opened(map: &MapFlags) -> Result<(Box<dyn Write + Send>, Option<File>), Refus
         let is_cut = file.metadata()?.len() > 0;
         Ok((is_cut.then(|| file.try_clone()).transpose()?, file))
     };
-    let (cut, file) = opened().map_err(|error: io::Error| {
-        Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))
-    })?;
+    let cannot = |error: io::Error| Refusal::cannot_write(Exit::BadInput, path, &error);
+    let (cut, file) = opened().map_err(cannot)?;
     Ok((Box::new(BufWriter::new(file)), cut))
 }
 

@@ -214,10 +214,10 @@ pub(super) fn is_open(path: &Path) -> bool {
 }
 
 pub(super) fn create(path: &Path) -> Result<(PathBuf, File), Refusal> {
-    let file = open(path).map_err(|error| {
-        Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))
-    })?;
-    Ok((path.to_owned(), file))
+    match open(path) {
+        Ok(file) => Ok((path.to_owned(), file)),
+        Err(error) => Err(Refusal::cannot_write(Exit::BadInput, path, &error)),
+    }
 }
 
 /// Prints the result of a run that could not begin, or of a message that was not

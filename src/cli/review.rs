@@ -169,11 +169,9 @@ fn without_a_model(needing: &[&str]) -> Result<(), Refusal> {
 
 /// Writes what stands to its file.
 fn write(report: &Report, target: Target) -> Result<(), Refusal> {
-    let path = target.path().display().to_string();
+    let path = target.path().to_owned();
     let text = serde_json::to_vec(&report.sarif).expect("SARIF is JSON");
-    target
-        .write(&text)
-        .map_err(|error| Refusal::new(Exit::Error, format!("cannot write `{path}`: {error}")))
+    target.write(&text).map_err(|error| Refusal::cannot_write(Exit::Error, &path, &error))
 }
 
 /// Prints annotations behind a report, or where they are not in the way of records:

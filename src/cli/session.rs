@@ -76,9 +76,7 @@ pub(super) fn export_markdown(directory: &Path, path: &Path) -> Result<Skipped, 
 
 /// Writes to a new file; what could not be written whole does not stay.
 fn write_new(page: &Page, path: &Path) -> Result<Skipped, Refusal> {
-    let cannot_write = |exit: Exit, error: &io::Error| {
-        Refusal::new(exit, format!("cannot write `{}`: {error}", path.display()))
-    };
+    let cannot_write = |exit, error: &io::Error| Refusal::cannot_write(exit, path, error);
     let mut options = OpenOptions::new();
     let file = match options.write(true).create_new(true).mode(0o600).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -136,11 +134,7 @@ impl Page {
 
     /// Returns what is shown, which the whole log says.
     fn view(&self) -> Result<View, Refusal> {
-        let events = self.entries()?.filter_map(|entry| match entry {
-            Entry::Event(event) => Some(event),
-            Entry::Unknown { .. } | Entry::Bad { .. } => None,
-        });
-        self.viewer.clone().view(events).map_err(|absent| {
+        self.viewer.clone().view(self.entries()?.events()).map_err(|absent| {
             let others: Vec<String> = absent
                 .others
                 .iter()

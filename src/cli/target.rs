@@ -25,10 +25,10 @@ pub(super) struct Target {
 impl Target {
     /// Finds out whether a file can be written, and leaves it as it is.
     pub(super) fn new(path: &Path) -> Result<Self, Refusal> {
-        let open = probe(path).map_err(|error| {
-            Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))
-        })?;
-        Ok(Self { path: path.to_owned(), open })
+        match probe(path) {
+            Ok(open) => Ok(Self { path: path.to_owned(), open }),
+            Err(error) => Err(Refusal::cannot_write(Exit::BadInput, path, &error)),
+        }
     }
 
     pub(super) fn path(&self) -> &Path {

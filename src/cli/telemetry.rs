@@ -39,21 +39,7 @@ pub(super) fn say(lost: Option<Lost>) {
 
 /// Returns how long the end of the process waits for a collector.
 fn patience(exit: Option<Exit>) -> Duration {
-    match exit {
-        Some(Exit::Hangup | Exit::Interrupted | Exit::Terminated) => SIGNAL_LIMIT,
-        Some(
-            Exit::Done
-            | Exit::Error
-            | Exit::Usage
-            | Exit::Authentication
-            | Exit::BadInput
-            | Exit::BadConfig
-            | Exit::Limit
-            | Exit::TryLater
-            | Exit::Command(_),
-        )
-        | None => CLOSE_LIMIT,
-    }
+    if exit.is_some_and(Exit::is_by_signal) { SIGNAL_LIMIT } else { CLOSE_LIMIT }
 }
 
 /// Returns what sends the spans of a run away.

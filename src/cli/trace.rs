@@ -109,9 +109,7 @@ fn print_out(bytes: &[u8]) -> Result<Exit, Refusal> {
 /// Writes a file that only the user can read, all of it or none. A trace that is
 /// there is replaced, and nothing else.
 fn write_to(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
-    let cannot = |error: io::Error| {
-        Refusal::new(Exit::BadInput, format!("cannot write `{}`: {error}", path.display()))
-    };
+    let cannot = |error: io::Error| Refusal::cannot_write(Exit::BadInput, path, &error);
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => {
             let message = format!("`{}` is a directory", path.display());

@@ -12,7 +12,7 @@ use crate::event::{
     Event, EventKind, FlowHead, Invocation, Origin, Outcome, StepDigest, StepMark, UnitEnd,
     UnitHead, UnitId,
 };
-use crate::session::{self, Entry, LogError};
+use crate::session::{self, LogError};
 
 /// What earlier walks of flows came to.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -55,11 +55,7 @@ impl Finished {
     /// There is no log that can be read.
     pub fn read(session: &Path) -> Result<Self, LogError> {
         let mut finished = Self::default();
-        for entry in session::read(session)? {
-            if let Entry::Event(event) = entry {
-                finished.take(&event);
-            }
-        }
+        session::read(session)?.events().for_each(|event| finished.take(&event));
         Ok(finished)
     }
 
@@ -71,11 +67,9 @@ impl Finished {
     /// There is no log that can be read.
     pub fn read_cut_off(session: &Path) -> Result<Self, LogError> {
         let mut finished = Self::default();
-        for entry in session::read(session)? {
-            if let Entry::Event(event) = entry {
-                finished.take(&event);
-                finished.forget_if_over(&event);
-            }
+        for event in session::read(session)?.events() {
+            finished.take(&event);
+            finished.forget_if_over(&event);
         }
         Ok(finished)
     }

@@ -25,7 +25,7 @@ use crate::message::counted;
 use crate::model::Model;
 use crate::prompt::Context;
 use crate::session::undo::Plan;
-use crate::session::{Entry, SessionLog, read};
+use crate::session::{Entries, SessionLog, read};
 use crate::tool::Registry;
 use crate::tool::files::Seen;
 
@@ -316,11 +316,8 @@ impl Sitting {
             // A log that cannot be read any more tells nothing of others.
             let entries = self.directory.as_ref().and_then(|directory| read(directory).ok());
             let mut context = Context::default();
-            for entry in entries.into_iter().flatten() {
-                if let Entry::Event(event) = entry {
-                    context.take(&event);
-                }
-            }
+            let events = entries.into_iter().flat_map(Entries::events);
+            events.for_each(|event| context.take(&event));
             dispatcher.keep_context(context);
         }
     }

@@ -63,6 +63,15 @@ impl Entries {
         &self.buffer
     }
 
+    /// Returns the events alone, for whoever has nothing to say of other lines: those
+    /// of a later tine, and damaged ones.
+    pub fn events(self) -> impl Iterator<Item = Event> {
+        self.filter_map(|entry| match entry {
+            Entry::Event(event) => Some(event),
+            Entry::Unknown { .. } | Entry::Bad { .. } => None,
+        })
+    }
+
     /// Reads on to the next line that may be wanted; the others are not parsed.
     pub fn next_where(&mut self, mut may_be_wanted: impl FnMut(&[u8]) -> bool) -> Option<Entry> {
         loop {

@@ -8,7 +8,7 @@ use crate::event::{Digest, FileChange, FileState};
 use crate::report::acp::{Now, Reads, Shows, SoFar, Told, View};
 use crate::report::difference::BothSides;
 use crate::report::ink::ReadSides;
-use crate::session::{Blobs, Entry, LogError, read, read_name};
+use crate::session::{Blobs, LogError, read, read_name};
 
 /// Most bytes of a file that is read to be shown.
 const SHOWN_CAP: u64 = 1 << 20;
@@ -68,9 +68,7 @@ pub(super) fn replay(
     if let Some(name) = read_name(directory) {
         view.name(name.as_str());
     }
-    for entry in read(directory)? {
-        // What a later tine may know, and what is damaged, is not shown.
-        let Entry::Event(event) = entry else { continue };
+    for event in read(directory)?.events() {
         view.event(&event);
         if !view.told().into_iter().all(&mut tell) {
             return Ok(view.so_far());

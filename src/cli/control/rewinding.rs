@@ -19,13 +19,13 @@ use crate::cli::args::UndoFlags;
 use crate::cli::exit::Refusal;
 use crate::cli::kit::Kit;
 use crate::cli::{session, undo};
-use crate::event::{EventKind, Seq};
+use crate::event::{Event, EventKind, Seq};
 use crate::path_text;
 use crate::report::control::Reply;
 use crate::report::{UndoReport, UndoState};
 use crate::run::{Asked, NoUndo, TakeBack};
 use crate::session::undo::{Fate, Plan, PlannedFile};
-use crate::session::{Entry, LogError, read};
+use crate::session::{LogError, read};
 
 /// Most requests that wait for main to rest. A client asks for one and waits.
 const WAITING_CAP: usize = 16;
@@ -175,13 +175,12 @@ fn before(directory: &Path, wanted: &str) -> Result<Option<Seq>, Refusal> {
         }
         Err(error) => return Err(session::cannot_read(&error)),
     };
-    let begins = |entry| {
-        let Entry::Event(event) = entry else { return None };
+    let begins = |event: Event| {
         let EventKind::InvocationStarted { message, .. } = &event.kind else { return None };
         let is_it = message.as_deref() == Some(wanted);
         is_it.then(|| Seq(event.seq.0.saturating_sub(1)))
     };
-    Ok(entries.filter_map(begins).last())
+    Ok(entries.events().filter_map(begins).last())
 }
 
 fn what_stays(report: &UndoReport<'_>) -> String {

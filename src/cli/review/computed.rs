@@ -10,7 +10,7 @@ use crate::event::{Event, FailureKind};
 use crate::flow::{Compute, Fault, Given};
 use crate::report::review as written;
 use crate::review::{Coverage, Missing, Outcome, Plan, Severity};
-use crate::session::{self, Entry};
+use crate::session;
 
 /// A review that is about to be walked, and its report once there is one.
 #[derive(Debug, Default)]
@@ -150,10 +150,6 @@ impl Divided {
     /// Reads what the session's log holds.
     fn events(&self) -> Result<Vec<Event>, String> {
         let entries = session::read(&self.session).map_err(|error| error.to_string())?;
-        let event = |entry| match entry {
-            Entry::Event(event) => Some(event),
-            Entry::Unknown { .. } | Entry::Bad { .. } => None,
-        };
-        Ok(entries.filter_map(event).collect())
+        Ok(entries.events().collect())
     }
 }

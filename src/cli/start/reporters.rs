@@ -45,8 +45,7 @@ impl Start {
         };
         if let Some(path) = self.kit.flags.records_file() {
             let file = print::open(&path).map_err(|error| {
-                let message = format!("cannot write `{}`: {error}", path.display());
-                let refusal = Refusal::new(Exit::BadInput, message);
+                let refusal = Refusal::cannot_write(Exit::BadInput, &path, &error);
                 match self.kit.flags.borrowed.json_fd {
                     None => refusal,
                     Some(fd) => refusal.hint(format!(

@@ -19,7 +19,7 @@ use crate::report::words;
 use crate::report::{UndoReport, UndoState};
 use crate::run::TakeBack;
 use crate::session::undo::Fate;
-use crate::session::{Entry, Past, read};
+use crate::session::{Past, read};
 
 /// Most characters of a prompt in a list.
 const PROMPT_CAP: usize = 200;
@@ -68,11 +68,7 @@ pub fn turns(kit: &Kit) -> Result<Vec<Turn>, Refusal> {
     let past = Past::read(directory).map_err(|error| session::cannot_read(&error))?;
     let entries = read(directory).map_err(|error| session::cannot_read(&error))?;
     let mut turns = Turns::default();
-    for entry in entries {
-        if let Entry::Event(event) = entry {
-            turns.take(&event);
-        }
-    }
+    entries.events().for_each(|event| turns.take(&event));
     Ok(turns.of(&past))
 }
 
