@@ -49,8 +49,7 @@ impl Meter {
                     self.context = Some(compaction.tokens_after);
                 }
             }
-            // What it was then is not known any more.
-            EventKind::Rewound { .. } if is_main => self.context = None,
+            EventKind::Rewound { .. } if is_main => self.forget_context(),
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
             | EventKind::Prompted(_)
@@ -82,6 +81,11 @@ impl Meter {
             | EventKind::Left
             | EventKind::InvocationEnded(_) => {}
         }
+    }
+
+    /// The conversation went back: how much it was then is not known any more.
+    pub fn forget_context(&mut self) {
+        self.context = None;
     }
 
     /// Returns what all requests cost.

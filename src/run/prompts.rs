@@ -13,7 +13,7 @@ use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::dispatcher::{Dispatcher, Effect, Input, Response, Typed};
+use super::dispatcher::{Answer, Dispatcher, Effect, Input, Response, Typed};
 use super::sink::why_lost;
 use super::stage::Stage;
 use super::submitted::Voice;
@@ -236,16 +236,14 @@ impl Sitting {
                 response.into()
             }
             Some(Asked::Rewind(to, reply)) => {
-                let (result, response) = match self.may_rewind(to, dispatcher) {
+                let response = match self.may_rewind(to, dispatcher) {
                     Ok(()) => {
                         // Whoever has not read a file must not write it.
                         self.stage.seen = Seen::default();
-                        (Ok(()), dispatcher.rewind(to, now()))
+                        dispatcher.rewind(to, reply, now())
                     }
-                    Err(refused) => (Err(refused), nothing()),
+                    Err(refused) => answered(Answer::Rewound(reply, Err(refused))),
                 };
-                // Nobody may want to know any more.
-                let _ = reply.send(result);
                 response.into()
             }
             Some(Asked::Undo(take_back, reply)) => {
@@ -257,9 +255,7 @@ impl Sitting {
                     }
                     Ok(()) | Err(NoUndo::Busy { .. } | NoUndo::NotKept | NoUndo::Failed(_)) => None,
                 };
-                // As above.
-                let _ = reply.send(result);
-                Done { logged, lost, response: nothing() }
+                Done { logged, lost, response: answered(Answer::Undone(reply, result)) }
             }
             None => dispatcher.handle(Input::Leave, now()).into(),
         }
@@ -356,6 +352,7 @@ impl Sitting {
     }
 }
 
-fn nothing() -> Response {
-    Response { effects: Vec::new() }
+/// What comes of a request that asks nothing of the dispatcher.
+fn answered(answer: Answer) -> Response {
+    Response { effects: vec![Effect::Answer(answer)] }
 }

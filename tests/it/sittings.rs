@@ -761,7 +761,11 @@ async fn a_conversation_that_goes_back_sends_what_it_sent_then() {
     assert_eq!(rewind(&sitting, middle).await, Err(NoRewind::NotThere { to: middle }));
     let never = Seq(9_999);
     assert_eq!(rewind(&sitting, never).await, Err(NoRewind::NotThere { to: never }));
-    assert_eq!(rewind(&sitting, before(&events, "two")).await, Ok(()));
+    let to = before(&events, "two");
+    assert_eq!(rewind(&sitting, to).await, Ok(()));
+    // Whoever is told so can rely on it.
+    let last = sitting.events().pop().map(|event| event.kind);
+    assert_eq!(last, Some(EventKind::Rewound { to }));
     sitting.ask("better", json!({ "main": says("fine") })).await;
     sitting.wait(1_000).await;
     let bodies = sitting.bodies();

@@ -181,7 +181,9 @@ impl Desk {
                 self.take_edited(&text);
                 self.edited().into_iter().collect()
             }
-            Seen::Draft(text) => {
+            Seen::Rewound(text) => {
+                // The event says so, too, but may come later.
+                self.meter.forget_context();
                 self.put_back(&text);
                 Vec::new()
             }

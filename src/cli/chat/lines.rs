@@ -158,7 +158,7 @@ impl Lines {
             | Seen::Paths(_)
             | Seen::Edited(_)
             // It stands above.
-            | Seen::Draft(_) => Vec::new(),
+            | Seen::Rewound(_) => Vec::new(),
         };
         steps.extend(self.news());
         steps

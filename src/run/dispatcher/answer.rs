@@ -1,4 +1,5 @@
-//! What units are answered, and the giving of it.
+//! What units, and whoever asks something of a run, are answered, and the giving
+//! of it.
 //!
 //! Whether and when an answer is given is the dispatcher's; here is only the
 //! way to whoever waits for it.
@@ -8,13 +9,13 @@ use std::sync::Arc;
 use tokio::sync::mpsc::OwnedPermit;
 use tokio::sync::oneshot;
 
-use super::super::Moved;
+use super::super::{Moved, NoRewind, NoUndo};
 use crate::branch::Token;
 use crate::event::{Failure, UnitEnd, UnitState, Verdict};
 use crate::line::{CallLeave, Glance, News, Order, RequestLeave, Seat, Sent};
 use crate::prompt::Said;
 
-/// An answer that a unit waits for.
+/// An answer that a unit waits for, or whoever asks something of the run.
 #[derive(Debug)]
 pub enum Answer {
     /// It may go on: it may start, its call is on disk, its children are in.
@@ -45,12 +46,16 @@ pub enum Answer {
     Moved(Moved, bool),
     /// What became of its message.
     Sent(oneshot::Sender<Sent>, Sent),
+    /// Whether the conversation went back.
+    Rewound(oneshot::Sender<Result<(), NoRewind>>, Result<(), NoRewind>),
+    /// Whether files went back.
+    Undone(oneshot::Sender<Result<(), NoUndo>>, Result<(), NoUndo>),
 }
 
 impl Answer {
     /// Gives the answer.
     pub fn give(self) {
-        // A unit that no longer waits was dropped; it needs no answer.
+        // Whoever no longer waits was dropped; it needs no answer.
         match self {
             Self::GoOn(reply) => drop(reply.send(())),
             Self::Seats(reply, seats) => drop(reply.send(seats)),
@@ -66,6 +71,8 @@ impl Answer {
             Self::Order(permit, order) => drop(permit.send(order)),
             Self::Moved(Moved(reply), moved) => drop(reply.try_send(moved)),
             Self::Sent(reply, sent) => drop(reply.send(sent)),
+            Self::Rewound(reply, result) => drop(reply.send(result)),
+            Self::Undone(reply, result) => drop(reply.send(result)),
         }
     }
 }

@@ -7,10 +7,12 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::super::NoRewind;
 use super::super::ledger::{Ledger, Standing};
-use super::{Dispatcher, Effect, Out, Response};
+use super::{Answer, Dispatcher, Effect, Out, Response};
 use crate::branch::Branch;
 use crate::event::{
     CancelReason, EventKind, Invocation, Outcome, Seq, SessionHead, UnitId, UnitState, UnixMillis,
@@ -97,11 +99,16 @@ impl Dispatcher {
     }
 
     /// Puts main's conversation back to what it was after an event. Only while
-    /// nothing works.
-    pub fn rewind(&mut self, to: Seq, now: UnixMillis) -> Response {
+    /// nothing works. Whoever asked for it is told once the log is on the disk.
+    pub fn rewind(
+        &mut self,
+        to: Seq,
+        reply: oneshot::Sender<Result<(), NoRewind>>,
+        now: UnixMillis,
+    ) -> Response {
         let mut out = Out::new(now);
         self.record(&mut out, UnitId::MAIN, EventKind::Rewound { to });
-        out.effects.push(Effect::Sync);
+        out.effects.push(Effect::AnswerSynced(Answer::Rewound(reply, Ok(()))));
         out.done()
     }
 

@@ -68,8 +68,9 @@ pub(in crate::cli::chat) enum Seen {
     },
     /// The text as it came back from an editor.
     Edited(String),
-    /// A text that was sent before, to be changed and sent again.
-    Draft(String),
+    /// The conversation went back before this was sent, which can be changed and
+    /// sent again.
+    Rewound(String),
     /// What the chat was started with: it is sent as if it was typed.
     First(String),
 }

@@ -424,9 +424,18 @@ fn what_came_into_the_line_while_it_was_edited_stays() {
     let mut desk = desk();
     types(&mut desk, "draft");
     assert_eq!(control(&mut desk, 'g'), [Step::Edit("draft".to_owned())]);
-    desk.see(Seen::Draft("put back".to_owned()), LATER);
+    desk.see(Seen::Rewound("put back".to_owned()), LATER);
     desk.see(Seen::Edited("edited".to_owned()), LATER);
     assert_eq!(desk.line.text(), "edited\n\nput back\n\ndraft");
+}
+
+#[test]
+fn how_full_the_window_is_goes_with_the_turns_that_went_back() {
+    let mut desk = desk();
+    desk.meter = Meter::with_context(Some(500));
+    assert_eq!(desk.meter.percent_of(1_000), Some(50));
+    desk.see(Seen::Rewound("again".to_owned()), LATER);
+    assert_eq!((desk.meter.percent_of(1_000), desk.line.text()), (None, "again"));
 }
 
 #[test]

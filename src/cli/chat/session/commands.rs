@@ -230,7 +230,7 @@ impl Session {
                     turn => format!("the conversation is as it was before `{turn}`"),
                 };
                 self.tell_people(Ink::Dim, &text);
-                self.show(Seen::Draft(prompt));
+                self.show(Seen::Rewound(prompt));
             }
             Some(Err(error)) => self.refuse(Refusal::because(Exit::Error, &error)),
             // The session is over.
