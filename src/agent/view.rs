@@ -74,7 +74,7 @@ fn seeing(events: &[Event], unit: UnitId, head: Arc<Head>) -> History {
         return History::new(head);
     };
     let prompt = &events[place];
-    let context: Context = events[..place].iter().collect();
+    let mut context: Context = events[..place].iter().collect();
     History::seeing(head, &context.seen_by(unit, prompt.invocation, &prompt.branch.tokens))
 }
 

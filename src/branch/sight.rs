@@ -80,6 +80,13 @@ impl Sight {
         Self::new(invocation, joins.joined_in(invocation), joins)
     }
 
+    /// Tells whether it is the sight of whoever works in `invocation` and has
+    /// `tokens` there.
+    #[must_use]
+    pub fn is_of(&self, invocation: Invocation, tokens: &TokenSet) -> bool {
+        self.invocation == invocation && self.tokens == *tokens
+    }
+
     /// Tells whether the viewer sees an event that happened in `invocation` on a
     /// branch with `tokens`.
     ///

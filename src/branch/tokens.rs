@@ -132,6 +132,16 @@ impl TokenSet {
         self.ranges.last().map(|&(_, high)| Token(high))
     }
 
+    /// Returns the largest token, and the set without it; `None` for the root's
+    /// empty set.
+    #[must_use]
+    pub fn split_last(&self) -> Option<(Token, Self)> {
+        let (&(low, high), before) = self.ranges.split_last()?;
+        let rest = (low < high).then(|| (low, high - 1));
+        let ranges = before.iter().copied().chain(rest).collect();
+        Some((Token(high), Self { ranges }))
+    }
+
     /// Returns how many ranges store the set.
     #[must_use]
     pub fn range_count(&self) -> usize {
@@ -369,5 +379,18 @@ mod tests {
         for text in [format!("{}", largest + 1), u64::MAX.to_string(), format!("1-{}0", u64::MAX)] {
             assert!(text.parse::<TokenSet>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn the_last_token_is_taken_off_a_set() {
+        let split = |text: &str| {
+            let split = text.parse::<TokenSet>().unwrap().split_last();
+            split.map(|(last, rest)| (last.0, rest.to_string()))
+        };
+        assert_eq!(split(""), None);
+        assert_eq!(split("7"), Some((7, String::new())));
+        assert_eq!(split("1-3"), Some((3, "1-2".to_owned())));
+        assert_eq!(split("1-3,5"), Some((5, "1-3".to_owned())));
+        assert_eq!(split("1,3-4"), Some((4, "1,3".to_owned())));
     }
 }

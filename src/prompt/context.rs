@@ -8,12 +8,14 @@
 //! takes its place: what nobody will be told is not held.
 
 mod excerpt;
+mod views;
 mod written;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use excerpt::{Excerpt, one_line};
+use views::Views;
 
 use crate::branch::{RootJoins, Sight, TokenSet};
 use crate::event::{
@@ -50,6 +52,10 @@ const NAME_CAP: usize = 80;
 /// Characters that every part keeps, however many there are. With less a text
 /// says nothing, so the oldest parts are left out instead.
 const SHARE_FLOOR: usize = 200;
+
+/// How many strands are told apart from what those before them see; what lies
+/// deeper is looked for among all parts.
+const DEEPEST: usize = 8;
 
 /// One part of what a unit is told of others.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,6 +95,7 @@ pub struct Context {
     walks: BTreeMap<Invocation, Arc<str>>,
     joins: Arc<RootJoins>,
     speakers: HashMap<UnitId, Speaker>,
+    views: Views,
 }
 
 /// What is known of a unit that has not ended.
@@ -125,7 +132,7 @@ impl Context {
             EventKind::UnitEnded(end) => self.ended(event, end),
             EventKind::Rewound { to } => self.rewound(*to),
             EventKind::Walked(head) => self.walked(event, head),
-            EventKind::Joined { children: _ } => Arc::make_mut(&mut self.joins).take(event),
+            EventKind::Joined { children: _ } => self.joined(event),
             EventKind::SessionOpened(_)
             | EventKind::InvocationStarted { .. }
             | EventKind::UnitStarted
@@ -160,16 +167,79 @@ impl Context {
     /// steps would else go through all that was ever said at each of them.
     #[must_use]
     pub fn seen_by(
-        &self,
+        &mut self,
         viewer: UnitId,
         invocation: Invocation,
         tokens: &TokenSet,
     ) -> Vec<Arc<Said>> {
-        let sight = Sight::new(invocation, tokens.clone(), Arc::clone(&self.joins));
-        let mut look = Look { viewer, sight, summed_up: HashMap::new() };
+        let look = Look::new(Some(viewer), self.sight(invocation, tokens));
+        let mut seen = match self.near(invocation, tokens, DEEPEST) {
+            // What it has said itself has taken room there.
+            Some(near) if near.iter().all(|said| said.unit != viewer) => {
+                self.told(look, near.iter())
+            }
+            Some(_) | None => self.looked_for(look),
+        };
+        seen.reverse();
+        seen
+    }
+
+    fn sight(&self, invocation: Invocation, tokens: &TokenSet) -> Sight {
+        Sight::new(invocation, tokens.clone(), Arc::clone(&self.joins))
+    }
+
+    /// Returns what tokens let see, from the newest back.
+    fn view(
+        &mut self,
+        invocation: Invocation,
+        tokens: &TokenSet,
+        depth: usize,
+    ) -> Arc<[Arc<Said>]> {
+        if let Some(seen) = self.views.find(invocation, tokens) {
+            return seen;
+        }
+        let sight = self.sight(invocation, tokens);
+        let look = Look::new(None, sight.clone());
+        let seen: Arc<[Arc<Said>]> = match self.near(invocation, tokens, depth) {
+            Some(near) => self.told(look, near.iter()),
+            None => self.looked_for(look),
+        }
+        .into();
+        self.views.keep(sight, Arc::clone(&seen));
+        seen
+    }
+
+    /// Looks through all parts for what somebody is told.
+    fn looked_for(&self, look: Look) -> Vec<Arc<Said>> {
+        self.told(look, self.said.values().rev())
+    }
+
+    /// Returns what was said on the strand of the last of the tokens and what the
+    /// others let see, from the newest back: all that could be told to whoever has
+    /// them. `None` if that has to be looked for among all parts.
+    fn near(
+        &mut self,
+        invocation: Invocation,
+        tokens: &TokenSet,
+        depth: usize,
+    ) -> Option<Vec<Arc<Said>>> {
+        let depth = depth.checked_sub(1)?;
+        let (last, others) = tokens.split_last()?;
+        let own = self.views.on(invocation, last).map(|seq| Arc::clone(&self.said[&seq]));
+        let own: Vec<_> = own.collect();
+        views::merged(own, &self.view(invocation, &others, depth))
+    }
+
+    /// Returns what somebody is told of parts that come from the newest back, as far
+    /// as there is room, and of the user's last request.
+    fn told<'a>(
+        &self,
+        mut look: Look,
+        parts: impl Iterator<Item = &'a Arc<Said>>,
+    ) -> Vec<Arc<Said>> {
         let mut seen = Vec::new();
         let mut room = CONTEXT_CAP;
-        for said in self.said.values().rev().filter(|said| look.finds(said)) {
+        for said in parts.filter(|said| look.finds(said)) {
             seen.push(Arc::clone(said));
             match room.checked_sub(said.least()) {
                 Some(rest) => room = rest,
@@ -185,7 +255,6 @@ impl Context {
                 older.filter(|said| look.finds(said)).find(|said| is_request(said)).cloned(),
             );
         }
-        seen.reverse();
         seen
     }
 
@@ -283,10 +352,20 @@ impl Context {
         self.forget(parts);
     }
 
+    fn joined(&mut self, event: &Event) {
+        if event.unit == UnitId::MAIN {
+            // First: they hold the joins, which would be copied.
+            self.views.joined();
+            Arc::make_mut(&mut self.joins).take(event);
+        }
+    }
+
     fn forget(&mut self, parts: impl IntoIterator<Item = Seq>) {
         for seq in parts {
-            self.said.remove(&seq);
             self.requests.remove(&seq);
+            if let Some(said) = self.said.remove(&seq) {
+                self.views.dropped(&said);
+            }
         }
     }
 
@@ -329,6 +408,7 @@ impl Context {
             part,
             text: Excerpt::of(text, cap),
         };
+        self.views.said(&said);
         self.said.insert(event.seq, Arc::new(said));
     }
 
@@ -348,18 +428,23 @@ impl<'a> FromIterator<&'a Event> for Context {
 
 /// One viewer's way through the parts, from the newest back.
 struct Look {
-    viewer: UnitId,
+    /// Who is not told its own words; `None` if it is for several.
+    viewer: Option<UnitId>,
     sight: Sight,
     /// What each unit did before that event stands in a summary found already.
     summed_up: HashMap<UnitId, Seq>,
 }
 
 impl Look {
+    fn new(viewer: Option<UnitId>, sight: Sight) -> Self {
+        Self { viewer, sight, summed_up: HashMap::new() }
+    }
+
     /// Tells whether the viewer is told a part that is older than all those
     /// that were asked about before.
     fn finds(&mut self, said: &Said) -> bool {
         let Said { seq, unit, .. } = said;
-        if *unit == self.viewer
+        if Some(*unit) == self.viewer
             || self.summed_up.get(unit).is_some_and(|before| seq < before)
             || !self.sight.sees(said.invocation, &said.tokens)
         {

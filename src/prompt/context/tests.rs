@@ -1,5 +1,7 @@
 //! What is told of others: in order, by name, and bounded.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::event::testing::{Log, called, ended, finished, prompted, replied};
 use crate::event::{CompactionTrigger, FailureKind, Origin};
@@ -11,7 +13,7 @@ fn queued(name: &str, parent: u32) -> EventKind {
 
 /// Returns what a unit with these tokens is told at the end of a session.
 fn seen_by(log: &Log, unit: u32, tokens: &str) -> Option<String> {
-    let context: Context = log.events.iter().collect();
+    let mut context: Context = log.events.iter().collect();
     let tokens = tokens.parse().unwrap();
     super::context(&context.seen_by(UnitId(unit), Invocation(log.invocation), &tokens))
 }
@@ -266,7 +268,7 @@ fn of_too_many_parts_the_oldest_are_left_out_but_never_the_request() {
 fn no_more_is_looked_at_than_there_is_room_for() {
     let mut log = answers(2_000, 300);
     log.put(1, "1", replied("the newest"));
-    let context: Context = log.events.iter().collect();
+    let mut context: Context = log.events.iter().collect();
     let seen = context.seen_by(UnitId(2), Invocation(0), &"1".parse().unwrap());
     assert!(seen.len() < CONTEXT_CAP / SHARE_FLOOR, "{}", seen.len());
     assert_eq!(seen[0].part, Part::Asked);
@@ -302,4 +304,72 @@ fn what_main_has_gone_back_behind_is_told_to_nobody() {
     );
     let behind = parts(seen_by(&log, 3, "3"));
     assert!(behind.contains("in short") && !behind.contains("on\n"), "{behind}");
+}
+
+/// What a unit with these tokens is told if nothing is known of others like it.
+fn looked_for(context: &Context, viewer: u32, invocation: u32, tokens: &TokenSet) -> Vec<Seq> {
+    let sight = context.sight(Invocation(invocation), tokens);
+    let seen = context.looked_for(Look::new(Some(UnitId(viewer)), sight));
+    seen.iter().rev().map(|said| said.seq).collect()
+}
+
+const STRANDS: [&str; 10] = ["", "1", "2", "1,3", "1-3", "1-2,4", "2,5", "1-5", "2,5-6", "1-20"];
+
+/// What can happen, so many times in a row, to a unit on a strand.
+fn happening() -> impl Strategy<Value = (u32, &'static str, EventKind, usize)> {
+    let kinds = prop_oneof![
+        3 => Just((replied("found"), 1)),
+        // More than there is room for.
+        1 => Just((replied("on and on"), 400)),
+        1 => Just((prompted("go"), 1)),
+        1 => (0_u32..3).prop_map(|kept| (compacted("in short", kept), 1)),
+        2 => Just((EventKind::Joined { children: Vec::new() }, 1)),
+        1 => (0_u64..40).prop_map(|to| (EventKind::Rewound { to: Seq(to) }, 1)),
+        1 => Just((ended(Outcome::Done { text: "done".into() }, "done"), 1)),
+    ];
+    (0_u32..4, prop::sample::select(&STRANDS[..]), kinds)
+        .prop_map(|(unit, tokens, (kind, times))| (unit, tokens, kind, times))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whoever_begins_is_told_the_same_whatever_was_found_for_others(
+        happenings in prop::collection::vec((happening(), any::<bool>()), 1..24),
+    ) {
+        let mut log = Log::default();
+        let mut context = Context::default();
+        for ((unit, tokens, kind, times), is_new) in happenings {
+            log.invocation += u32::from(is_new && matches!(kind, EventKind::Prompted(_)));
+            for _ in 0..times {
+                context.take(log.put(unit, tokens, kind.clone()).events.last().unwrap());
+            }
+            for tokens in STRANDS {
+                let set: TokenSet = tokens.parse().unwrap();
+                for viewer in [1, 9] {
+                    let wanted = looked_for(&context, viewer, log.invocation, &set);
+                    let seen = context.seen_by(UnitId(viewer), Invocation(log.invocation), &set);
+                    let seen: Vec<Seq> = seen.iter().map(|said| said.seq).collect();
+                    prop_assert_eq!(seen, wanted, "unit {} with {}", viewer, tokens);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ten_thousand_that_begin_side_by_side_are_told_what_was_found_once() {
+    let mut log = Log::default();
+    log.put(0, "", prompted("go")).put(0, "", replied("look at each"));
+    let mut context: Context = log.events.iter().collect();
+    let mut first: Option<Vec<Arc<Said>>> = None;
+    for item in 1..=10_000_u32 {
+        let tokens = item.to_string();
+        let seen = context.seen_by(UnitId(item), Invocation(0), &tokens.parse().unwrap());
+        assert_eq!(seen, *first.get_or_insert_with(|| seen.clone()));
+        context.take(log.put(item, &tokens, replied("found")).events.last().unwrap());
+    }
+    let root = context.views.find(Invocation(0), &TokenSet::default());
+    assert_eq!(root.map(|seen| seen.len()), Some(2));
 }

@@ -279,6 +279,6 @@ impl Dispatcher {
     pub(super) fn visible(&mut self, unit: UnitId) -> Option<Vec<Arc<Said>>> {
         let ledger = self.ledger(unit);
         let (invocation, tokens) = (ledger.invocation, ledger.branch.tokens.clone());
-        Some(self.context.as_ref()?.seen_by(unit, invocation, &tokens))
+        Some(self.context.as_mut()?.seen_by(unit, invocation, &tokens))
     }
 }
