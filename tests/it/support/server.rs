@@ -583,6 +583,11 @@ fn stream_head(content_type: &str) -> Vec<u8> {
 }
 
 fn put_chunk(bytes: &mut Vec<u8>, chunk: &[u8]) {
+    // An empty one would be the end of the body, behind which a client may send
+    // its next request to whoever hangs here.
+    if chunk.is_empty() {
+        return;
+    }
     bytes.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
     bytes.extend_from_slice(chunk);
     bytes.extend_from_slice(b"\r\n");
