@@ -238,13 +238,36 @@ impl SpanKind {
     }
 }
 
+/// What happens where a unit and others meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeetingKind {
+    /// Branches part from its own.
+    Split,
+    /// Somebody goes on where its branch is: a step of a flow.
+    Step,
+    /// They come back.
+    Join,
+}
+
+impl MeetingKind {
+    /// Returns the word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Split => "split",
+            Self::Step => "step",
+            Self::Join => "join",
+        }
+    }
+}
+
 /// Where branches split or join.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meeting {
     /// The number of its first event; no other meeting has it.
     pub id: Seq,
-    /// Whether branches come back, or part.
-    pub is_join: bool,
+    /// What happens there.
+    pub kind: MeetingKind,
     /// Whose branch it is.
     pub unit: UnitId,
     /// The units that part from it or come back.

@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
+use crate::review_flow;
 use crate::support::server::{Reaction, Server};
 use crate::support::talk::serve;
 use crate::support::tine::{Finished, Place, Running};
@@ -98,6 +99,45 @@ fn a_session_that_is_not_there_is_refused() {
     );
     trace(&place, &["--follow", "-o", "x.html"]).exits(2);
     trace(&place, &["--format", "pdf"]).exits(2);
+}
+
+/// What happens in each branch, and to how many.
+fn meetings(trace: &Value) -> Vec<(&str, usize)> {
+    let branches = trace["branches"].as_array().expect("there are branches").iter();
+    branches
+        .map(|it| {
+            let kind = it["kind"].as_str().expect("a kind is a word");
+            (kind, it["children"].as_array().expect("children are listed").len())
+        })
+        .collect()
+}
+
+#[test]
+fn a_step_goes_on_where_its_flow_is_and_those_side_by_side_part_in_one_place() {
+    let place = Place::new();
+    let step = |name: &str| format!("name = \"{name}\"\nprompt = \"x\"\n");
+    let side = |name: &str| format!("[[step.parallel]]\n{}", step(name));
+    let flow = format!("[[step]]\n{}[[step]]\n{}{}", step("a"), side("b"), side("c"));
+    place.write("flow.toml", &flow);
+    let model = place.script("script.json", &json!({ "units": { "*": [{ "text": "y" }] } }));
+    let run = ["flow", "run", "flow.toml", "-m", &model, "--session-id", ID];
+    place.tine(run).run().exits(0);
+    let expected = [("step", 1), ("join", 1), ("split", 2), ("join", 2)];
+    assert_eq!(meetings(&json_of(&place)), expected);
+}
+
+#[test]
+fn branches_of_a_real_review_part_where_its_steps_do() {
+    let (repository, server) = (review_flow::repository(), review_flow::provider());
+    let flags = ["review", "-m", "m", "--effort", "low", "--session-id", ID];
+    repository.place.tine(flags).server(&server).run().exits(0);
+    let trace = json_of(&repository.place);
+    let mut told = meetings(&trace);
+    // Two angles, a part for each, and verifiers: one place for all of them.
+    told.sort_unstable();
+    let (parted, joined) = ([1, 1, 2, review_flow::FILES], told.split_off(4));
+    assert_eq!(told, joined.iter().map(|(_, count)| ("join", *count)).collect::<Vec<_>>());
+    assert_eq!(joined, parted.map(|count| ("split", count)));
 }
 
 #[test]

@@ -98,6 +98,17 @@ for (const [name, size] of Object.entries({ wide: { width: 1280, height: 800 }, 
   }
 }
 
+test('on a narrow screen nothing lies beside it', async (t) => {
+  const browser = await Browser.start(t);
+  const page = await browser.open(page_of(t, review(ID)).url, { width: 400, height: 700 });
+  for (const view of ['timeline', 'branches', 'path', 'cost']) {
+    await page.run(`byId('tab-${view}').click()`);
+    await page.settle();
+    assert.equal(await page.run('document.documentElement.scrollWidth'), 400, view);
+    await page.picture(`narrow-${view}`);
+  }
+});
+
 test('nothing that a session said is run, wherever it stands', async (t) => {
   const texts = [
     '</script><img src=x onerror="window.hit=1"><script>window.hit=1</script>',

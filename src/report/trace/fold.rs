@@ -5,7 +5,7 @@ mod requests;
 
 use std::sync::Arc;
 
-use super::{Label, Meeting, PromptTrace, Said, Span, SpanKind, Trace, UnitTrace};
+use super::{Label, Meeting, MeetingKind, PromptTrace, Said, Span, SpanKind, Trace, UnitTrace};
 use crate::event::{
     Event, EventKind, Failure, HookRan, InvocationEnd, Outcome, UnitEnd, UnitHead, UnitId,
     UnitState, UnixMillis,
@@ -151,22 +151,25 @@ impl Trace {
         self.part(event, head);
     }
 
-    /// Takes note that branches part; those of one call do at one place.
+    /// Takes note that branches part; those of one call do at one place, and those
+    /// of one step, which are declared in one go.
     fn part(&mut self, event: &Event, head: &UnitHead) {
         let invocation = event.invocation;
+        let tokens = self.unit(head.parent).map(|unit| unit.tokens.clone()).unwrap_or_default();
+        let is_step = event.branch.tokens.to_string() == tokens;
+        let kind = if is_step { MeetingKind::Step } else { MeetingKind::Split };
         if let Some(last) = self.meetings.last_mut()
-            && (last.is_join, last.unit, last.invocation) == (false, head.parent, invocation)
+            && (last.kind, last.unit, last.invocation) == (kind, head.parent, invocation)
             && last.call == head.call
-            && last.call.is_some()
+            && (last.call.is_some() || last.changed.0 + 1 == event.seq.0)
         {
             last.children.push(event.unit);
             last.changed = event.seq;
             return;
         }
-        let tokens = self.unit(head.parent).map(|unit| unit.tokens.clone()).unwrap_or_default();
         self.meetings.push(Meeting {
             id: event.seq,
-            is_join: false,
+            kind,
             unit: head.parent,
             children: vec![event.unit],
             call: head.call.clone(),
@@ -180,7 +183,7 @@ impl Trace {
     fn joined(&mut self, event: &Event, children: &[UnitId]) {
         self.meetings.push(Meeting {
             id: event.seq,
-            is_join: true,
+            kind: MeetingKind::Join,
             unit: event.unit,
             children: children.to_vec(),
             call: None,

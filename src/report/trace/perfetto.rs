@@ -12,7 +12,7 @@ use crate::event::{UnitId, UnixMillis};
 
 use super::super::lines;
 use super::record::UsageRecord;
-use super::{Activity, Span, SpanKind, Trace, TraceFacts, UnitTrace};
+use super::{Activity, MeetingKind, Span, SpanKind, Trace, TraceFacts, UnitTrace};
 
 /// The thread that says what a unit was doing.
 const DOING: u64 = 0;
@@ -184,15 +184,16 @@ impl<'a> Chrome<'a> {
         for meeting in &trace.meetings {
             let at = self.micros(meeting.at);
             for child in meeting.children.iter().filter_map(|child| trace.unit(*child)) {
-                let (name, start, end) = match meeting.is_join {
-                    true => {
+                let (start, end) = match meeting.kind {
+                    MeetingKind::Join => {
                         let over = self.micros(child.ended.unwrap_or(meeting.at)).min(at);
-                        ("join", (child.id, over), (meeting.unit, at))
+                        ((child.id, over), (meeting.unit, at))
                     }
-                    false => {
-                        ("split", (meeting.unit, at), (child.id, self.micros(child.queued).max(at)))
+                    MeetingKind::Split | MeetingKind::Step => {
+                        ((meeting.unit, at), (child.id, self.micros(child.queued).max(at)))
                     }
                 };
+                let name = meeting.kind.as_str();
                 id += 1;
                 for (ph, (unit, ts)) in [("s", start), ("f", end)] {
                     let bp = (ph == "f").then_some("e");

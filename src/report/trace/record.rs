@@ -177,7 +177,7 @@ impl Clock {
     fn meeting(self, meeting: &Meeting) -> MeetingRecord<'_> {
         MeetingRecord {
             id: meeting.id.0,
-            kind: if meeting.is_join { "join" } else { "split" },
+            kind: meeting.kind.as_str(),
             unit: name(meeting.unit),
             children: meeting.children.iter().copied().map(name).collect(),
             call: meeting.call.as_ref().map(|call| &*call.0),

@@ -245,9 +245,9 @@ fn branches_of_one_call_part_at_one_place_and_come_back_together() {
     let mut story = Story::batch_of_three();
     story.push(0, EventKind::Joined { children: vec![UnitId(1), UnitId(2), UnitId(3)] });
     let trace = of(&story);
-    let told: Vec<(bool, usize)> =
-        trace.meetings.iter().map(|it| (it.is_join, it.children.len())).collect();
-    assert_eq!(told, [(false, 3), (true, 3)]);
+    let told: Vec<(MeetingKind, usize)> =
+        trace.meetings.iter().map(|it| (it.kind, it.children.len())).collect();
+    assert_eq!(told, [(MeetingKind::Split, 3), (MeetingKind::Join, 3)]);
 }
 
 #[test]

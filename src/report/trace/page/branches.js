@@ -1,6 +1,7 @@
 // Branches as a graph: a line for each unit, which parts from its parent's and
-// comes back to it. From left to right stand the moments at which something
-// parts or joins, however long it was between them.
+// comes back to it; a thin one goes on with its parent's tokens. From left to
+// right stand the moments at which something parts or joins, however long it was
+// between them.
 
 /** Where lines part and join in what is looked at. */
 const graph = { columns: [], splits: new Map(), joins: new Map(), at: new Map() };
@@ -18,7 +19,7 @@ function lay_out() {
     const column = index + 1;
     if (!graph.at.has(meeting.unit)) graph.at.set(meeting.unit, []);
     graph.at.get(meeting.unit).push({ column, meeting });
-    for (const child of meeting.children) (meeting.kind === 'split' ? graph.splits : graph.joins).set(child, { column, meeting });
+    for (const child of meeting.children) (meeting.kind === 'join' ? graph.joins : graph.splits).set(child, { column, meeting });
   });
 }
 
@@ -35,7 +36,8 @@ function paint_branch(pen, unit, y, rows) {
   pen.globalAlpha = looked.found !== null && !looked.found.units.has(unit.id) ? 0.3 : 1;
   pen.strokeStyle = ink.of(unit.id === 'main' ? 'text' : `branch-${number_of(unit) % HUES}`);
   pen.fillStyle = pen.strokeStyle;
-  pen.lineWidth = unit.id === looked.unit ? 3 : 2;
+  const thickness = split?.meeting.kind === 'step' ? 1 : 2;
+  pen.lineWidth = unit.id === looked.unit ? 3 : thickness;
   pen.setLineDash(unit.is_background ? [6, 4] : []);
   pen.beginPath();
   if (split) corner(pen, rows.x(split.column), rows.y(split.meeting.unit), middle, bend);
