@@ -147,6 +147,8 @@ struct Diff {
     is_whole: bool,
     /// The files that may be text and are not shown.
     too_large: BTreeSet<String>,
+    /// How many untracked files are left out because this program wrote them.
+    ours: usize,
 }
 
 impl<'a> Repository<'a> {
@@ -205,7 +207,7 @@ impl<'a> Repository<'a> {
         let mut diff = self.diff(&[from])?;
         let arguments = ["ls-files", "--others", "--exclude-standard", "-z"];
         let names = self.git(&arguments)?;
-        untracked::append(&self.top, &names, (&mut diff.text, &mut diff.too_large))?;
+        untracked::append(&self.top, &names, &mut diff)?;
         self.finish(title, &diff)
     }
 
@@ -221,7 +223,7 @@ impl<'a> Repository<'a> {
         };
         let text = String::from_utf8_lossy(&text);
         let (text, too_large) = text::shown(self, revisions, (&text, is_whole))?;
-        Ok(Diff { text: text.into_bytes(), is_whole, too_large })
+        Ok(Diff { text: text.into_bytes(), is_whole, too_large, ours: 0 })
     }
 
     fn diff_with(&self, options: &[&str], revisions: &[&str]) -> Result<Vec<u8>, GitError> {
@@ -258,7 +260,11 @@ impl<'a> Repository<'a> {
 
     fn finish(&self, title: String, shown: &Diff) -> Result<Change, GitError> {
         let note = format!("; files over {} KiB are named only", untracked::FILE_CAP / 1024);
-        let note = if shown.is_whole { "" } else { &note };
+        let mut note = if shown.is_whole { String::new() } else { note };
+        if shown.ours > 0 {
+            let files = if shown.ours == 1 { "file" } else { "files" };
+            note.push_str(&format!("; without {} {files} that tine wrote", shown.ours));
+        }
         let room = TITLE_CAP - note.len();
         let title = title.chars().filter(|c| !c.is_control()).take(room).chain(note.chars());
         let title = title.collect();

@@ -5,7 +5,8 @@
 mod asked;
 mod computed;
 
-use std::io::{self, Write as _};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -33,6 +34,7 @@ pub(super) fn run(
     mut flags: RunFlags,
     review: &ReviewFlags,
 ) -> Result<Exit, Refusal> {
+    flow::check_flags(&flags)?;
     // How hard models think is for the configuration to say.
     let effort = flags.effort.take();
     let asked = Asked::by_flags(review, effort.as_ref().map(|effort| effort.as_str()))?;
@@ -54,7 +56,7 @@ pub(super) fn run(
             let main = start.kit.meaning(&prompt, Typed::Line)?;
             return Ok((prompt, main).into());
         }
-        let sarif = flags_of_review.sarif.as_deref().map(Target::new).transpose()?;
+        let sarif = flags_of_review.sarif.as_deref().map(target).transpose()?;
         let review = Arc::new(Review::new(form));
         let main = main_of(start, &review, asked.inputs())?;
         // It is walked once.
@@ -163,8 +165,26 @@ fn without_a_model(needing: &[&str]) -> Result<(), Refusal> {
     let [first, rest @ ..] = needing else { return Ok(()) };
     let named = rest.iter().fold((*first).to_owned(), |named, flag| format!("{named}, {flag}"));
     let verb = if rest.is_empty() { "needs" } else { "need" };
-    Err(Refusal::new(Exit::BadInput, format!("{named} {verb} a model, and fixed rules answer"))
-        .hint("choose a model with `-m MODEL`; `tine doctor` says how to get one"))
+    Err(Refusal::by_rules(&format!("{named} {verb}")))
+}
+
+/// Most bytes of a file that are looked at to tell what it is.
+const HEAD_CAP: u64 = 512;
+
+/// Returns the file for what stands. An earlier report is replaced, and nothing else.
+fn target(path: &Path) -> Result<Target, Refusal> {
+    let mut head = Vec::new();
+    let is_mine = path == Path::new("-")
+        || (path.is_file() && !print::is_open(path) && {
+            let read = File::open(path).and_then(|file| file.take(HEAD_CAP).read_to_end(&mut head));
+            read.is_ok() && !head.is_empty() && !String::from_utf8_lossy(&head).contains("sarif")
+        });
+    if is_mine {
+        let message = format!("`{}` is no file for a SARIF report", path.display());
+        let hint = "name a file that is not there yet, or an earlier report";
+        return Err(Refusal::new(Exit::BadInput, message).hint(hint));
+    }
+    Target::new(path)
 }
 
 /// Writes what stands to its file.

@@ -1,6 +1,5 @@
 //! Untracked files as the additions they would be, without touching the index.
 
-use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +8,7 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 
-use super::{GitError, OUTPUT_CAP, call};
+use super::{Diff, GitError, OUTPUT_CAP, call};
 
 /// Most untracked files that are looked at. More is a build directory somebody
 /// forgot to ignore.
@@ -22,13 +21,20 @@ pub(super) const FILE_CAP: usize = 512 * 1024;
 /// How far git looks for a NUL byte to tell whether a file is binary.
 const BINARY_PROBE: usize = 8_000;
 
+/// How the files begin that this program writes where it is told to: traces and
+/// reports of reviews.
+const OURS: [&[u8]; 4] = [
+    b"<!doctype html>\n<!-- tine-trace ",
+    b"{\"format\":\"tine-trace\"",
+    b"{\"otherData\":{\"format\":\"tine-trace\"",
+    b"{\"$schema\":\"https://json.schemastore.org/sarif-2.1.0.json\",\"version\":\"2.1.0\",\
+      \"runs\":[{\"tool\":{\"driver\":{\"name\":\"tine\"",
+];
+
 /// Appends each file that `names` lists, separated by NUL, to a diff. What may be
-/// text and is too large is named in `too_large`.
-pub(super) fn append(
-    top: &Path,
-    names: &[u8],
-    (diff, too_large): (&mut Vec<u8>, &mut BTreeSet<String>),
-) -> Result<(), GitError> {
+/// text and is too large is named besides, and what is no work of the user's is
+/// counted only.
+pub(super) fn append(top: &Path, names: &[u8], diff: &mut Diff) -> Result<(), GitError> {
     // A name that ends with a slash is a repository of its own.
     let names = names
         .split(|&byte| byte == 0)
@@ -44,11 +50,15 @@ pub(super) fn append(
     for name in names {
         // A file can go away between the listing and now.
         let Ok(file) = read(&top.join(call::path(name))) else { continue };
-        if file.is_too_large && !is_binary(&file.content) {
-            too_large.insert(String::from_utf8_lossy(name).into_owned());
+        if is_ours(&file.content) {
+            diff.ours += 1;
+            continue;
         }
-        append_file(name, &file, diff);
-        if diff.len() > OUTPUT_CAP {
+        if file.is_too_large && !is_binary(&file.content) {
+            diff.too_large.insert(String::from_utf8_lossy(name).into_owned());
+        }
+        append_file(name, &file, &mut diff.text);
+        if diff.text.len() > OUTPUT_CAP {
             let message = format!("the change is larger than {OUTPUT_CAP} bytes");
             return Err(GitError::Failed { message });
         }
@@ -61,6 +71,17 @@ struct Untracked {
     /// Its first bytes if it is too large.
     content: Vec<u8>,
     is_too_large: bool,
+}
+
+/// Tells whether a file that begins so was written by this program.
+fn is_ours(content: &[u8]) -> bool {
+    // The lines of a map begin with what a row is called.
+    let is_map = content.strip_prefix(b"{\"id\":\"").is_some_and(|rest| {
+        let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let next = b"\",\"row\":1,\"status\":\"";
+        line.windows(next.len()).any(|part| part == next)
+    });
+    is_map || OURS.iter().any(|begin| content.starts_with(begin))
 }
 
 /// Tells whether git would take a file that begins so for binary.

@@ -125,8 +125,13 @@ fn files_for_a_report_are_no_part_of_the_change_and_keep_what_was_in_them() {
     }
     repository.write("review.md", "");
     assert_eq!(output(&repository, &server, &[], 0)["title"], title);
-    repository.write("kept.sarif", "kept");
+    repository.write("kept.sarif", "sarif");
     review(&repository, &server, &["--sarif", "kept.sarif", "--base", "gone"]).exits(42);
+    assert_eq!(place.read("kept.sarif").as_deref(), Some("sarif"));
+    repository.write("kept.sarif", "kept");
+    let mine = review(&repository, &server, &["--sarif", "kept.sarif"]).exits(42);
+    let said = "error: `kept.sarif` is no file for a SARIF report\nhint: name a file that";
+    assert!(mine.stderr.starts_with(said), "{}", mine.stderr);
     assert_eq!(place.read("kept.sarif").as_deref(), Some("kept"));
     // Somebody has begun a file: that is a change.
     let begun = output(&repository, &server, &[], 0);
