@@ -10,6 +10,7 @@
 //! drawn in declared order before anything runs, whatever the timing.
 
 mod bounds;
+mod called;
 mod error;
 pub mod file;
 mod finished;

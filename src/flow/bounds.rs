@@ -35,7 +35,7 @@ pub(super) fn check_template(source: &str) -> Result<(), TextError> {
             Mark::Block => up_to(behind, "%}"),
             Mark::Variable => up_to(behind, "}}"),
         };
-        let word = piece.trim_matches(|c: char| c.is_whitespace() || matches!(c, '-' | '+'));
+        let word = trimmed(piece);
         if mark == Mark::Block && word == "raw" {
             // What is in it is nobody's code, but not everybody agrees where it
             // ends; whoever shows templates to agents shows short ones.
@@ -49,6 +49,33 @@ pub(super) fn check_template(source: &str) -> Result<(), TextError> {
         rest = behind;
     }
     Ok(())
+}
+
+/// Returns what stands between the marks of a template, up to a `{% raw %}`: what
+/// follows that is for the engine to tell.
+pub(super) fn pieces(source: &str) -> impl Iterator<Item = &str> {
+    let mut rest = source;
+    std::iter::from_fn(move || {
+        loop {
+            let (mark, behind) = next_mark(rest)?;
+            let (piece, behind) = match mark {
+                Mark::Comment => {
+                    rest = behind.split_once("#}").map_or("", |(_, behind)| behind);
+                    continue;
+                }
+                Mark::Block => up_to(behind, "%}"),
+                Mark::Variable => up_to(behind, "}}"),
+            };
+            let is_raw = mark == Mark::Block && trimmed(piece) == "raw";
+            rest = if is_raw { "" } else { behind };
+            return Some(piece);
+        }
+    })
+}
+
+/// Returns a piece without what keeps white space, and white space.
+fn trimmed(piece: &str) -> &str {
+    piece.trim_matches(|c: char| c.is_whitespace() || matches!(c, '-' | '+'))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +124,7 @@ fn up_to<'a>(text: &'a str, end: &str) -> (&'a str, &'a str) {
 }
 
 /// Returns where the string ends that begins here.
-fn string_end(bytes: &[u8], begin: usize, quote: u8) -> usize {
+pub(super) fn string_end(bytes: &[u8], begin: usize, quote: u8) -> usize {
     let mut at = begin + 1;
     while at < bytes.len() && bytes[at] != quote {
         at += if bytes[at] == b'\\' { 2 } else { 1 };

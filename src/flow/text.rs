@@ -7,10 +7,14 @@
 use std::sync::Arc;
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{AutoEscape, Environment, UndefinedBehavior};
+use minijinja::value::ValueKind;
+use minijinja::{
+    AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value,
+    escape_formatter,
+};
 
-use super::bounds;
 use super::error::TextError;
+use super::{bounds, called};
 
 /// Most bytes of a template or an expression: no prompt that a person wrote is
 /// as long.
@@ -95,6 +99,7 @@ impl Template {
         bounds::check_template(&source)?;
         let environment = environment();
         let template = environment.template_from_str(&source).map_err(syntax)?;
+        called::check_template(&source)?;
         let names = sorted(template.undeclared_variables(true));
         Ok(Self { source, names })
     }
@@ -111,6 +116,7 @@ impl Expression {
         bounds::check_expression(&source)?;
         let environment = environment();
         let expression = environment.compile_expression(&source).map_err(syntax)?;
+        called::check_expression(&source)?;
         let names = sorted(expression.undeclared_variables(true));
         Ok(Self { source, names })
     }
@@ -133,9 +139,25 @@ pub(super) fn environment<'a>() -> Environment<'a> {
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_syntax(syntax_of_texts());
     environment.set_fuel(Some(FUEL));
+    environment.set_formatter(as_json);
     // So that what is undefined is named.
     environment.set_debug(true);
     environment
+}
+
+/// Writes a value: text as it is, and what has parts as the JSON that agents know,
+/// where the engine would write as Python does.
+fn as_json(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    let is_written = matches!(
+        value.kind(),
+        ValueKind::None | ValueKind::Bool | ValueKind::Seq | ValueKind::Iterable | ValueKind::Map
+    );
+    if !is_written {
+        return escape_formatter(out, state, value);
+    }
+    let text = serde_json::to_string(value)
+        .map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))?;
+    out.write_str(&text).map_err(Error::from)
 }
 
 /// Returns the usual syntax, but for a last line's end: it is kept as it is.

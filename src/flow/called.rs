@@ -1,0 +1,243 @@
+//! The filters and tests that a text of a flow calls: whether there are any such.
+//!
+//! The engine finds out only when it comes to one, which in a flow may be after
+//! hours of agents. So pieces of code are looked through for names before anything
+//! runs; that there are these filters and tests, a test asks the engine.
+
+use super::bounds::{self, string_end};
+use super::error::TextError;
+
+/// The filters of the engine as it is built here.
+const FILTERS: [&str; 44] = [
+    "abs",
+    "attr",
+    "batch",
+    "bool",
+    "capitalize",
+    "chain",
+    "count",
+    "d",
+    "default",
+    "dictsort",
+    "e",
+    "escape",
+    "first",
+    "float",
+    "format",
+    "groupby",
+    "indent",
+    "int",
+    "items",
+    "join",
+    "last",
+    "length",
+    "lines",
+    "list",
+    "lower",
+    "map",
+    "max",
+    "min",
+    "pprint",
+    "reject",
+    "rejectattr",
+    "replace",
+    "reverse",
+    "round",
+    "safe",
+    "select",
+    "selectattr",
+    "slice",
+    "sort",
+    "split",
+    "string",
+    "sum",
+    "title",
+    "tojson",
+];
+
+/// The filters that come behind these in the order of names.
+const MORE_FILTERS: [&str; 4] = ["trim", "unique", "upper", "zip"];
+
+/// Its tests.
+const TESTS: [&str; 35] = [
+    "boolean",
+    "defined",
+    "divisibleby",
+    "endingwith",
+    "eq",
+    "equalto",
+    "escaped",
+    "even",
+    "false",
+    "filter",
+    "float",
+    "ge",
+    "greaterthan",
+    "gt",
+    "in",
+    "int",
+    "integer",
+    "iterable",
+    "le",
+    "lessthan",
+    "lower",
+    "lt",
+    "mapping",
+    "ne",
+    "none",
+    "number",
+    "odd",
+    "safe",
+    "sameas",
+    "sequence",
+    "startingwith",
+    "string",
+    "test",
+    "true",
+    "undefined",
+];
+
+/// The tests that come behind these in the order of names.
+const MORE_TESTS: [&str; 1] = ["upper"];
+
+/// Checks that there is every filter and test that an expression calls.
+pub(super) fn check_expression(source: &str) -> Result<(), TextError> {
+    check(source, source)
+}
+
+/// Checks that there is every filter and test that a template calls.
+pub(super) fn check_template(source: &str) -> Result<(), TextError> {
+    bounds::pieces(source).try_for_each(|piece| check(source, piece))
+}
+
+fn check(source: &str, piece: &str) -> Result<(), TextError> {
+    let (sort, name, known) = match unknown(piece) {
+        None => return Ok(()),
+        Some(Called::Filter(name)) => ("filter", name, [&FILTERS[..], &MORE_FILTERS].concat()),
+        Some(Called::Test(name)) => ("test", name, [&TESTS[..], &MORE_TESTS].concat()),
+    };
+    let before = name.as_ptr().addr() - source.as_ptr().addr();
+    let lines = source[..before].matches('\n').count();
+    let line = u32::try_from(lines).unwrap_or(u32::MAX).saturating_add(1);
+    let message = format!("there is no {sort} `{name}`; there are {}", known.join(", "));
+    Err(TextError::Syntax { line, message })
+}
+
+/// What a piece of code calls.
+enum Called<'a> {
+    Filter(&'a str),
+    Test(&'a str),
+}
+
+/// Returns the first that there is not.
+fn unknown(piece: &str) -> Option<Called<'_>> {
+    let bytes = piece.as_bytes();
+    let mut at = 0;
+    let mut before = Before::Other;
+    while at < bytes.len() {
+        let byte = bytes[at];
+        if byte == b'\'' || byte == b'"' {
+            at = string_end(bytes, at, byte) + 1;
+            before = Before::Other;
+        } else if is_of_word(byte) {
+            let rest = &piece[at..];
+            let length = rest.bytes().take_while(|byte| is_of_word(*byte)).count();
+            let word = &rest[..length];
+            match before {
+                Before::Bar if !FILTERS.contains(&word) && !MORE_FILTERS.contains(&word) => {
+                    return Some(Called::Filter(word));
+                }
+                Before::Is if word == "not" => {}
+                Before::Is if !TESTS.contains(&word) && !MORE_TESTS.contains(&word) => {
+                    return Some(Called::Test(word));
+                }
+                Before::Bar | Before::Is => before = Before::Other,
+                // A field may have any name.
+                Before::Dot => before = Before::Other,
+                Before::Other if word == "is" => before = Before::Is,
+                Before::Other => {}
+            }
+            at += length;
+        } else {
+            before = match (byte, before) {
+                (b'|', _) => Before::Bar,
+                (b'.', _) => Before::Dot,
+                (byte, before) if byte.is_ascii_whitespace() => before,
+                _ => Before::Other,
+            };
+            at += 1;
+        }
+    }
+    None
+}
+
+/// What stands before a word and says what it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Bar,
+    Is,
+    Dot,
+    Other,
+}
+
+fn is_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
+}
+
+#[cfg(test)]
+mod tests {
+    use minijinja::ErrorKind;
+
+    use super::*;
+    use crate::flow::text::environment;
+    use crate::flow::{Expression, Wording};
+
+    #[test]
+    fn every_filter_and_test_that_is_named_is_there() {
+        let environment = environment();
+        let kind = |source: String| {
+            let expression = environment.compile_expression(&source).unwrap();
+            expression.eval(()).err().map(|error| error.kind())
+        };
+        for name in FILTERS.iter().chain(&MORE_FILTERS) {
+            assert_ne!(kind(format!("0|{name}")), Some(ErrorKind::UnknownFilter), "{name}");
+        }
+        for name in TESTS.iter().chain(&MORE_TESTS) {
+            assert_ne!(kind(format!("0 is {name}")), Some(ErrorKind::UnknownTest), "{name}");
+        }
+        assert_eq!(kind("0|nothing".to_owned()), Some(ErrorKind::UnknownFilter));
+        assert_eq!(kind("0 is nothing".to_owned()), Some(ErrorKind::UnknownTest));
+    }
+
+    #[track_caller]
+    fn check(source: &str, expected: Option<(u32, &str)>) {
+        let found = match Wording::parse(source) {
+            Ok(_) => None,
+            Err(TextError::Syntax { line, message }) => Some((line, message)),
+            Err(other) => panic!("{other}"),
+        };
+        let found = found.as_ref().map(|(line, message)| {
+            (*line, message.split_once(';').map_or(&**message, |(what, _)| what))
+        });
+        assert_eq!(found, expected, "{source}");
+    }
+
+    #[test]
+    fn what_a_text_calls_that_there_is_not_is_told_before_anything_runs() {
+        check("{{ inputs.a | join(', ') | upper }} a | nothing", None);
+        check("{{ inputs.a\n  | nothing }}", Some((2, "there is no filter `nothing`")));
+        check("{{ '| nothing' ~ \"is no|thing\" }}", None);
+        check(
+            "{% if inputs.a is not nothing %}{% endif %}",
+            Some((1, "there is no test `nothing`")),
+        );
+        check("{% if inputs.is and inputs.a is defined %}{% endif %}", None);
+        check(
+            "{% for it in inputs.a|sort|nosort %}{% endfor %}",
+            Some((1, "there is no filter `nosort`")),
+        );
+        check("{# {{ a|nothing }} #}{% raw %}{{ a|nothing }}{% endraw %}", None);
+        assert!(Expression::parse("steps.a.value|lengt > 0").is_err());
+        assert!(Expression::parse("steps.a.value|length > 0").is_ok());
+    }
+}
