@@ -215,8 +215,9 @@ impl Context {
     }
 
     /// Returns what was said on the strand of the last of the tokens and what the
-    /// others let see, from the newest back: all that could be told to whoever has
-    /// them. `None` if that has to be looked for among all parts.
+    /// others let see, from the newest back: all that can be told to whoever has
+    /// them, as far as there is room. `None` if that has to be looked for among all
+    /// parts.
     fn near(
         &mut self,
         invocation: Invocation,
@@ -225,9 +226,10 @@ impl Context {
     ) -> Option<Vec<Arc<Said>>> {
         let depth = depth.checked_sub(1)?;
         let (last, others) = tokens.split_last()?;
-        let own = self.views.on(invocation, last).map(|seq| Arc::clone(&self.said[&seq]));
-        let own: Vec<_> = own.collect();
-        views::merged(own, &self.view(invocation, &others, depth))
+        let base = self.view(invocation, &others, depth);
+        let mut look = Look::new(None, self.sight(invocation, tokens));
+        let own = fitting(&mut look, self.views.on(invocation, last).map(|seq| &self.said[&seq]));
+        views::merged(own, &base)
     }
 
     /// Returns what somebody is told of parts that come from the newest back, as far
@@ -237,15 +239,7 @@ impl Context {
         mut look: Look,
         parts: impl Iterator<Item = &'a Arc<Said>>,
     ) -> Vec<Arc<Said>> {
-        let mut seen = Vec::new();
-        let mut room = CONTEXT_CAP;
-        for said in parts.filter(|said| look.finds(said)) {
-            seen.push(Arc::clone(said));
-            match room.checked_sub(said.least()) {
-                Some(rest) => room = rest,
-                None => break,
-            }
-        }
+        let mut seen = fitting(&mut look, parts);
         let is_request = |said: &Arc<Said>| said.part == Part::Asked;
         if let Some(oldest) =
             seen.last().map(|said| said.seq).filter(|_| !seen.iter().any(is_request))
@@ -424,6 +418,21 @@ impl<'a> FromIterator<&'a Event> for Context {
         events.into_iter().for_each(|event| context.take(event));
         context
     }
+}
+
+/// Returns the parts that a look finds, from the newest back: more than there is
+/// room for by one.
+fn fitting<'a>(look: &mut Look, parts: impl Iterator<Item = &'a Arc<Said>>) -> Vec<Arc<Said>> {
+    let mut seen = Vec::new();
+    let mut room = CONTEXT_CAP;
+    for said in parts.filter(|said| look.finds(said)) {
+        seen.push(Arc::clone(said));
+        match room.checked_sub(said.least()) {
+            Some(rest) => room = rest,
+            None => break,
+        }
+    }
+    seen
 }
 
 /// One viewer's way through the parts, from the newest back.

@@ -4,6 +4,7 @@
 //! was said on the strand of each. To look through all that their siblings have
 //! said for each of them would be work that grows with the square of their number.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -57,9 +58,12 @@ impl Views {
         self.kept.clear();
     }
 
-    /// Returns the parts of those whose last token it is, the oldest first.
+    /// Returns the parts of those whose last token it is, the newest first.
     pub(super) fn on(&self, invocation: Invocation, last: Token) -> impl Iterator<Item = Seq> {
-        self.strands.get(&(invocation, last)).into_iter().flatten().copied()
+        self.strands
+            .get(&(invocation, last))
+            .into_iter()
+            .flat_map(|parts| parts.iter().rev().copied())
     }
 
     /// Returns what tokens let see, if that was found before.
@@ -82,15 +86,19 @@ impl Views {
     }
 }
 
-/// Returns parts of two lists in one, the newest first; `None` if a summary among
-/// `own` may stand for parts of `base` that were counted as seen.
+/// Returns parts of two lists in one, the newest first; `None` if a summary in one of
+/// them may stand for parts in the other, which have taken room there.
 pub(super) fn merged(own: Vec<Arc<Said>>, base: &[Arc<Said>]) -> Option<Vec<Arc<Said>>> {
-    if own.iter().any(|said| matches!(said.part, Part::SummedUp { before: _ })) {
-        return None;
+    let is_summary = |said: &&Arc<Said>| matches!(said.part, Part::SummedUp { before: _ });
+    for summary in own.iter().chain(base).filter(is_summary) {
+        let speaks = |parts: &[Arc<Said>]| parts.iter().any(|said| said.unit == summary.unit);
+        if speaks(&own) && speaks(base) {
+            return None;
+        }
     }
     let mut all = own;
     all.extend(base.iter().cloned());
     // Two runs that are sorted: a merge.
-    all.sort_by_key(|said| std::cmp::Reverse(said.seq));
+    all.sort_by_key(|said| Reverse(said.seq));
     Some(all)
 }
