@@ -87,7 +87,8 @@ pub fn main() -> ExitCode {
             // A script has one place to look, also for what could not begin.
             let stdout = (flags.output_format() != Format::Text)
                 .then(|| Box::new(io::stdout()) as Box<dyn io::Write + Send>);
-            let file = flags.records_file().and_then(|path| print::open(&path).ok());
+            let file = flags.records_file().filter(|_| !refusal.keeps_files);
+            let file = file.and_then(|path| print::open(&path).ok());
             let file = file.map(|file| Box::new(file) as Box<dyn io::Write + Send>);
             let outputs = stdout.into_iter().chain(file).collect();
             let session = flags.session_id.or_else(|| flags.resume.as_deref()?.parse().ok());

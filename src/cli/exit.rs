@@ -120,17 +120,26 @@ pub struct Refusal {
     pub hint: Option<String>,
     /// Whether all that is wrong is that no model is configured.
     pub lacks_model: bool,
+    /// Whether it is written to no file that flags name: that would be written over
+    /// what is read.
+    pub keeps_files: bool,
 }
 
 impl Refusal {
     /// A refusal without a hint.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), hint: None, lacks_model: false }
+        Self { exit, message: message.into(), hint: None, lacks_model: false, keeps_files: false }
     }
 
     /// A refusal because a file cannot be written.
     pub fn cannot_write(exit: Exit, path: &Path, error: &io::Error) -> Self {
         Self::new(exit, format!("cannot write `{}`: {error}", path.display()))
+    }
+
+    /// A refusal because only fixed rules answer; `needing` says what wants more.
+    pub fn by_rules(needing: &str) -> Self {
+        Self::new(Exit::BadInput, format!("{needing} a model, and fixed rules answer"))
+            .hint("choose a model with `-m MODEL`; `tine doctor` says how to get one")
     }
 
     /// A refusal because of an error, with all its causes.
@@ -142,6 +151,12 @@ impl Refusal {
             cause = error.source();
         }
         Self::new(exit, message)
+    }
+
+    /// Leaves files alone that flags name.
+    #[must_use]
+    pub fn keeping_files(self) -> Self {
+        Self { keeps_files: true, ..self }
     }
 
     /// Adds what to do.

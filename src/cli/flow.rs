@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::args::{FlowCommand, FlowRunFlags, RunFlags};
 use super::exit::{Exit, Refusal};
+use super::kit::Kit;
 use super::model::DefaultModel;
 use super::print::Begin;
 use super::{catalogue, print, review};
@@ -35,16 +36,40 @@ pub(super) fn run(
             show::print(&Meant::by(&file, &definitions, &skills)?.flow, json)
         }
         FlowCommand::Run(FlowRunFlags { file, inputs }) => {
+            check_flags(&flags)?;
             let given = inputs.iter().map(|pair| parse(pair)).collect::<Result<Vec<_>, _>>()?;
             print::run_main(environment, flags, DefaultModel::None, move |start| {
                 if beside::is_review(&file, &start.kit.skills) {
                     return review::walked(start, given).map(Begin::from);
                 }
                 let meant = Meant::by(&file, &start.kit.definitions, &start.kit.skills)?;
-                Ok(Beginning::going_on(start, &meant.flow, given)?.main(meant).into())
+                let begins = Beginning::going_on(start, &meant.flow, given)?;
+                check_model(&start.kit)?;
+                Ok(begins.main(meant).into())
             })
         }
     }
+}
+
+/// Refuses what says something to main, where main is a flow.
+pub(super) fn check_flags(flags: &RunFlags) -> Result<(), Refusal> {
+    let given = [
+        ("--system-prompt", flags.system_prompt.is_some()),
+        ("--system-prompt-file", flags.system_prompt_file.is_some()),
+        ("--append-system-prompt", flags.append_system_prompt.is_some()),
+        ("--append-system-prompt-file", flags.append_system_prompt_file.is_some()),
+    ];
+    let Some((flag, _)) = given.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    Err(Refusal::new(
+        Exit::Usage,
+        format!("`{flag}` has nobody to tell it to: no model is main here"),
+    )
+    .hint("what agents are told is in their prompts and in the definitions of their types"))
+}
+
+/// Refuses to walk a flow that no model would answer.
+pub(super) fn check_model(kit: &Kit) -> Result<(), Refusal> {
+    if kit.is_offline() { Err(Refusal::by_rules("a flow needs")) } else { Ok(()) }
 }
 
 /// Returns what flow files may name.

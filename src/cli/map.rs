@@ -10,7 +10,7 @@ mod table;
 mod words;
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Read, Write};
 use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -21,6 +21,7 @@ use tokio::sync::watch;
 
 use super::args::{Format, GivenJson, MapFlags, RunFlags, Unread};
 use super::exit::{Exit, Refusal};
+use super::flow;
 use super::model::DefaultModel;
 use super::print::{self, Begin};
 use super::resume;
@@ -78,15 +79,17 @@ pub(super) fn run(
 }
 
 /// Returns how the process ends: rows that have no answer are an error, whatever
-/// kept them from having one.
+/// kept them from having one but a signal and a key that is refused.
 fn exit_of(exit: Exit, counts: MapCounts, total: u32) -> Exit {
     let is_whole = exit == Exit::Done && counts.completed == total;
-    if exit.is_by_signal() || is_whole { exit } else { Exit::Error }
+    let is_told = exit.is_by_signal() || exit == Exit::Authentication;
+    if is_told || is_whole { exit } else { Exit::Error }
 }
 
 /// Checks flags against each other.
 fn check(flags: &RunFlags, map: &MapFlags) -> Result<(), Refusal> {
     resume::check(flags)?;
+    flow::check_flags(flags)?;
     if flags.output_format() != Format::Text {
         return Err(Refusal::new(Exit::Usage, "a map's output is a line for each row")
             .hint("`--json-file FILE` takes the records of its run besides"));
@@ -95,16 +98,39 @@ fn check(flags: &RunFlags, map: &MapFlags) -> Result<(), Refusal> {
         return Err(Refusal::new(Exit::Usage, "`--retry-failed` needs a session to go on with")
             .hint("add `--resume SESSION` or `--continue`"));
     }
+    check_files(flags, map)?;
     let Some(path) = output(map) else { return Ok(()) };
-    for read in [&map.input, &map.prompt] {
-        if is_same(read, path) {
-            let message = format!("the lines would be written over `{}`", read.display());
-            return Err(
-                Refusal::new(Exit::BadInput, message).hint("name another file as `--output`")
-            );
+    refuse_written(path, resume::is_wanted(flags))
+}
+
+/// Checks that nothing is written over what is read, or written twice.
+fn check_files(flags: &RunFlags, map: &MapFlags) -> Result<(), Refusal> {
+    let records = flags.records_file();
+    let written = [
+        ("--output", output(map)),
+        ("--json-file", records.as_deref()),
+        ("--output-last-message", flags.output_last_message.as_deref()),
+    ];
+    let written = written.into_iter().filter_map(|(flag, path)| Some((flag, path?)));
+    let written: Vec<(&str, &Path)> = written.collect();
+    for (at, (flag, path)) in written.iter().enumerate() {
+        let refuse = |other: &str| {
+            let message = format!("`{flag}` and `{other}` are the same file, `{}`", path.display());
+            let hint = format!("name another one as `{flag}`");
+            Err(Refusal::new(Exit::BadInput, message).hint(hint).keeping_files())
+        };
+        for (other, read) in [("--input", &map.input), ("--prompt", &map.prompt)] {
+            if is_same(read, path) {
+                return refuse(other);
+            }
+        }
+        for (other, before) in &written[..at] {
+            if before == path || is_same(before, path) {
+                return refuse(other);
+            }
         }
     }
-    refuse_written(path, resume::is_wanted(flags))
+    Ok(())
 }
 
 /// Tells whether two names are those of one file.
@@ -186,6 +212,9 @@ impl Work {
         tell: watch::Sender<Told>,
     ) -> Result<Begin, Refusal> {
         let kit = &start.kit;
+        if kit.is_offline() {
+            return Err(Refusal::by_rules("a map needs"));
+        }
         if kit.definitions.find(&self.agent).is_none() {
             let message = format!("there is no agent `{}`", self.agent);
             let names = kit.definitions.names().join(", ");
@@ -204,7 +233,9 @@ impl Work {
             finished = finished.with_failures();
         }
         let told = (tell, kit.is_kept.then(|| kit.session.clone()));
-        let progress = Progress::new(mapped, cut, (total, start.is_live()), told);
+        let shares_screen = output(map).is_none() && io::stdout().is_terminal();
+        let screen = (total, start.is_live(), shares_screen);
+        let progress = Progress::new(mapped, cut, screen, told);
         let walk = Walk { finished, ..Walk::new(Arc::new(flow), InputValues::default()) };
         let main = Main::Flow { walk: Arc::new(walk), request: request.as_str().into() };
         Ok(Begin { typed: request, main, shown: Some(Box::new(progress)) })
@@ -217,6 +248,7 @@ impl Work {
             sees: Sees::Nothing,
             schema: self.schema,
             limits: self.limits,
+            on_error: OnError::StopIfRefused,
             ..AgentStep::new(ROWS, self.agent, self.prompt)
         };
         let (names, rows): (Vec<_>, Vec<_>) =
@@ -285,7 +317,7 @@ fn opened(map: &MapFlags) -> Result<(Box<dyn Write + Send>, Option<File>), Refus
     let Some(path) = output(map) else { return Ok((Box::new(BufWriter::new(io::stdout())), None)) };
     let opened = || {
         // As for every file that is written, a number is whoever has opened it.
-        let file = match path.is_file() {
+        let file = match path.is_file() && !print::is_open(path) {
             true => File::options().write(true).open(path)?,
             false => print::open(path)?,
         };

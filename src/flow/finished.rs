@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::event::{
-    Event, EventKind, FlowHead, Invocation, Origin, Outcome, StepDigest, StepMark, UnitEnd,
-    UnitHead, UnitId,
+    Event, EventKind, FailureKind, FlowHead, Invocation, Origin, Outcome, StepDigest, StepMark,
+    UnitEnd, UnitHead, UnitId,
 };
 use crate::session::{self, LogError};
 
@@ -81,6 +81,7 @@ impl Finished {
         let Some(over) = self.walks.remove(&event.invocation) else { return };
         self.walks.retain(|_, walk| walk.name != over.name);
         self.flows.remove(&over.name);
+        self.failed.remove(&over.name);
         self.last.take_if(|last| last.name == over.name);
     }
 
@@ -142,8 +143,10 @@ impl Finished {
 
     fn ended(&mut self, unit: UnitId, end: &Arc<UnitEnd>) {
         let Some(Open { flow, mark, unit }) = self.open.remove(&unit) else { return };
-        let flows = match end.outcome {
+        let flows = match &end.outcome {
             Outcome::Done { text: _ } => &mut self.flows,
+            // It says something of the key and nothing of the step.
+            Outcome::Failed(failure) if failure.kind == FailureKind::Authentication => return,
             Outcome::Failed(_) => &mut self.failed,
             Outcome::Cancelled { ran: _ } | Outcome::Interrupted => return,
         };

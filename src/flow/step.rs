@@ -16,6 +16,7 @@ use super::error::FlowError;
 use super::given::Compute;
 use super::text::{Expression, Wording};
 use super::{Flow, ITEMS_CAP, NESTING_CAP, ROUNDS_CAP, STEPS_CAP, TOKENS_CAP};
+use crate::event::{FailureKind, Outcome};
 use crate::tool::{AnswerSchema, Isolation};
 
 /// One step of a flow. A value of this type can be walked, if its texts name
@@ -88,6 +89,24 @@ pub enum OnError {
     /// It is the flow's failure, too: what stands beside the step comes to its
     /// end, and nothing behind it starts.
     Stop,
+    /// As [`Self::Stop`] if the provider refuses the key, as [`Self::Continue`] else:
+    /// for many that ask with the same key. No file says so.
+    StopIfRefused,
+}
+
+impl OnError {
+    /// Tells whether nothing behind an agent starts that has ended like that.
+    #[must_use]
+    pub fn stops_after(self, outcome: &Outcome) -> bool {
+        match self {
+            Self::Continue => false,
+            Self::Stop => !matches!(outcome, Outcome::Done { .. }),
+            Self::StopIfRefused => matches!(
+                outcome,
+                Outcome::Failed(failure) if failure.kind == FailureKind::Authentication
+            ),
+        }
+    }
 }
 
 /// The bounds of one agent of a flow; `None` means the run's own.

@@ -221,8 +221,12 @@ async fn until<'a>(on: Stand<'a>, step: &'a Step, until: &'a Until) -> Came {
         last = run(inside.clone(), body).await;
         trail = trail.then(last.trail);
         last.trail = trail;
-        if last.stops || on.is_over() {
+        if last.stops {
             return last;
+        }
+        if on.is_over() {
+            // Whether the round was the last one nobody has asked.
+            return Came { trail, ..Came::stopped() };
         }
         inside.scope.learn(&last.exports);
         match inside.holds(condition, "until") {

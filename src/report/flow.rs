@@ -78,6 +78,7 @@ fn on_error(on_error: OnError) -> &'static str {
     match on_error {
         OnError::Continue => "continue",
         OnError::Stop => "stop",
+        OnError::StopIfRefused => "stop_if_refused",
     }
 }
 

@@ -27,11 +27,24 @@ pub const ROWS: &str = "rows";
 /// Tells whether a text begins as lines of rows do: with the first one.
 #[must_use]
 pub fn begins_as_map(text: &[u8]) -> bool {
-    let Some(rest) = text.strip_prefix(b"{\"id\":\"") else { return false };
-    let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let (first, next) = (b"{\"id\":\"", b"\",\"row\":1,\"status\":\"");
+    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    // One that a full disk cut off ends anywhere.
+    let is_torn = line.len() == text.len() && !line.is_empty();
+    let Some(rest) = line.strip_prefix(first) else { return is_torn && first.starts_with(line) };
     // No `id` holds these bytes: its quotes are escaped.
-    let next = b"\",\"row\":1,\"status\":\"";
-    line.windows(next.len()).any(|part| part == next)
+    let is_whole = rest.windows(next.len()).any(|part| part == next);
+    let is_cut = |kept: usize| rest.strip_suffix(&next[..kept]).is_some_and(is_without_quotes);
+    is_whole || (is_torn && (0..next.len()).any(is_cut))
+}
+
+fn is_without_quotes(name: &[u8]) -> bool {
+    let mut is_escaped = false;
+    name.iter().all(|byte| {
+        let is_quote = *byte == b'"' && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        !is_quote
+    })
 }
 
 /// What is known of a map so far.

@@ -9,7 +9,8 @@ use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
 use crate::event::{
-    AfterFailure, Delta, Event, EventKind, InvocationEnd, ThrottleCause, UnitHead, UnitId,
+    AfterFailure, Delta, Event, EventKind, InvocationEnd, Origin, ThrottleCause, UnitEnd, UnitHead,
+    UnitId,
 };
 use crate::run::Reporter;
 
@@ -157,10 +158,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
     let name = |unit| units.get(unit).map(|known| words::unit_name(unit, &known.head));
     let line = match &event.kind {
         EventKind::UnitQueued(head) => return batch_line(head, name(head.parent)),
-        EventKind::UnitStarted => {
-            let agent = &units.get(event.unit)?.head.agent;
-            format!("started ({})", words::short_line(agent, 40))
-        }
+        EventKind::UnitStarted => started(&units.get(event.unit)?.head)?,
         EventKind::ToolStarted { call: _, tool, subject, confinement: _ } => {
             words::call(tool, subject)
         }
@@ -184,10 +182,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
                 words::request_failed(failed)
             }
         },
-        EventKind::UnitEnded(end) => {
-            let name = words::unit_name(event.unit, &ended?.head);
-            return Some(format!("[{name}] {}", words::unit_end(end)));
-        }
+        EventKind::UnitEnded(end) => return Some(end_line(event.unit, &ended?.head, end)),
         EventKind::SessionOpened(_)
         | EventKind::InvocationStarted { .. }
         | EventKind::Prompted(_)
@@ -215,6 +210,22 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
     })
 }
 
+/// Says that a unit runs; nothing of one that ended before.
+fn started(head: &UnitHead) -> Option<String> {
+    let is_reused = matches!(head.origin, Origin::Reused(_));
+    (!is_reused).then(|| format!("started ({})", words::short_line(&head.agent, 40)))
+}
+
+fn end_line(unit: UnitId, head: &UnitHead, end: &UnitEnd) -> String {
+    let name = words::unit_name(unit, head);
+    match head.origin {
+        Origin::Reused(before) => format!("[{name}] ended before, as {before}: not run again"),
+        Origin::Prompt | Origin::Visible | Origin::Fork | Origin::Continued(_) | Origin::Steps => {
+            format!("[{name}] {}", words::unit_end(end))
+        }
+    }
+}
+
 /// Returns the line that announces a batch: one, with its first slot. A single
 /// call needs none, since its start follows.
 fn batch_line(head: &UnitHead, parent: Option<String>) -> Option<String> {
@@ -231,7 +242,7 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::*;
-    use crate::event::{CancelReason, NoticeLevel};
+    use crate::event::{CancelReason, NoticeLevel, testing};
     use crate::report::StdoutKind;
     use crate::report::story::{BrokenPipe, Paper, Story, cancelled, done, failed, skipped, tell};
 
@@ -433,5 +444,14 @@ mod tests {
         story.over(done("x"), "x");
         let error = plain.event(&story.events()[0]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn a_step_that_ended_before_is_not_said_to_run() {
+        let mut story = Story::new();
+        let reused = testing::queued("plan", 0, Origin::Reused(UnitId(7)), None);
+        story.push(1, reused).push(1, EventKind::UnitStarted).end(1, done("all"));
+        let (_, stderr) = told(&story, StdoutKind::Other);
+        assert_eq!(stderr, "[plan] ended before, as agent-7: not run again\n");
     }
 }

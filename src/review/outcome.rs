@@ -235,7 +235,12 @@ fn rule(judged: &mut Judged, seat: &Seat, looks: u32) {
             Some(ruling) => {
                 let claim = &mut judged.finding.claim;
                 if ruling.verdict != Verdict::Refuted {
-                    claim.severity = ruling.severity.unwrap_or(claim.severity);
+                    let severity = ruling.severity.unwrap_or(claim.severity);
+                    claim.severity = match ruling.verdict {
+                        // Who cannot tell has not shown that it is harmless.
+                        Verdict::Unsure => severity.min(claim.severity),
+                        Verdict::Confirmed | Verdict::Refuted => severity,
+                    };
                     if let Some(line) = ruling.line.filter(|line| *line != claim.line) {
                         (claim.line, claim.end_line) = (line, None);
                     }

@@ -231,6 +231,27 @@ fn a_flow_that_goes_on_runs_only_what_has_not_finished_and_what_was_changed() {
 }
 
 #[test]
+fn whoever_is_defined_otherwise_by_now_is_asked_again() {
+    let place = Place::new();
+    place.write("a.toml", "[[step]]\nname = \"a\"\ntype = \"looker\"\nprompt = \"look\"\n");
+    let define = |head: &str| {
+        let text = format!("---\nname: looker\ndescription: looks\n{head}---\nLook closely.\n");
+        place.write(".tine/agents/looker.md", text);
+    };
+    let run = |name: &str, flags: &[&str]| {
+        let says = place.script(name, &json!({"units": {"a": [{"text": name}]}}));
+        let run = ["flow", "run", "a.toml", "-m", &says];
+        place.tine(run.iter().chain(flags)).run().exits(0).stdout
+    };
+    define("tools: Read\n");
+    assert_eq!(run("one.json", &[]), "one.json\n");
+    define("tools: Read\nmaxTurns: 7\n");
+    assert_eq!(run("two.json", &["--continue"]), "one.json\n", "nothing else was asked");
+    define("tools: Read, Grep\n");
+    assert_eq!(run("three.json", &["--continue"]), "three.json\n");
+}
+
+#[test]
 fn inputs_that_a_flow_does_not_take_are_refused_before_anything_runs() {
     let place = Place::new();
     place.write("two.toml", TWO);

@@ -1,6 +1,9 @@
 //! `tine review` with a model: a flow that no model can leave a part of, whose
 //! report says what was read.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
 use serde_json::{Value, json};
 
 use crate::support::repository::Repository;
@@ -138,6 +141,64 @@ fn a_reviewer_that_looks_at_nothing_is_named_and_what_it_was_given_goes_out_agai
     assert_eq!(output["coverage"]["unread"].as_array().map(Vec::len), Some(FILES));
 }
 
+/// A repository with a change of three parts.
+fn large() -> Repository {
+    let repository = Repository::new();
+    let text = |word: &str| -> String {
+        (0..200).map(|line| format!("let {word}_{line} = read(\"{word}\", {line});\n")).collect()
+    };
+    let names: Vec<String> = (0..10).map(|number| format!("src/part{number:02}.rs")).collect();
+    for name in &names {
+        repository.write(name, &text("old"));
+    }
+    repository.commit("Begin");
+    for name in &names {
+        repository.write(name, &text("new"));
+    }
+    repository
+}
+
+/// The coverage table against what came over the wire: in one angle all look
+/// around, in the other one only the reviewer of the first part does.
+#[test]
+fn the_table_says_of_each_angle_what_its_models_were_sent_before_they_answered() {
+    let repository = large();
+    let looked: Arc<Mutex<BTreeSet<(String, String)>>> = Arc::default();
+    let seen = Arc::clone(&looked);
+    let server = serve(move |talk| {
+        let files = given(talk);
+        let angle = ["correctness", "security"].into_iter().find(|angle| {
+            talk.task().starts_with(&format!("Review a part of a change for {angle}"))
+        });
+        let Some(angle) = angle else { return react(talk) };
+        let looks = angle == "correctness" || files[0].ends_with("part00.rs");
+        if looks && talk.turn() == 1 {
+            return Reaction::call_reply(&[("Glob", json!({ "pattern": "src/*" }))]);
+        }
+        if talk.messages().iter().any(|message| message["role"] == "tool") {
+            let mut seen = seen.lock().expect("nobody panics");
+            seen.extend(files.into_iter().map(|file| (angle.to_owned(), file)));
+        }
+        answer(&json!({ "findings": [] }))
+    });
+    let finished = review(&repository.place, &server, &["-o", "json", "--effort", "low"]).exits(0);
+    let result: Value = serde_json::from_str(&finished.stdout).expect("one object");
+    let output = &result["structured_output"];
+    let mut told = BTreeSet::new();
+    for hunk in output["coverage"]["hunks"].as_array().expect("hunks") {
+        let by = hunk["read_lines_by"].as_object().expect("an object").iter();
+        let whole = by.filter(|(_, lines)| **lines == hunk["changed_lines"]);
+        let path = hunk["path"].as_str().expect("a path");
+        told.extend(whole.map(|(angle, _)| (angle.clone(), path.to_owned())));
+    }
+    let looked = looked.lock().expect("nobody panics").clone();
+    assert_eq!(told, looked);
+    let of = |name: &str| looked.iter().filter(|(angle, _)| angle == name).count();
+    assert_eq!(of("correctness"), 10);
+    assert!((1..10).contains(&of("security")), "{}", output["reviewers"]);
+    assert_eq!((&output["complete"], &output["coverage"]["unread"]), (&json!(false), &json!([])));
+}
+
 /// How many requests of steps that had their answer stand in a log.
 pub(crate) fn answered(log: &[&str]) -> usize {
     let events: Vec<Value> =
@@ -151,7 +212,20 @@ pub(crate) fn answered(log: &[&str]) -> usize {
 
 #[test]
 fn a_review_that_was_cut_off_after_any_event_comes_to_the_same_and_asks_nobody_twice() {
-    let (repository, server) = (small(), provider());
+    let repository = small();
+    // Nobody looks at first, so the change goes out once more.
+    let server = serve(|talk| {
+        let task = talk.task();
+        match talk.turn() {
+            _ if task.starts_with("Review a part of a change") => {
+                answer(&json!({ "findings": [] }))
+            }
+            2 if task.starts_with("Review what nobody has read") => {
+                answer(&json!({ "findings": [finding(&given(talk)[0])] }))
+            }
+            _ => react(talk),
+        }
+    });
     let place = &repository.place;
     let flags = ["-o", "json", "--effort", "low"];
     let output = |finished: Finished| {
@@ -164,7 +238,8 @@ fn a_review_that_was_cut_off_after_any_event_comes_to_the_same_and_asks_nobody_t
         output
     };
     let whole = output(review(place, &server, &flags).exits(0));
-    assert_eq!(whole["complete"], true);
+    assert_eq!(whole["findings"][0]["verification"]["verdict"], "confirmed", "{whole}");
+    assert_eq!(whole["coverage"]["unread"], json!([]), "{whole}");
     let asked = server.count();
     let log = place.sessions()[0].join("log.jsonl");
     let text = std::fs::read_to_string(&log).expect("the session is kept");
@@ -177,6 +252,33 @@ fn a_review_that_was_cut_off_after_any_event_comes_to_the_same_and_asks_nobody_t
         let spared = answered(&lines[..kept]);
         assert_eq!(server.count() - before, asked - spared, "after {kept} of {}", lines.len());
     }
+}
+
+#[test]
+fn what_tine_itself_has_written_is_no_part_of_the_change() {
+    let (repository, server) = (small(), provider());
+    let place = &repository.place;
+    let flags = ["-o", "json", "--effort", "low", "--sarif", "out.sarif"];
+    let output = |finished: Finished| {
+        let result: Value = serde_json::from_str(&finished.stdout).expect("one object");
+        result["structured_output"].clone()
+    };
+    let before = output(review(place, &server, &flags).exits(0));
+    place.tine(["trace"]).run().exits(0);
+    place.tine(["trace", "--format", "json", "-o", "trace.json"]).run().exits(0);
+    place.write("p.md", "{{ path }}");
+    place.write("items.csv", "path\na\n");
+    let ours = ["p.md", "items.csv"];
+    repository.git(&[&["add", "--"][..], &ours].concat());
+    repository.git(&[&["commit", "--quiet", "--message", "A table", "--"][..], &ours].concat());
+    let map =
+        ["map", "--input", "items.csv", "--prompt", "p.md", "--output", "rows.jsonl", "-m", "m"];
+    let other = serve(|_| Reaction::text_reply("fine"));
+    place.tine(map).server(&other).run().exits(0);
+    let after = output(review(place, &server, &flags).exits(0));
+    assert_eq!(after["coverage"]["hunks"], before["coverage"]["hunks"]);
+    let title = after["title"].as_str().expect("a title");
+    assert!(title.ends_with("; without 4 files that tine wrote"), "{title}");
 }
 
 #[test]

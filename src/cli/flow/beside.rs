@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Beginning, Meant, known, refused};
+use super::{Beginning, Meant, check_model, known, refused};
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::{review, slash};
@@ -97,6 +97,7 @@ pub(in crate::cli) fn main_of(
     let change = change.map(|(name, text)| (name.to_owned(), Supplied::Words(text)));
     let arguments = arguments(skill, &flow, (rest.trim(), takes(ARGUMENTS)))?;
     let begins = Beginning::typed(kit, &flow, change.chain(arguments))?;
+    check_model(kit)?;
     let followed = Some(Arc::clone(&skill.followed));
     Ok(begins.main(Meant { flow, followed }).1)
 }

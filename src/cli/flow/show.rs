@@ -133,5 +133,6 @@ fn stops(on_error: OnError) -> &'static str {
     match on_error {
         OnError::Continue => "",
         OnError::Stop => ", stops the flow if it fails",
+        OnError::StopIfRefused => ", stops the flow if the key is refused",
     }
 }

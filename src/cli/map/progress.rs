@@ -38,6 +38,8 @@ pub(super) struct Progress {
     total: u32,
     /// The line that is rewritten; `None` where there is no terminal.
     bar: Option<ProgressBar>,
+    /// Whether the lines of rows come to the same terminal.
+    shares_screen: bool,
     began: Option<UnixMillis>,
     said: UnixMillis,
     told: watch::Sender<Told>,
@@ -55,7 +57,7 @@ impl Progress {
     pub(super) fn new(
         mapped: Mapped,
         cut: Option<File>,
-        (total, has_screen): (u32, bool),
+        (total, has_screen, shares_screen): (u32, bool, bool),
         (told, session): (watch::Sender<Told>, Option<SessionId>),
     ) -> Self {
         let bar = has_screen.then(|| bar(total, told.subscribe()));
@@ -64,6 +66,7 @@ impl Progress {
             cut,
             total,
             bar,
+            shares_screen,
             began: None,
             said: UnixMillis(0),
             told,
@@ -112,6 +115,15 @@ impl Progress {
         written
     }
 
+    /// Writes lines, where the line that is rewritten is not in their way.
+    fn writing(&mut self, write: impl FnOnce(&mut Mapped) -> io::Result<()>) -> io::Result<()> {
+        let mapped = &mut self.mapped;
+        match &self.bar {
+            Some(bar) if self.shares_screen => bar.suspend(|| write(mapped)),
+            Some(_) | None => write(mapped),
+        }
+    }
+
     fn show(&mut self, now: UnixMillis) {
         let counts = self.mapped.counts();
         if let Some(bar) = &self.bar {
@@ -155,7 +167,7 @@ impl Progress {
 impl Reporter for Progress {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         let has_begun = self.mapped.counts().ended() > 0;
-        let taken = self.mapped.take(event);
+        let taken = self.writing(|mapped| mapped.take(event));
         self.note(taken)?;
         let ending = self.tally.take(event);
         if let (EventKind::InvocationEnded(end), Some(ending)) = (&event.kind, ending) {
@@ -177,7 +189,7 @@ impl Reporter for Progress {
     }
 
     fn pause(&mut self) -> io::Result<()> {
-        let flushed = self.mapped.flush();
+        let flushed = self.writing(Mapped::flush);
         self.note(flushed)
     }
 }

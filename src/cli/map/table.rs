@@ -101,6 +101,12 @@ fn unmarked(bytes: &[u8]) -> &[u8] {
 type Unnamed = (u64, Map<String, Value>);
 
 fn csv_rows(bytes: &[u8]) -> Result<Vec<Unnamed>, String> {
+    if let Some(line) = left_open(bytes) {
+        return Err(format!(
+            "line {line}: a field that begins with a quotation mark does not end with one; within \
+             it a quotation mark is written twice"
+        ));
+    }
     let mut reader = csv::ReaderBuilder::new().from_reader(bytes);
     let mut lines = Lines { bytes, at: 0, line: 1 };
     let headers = reader.headers().map_err(|error| csv_error(&error, &mut lines))?.clone();
@@ -122,6 +128,36 @@ fn csv_rows(bytes: &[u8]) -> Result<Vec<Unnamed>, String> {
         rows.push((line, fields.collect()));
     }
     Ok(rows)
+}
+
+/// Where in a table the reader is. Quoted fields know the line of their beginning.
+enum At {
+    FieldStart,
+    Plain,
+    Quoted(u64),
+    /// Behind a quotation mark, which ends the field unless another one follows.
+    Quote(u64),
+}
+
+/// Returns the line in which a quoted field begins that has no end, or ends within.
+/// The reader takes whole rows for a part of that field, and says nothing.
+fn left_open(bytes: &[u8]) -> Option<u64> {
+    let (mut line, mut at) = (1, At::FieldStart);
+    for byte in bytes {
+        at = match (at, byte) {
+            (At::FieldStart, b'"') => At::Quoted(line),
+            (At::Quoted(begin), b'"') => At::Quote(begin),
+            (At::Quote(begin), b'"') | (At::Quoted(begin), _) => At::Quoted(begin),
+            (At::FieldStart | At::Plain | At::Quote(_), b',' | b'\r' | b'\n') => At::FieldStart,
+            (At::Quote(begin), _) => return Some(begin),
+            (At::FieldStart | At::Plain, _) => At::Plain,
+        };
+        line += u64::from(*byte == b'\n');
+    }
+    match at {
+        At::Quoted(begin) => Some(begin),
+        At::FieldStart | At::Plain | At::Quote(_) => None,
+    }
 }
 
 fn csv_error(error: &csv::Error, lines: &mut Lines<'_>) -> String {

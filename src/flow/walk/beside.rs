@@ -134,6 +134,10 @@ async fn walk<'a>(on: Stand<'a>, beside: Beside<'a>, members: Vec<Member<'a>>) -
         if index % ITEMS_AT_ONCE == ITEMS_AT_ONCE - 1 {
             tokio::task::yield_now().await;
         }
+        // The texts of ten thousand items can take a while.
+        if on.is_over() {
+            return Came::stopped();
+        }
         let (own, name) = (member.own, name(&member));
         let at = |all: &Gathered, name| At { index, place: all.told.len() - 1, name };
         match resolve(&on, member, beside.wants).await {
@@ -149,6 +153,7 @@ async fn walk<'a>(on: Stand<'a>, beside: Beside<'a>, members: Vec<Member<'a>>) -
         }
     }
     for (at, came) in failed {
+        let came = came.closing(&on.closed);
         let end = end_of(came.outcome.clone());
         all.take(on.holder, at, came, Some(Arc::new(end))).await;
     }

@@ -91,7 +91,7 @@ impl Came {
         let Some(end) = end else { return Self::stopped() };
         let is_done = matches!(end.outcome, Outcome::Done { .. });
         let mut came = Self::of(end.outcome.clone());
-        came.stops = agent.on_error == OnError::Stop && !is_done;
+        came.stops = agent.on_error.stops_after(&end.outcome);
         if is_wanted {
             came.yields = if is_done { given(agent, &end.text) } else { Value::from(()) };
             let error = error(&end.outcome);

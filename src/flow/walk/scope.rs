@@ -119,6 +119,9 @@ impl Texts {
         match wording {
             Wording::Verbatim(_) => {}
             Wording::Template(_) => {
+                if self.environment.get_template(wording.source()).is_ok() {
+                    return;
+                }
                 let source = wording.source().to_string();
                 let added = self.environment.add_template_owned(source.clone(), source);
                 added.expect("a template is made only of a text that follows the grammar");

@@ -45,14 +45,17 @@ impl Asked {
 }
 
 /// Hashes all that makes up what an agent is asked for: its words, whose they
-/// are, and who has answered before, if it sees that.
+/// are, what it has to answer them with, and who has answered before, if it sees
+/// that. Bounds and permissions are left out: an answer that came within others
+/// is the answer.
 fn digest(
     on: &Stand<'_>,
     agent: &AgentStep,
     model: Option<&str>,
     words: Result<&str, &String>,
 ) -> StepDigest {
-    let AgentStep { name: _, agent: kind, prompt: _, model: _, schema, isolation, .. } = agent;
+    let AgentStep { agent: kind, is_built_in, sees, schema, isolation, .. } = agent;
+    let AgentStep { name: _, prompt: _, model: _, limits: _, on_error: _, .. } = agent;
     let mut hasher = blake3::Hasher::new();
     let mut part = |bytes: &[u8]| {
         // So that no two lists of parts have the same bytes.
@@ -60,22 +63,33 @@ fn digest(
         hasher.update(bytes);
     };
     part(kind.as_bytes());
-    let definition = match agent.is_built_in {
+    let definition = match is_built_in {
         true => Definitions::built_in(kind),
         false => on.holder.fanout.definitions.find(kind),
     };
     part(definition.map(|definition| definition.prompt.as_bytes()).unwrap_or_default());
-    part(model.unwrap_or_default().as_bytes());
+    let own = definition.and_then(|definition| definition.model.as_deref());
+    part(model.or(own).unwrap_or_default().as_bytes());
+    if let Some(definition) = definition {
+        let lists = [
+            definition.tools.as_deref(),
+            Some(&definition.disallowed_tools),
+            Some(&definition.skills),
+        ];
+        for list in lists {
+            part(list.map_or("all".to_owned(), |names| names.join("\n")).as_bytes());
+        }
+    }
     let schema = schema.as_ref().map(|schema| schema.source().to_string());
     part(schema.unwrap_or_default().as_bytes());
-    match agent.sees {
+    match sees {
         Sees::Visible => {
             part(b"visible");
             part(on.trail.as_bytes());
         }
         Sees::Nothing => part(b"none"),
     }
-    part(match isolation {
+    part(match isolation.or(definition.and_then(|definition| definition.isolation)) {
         Some(Isolation::Worktree) => b"worktree",
         None => b"",
     });

@@ -19,10 +19,15 @@ pub(super) fn harmless(mut page: String) -> String {
         if begins.is_empty() {
             return page;
         }
-        // From the back, so that those before stay where they are.
-        for at in begins.into_iter().rev() {
-            page.insert(at, '\\');
+        let mut safe = String::with_capacity(page.len() + begins.len());
+        let mut from = 0;
+        for at in begins {
+            safe.push_str(&page[from..at]);
+            safe.push('\\');
+            from = at;
         }
+        safe.push_str(&page[from..]);
+        page = safe;
     }
     // No reader takes these for anything else, wherever they stand.
     page.replace('<', "&lt;").replace("![", "&#33;[")

@@ -145,6 +145,28 @@ fn rows_that_failed_run_again_only_where_that_is_wanted() {
     assert_eq!(counts(vec![third]), BTreeMap::from([("r1".to_owned(), 1)]));
 }
 
+/// Ten thousand rows are not asked with a key that the provider has refused.
+#[test]
+fn a_key_that_is_refused_ends_the_map_and_with_another_one_it_goes_on() {
+    let place = rows(40);
+    let first = serve(|_| Reaction::json(401, &json!({ "error": { "message": "no such key" } })));
+    let before = map(&place, &first, &KEPT).run().exits(41);
+    assert!(before.stderr.contains("no such key"), "{}", before.stderr);
+    let hint = format!(
+        "hint: the same command with `--resume {SESSION} --retry-failed` goes on with the rest and \
+         runs the rows again that failed"
+    );
+    assert_eq!(before.stderr.lines().last(), Some(&*hint));
+    // Those in the four places, and who took a place before the first of them ended.
+    let asked = first.finish().len();
+    assert!(asked <= 8, "{asked}");
+    let lines = parse(&place.read("out.jsonl").expect("it was written"));
+    assert_eq!((lines.len(), &lines[39]["status"]), (40, &json!("skipped")));
+    // That says nothing of the rows.
+    map(&place, &echo(), &GONE_ON).run().exits(0);
+    check_all_completed(&place, 40);
+}
+
 #[test]
 fn a_map_that_is_interrupted_has_a_line_for_each_row_and_goes_on() {
     let place = rows(8);

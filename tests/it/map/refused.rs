@@ -28,6 +28,14 @@ fn a_table_that_cannot_be_read_is_refused_with_its_line() {
         ("long.csv", "\u{feff}path\r\n1\r\n2,3\r\n", {
             "line 3: the row has 2 fields, and the first line names 1 column"
         }),
+        ("open.csv", "path,b\n\"a \"\" b\",x\"\"y\n2,\"c\n3,d\n", {
+            "line 3: a field that begins with a quotation mark does not end with one; within it a \
+             quotation mark is written twice"
+        }),
+        ("within.csv", "path,b\n1,\"a\n2,b\n3,\"c\"\n", {
+            "line 2: a field that begins with a quotation mark does not end with one; within it a \
+             quotation mark is written twice"
+        }),
         ("twice.csv", "id,path\nx,1\ny,2\nx,3\n", {
             "line 4: its `id` is `x`, and so is that of line 2"
         }),
@@ -135,12 +143,14 @@ fn no_file_is_written_over_that_holds_anything_else() {
         "error: there is something in `out.jsonl`\n\
          hint: name another file, or go on with its session: `--resume SESSION`\n"
     });
-    for file in ["items.csv", "p.md"] {
-        let said = format!(
-            "error: the lines would be written over `{file}`\n\
-             hint: name another file as `--output`\n"
-        );
-        refuses(&place, &["--output", &format!("./{file}")], 42, &said);
+    for (file, read) in [("items.csv", "--input"), ("p.md", "--prompt")] {
+        for flag in ["--output", "--json-file", "--output-last-message"] {
+            let said = format!(
+                "error: `{flag}` and `{read}` are the same file, `./{file}`\n\
+                 hint: name another one as `{flag}`\n"
+            );
+            refuses(&place, &[flag, &format!("./{file}")], 42, &said);
+        }
     }
     map(&place, &echo(), &["--session-id", SESSION]).run().exits(0);
     let server = echo();
@@ -193,6 +203,16 @@ fn flags_that_a_map_has_no_use_for_are_refused_with_what_to_do() {
     let expected = "error: a map's output is a line for each row\n\
                     hint: `--json-file FILE` takes the records of its run besides\n";
     assert_eq!(run.stderr, expected);
+    let records = ["--output", "out.jsonl", "--json-file", "out.jsonl"];
+    refuses(&place, &records, 42, {
+        "error: `--json-file` and `--output` are the same file, `out.jsonl`\n\
+         hint: name another one as `--json-file`\n"
+    });
+    let asked = ["map", "--prompt", "p.md", "--input", "items.csv", "-m", "offline"];
+    place.tine(asked).run().refuses(42, {
+        "error: a map needs a model, and fixed rules answer\n\
+         hint: choose a model with `-m MODEL`; `tine doctor` says how to get one\n"
+    });
     let run = map(&place, &echo(), &["--agent", "explroe"]).run().exits(2);
     assert!(run.stderr.starts_with("error: there is no agent `explroe`\nhint: "), "{}", run.stderr);
     assert!(place.sessions().is_empty());
