@@ -353,6 +353,13 @@ mod tests {
     }
 
     #[test]
+    fn reviewers_are_told_how_many_findings_are_taken() {
+        let schema: Value = serde_json::from_str(findings_schema()).unwrap();
+        let most = &schema["properties"]["findings"]["maxItems"];
+        assert_eq!(most.as_u64(), Some(FINDINGS_PER_REVIEWER_CAP as u64));
+    }
+
+    #[test]
     fn no_answer_gives_more_than_its_share_and_the_worst_are_kept() {
         let mut answer: String = (1..200).map(|line| format!("- [low] a.rs:{line}: x\n")).collect();
         answer += &format!("- [high] a.rs:999: {}\n", "y".repeat(9_999));

@@ -231,6 +231,26 @@ fn a_flow_that_goes_on_runs_only_what_has_not_finished_and_what_was_changed() {
 }
 
 #[test]
+fn a_step_that_stops_its_flow_before_it_has_an_agent_stops_those_beside_it() {
+    let place = Place::new();
+    let text = "[[step]]\nname = \"first\"\nprompt = \"x\"\nschema = { type = \"object\" }\n\
+                [[step]]\n[[step.parallel]]\nname = \"bad\"\nprompt = \"x\"\n\
+                when = \"steps.first.value.ok\"\non_error = \"stop\"\n\
+                [[step.parallel]]\nname = \"good\"\nprompt = \"x\"\n";
+    place.write("a.toml", text);
+    let first = json!([{"calls": [{"name": "StructuredOutput", "arguments": {}}]}]);
+    let units = json!({"first": first, "good": [{"text": "paid for"}]});
+    let model = place.script("script.json", &json!({ "units": units }));
+    place.tine(["flow", "run", "a.toml", "-m", &model]).run().exits(1);
+    let log = place.log();
+    let started = log.iter().filter(|line| line["kind"] == "unit_started");
+    let started: Vec<&Value> = started.map(|line| &line["unit"]).collect();
+    let named = log.iter().filter(|line| line["body"]["description"] == "good");
+    let good: Vec<&Value> = named.map(|line| &line["unit"]).collect();
+    assert!(!started.is_empty() && !started.contains(&good[0]), "{started:?} {good:?}");
+}
+
+#[test]
 fn whoever_is_defined_otherwise_by_now_is_asked_again() {
     let place = Place::new();
     place.write("a.toml", "[[step]]\nname = \"a\"\ntype = \"looker\"\nprompt = \"look\"\n");

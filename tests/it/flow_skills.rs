@@ -154,6 +154,29 @@ fn a_bug_is_mended_in_a_worktree_until_somebody_else_finds_it_gone() {
 }
 
 #[test]
+fn a_mending_that_fails_is_tried_again() {
+    let tried = AtomicUsize::new(0);
+    let server = serve(move |talk| match talk.task() {
+        task if task.starts_with("Reproduce a bug") => reproduced(true),
+        task if task.contains("Somebody says") => {
+            gives(&json!({ "ok": true, "ran": [], "problems": "" }))
+        }
+        task if task.contains("Mend a bug") => match tried.fetch_add(1, Ordering::Relaxed) {
+            0 => Reaction::json(400, &json!({ "error": { "message": "no" } })),
+            _ => Reaction::text_reply("mended"),
+        },
+        _ => Reaction::text_reply("Mended."),
+    });
+    let repository = Repository::new();
+    repository.write("price.txt", "1\n");
+    repository.commit("Begin");
+    let finished = typed(&repository.place, &server, "/fix prices").exits(0);
+    assert_eq!(finished.stdout, "Mended.\n");
+    let report = of(&server.finish(), "Report on a bug");
+    assert!(!report[0].task().contains("did not come to its end"), "{}", report[0].task());
+}
+
+#[test]
 fn a_bug_that_stays_is_reported_after_three_rounds() {
     let server = serve(|talk| match talk.task() {
         task if task.starts_with("Reproduce a bug") => reproduced(true),

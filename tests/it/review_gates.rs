@@ -106,6 +106,16 @@ fn a_verifier_that_looked_at_nothing_opens_no_gate() {
 }
 
 #[test]
+fn a_verifier_that_cannot_tell_opens_no_gate() {
+    let server = serve(|talk| match (talk.task().starts_with("Finding: "), talk.turn()) {
+        (true, 2) => answer(&json!({ "verdict": "unsure", "reason": "?", "severity": "low" })),
+        (_, _) => react(talk),
+    });
+    let output = output(&small(), &server, &["--fail-on", "high"], 1);
+    assert_eq!(output["findings"][0]["severity"], "high", "{output}");
+}
+
+#[test]
 fn files_for_a_report_are_no_part_of_the_change_and_keep_what_was_in_them() {
     let (repository, server) = (clean(), provider());
     let files = ["--sarif", "out.sarif", "--output-last-message", "last.json"];

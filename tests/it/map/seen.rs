@@ -6,7 +6,7 @@ use crate::support::server::{Gate, Reaction};
 use crate::support::talk::serve;
 use crate::support::terminal::{Sitting, StandardOutput};
 
-use super::{KEPT, SESSION, map, parse, row, rows};
+use super::{KEPT, SESSION, echo, map, parse, row, rows};
 
 #[test]
 fn a_line_says_how_far_how_fast_and_how_long_until_it_is_over() {
@@ -37,6 +37,19 @@ fn a_line_says_how_far_how_fast_and_how_long_until_it_is_over() {
     assert!(hint.starts_with("hint: the same command with `--resume "), "{text}");
     assert!(retry.len() <= 1, "nothing is left of the line: {text}");
     assert_eq!(parse(&place.read("out.jsonl").expect("it was written")).len(), 6);
+}
+
+#[test]
+fn lines_on_the_same_terminal_stand_above_the_line_that_is_rewritten() {
+    let place = rows(3);
+    let server = echo();
+    let map = map(&place, &server, &["--max-concurrent", "1"]);
+    let mut terminal = Sitting::watch(map, StandardOutput::Terminal);
+    assert_eq!(terminal.wait().0, Some(0));
+    let text = terminal.screen.text();
+    let begins = |line: &&str| line.starts_with("{\"id\":\"");
+    assert_eq!(text.lines().filter(begins).count(), 3, "{text}");
+    assert!(text.lines().any(|line| line.starts_with("3 rows: 3 ")), "{text}");
 }
 
 #[test]
