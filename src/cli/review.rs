@@ -5,8 +5,7 @@
 mod asked;
 mod computed;
 
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -18,7 +17,7 @@ use super::model::DefaultModel;
 use super::print;
 use super::slash::Typed;
 use super::start::Start;
-use super::target::Target;
+use super::target::{self, Target};
 use crate::config::Environment;
 use crate::definition::Definitions;
 use crate::flow::{Flow, InputValues, Supplied, file};
@@ -173,13 +172,10 @@ const HEAD_CAP: u64 = 512;
 
 /// Returns the file for what stands. An earlier report is replaced, and nothing else.
 fn target(path: &Path) -> Result<Target, Refusal> {
-    let mut head = Vec::new();
-    let is_mine = path == Path::new("-")
-        || (path.is_file() && !print::is_open(path) && {
-            let read = File::open(path).and_then(|file| file.take(HEAD_CAP).read_to_end(&mut head));
-            read.is_ok() && !head.is_empty() && !String::from_utf8_lossy(&head).contains("sarif")
-        });
-    if is_mine {
+    let is_file = path.is_file() && !print::is_open(path);
+    let head = if is_file { target::head(path, HEAD_CAP).unwrap_or_default() } else { Vec::new() };
+    let is_other = !head.is_empty() && !String::from_utf8_lossy(&head).contains("sarif");
+    if is_other || path == Path::new("-") {
         let message = format!("`{}` is no file for a SARIF report", path.display());
         let hint = "name a file that is not there yet, or an earlier report";
         return Err(Refusal::new(Exit::BadInput, message).hint(hint));

@@ -5,7 +5,7 @@
 //! is if this one comes to nothing.
 
 use std::fs::{self, File, Metadata, Permissions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,13 @@ pub(super) struct Target {
     /// What was open already, or is no plain file; `None` of one that is put in
     /// its place as a whole.
     open: Option<File>,
+}
+
+/// Reads the first bytes of a file, to tell what it is.
+pub(super) fn head(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut head)?;
+    Ok(head)
 }
 
 impl Target {

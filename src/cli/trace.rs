@@ -3,14 +3,14 @@
 mod follow;
 mod request;
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Read as _, Write as _};
+use std::fs;
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::args::{Output, TraceFlags, TraceFormat};
 use super::exit::{Exit, Refusal};
 use super::session::{self, Skipped, finish, id_of};
-use super::start;
+use super::{start, target};
 use crate::config::Environment;
 use crate::report::trace::{MARK, Reach, Trace, TraceFacts};
 use crate::run;
@@ -134,8 +134,6 @@ fn write_to(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
 
 /// Tells whether a file is a trace of tine's. One that cannot be read is none.
 fn is_trace(path: &Path) -> bool {
-    let mut beginning = Vec::new();
-    let read = File::open(path)
-        .and_then(|file| file.take(MARK_WITHIN).read_to_end(&mut beginning).map(drop));
-    read.is_ok() && beginning.windows(MARK.len()).any(|window| window == MARK.as_bytes())
+    target::head(path, MARK_WITHIN)
+        .is_ok_and(|head| head.windows(MARK.len()).any(|window| window == MARK.as_bytes()))
 }

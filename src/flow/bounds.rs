@@ -24,51 +24,49 @@ pub(super) fn check_expression(source: &str) -> Result<(), TextError> {
 /// Checks that no piece of a template is longer than can be read.
 pub(super) fn check_template(source: &str) -> Result<(), TextError> {
     let mut elifs = 0;
-    let mut rest = source;
-    while let Some((mark, behind)) = next_mark(rest) {
-        let (piece, behind) = match mark {
-            Mark::Comment => {
-                // Left open it is an error that the engine tells of.
-                rest = behind.split_once("#}").map_or("", |(_, behind)| behind);
-                continue;
-            }
-            Mark::Block => up_to(behind, "%}"),
-            Mark::Variable => up_to(behind, "}}"),
-        };
-        let word = trimmed(piece);
-        if mark == Mark::Block && word == "raw" {
+    for Piece { text, is_block, behind } in pieces(source) {
+        let word = trimmed(text);
+        if is_block && word == "raw" {
             // What is in it is nobody's code, but not everybody agrees where it
             // ends; whoever shows templates to agents shows short ones.
             return check_raw(behind);
         }
-        check_piece(piece.len())?;
-        elifs += usize::from(mark == Mark::Block && word.starts_with("elif"));
+        check_piece(text.len())?;
+        elifs += usize::from(is_block && word.starts_with("elif"));
         if elifs > ELIF_CAP {
             return Err(TextError::TooManyElifs);
         }
-        rest = behind;
     }
     Ok(())
 }
 
-/// Returns what stands between the marks of a template, up to a `{% raw %}`: what
-/// follows that is for the engine to tell.
-pub(super) fn pieces(source: &str) -> impl Iterator<Item = &str> {
+/// What stands between two marks of a template.
+pub(super) struct Piece<'a> {
+    pub(super) text: &'a str,
+    is_block: bool,
+    /// What follows the second mark.
+    behind: &'a str,
+}
+
+/// Returns the pieces of a template, up to a `{% raw %}`: what follows that is for
+/// the engine to tell.
+pub(super) fn pieces(source: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = source;
     std::iter::from_fn(move || {
         loop {
             let (mark, behind) = next_mark(rest)?;
-            let (piece, behind) = match mark {
+            let (text, behind) = match mark {
                 Mark::Comment => {
+                    // Left open it is an error that the engine tells of.
                     rest = behind.split_once("#}").map_or("", |(_, behind)| behind);
                     continue;
                 }
                 Mark::Block => up_to(behind, "%}"),
                 Mark::Variable => up_to(behind, "}}"),
             };
-            let is_raw = mark == Mark::Block && trimmed(piece) == "raw";
-            rest = if is_raw { "" } else { behind };
-            return Some(piece);
+            let is_block = mark == Mark::Block;
+            rest = if is_block && trimmed(text) == "raw" { "" } else { behind };
+            return Some(Piece { text, is_block, behind });
         }
     })
 }

@@ -8,7 +8,7 @@ use super::bounds::{self, string_end};
 use super::error::TextError;
 
 /// The filters of the engine as it is built here.
-const FILTERS: [&str; 44] = [
+const FILTERS: [&str; 48] = [
     "abs",
     "attr",
     "batch",
@@ -53,13 +53,14 @@ const FILTERS: [&str; 44] = [
     "sum",
     "title",
     "tojson",
+    "trim",
+    "unique",
+    "upper",
+    "zip",
 ];
 
-/// The filters that come behind these in the order of names.
-const MORE_FILTERS: [&str; 4] = ["trim", "unique", "upper", "zip"];
-
 /// Its tests.
-const TESTS: [&str; 35] = [
+const TESTS: [&str; 36] = [
     "boolean",
     "defined",
     "divisibleby",
@@ -95,10 +96,8 @@ const TESTS: [&str; 35] = [
     "test",
     "true",
     "undefined",
+    "upper",
 ];
-
-/// The tests that come behind these in the order of names.
-const MORE_TESTS: [&str; 1] = ["upper"];
 
 /// Checks that there is every filter and test that an expression calls.
 pub(super) fn check_expression(source: &str) -> Result<(), TextError> {
@@ -107,19 +106,19 @@ pub(super) fn check_expression(source: &str) -> Result<(), TextError> {
 
 /// Checks that there is every filter and test that a template calls.
 pub(super) fn check_template(source: &str) -> Result<(), TextError> {
-    bounds::pieces(source).try_for_each(|piece| check(source, piece))
+    bounds::pieces(source).try_for_each(|piece| check(source, piece.text))
 }
 
 fn check(source: &str, piece: &str) -> Result<(), TextError> {
     let (sort, name, known) = match unknown(piece) {
         None => return Ok(()),
-        Some(Called::Filter(name)) => ("filter", name, [&FILTERS[..], &MORE_FILTERS].concat()),
-        Some(Called::Test(name)) => ("test", name, [&TESTS[..], &MORE_TESTS].concat()),
+        Some(Called::Filter(name)) => ("filter", name, FILTERS.join(", ")),
+        Some(Called::Test(name)) => ("test", name, TESTS.join(", ")),
     };
     let before = name.as_ptr().addr() - source.as_ptr().addr();
     let lines = source[..before].matches('\n').count();
     let line = u32::try_from(lines).unwrap_or(u32::MAX).saturating_add(1);
-    let message = format!("there is no {sort} `{name}`; there are {}", known.join(", "));
+    let message = format!("there is no {sort} `{name}`; there are {known}");
     Err(TextError::Syntax { line, message })
 }
 
@@ -144,11 +143,11 @@ fn unknown(piece: &str) -> Option<Called<'_>> {
             let length = rest.bytes().take_while(|byte| is_of_word(*byte)).count();
             let word = &rest[..length];
             match before {
-                Before::Bar if !FILTERS.contains(&word) && !MORE_FILTERS.contains(&word) => {
+                Before::Bar if !FILTERS.contains(&word) => {
                     return Some(Called::Filter(word));
                 }
                 Before::Is if word == "not" => {}
-                Before::Is if !TESTS.contains(&word) && !MORE_TESTS.contains(&word) => {
+                Before::Is if !TESTS.contains(&word) => {
                     return Some(Called::Test(word));
                 }
                 Before::Bar | Before::Is => before = Before::Other,
@@ -172,7 +171,7 @@ fn unknown(piece: &str) -> Option<Called<'_>> {
 }
 
 /// What stands before a word and says what it is.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Before {
     Bar,
     Is,
@@ -199,10 +198,10 @@ mod tests {
             let expression = environment.compile_expression(&source).unwrap();
             expression.eval(()).err().map(|error| error.kind())
         };
-        for name in FILTERS.iter().chain(&MORE_FILTERS) {
+        for name in FILTERS {
             assert_ne!(kind(format!("0|{name}")), Some(ErrorKind::UnknownFilter), "{name}");
         }
-        for name in TESTS.iter().chain(&MORE_TESTS) {
+        for name in TESTS {
             assert_ne!(kind(format!("0 is {name}")), Some(ErrorKind::UnknownTest), "{name}");
         }
         assert_eq!(kind("0|nothing".to_owned()), Some(ErrorKind::UnknownFilter));

@@ -234,16 +234,17 @@ fn rule(judged: &mut Judged, seat: &Seat, looks: u32) {
             Some(_) if looks == 0 => Verified::Unanswered(Missing::NoLook),
             Some(ruling) => {
                 let claim = &mut judged.finding.claim;
-                if ruling.verdict != Verdict::Refuted {
-                    let severity = ruling.severity.unwrap_or(claim.severity);
-                    claim.severity = match ruling.verdict {
-                        // Who cannot tell has not shown that it is harmless.
-                        Verdict::Unsure => severity.min(claim.severity),
-                        Verdict::Confirmed | Verdict::Refuted => severity,
-                    };
-                    if let Some(line) = ruling.line.filter(|line| *line != claim.line) {
-                        (claim.line, claim.end_line) = (line, None);
-                    }
+                let severity = ruling.severity.unwrap_or(claim.severity);
+                match ruling.verdict {
+                    Verdict::Confirmed => claim.severity = severity,
+                    // Who cannot tell has not shown that it is harmless.
+                    Verdict::Unsure => claim.severity = severity.min(claim.severity),
+                    Verdict::Refuted => {}
+                }
+                if ruling.verdict != Verdict::Refuted
+                    && let Some(line) = ruling.line.filter(|line| *line != claim.line)
+                {
+                    (claim.line, claim.end_line) = (line, None);
                 }
                 match ruling.verdict {
                     Verdict::Confirmed => Verified::Confirmed(ruling.reason),

@@ -130,10 +130,9 @@ impl Came {
         on_error: OnError,
         is_wanted: bool,
     ) -> Self {
-        let is_done = matches!(self.outcome, Outcome::Done { .. });
         let mut came = Self { trail: self.trail, ..Self::of(self.outcome) };
         came.is_skipped = self.is_skipped;
-        came.stops = on_error == OnError::Stop && !is_done;
+        came.stops = on_error.stops_after(&came.outcome);
         if is_wanted {
             let text = match &came.outcome {
                 Outcome::Done { text } => Arc::clone(text),

@@ -54,8 +54,18 @@ fn digest(
     model: Option<&str>,
     words: Result<&str, &String>,
 ) -> StepDigest {
-    let AgentStep { agent: kind, is_built_in, sees, schema, isolation, .. } = agent;
-    let AgentStep { name: _, prompt: _, model: _, limits: _, on_error: _, .. } = agent;
+    let AgentStep {
+        agent: kind,
+        is_built_in,
+        sees,
+        schema,
+        isolation,
+        name: _,
+        prompt: _,
+        model: _,
+        limits: _,
+        on_error: _,
+    } = agent;
     let mut hasher = blake3::Hasher::new();
     let mut part = |bytes: &[u8]| {
         // So that no two lists of parts have the same bytes.
