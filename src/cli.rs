@@ -24,6 +24,7 @@ mod map;
 mod mcp;
 mod model;
 mod models;
+mod named;
 mod permissions;
 mod place;
 mod print;
@@ -80,8 +81,8 @@ pub fn main() -> ExitCode {
     notes.iter().for_each(say);
     keep_panics_of_units_quiet();
     let flags = arguments.run.clone();
-    let traced = debug::set_up(&arguments.run);
-    let exit = match traced.and_then(|()| run(arguments)) {
+    let begun = begin(&arguments);
+    let exit = match begun.and_then(|()| run(arguments)) {
         Ok(exit) => exit,
         Err(refusal) => {
             // A script has one place to look, also for what could not begin.
@@ -107,8 +108,15 @@ fn is_version(words: &[OsString]) -> bool {
     matches!(words, [_, only] if only == "--version" || only == "-v" || only == "-V")
 }
 
-fn run(arguments: Arguments) -> Result<Exit, Refusal> {
+/// Does what goes before everything else.
+fn begin(arguments: &Arguments) -> Result<(), Refusal> {
+    // Files are named from where it works.
     arguments.run.cd.as_deref().map_or(Ok(()), work_in)?;
+    named::check(arguments)?;
+    debug::set_up(&arguments.run)
+}
+
+fn run(arguments: Arguments) -> Result<Exit, Refusal> {
     let Arguments { print, prompt_interactive, prompt, run, command, .. } = arguments;
     let BorrowedFlags { openai_api_key, openai_base_url, .. } = &run.borrowed;
     let environment = Environment::from_process()
@@ -314,7 +322,10 @@ fn usage(error: &clap::Error) -> ExitCode {
 fn say(text: &impl std::fmt::Display) {
     let text = text.to_string();
     said::note(&text);
-    let text = crate::report::sanitise::text(&text);
+    let mut text = crate::report::sanitise::text(&text).into_owned();
+    if std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
+        text = crate::report::inert::text(&text);
+    }
     // Nobody reads: then there is nobody to tell.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

@@ -81,6 +81,8 @@ pub struct Flow {
     /// The steps whose results texts read. Those of all others are not kept: a
     /// flow over ten thousand rows must not hold ten thousand answers.
     kept: BTreeSet<Arc<str>>,
+    /// What must hold once it has been walked; `None` if its last step says all.
+    success: Option<Expression>,
 }
 
 impl Flow {
@@ -96,8 +98,20 @@ impl Flow {
         inputs: Vec<Input>,
         step: Step,
     ) -> Result<Self, Vec<FlowError>> {
-        let kept = names::check(&inputs, &step)?;
-        Ok(Self { name: name.into(), description: description.into(), inputs, step, kept })
+        let kept = names::check(&inputs, &step, None)?;
+        let (name, description) = (name.into(), description.into());
+        Ok(Self { name, description, inputs, step, kept, success: None })
+    }
+
+    /// Has it fail unless a condition holds once all of it has been walked. Its
+    /// last step may say well what went wrong.
+    ///
+    /// # Errors
+    ///
+    /// The condition names what is not there by then.
+    pub fn succeeding_if(self, condition: Expression) -> Result<Self, Vec<FlowError>> {
+        let kept = names::check(&self.inputs, &self.step, Some(&condition))?;
+        Ok(Self { kept, success: Some(condition), ..self })
     }
 
     /// Returns its name.
@@ -122,6 +136,12 @@ impl Flow {
     #[must_use]
     pub fn step(&self) -> &Step {
         &self.step
+    }
+
+    /// Returns what must hold once it has been walked.
+    #[must_use]
+    pub fn success(&self) -> Option<&Expression> {
+        self.success.as_ref()
     }
 
     /// Tells whether texts read what a step of this name came to.

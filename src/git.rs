@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::diff::{self, ChangeKind, FileChange};
+use crate::message::counted;
 
 pub(crate) use call::filter_drivers;
 pub use call::{Git, OUTPUT_CAP, git};
@@ -149,6 +150,8 @@ struct Diff {
     too_large: BTreeSet<String>,
     /// How many untracked files are left out because this program wrote them.
     ours: usize,
+    /// How many untracked directories are left out because they are repositories.
+    nested: usize,
 }
 
 impl<'a> Repository<'a> {
@@ -223,7 +226,7 @@ impl<'a> Repository<'a> {
         };
         let text = String::from_utf8_lossy(&text);
         let (text, too_large) = text::shown(self, revisions, (&text, is_whole))?;
-        Ok(Diff { text: text.into_bytes(), is_whole, too_large, ours: 0 })
+        Ok(Diff { text: text.into_bytes(), is_whole, too_large, ours: 0, nested: 0 })
     }
 
     fn diff_with(&self, options: &[&str], revisions: &[&str]) -> Result<Vec<u8>, GitError> {
@@ -262,8 +265,13 @@ impl<'a> Repository<'a> {
         let note = format!("; files over {} KiB are named only", untracked::FILE_CAP / 1024);
         let mut note = if shown.is_whole { String::new() } else { note };
         if shown.ours > 0 {
-            let files = if shown.ours == 1 { "file" } else { "files" };
-            note.push_str(&format!("; without {} {files} that tine wrote", shown.ours));
+            let files = counted(shown.ours as u64, "file");
+            note.push_str(&format!("; without {files} that tine wrote"));
+        }
+        match shown.nested {
+            0 => {}
+            1 => note.push_str("; without 1 repository inside it"),
+            many => note.push_str(&format!("; without {many} repositories inside it")),
         }
         let room = TITLE_CAP - note.len();
         let title = title.chars().filter(|c| !c.is_control()).take(room).chain(note.chars());

@@ -94,7 +94,7 @@ pub struct RunFlags {
     #[arg(short, long, global = true, value_name = "MODEL")]
     pub model: Option<String>,
 
-    /// Most turns of the main conversation
+    /// Most turns of the main conversation; with `map`, of each row
     #[arg(long, visible_alias = "max-session-turns", global = true, value_name = "N",
         value_parser = parse_most, allow_negative_numbers = true)]
     pub max_turns: Option<Most<NonZeroU32>>,
@@ -259,7 +259,8 @@ pub struct RunFlags {
     #[arg(long, global = true, value_name = "JSON|FILE")]
     pub agents: Option<GivenJson>,
 
-    /// The agent that the main conversation is: its system prompt and its tools
+    /// The agent that the main conversation is: its system prompt and its tools;
+    /// with `map`, the agent that each row is given to
     #[arg(long, global = true, value_name = "NAME")]
     pub agent: Option<String>,
 

@@ -104,7 +104,8 @@ impl Exit {
             | FailureKind::Panic
             | FailureKind::Unfinished
             | FailureKind::Hook
-            | FailureKind::StructuredOutput => Self::Error,
+            | FailureKind::StructuredOutput
+            | FailureKind::Unmet => Self::Error,
         }
     }
 }
@@ -193,6 +194,7 @@ mod tests {
         assert_eq!(exit(failed(FailureKind::MaxTurns), None), 53);
         assert_eq!(exit(failed(FailureKind::Request), None), 1);
         assert_eq!(exit(failed(FailureKind::StructuredOutput), None), 1);
+        assert_eq!(exit(failed(FailureKind::Unmet), None), 1);
         let cancelled = || Outcome::Cancelled { ran: true };
         assert_eq!(exit(cancelled(), Some(CancelReason::Interrupt)), 130);
         assert_eq!(exit(cancelled(), Some(CancelReason::Terminate)), 143);

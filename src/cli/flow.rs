@@ -21,7 +21,7 @@ use crate::front_matter::Finding;
 use crate::skill::{Followed, Skills};
 
 pub(super) use beginning::Beginning;
-pub(super) use beside::{Beside, file_beside, main_of};
+pub(super) use beside::{Beside, file_beside, main_of, meant_by};
 
 /// Does what is asked with a flow.
 pub(super) fn run(
@@ -37,6 +37,7 @@ pub(super) fn run(
         }
         FlowCommand::Run(FlowRunFlags { file, inputs }) => {
             check_flags(&flags)?;
+            check_bounds(&flags)?;
             let given = inputs.iter().map(|pair| parse(pair)).collect::<Result<Vec<_>, _>>()?;
             print::run_main(environment, flags, DefaultModel::None, move |start| {
                 if beside::is_review(&file, &start.kit.skills) {
@@ -49,6 +50,19 @@ pub(super) fn run(
             })
         }
     }
+}
+
+/// Refuses what bounds or chooses main, where main is a flow that has several agents.
+pub(super) fn check_bounds(flags: &RunFlags) -> Result<(), Refusal> {
+    let (flag, hint) = if flags.max_turns.is_some() {
+        ("--max-turns", "a step bounds its agent: `limits = { max_turns = 20 }`")
+    } else if flags.agent.is_some() {
+        ("--agent", "a step says which agent it is: `type = \"explore\"`")
+    } else {
+        return Ok(());
+    };
+    let message = format!("`{flag}` is for one agent, and a flow has its own");
+    Err(Refusal::new(Exit::Usage, message).hint(hint))
 }
 
 /// Refuses what says something to main, where main is a flow.
@@ -90,6 +104,9 @@ impl Meant {
         if let Some((skill, beside)) = beside::named(path, skills) {
             let followed = Some(Arc::clone(&skill.followed));
             return Ok(Self { flow: beside.read(definitions)?, followed });
+        }
+        if path.symlink_metadata().is_err() {
+            return Err(beside::nobodys(path, skills));
         }
         let flow = file::read(path, &known(definitions)).map_err(|findings| refused(&findings))?;
         Ok(Self { flow, followed: None })

@@ -12,7 +12,6 @@ mod words;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Read, Write};
 use std::num::NonZeroU32;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -26,6 +25,7 @@ use super::model::DefaultModel;
 use super::print::{self, Begin};
 use super::resume;
 use super::start::Start;
+use super::target;
 use crate::config::Environment;
 use crate::event::EventKind;
 use crate::flow::{
@@ -33,6 +33,7 @@ use crate::flow::{
     StepLimits, Walk, Wording,
 };
 use crate::prompt as prompts;
+use crate::report::inert::Form;
 use crate::report::{self, MapCounts, Mapped, ROWS};
 use crate::run::Main;
 use crate::session;
@@ -98,45 +99,8 @@ fn check(flags: &RunFlags, map: &MapFlags) -> Result<(), Refusal> {
         return Err(Refusal::new(Exit::Usage, "`--retry-failed` needs a session to go on with")
             .hint("add `--resume SESSION` or `--continue`"));
     }
-    check_files(flags, map)?;
     let Some(path) = output(map) else { return Ok(()) };
     refuse_written(path, resume::is_wanted(flags))
-}
-
-/// Checks that nothing is written over what is read, or written twice.
-fn check_files(flags: &RunFlags, map: &MapFlags) -> Result<(), Refusal> {
-    let records = flags.records_file();
-    let written = [
-        ("--output", output(map)),
-        ("--json-file", records.as_deref()),
-        ("--output-last-message", flags.output_last_message.as_deref()),
-    ];
-    let written = written.into_iter().filter_map(|(flag, path)| Some((flag, path?)));
-    let written: Vec<(&str, &Path)> = written.collect();
-    for (at, (flag, path)) in written.iter().enumerate() {
-        let refuse = |other: &str| {
-            let message = format!("`{flag}` and `{other}` are the same file, `{}`", path.display());
-            let hint = format!("name another one as `{flag}`");
-            Err(Refusal::new(Exit::BadInput, message).hint(hint).keeping_files())
-        };
-        for (other, read) in [("--input", &map.input), ("--prompt", &map.prompt)] {
-            if is_same(read, path) {
-                return refuse(other);
-            }
-        }
-        for (other, before) in &written[..at] {
-            if before == path || is_same(before, path) {
-                return refuse(other);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Tells whether two names are those of one file.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let place = |path: &Path| path.metadata().map(|found| (found.dev(), found.ino())).ok();
-    place(one).is_some_and(|one| place(other) == Some(one))
 }
 
 /// Returns the file that the lines go to; `None` for standard output.
@@ -162,9 +126,7 @@ fn refuse_written(path: &Path, goes_on: bool) -> Result<(), Refusal> {
 
 /// Tells whether a file begins as the lines of a map do.
 fn has_lines(path: &Path) -> bool {
-    let mut head = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(HEAD_CAP).read_to_end(&mut head));
-    read.is_ok() && report::begins_as_map(&head)
+    target::head(path, HEAD_CAP).is_ok_and(|head| report::begins_as_map(&head))
 }
 
 /// What is asked, and of whom.
@@ -223,7 +185,7 @@ impl Work {
         let request = request(map, &self.template);
         let (total, is_structured) = (self.total(), self.schema.is_some());
         let (names, flow) = self.flow()?;
-        let (lines, cut) = opened(map)?;
+        let (lines, cut) = opened(start, map)?;
         let mut mapped = Mapped::new(lines, names, is_structured);
         let mut finished = Finished::default();
         if let Some(from) = start.goes_on_from() {
@@ -274,12 +236,16 @@ type Names = Arc<[Arc<str>]>;
 
 /// Gives the rows to the flow. They are no input of it: those stand in the log.
 ///
-/// It gives them away, so that a large table is not held twice. The step is
-/// walked once.
+/// It gives them away, and nobody reads them as one text, so that a large table is
+/// not held twice. The step is walked once.
 #[derive(Debug)]
 struct Rows(Mutex<Vec<Value>>);
 
 impl Compute for Rows {
+    fn is_text(&self) -> bool {
+        false
+    }
+
     fn compute(&self, _: &Given) -> Result<Value, Fault> {
         let rows = self.0.lock().map(|mut rows| std::mem::take(&mut *rows));
         Ok(Value::Array(rows.expect("nobody panics with the rows")))
@@ -311,10 +277,16 @@ fn before(from: &Path, mapped: &mut Mapped) -> Result<Finished, Refusal> {
     Ok(finished)
 }
 
+/// What lines are written to, and the file that it is.
+type Opened = (Box<dyn Write + Send>, Option<File>);
+
 /// Opens what the lines go to. A file comes twice: what is in it goes only once
 /// the session is this process's own, which another one may still write for.
-fn opened(map: &MapFlags) -> Result<(Box<dyn Write + Send>, Option<File>), Refusal> {
-    let Some(path) = output(map) else { return Ok((Box::new(BufWriter::new(io::stdout())), None)) };
+fn opened(start: &Start, map: &MapFlags) -> Result<Opened, Refusal> {
+    let Some(path) = output(map) else {
+        let stdout = BufWriter::new(start.inert(Box::new(io::stdout()), Form::Json));
+        return Ok((Box::new(stdout), None));
+    };
     let opened = || {
         // As for every file that is written, a number is whoever has opened it.
         let file = match path.is_file() && !print::is_open(path) {

@@ -34,6 +34,7 @@ pub(super) fn run(
     review: &ReviewFlags,
 ) -> Result<Exit, Refusal> {
     flow::check_flags(&flags)?;
+    flow::check_bounds(&flags)?;
     // How hard models think is for the configuration to say.
     let effort = flags.effort.take();
     let asked = Asked::by_flags(review, effort.as_ref().map(|effort| effort.as_str()))?;

@@ -326,11 +326,13 @@ pub enum FailureKind {
     Hook,
     /// The unit gave no answer that fits its schema.
     StructuredOutput,
+    /// A flow came to its end, and not to what it was walked for.
+    Unmet,
 }
 
 impl FailureKind {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Authentication,
         Self::Request,
         Self::Overflow,
@@ -346,6 +348,7 @@ impl FailureKind {
         Self::Unfinished,
         Self::Hook,
         Self::StructuredOutput,
+        Self::Unmet,
     ];
 
     /// Returns the name used in records and in the log.
@@ -367,6 +370,7 @@ impl FailureKind {
             Self::Unfinished => "unfinished",
             Self::Hook => "hook",
             Self::StructuredOutput => "structured_output",
+            Self::Unmet => "unmet",
         }
     }
 }

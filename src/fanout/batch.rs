@@ -73,10 +73,13 @@ pub(crate) async fn told(caller: &Caller, ended: Vec<Ended>) -> Output {
     writing.await.expect("a batch's text is put together without panics")
 }
 
-/// Takes note of the end of one of some slots, on a thread that may block: what
-/// is too long for its share goes to a file.
+/// Takes note of the end of one of some slots. What is too long for its share goes
+/// to a file, on a thread that may block: only then the others wait for it.
 pub(crate) async fn ends(caller: &Caller, slots: &mut [Ended], index: usize, end: Arc<UnitEnd>) {
     let (workspace, count) = (Arc::clone(&caller.fanout.workspace), slots.len());
+    if !text::needs_a_file(&end, count) {
+        return slots[index].ends(&end, count, &workspace.spill);
+    }
     let elsewhere = Ended::not_yet(&Arc::default(), &Arc::default());
     let mut slot = std::mem::replace(&mut slots[index], elsewhere);
     let noting = tokio::task::spawn_blocking(move || {

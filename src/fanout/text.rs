@@ -175,10 +175,19 @@ fn heading(number: usize, slot: &Ended) -> String {
     format!("## Task {number}: {name} ({})", slot.agent)
 }
 
-fn body(description: &str, end: &UnitEnd, share: usize, spill: &Spill) -> String {
+/// Tells whether what a slot leaves is kept in a file when it ends: the part of a
+/// text that does not fit. A whole one has its file already.
+pub(super) fn needs_a_file(end: &UnitEnd, slots: usize) -> bool {
+    is_cut_short(end, share_of(slots))
+}
+
+fn is_cut_short(end: &UnitEnd, share: usize) -> bool {
     let is_done = matches!(end.outcome, Outcome::Done { text: _ });
-    // Only a text that does not fit is worth a file.
-    let file = (!is_done && end.text.trim().chars().count() > share / 2)
+    !is_done && end.text.trim().chars().nth(share / 2).is_some()
+}
+
+fn body(description: &str, end: &UnitEnd, share: usize, spill: &Spill) -> String {
+    let file = is_cut_short(end, share)
         .then(|| spill.keep(&format!("{description}-partial"), end.text.trim()).ok())
         .flatten()
         .map(|path| path.to_string_lossy().into_owned());

@@ -110,6 +110,8 @@ pub enum TextPlace {
     Input(Arc<str>),
     /// None: the program reads it.
     Computation,
+    /// What must hold once the whole flow has been walked.
+    Success,
 }
 
 impl fmt::Display for TextPlace {
@@ -121,6 +123,7 @@ impl fmt::Display for TextPlace {
             Self::When => f.write_str("`when`"),
             Self::Input(name) => write!(f, "the input `{name}`"),
             Self::Computation => f.write_str("the computation"),
+            Self::Success => f.write_str("`succeeds_if`"),
         }
     }
 }

@@ -24,14 +24,14 @@ use std::sync::Arc;
 use toml::de::DeTable;
 
 use super::names::meant;
-use super::{Compute, Flow, Step};
+use super::{Compute, Flow, Step, TextPlace};
 use crate::front_matter::{Finding, one_line};
 
 pub use value::span;
 
 use fields::{Field, Fields};
 use findings::Findings;
-use places::Places;
+use places::{Places, Spots};
 use sources::{Opened, Sources};
 
 /// What a flow file is called that stands in a directory of its own, as beside
@@ -124,7 +124,10 @@ impl<'k> Reading<'k> {
 
     fn whole(mut self, sources: Sources, path: &Path) -> Result<Arc<Flow>, Vec<Finding>> {
         let flow = match sources.open(path, FILE_CAP) {
-            Ok(opened) => self.file(sources, path, opened),
+            Ok(opened) => {
+                self.bytes = opened.bytes.len();
+                self.file(sources, path, opened)
+            }
             Err(why) => {
                 self.findings.error(path, 1, why);
                 None
@@ -150,7 +153,6 @@ impl<'k> Reading<'k> {
                 return None;
             }
         };
-        self.bytes += text.len();
         self.chain.push((identity.clone(), path.display().to_string()));
         let breaks = text.match_indices('\n').map(|(at, _)| at + 1).collect();
         let places = Places::default();
@@ -178,6 +180,12 @@ impl Page<'_, '_> {
         let name = fields.take("name").and_then(|field| self.name(&field));
         let description = fields.take("description").and_then(|field| self.text(&field));
         let inputs = fields.take("inputs").map(|field| self.inputs(&field));
+        let mut spots = Spots::default();
+        let success = fields.take("succeeds_if");
+        let (asks, at) = (success.is_some(), success.as_ref().map_or(0, |field| field.at));
+        let success =
+            success.and_then(|field| self.expression(&field, TextPlace::Success, &mut spots));
+        self.places.put(&[], Spots { name: at, ..spots });
         let steps = match fields.take("step") {
             Some(field) => self.steps(&field, &mut Vec::new()),
             None => {
@@ -185,12 +193,16 @@ impl Page<'_, '_> {
                 None
             }
         };
-        self.rest(fields, &["name", "description", "inputs", "step"]);
-        let steps = steps.filter(|_| !self.lacks)?;
+        self.rest(fields, &["name", "description", "inputs", "succeeds_if", "step"]);
+        let steps = steps.filter(|_| !self.lacks && asks == success.is_some())?;
         let step = Step::sequence(steps).map_err(|error| self.error_on(1, error.to_string()));
         let name = name.unwrap_or_else(|| default_name(self.path));
         let description = one_line(&description.unwrap_or_default());
         let flow = Flow::new(name, description, inputs.unwrap_or_default(), step.ok()?);
+        let flow = match success {
+            Some(success) => flow.and_then(|flow| flow.succeeding_if(success)),
+            None => flow,
+        };
         flow.map_err(|errors| errors.iter().for_each(|error| self.misnamed(error))).ok()
     }
 

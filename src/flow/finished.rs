@@ -27,7 +27,6 @@ pub struct Finished {
     walks: HashMap<Invocation, Arc<FlowHead>>,
     /// The steps that have not ended.
     open: HashMap<UnitId, Open>,
-    last: Option<Arc<FlowHead>>,
 }
 
 /// A step that has ended.
@@ -59,8 +58,8 @@ impl Finished {
         Ok(finished)
     }
 
-    /// Reads what a session holds of walks that were cut off. One that came to
-    /// its end is over: whoever asks for its flow after that wants it anew.
+    /// Reads what a session holds of walks that were cut off. One of which every
+    /// step was walked is over: whoever asks for its flow after that wants it anew.
     ///
     /// # Errors
     ///
@@ -74,22 +73,27 @@ impl Finished {
         Ok(finished)
     }
 
-    /// Forgets all walks of a flow with the end of one that did its work.
+    /// Forgets all walks of a flow with the end of one of which every step was walked.
     fn forget_if_over(&mut self, event: &Event) {
         let EventKind::InvocationEnded(end) = &event.kind else { return };
-        let Outcome::Done { text: _ } = end.outcome else { return };
+        let is_whole = match &end.outcome {
+            Outcome::Done { text: _ } => true,
+            Outcome::Failed(failure) => failure.kind == FailureKind::Unmet,
+            Outcome::Cancelled { ran: _ } | Outcome::Interrupted => false,
+        };
+        if !is_whole {
+            return;
+        }
         let Some(over) = self.walks.remove(&event.invocation) else { return };
         self.walks.retain(|_, walk| walk.name != over.name);
         self.flows.remove(&over.name);
         self.failed.remove(&over.name);
-        self.last.take_if(|last| last.name == over.name);
     }
 
     /// Takes note of an event.
     pub fn take(&mut self, event: &Event) {
         if let EventKind::Walked(head) = &event.kind {
             self.walks.insert(event.invocation, Arc::clone(head));
-            self.last = Some(Arc::clone(head));
         } else if let EventKind::UnitQueued(head) = &event.kind {
             self.queued(event, head);
         } else if let EventKind::UnitEnded(end) = &event.kind {
@@ -104,10 +108,11 @@ impl Finished {
         Self { reuses_failures: true, ..self }
     }
 
-    /// Returns what the last walk of the session was begun with.
+    /// Returns what the last walk of a flow was begun with.
     #[must_use]
-    pub fn last_walk(&self) -> Option<&Arc<FlowHead>> {
-        self.last.as_ref()
+    pub fn last_walk(&self, flow: &str) -> Option<&Arc<FlowHead>> {
+        let walks = self.walks.iter().filter(|(_, head)| *head.name == *flow);
+        walks.max_by_key(|(invocation, _)| **invocation).map(|(_, head)| head)
     }
 
     /// Tells whether a flow of this name was walked.

@@ -19,6 +19,13 @@ pub trait Compute: fmt::Debug + Send + Sync {
         &[]
     }
 
+    /// Tells whether its value is read as text, too: behind it in a prompt, or as what
+    /// the flow comes to. What is only gone through item by item need not be written
+    /// out as a whole.
+    fn is_text(&self) -> bool {
+        true
+    }
+
     /// Makes the value.
     ///
     /// # Errors

@@ -53,11 +53,21 @@ struct Stands<'a> {
 }
 
 /// Checks all names of a flow, and returns those of steps that texts use.
-pub(super) fn check(inputs: &[Input], step: &Step) -> Result<BTreeSet<Arc<str>>, Vec<FlowError>> {
+/// `success` is what must hold behind all of it.
+pub(super) fn check(
+    inputs: &[Input],
+    step: &Step,
+    success: Option<&Expression>,
+) -> Result<BTreeSet<Arc<str>>, Vec<FlowError>> {
     let mut check = Check::new(inputs);
     let at = StepPlace::default();
-    check.declare(Stands { step, at: &at }, None);
-    check.step(Stands { step, at: &at }, &There::default());
+    let whole = Stands { step, at: &at };
+    check.declare(whole, None);
+    let gives = check.step(whole, &There::default());
+    if let Some(success) = success {
+        let there = There { steps: gives.into_iter().collect(), ..There::default() };
+        check.expression(whole, TextPlace::Success, success, &there);
+    }
     if check.errors.is_empty() { Ok(check.kept) } else { Err(check.errors) }
 }
 

@@ -24,7 +24,7 @@ use super::names::kind;
 use super::step::{Computed, Inner, OnError, Passed, Step, Steps, Until, When};
 use super::text::Expression;
 use crate::branch::Token;
-use crate::event::{FlowHead, NoticeLevel, Outcome};
+use crate::event::{FailureKind, FlowHead, NoticeLevel, Outcome};
 use crate::fanout::Caller;
 use crate::line::{Told, UnitEvent};
 use crate::skill::Followed;
@@ -90,7 +90,33 @@ pub async fn walk(holder: &Caller, walk: &Walk) -> Outcome {
         closed: CancellationToken::new(),
         is_wanted: false,
     };
-    run(on, flow.step()).await.outcome
+    let came = whole(on).await;
+    if came.is_nothing() {
+        let text = "nothing was done: no condition held, or there were no items".into();
+        holder.line.tell(Told::Notice { level: NoticeLevel::Info, text }).await;
+    }
+    came.outcome
+}
+
+/// Walks a whole flow where it stands: all its steps, and then what must hold.
+async fn whole(on: Stand<'_>) -> Came {
+    let flow = on.flow;
+    let mut scope = on.scope.clone();
+    let (texts, holder) = (&on.ground.texts, on.holder);
+    let came = run(on, flow.step()).await;
+    let (Some(success), Outcome::Done { text }) = (flow.success(), &came.outcome) else {
+        return came;
+    };
+    scope.learn(&came.exports);
+    let why = match texts.holds(success, &scope) {
+        Ok(true) => return came,
+        Ok(false) => "does not hold".to_owned(),
+        Err(error) => format!("cannot be told: {error}"),
+    };
+    // Whoever asked reads what its last step said all the same.
+    holder.line.tell(UnitEvent::Leaves(Arc::clone(text))).await;
+    let message = format!("succeeds_if = {:?} {why}", &**success.source());
+    Came { outcome: Outcome::failed(FailureKind::Unmet, message), ..came }
 }
 
 /// What all steps of a walk have in common.
@@ -279,12 +305,12 @@ async fn inner<'a>(on: Stand<'a>, step: &'a Step, inner: &'a Inner) -> Came {
         is_wanted: wants,
         ..on.clone()
     };
-    run(inside, flow.step()).await.into_one(step, name, *on_error, wants)
+    whole(inside).await.into_one(step, name, *on_error, wants)
 }
 
 /// Has the program make a value, on a thread that may block.
 async fn computed<'a>(on: Stand<'a>, step: &'a Step, computed: &'a Computed) -> Came {
-    let Computed { name, compute, on_error } = computed;
+    let Computed { name: _, compute, on_error } = computed;
     let given = on.scope.given(compute.reads());
     let compute = Arc::clone(compute);
     let computing = tokio::task::spawn_blocking(move || compute.compute(&given));
@@ -294,7 +320,7 @@ async fn computed<'a>(on: Stand<'a>, step: &'a Step, computed: &'a Computed) -> 
     };
     let stops = *on_error == OnError::Stop;
     match made {
-        Ok(value) => Came::made(name, &value, on.wants(step)),
+        Ok(value) => Came::made(computed, &value, on.wants(step)),
         Err(Fault { kind, message, text }) => {
             let came = on.fails(step, &message).await;
             if let Some(text) = text {

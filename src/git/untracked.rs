@@ -35,11 +35,10 @@ const OURS: [&[u8]; 4] = [
 /// text and is too large is named besides, and what is no work of the user's is
 /// counted only.
 pub(super) fn append(top: &Path, names: &[u8], diff: &mut Diff) -> Result<(), GitError> {
+    let names = names.split(|&byte| byte == 0).filter(|name| !name.is_empty());
     // A name that ends with a slash is a repository of its own.
-    let names = names
-        .split(|&byte| byte == 0)
-        .filter(|name| !name.is_empty() && !name.ends_with(b"/"))
-        .collect::<Vec<_>>();
+    let (nested, names): (Vec<_>, Vec<_>) = names.partition(|name| name.ends_with(b"/"));
+    diff.nested = nested.len();
     if names.len() > FILES_CAP {
         let message = format!(
             "there are {} untracked files; add what is generated to .gitignore",

@@ -428,6 +428,7 @@ impl View {
                 | FailureKind::Panic
                 | FailureKind::Hook
                 | FailureKind::StructuredOutput
+                | FailureKind::Unmet
                 | FailureKind::Unfinished => Ended::Failed(failure.message.to_string()),
             },
         };

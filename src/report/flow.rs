@@ -16,6 +16,7 @@ pub fn flow_record(flow: &Flow, tree: &Shown<'_>) -> Vec<u8> {
         name: flow.name(),
         description: flow.description(),
         inputs: flow.inputs().iter().map(input).collect(),
+        succeeds_if: flow.success().map(|success| &**success.source()),
         steps: flow.step().whole(),
         tokens: flow.step().forks(),
         step: step(tree),
@@ -87,6 +88,8 @@ struct FlowRecord<'a> {
     name: &'a str,
     description: &'a str,
     inputs: Vec<InputRecord<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    succeeds_if: Option<&'a str>,
     steps: u32,
     tokens: u64,
     step: StepRecord<'a>,

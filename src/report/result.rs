@@ -199,7 +199,8 @@ impl From<&Outcome> for Subtype {
                 | FailureKind::Setup
                 | FailureKind::Panic
                 | FailureKind::Unfinished
-                | FailureKind::Hook => Self::ErrorDuringExecution,
+                | FailureKind::Hook
+                | FailureKind::Unmet => Self::ErrorDuringExecution,
             },
         }
     }

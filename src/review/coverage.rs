@@ -6,6 +6,7 @@
 //! One that failed, or that has not looked where its angle needs a look, has read
 //! nothing: its answer is missing, so no hunk counts as reviewed by it.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashMap};
 
 use super::shown::{Places, Shown};
@@ -80,7 +81,7 @@ pub struct Coverage {
 impl Coverage {
     /// Folds the events of a session.
     #[must_use]
-    pub fn of<'a>(plan: &Plan, events: impl IntoIterator<Item = &'a Event>) -> Self {
+    pub fn of(plan: &Plan, events: impl IntoIterator<Item: Borrow<Event>>) -> Self {
         Self::from_seats(plan, &Seats::of(plan, events))
     }
 
@@ -216,10 +217,11 @@ pub(super) struct Seats {
 }
 
 impl Seats {
-    pub(super) fn of<'a>(plan: &Plan, events: impl IntoIterator<Item = &'a Event>) -> Self {
+    pub(super) fn of(plan: &Plan, events: impl IntoIterator<Item: Borrow<Event>>) -> Self {
         let mut seats = Self::default();
         let mut places = Places::of(plan, "");
         for event in events {
+            let event = event.borrow();
             if let EventKind::SessionOpened(head) = &event.kind {
                 places = Places::of(plan, &head.cwd);
             } else if let EventKind::Walked(_) = &event.kind {

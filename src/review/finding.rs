@@ -121,10 +121,19 @@ pub const fn verdict_schema() -> &'static str {
     include_str!("../../prompts/review/verdict.schema.json")
 }
 
+/// What one reviewer says it has found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Claims {
+    /// The worst of it, the worst first.
+    pub found: Vec<Claim>,
+    /// How many more it named than there is room for.
+    pub dropped: usize,
+}
+
 /// Reads a reviewer's answer; `None` if it has no form that is known. What in it
 /// is no whole finding is left out.
 #[must_use]
-pub fn claims(answer: &str) -> Option<Vec<Claim>> {
+pub fn claims(answer: &str) -> Option<Claims> {
     let listed = json(answer).and_then(|value| match value {
         Value::Array(items) => Some(items),
         Value::Object(mut fields) => match fields.remove("findings")? {
@@ -236,10 +245,11 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn bounded(mut found: Vec<Claim>) -> Vec<Claim> {
+fn bounded(mut found: Vec<Claim>) -> Claims {
+    let dropped = found.len().saturating_sub(FINDINGS_PER_REVIEWER_CAP);
     found.sort_by_key(|claim| claim.severity);
     found.truncate(FINDINGS_PER_REVIEWER_CAP);
-    found
+    Claims { found, dropped }
 }
 
 /// A text that says something.
@@ -282,7 +292,8 @@ mod tests {
 
     #[track_caller]
     fn check(answer: &str, expected: Option<&[Claim]>) {
-        assert_eq!(claims(answer).as_deref(), expected, "{answer}");
+        let found = claims(answer).map(|claims| claims.found);
+        assert_eq!(found.as_deref(), expected, "{answer}");
     }
 
     #[test]
@@ -319,7 +330,7 @@ mod tests {
             "- [high] src/a.rs:3: it panics",
             Some(&[claim("src/a.rs", 3, Severity::High, "it panics")]),
         );
-        let read = claims(answer).unwrap();
+        let read = claims(answer).unwrap().found;
         assert_eq!(read.len(), 2, "{read:?}");
         assert_eq!(read[1], second);
         check("No findings.", Some(&[]));
@@ -363,8 +374,9 @@ mod tests {
     fn no_answer_gives_more_than_its_share_and_the_worst_are_kept() {
         let mut answer: String = (1..200).map(|line| format!("- [low] a.rs:{line}: x\n")).collect();
         answer += &format!("- [high] a.rs:999: {}\n", "y".repeat(9_999));
-        let read = claims(&answer).unwrap();
+        let Claims { found: read, dropped } = claims(&answer).unwrap();
         assert_eq!((read.len(), read[0].line), (FINDINGS_PER_REVIEWER_CAP, 999));
+        assert_eq!(dropped, 200 - FINDINGS_PER_REVIEWER_CAP, "what has no room is counted");
         assert_eq!(read[0].reason.chars().count(), TEXT_CAP + 1);
         assert_eq!(read[0].title.chars().count(), TITLE_CAP + 1);
     }

@@ -1,11 +1,12 @@
 //! What a review came to: a fold over its plan and the events of its session.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
 use super::coverage::{Coverage, Missing, Seat, Seats};
-use super::finding::{self, Severity, Verdict};
+use super::finding::{self, Claims, Severity, Verdict};
 use super::merge::{self, Finding};
 use super::{Aside, File, Plan, Role, Why};
 use crate::event::{self, Event, UnitId};
@@ -30,7 +31,8 @@ pub struct Outcome<'a> {
     pub coverage: Coverage,
     /// What was found, the worst first; what was refuted stays in its place.
     pub findings: Vec<Judged>,
-    /// How many findings there was no room for.
+    /// How many findings there was no room for, each as often as a reviewer told of
+    /// it.
     pub dropped: usize,
 }
 
@@ -78,15 +80,16 @@ impl<'a> Outcome<'a> {
     /// At any moment it is what is known by then: a flow asks it for the findings
     /// before anybody has verified one.
     #[must_use]
-    pub fn of<'e>(plan: &'a Plan, events: impl IntoIterator<Item = &'e Event>) -> Self {
+    pub fn of(plan: &'a Plan, events: impl IntoIterator<Item: Borrow<Event>>) -> Self {
         let seats = Seats::of(plan, events);
         let coverage = Coverage::from_seats(plan, &seats);
-        let mut claimed = Vec::new();
+        let (mut claimed, mut too_many) = (Vec::new(), 0);
         for reviewer in &coverage.reviewers {
             let Some(unit) = reviewer.unit else { continue };
             let answer = seats.conversation(unit).next().map(answer).unwrap_or_default();
-            let claims = finding::claims(answer).unwrap_or_default();
-            claimed.extend(claims.into_iter().map(|claim| (reviewer.angle, claim)));
+            let Claims { found, dropped } = finding::claims(answer).unwrap_or_default();
+            too_many += dropped;
+            claimed.extend(found.into_iter().map(|claim| (reviewer.angle, claim)));
         }
         let (found, dropped) = merge::merge(plan, claimed);
         let mut findings: Vec<_> = found
@@ -96,7 +99,7 @@ impl<'a> Outcome<'a> {
         judge(plan, &seats, &mut findings);
         // A verifier may have said that one is worse, or less bad.
         findings.sort_by_key(|judged| judged.finding.claim.severity);
-        Self { plan, coverage, findings, dropped }
+        Self { plan, coverage, findings, dropped: dropped + too_many }
     }
 
     /// Returns the findings that hold, as far as anybody knows.
@@ -129,7 +132,9 @@ impl<'a> Outcome<'a> {
     pub fn left_out(&self) -> impl Iterator<Item = &'a Aside> {
         let (plan, unread) = (self.plan, self.coverage.unread());
         let is_read = move |path: &str| {
-            let file = plan.files.iter().find(|file| &*file.path == path);
+            // They stand by path.
+            let place = plan.files.binary_search_by(|file| (*file.path).cmp(path));
+            let file = place.ok().map(|place| &plan.files[place]);
             let hunks = file.map(File::hunks).unwrap_or_default();
             !hunks.is_empty() && !hunks.into_iter().any(|hunk| unread.contains(&hunk))
         };

@@ -31,7 +31,7 @@ pub(crate) fn plan(text: &str, effort: Effort) -> Plan {
 
 /// The claim of one line of the skill's format.
 pub(crate) fn claim(line: &str) -> Claim {
-    claims(line).and_then(|found| found.into_iter().next()).expect("the line is a finding")
+    claims(line).and_then(|claims| claims.found.into_iter().next()).expect("the line is a finding")
 }
 
 /// A diff of one file whose only hunk adds these lines at its top.

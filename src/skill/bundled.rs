@@ -42,6 +42,8 @@ pub(super) const BUNDLED: [Bundled; 6] = [
         text: include_str!("../../skills/test/SKILL.md"),
         files: &[
             ("flow.toml", include_str!("../../skills/test/flow.toml")),
+            ("check.json", include_str!("../../skills/test/check.json")),
+            ("check.md", include_str!("../../skills/test/check.md")),
             ("report.md", include_str!("../../skills/test/report.md")),
             ("survey.json", include_str!("../../skills/test/survey.json")),
             ("survey.md", include_str!("../../skills/test/survey.md")),
@@ -52,10 +54,12 @@ pub(super) const BUNDLED: [Bundled; 6] = [
         text: include_str!("../../skills/migrate/SKILL.md"),
         files: &[
             ("flow.toml", include_str!("../../skills/migrate/flow.toml")),
+            ("check.json", include_str!("../../skills/migrate/check.json")),
             ("check.md", include_str!("../../skills/migrate/check.md")),
             ("file.md", include_str!("../../skills/migrate/file.md")),
             ("plan.json", include_str!("../../skills/migrate/plan.json")),
             ("plan.md", include_str!("../../skills/migrate/plan.md")),
+            ("report.md", include_str!("../../skills/migrate/report.md")),
         ],
     },
 ];

@@ -224,6 +224,10 @@ fn a_flow_that_goes_on_runs_only_what_has_not_finished_and_what_was_changed() {
     assert_eq!(finished.stdout, "now c\n");
     let turns = place.log().iter().filter(|line| line["kind"] == "replied").count();
     assert_eq!(turns, 4, "a and c once, then b, then c");
+    // Of another flow in between it remembers its own inputs.
+    place.write("b.toml", "[[step]]\nname = \"a\"\nprompt = \"x\"\n");
+    place.tine(["flow", "run", "b.toml", "--continue", "-m", &model]).run();
+    assert_eq!(place.tine(again).run().exits(0).stdout, "now c\n");
     // Another input asks everybody something else.
     let changed = place.tine(again.iter().chain(&["--input", "who=Bob"])).run().exits(0);
     let asked = changed.stderr.contains("[a] failed: scripted: ");
@@ -307,11 +311,106 @@ fn a_flow_that_cannot_be_read_is_refused_with_all_that_is_wrong() {
     for command in ["run", "show"] {
         place.tine(["flow", command, "a.toml", "-m", "offline"]).run().refuses(42, wrong);
     }
-    let gone = "error: gone.toml:1: there is no such file\n";
+    let gone = "error: there is no flow file `gone.toml`, and no skill of that name with a flow\n\
+                hint: skills with flows are review, explain, fix, test, migrate\n";
     place.tine(["flow", "run", "gone.toml", "-m", "offline"]).run().refuses(42, gone);
     let result =
         place.tine(["flow", "run", "a.toml", "-m", "offline", "-o", "json"]).run().exits(42);
     assert_eq!(result.result()["is_error"], true);
+}
+
+#[test]
+fn a_flow_whose_condition_does_not_hold_in_the_end_fails_with_what_its_last_step_said() {
+    let place = Place::new();
+    let text = "succeeds_if = \"steps.look.text == 'fine'\"\n\
+                [[step]]\nname = \"look\"\nprompt = \"x\"\n\
+                [[step]]\nname = \"report\"\nprompt = \"y\"\n";
+    place.write("a.toml", text);
+    place.write("outer.toml", "[[step]]\nflow = \"a.toml\"\non_error = \"stop\"\n");
+    for (said, code) in [("fine", 0), ("bad", 1)] {
+        let units = json!({"look": [{ "text": said }], "report": [{"text": "the report"}]});
+        let model = place.script("script.json", &json!({ "units": units }));
+        let run = |file: &str, flags: &[&str]| {
+            let run = ["flow", "run", file, "-m", &model];
+            place.tine(run.iter().chain(flags)).run().exits(code)
+        };
+        let finished = run("a.toml", &[]);
+        assert_eq!(finished.stdout, "the report\n");
+        let why = r#"succeeds_if = "steps.look.text == 'fine'" does not hold"#;
+        assert_eq!(finished.stderr.contains(&format!("error: {why}\n")), code == 1);
+        let result = run("a.toml", &["-o", "json"]).result();
+        assert_eq!(
+            (&result["is_error"], &result["result"]),
+            (&json!(code == 1), &json!("the report"))
+        );
+        let inside = run("outer.toml", &[]).stderr;
+        assert_eq!(inside.contains(&format!("error: `a` failed: {why}\n")), code == 1, "{inside}");
+    }
+    let shown = place.tine(["flow", "show", "a.toml"]).run().exits(0).stdout;
+    assert!(shown.contains("\nsucceeds if `steps.look.text == 'fine'`\n"), "{shown}");
+    place.write("a.toml", text.replace("look.text", "lok.text"));
+    let wrong = place.tine(["flow", "check", "a.toml"]).run().exits(1).stdout;
+    let expected = "a.toml:1: error: `succeeds_if` of `sequence` names `steps.lok.text`: there is no \
+                    such step; did you mean `look`?\n";
+    assert_eq!(wrong, expected);
+}
+
+#[test]
+fn a_flow_that_had_nothing_to_do_says_so() {
+    let place = Place::new();
+    let text = "[inputs]\nfiles = []\n[[step]]\nname = \"each\"\nfor_each = \"inputs.files\"\n\
+                prompt = \"x {{ item }}\"\n\
+                [[step]]\nname = \"last\"\nwhen = \"false\"\nprompt = \"x\"\n";
+    place.write("a.toml", text);
+    let model = place.script("script.json", &json!({"units": {"*": [{"text": "y"}]}}));
+    let run = ["flow", "run", "a.toml", "-m", &model];
+    let note = "nothing was done: no condition held, or there were no items";
+    let finished = place.tine(run).run().exits(0);
+    assert!(finished.stderr.contains(note) && finished.stdout.trim().is_empty(), "{finished:?}");
+    let finished = place.tine(run.iter().chain(&["--input", "files=[1]"])).run().exits(0);
+    assert!(!finished.stderr.contains(note), "{finished:?}");
+}
+
+#[test]
+fn what_is_for_one_agent_and_files_that_are_read_are_refused_to_a_flow() {
+    let place = Place::new();
+    place.write("two.toml", TWO);
+    let refuses = |flags: &[&str], code, error: &str| {
+        let run = ["flow", "run", "two.toml", "-m", "offline"];
+        place.tine(run.iter().chain(flags)).run().refuses(code, error);
+    };
+    refuses(&["--max-turns", "3"], 2, {
+        "error: `--max-turns` is for one agent, and a flow has its own\n\
+         hint: a step bounds its agent: `limits = { max_turns = 20 }`\n"
+    });
+    refuses(&["--agent", "explore"], 2, {
+        "error: `--agent` is for one agent, and a flow has its own\n\
+         hint: a step says which agent it is: `type = \"explore\"`\n"
+    });
+    for flag in ["--json-file", "--output-last-message", "--debug-file"] {
+        let said = format!(
+            "error: `{flag}` and `FILE` are the same file, `two.toml`\n\
+             hint: name another one as `{flag}`\n"
+        );
+        refuses(&[flag, "two.toml"], 42, &said);
+    }
+    assert_eq!(place.read("two.toml").as_deref(), Some(TWO));
+    // Whoever wants neither may send both where nothing is kept.
+    let asked = ["-p", "hello", "-m", "offline", "--json-file", "/dev/null"];
+    place.tine(asked.iter().chain(&["--output-last-message", "/dev/null"])).run().exits(0);
+}
+
+#[test]
+fn a_flow_is_checked_by_the_name_of_its_skill_too() {
+    let place = Place::new();
+    place
+        .write(".tine/skills/greet/SKILL.md", "---\nname: greet\ndescription: Greets.\n---\nHi.\n");
+    place.write(".tine/skills/greet/flow.toml", "[[step]]\nprompt = \"x\"\n");
+    let checked = place.tine(["flow", "check", "greet", "explain"]).run().exits(1);
+    assert!(
+        checked.stdout.ends_with("greet/flow.toml:1: error: a step with `prompt` needs a `name`\n")
+    );
+    assert_eq!(checked.stderr, "2 flows: 1 error, 0 warnings\n");
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn a_bug_that_cannot_be_reproduced_is_reported_and_nothing_is_changed() {
     let repository = Repository::new();
     repository.write("price.txt", "1\n");
     repository.commit("Begin");
-    let finished = typed(&repository.place, &server, "/fix prices are wrong").exits(0);
+    let finished = typed(&repository.place, &server, "/fix prices are wrong").exits(1);
     assert_eq!(finished.stdout, "Not reproduced.\n");
     assert_eq!(units(&repository.place), ["reproduce", "report"]);
     let requests = server.finish();
@@ -189,8 +189,9 @@ fn a_bug_that_stays_is_reported_after_three_rounds() {
     let repository = Repository::new();
     repository.write("price.txt", "1\n");
     repository.commit("Begin");
-    let finished = typed(&repository.place, &server, "/fix prices").exits(0);
+    let finished = typed(&repository.place, &server, "/fix prices").exits(1);
     assert_eq!(finished.stdout, "Not mended.\n");
+    holds(&finished.stderr, &["error: succeeds_if = ", " does not hold"]);
     let requests = server.finish();
     assert_eq!(of(&requests, "Mend a bug").len(), 3);
     let report = of(&requests, "Report on a bug");
@@ -205,6 +206,9 @@ fn the_tests_of_a_change_are_written_a_slot_a_file_and_land_together() {
         let path = if talk.task().contains("File: a.rs") { "a.rs" } else { "b.rs" };
         match (talk.task(), talk.turn()) {
             (task, _) if task.starts_with("Find the behaviour") => gives(&survey),
+            (task, _) if task.starts_with("Tests were written") => {
+                gives(&json!({ "ok": true, "ran": ["make test: passes"], "problems": "" }))
+            }
             (task, 1) if task.contains("Write the tests") => bash(&format!("echo x > test_{path}")),
             (task, _) if task.contains("Write the tests") => {
                 Reaction::text_reply(&format!("tested {path}"))
@@ -220,7 +224,7 @@ fn the_tests_of_a_change_are_written_a_slot_a_file_and_land_together() {
     for test in ["test_a.rs", "test_b.rs"] {
         assert_eq!(repository.place.read(test).as_deref(), Some("x\n"), "{test}");
     }
-    assert_eq!(units(&repository.place), ["survey", "writers[0]", "writers[1]", "report"]);
+    assert_eq!(units(&repository.place), ["survey", "writers[0]", "writers[1]", "check", "report"]);
     let requests = server.finish();
     let survey = of(&requests, "Find the behaviour");
     holds(survey[0].task(), &["what is not committed in this repository"]);
@@ -232,7 +236,7 @@ fn the_tests_of_a_change_are_written_a_slot_a_file_and_land_together() {
         assert_eq!(writer.task().matches(".rs").count(), 2, "{}", writer.task());
     }
     let report = of(&requests, "Report on tests");
-    holds(report[0].task(), &["## a.rs\n", "tested a.rs", "## b.rs\n", "make test"]);
+    holds(report[0].task(), &["## a.rs\n", "tested a.rs", "## b.rs\n", "make test: passes"]);
 }
 
 #[test]
@@ -250,10 +254,13 @@ fn a_change_over_many_files_lands_file_by_file_and_names_what_did_not_fit() {
             }
             (Some(file), _) => Reaction::text_reply(&format!("changed {file}")),
             (None, _) if task.starts_with("Prepare a mechanical change") => gives(&plan),
+            (None, _) if task.starts_with("Check a mechanical") => {
+                gives(&json!({ "ok": false, "ran": ["make"], "left": ["gone.txt"] }))
+            }
             (None, _) if task.contains("File: gone.txt") => {
                 Reaction::json(400, &json!({ "error": "no" }))
             }
-            (None, _) => Reaction::text_reply("Complete."),
+            (None, _) => Reaction::text_reply("Not complete."),
         }
     });
     let repository = Repository::new();
@@ -261,8 +268,8 @@ fn a_change_over_many_files_lands_file_by_file_and_names_what_did_not_fit() {
         repository.write(file, text);
     }
     repository.commit("Begin");
-    let finished = typed(&repository.place, &server, "/migrate old becomes new").exits(0);
-    assert_eq!(finished.stdout, "Complete.\n");
+    let finished = typed(&repository.place, &server, "/migrate old becomes new").exits(1);
+    assert_eq!(finished.stdout, "Not complete.\n");
     let requests = server.finish();
     let files = of(&requests, "Apply a rule to one file");
     assert_eq!(files.len(), 3);
@@ -270,6 +277,8 @@ fn a_change_over_many_files_lands_file_by_file_and_names_what_did_not_fit() {
     let check = of(&requests, "Check a mechanical change");
     let check = check[0].task();
     holds(check, &["- a.txt: ", "- b.txt: ", "- gone.txt: NOT CHANGED: ", "Run: make."]);
+    let report = of(&requests, "Report on a mechanical change");
+    holds(report[0].task(), &["Complete: no.", "- ran make\n", "- left: gone.txt\n"]);
     let landed = check.matches("of it put into the workspace").count();
     let kept = check.matches("None of it is in the workspace").count();
     assert_eq!((landed, kept), (1, 1), "{check}");

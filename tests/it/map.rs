@@ -176,16 +176,28 @@ fn rows_are_asked_of_the_agent_that_is_named_and_nobody_is_asked_for_leave() {
 }
 
 #[test]
-fn a_row_that_takes_too_long_fails_alone() {
-    let place = place(&["a", "b"]);
-    let server = serve(|talk| match row(talk) {
-        "a" => Reaction::Hang,
-        path => Reaction::text_reply(path),
-    });
+fn a_row_that_takes_too_long_fails() {
+    let place = place(&["a"]);
+    let server = serve(|_| Reaction::Hang);
     let finished = map(&place, &server, &["--timeout", "1s"]).run().exits(1);
     let lines = parse(&finished.stdout);
-    assert_eq!((&lines[0]["status"], &lines[1]["status"]), (&json!("failed"), &json!("completed")));
+    assert_eq!((lines.len(), &lines[0]["status"]), (1, &json!("failed")));
     assert!(lines[0]["error"].as_str().is_some_and(|error| error.starts_with("timeout: ")));
+}
+
+#[test]
+fn a_runner_of_github_obeys_nothing_that_a_row_was_answered_with() {
+    let place = place(&["a", "b"]);
+    let hostile = "x ##[add-mask]y";
+    let server = serve(move |talk| match row(talk) {
+        "a" => Reaction::text_reply(hostile),
+        _ => Reaction::json(400, &json!({ "error": { "message": "no\n::error::y" } })),
+    });
+    let finished = map(&place, &server, &[]).env("GITHUB_ACTIONS", "true").run().exits(1);
+    assert!(!finished.stdout.contains("##["), "{}", finished.stdout);
+    assert_eq!(parse(&finished.stdout)[0]["result"], hostile);
+    let is_command = |line: &str| line.trim_start().starts_with("::") || line.contains("##[");
+    assert!(!finished.stderr.lines().any(is_command), "{}", finished.stderr);
 }
 
 #[test]

@@ -275,10 +275,13 @@ fn what_tine_itself_has_written_is_no_part_of_the_change() {
         ["map", "--input", "items.csv", "--prompt", "p.md", "--output", "rows.jsonl", "-m", "m"];
     let other = serve(|_| Reaction::text_reply("fine"));
     place.tine(map).server(&other).run().exits(0);
+    repository.git(&["init", "--quiet", "inside"]);
+    place.write("inside/own.rs", "fn own() {}\n");
     let after = output(review(place, &server, &flags).exits(0));
     assert_eq!(after["coverage"]["hunks"], before["coverage"]["hunks"]);
     let title = after["title"].as_str().expect("a title");
-    assert!(title.ends_with("; without 4 files that tine wrote"), "{title}");
+    let without = "; without 4 files that tine wrote; without 1 repository inside it";
+    assert!(title.ends_with(without), "{title}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(in crate::cli) struct Beginning {
 
 impl Beginning {
     /// For whoever runs a flow as a command. In a session that goes on, the inputs
-    /// of its last walk hold unless they are given again, and what has finished in
+    /// of the last walk of that flow hold unless they are given again, and what has finished in
     /// any of them is not run again.
     pub(in crate::cli) fn going_on(
         start: &Start,
@@ -33,8 +33,7 @@ impl Beginning {
             }
             None => Finished::default(),
         };
-        let before = finished.last_walk().filter(|walk| walk.name == *flow.name());
-        let inputs = match before {
+        let inputs = match finished.last_walk(flow.name()) {
             Some(walk) => flow.given_again(&walk.inputs, given),
             None => flow.given(given),
         };

@@ -73,9 +73,26 @@ pub(super) fn named<'a>(path: &Path, skills: &'a Skills) -> Option<(&'a Skill, B
     Some((skill, Beside::of(skill)?))
 }
 
+/// Returns the flow that somebody means who names a skill in the place of a file.
+pub(in crate::cli) fn meant_by(path: &Path, skills: &Skills) -> Option<Beside> {
+    named(path, skills).map(|(_, beside)| beside)
+}
+
 /// Tells whether somebody who names this in the place of a file means the review.
 pub(super) fn is_review(path: &Path, skills: &Skills) -> bool {
     matches!(named(path, skills), Some((_, Beside::Review)))
+}
+
+/// Says of a name that it is neither that of a file nor that of a skill with a flow.
+pub(super) fn nobodys(path: &Path, skills: &Skills) -> Refusal {
+    let message = format!(
+        "there is no flow file `{}`, and no skill of that name with a flow",
+        path.display()
+    );
+    let with_flows = skills.iter().filter(|skill| Beside::of(skill).is_some());
+    let names: Vec<&str> = with_flows.map(|skill| &*skill.name).collect();
+    Refusal::new(Exit::BadInput, message)
+        .hint(format!("skills with flows are {}", names.join(", ")))
 }
 
 /// Returns what main does for somebody who has typed the name of a skill with a

@@ -50,6 +50,7 @@ fn lines(flow: &Flow, shown: &Shown<'_>) -> Vec<String> {
     if !inputs.is_empty() {
         lines.push(format!("takes {}", inputs.join(", ")));
     }
+    lines.extend(flow.success().map(|success| format!("succeeds if `{}`", success.source())));
     lines.push(format!("{steps}, at most {branches}; in brackets: the branch, what parts there"));
     lines.push(String::new());
     // The steps of the file itself stand at the margin.

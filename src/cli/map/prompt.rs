@@ -61,13 +61,30 @@ fn named<'a>(prompt: &'a Wording, columns: &BTreeSet<&str>) -> Result<BTreeSet<&
             _ => Some(root),
         };
         if let Some(missing) = missing {
-            return Err(format!("there is no column `{missing}`; there are {}", listed(columns)));
+            let apart = apart(columns);
+            return Err(format!(
+                "there is no column `{missing}`; there are {}{apart}",
+                listed(columns)
+            ));
         }
         if root == ITEM || columns.contains(root) {
             named.insert(root);
         }
     }
     Ok(named)
+}
+
+/// Says of columns that look as if they were one that they are.
+fn apart(columns: &BTreeSet<&str>) -> &'static str {
+    match columns.first() {
+        Some(only) if columns.len() == 1 && only.contains(';') => {
+            ", since commas part them, and not `;`"
+        }
+        Some(only) if columns.len() == 1 && only.contains('\t') => {
+            ", since commas part them, and not tabs"
+        }
+        Some(_) | None => "",
+    }
 }
 
 /// Tells whether a row has this, which may be something inside a column.

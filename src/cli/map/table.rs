@@ -5,8 +5,11 @@
 //! out while it costs nothing yet.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::flow::ITEMS_CAP;
@@ -207,11 +210,9 @@ fn json_rows(bytes: &[u8]) -> Result<Vec<Unnamed>, String> {
             continue;
         }
         match serde_json::from_slice(line) {
-            Ok(Value::Object(fields)) => rows.push((number, fields)),
-            Ok(_) => {
-                return Err(format!(
-                    "line {number}: a row is an object, such as {{\"name\": \"a\"}}"
-                ));
+            Ok(Fields(fields)) => rows.push((number, fields)),
+            Err(error) if error.is_data() => {
+                return Err(format!("line {number}: {}", without_place(&error)));
             }
             Err(error) => return Err(json_error(number, &error)),
         }
@@ -220,10 +221,45 @@ fn json_rows(bytes: &[u8]) -> Result<Vec<Unnamed>, String> {
 }
 
 fn json_error(line: u64, error: &serde_json::Error) -> String {
+    format!("line {line}, column {}: it is no JSON: {}", error.column(), without_place(error))
+}
+
+/// Returns what is wrong with a line. The error counts lines, too, and has seen only
+/// this one.
+fn without_place(error: &serde_json::Error) -> String {
     let message = error.to_string();
-    // It counts lines, too, and has seen only this one.
-    let what = message.rsplit_once(" at line ").map_or(&*message, |(what, _)| what);
-    format!("line {line}, column {}: it is no JSON: {what}", error.column())
+    message.rsplit_once(" at line ").map_or(&*message, |(what, _)| what).to_owned()
+}
+
+/// The fields of an object, each of which it names once: of two values nobody could
+/// tell which one is meant.
+struct Fields(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Once)
+    }
+}
+
+struct Once;
+
+impl<'de> Visitor<'de> for Once {
+    type Value = Fields;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a row, which is an object, such as {\"name\": \"a\"}")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+        let mut fields = Map::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if fields.contains_key(&name) {
+                return Err(A::Error::custom(format!("two fields are called `{name}`")));
+            }
+            fields.insert(name, map.next_value()?);
+        }
+        Ok(Fields(fields))
+    }
 }
 
 /// Gives rows their names. Either all have an `id`, or none has.
@@ -303,7 +339,13 @@ mod tests {
         check(Csv, "id\nx\ny\nx\n", Err("line 4: its `id` is `x`, and so is that of line 2"));
         check(Jsonl, "{\"id\":1}\n{}", Err("line 2: the row has no `id`, and others have one"));
         check(Jsonl, "{\"id\":\" \"}", Err("line 1: the row has no `id`, and others have one"));
-        check(Jsonl, "{}\n7", Err("line 2: a row is an object, such as {\"name\": \"a\"}"));
+        check(Jsonl, "{}\n7", {
+            Err("line 2: invalid type: integer `7`, expected a row, which is an object, such as \
+                 {\"name\": \"a\"}")
+        });
+        check(Jsonl, "{\"a\":1}\n{\"b\":1,\"a\":2,\"b\":3}", {
+            Err("line 2: two fields are called `b`")
+        });
         check(Jsonl, " [{\"a\": 1}]", {
             Err("it is one array; a row is an object on a line of its own: `jq -c '.[]'` makes \
                  lines of it")

@@ -89,17 +89,20 @@ pub(super) fn computations(review: &Arc<Review>) -> Vec<(&'static str, Arc<dyn C
 }
 
 impl Compute for Computed {
+    fn is_text(&self) -> bool {
+        self.what == What::Report
+    }
+
     fn compute(&self, _: &Given) -> Result<Value, Fault> {
         let Review { form: Form { is_json, is_inert, fail_on }, divided, report } = &*self.review;
         let divided = divided.get().ok_or("no change was divided into parts")?;
         let (plan, events) = (&divided.plan, || divided.events());
         Ok(match self.what {
             What::Territories => plan.inputs(),
-            What::Unread => plan.unread_inputs(&Coverage::of(plan, &events()?)),
-            What::Findings => Outcome::of(plan, &events()?).verify_inputs(),
+            What::Unread => plan.unread_inputs(&Coverage::of(plan, events()?)),
+            What::Findings => Outcome::of(plan, events()?).verify_inputs(),
             What::Report => {
-                let events = events()?;
-                let outcome = Outcome::of(plan, &events);
+                let outcome = Outcome::of(plan, events()?);
                 let fails = fail_on.and_then(|limit| fails(&outcome, limit));
                 let (sarif, annotations) =
                     (written::sarif(&outcome), written::annotations(&outcome));
@@ -147,9 +150,9 @@ impl Review {
 }
 
 impl Divided {
-    /// Reads what the session's log holds.
-    fn events(&self) -> Result<Vec<Event>, String> {
+    /// Reads what the session's log holds, one event at a time.
+    fn events(&self) -> Result<impl Iterator<Item = Event>, String> {
         let entries = session::read(&self.session).map_err(|error| error.to_string())?;
-        Ok(entries.events().collect())
+        Ok(entries.events())
     }
 }

@@ -110,7 +110,11 @@ impl Start {
     }
 
     /// Returns output of which a runner of GitHub obeys nothing, if one reads it.
-    fn inert(&self, output: Box<dyn Write + Send>, form: Form) -> Box<dyn Write + Send> {
+    pub(in crate::cli) fn inert(
+        &self,
+        output: Box<dyn Write + Send>,
+        form: Form,
+    ) -> Box<dyn Write + Send> {
         match self.kit.environment.github_actions {
             true => Box::new(Inert::new(output, form)),
             false => output,

@@ -277,7 +277,7 @@ impl Page<'_, '_> {
         u32::try_from(number).ok().and_then(NonZeroU32::new)
     }
 
-    fn expression(
+    pub(super) fn expression(
         &mut self,
         field: &Field<'_>,
         place: TextPlace,

@@ -110,6 +110,7 @@ fn a_walk_that_came_to_its_end_is_over_and_one_that_was_cut_off_is_not() {
         Outcome::Done { text: "all".into() },
         Outcome::Interrupted,
         Outcome::failed(FailureKind::Request, "no"),
+        Outcome::failed(FailureKind::Unmet, "all was walked"),
     ];
     let mut finished = Finished::default();
     let mut found_after = Vec::new();
@@ -128,6 +129,11 @@ fn a_walk_that_came_to_its_end_is_over_and_one_that_was_cut_off_is_not() {
         let found = steps.map(|key| found(&finished, "audit", &mark(key, 1)).is_some());
         found_after.push((found, finished.has_walked("audit")));
     }
-    let expected = [([false; 3], false), ([false, true, false], true), ([false, true, true], true)];
+    let expected = [
+        ([false; 3], false),
+        ([false, true, false], true),
+        ([false, true, true], true),
+        ([false; 3], false),
+    ];
     assert_eq!(found_after, expected);
 }

@@ -22,10 +22,6 @@ use crate::flow::step::{AgentStep, Each, Step, Steps, When};
 use crate::line::{Child, Seat, Strand};
 use crate::message::Usage;
 
-/// After how many items a walk lets others go on: what each is asked is put
-/// together before any of them is declared.
-const ITEMS_AT_ONCE: usize = 100;
-
 /// Walks the steps of a parallel.
 pub(super) async fn parallel<'a>(on: Stand<'a>, step: &'a Step, steps: &'a Steps) -> Came {
     let mut below = after(on.first, u64::from(steps.count()));
@@ -131,10 +127,9 @@ async fn walk<'a>(on: Stand<'a>, beside: Beside<'a>, members: Vec<Member<'a>>) -
     let mut all = Gathered::of(&beside, members.len());
     let (mut declared, mut failed) = (Vec::new(), Vec::new());
     for (index, member) in members.into_iter().enumerate() {
-        if index % ITEMS_AT_ONCE == ITEMS_AT_ONCE - 1 {
-            tokio::task::yield_now().await;
-        }
-        // The texts of ten thousand items can take a while.
+        // What each is asked is put together before any of them is declared, and the
+        // texts of ten thousand items can take a while.
+        tokio::task::yield_now().await;
         if on.is_over() {
             return Came::stopped();
         }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::trail::Trail;
 use crate::event::{Failure, FailureKind, Outcome, UnitEnd, UnitId, UnitState, batch_state};
 use crate::flow::Flow;
-use crate::flow::step::{AgentStep, Each, OnError, Step, Until, When};
+use crate::flow::step::{AgentStep, Computed, Each, OnError, Step, Until, When};
 
 /// What a step came to that was not run to its end.
 pub(super) const STOPPED: Outcome = Outcome::Cancelled { ran: true };
@@ -45,6 +45,12 @@ impl Came {
             exports: Exports::new(),
             trail: Trail::default(),
         }
+    }
+
+    /// Tells whether nobody was asked and there is nothing to read.
+    pub(super) fn is_nothing(&self) -> bool {
+        let is_silent = matches!(&self.outcome, Outcome::Done { text } if text.is_empty());
+        is_silent && self.trail == Trail::default()
     }
 
     /// Lets nothing more of the flow start if it ends with this.
@@ -107,8 +113,13 @@ impl Came {
     }
 
     /// A value that was made without a model.
-    pub(super) fn made(name: &Arc<str>, made: &serde_json::Value, is_wanted: bool) -> Self {
+    pub(super) fn made(
+        Computed { name, compute, .. }: &Computed,
+        made: &serde_json::Value,
+        is_wanted: bool,
+    ) -> Self {
         let text: Arc<str> = match made.as_str() {
+            _ if !compute.is_text() => Arc::default(),
             Some(text) => text.into(),
             None => made.to_string().into(),
         };

@@ -116,7 +116,8 @@ fn is_free_of_content(kind: FailureKind) -> bool {
         | FailureKind::Setup
         | FailureKind::Panic
         | FailureKind::Hook
-        | FailureKind::StructuredOutput => false,
+        | FailureKind::StructuredOutput
+        | FailureKind::Unmet => false,
     }
 }
 

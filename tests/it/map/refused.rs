@@ -40,7 +40,11 @@ fn a_table_that_cannot_be_read_is_refused_with_its_line() {
             "line 4: its `id` is `x`, and so is that of line 2"
         }),
         ("no.jsonl", "{\"path\":1}\n[2]\n", {
-            "line 2: a row is an object, such as {\"name\": \"a\"}"
+            "line 2: invalid type: sequence, expected a row, which is an object, such as {\"name\": \
+             \"a\"}"
+        }),
+        ("both.jsonl", "{\"path\":1}\n{\"path\":2,\"path\":3}\n", {
+            "line 2: two fields are called `path`"
         }),
         ("broken.jsonl", "{\"path\":1}\n{\"path\":\n", {
             "line 2, column 8: it is no JSON: EOF while parsing a value"
@@ -124,6 +128,19 @@ fn a_schema_that_is_none_is_refused() {
 }
 
 #[test]
+fn columns_that_no_comma_parts_are_told_from_one() {
+    let place = place(&["a"]);
+    for (table, said) in [
+        ("path;owner\na;b\n", "`path;owner`, since commas part them, and not `;`\n"),
+        ("path\towner\na\tb\n", ", since commas part them, and not tabs\n"),
+    ] {
+        place.write("items.csv", table);
+        let run = map(&place, &echo(), &[]).run().exits(42);
+        assert!(run.stderr.ends_with(said), "{}", run.stderr);
+    }
+}
+
+#[test]
 fn an_output_that_cannot_be_written_is_refused() {
     let place = place(&["a"]);
     std::fs::create_dir(place.work().join("there")).expect("a new directory");
@@ -144,7 +161,7 @@ fn no_file_is_written_over_that_holds_anything_else() {
          hint: name another file, or go on with its session: `--resume SESSION`\n"
     });
     for (file, read) in [("items.csv", "--input"), ("p.md", "--prompt")] {
-        for flag in ["--output", "--json-file", "--output-last-message"] {
+        for flag in ["--output", "--json-file", "--output-last-message", "--debug-file"] {
             let said = format!(
                 "error: `{flag}` and `{read}` are the same file, `./{file}`\n\
                  hint: name another one as `{flag}`\n"

@@ -20,6 +20,7 @@ fn words(text: &str) -> Result<String, String> {
         inputs: Vec::new(),
         step,
         kept: Default::default(),
+        success: None,
     };
     let mut scope = Scope::new(&InputValues::default()).with_item(Value::from("it"), 3);
     let result = Value::from(Serde(json!({"z": [1, 2.5], "a": null, "deep": {"y": "x"}})));
