@@ -65,6 +65,22 @@ pub struct UnitHead {
     pub step: Option<StepMark>,
 }
 
+impl UnitHead {
+    /// Tells whether it is an agent. A unit that only holds the branch of steps
+    /// is none, and people are not told of it as one.
+    #[must_use]
+    pub fn is_agent(&self) -> bool {
+        match self.origin {
+            Origin::Prompt
+            | Origin::Visible
+            | Origin::Fork
+            | Origin::Continued(_)
+            | Origin::Reused(_) => true,
+            Origin::Steps => false,
+        }
+    }
+}
+
 /// Which step of a flow a unit is, and what it was asked for there: by these a
 /// later walk of the flow knows what need not run again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,6 +144,18 @@ pub enum Origin {
     /// Nothing: it asks no model, for an earlier walk of its flow had its
     /// answer from this unit.
     Reused(UnitId),
+}
+
+impl Origin {
+    /// Tells whether a unit that begins so asks a model: whatever others do is
+    /// no work of theirs.
+    #[must_use]
+    pub fn asks(self) -> bool {
+        match self {
+            Self::Prompt | Self::Visible | Self::Fork | Self::Continued(_) => true,
+            Self::Steps | Self::Reused(_) => false,
+        }
+    }
 }
 
 /// How much of a fork's first request its parent had sent before.

@@ -1,4 +1,4 @@
-//! The units on the screen: a row each while there is room, then sums.
+//! The agents on the screen: a row each while there is room, then sums.
 //!
 //! A unit gets a number when it appears, which stays its own. One that has ended
 //! keeps its row until its caller has its answer; then it is handed out, for a
@@ -89,11 +89,12 @@ impl Board {
                 self.started = Some(event.at);
                 self.doing.insert(id, Activity::Waits);
             }
-            EventKind::UnitQueued(head) => self.queue(id, head.again),
-            EventKind::UnitStarted => {
+            EventKind::UnitQueued(head) if head.is_agent() => self.queue(id, head.again),
+            EventKind::UnitStarted if !self.holds_steps(id) => {
                 self.number(id);
                 self.doing.insert(id, Activity::Waits);
             }
+            EventKind::UnitQueued(_) | EventKind::UnitStarted => {}
             EventKind::TurnStarted { .. } | EventKind::ToolFinished { .. } => {
                 self.doing.insert(id, Activity::Waits);
             }
@@ -108,7 +109,7 @@ impl Board {
                 self.doing.remove(&id);
                 if self.replaced.remove(&id) {
                     self.uncount(&end.outcome);
-                } else if let Some(known) = known {
+                } else if let Some(known) = known.filter(|known| known.tells(end)) {
                     self.end(id, known.head, end);
                 }
             }
@@ -139,6 +140,11 @@ impl Board {
             | EventKind::Notice { .. } => {}
         }
         Vec::new()
+    }
+
+    /// Tells whether a unit is no agent, but only holds the branch of steps.
+    fn holds_steps(&self, unit: UnitId) -> bool {
+        self.units.get(unit).is_some_and(|known| !known.head.is_agent())
     }
 
     fn invocation_ended(&mut self, id: UnitId) -> Vec<Ended> {
@@ -187,7 +193,7 @@ impl Board {
     pub fn pickable(&self) -> Vec<UnitId> {
         let open = self.at_work(None).into_iter().map(|(unit, _)| unit);
         let queued = self.queued().map(|(unit, _)| unit);
-        let ended = self.told().map(|ended| ended.unit);
+        let ended = self.told().filter(|ended| ended.head.is_agent()).map(|ended| ended.unit);
         let mut units: Vec<UnitId> = open.chain(queued).chain(ended).collect();
         units.sort_by_key(|unit| self.place(*unit));
         units

@@ -1,6 +1,6 @@
 //! The run as it is now, for a terminal.
 //!
-//! A region at the bottom of the screen has one row for each unit that runs,
+//! A region at the bottom of the screen has one row for each agent that runs,
 //! up to a bound, and a row of sums; what should stay is printed above it.
 //! Events only change what is known; the rows follow when nothing else waits,
 //! so a flood of events costs one drawing. At the end the region goes and the
@@ -473,6 +473,9 @@ fn tokens(count: u64) -> String {
 /// Tells whether the end of a unit should be seen: a bad one, and every one as
 /// long as the units fit the rows.
 fn is_end_wanted(ended: Option<&Unit>, end: &UnitEnd) -> bool {
+    if ended.is_some_and(|unit| !unit.tells(end)) {
+        return false;
+    }
     let total = ended.and_then(|unit| unit.head.slot).map_or(1, |slot| slot.total);
     match &end.outcome {
         Outcome::Failed(_) => true,
@@ -718,14 +721,14 @@ mod tests {
         tell(&mut stage.live, &story);
         assert_snapshot!(stage.screen.text(), @"main  throttled  requests per minute are used up fo      0 tok     59s");
         let told = story.events().len();
-        story.admitted(0, 5_500).batch("c", &["a"]).start(1).retried(0, 1, None);
+        story.admitted(0, 5_500).batch("c", &["a", "b"]).start(1).retried(0, 1, None);
         story.events()[told..].iter().for_each(|event| stage.live.event(event).unwrap());
         stage.live.pause().unwrap();
         assert_snapshot!(stage.screen.text(), @"
-        1 agent queued
+        2 agents queued
         main  throttled  retry 1 of 10 in 3 s                              59s
         a  running                                               0 tok     59s
-        1 running                                                5 tok     59s
+        1 running, 1 queued                                      5 tok     59s
         ");
     }
 
@@ -830,9 +833,20 @@ mod tests {
         assert!(!stage.screen.text().chars().any(crate::report::sanitise::is_hidden));
         assert_snapshot!(stage.screen.text(), @r#"
         a\u{1b}[2J\n\u{9b}H\u{202e} a\u{1b}[2J\n\u{9b}H\u{202e}
-        1 agent queued
         a\u{1b}[2J\n\u{9b}H\u{2…  running  Read a\u{1b}[2J\      0 tok     59s
         1 running                                                0 tok     59s
+        "#);
+    }
+
+    #[test]
+    fn what_only_holds_the_branch_of_steps_has_no_row_and_is_not_counted() {
+        let mut stage = stage();
+        tell(&mut stage.live, &Story::angles());
+        assert_snapshot!(stage.screen.text(), @r#"
+        [security[0]] failed: boom
+        [tests] failed: for_each = "x": it gives none, and not a list
+        correctness[0]  running                                  0 tok     59s
+        1 running, 1 failed                                      0 tok     59s
         "#);
     }
 

@@ -22,7 +22,7 @@ use crate::tool_name::may_wait_for_agents;
 use super::answer::StdoutKind;
 use super::result::{Ending, Tally};
 use super::unfinished::{Progress, Writer, unfinished_lines};
-use super::units::Units;
+use super::units::{Unit, Units};
 use super::viewer::View;
 use super::{sanitise, words};
 
@@ -132,7 +132,7 @@ impl Page<'_> {
     }
 
     fn take(&mut self, event: &Event) -> io::Result<()> {
-        self.units.take(event);
+        let ended = self.units.take(event);
         let ending = self.tally.take(event);
         if !self.document.view.sees(event) {
             return Ok(());
@@ -170,7 +170,7 @@ impl Page<'_> {
                 self.calls.push(Call { words, was_denied: true, ..Call::of(unit, call) });
                 Ok(())
             }
-            EventKind::UnitEnded(end) => self.unit_ended(unit, end),
+            EventKind::UnitEnded(end) => self.unit_ended(unit, ended.as_ref(), end),
             EventKind::Answered { id: _, question, answer } => {
                 self.note(unit, &words::answered(question, answer))
             }
@@ -270,8 +270,10 @@ impl Page<'_> {
         self.quoted(unit, "summary", &compaction.text)
     }
 
-    fn unit_ended(&mut self, unit: UnitId, end: &UnitEnd) -> io::Result<()> {
-        self.note(unit, &words::unit_end(end))?;
+    fn unit_ended(&mut self, unit: UnitId, known: Option<&Unit>, end: &UnitEnd) -> io::Result<()> {
+        if known.is_none_or(|known| known.tells(end)) {
+            self.note(unit, &words::unit_end(end))?;
+        }
         self.flush(unit)
     }
 

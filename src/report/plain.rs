@@ -157,7 +157,9 @@ impl Reporter for Plain {
 pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Option<String> {
     let name = |unit| units.get(unit).map(|known| words::unit_name(unit, &known.head));
     let line = match &event.kind {
-        EventKind::UnitQueued(head) => return batch_line(head, name(head.parent)),
+        EventKind::UnitQueued(head) => {
+            return batch_line(head, units.to_run(), name(head.parent));
+        }
         EventKind::UnitStarted => started(&units.get(event.unit)?.head)?,
         EventKind::ToolStarted { call: _, tool, subject, confinement: _ } => {
             words::call(tool, subject)
@@ -182,7 +184,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
                 words::request_failed(failed)
             }
         },
-        EventKind::UnitEnded(end) => return Some(end_line(event.unit, &ended?.head, end)),
+        EventKind::UnitEnded(end) => return end_line(event.unit, ended?, end),
         EventKind::SessionOpened(_)
         | EventKind::InvocationStarted { .. }
         | EventKind::Prompted(_)
@@ -210,27 +212,31 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
     })
 }
 
-/// Says that a unit runs; nothing of one that ended before.
+/// Says that a unit runs; nothing of one that asks no model.
 fn started(head: &UnitHead) -> Option<String> {
-    let is_reused = matches!(head.origin, Origin::Reused(_));
-    (!is_reused).then(|| format!("started ({})", words::short_line(&head.agent, 40)))
+    head.origin.asks().then(|| format!("started ({})", words::short_line(&head.agent, 40)))
 }
 
-fn end_line(unit: UnitId, head: &UnitHead, end: &UnitEnd) -> String {
-    let name = words::unit_name(unit, head);
-    match head.origin {
+fn end_line(unit: UnitId, known: &Unit, end: &UnitEnd) -> Option<String> {
+    let name = words::unit_name(unit, &known.head);
+    let line = match known.head.origin {
         Origin::Reused(before) => format!("[{name}] ended before, as {before}: not run again"),
         Origin::Prompt | Origin::Visible | Origin::Fork | Origin::Continued(_) | Origin::Steps => {
             format!("[{name}] {}", words::unit_end(end))
         }
-    }
+    };
+    known.tells(end).then_some(line)
 }
 
-/// Returns the line that announces a batch: one, with its first slot. A single
-/// call needs none, since its start follows.
-fn batch_line(head: &UnitHead, parent: Option<String>) -> Option<String> {
-    let slot = head.slot.filter(|slot| slot.index == 0 && head.again.is_none())?;
-    let queued = format!("{} queued", words::agents(slot.total.into()));
+/// Returns the line that announces a batch: one, with its last slot, for only
+/// then is known how many of them have a model to ask. A single one needs none,
+/// since its start follows.
+fn batch_line(head: &UnitHead, to_run: u32, parent: Option<String>) -> Option<String> {
+    let is_last = head.slot.is_some_and(|slot| slot.index + 1 == slot.total);
+    if !is_last || head.again.is_some() || to_run < 2 {
+        return None;
+    }
+    let queued = format!("{} queued", words::agents(to_run.into()));
     Some(match parent {
         Some(parent) => format!("[{parent}] {queued}"),
         None => queued,
@@ -242,7 +248,7 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::*;
-    use crate::event::{CancelReason, NoticeLevel, testing};
+    use crate::event::{CancelReason, NoticeLevel};
     use crate::report::StdoutKind;
     use crate::report::story::{BrokenPipe, Paper, Story, cancelled, done, failed, skipped, tell};
 
@@ -398,7 +404,6 @@ mod tests {
         assert_eq!(stdout, "a\\u{1b}]0;t\\u{7}\n\\u{9b}2J\\u{202e}\\u{e0041}\n");
         assert_snapshot!(stderr, @r#"
         warning: a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0041}
-        1 agent queued
         [a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0…] started (reviewer)
         [a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0…] a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0… a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0041}
         [a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0…] denied a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0…: a\u{1b}]0;t\u{7}\n\u{9b}2J\u{202e}\u{e0041}
@@ -447,11 +452,36 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_ended_before_is_not_said_to_run() {
+    fn a_step_that_ended_before_is_not_said_to_run_or_to_wait() {
         let mut story = Story::new();
-        let reused = testing::queued("plan", 0, Origin::Reused(UnitId(7)), None);
-        story.push(1, reused).push(1, EventKind::UnitStarted).end(1, done("all"));
+        story.steps(0, Origin::Reused(UnitId(7)), &["plan", "look"]);
+        story.start(1).end(1, done("all")).start(2).end(2, done("all"));
         let (_, stderr) = told(&story, StdoutKind::Other);
-        assert_eq!(stderr, "[plan] ended before, as agent-7: not run again\n");
+        assert_snapshot!(stderr, @"
+        [plan] ended before, as agent-7: not run again
+        [look] ended before, as agent-7: not run again
+        ");
+    }
+
+    #[test]
+    fn what_only_holds_the_branch_of_steps_is_no_agent_and_its_failure_is_told_once() {
+        let mut story = Story::angles();
+        story.steps(1, Origin::Prompt, &["more[0]", "more[1]"]).start(6).end(6, done("x"));
+        story.end(4, cancelled()).end(7, skipped()).end(1, cancelled());
+        story.over_after(cancelled(), "", Some(CancelReason::Interrupt), &[]);
+        let (_, stderr) = told(&story, StdoutKind::Other);
+        assert_snapshot!(stderr, @r#"
+        [correctness[0]] started (reviewer)
+        [security[0]] started (reviewer)
+        [security[0]] failed: boom
+        [tests] failed: for_each = "x": it gives none, and not a list
+        [correctness] 2 agents queued
+        [more[0]] started (reviewer)
+        [more[0]] done in 3.2 s, 1.2k tokens
+        [correctness[0]] cancelled
+        [more[1]] never started
+        agents: 1 done, 1 failed, 1 cancelled, 1 never started
+        error: interrupted
+        "#);
     }
 }

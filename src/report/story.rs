@@ -115,6 +115,34 @@ impl Story {
         self.push(self.units, EventKind::UnitQueued(head))
     }
 
+    /// Declares what a flow does side by side, for a unit.
+    pub(crate) fn steps(
+        &mut self,
+        parent: u32,
+        origin: Origin,
+        descriptions: &[&str],
+    ) -> &mut Self {
+        let total = descriptions.len() as u32;
+        let agent = if origin == Origin::Steps { "for_each" } else { "reviewer" };
+        for (index, description) in (0..).zip(descriptions) {
+            self.units += 1;
+            let head = UnitHead {
+                description: (*description).into(),
+                agent: agent.into(),
+                call: None,
+                parent: UnitId(parent),
+                depth: parent + 1,
+                slot: Some(SlotPosition { index, total }),
+                origin,
+                is_background: false,
+                again: None,
+                step: None,
+            };
+            self.push(self.units, EventKind::UnitQueued(head));
+        }
+        self
+    }
+
     pub(crate) fn start(&mut self, unit: u32) -> &mut Self {
         self.push(unit, EventKind::UnitStarted)
     }
@@ -261,6 +289,21 @@ impl Story {
         let unfinished = unfinished.iter().copied().map(UnitId).collect();
         let end = InvocationEnd { outcome, text: text.into(), cancel, unfinished };
         self.push(0, EventKind::InvocationEnded(Arc::new(end)))
+    }
+
+    /// A review as a flow: of three angles side by side, each with an agent for
+    /// each part, one is at work, one fails by its agent, and one before it has
+    /// any.
+    pub(crate) fn angles() -> Self {
+        let mut story = Self::new();
+        story.invocation("review");
+        story.steps(0, Origin::Steps, &["correctness", "security", "tests"]);
+        story.start(1).start(2).start(3);
+        story.steps(1, Origin::Prompt, &["correctness[0]"]);
+        story.steps(2, Origin::Prompt, &["security[0]"]).start(4).start(5);
+        story.end(5, failed("boom")).end(2, failed("`security[0]` failed: boom"));
+        story.end(3, failed("for_each = \"x\": it gives none, and not a list"));
+        story
     }
 
     /// The run of most tests: a batch of three, of which the first completes,

@@ -82,12 +82,16 @@ impl Strands {
             return;
         }
         match &event.kind {
-            EventKind::UnitQueued(head) => {
+            EventKind::UnitQueued(head) if head.is_agent() => {
                 let name = words::unit_name(event.unit, head);
                 self.strands.insert(event.unit, Strand { name, ..Strand::default() });
             }
+            // What only holds steps says nothing that could be followed.
+            EventKind::UnitQueued(_) => {}
             EventKind::UnitStarted => {
-                self.strands.entry(event.unit).or_default().state = UnitState::Running;
+                if let Some(strand) = self.strands.get_mut(&event.unit) {
+                    strand.state = UnitState::Running;
+                }
             }
             EventKind::ToolStarted { .. } | EventKind::ToolFinished { .. } => self.call(event),
             EventKind::Replied(replied) => {
@@ -253,6 +257,9 @@ impl Strands {
     }
 
     fn end(&mut self, unit: UnitId) {
+        if !self.strands.contains_key(&unit) {
+            return;
+        }
         self.ended.push_back(unit);
         while self.ended.len() > ENDED {
             let followed = self.followed();

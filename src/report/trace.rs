@@ -221,6 +221,19 @@ pub enum SpanKind {
 }
 
 impl SpanKind {
+    /// Every kind.
+    pub const ALL: [Self; 9] = [
+        Self::Prompt,
+        Self::News,
+        Self::Request,
+        Self::Compaction,
+        Self::Wait,
+        Self::Call,
+        Self::Question,
+        Self::Hook,
+        Self::Mark,
+    ];
+
     /// Returns the name used in the trace's forms.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -134,6 +134,8 @@ pub struct Progress {
 struct Open {
     name: String,
     has_started: bool,
+    /// Whether it does more than to hold the branch of steps.
+    is_agent: bool,
 }
 
 impl Progress {
@@ -199,7 +201,8 @@ impl Progress {
             return None;
         }
         let units = |has_started: bool| {
-            let open = self.open.iter().filter(move |(_, open)| open.has_started == has_started);
+            let agents = self.open.iter().filter(|(_, open)| open.is_agent);
+            let open = agents.filter(move |(_, open)| open.has_started == has_started);
             open.map(|(&unit, open)| NamedUnit { unit, name: open.name.clone() })
         };
         let with = |open: Vec<NamedUnit>, ended: &[NamedUnit]| {
@@ -229,13 +232,16 @@ impl Progress {
 
     fn queued(&mut self, unit: UnitId, head: &UnitHead) {
         let name = words::unit_name(unit, head);
-        self.open.insert(unit, Open { name, has_started: false });
+        self.open.insert(unit, Open { name, has_started: false, is_agent: head.is_agent() });
     }
 
     fn ended(&mut self, unit: UnitId, outcome: &Outcome) {
         let named = self.named(unit);
-        self.open.remove(&unit);
+        let open = self.open.remove(&unit);
         self.open_calls.retain(|open| open.unit.unit != unit);
+        if open.is_some_and(|open| !open.is_agent) {
+            return;
+        }
         match outcome {
             Outcome::Done { text: _ } => self.completed += 1,
             Outcome::Failed(_) => self.failed += 1,
@@ -254,6 +260,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Origin;
     use crate::report::story::{Story, cancelled, done, failed, skipped};
 
     #[track_caller]
@@ -336,6 +343,18 @@ mod tests {
         story.invocation("go").batch("c", &["a", "b", "c"]).start(1).start(2).start(3);
         story.end(2, Outcome::Interrupted);
         check(&story, &["interrupted: 3 cut off (a, b, c)"], "running: 3 at work (a, b, c)");
+    }
+
+    #[test]
+    fn what_only_holds_the_branch_of_steps_is_no_agent() {
+        let mut story = Story::angles();
+        story.steps(1, Origin::Prompt, &["more[0]", "more[1]"]);
+        check(
+            &story,
+            &["interrupted: 1 failed, 1 cut off (correctness[0]), \
+               2 never started (more[0], more[1])"],
+            "running: 1 failed, 1 at work (correctness[0]), 2 waiting (more[0], more[1])",
+        );
     }
 
     #[test]

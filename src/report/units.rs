@@ -2,7 +2,8 @@
 //!
 //! Only units that have not ended are kept; the others are numbers. So ten
 //! thousand slots cost what waits and runs, not what is over. Of main only is
-//! known what its request waits for.
+//! known what its request waits for. A unit that only holds the branch of steps
+//! is no agent: it is known by its name, and neither counted nor listed.
 
 mod hold;
 
@@ -13,7 +14,8 @@ use self::hold::hold;
 pub use self::hold::{Hold, HoldCause};
 use crate::branch::Branch;
 use crate::event::{
-    Event, EventKind, Origin, Outcome, QuestionId, UnitEnd, UnitHead, UnitId, UnixMillis,
+    Event, EventKind, NoticeLevel, Origin, Outcome, QuestionId, UnitEnd, UnitHead, UnitId,
+    UnixMillis,
 };
 use crate::message::Usage;
 use crate::tool_name::may_wait_for_agents;
@@ -27,6 +29,8 @@ pub struct Units {
     /// Those of `open` that run beside their parents.
     beside: BTreeSet<UnitId>,
     counts: Counts,
+    /// How many of the slots that were declared last have a model to ask.
+    to_run: u32,
     main_hold: Option<Hold>,
     /// Questions without an answer, and whose they are.
     questions: BTreeMap<UnitId, BTreeSet<QuestionId>>,
@@ -59,6 +63,8 @@ pub struct Unit {
     /// How many units that it started in the background have not ended.
     background: u32,
     hold: Option<Hold>,
+    /// Whether a failure of it, or of something in it, was told.
+    has_told: bool,
 }
 
 /// A call that began to run.
@@ -117,6 +123,7 @@ impl Units {
             EventKind::Answered { id, .. } => self.answered(event.unit, *id),
             EventKind::UnitQueued(head) => self.queue(event, head),
             EventKind::SetAside { units } => self.set_aside(event.unit, units),
+            EventKind::Notice { level: NoticeLevel::Warning, text: _ } => self.told(event.unit),
             EventKind::Throttled(_)
             | EventKind::Admitted { waited_ms: _ }
             | EventKind::RequestFailed(_)
@@ -151,7 +158,7 @@ impl Units {
             | EventKind::Worktree(_)
             | EventKind::HookRan(_)
             | EventKind::Denied { .. }
-            | EventKind::Notice { .. } => {}
+            | EventKind::Notice { level: NoticeLevel::Info, text: _ } => {}
         }
         None
     }
@@ -194,10 +201,18 @@ impl Units {
         self.untold.len()
     }
 
-    /// Returns the units that wait for a permit, in the order they were
+    /// Returns how many of the slots that were declared last have a model to
+    /// ask: those that hold steps, or were answered before, have none.
+    #[must_use]
+    pub fn to_run(&self) -> u32 {
+        self.to_run
+    }
+
+    /// Returns the agents that wait for a permit, in the order they were
     /// declared.
     pub fn queued(&self) -> impl Iterator<Item = (UnitId, &Unit)> {
-        let is_queued = |(id, _): &(&UnitId, &Unit)| !self.running.contains(*id);
+        let is_queued =
+            |(id, unit): &(&UnitId, &Unit)| unit.head.is_agent() && !self.running.contains(*id);
         self.open.iter().filter(is_queued).map(|(&id, unit)| (id, unit))
     }
 
@@ -213,7 +228,7 @@ impl Units {
         self.open.get(&unit)
     }
 
-    /// Returns the units that run, in the order they were declared.
+    /// Returns the agents that run, in the order they were declared.
     pub fn running(&self) -> impl Iterator<Item = (UnitId, &Unit)> {
         self.running.iter().filter_map(|&id| Some((id, self.open.get(&id)?)))
     }
@@ -230,7 +245,7 @@ impl Units {
         self.beside.len()
     }
 
-    /// Returns how many units of this invocation are in each state.
+    /// Returns how many agents of this invocation are in each state.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -246,7 +261,11 @@ impl Units {
             self.beside.insert(event.unit);
             self.adjust(head.parent, |parent| parent.background += 1);
         }
-        self.counts.queued += 1;
+        if let Some(slot) = head.slot.filter(|_| head.again.is_none()) {
+            let before = if slot.index == 0 { 0 } else { self.to_run };
+            self.to_run = before + u32::from(head.origin.asks());
+        }
+        self.counts.queued += u64::from(head.is_agent());
         self.open.insert(
             event.unit,
             Unit {
@@ -260,6 +279,7 @@ impl Units {
                 has_answered: false,
                 background: 0,
                 hold: None,
+                has_told: false,
             },
         );
     }
@@ -278,6 +298,7 @@ impl Units {
     fn change(&mut self, event: &Event) {
         let Some(unit) = self.open.get_mut(&event.unit) else { return };
         if let EventKind::UnitStarted = event.kind
+            && unit.head.is_agent()
             && self.running.insert(event.unit)
         {
             self.counts.queued -= 1;
@@ -308,6 +329,12 @@ impl Units {
         if unit.head.is_background {
             self.adjust(unit.head.parent, |parent| parent.background -= 1);
         }
+        if let Outcome::Failed(_) = &end.outcome {
+            self.told(unit.head.parent);
+        }
+        if !unit.head.is_agent() {
+            return Some(unit);
+        }
         if self.running.remove(&id) {
             *self.counts.at_work(unit.doing()) -= 1;
         } else {
@@ -315,6 +342,13 @@ impl Units {
         }
         *self.counts.ended(&end.outcome) += 1;
         Some(unit)
+    }
+
+    /// Takes note that a failure in a unit was told: its own need not be.
+    fn told(&mut self, unit: UnitId) {
+        if let Some(unit) = self.open.get_mut(&unit) {
+            unit.has_told = true;
+        }
     }
 }
 
@@ -386,6 +420,15 @@ impl Unit {
             None if waits => Doing::Wait,
             None => Doing::Work,
         }
+    }
+
+    /// Tells whether people are told how it ended. Where it only holds steps
+    /// that is their end, so it is told if it failed and nothing in it has said
+    /// so.
+    #[must_use]
+    pub fn tells(&self, end: &UnitEnd) -> bool {
+        let is_news = matches!(end.outcome, Outcome::Failed(_)) && !self.has_told;
+        self.head.is_agent() || is_news
     }
 
     /// Takes note of an event of this unit.
@@ -504,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_that_only_holds_the_branch_of_steps_never_counts_as_running() {
+    fn a_unit_that_only_holds_the_branch_of_steps_is_known_and_never_counted() {
         let mut log = Log::default();
         log.put(1, "1", queued("sequence", 0, Origin::Steps, None))
             .put(1, "1", EventKind::UnitStarted)
@@ -512,11 +555,77 @@ mod tests {
             .put(2, "1", EventKind::UnitStarted);
         let mut units = Units::default();
         log.events.iter().for_each(|event| drop(units.take(event)));
-        let counts = Counts { running: 1, waiting: 1, ..Counts::default() };
+        let counts = Counts { running: 1, ..Counts::default() };
         assert_eq!(units.counts(), counts);
-        log.put(1, "1", ended(done("x"), "x"));
+        let running: Vec<UnitId> = units.running().map(|(unit, _)| unit).collect();
+        assert_eq!((running, units.queued().count()), (vec![UnitId(2)], 0));
+        assert!(units.get(UnitId(1)).is_some());
+        log.put(1, "1", ended(failed("x"), "x"));
         units.take(&log.events[4]);
-        assert_eq!(units.counts(), Counts { running: 1, completed: 1, ..Counts::default() });
+        assert_eq!(units.counts(), counts);
+    }
+
+    /// Tells whether the end of unit 1, which holds steps, is told after what
+    /// went before.
+    fn holder_tells(before: &[(u32, EventKind)], outcome: Outcome) -> bool {
+        let mut log = Log::default();
+        log.put(1, "1", queued("each", 0, Origin::Steps, None));
+        log.put(1, "1", EventKind::UnitStarted);
+        for (unit, kind) in before {
+            log.put(*unit, "1", kind.clone());
+        }
+        log.put(1, "1", ended(outcome, ""));
+        let EventKind::UnitEnded(end) = log.events.last().unwrap().kind.clone() else {
+            unreachable!()
+        };
+        let mut units = Units::default();
+        let known = log.events.iter().filter_map(|event| units.take(event)).last().unwrap();
+        known.tells(&end)
+    }
+
+    #[test]
+    fn what_holds_steps_tells_only_of_a_failure_that_nothing_in_it_has_told() {
+        let declared = |unit, parent, origin| (unit, queued("x", parent, origin, None));
+        let ends = |unit, outcome| (unit, ended(outcome, ""));
+        let notice =
+            |level| (1, EventKind::Notice { level, text: "the step `x` failed: no list".into() });
+        let agent = |outcome| [declared(2, 1, Origin::Prompt), ends(2, outcome)];
+        assert!(holder_tells(&[], failed("no list")));
+        assert!(holder_tells(&[notice(NoticeLevel::Info)], failed("no list")));
+        assert!(holder_tells(&agent(done("x")), failed("no list")));
+        assert!(!holder_tells(&[notice(NoticeLevel::Warning)], failed("no list")));
+        assert!(!holder_tells(&agent(failed("boom")), failed("`x` failed: boom")));
+        let deep = [declared(2, 1, Origin::Steps), declared(3, 2, Origin::Prompt)];
+        let deep = [&deep[..], &[ends(3, failed("boom")), ends(2, failed("boom"))]].concat();
+        assert!(!holder_tells(&deep, failed("boom")));
+        for outcome in [done("x"), cancelled(), skipped(), Outcome::Interrupted] {
+            assert!(!holder_tells(&[], outcome));
+        }
+    }
+
+    #[test]
+    fn of_slots_declared_together_those_count_that_have_a_model_to_ask() {
+        let mut log = Log::default();
+        let slot = |index, origin| {
+            let EventKind::UnitQueued(mut head) = queued("x", 0, origin, None) else {
+                unreachable!()
+            };
+            head.slot = Some(crate::event::SlotPosition { index, total: 3 });
+            EventKind::UnitQueued(head)
+        };
+        let origins = [Origin::Prompt, Origin::Steps, Origin::Reused(UnitId(9))];
+        for (index, origin) in (0..).zip(origins) {
+            log.put(index + 1, "", slot(index, origin));
+        }
+        for (index, origin) in (0..).zip([Origin::Steps, Origin::Fork, Origin::Visible]) {
+            log.put(index + 4, "", slot(index, origin));
+        }
+        let mut units = Units::default();
+        let counted = log.events.iter().map(|event| {
+            units.take(event);
+            units.to_run()
+        });
+        assert_eq!(counted.collect::<Vec<_>>(), [1, 1, 1, 0, 1, 2]);
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub(super) struct Ledger {
     pub(super) parent: Option<UnitId>,
     pub(super) description: Arc<str>,
     pub(super) agent: Arc<str>,
+    /// Whether it does more than to hold the branch of steps.
+    pub(super) is_agent: bool,
     pub(super) depth: u32,
     pub(super) branch: Branch,
     pub(super) cancel: CancellationToken,
@@ -193,6 +195,7 @@ impl Ledger {
             parent: Some(head.parent),
             description: Arc::clone(&head.description),
             agent: Arc::clone(&head.agent),
+            is_agent: head.is_agent(),
             depth: head.depth,
             ..Self::new(invocation, branch, cancel)
         }
@@ -219,6 +222,7 @@ impl Ledger {
             parent: None,
             description: Arc::default(),
             agent: Arc::default(),
+            is_agent: true,
             depth: 0,
             branch,
             cancel,

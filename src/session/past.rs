@@ -115,8 +115,9 @@ pub struct Account {
     pub prompt: Arc<str>,
     /// How it ended; `None` if it did not.
     pub outcome: Option<Outcome>,
-    /// Its units and those that worked beside it, in the order they were
-    /// declared: what each was for and its state.
+    /// Its agents and those that worked beside it, in the order they were
+    /// declared: what each was for and its state. What only holds the branch of
+    /// steps is not among them.
     pub units: BTreeMap<UnitId, (Arc<str>, UnitState)>,
     /// Calls that were cut off while they ran.
     pub cut_off: Vec<CutOff>,

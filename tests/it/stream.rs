@@ -244,6 +244,29 @@ fn text_has_the_answer_alone_on_standard_output_and_lines_on_standard_error() {
 }
 
 #[test]
+fn what_only_holds_the_steps_of_a_flow_has_no_lines_and_its_failure_is_told_once() {
+    let place = Place::new();
+    let side = |name: &str, items: &str| {
+        format!("[[step.parallel]]\nname = \"{name}\"\nfor_each = \"{items}\"\nprompt = \"x\"\n")
+    };
+    place.write("a.toml", format!("[[step]]\n{}{}", side("left", "[1, 2]"), side("right", "[3]")));
+    let boom = json!([{ "fault": { "error": { "status": 500, "message": "boom" } } }]);
+    let units = json!({ "right[0]": boom, "*": [{ "text": "y" }] });
+    let model = place.script("script.json", &json!({ "units": units }));
+    let run = ["flow", "run", "a.toml", "-m", &model, "--config", "retry.most=0"];
+    let stderr = place.tine(run).run().stderr;
+    let of = |names: &[&str]| -> Vec<&str> {
+        let is_of = |line: &&str| names.iter().any(|name| line.starts_with(&format!("[{name}] ")));
+        stderr.lines().filter(is_of).collect()
+    };
+    assert_eq!(of(&["left", "right"]), ["[left] 2 agents queued"], "{stderr}");
+    assert_eq!(of(&["left[0]", "left[1]"]).len(), 4, "{stderr}");
+    let [started, failed] = of(&["right[0]"])[..] else { panic!("{stderr}") };
+    assert_eq!(started, "[right[0]] started (general-purpose)");
+    assert_eq!(failed, "[right[0]] failed: HTTP 500: boom");
+}
+
+#[test]
 fn a_request_that_is_made_again_is_told_and_what_it_had_streamed_is_void() {
     let half = json!({ "choices": [{ "index": 0, "delta": { "content": "Hel" } }] });
     let half = format!("data: {half}\n\n");

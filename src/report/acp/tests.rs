@@ -63,6 +63,19 @@ fn pieces_are_gathered_and_an_answer_that_was_shown_is_not_shown_again() {
 }
 
 #[test]
+fn what_only_holds_the_branch_of_steps_is_no_call_and_its_own_failure_a_warning() {
+    let updates = of(view(), &Story::angles());
+    let calls = updates.iter().filter(|update| update["sessionUpdate"] == "tool_call");
+    let calls: Vec<&str> = calls.map(|call| call["toolCallId"].as_str().unwrap()).collect();
+    assert_eq!(calls, ["agent-4", "agent-5"]);
+    let others =
+        |update: &&Value| update["toolCallId"].as_str().is_some_and(|call| !calls.contains(&call));
+    assert_eq!(updates.iter().find(others), None);
+    let warning = "warning: [tests] failed: for_each = \"x\": it gives none, and not a list\n\n";
+    assert!(texts(&updates).contains(&(ANSWER, warning)), "{updates:?}");
+}
+
+#[test]
 fn what_others_than_main_write_is_not_mixed_into_its_answer() {
     let mut view = view();
     view.delta(&text_delta(1, "slot"));

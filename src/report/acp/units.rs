@@ -11,7 +11,7 @@ use schema::{
 use serde_json::json;
 
 use super::{View, beside};
-use crate::event::{Outcome, UnitEnd, UnitHead, UnitId, Worktree};
+use crate::event::{NoticeLevel, Outcome, UnitEnd, UnitHead, UnitId, Worktree};
 use crate::report::units::Unit;
 use crate::report::words;
 
@@ -59,6 +59,10 @@ impl Places {
 impl View {
     pub(super) fn queued(&mut self, unit: UnitId, head: &UnitHead) {
         self.places.inherit(unit, head.parent);
+        // What only holds the branch of steps does nothing that could be shown.
+        if !head.is_agent() {
+            return;
+        }
         let title = match head.description.trim() {
             "" => head.agent.to_string(),
             _ => format!("{}: {}", head.agent, words::unit_name(unit, head)),
@@ -79,7 +83,8 @@ impl View {
 
     /// Tells that a unit is in another state. Main is the conversation itself.
     pub(super) fn state(&mut self, unit: UnitId, state: &'static str, has_started: bool) {
-        if self.units.get(unit).is_none() || unit == UnitId::MAIN {
+        let is_agent = self.units.get(unit).is_some_and(|known| known.head.is_agent());
+        if !is_agent || unit == UnitId::MAIN {
             return;
         }
         let fields =
@@ -90,8 +95,11 @@ impl View {
     pub(super) fn unit_ended(&mut self, unit: UnitId, known: Option<&Unit>, end: &UnitEnd) {
         self.places.others.remove(&unit);
         // Of main's end the end of the invocation tells.
-        if known.is_none() {
-            return;
+        let Some(known) = known.filter(|known| known.tells(end)) else { return };
+        if !known.head.is_agent() {
+            let name = words::unit_name(unit, &known.head);
+            let text = format!("[{name}] {}", words::unit_end(end));
+            return self.notice(NoticeLevel::Warning, &text);
         }
         let (status, why) = match &end.outcome {
             Outcome::Done { text: _ } => (ToolCallStatus::Completed, None),

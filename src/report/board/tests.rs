@@ -203,6 +203,25 @@ fn at_rest_there_are_no_sums() {
 }
 
 #[test]
+fn what_only_holds_the_branch_of_steps_takes_no_row_and_no_number() {
+    let mut story = Story::angles();
+    let mut board = board(&story);
+    assert_snapshot!(drawn(&board, 79, 8, None), @"
+      tests           failed                                       1.2k tok      3s
+    1 correctness[0]  running                                                   13s
+    2 security[0]     failed                                       1.2k tok      3s
+    2 agents: 1 running, 1 failed                                               13s
+    ");
+    assert_eq!(board.pickable(), [4, 5].map(UnitId));
+    let told = story.events().len();
+    story.push(2, EventKind::Joined { children: vec![UnitId(5)] });
+    story.push(0, EventKind::Joined { children: vec![UnitId(2), UnitId(3)] });
+    let left = story.events()[told..].iter().flat_map(|event| board.take(event));
+    let left: Vec<u32> = left.map(|ended| ended.unit.0).collect();
+    assert_eq!(left, [5, 3], "the failure of the second angle is that of its agent");
+}
+
+#[test]
 fn main_has_a_row_while_it_works_alone() {
     let mut story = Story::new();
     story.invocation("go").turn(0, 1).call(0, "g", "Grep", "retry");

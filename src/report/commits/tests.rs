@@ -99,6 +99,21 @@ fn a_batch_stays_as_a_line_for_each_slot_in_their_order() {
 }
 
 #[test]
+fn what_only_holds_the_branch_of_steps_stays_only_with_a_failure_of_its_own() {
+    let mut story = Story::angles();
+    story.end(4, done("x")).end(1, done("x"));
+    story.push(1, EventKind::Joined { children: vec![UnitId(4)] });
+    story.push(2, EventKind::Joined { children: vec![UnitId(5)] });
+    story.push(0, EventKind::Joined { children: [1, 2, 3].map(UnitId).to_vec() });
+    assert_snapshot!(plain(&stays(&story, 79)), @r#"
+    > review
+      correctness[0]  done in 3.2 s, 1.2k tokens
+      security[0]  failed: boom
+      tests  failed: for_each = "x": it gives none, and not a list
+    "#);
+}
+
+#[test]
 fn what_went_wrong_is_told_once_and_in_place() {
     let mut story = Story::new();
     story.invocation("go").turn(0, 1);

@@ -252,6 +252,31 @@ fn text_of_others_does_not_break_the_document() {
 }
 
 #[test]
+fn what_only_holds_the_branch_of_steps_has_no_part_but_with_a_failure_of_its_own() {
+    let mut story = Story::angles();
+    story.end(4, done("x")).end(1, done("x")).over(done("x"), "x");
+    assert_snapshot!(written(&story, None, StdoutKind::Other), @r#"
+    # review
+
+    ## Prompt 1
+
+    > review
+
+    ### agent-5: security\[0\] (reviewer), for agent-2
+
+    failed: boom
+
+    ### agent-3: tests (for\_each)
+
+    failed: for\_each = "x": it gives none, and not a list
+
+    ### agent-4: correctness\[0\] (reviewer), for agent-1
+
+    done in 3.2 s, 1.2k tokens
+    "#);
+}
+
+#[test]
 fn a_part_that_is_too_long_to_keep_is_written_in_pieces() {
     let mut story = Story::new();
     story.invocation("go").batch("c", &["a", "b"]).start(1).start(2);

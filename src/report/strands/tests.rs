@@ -125,6 +125,15 @@ fn what_a_unit_writes_is_kept_up_to_a_bound() {
 }
 
 #[test]
+fn only_agents_can_be_followed() {
+    let mut strands = Strands::default();
+    Story::angles().events().iter().for_each(|event| strands.take(event));
+    let known: Vec<UnitId> = strands.known().into_iter().map(|(unit, ..)| unit).collect();
+    assert_eq!(known, [4, 5].map(UnitId));
+    assert_eq!(strands.ended, [UnitId(5)]);
+}
+
+#[test]
 fn units_that_ended_can_be_followed_up_to_a_bound() {
     let mut story = Story::new();
     story.batch("c", &["slot"; 40]);

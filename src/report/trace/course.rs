@@ -24,9 +24,10 @@ pub struct Course {
     pub from: UnixMillis,
     /// When it was over, or how far it has come.
     pub to: UnixMillis,
-    /// The time of all units that ran meanwhile, added up, in milliseconds.
+    /// The time of all units that ran meanwhile, added up, in milliseconds. What
+    /// holds steps, or was answered before, is at no work.
     pub work_ms: u64,
-    /// The most units that ran at once.
+    /// The most of those that ran at once.
     pub most_at_once: u64,
     /// What determined its end, first leg first.
     pub path: Vec<Leg>,
@@ -157,7 +158,8 @@ impl Trace {
     /// Adds up what ran during each prompt, in one pass over time.
     fn add_work(&self, courses: &mut [Course], end: UnixMillis) {
         let mut changes: Vec<(UnixMillis, i64)> = Vec::new();
-        for doing in self.units.iter().flat_map(|unit| &unit.doing) {
+        let at_work = self.units.iter().filter(|unit| unit.works());
+        for doing in at_work.flat_map(|unit| &unit.doing) {
             if doing.activity == Activity::Running {
                 changes.push((doing.from, 1));
                 changes.push((doing.to.unwrap_or(end).max(doing.from), -1));

@@ -93,3 +93,60 @@ fn embedded(json: &[u8]) -> Vec<u8> {
     }
     safe
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Origin, UnitId, UnitState};
+    use crate::report::trace::record::begins_with;
+    use crate::report::trace::{LegKind, SpanKind};
+
+    /// Returns the names that a table of the script has a word for.
+    fn keys(table: &str) -> Vec<String> {
+        let script = SCRIPT.concat();
+        let (_, rest) = script.split_once(&format!("const {table} = {{")).expect("it is there");
+        let (rows, _) = rest.split_once("};").expect("it has an end");
+        let keys = rows.split(':').filter_map(|before| before.rsplit([' ', ',', '\n']).next());
+        keys.map(str::to_owned).collect()
+    }
+
+    #[track_caller]
+    fn check<'a>(table: &str, names: impl IntoIterator<Item = &'a str>) {
+        let keys = keys(table);
+        let missing: Vec<&str> =
+            names.into_iter().filter(|name| !keys.iter().any(|key| key == name)).collect();
+        assert_eq!(missing, [] as [&str; 0], "{table} has {keys:?}");
+    }
+
+    /// Every origin; another one stops this from being built.
+    fn origins() -> [Origin; 6] {
+        let before = UnitId(7);
+        let all = [
+            Origin::Prompt,
+            Origin::Visible,
+            Origin::Fork,
+            Origin::Continued(before),
+            Origin::Steps,
+            Origin::Reused(before),
+        ];
+        for origin in all {
+            match origin {
+                Origin::Prompt
+                | Origin::Visible
+                | Origin::Fork
+                | Origin::Continued(_)
+                | Origin::Steps
+                | Origin::Reused(_) => {}
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn the_page_has_a_word_for_every_name_that_a_trace_can_hold() {
+        check("BEGINS", origins().map(begins_with));
+        check("KINDS", SpanKind::ALL.map(SpanKind::as_str));
+        check("STATES", UnitState::ALL.map(UnitState::as_str));
+        check("LEGS", LegKind::ALL.map(LegKind::as_str));
+    }
+}

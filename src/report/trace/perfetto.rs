@@ -206,10 +206,11 @@ impl<'a> Chrome<'a> {
         }
     }
 
-    /// Counts what units are doing, over time.
+    /// Counts what units are doing that ask models, over time.
     fn counts(&mut self, trace: &'a Trace) {
         let mut changes: BTreeMap<u64, Vec<(Activity, i64)>> = BTreeMap::new();
-        for doing in trace.units.iter().flat_map(|unit| &unit.doing) {
+        let at_work = trace.units.iter().filter(|unit| unit.works());
+        for doing in at_work.flat_map(|unit| &unit.doing) {
             changes.entry(self.micros(doing.from)).or_default().push((doing.activity, 1));
             if let Some(to) = doing.to {
                 changes.entry(self.micros(to)).or_default().push((doing.activity, -1));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::event::{Origin, Seq, UnitHead, UnitId, UnixMillis};
+use crate::event::{Origin, Seq, UnitId, UnixMillis};
 use crate::message::Usage;
 
 use super::super::lines;
@@ -127,7 +127,7 @@ impl Clock {
             prompt: unit.invocation.0,
             description: head.map_or("", |head| &head.description),
             agent: head.map_or("main", |head| &head.agent),
-            begins_with: head.map_or("prompt", begins_with),
+            begins_with: begins_with(head.map_or(Origin::Prompt, |head| head.origin)),
             continues: head.and_then(|head| match head.origin {
                 Origin::Continued(unit) | Origin::Reused(unit) => Some(name(unit)),
                 Origin::Prompt | Origin::Visible | Origin::Fork | Origin::Steps => None,
@@ -192,8 +192,8 @@ fn name(unit: UnitId) -> String {
     unit.to_string()
 }
 
-fn begins_with(head: &UnitHead) -> &'static str {
-    match head.origin {
+pub(super) fn begins_with(origin: Origin) -> &'static str {
+    match origin {
         Origin::Prompt => "prompt",
         Origin::Visible => "visible",
         Origin::Fork => "fork",

@@ -241,6 +241,34 @@ fn the_ideal_spreads_the_work_but_cannot_shorten_the_path() {
 }
 
 #[test]
+fn what_holds_steps_or_was_answered_before_is_at_no_work() {
+    let declared = |origin, parent| testing::queued("x", parent, origin, None);
+    let trace = Timed::new()
+        .asked()
+        .at(0, 1, declared(Origin::Steps, 0))
+        .start(0, 1)
+        .at(0, 2, declared(Origin::Reused(UnitId(9)), 1))
+        .at(0, 3, declared(Origin::Reused(UnitId(8)), 1))
+        .at(0, 4, declared(Origin::Prompt, 1))
+        .start(0, 2)
+        .start(0, 3)
+        .start(0, 4)
+        .turn(0, 4, 100, &[])
+        .end(20, 2, done("a"))
+        .end(20, 3, done("b"))
+        .end(100, 4, done("c"))
+        .end(100, 1, done("all"))
+        .over(100, done("all"))
+        .trace();
+    let course = &trace.courses(&TraceFacts::default())[0];
+    assert_eq!((course.work_ms, course.most_at_once, course.ideal_ms()), (100, 1, 100));
+    let file: Value = serde_json::from_slice(&trace.perfetto(&TraceFacts::default())).unwrap();
+    let counts = file["traceEvents"].as_array().unwrap().iter().filter(|it| it["ph"] == "C");
+    let running = counts.map(|it| it["args"]["running"].as_u64().unwrap());
+    assert_eq!(running.max(), Some(1));
+}
+
+#[test]
 fn branches_of_one_call_part_at_one_place_and_come_back_together() {
     let mut story = Story::batch_of_three();
     story.push(0, EventKind::Joined { children: vec![UnitId(1), UnitId(2), UnitId(3)] });

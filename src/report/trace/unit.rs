@@ -67,6 +67,12 @@ impl UnitTrace {
         self.head.as_ref().is_some_and(|head| head.is_background)
     }
 
+    /// Tells whether it asks models: what only holds steps, or has its answer
+    /// from an earlier walk, is at no work, however long it was there.
+    pub(super) fn works(&self) -> bool {
+        self.head.as_ref().is_none_or(|head| head.origin.asks())
+    }
+
     fn activity(&self) -> Option<Activity> {
         let Open { is_open, wait, questions, waiting_calls, has_answered, beside, steps, .. } =
             &self.open;

@@ -202,14 +202,16 @@ impl Repair<'_> {
         Place { unit: UnitId::MAIN, invocation, branch: Branch { tokens, ..Branch::root() } }
     }
 
-    /// Returns the units that did not end by themselves, also those that an
+    /// Returns the agents that did not end by themselves, also those that an
     /// earlier repair has ended.
     fn unfinished(&self) -> Vec<UnitId> {
         let account = self.past.account().units.iter();
         let ended_before = account
             .filter(|(_, (_, state))| matches!(state, UnitState::Interrupted | UnitState::Skipped));
-        let units: BTreeSet<UnitId> =
-            ended_before.map(|(&id, _)| id).chain(self.ended.keys().copied()).collect();
+        let is_agent =
+            |id: &UnitId| self.past.units().get(id).is_none_or(|unit| unit.head.is_agent());
+        let ended = self.ended.keys().copied().filter(is_agent);
+        let units: BTreeSet<UnitId> = ended_before.map(|(&id, _)| id).chain(ended).collect();
         units.into_iter().collect()
     }
 

@@ -631,6 +631,32 @@ fn a_run_names_the_background_units_that_it_left_behind() {
 }
 
 #[test]
+fn what_only_holds_the_branch_of_steps_is_not_among_the_agents_left_behind() {
+    let mut bench = Bench::new();
+    let child = |origin| Child {
+        description: "correctness".into(),
+        agent: "for_each".into(),
+        slot: None,
+        origin,
+        is_background: false,
+        strand: Strand::Fresh,
+        budget: Budget::default(),
+        again: None,
+        step: None,
+    };
+    let holder = bench.declare_all(UnitId::MAIN, vec![child(Origin::Steps)]).remove(0);
+    bench.may_start(holder.unit).unwrap();
+    let agent = bench.declare_all(holder.unit, vec![child(Origin::Prompt)]).remove(0);
+    bench.may_start(agent.unit).unwrap();
+    bench.give(Input::Cancel(Reach::Turn, CancelReason::Interrupt));
+    bench.give(Input::Overdue);
+    let EventKind::InvocationEnded(end) = &bench.last().kind else { panic!("{:?}", bench.last()) };
+    assert_eq!(end.unfinished, [agent.unit]);
+    let ends = [agent.unit, holder.unit].map(|unit| (unit, UnitState::Cancelled));
+    assert_eq!(bench.ends(), ends, "both have their end all the same");
+}
+
+#[test]
 fn tokens_are_drawn_for_each_invocation_and_never_twice() {
     let (last, invocation, next_unit) = (Seq(7), Invocation(2), UnitId(5));
     let seed = Seed { last, invocation, next_unit, ..Seed::default() };

@@ -234,7 +234,7 @@ impl Dispatcher {
 
     fn left_behind(&mut self, units: Vec<UnitId>) {
         for unit in units {
-            if !self.unfinished.contains(&unit) {
+            if self.ledger(unit).is_agent && !self.unfinished.contains(&unit) {
                 self.unfinished.push(unit);
             }
         }

@@ -216,7 +216,10 @@ impl Past {
         if let Some(parent) = self.units.get_mut(&head.parent).filter(|_| head.is_background) {
             parent.has_aside = true;
         }
-        self.account.units.insert(event.unit, (Arc::clone(&head.description), UnitState::Queued));
+        if head.is_agent() {
+            let known = (Arc::clone(&head.description), UnitState::Queued);
+            self.account.units.insert(event.unit, known);
+        }
         let unit = PastUnit {
             head: head.clone(),
             invocation: event.invocation,

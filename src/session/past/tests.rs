@@ -357,6 +357,17 @@ fn the_account_is_of_the_last_invocation() {
 }
 
 #[test]
+fn what_only_holds_the_branch_of_steps_is_in_no_account() {
+    let mut story = Story::new();
+    let holder = UnitHead { call: None, origin: Origin::Steps, ..head("c", 0) };
+    story.push(1, "1", EventKind::UnitQueued(holder));
+    let inside = UnitHead { call: None, parent: UnitId(1), ..head("c", 0) };
+    story.push(2, "1", EventKind::UnitQueued(inside));
+    let past = story.past();
+    assert_eq!(past.account().units.keys().copied().collect::<Vec<_>>(), [UnitId(2)]);
+}
+
+#[test]
 fn what_works_beside_main_outlives_an_invocation_with_all_it_waits_for() {
     let mut story = Story::new();
     story.fork(1);

@@ -47,13 +47,13 @@ const usage_rows = (usage) => [
   ['cost', cost(usage)],
 ];
 
-const BEGINS = { prompt: 'its own prompt', visible: 'what its branch sees, then its prompt', fork: 'its parent’s conversation', continued: 'the conversation of', steps: 'nothing: it holds steps of a flow' };
+const BEGINS = { prompt: 'its own prompt', visible: 'what its branch sees, then its prompt', fork: 'its parent’s conversation', continued: 'the conversation of', reused: 'the answer of', steps: 'nothing: it holds steps of a flow' };
 
 function about_unit(unit) {
   const times = Object.entries(unit.times_ms).filter(([, ms]) => ms > 0).map(([name, ms]) => `${name} ${duration(ms)}`);
   const start = span_of_prompt().from;
   const rows = [
-    ['state', STATES[unit.state], `state ${unit.state}`],
+    ['state', state_name(unit), `state ${unit.state}`],
     ['error', unit.error ? `${unit.failure}: ${unit.error}` : null, 'wrong'],
     ['agent', unit.agent],
     ['of', unit.parent],

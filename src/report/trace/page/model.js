@@ -116,6 +116,9 @@ function is_in_prompt(unit, window) {
   return unit.queued_ms < window.to && end(unit.ended_ms) > window.from;
 }
 
+/** Tells whether a unit asks models: what holds steps, or was answered before, does not. */
+const works = (unit) => unit.begins_with !== 'steps' && unit.begins_with !== 'reused';
+
 /** Returns the units that are looked at, in their order. */
 function visible_units() {
   const window = span_of_prompt();
@@ -180,7 +183,7 @@ function figures() {
   sum.speed = sum.took > 0 ? sum.work / sum.took : 1;
   sum.share = sum.took > 0 ? sum.ideal / sum.took : 1;
   const window = span_of_prompt();
-  sum.units = trace.order.filter((unit) => unit.id !== 'main' && is_in_prompt(unit, window));
+  sum.units = trace.order.filter((unit) => unit.id !== 'main' && works(unit) && is_in_prompt(unit, window));
   sum.usage = NO_USAGE;
   sum.requests = 0;
   sum.models = new Map();

@@ -162,7 +162,7 @@ class Rows {
   row(unit, place) {
     const has_children = unit.children.length > 0;
     const folded = looked.folded.has(unit.id);
-    const facts = [unit.agent === 'main' ? '' : unit.agent, STATES[unit.state], duration(end(unit.ended_ms) - unit.queued_ms), `${few(tokens(unit.spent.usage))} tokens`];
+    const facts = [unit.agent === 'main' ? '' : unit.agent, state_name(unit), duration(end(unit.ended_ms) - unit.queued_ms), `${few(tokens(unit.spent.usage))} tokens`];
     const row = make('div', {
       name: `row${unit.id === looked.unit ? ' is-chosen' : ''}`,
       role: 'treeitem', id: `${this.host.id}-${place}`,
@@ -325,7 +325,7 @@ function tip_lines(unit, id) {
   const span = id === null || id === undefined ? null : trace.spans[id];
   if (!span) {
     const spent = unit.spent.usage;
-    return [`${unit.id === 'main' ? '' : `${unit.id}: `}${unit_name(unit)}`, `${STATES[unit.state]}, ${duration(end(unit.ended_ms) - unit.queued_ms)}`, `${whole(tokens(spent))} tokens, ${cost(spent)}`, `${unit.path} {${unit.tokens}}`];
+    return [`${unit.id === 'main' ? '' : `${unit.id}: `}${unit_name(unit)}`, `${state_name(unit)}, ${duration(end(unit.ended_ms) - unit.queued_ms)}`, `${whole(tokens(spent))} tokens, ${cost(spent)}`, `${unit.path} {${unit.tokens}}`];
   }
   const lines = [span_name(span)];
   if (span.to_ms !== span.from_ms) lines.push(`${duration(end(span.to_ms) - span.from_ms)} from ${duration(span.from_ms - span_of_prompt().from)}`);

@@ -27,6 +27,8 @@ function paint_times(pen, unit, y, rows) {
   }
   if (byId('critical').checked) paint_path(pen, unit, rows, y);
   pen.fillStyle = ink.of('faint');
+  const is_seen = unit.queued_ms <= to && end(unit.ended_ms) >= from;
+  if (unit.begins_with === 'reused' && is_seen) write(pen, state_name(unit), rows.x(end(unit.ended_ms)), y + ROW / 2, 120, ink.of('faint'));
   if (end(unit.ended_ms) < from) pen.fillText('‹ earlier', 5, y + ROW / 2);
   if (unit.queued_ms > to) pen.fillText('later ›', rows.wide - 44, y + ROW / 2);
 }

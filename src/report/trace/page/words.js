@@ -86,6 +86,12 @@ const STATES = {
   interrupted: 'interrupted',
 };
 
+/** What those are called that were not asked, since an earlier walk had their answer. */
+const BEFORE = { completed: 'answered before', failed: 'failed before' };
+
+/** Returns what the state of a unit is called. */
+const state_name = (unit) => (unit.begins_with === 'reused' && BEFORE[unit.state]) || STATES[unit.state];
+
 /** What each piece of a critical path is called. */
 const LEGS = {
   request: 'models answered',
