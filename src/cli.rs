@@ -33,6 +33,7 @@ mod recordings;
 mod resume;
 mod review;
 mod rules;
+mod runner;
 mod said;
 mod sandbox;
 mod servers;
@@ -121,6 +122,7 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
     let BorrowedFlags { openai_api_key, openai_base_url, .. } = &run.borrowed;
     let environment = Environment::from_process()
         .with_openai(openai_api_key.as_ref(), openai_base_url.as_deref());
+    runner::reads(environment.github_actions);
     if openai_api_key.is_some() {
         say(&"warning: whoever lists processes sees `--openai-api-key`; set `OPENAI_API_KEY`");
     }
@@ -322,10 +324,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 fn say(text: &impl std::fmt::Display) {
     let text = text.to_string();
     said::note(&text);
-    let mut text = crate::report::sanitise::text(&text).into_owned();
-    if std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
-        text = crate::report::inert::text(&text);
-    }
+    let text = runner::inert_text(crate::report::sanitise::text(&text).into_owned());
     // Nobody reads: then there is nobody to tell.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

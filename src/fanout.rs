@@ -8,6 +8,7 @@
 mod batch;
 mod caller;
 mod clock;
+mod closing;
 mod confirm;
 pub mod cut_off;
 mod job;
@@ -36,6 +37,7 @@ use crate::tool::{Registry, Typed, Workspace};
 
 pub(crate) use batch::{ends, queue_made, told};
 pub use caller::{Caller, Hold};
+pub(crate) use closing::Closing;
 pub(crate) use job::Job;
 pub use parked::Parking;
 pub use pool::{Permit, Pool, Ticket};

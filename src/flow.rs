@@ -82,7 +82,18 @@ pub struct Flow {
     /// flow over ten thousand rows must not hold ten thousand answers.
     kept: BTreeSet<Arc<str>>,
     /// What must hold once it has been walked; `None` if its last step says all.
-    success: Option<Expression>,
+    success: Option<Success>,
+}
+
+/// What must hold once a flow has been walked. Its last step may say well what went
+/// wrong, and has done its work then.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Success {
+    /// The condition.
+    pub condition: Expression,
+    /// What has gone wrong if it does not hold, in words for people; `None` if that
+    /// is the condition itself.
+    pub otherwise: Option<Arc<str>>,
 }
 
 impl Flow {
@@ -98,20 +109,24 @@ impl Flow {
         inputs: Vec<Input>,
         step: Step,
     ) -> Result<Self, Vec<FlowError>> {
-        let kept = names::check(&inputs, &step, None)?;
-        let (name, description) = (name.into(), description.into());
-        Ok(Self { name, description, inputs, step, kept, success: None })
+        Self::succeeding_if(None, (name.into(), description.into()), inputs, step)
     }
 
-    /// Has it fail unless a condition holds once all of it has been walked. Its
-    /// last step may say well what went wrong.
+    /// A flow that fails unless something holds once all of it has been walked.
     ///
     /// # Errors
     ///
-    /// The condition names what is not there by then.
-    pub fn succeeding_if(self, condition: Expression) -> Result<Self, Vec<FlowError>> {
-        let kept = names::check(&self.inputs, &self.step, Some(&condition))?;
-        Ok(Self { kept, success: Some(condition), ..self })
+    /// As for [`Self::new`]; what must hold may name each step that is there behind
+    /// the last one.
+    pub fn succeeding_if(
+        success: Option<Success>,
+        (name, description): (Arc<str>, Arc<str>),
+        inputs: Vec<Input>,
+        step: Step,
+    ) -> Result<Self, Vec<FlowError>> {
+        let condition = success.as_ref().map(|success| &success.condition);
+        let kept = names::check(&inputs, &step, condition)?;
+        Ok(Self { name, description, inputs, step, kept, success })
     }
 
     /// Returns its name.
@@ -140,7 +155,7 @@ impl Flow {
 
     /// Returns what must hold once it has been walked.
     #[must_use]
-    pub fn success(&self) -> Option<&Expression> {
+    pub fn success(&self) -> Option<&Success> {
         self.success.as_ref()
     }
 

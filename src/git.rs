@@ -8,6 +8,7 @@
 
 mod call;
 mod hardened;
+mod held;
 mod merge;
 mod program;
 mod snapshot;
@@ -26,10 +27,18 @@ use crate::message::counted;
 pub(crate) use call::filter_drivers;
 pub use call::{Git, OUTPUT_CAP, git};
 pub(crate) use hardened::PROGRAMS;
+pub use held::Held;
 pub use program::Program;
 
 /// Most characters of a title: a commit's subject can be of any length.
 pub const TITLE_CAP: usize = 200;
+
+/// Most bytes of a commit that are looked at for its parents, which stand behind the
+/// name of its tree.
+const COMMIT_CAP: usize = 4_096;
+
+/// How many characters of a commit's name people are told.
+const SHORT: usize = 10;
 
 /// Which change is meant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -53,6 +62,9 @@ pub struct Change {
     pub title: String,
     /// The repository's top directory; names in the diff are relative to it.
     pub root: PathBuf,
+    /// The commit that holds the files as they are after the change; `None` where
+    /// the working tree does.
+    pub commit: Option<String>,
     /// The unified diff. Bytes that are not UTF-8 are replaced.
     pub diff: String,
     /// The parsed diff; never empty.
@@ -60,6 +72,26 @@ pub struct Change {
     /// The files that may be text, and of which the diff says only that they
     /// differ: they are too large.
     pub too_large: BTreeSet<String>,
+    /// What the diff leaves out of the files that git was never told of.
+    pub apart: Vec<Apart>,
+}
+
+/// Something git was never told of that is no part of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Apart {
+    /// Its name as those of the diff are. Bytes that are not UTF-8 are replaced.
+    pub path: String,
+    /// What it is.
+    pub kind: ApartKind,
+}
+
+/// What can be left out of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApartKind {
+    /// A file that begins as those that this program writes.
+    Ours,
+    /// A directory that is a repository of its own.
+    Repository,
 }
 
 /// Why there is no change to look at.
@@ -85,6 +117,24 @@ pub enum GitError {
     UnknownRevision {
         /// The name.
         name: String,
+        /// Where it may be instead.
+        elsewhere: Elsewhere,
+    },
+    /// A commit says that it has a parent, and that one is not here.
+    #[error("the parent of commit `{commit}` is not here{}", because(*.is_shallow))]
+    NoParent {
+        /// The commit, as short as people name it.
+        commit: String,
+        /// Whether the clone was made without it.
+        is_shallow: bool,
+    },
+    /// Two lines of commits never meet.
+    #[error("`{}` and HEAD have no commit in common{}", .name.escape_debug(), because(*.is_shallow))]
+    NothingInCommon {
+        /// What was to be compared with.
+        name: String,
+        /// Whether they may meet in what the clone was made without.
+        is_shallow: bool,
     },
     /// Nothing differs.
     #[error("there is nothing to review: {title} is empty")]
@@ -109,6 +159,22 @@ pub enum GitError {
     },
 }
 
+/// Where a branch may be that is not here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// The remote `origin` had it when it was last asked.
+    Tracked,
+    /// The remote `origin` may have it: nobody has asked.
+    Remote,
+    /// There is no more to be said.
+    Unknown,
+}
+
+/// Says why commits are missing.
+fn because(is_shallow: bool) -> &'static str {
+    if is_shallow { ": the clone is shallow" } else { "" }
+}
+
 /// Returns the change that is asked for, from the repository around `root`.
 ///
 /// The index is only read; untracked files count as added unless they are
@@ -129,7 +195,12 @@ pub fn change(program: &Program, root: &Path, what: &What) -> Result<Change, Git
                 Err(GitError::EmptyChange { .. }) => repository.commit("HEAD"),
                 // Where somebody's shell puts the report, say.
                 Ok(change) if repository.has_only_empty_files(change) => {
-                    repository.commit("HEAD").or(uncommitted)
+                    match repository.commit("HEAD") {
+                        // There is a last commit, and only its change is not here.
+                        Err(error @ GitError::NoParent { .. }) => Err(error),
+                        Err(_) => uncommitted,
+                        last => last,
+                    }
                 }
                 Ok(_) | Err(_) => uncommitted,
             }
@@ -148,10 +219,8 @@ struct Diff {
     is_whole: bool,
     /// The files that may be text and are not shown.
     too_large: BTreeSet<String>,
-    /// How many untracked files are left out because this program wrote them.
-    ours: usize,
-    /// How many untracked directories are left out because they are repositories.
-    nested: usize,
+    /// What is left out of it.
+    apart: Vec<Apart>,
 }
 
 impl<'a> Repository<'a> {
@@ -159,6 +228,9 @@ impl<'a> Repository<'a> {
         let top = match git(program, root, &["rev-parse", "--show-toplevel"]) {
             Err(GitError::Failed { message }) if message.contains("not a git repository") => {
                 return Err(GitError::NotARepository { path: root.to_owned() });
+            }
+            Err(GitError::Failed { message }) if message.contains("run in a work tree") => {
+                return Err(GitError::NoWorkingTree { path: root.to_owned() });
             }
             other => other?,
         };
@@ -181,11 +253,15 @@ impl<'a> Repository<'a> {
     }
 
     fn since(&self, name: &str) -> Result<Change, GitError> {
-        let base = self.commit_id(name)?;
+        let base = self.commit_id(name).map_err(|error| self.sought(error))?;
         let Ok(head) = self.commit_id("HEAD") else { return Err(GitError::NoCommits) };
-        let fork = self.git(&["merge-base", &base, &head]).map_err(|_| GitError::Failed {
-            message: format!("`{name}` and HEAD have no commit in common"),
-        })?;
+        let fork = match self.git(&["merge-base", &base, &head]) {
+            Err(GitError::Failed { .. }) => {
+                let (name, is_shallow) = (name.to_owned(), self.is_shallow());
+                return Err(GitError::NothingInCommon { name, is_shallow });
+            }
+            fork => fork?,
+        };
         let title = format!("{} against {name}, with what is not committed yet", self.name());
         self.working_tree(title, &text_line(&fork))
     }
@@ -195,14 +271,63 @@ impl<'a> Repository<'a> {
             let unborn = name == "HEAD" && matches!(error, GitError::UnknownRevision { .. });
             if unborn { GitError::NoCommits } else { error }
         })?;
-        // A root commit has no parent; everything in it is new.
-        let parent = self.commit_id(&format!("{commit}^1"));
-        let is_root = matches!(parent, Err(GitError::UnknownRevision { .. }));
-        let parent = if is_root { self.empty_tree()? } else { parent? };
+        let parent = match self.parent(&commit)? {
+            Some(parent) => parent,
+            None => self.empty_tree()?,
+        };
         let head = ["log", "-1", "--no-show-signature", "--encoding=UTF-8", "--format=%h: %s"];
         let title = self.git(&[&head[..], &[&commit, "--"]].concat())?;
         let diff = self.diff(&[&parent, &commit])?;
-        self.finish(format!("commit {}", text_line(&title)), &diff)
+        let change = self.finish(format!("commit {}", text_line(&title)), &diff)?;
+        Ok(Change { commit: Some(commit), ..change })
+    }
+
+    /// The first parent of a commit; `None` of one that has none, in which everything
+    /// is new.
+    fn parent(&self, commit: &str) -> Result<Option<String>, GitError> {
+        match self.commit_id(&format!("{commit}^1")) {
+            Err(GitError::UnknownRevision { .. }) => {}
+            parent => return parent.map(Some),
+        }
+        // Where a shallow clone ends git shows a commit as one without parents. The
+        // commit itself still says which it has, before all that somebody wrote.
+        let git = Git::at(self.program, &self.top)?;
+        let (head, _) = git.head(&["cat-file", "commit", commit], COMMIT_CAP)?;
+        let head = String::from_utf8_lossy(&head);
+        let mut lines = head.lines().take_while(|line| !line.is_empty());
+        let Some(parent) = lines.find_map(|line| line.strip_prefix("parent ")) else {
+            return Ok(None);
+        };
+        // It may have come along with another branch.
+        match self.commit_id(parent) {
+            Err(GitError::UnknownRevision { .. }) => {
+                let commit = commit.chars().take(SHORT).collect();
+                Err(GitError::NoParent { commit, is_shallow: self.is_shallow() })
+            }
+            parent => parent.map(Some),
+        }
+    }
+
+    /// Tells whether the clone was made without the older commits.
+    fn is_shallow(&self) -> bool {
+        let told = self.git(&["rev-parse", "--is-shallow-repository"]);
+        told.is_ok_and(|told| text_line(&told) == "true")
+    }
+
+    /// Says of a branch that is not here where else it may be.
+    fn sought(&self, error: GitError) -> GitError {
+        let GitError::UnknownRevision { name, elsewhere: _ } = error else { return error };
+        let is_word = |c: char| c.is_ascii_alphanumeric() || "._/-".contains(c);
+        let is_branch = name.chars().all(is_word) && !name.starts_with('-') && !name.contains("..");
+        let has_remote = || self.git(&["config", "--get", "remote.origin.url"]).is_ok();
+        let elsewhere = if self.commit_id(&format!("origin/{name}")).is_ok() {
+            Elsewhere::Tracked
+        } else if is_branch && !name.is_empty() && has_remote() {
+            Elsewhere::Remote
+        } else {
+            Elsewhere::Unknown
+        };
+        GitError::UnknownRevision { name, elsewhere }
     }
 
     /// What differs between a commit and the files as they are now.
@@ -226,7 +351,7 @@ impl<'a> Repository<'a> {
         };
         let text = String::from_utf8_lossy(&text);
         let (text, too_large) = text::shown(self, revisions, (&text, is_whole))?;
-        Ok(Diff { text: text.into_bytes(), is_whole, too_large, ours: 0, nested: 0 })
+        Ok(Diff { text: text.into_bytes(), is_whole, too_large, apart: Vec::new() })
     }
 
     fn diff_with(&self, options: &[&str], revisions: &[&str]) -> Result<Vec<u8>, GitError> {
@@ -264,11 +389,12 @@ impl<'a> Repository<'a> {
     fn finish(&self, title: String, shown: &Diff) -> Result<Change, GitError> {
         let note = format!("; files over {} KiB are named only", untracked::FILE_CAP / 1024);
         let mut note = if shown.is_whole { String::new() } else { note };
-        if shown.ours > 0 {
-            let files = counted(shown.ours as u64, "file");
-            note.push_str(&format!("; without {files} that tine wrote"));
+        let count = |kind: ApartKind| shown.apart.iter().filter(|apart| apart.kind == kind).count();
+        let (ours, nested) = (count(ApartKind::Ours), count(ApartKind::Repository));
+        if ours > 0 {
+            note.push_str(&format!("; without {} that tine wrote", counted(ours as u64, "file")));
         }
-        match shown.nested {
+        match nested {
             0 => {}
             1 => note.push_str("; without 1 repository inside it"),
             many => note.push_str(&format!("; without {many} repositories inside it")),
@@ -281,13 +407,15 @@ impl<'a> Repository<'a> {
         if files.is_empty() {
             return Err(GitError::EmptyChange { title });
         }
-        let too_large = shown.too_large.clone();
-        Ok(Change { title, root: self.top.clone(), diff, files, too_large })
+        let (too_large, apart) = (shown.too_large.clone(), shown.apart.clone());
+        let (root, commit) = (self.top.clone(), None);
+        Ok(Change { title, root, commit, diff, files, too_large, apart })
     }
 
     /// The full name of the commit that `name` means.
     fn commit_id(&self, name: &str) -> Result<String, GitError> {
-        let unknown = || GitError::UnknownRevision { name: name.to_owned() };
+        let elsewhere = Elsewhere::Unknown;
+        let unknown = || GitError::UnknownRevision { name: name.to_owned(), elsewhere };
         // Git would take it for an option.
         if name.is_empty() || name.starts_with('-') || name.contains('\0') {
             return Err(unknown());

@@ -10,6 +10,7 @@ mod change;
 mod coverage;
 mod finding;
 mod generated;
+mod ground;
 mod merge;
 mod outcome;
 mod role;
@@ -18,6 +19,7 @@ mod territories;
 #[cfg(test)]
 pub(crate) mod testing;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -30,6 +32,7 @@ pub use finding::{
     Claim, FINDINGS_PER_REVIEWER_CAP, Ruling, Severity, Verdict, claims, findings_schema, ruling,
     verdict_schema,
 };
+pub use ground::Ground;
 pub use merge::{FINDINGS_CAP, Finding, FindingId};
 pub use outcome::{Judged, Outcome, VERIFIERS_CAP, Verified};
 pub use role::Role;
@@ -147,6 +150,9 @@ pub struct Plan {
     pub title: String,
     /// The directory at which the paths begin.
     pub root: PathBuf,
+    /// The commit that holds the files as they are after the change; `None` where
+    /// the working tree does.
+    pub commit: Option<String>,
     /// The working directory below it; empty at the top.
     pub below: PathBuf,
     /// How much it may take.
@@ -185,19 +191,29 @@ impl Plan {
             files[file].left_out = places.len();
             aside.push(Aside { path: files[file].path.clone(), why: Why::TooMuch });
         }
+        aside.extend(change.apart.iter().map(Aside::from));
         aside.sort_by(|one, other| one.path.cmp(&other.path));
-        let (title, root) = (change.title.clone(), change.root.clone());
-        let has_verifiers = true;
-        Self { title, root, below, effort, has_verifiers, files, hunks, territories, aside }
+        Self {
+            title: change.title.clone(),
+            root: change.root.clone(),
+            commit: change.commit.clone(),
+            below,
+            effort,
+            has_verifiers: true,
+            files,
+            hunks,
+            territories,
+            aside,
+        }
     }
 
     /// Returns the files that reviewers are given without a changed line: only the
     /// name or the mode is another, or the file is empty.
     pub fn without_lines(&self) -> impl Iterator<Item = &File> {
-        let is_given = |file: &&File| {
-            self.territories.iter().any(|territory| territory.files.contains(&file.path))
-        };
-        self.files.iter().filter(|file| file.hunks().is_empty()).filter(is_given)
+        let given = self.territories.iter().flat_map(|territory| &territory.files);
+        let given: HashSet<&str> = given.map(|path| &**path).collect();
+        let bare = self.files.iter().filter(|file| file.hunks().is_empty());
+        bare.filter(move |file| given.contains(&*file.path))
     }
 
     /// Returns what the flow's first step comes to: the angles and, for its
@@ -243,11 +259,16 @@ impl Plan {
     }
 
     /// Returns the path of the change that a name means: one that a reviewer has
-    /// given, relative to the working directory or the root, or absolute.
+    /// given, relative to the working directory or the root, or absolute. What is set
+    /// aside is part of the change, and so is what a file was called before.
     #[must_use]
     pub fn known(&self, name: &str) -> Option<&str> {
         let name = name.strip_prefix("./").unwrap_or(name);
-        let find = |path: &str| self.files.iter().map(|it| &*it.path).find(|it| *it == path);
+        let find = |path: &str| {
+            let file = self.files_of(path).first().map(|file| &*file.path);
+            file.or_else(|| self.aside_of(path))
+        };
+        let before = || self.files.iter().filter_map(|file| file.from.as_deref());
         let without_side = name.strip_prefix("a/").or_else(|| name.strip_prefix("b/"));
         let below = self.below.join(name);
         let absolute = Path::new(name).strip_prefix(&self.root).ok().and_then(Path::to_str);
@@ -255,6 +276,23 @@ impl Plan {
             .or_else(|| find(absolute?))
             .or_else(|| find(below.to_str()?))
             .or_else(|| find(without_side?))
+            .or_else(|| before().find(|from| *from == name))
+    }
+
+    /// Returns a path if something of the change is set aside that has it.
+    fn aside_of(&self, path: &str) -> Option<&str> {
+        // They stand by path.
+        let first = self.aside.partition_point(|aside| *aside.path < *path);
+        let mut there = self.aside[first..].iter().take_while(|aside| *aside.path == *path);
+        there.find(|aside| aside.why.is_of_change()).map(|aside| &*aside.path)
+    }
+
+    /// Returns the files of a path: two, where a link has become a file.
+    fn files_of(&self, path: &str) -> &[File] {
+        // They stand by path.
+        let first = self.files.partition_point(|file| *file.path < *path);
+        let behind = &self.files[first..];
+        &behind[..behind.partition_point(|file| *file.path == *path)]
     }
 }
 
@@ -279,8 +317,9 @@ pub const FILES: [(&str, &str); 10] = [
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::testing::{Session, adds, plan};
+    use super::testing::{ROOT, Session, adds, change, plan};
     use super::*;
+    use crate::git::{Apart, ApartKind};
 
     fn file(name: &str) -> Option<&'static str> {
         FILES.iter().find(|(file, _)| *file == name).map(|(_, text)| *text)
@@ -342,6 +381,31 @@ mod tests {
         session.answer(unit, "- [high] a.rs:1: bad");
         let outcome = Outcome::of(&plan, &session.log.events);
         check("verifier.md", &outcome.verify_inputs()["to_verify"][0]);
+    }
+
+    #[test]
+    fn what_is_set_apart_is_named_and_only_a_repository_is_a_gap() {
+        let mut change = change(&adds("a.rs", &["x"]));
+        let apart = [("rows.jsonl", ApartKind::Ours), ("inside", ApartKind::Repository)];
+        change.apart = apart.map(|(path, kind)| Apart { path: path.to_owned(), kind }).into();
+        let mut plan = Plan::of(&change, Path::new(ROOT), Effort::Low);
+        let aside: Vec<_> = plan.aside.iter().map(|it| (&*it.path, it.why)).collect();
+        assert_eq!(aside, [("inside", Why::Repository), ("rows.jsonl", Why::Ours)]);
+        let mut session = Session::new();
+        session.all_read(&plan);
+        assert!(!Outcome::of(&plan, &session.log.events).is_complete());
+        plan.aside.retain(|aside| aside.why == Why::Ours);
+        let outcome = Outcome::of(&plan, &session.log.events);
+        assert_eq!((outcome.is_complete(), outcome.left_out().count()), (true, 1));
+    }
+
+    #[test]
+    fn of_files_without_lines_those_are_told_that_somebody_is_given() {
+        let empty = |name: &str| format!("diff --git a/{name} b/{name}\nnew file mode 100644\n");
+        let text = empty("b") + &adds("a.rs", &["x"]) + &empty("c") + &empty("package-lock.json");
+        let plan = plan(&text, Effort::Low);
+        let told: Vec<_> = plan.without_lines().map(|file| &*file.path).collect();
+        assert_eq!(told, ["b", "c"]);
     }
 
     #[test]

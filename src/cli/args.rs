@@ -104,8 +104,9 @@ pub struct RunFlags {
         value_parser = NonEmptyStringValueParser::new())]
     pub fallback_model: Vec<String>,
 
-    /// How hard models think, in their provider's words, such as `low`; agents
-    /// too, but a fork thinks as its parent does
+    /// How hard models think, in their provider's words, such as `low` (agents too,
+    /// but a fork thinks as its parent does); with `review`, how much is read and
+    /// verified: `low`, `medium` or `high`
     #[arg(long, global = true, value_name = "LEVEL", value_parser = parse_effort)]
     pub effort: Option<Effort>,
 
@@ -352,7 +353,7 @@ pub enum ReplayTiming {
 /// What to do instead of running a prompt.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Review a change with five agents at once
+    /// Review a change, part by part, with several agents at once
     Review(ReviewFlags),
     /// Check, show or run a flow: agents that run in a declared order, whatever a
     /// model wants

@@ -2,7 +2,7 @@
 //! comes from, and what is wrong with their files.
 
 use std::fmt::Write as _;
-use std::io::{self, BufWriter, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::args::{CheckCommand, ListedFlags, RunFlags};
@@ -11,7 +11,7 @@ use super::flow::{Beside, file_beside};
 use super::project::{self, Manner};
 use super::start::parts::{Discovered, discover};
 use super::start::{repository_root, working_directory};
-use super::{session, slash};
+use super::{runner, session, slash};
 use crate::config::{Environment, dirs};
 use crate::definition::{self, AgentDefinition, Definitions, Isolation};
 use crate::flow;
@@ -195,7 +195,7 @@ fn print(
     mut records: impl Iterator<Item = Vec<u8>>,
     text: impl FnOnce() -> String,
 ) -> Result<Exit, Refusal> {
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = runner::stdout(json);
     let written = match json {
         true => records.try_for_each(|record| out.write_all(&record)),
         false => out.write_all(text().as_bytes()),

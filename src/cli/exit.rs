@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use crate::event::{CancelReason, Failure, FailureKind, InvocationEnd, Outcome};
+use crate::git::{Elsewhere, GitError};
 use crate::run::Signal;
 
 /// How the process ends.
@@ -137,6 +138,11 @@ impl Refusal {
         Self::new(exit, format!("cannot write `{}`: {error}", path.display()))
     }
 
+    /// A refusal because there is no change to look at.
+    pub fn no_change(error: &GitError) -> Self {
+        Self { hint: advice(error), ..Self::new(Exit::BadInput, error.to_string()) }
+    }
+
     /// A refusal because only fixed rules answer; `needing` says what wants more.
     pub fn by_rules(needing: &str) -> Self {
         Self::new(Exit::BadInput, format!("{needing} a model, and fixed rules answer"))
@@ -167,6 +173,40 @@ impl Refusal {
     }
 }
 
+/// Says what to do where there is no change to look at, if that is not plain.
+fn advice(error: &GitError) -> Option<String> {
+    match error {
+        GitError::UnknownRevision { name, elsewhere } => match elsewhere {
+            Elsewhere::Tracked => Some(format!(
+                "`--base origin/{}` is the branch as it was last fetched",
+                name.escape_debug()
+            )),
+            Elsewhere::Remote => {
+                let branch = name.strip_prefix("origin/").unwrap_or(name);
+                Some(format!("`git fetch origin {branch}`, and then `--base FETCH_HEAD`"))
+            }
+            Elsewhere::Unknown => None,
+        },
+        GitError::NoParent { commit: _, is_shallow: true } => Some(
+            "`git fetch --deepen=1` gets it; in CI, check out with `fetch-depth: 2` or `0`"
+                .to_owned(),
+        ),
+        GitError::NothingInCommon { name: _, is_shallow: true } => Some(
+            "`git fetch --unshallow` gets the older commits; in CI, check out with `fetch-depth: 0`"
+                .to_owned(),
+        ),
+        GitError::NoParent { commit: _, is_shallow: false }
+        | GitError::NothingInCommon { name: _, is_shallow: false }
+        | GitError::NotARepository { path: _ }
+        | GitError::NoWorkingTree { path: _ }
+        | GitError::NoCommits
+        | GitError::EmptyChange { title: _ }
+        | GitError::GitMissing
+        | GitError::GitOfWorkspace { path: _ }
+        | GitError::Failed { message: _ } => None,
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.message)?;
@@ -183,6 +223,26 @@ mod tests {
 
     fn exit(outcome: Outcome, cancel: Option<CancelReason>) -> u8 {
         Exit::of(&InvocationEnd { outcome, text: "".into(), cancel, unfinished: Vec::new() }).code()
+    }
+
+    #[test]
+    fn of_a_change_that_is_not_here_it_is_told_how_to_get_it() {
+        let hint = |error: GitError| Refusal::no_change(&error).hint;
+        let unknown = |name: &str, elsewhere| {
+            hint(GitError::UnknownRevision { name: name.to_owned(), elsewhere }).unwrap_or_default()
+        };
+        assert!(unknown("main", Elsewhere::Tracked).starts_with("`--base origin/main`"));
+        for name in ["main", "origin/main"] {
+            let hint = unknown(name, Elsewhere::Remote);
+            assert_eq!(hint, "`git fetch origin main`, and then `--base FETCH_HEAD`");
+        }
+        assert_eq!(unknown("main", Elsewhere::Unknown), "");
+        let (commit, name) = (String::new(), String::new());
+        let parent = hint(GitError::NoParent { commit, is_shallow: true }).unwrap();
+        assert!(parent.contains("`git fetch --deepen=1`") && parent.contains("`fetch-depth: 2`"));
+        let common = hint(GitError::NothingInCommon { name: name.clone(), is_shallow: true });
+        assert!(common.unwrap().contains("`fetch-depth: 0`"));
+        assert_eq!(hint(GitError::NothingInCommon { name, is_shallow: false }), None);
     }
 
     #[test]

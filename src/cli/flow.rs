@@ -4,6 +4,7 @@ mod beginning;
 mod beside;
 mod show;
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use super::exit::{Exit, Refusal};
 use super::kit::Kit;
 use super::model::DefaultModel;
 use super::print::Begin;
+use super::start::repository_root;
 use super::{catalogue, print, review};
 use crate::config::Environment;
 use crate::definition::Definitions;
@@ -37,7 +39,6 @@ pub(super) fn run(
         }
         FlowCommand::Run(FlowRunFlags { file, inputs }) => {
             check_flags(&flags)?;
-            check_bounds(&flags)?;
             let given = inputs.iter().map(|pair| parse(pair)).collect::<Result<Vec<_>, _>>()?;
             print::run_main(environment, flags, DefaultModel::None, move |start| {
                 if beside::is_review(&file, &start.kit.skills) {
@@ -45,7 +46,7 @@ pub(super) fn run(
                 }
                 let meant = Meant::by(&file, &start.kit.definitions, &start.kit.skills)?;
                 let begins = Beginning::going_on(start, &meant.flow, given)?;
-                check_model(&start.kit)?;
+                check_place(&start.kit, &meant.flow)?;
                 Ok(begins.main(meant).into())
             })
         }
@@ -55,13 +56,13 @@ pub(super) fn run(
 /// Refuses what bounds or chooses main, where main is a flow that has several agents.
 pub(super) fn check_bounds(flags: &RunFlags) -> Result<(), Refusal> {
     let (flag, hint) = if flags.max_turns.is_some() {
-        ("--max-turns", "a step bounds its agent: `limits = { max_turns = 20 }`")
+        ("--max-turns", "`--max-tool-calls` and `--max-budget-usd` bound all of them together")
     } else if flags.agent.is_some() {
-        ("--agent", "a step says which agent it is: `type = \"explore\"`")
+        ("--agent", "its steps say which agents they are")
     } else {
         return Ok(());
     };
-    let message = format!("`{flag}` is for one agent, and a flow has its own");
+    let message = format!("`{flag}` is for one agent, and this is a flow of several");
     Err(Refusal::new(Exit::Usage, message).hint(hint))
 }
 
@@ -81,9 +82,23 @@ pub(super) fn check_flags(flags: &RunFlags) -> Result<(), Refusal> {
     .hint("what agents are told is in their prompts and in the definitions of their types"))
 }
 
-/// Refuses to walk a flow that no model would answer.
-pub(super) fn check_model(kit: &Kit) -> Result<(), Refusal> {
-    if kit.is_offline() { Err(Refusal::by_rules("a flow needs")) } else { Ok(()) }
+/// Refuses to walk a flow that no model would answer, or that needs a repository
+/// where there is none: what its first steps cost would be lost.
+pub(super) fn check_place(kit: &Kit, flow: &Flow) -> Result<(), Refusal> {
+    if kit.is_offline() {
+        return Err(Refusal::by_rules("a flow needs"));
+    }
+    match flow.step().isolated() {
+        Some(step) if repository_root(&kit.root).is_none() => {
+            let message = format!(
+                "the step `{step}` works in a git worktree, and `{}` is in no git repository",
+                kit.root.display()
+            );
+            let hint = "`git init` makes one; commit what is there";
+            Err(Refusal::new(Exit::BadInput, message).hint(hint))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Returns what flow files may name.
@@ -105,12 +120,21 @@ impl Meant {
             let followed = Some(Arc::clone(&skill.followed));
             return Ok(Self { flow: beside.read(definitions)?, followed });
         }
-        if path.symlink_metadata().is_err() {
+        if is_gone(path) {
             return Err(beside::nobodys(path, skills));
+        }
+        if path.is_dir() && is_gone(&path.join(file::FILE)) {
+            let message = format!("there is no `{}` in `{}`", file::FILE, path.display());
+            return Err(Refusal::new(Exit::BadInput, message));
         }
         let flow = file::read(path, &known(definitions)).map_err(|findings| refused(&findings))?;
         Ok(Self { flow, followed: None })
     }
+}
+
+/// Tells whether there is nothing of that name. What nobody may look at may be there.
+fn is_gone(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Says what is wrong with flow files.

@@ -124,7 +124,7 @@ impl Kit {
             Meant::Typed => Opening::Prompt(prompt.into()).into(),
             Meant::Skill { skill, text } => self.opening_of(skill, prompt, &text)?.into(),
             Meant::Flow { skill, flow: Beside::Review, words } if self.is_offline() => {
-                review::by_rules(words)?;
+                review::by_rules(self, words)?;
                 let around = (&self.git, &*self.root);
                 let text = skill.expand(words, &self.directory, around);
                 let text = text.map_err(|error| slash::refusal(&error))?;

@@ -24,6 +24,7 @@ use super::flow;
 use super::model::DefaultModel;
 use super::print::{self, Begin};
 use super::resume;
+use super::runner;
 use super::start::Start;
 use super::target;
 use crate::config::Environment;
@@ -33,7 +34,6 @@ use crate::flow::{
     StepLimits, Walk, Wording,
 };
 use crate::prompt as prompts;
-use crate::report::inert::Form;
 use crate::report::{self, MapCounts, Mapped, ROWS};
 use crate::run::Main;
 use crate::session;
@@ -94,6 +94,13 @@ fn check(flags: &RunFlags, map: &MapFlags) -> Result<(), Refusal> {
     if flags.output_format() != Format::Text {
         return Err(Refusal::new(Exit::Usage, "a map's output is a line for each row")
             .hint("`--json-file FILE` takes the records of its run besides"));
+    }
+    if [&map.input, &map.prompt].iter().all(|path| **path == Path::new("-")) {
+        return Err(Refusal::new(
+            Exit::Usage,
+            "the rows and the prompt cannot both be standard input",
+        )
+        .hint("write one of them to a file"));
     }
     if map.retry_failed && !resume::is_wanted(flags) {
         return Err(Refusal::new(Exit::Usage, "`--retry-failed` needs a session to go on with")
@@ -185,7 +192,7 @@ impl Work {
         let request = request(map, &self.template);
         let (total, is_structured) = (self.total(), self.schema.is_some());
         let (names, flow) = self.flow()?;
-        let (lines, cut) = opened(start, map)?;
+        let (lines, cut) = opened(map)?;
         let mut mapped = Mapped::new(lines, names, is_structured);
         let mut finished = Finished::default();
         if let Some(from) = start.goes_on_from() {
@@ -282,10 +289,9 @@ type Opened = (Box<dyn Write + Send>, Option<File>);
 
 /// Opens what the lines go to. A file comes twice: what is in it goes only once
 /// the session is this process's own, which another one may still write for.
-fn opened(start: &Start, map: &MapFlags) -> Result<Opened, Refusal> {
+fn opened(map: &MapFlags) -> Result<Opened, Refusal> {
     let Some(path) = output(map) else {
-        let stdout = BufWriter::new(start.inert(Box::new(io::stdout()), Form::Json));
-        return Ok((Box::new(stdout), None));
+        return Ok((runner::stdout(true), None));
     };
     let opened = || {
         // As for every file that is written, a number is whoever has opened it.

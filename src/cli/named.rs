@@ -1,7 +1,7 @@
 //! The files that a command line names: nothing is written over what is read, and
 //! nothing is written twice to one place.
 
-use std::fs::Metadata;
+use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub(super) fn check(arguments: &Arguments) -> Result<(), Refusal> {
         if print::is_open(path) {
             continue;
         }
-        let is_here = |(_, other): &&Named| other == path && is_kept(path) || is_same(other, path);
+        let is_here = |(_, other): &&Named| is_same(other, path);
         let Some((other, _)) = read.iter().chain(&written[..at]).find(is_here) else { continue };
         let message = format!("`{flag}` and `{other}` are the same file, `{}`", path.display());
         let hint = format!("name another one as `{flag}`");
@@ -80,16 +80,26 @@ fn written(arguments: &Arguments) -> Vec<Named> {
     all.filter(|(_, path)| path != Path::new("-")).collect()
 }
 
-/// Tells whether what is written there stays: in a file that there is, or will be.
-fn is_kept(path: &Path) -> bool {
-    path.metadata().map_or(true, |found| found.is_file())
+/// Tells whether two names are those of one file that stays, which may not be there
+/// yet.
+fn is_same(one: &Path, other: &Path) -> bool {
+    place(one).is_some_and(|one| place(other) == Some(one))
 }
 
-/// Tells whether two names are those of one file.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let place = |path: &Path| {
-        let found = path.metadata().ok().filter(Metadata::is_file)?;
-        Some((found.dev(), found.ino()))
-    };
-    place(one).is_some_and(|one| place(other) == Some(one))
+/// Where a file is.
+#[derive(PartialEq, Eq)]
+enum Place {
+    /// A file that there is, by its device and its number.
+    There(u64, u64),
+    /// One that there is not, by its directory and its name.
+    New(PathBuf, OsString),
+}
+
+fn place(path: &Path) -> Option<Place> {
+    if let Ok(found) = path.metadata() {
+        return found.is_file().then(|| Place::There(found.dev(), found.ino()));
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new(".")).canonicalize().ok()?;
+    Some(Place::New(directory, path.file_name()?.to_owned()))
 }

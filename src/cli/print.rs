@@ -18,7 +18,7 @@ use super::slash::Typed;
 use super::start::{Kept, Start};
 use super::target::Target;
 use super::terminal::QuietControls;
-use super::{input, resume, signals, slash, telemetry, undo, usage};
+use super::{flow, input, resume, signals, slash, telemetry, undo, usage};
 use crate::branch::Branch;
 use crate::config::Environment;
 use crate::event::{
@@ -101,6 +101,7 @@ pub(super) fn run_main(
     let runtime = runtime()?;
     let last_message = start.kit.flags.output_last_message.as_deref();
     let last_message = last_message.map(Target::new).transpose()?;
+    let session = start.kit.is_kept.then(|| start.kit.session.clone());
     let Kept { models, servers, pool: _, exporter } = start.kit.goes_on();
     let quiet = start.is_live().then(QuietControls::new).flatten();
     let finished = runtime.block_on(async {
@@ -110,15 +111,19 @@ pub(super) fn run_main(
         go(start, make, signals).await
     });
     runtime.block_on(servers.close());
-    let exit = finished.as_ref().ok().map(|(run, _)| Exit::of(&run.end));
+    let exit = finished.as_ref().ok().map(|(run, ..)| Exit::of(&run.end));
     runtime.block_on(telemetry::close(exporter.as_ref(), exit));
     drop(quiet);
     runtime.shutdown_timeout(SHUTDOWN_GRACE);
-    let (finished, scratch) = finished?;
+    let (finished, scratch, is_flow) = finished?;
     say_remarks(&models);
     // Only now: until here some unit may still have been writing there.
     drop(scratch);
-    Ok(wind_up(&finished, keep_last(&finished.end, last_message)))
+    let exit = wind_up(&finished, keep_last(&finished.end, last_message));
+    if let Some(session) = session.filter(|_| is_flow && exit.is_by_signal()) {
+        super::say(&format!("hint: the same command with `--resume {session}` goes on"));
+    }
+    Ok(exit)
 }
 
 /// Starts the threads that units run on.
@@ -133,12 +138,14 @@ pub(super) fn runtime() -> Result<Runtime, Refusal> {
         .map_err(|error| Refusal::new(Exit::Error, format!("cannot start threads: {error}")))
 }
 
-/// Finds out what is to be done, which may take its time, and runs it.
+/// Finds out what is to be done, which may take its time, and runs it. The last of
+/// what it returns tells whether that was a flow of which nobody else says how it
+/// goes on.
 async fn go(
     mut start: Start,
     make: impl FnOnce(&mut Start) -> Result<Begin, Refusal> + Send + 'static,
     mut signals: mpsc::Receiver<Signal>,
-) -> Result<(RunEnd, Option<TempDir>), Refusal> {
+) -> Result<(RunEnd, Option<TempDir>, bool), Refusal> {
     let making = tokio::task::spawn_blocking(move || make(&mut start).map(|made| (start, made)));
     let (start, Begin { typed, main, shown }) = tokio::select! {
         made = making => made.expect("what is to be done is put together without panics")?,
@@ -147,11 +154,15 @@ async fn go(
             return Err(Refusal::new(Exit::after(signal), "stopped before it began"));
         }
     };
+    let is_flow = matches!((&main, &shown), (Main::Flow { .. }, None));
+    if is_flow {
+        flow::check_bounds(&start.kit.flags)?;
+    }
     let (run, scratch) = match shown {
         None => start.run(&typed, main, signals),
         Some(shown) => start.run_for(&typed, main, shown, signals),
     }?;
-    Ok((run.go().await, scratch))
+    Ok((run.go().await, scratch, is_flow))
 }
 
 /// Says what is odd about a recording that was made or played.
@@ -208,9 +219,26 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Tells whether a path names what is open already, by its number.
+/// Most links that lead from one name to the next. The kernel follows forty; those
+/// to what is open are two or three.
+const LINKS_CAP: usize = 8;
+
+/// Tells whether a path names what is open already, by its number: also as
+/// `/dev/stdout` does, which is a link to that.
 pub(super) fn is_open(path: &Path) -> bool {
-    ["/dev/fd", "/proc/self/fd"].iter().any(|place| path.starts_with(place))
+    let is_number = |path: &Path| {
+        let is_of_process = || path.parent().is_some_and(|parent| parent.ends_with("fd"));
+        path.starts_with("/dev/fd") || (path.starts_with("/proc") && is_of_process())
+    };
+    let mut at = path.to_owned();
+    for _ in 0..LINKS_CAP {
+        if is_number(&at) {
+            return true;
+        }
+        let Ok(next) = at.read_link() else { return false };
+        at = at.parent().unwrap_or(Path::new("/")).join(next);
+    }
+    false
 }
 
 pub(super) fn create(path: &Path) -> Result<(PathBuf, File), Refusal> {

@@ -15,6 +15,7 @@ use super::flow::{self, Beginning, Meant};
 use super::kit::Kit;
 use super::model::DefaultModel;
 use super::print;
+use super::runner;
 use super::slash::Typed;
 use super::start::Start;
 use super::target::{self, Target};
@@ -34,28 +35,26 @@ pub(super) fn run(
     review: &ReviewFlags,
 ) -> Result<Exit, Refusal> {
     flow::check_flags(&flags)?;
-    flow::check_bounds(&flags)?;
     // How hard models think is for the configuration to say.
     let effort = flags.effort.take();
     let asked = Asked::by_flags(review, effort.as_ref().map(|effort| effort.as_str()))?;
     // What a runner obeys it may find in any line.
-    let mut environment = environment.clone();
-    environment.github_actions |= review.annotations;
+    runner::reads(environment.github_actions || review.annotations);
     let is_text = flags.output_format() == Format::Text;
     let form = Form {
         is_json: !is_text,
-        is_inert: environment.github_actions,
         fail_on: review.fail_on.as_deref().and_then(Severity::from_name),
     };
     let walks: Arc<OnceLock<Walks>> = Arc::default();
     let (flags_of_review, walking) = (review.clone(), Arc::clone(&walks));
-    let exit = print::run_main(&environment, flags, DefaultModel::Offline, move |start| {
+    let exit = print::run_main(environment, flags, DefaultModel::Offline, move |start| {
         let prompt = asked.prompt();
         if start.kit.is_offline() {
             without_a_model(&needing_a_model(&flags_of_review, &asked))?;
             let main = start.kit.meaning(&prompt, Typed::Line)?;
             return Ok((prompt, main).into());
         }
+        asked.check_words(&start.kit.git, &start.kit.root)?;
         let sarif = flags_of_review.sarif.as_deref().map(target).transpose()?;
         let review = Arc::new(Review::new(form));
         let main = main_of(start, &review, asked.inputs())?;
@@ -77,7 +76,12 @@ pub(super) fn run(
             super::say(&format!("error: {why}"));
             Exit::Error
         }
-        Some(Fails::Found) if exit == Exit::Done => Exit::Error,
+        Some(Fails::Found(found, limit)) if exit == Exit::Done => {
+            let stand =
+                if *found == 1 { "1 finding stands" } else { &format!("{found} findings stand") };
+            super::say(&format!("error: {stand} against `--fail-on {}`", limit.as_str()));
+            Exit::Error
+        }
         Some(_) | None => exit,
     })
 }
@@ -92,6 +96,7 @@ struct Walks {
 /// behind it.
 pub(super) fn typed(kit: &Kit, words: &str) -> Result<Main, Refusal> {
     let asked = Asked::by_words(words)?;
+    asked.check_words(&kit.git, &kit.root)?;
     let review = Arc::new(Review::default());
     let flow = flow(&kit.definitions, &review)?;
     let begins = Beginning::typed(kit, &flow, asked.inputs())?;
@@ -100,8 +105,9 @@ pub(super) fn typed(kit: &Kit, words: &str) -> Result<Main, Refusal> {
 }
 
 /// Checks the words behind `/review` for whoever has no model.
-pub(super) fn by_rules(words: &str) -> Result<(), Refusal> {
+pub(super) fn by_rules(kit: &Kit, words: &str) -> Result<(), Refusal> {
     let asked = Asked::by_words(words)?;
+    asked.check_words(&kit.git, &kit.root)?;
     without_a_model(&needing_a_model(&ReviewFlags::default(), &asked))
 }
 
@@ -141,11 +147,12 @@ fn main_of(
 /// of it before anything runs.
 fn divide(kit: &Kit, review: &Review, inputs: &InputValues) -> Result<(), Refusal> {
     let (what, effort) = asked::of_inputs(inputs)?;
-    let change = git::change(&kit.git, &kit.root, &what)
-        .map_err(|error| Refusal::new(Exit::BadInput, error.to_string()))?;
+    let change =
+        git::change(&kit.git, &kit.root, &what).map_err(|error| Refusal::no_change(&error))?;
     let plan = Plan::of(&change, &kit.root, effort);
     // It is divided once.
-    let _ = review.divided.set(Divided { plan, session: kit.directory.clone() });
+    let (git, session) = (kit.git.clone(), kit.directory.clone());
+    let _ = review.divided.set(Divided { plan, git, session });
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::{Output, SessionCommand, ShowFormat};
 use super::exit::{Exit, Refusal};
-use super::{start, undo, usage};
+use super::{runner, start, undo, usage};
 use crate::config::{Environment, dirs};
 use crate::event::Event;
 use crate::message::counted;
@@ -50,13 +50,13 @@ struct Page {
 }
 
 fn show(page: &Page) -> Result<Exit, Refusal> {
-    let stdout = io::stdout().lock();
-    let kind = match stdout.is_terminal() {
+    let kind = match io::stdout().is_terminal() {
         true => StdoutKind::Terminal,
         false => StdoutKind::Other,
     };
     let mut skipped = Skipped::default();
-    let written = page.write(kind, &mut skipped, &mut BufWriter::new(stdout))?;
+    let mut stdout = runner::stdout(page.format == ShowFormat::Jsonl);
+    let written = page.write(kind, &mut skipped, &mut stdout)?;
     skipped.say();
     finish(written)
 }

@@ -167,8 +167,8 @@ pub(super) fn places() -> &'static BTreeSet<String> {
 /// Says why a skill cannot be used.
 pub(super) fn refusal(error: &SkillError) -> Refusal {
     match error {
-        SkillError::Git(_)
-        | SkillError::UnknownFlag { .. }
+        SkillError::Git(error) => Refusal::no_change(error),
+        SkillError::UnknownFlag { .. }
         | SkillError::MissingValue { .. }
         | SkillError::TwoChanges => Refusal::new(Exit::BadInput, error.to_string()),
         SkillError::Unwritable { source, .. } => {

@@ -20,6 +20,16 @@ pub(super) struct Target {
     /// What was open already, or is no plain file; `None` of one that is put in
     /// its place as a whole.
     open: Option<File>,
+    readers: Readers,
+}
+
+/// Who may read a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Readers {
+    /// As many as of the one that it replaces, or as the user's mask lets.
+    AsBefore,
+    /// The user alone.
+    User,
 }
 
 /// Reads the first bytes of a file, to tell what it is.
@@ -32,8 +42,17 @@ pub(super) fn head(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 impl Target {
     /// Finds out whether a file can be written, and leaves it as it is.
     pub(super) fn new(path: &Path) -> Result<Self, Refusal> {
-        match probe(path) {
-            Ok(open) => Ok(Self { path: path.to_owned(), open }),
+        Self::read_by(path, Readers::AsBefore)
+    }
+
+    /// Does the same for a file that nobody but the user is to read.
+    pub(super) fn private(path: &Path) -> Result<Self, Refusal> {
+        Self::read_by(path, Readers::User)
+    }
+
+    fn read_by(path: &Path, readers: Readers) -> Result<Self, Refusal> {
+        match probe(path, readers) {
+            Ok(open) => Ok(Self { path: path.to_owned(), open, readers }),
             Err(error) => Err(Refusal::cannot_write(Exit::BadInput, path, &error)),
         }
     }
@@ -49,7 +68,7 @@ impl Target {
         }
         // A link stays one.
         let path = self.path.canonicalize().unwrap_or(self.path);
-        match replacement(&path)? {
+        match replacement(&path, self.readers)? {
             Some(mut file) => {
                 file.write_all(bytes)?;
                 file.persist(&path).map(|_| ()).map_err(|error| error.error)
@@ -59,14 +78,14 @@ impl Target {
     }
 }
 
-fn probe(path: &Path) -> io::Result<Option<File>> {
+fn probe(path: &Path, readers: Readers) -> io::Result<Option<File>> {
     if print::is_open(path) {
         return print::open(path).map(Some);
     }
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => File::options().write(true).open(path).map(|_| None),
         Err(error) if error.kind() == io::ErrorKind::NotFound && !is_odd(path) => {
-            beside(path).map(|_| None)
+            beside(path, readers).map(|_| None)
         }
         Ok(_) | Err(_) => print::open(path).map(Some),
     }
@@ -80,25 +99,38 @@ fn is_odd(path: &Path) -> bool {
 
 /// Returns a new file that can take the place of another one; `None` if that one
 /// is more than its name and its bytes.
-fn replacement(path: &Path) -> io::Result<Option<NamedTempFile>> {
-    let Ok(old) = fs::metadata(path) else { return beside(path).map(Some) };
-    let Ok(new) = beside(path) else { return Ok(None) };
+fn replacement(path: &Path, readers: Readers) -> io::Result<Option<NamedTempFile>> {
+    let Ok(old) = fs::metadata(path) else { return beside(path, readers).map(Some) };
+    let Ok(new) = beside(path, readers) else { return Ok(None) };
     let is_same = |new: &Metadata| (new.uid(), new.gid()) == (old.uid(), old.gid());
     if old.nlink() > 1 || !is_same(&new.as_file().metadata()?) {
         return Ok(None);
     }
-    new.as_file().set_permissions(old.permissions())?;
+    if readers == Readers::AsBefore {
+        new.as_file().set_permissions(old.permissions())?;
+    }
     Ok(Some(new))
 }
 
 /// Makes a new file beside another one, which is gone again when it is dropped.
-fn beside(path: &Path) -> io::Result<NamedTempFile> {
+fn beside(path: &Path, readers: Readers) -> io::Result<NamedTempFile> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     tempfile::Builder::new()
         .prefix(".tine-")
-        // What the user's mask leaves of it.
-        .permissions(Permissions::from_mode(0o666))
+        .permissions(Permissions::from_mode(match readers {
+            // What the user's mask leaves of it.
+            Readers::AsBefore => 0o666,
+            Readers::User => 0o600,
+        }))
         .tempfile_in(directory.unwrap_or(Path::new(".")))
+        .map_err(|error| without_name(&error))
+}
+
+/// Leaves out of an error the name of a file that nobody has asked for.
+fn without_name(error: &io::Error) -> io::Error {
+    let text = error.to_string();
+    let cause = text.split_once(" at path ").map_or(&*text, |(cause, _)| cause);
+    io::Error::new(error.kind(), cause)
 }
 
 #[cfg(test)]
@@ -129,7 +161,9 @@ mod tests {
     fn a_place_that_cannot_be_written_is_refused_at_once() {
         for path in ["/nowhere/x", "/", "/proc/version/x"] {
             let refused = Target::new(Path::new(path)).map(|_| ()).map_err(|it| it.message);
-            assert!(refused.unwrap_err().starts_with(&format!("cannot write `{path}`")), "{path}");
+            let message = refused.unwrap_err();
+            assert!(message.starts_with(&format!("cannot write `{path}`: ")), "{message}");
+            assert!(!message.contains(".tine-") && message.ends_with(')'), "{message}");
         }
     }
 }

@@ -4,13 +4,14 @@ mod follow;
 mod request;
 
 use std::fs;
-use std::io::{self, BufWriter, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::args::{Output, TraceFlags, TraceFormat};
 use super::exit::{Exit, Refusal};
 use super::session::{self, Skipped, finish, id_of};
-use super::{start, target};
+use super::target::{self, Target};
+use super::{print, runner, start};
 use crate::config::Environment;
 use crate::report::trace::{MARK, Reach, Trace, TraceFacts};
 use crate::run;
@@ -102,34 +103,29 @@ fn facts(directory: &Path) -> TraceFacts {
 }
 
 fn print_out(bytes: &[u8]) -> Result<Exit, Refusal> {
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = runner::stdout(true);
     finish(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
 /// Writes a file that only the user can read, all of it or none. A trace that is
 /// there is replaced, and nothing else.
 fn write_to(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
-    let cannot = |error: io::Error| Refusal::cannot_write(Exit::BadInput, path, &error);
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => {
             let message = format!("`{}` is a directory", path.display());
             return Err(Refusal::new(Exit::BadInput, message).hint("name a file in it"));
         }
-        Ok(found) if !found.is_file() => return fs::write(path, bytes).map_err(cannot),
-        Ok(found) if found.len() > 0 && !is_trace(path) => {
+        Ok(found)
+            if found.is_file() && found.len() > 0 && !print::is_open(path) && !is_trace(path) =>
+        {
             let message = format!("`{}` is there already, and is no trace", path.display());
             return Err(Refusal::new(Exit::BadInput, message)
                 .hint("name another file with `--output`, or remove that one first"));
         }
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(cannot(error)),
+        Ok(_) | Err(_) => {}
     }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let written = tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new(".")))
-        .and_then(|mut file| file.write_all(bytes).map(|()| file))
-        .and_then(|file| file.persist(path).map_err(|error| error.error));
-    written.map(drop).map_err(cannot)
+    let written = Target::private(path)?.write(bytes);
+    written.map_err(|error| Refusal::cannot_write(Exit::BadInput, path, &error))
 }
 
 /// Tells whether a file is a trace of tine's. One that cannot be read is none.

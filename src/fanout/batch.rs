@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
 use super::caller::{Caller, Hold};
+use super::closing::Closing;
 use super::job::Job;
 use super::pool::Ticket;
 use super::slot::{self, Slot};
@@ -129,37 +129,36 @@ async fn declare(of: &Of<'_>, orders: Orders) -> Result<Vec<Queued>, ToolError> 
 /// run was over before.
 pub(super) async fn queue(caller: &Caller, queued: Queued) -> Option<Arc<UnitEnd>> {
     let Queued { job, seat, ticket } = queued;
-    // Nothing but its own end keeps it from starting.
-    let cancel = seat.cancel.clone();
-    queue_made(caller, seat, ticket, &cancel, || Ok(job)).await
+    queue_made(caller, seat, ticket, Closing::never(), || Ok(job)).await
 }
 
 /// Does the same for a unit whose job is made only when it starts. What it comes
-/// to if there is none is the error. One that still waits when `closed` fires
-/// never starts.
+/// to if there is none is the error. One that still waits when it is closed never
+/// starts.
 pub(crate) async fn queue_made(
     caller: &Caller,
     seat: Seat,
     ticket: Ticket,
-    closed: &CancellationToken,
+    closing: Closing,
     make: impl FnOnce() -> Result<Arc<Job>, Outcome>,
 ) -> Option<Arc<UnitEnd>> {
     let line = caller.line.of(seat.unit);
     let permit = tokio::select! {
         biased;
         () = seat.cancel.cancelled() => None,
-        () = closed.cancelled() => None,
+        () = closing.closed() => None,
         permit = caller.fanout.pool.acquire(ticket) => Some(permit),
     };
     // Start is a question: once a cancel has begun nobody answers it.
     let permit = match permit {
-        Some(permit) if line.may_start().await => permit,
+        Some(permit) if !closing.is_closed() && line.may_start().await => permit,
         Some(_) | None => return slot::never_ran(&line).await,
     };
     let job = match make() {
         Ok(job) => job,
         Err(outcome) => {
             let end = line.ended(outcome, None).await;
+            closing.hears(end.as_deref());
             // As for any other: only now may the next one start.
             drop(permit);
             return end;
@@ -169,7 +168,7 @@ pub(crate) async fn queue_made(
     let slot = Slot::new(caller, job, seat, hold);
     // On a task of its own, so that a caller that panics or is dropped leaves
     // no slot without its end.
-    match tokio::spawn(slot.run()).await {
+    match tokio::spawn(slot.run(closing)).await {
         Ok(end) => end,
         // The slot catches its own panics; this is one on the way to its end.
         Err(_) => {

@@ -11,6 +11,7 @@ use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::caller::{Caller, Hold};
+use super::closing::Closing;
 use super::job::Job;
 use super::parked::Parked;
 use super::worktree::{NotMade, OwnTree, Place, Wanted};
@@ -64,11 +65,15 @@ impl Slot {
     }
 
     /// Runs the slot and reports its end.
-    pub(super) async fn run(mut self) -> Option<Arc<UnitEnd>> {
+    pub(super) async fn run(mut self, closing: Closing) -> Option<Arc<UnitEnd>> {
         let stop = self.seat.cancel.child_token();
         let own = match self.own_tree(&stop).await {
             Ok(own) => own,
-            Err(outcome) => return self.line.ended(outcome, None).await,
+            Err(outcome) => {
+                let end = self.line.ended(outcome, None).await;
+                closing.hears(end.as_deref());
+                return end;
+            }
         };
         if let Some(own) = &own {
             self.place = own.place.clone();
@@ -86,6 +91,7 @@ impl Slot {
             self.fanout.parking.keep(self.seat.unit, parked);
         }
         let end = self.line.ended(outcome, output_file).await;
+        closing.hears(end.as_deref());
         // Only now: a slot that starts on this permit must ask to start after
         // the dispatcher has been told that this one ended.
         drop(self.hold);

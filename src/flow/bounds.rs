@@ -48,6 +48,14 @@ pub(super) struct Piece<'a> {
     behind: &'a str,
 }
 
+impl<'a> Piece<'a> {
+    /// Returns what a block of this name says, such as `{% filter upper %}`.
+    pub(super) fn said_to(&self, block: &str) -> Option<&'a str> {
+        let behind = trimmed(self.text).strip_prefix(block).filter(|_| self.is_block)?;
+        behind.starts_with(char::is_whitespace).then(|| behind.trim_start())
+    }
+}
+
 /// Returns the pieces of a template, up to a `{% raw %}`: what follows that is for
 /// the engine to tell.
 pub(super) fn pieces(source: &str) -> impl Iterator<Item = Piece<'_>> {

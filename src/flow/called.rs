@@ -1,4 +1,5 @@
-//! The filters and tests that a text of a flow calls: whether there are any such.
+//! The filters, tests and methods that a text of a flow calls: whether there are
+//! any such.
 //!
 //! The engine finds out only when it comes to one, which in a flow may be after
 //! hours of agents. So pieces of code are looked through for names before anything
@@ -99,40 +100,64 @@ const TESTS: [&str; 36] = [
     "upper",
 ];
 
-/// Checks that there is every filter and test that an expression calls.
+/// The methods of `loop` that a text may call. No other value has any: those of Python
+/// are no part of the engine. Nor is `cycle` here, which panics without arguments.
+const OF_LOOP: [&str; 1] = ["changed"];
+
+/// Checks that there is every filter, test and method that an expression calls.
 pub(super) fn check_expression(source: &str) -> Result<(), TextError> {
-    check(source, source)
+    check(source, source, Before::Other)
 }
 
-/// Checks that there is every filter and test that a template calls.
+/// Checks that there is every filter, test and method that a template calls.
 pub(super) fn check_template(source: &str) -> Result<(), TextError> {
-    bounds::pieces(source).try_for_each(|piece| check(source, piece.text))
+    bounds::pieces(source).try_for_each(|piece| {
+        match piece.said_to("filter") {
+            // The filter that a block names stands behind no bar.
+            Some(filter) => check(source, filter, Before::Bar),
+            None => check(source, piece.text, Before::Other),
+        }
+    })
 }
 
-fn check(source: &str, piece: &str) -> Result<(), TextError> {
-    let (sort, name, known) = match unknown(piece) {
+fn check(source: &str, piece: &str, before: Before) -> Result<(), TextError> {
+    let (name, message) = match unknown(piece, before) {
         None => return Ok(()),
-        Some(Called::Filter(name)) => ("filter", name, FILTERS.join(", ")),
-        Some(Called::Test(name)) => ("test", name, TESTS.join(", ")),
+        Some(Called::Filter(name)) => (name, no_such("filter", name, &FILTERS)),
+        Some(Called::Test(name)) => (name, no_such("test", name, &TESTS)),
+        Some(Called::Method(name)) => (name, no_method(name)),
     };
     let before = name.as_ptr().addr() - source.as_ptr().addr();
     let lines = source[..before].matches('\n').count();
     let line = u32::try_from(lines).unwrap_or(u32::MAX).saturating_add(1);
-    let message = format!("there is no {sort} `{name}`; there are {known}");
     Err(TextError::Syntax { line, message })
+}
+
+fn no_such(sort: &str, name: &str, known: &[&str]) -> String {
+    format!("there is no {sort} `{name}`; there are {}", known.join(", "))
+}
+
+fn no_method(name: &str) -> String {
+    match FILTERS.contains(&name) {
+        true => format!("values have no methods, so no `{name}`; the filter `| {name}` is there"),
+        false => format!(
+            "values have no methods, so no `{name}`; there are the filters {}",
+            FILTERS.join(", ")
+        ),
+    }
 }
 
 /// What a piece of code calls.
 enum Called<'a> {
     Filter(&'a str),
     Test(&'a str),
+    Method(&'a str),
 }
 
-/// Returns the first that there is not.
-fn unknown(piece: &str) -> Option<Called<'_>> {
+/// Returns the first that there is not. `before` stands before the piece.
+fn unknown(piece: &str, mut before: Before) -> Option<Called<'_>> {
     let bytes = piece.as_bytes();
     let mut at = 0;
-    let mut before = Before::Other;
     while at < bytes.len() {
         let byte = bytes[at];
         if byte == b'\'' || byte == b'"' {
@@ -150,16 +175,26 @@ fn unknown(piece: &str) -> Option<Called<'_>> {
                 Before::Is if !TESTS.contains(&word) => {
                     return Some(Called::Test(word));
                 }
+                Before::Dot if is_call(&rest[length..]) => return Some(Called::Method(word)),
+                Before::DotOfLoop if is_call(&rest[length..]) && !OF_LOOP.contains(&word) => {
+                    return Some(Called::Method(word));
+                }
                 Before::Bar | Before::Is => before = Before::Other,
                 // A field may have any name.
-                Before::Dot => before = Before::Other,
-                Before::Other if word == "is" => before = Before::Is,
-                Before::Other => {}
+                Before::Dot | Before::DotOfLoop => before = Before::Other,
+                Before::Other | Before::Loop => {
+                    before = match word {
+                        "is" => Before::Is,
+                        "loop" => Before::Loop,
+                        _ => Before::Other,
+                    }
+                }
             }
             at += length;
         } else {
             before = match (byte, before) {
                 (b'|', _) => Before::Bar,
+                (b'.', Before::Loop) => Before::DotOfLoop,
                 (b'.', _) => Before::Dot,
                 (byte, before) if byte.is_ascii_whitespace() => before,
                 _ => Before::Other,
@@ -176,7 +211,15 @@ enum Before {
     Bar,
     Is,
     Dot,
+    /// The word `loop`.
+    Loop,
+    DotOfLoop,
     Other,
+}
+
+/// Tells whether what stands behind a word calls it.
+fn is_call(behind: &str) -> bool {
+    behind.trim_start().starts_with('(')
 }
 
 fn is_of_word(byte: u8) -> bool {
@@ -208,6 +251,23 @@ mod tests {
         assert_eq!(kind("0 is nothing".to_owned()), Some(ErrorKind::UnknownTest));
     }
 
+    #[test]
+    fn no_value_but_loop_has_a_method() {
+        let environment = environment();
+        let kind =
+            |source: &str| environment.render_str(source, ()).err().map(|error| error.kind());
+        for name in FILTERS.iter().chain(&["get", "keys", "values", "strip"]) {
+            for value in ["'a'", "[1]", "{'a': 1}", "(1)", "dict(a=1)", "range(3)"] {
+                let source = format!("{{{{ {value}.{name}() }}}}");
+                assert_eq!(kind(&source), Some(ErrorKind::UnknownMethod), "{source}");
+            }
+        }
+        for name in OF_LOOP {
+            let source = format!("{{% for a in [1] %}}{{{{ loop.{name}(a) }}}}{{% endfor %}}");
+            assert_eq!(kind(&source), None, "{source}");
+        }
+    }
+
     #[track_caller]
     fn check(source: &str, expected: Option<(u32, &str)>) {
         let found = match Wording::parse(source) {
@@ -235,7 +295,37 @@ mod tests {
             "{% for it in inputs.a|sort|nosort %}{% endfor %}",
             Some((1, "there is no filter `nosort`")),
         );
+        check("{% filter upper %}x{% endfilter %}", None);
+        check(
+            "x\n{%- filter nothing %}x{% endfilter %}",
+            Some((2, "there is no filter `nothing`")),
+        );
         check("{# {{ a|nothing }} #}{% raw %}{{ a|nothing }}{% endraw %}", None);
+        check(
+            "{{ inputs.a.upper }}\n{{ inputs.a.upper() }}",
+            Some((2, "values have no methods, so no `upper`")),
+        );
+        check("{{ 'a'.strip () | upper }}", Some((1, "values have no methods, so no `strip`")));
+        check("{{ f(inputs.a)[0].get('x') }}", Some((1, "values have no methods, so no `get`")));
+        check(
+            "{% for a in inputs.a.items() %}{% endfor %}",
+            Some((1, "values have no methods, so no `items`")),
+        );
+        check("{% for a in [1] %}{{ loop . changed(a) }}{% endfor %}", None);
+        check(
+            "{% for a in [1] %}{{ loop.cycle() }}{% endfor %}",
+            Some((1, "values have no methods, so no `cycle`")),
+        );
+        check(
+            "{% for a in [1] %}{{ loop.index() }}{% endfor %}",
+            Some((1, "values have no methods, so no `index`")),
+        );
+        check("{{ '.upper()' }} a.upper() {{ (inputs.a) ~ range(2) }}", None);
+        let told = Wording::parse("{{ inputs.a.upper() }}").unwrap_err().to_string();
+        let expected =
+            "values have no methods, so no `upper`; the filter `| upper` is there (line 1)";
+        assert_eq!(told, expected);
+        assert!(Expression::parse("steps.a.text.startswith('a')").is_err());
         assert!(Expression::parse("steps.a.value|lengt > 0").is_err());
         assert!(Expression::parse("steps.a.value|length > 0").is_ok());
     }

@@ -53,7 +53,7 @@ pub enum FlowError {
         at: StepPlace,
     },
     /// A text names something that is not there.
-    #[error("{text} of `{step}` names `{name}`: {why}")]
+    #[error("{} names `{name}`: {why}", whose(text, step))]
     Names {
         /// The step, by its name or its kind.
         step: Arc<str>,
@@ -193,6 +193,19 @@ pub enum InputError {
         /// How long they are.
         length: usize,
     },
+}
+
+/// Says which text it is. What must hold once all is walked belongs to no step.
+fn whose(text: &TextPlace, step: &str) -> String {
+    match text {
+        TextPlace::Success => format!("{text} of the flow"),
+        TextPlace::Prompt
+        | TextPlace::ForEach
+        | TextPlace::Until
+        | TextPlace::When
+        | TextPlace::Input(_)
+        | TextPlace::Computation => format!("{text} of `{step}`"),
+    }
 }
 
 fn among(known: &[Arc<str>]) -> String {

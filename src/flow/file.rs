@@ -21,10 +21,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 use super::names::meant;
-use super::{Compute, Flow, Step, TextPlace};
+use super::{Compute, Flow, Step, Success, TextPlace};
 use crate::front_matter::{Finding, one_line};
 
 pub use value::span;
@@ -180,12 +180,7 @@ impl Page<'_, '_> {
         let name = fields.take("name").and_then(|field| self.name(&field));
         let description = fields.take("description").and_then(|field| self.text(&field));
         let inputs = fields.take("inputs").map(|field| self.inputs(&field));
-        let mut spots = Spots::default();
-        let success = fields.take("succeeds_if");
-        let (asks, at) = (success.is_some(), success.as_ref().map_or(0, |field| field.at));
-        let success =
-            success.and_then(|field| self.expression(&field, TextPlace::Success, &mut spots));
-        self.places.put(&[], Spots { name: at, ..spots });
+        let success = fields.take("succeeds_if").and_then(|field| self.success(&field));
         let steps = match fields.take("step") {
             Some(field) => self.steps(&field, &mut Vec::new()),
             None => {
@@ -194,16 +189,48 @@ impl Page<'_, '_> {
             }
         };
         self.rest(fields, &["name", "description", "inputs", "succeeds_if", "step"]);
-        let steps = steps.filter(|_| !self.lacks && asks == success.is_some())?;
+        let steps = steps.filter(|_| !self.lacks)?;
         let step = Step::sequence(steps).map_err(|error| self.error_on(1, error.to_string()));
         let name = name.unwrap_or_else(|| default_name(self.path));
         let description = one_line(&description.unwrap_or_default());
-        let flow = Flow::new(name, description, inputs.unwrap_or_default(), step.ok()?);
-        let flow = match success {
-            Some(success) => flow.and_then(|flow| flow.succeeding_if(success)),
-            None => flow,
-        };
+        let named = (name.into(), description.into());
+        let flow = Flow::succeeding_if(success, named, inputs.unwrap_or_default(), step.ok()?);
         flow.map_err(|errors| errors.iter().for_each(|error| self.misnamed(error))).ok()
+    }
+
+    /// Reads what must hold in the end: a condition, or that with what is said if it
+    /// does not hold.
+    fn success(&mut self, field: &Field<'_>) -> Option<Success> {
+        let mut spots = Spots { name: field.at, ..Spots::default() };
+        let success = match field.value.get_ref() {
+            DeValue::Table(table) => {
+                let mut fields = Fields::new(table, field.at);
+                let holds = fields.take("holds");
+                let otherwise = fields.take("else").and_then(|field| self.text(&field));
+                self.rest(fields, &["else", "holds"]);
+                if holds.is_none() {
+                    let message = "`succeeds_if` needs `holds`, an expression".to_owned();
+                    self.error(field.at, message);
+                }
+                let holds =
+                    holds.map(|field| self.expression(&field, TextPlace::Success, &mut spots));
+                holds.flatten().map(|condition| {
+                    let otherwise = otherwise.map(|text| one_line(&text).into());
+                    Success { condition, otherwise }
+                })
+            }
+            DeValue::String(_)
+            | DeValue::Integer(_)
+            | DeValue::Float(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_)
+            | DeValue::Array(_) => self
+                .expression(field, TextPlace::Success, &mut spots)
+                .map(|condition| Success { condition, otherwise: None }),
+        };
+        self.places.put(&[], spots);
+        self.lacks |= success.is_none();
+        success
     }
 
     fn name(&mut self, field: &Field<'_>) -> Option<String> {

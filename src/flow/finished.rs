@@ -47,14 +47,18 @@ struct Open {
 }
 
 impl Finished {
-    /// Reads what a session holds of it.
+    /// Reads what a session holds of it. A walk that did not succeed though all of it
+    /// was walked has left nothing: it is walked anew.
     ///
     /// # Errors
     ///
     /// There is no log that can be read.
     pub fn read(session: &Path) -> Result<Self, LogError> {
         let mut finished = Self::default();
-        session::read(session)?.events().for_each(|event| finished.take(&event));
+        for event in session::read(session)?.events() {
+            finished.take(&event);
+            finished.forget_if_unmet(&event);
+        }
         Ok(finished)
     }
 
@@ -71,6 +75,19 @@ impl Finished {
             finished.forget_if_over(&event);
         }
         Ok(finished)
+    }
+
+    /// Forgets what steps came to with the end of a walk that did not succeed though
+    /// all of them were walked: asked again, they may do better.
+    fn forget_if_unmet(&mut self, event: &Event) {
+        let EventKind::InvocationEnded(end) = &event.kind else { return };
+        let is_unmet = matches!(
+            &end.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Unmet
+        );
+        if let Some(walk) = self.walks.get(&event.invocation).filter(|_| is_unmet) {
+            self.flows.remove(&walk.name);
+            self.failed.remove(&walk.name);
+        }
     }
 
     /// Forgets all walks of a flow with the end of one of which every step was walked.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::error::{FlowError, StepPlace, TextPlace, listed};
-use super::step::{Each, Inner, Passed, Step, Steps, Until, When};
+use super::step::{AgentStep, Each, Inner, Passed, Step, Steps, Until, When};
 use super::text::{Expression, GLOBALS, Wording};
 use super::{Input, NAME_CAP};
 use crate::slips;
@@ -33,8 +33,17 @@ const LISTED_CAP: usize = 25;
 /// What a step gives those that come behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gives {
+    /// What is answered to a schema, or made by a flow or the program.
     Answer,
+    /// An answer in words, which has no value.
+    Words,
     Group,
+}
+
+impl Gives {
+    fn of(agent: &AgentStep) -> Self {
+        if agent.schema.is_some() { Self::Answer } else { Self::Words }
+    }
 }
 
 /// What there is where a text stands.
@@ -72,7 +81,10 @@ pub(super) fn check(
 }
 
 struct Check<'a> {
-    inputs: &'a [Input],
+    /// The inputs as they are declared.
+    inputs: Vec<&'a str>,
+    /// The same, to find one of thousands.
+    known_inputs: BTreeSet<&'a str>,
     /// Every step that has a name, with the `for_each` that it is inside.
     declared: BTreeMap<Arc<str>, Option<Arc<str>>>,
     kept: BTreeSet<Arc<str>>,
@@ -81,8 +93,10 @@ struct Check<'a> {
 
 impl<'a> Check<'a> {
     fn new(inputs: &'a [Input]) -> Self {
+        let inputs: Vec<&str> = inputs.iter().map(|input| &*input.name).collect();
+        let known_inputs = inputs.iter().copied().collect();
         let (declared, kept) = (BTreeMap::new(), BTreeSet::new());
-        Self { inputs, declared, kept, errors: Vec::new() }
+        Self { inputs, known_inputs, declared, kept, errors: Vec::new() }
     }
 
     /// Takes note of every name, whether or not a text may use it.
@@ -128,7 +142,7 @@ impl<'a> Check<'a> {
         match step {
             Step::Agent(agent) => {
                 self.wording(stands, TextPlace::Prompt, &agent.prompt, there);
-                named(Gives::Answer).into_iter().collect()
+                named(Gives::of(agent)).into_iter().collect()
             }
             Step::Sequence(steps) => {
                 let mut here = there.clone();
@@ -231,9 +245,10 @@ impl<'a> Check<'a> {
     }
 
     fn resolve_input(&self, name: &str) -> Result<(), String> {
-        let known: Vec<&str> = self.inputs.iter().map(|input| &*input.name).collect();
-        match known.as_slice() {
-            known if known.contains(&name) => Ok(()),
+        if self.known_inputs.contains(name) {
+            return Ok(());
+        }
+        match &*self.inputs {
             [] => Err("the flow has no inputs".to_owned()),
             known => Err(format!("there is no such input{}", meant(name, known))),
         }
@@ -247,11 +262,17 @@ impl<'a> Check<'a> {
     ) -> Result<(), String> {
         let Some(gives) = there.steps.get(name) else { return Err(self.no_step(name, there)) };
         let fields: &[&str] = match gives {
-            Gives::Answer => &ANSWER_FIELDS,
+            Gives::Answer | Gives::Words => &ANSWER_FIELDS,
             Gives::Group => &GROUP_FIELDS,
         };
         if let Some(field) = field.filter(|field| !fields.contains(field)) {
             return Err(format!("`{name}` has no `{field}`, but {}", listed(fields)));
+        }
+        if (gives, field) == (&Gives::Words, Some("value")) {
+            return Err(format!(
+                "`{name}` answers in words, so it has no value; give it a `schema` or a \
+                 `schema_file`, or name `steps.{name}.text`"
+            ));
         }
         self.kept.insert(name.into());
         Ok(())
@@ -286,18 +307,28 @@ fn members<'a>(steps: &'a Steps, at: &'a StepPlace) -> impl Iterator<Item = (&'a
 
 /// Says which one of these is meant, or what there is.
 pub(super) fn meant(name: &str, known: &[&str]) -> String {
-    let letters = |word: &str| word.chars().take(NAME_CAP).collect::<Vec<_>>();
-    let name = letters(name);
-    let slips = |known: &&str| slips::distance(&name, &letters(known));
-    let near = known.iter().take(MEANT_CAP).map(|known| (slips(known), known)).min();
-    match near {
-        Some((slips, near)) if slips <= SLIPS_CAP => format!("; did you mean `{near}`?"),
-        Some(_) | None if known.len() > LISTED_CAP => {
+    match nearest(name, known) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None if known.len() > LISTED_CAP => {
             let more = known.len() - LISTED_CAP;
             format!("; there are {} and {more} more", listed(&known[..LISTED_CAP]))
         }
-        Some(_) | None => format!("; there are {}", listed(known)),
+        None => format!("; there are {}", listed(known)),
     }
+}
+
+/// Returns the one of these that may be meant. Of words that share less than half of
+/// their letters neither is meant by the other.
+pub(super) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let letters = |word: &str| word.chars().take(NAME_CAP).collect::<Vec<_>>();
+    let name = letters(name);
+    let near = known.iter().take(MEANT_CAP).filter_map(|known| {
+        let other = letters(known);
+        let slips = slips::distance(&name, &other);
+        let is_near = slips <= SLIPS_CAP && 2 * slips < name.len().max(other.len());
+        is_near.then_some((slips, *known))
+    });
+    near.min().map(|(_, known)| known)
 }
 
 /// Tells whether a text can use a name.

@@ -95,6 +95,16 @@ pub enum OnError {
 }
 
 impl OnError {
+    /// Returns what tells of an agent's end whether nothing behind it starts.
+    #[must_use]
+    pub fn closes(self) -> fn(&Outcome) -> bool {
+        match self {
+            Self::Continue => |outcome| Self::Continue.stops_after(outcome),
+            Self::Stop => |outcome| Self::Stop.stops_after(outcome),
+            Self::StopIfRefused => |outcome| Self::StopIfRefused.stops_after(outcome),
+        }
+    }
+
     /// Tells whether nothing behind an agent starts that has ended like that.
     #[must_use]
     pub fn stops_after(self, outcome: &Outcome) -> bool {

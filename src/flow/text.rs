@@ -1,7 +1,7 @@
 //! The texts of a flow: prompts, which may be templates, and expressions.
 //!
 //! Both are minijinja: strict about what is undefined, with nothing to include,
-//! and bounded in steps and in length. Their grammar and the names they use are
+//! and bounded in steps and in what they come to. Their grammar and the names they use are
 //! known as soon as there is a value of these types.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) const TEXT_CAP: usize = 1024 * 1024;
 const FUEL: u64 = 1_000_000;
 
 /// What a text may name beside the results and inputs of its flow.
-pub const GLOBALS: [&str; 3] = ["dict", "namespace", "range"];
+pub const GLOBALS: [&str; 2] = ["dict", "range"];
 
 /// What marks a text as a template.
 const MARKS: [&str; 3] = ["{{", "{%", "{#"];
@@ -140,6 +140,9 @@ pub(super) fn environment<'a>() -> Environment<'a> {
     environment.set_syntax(syntax_of_texts());
     environment.set_fuel(Some(FUEL));
     environment.set_formatter(as_json);
+    // With it one turn of a loop would hand the next one text that grows: forty turns
+    // that double it are more than any memory.
+    environment.remove_global("namespace");
     // So that what is undefined is named.
     environment.set_debug(true);
     environment

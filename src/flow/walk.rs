@@ -16,15 +16,15 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::Flow;
 use super::finished::Finished;
 use super::given::Fault;
 use super::inputs::{InputValues, Supplied};
 use super::names::kind;
 use super::step::{Computed, Inner, OnError, Passed, Step, Steps, Until, When};
 use super::text::Expression;
+use super::{Flow, Success};
 use crate::branch::Token;
-use crate::event::{FailureKind, FlowHead, NoticeLevel, Outcome};
+use crate::event::{Failure, FailureKind, FlowHead, NoticeLevel, Outcome};
 use crate::fanout::Caller;
 use crate::line::{Told, UnitEvent};
 use crate::skill::Followed;
@@ -72,7 +72,8 @@ impl Walk {
 ///
 /// A step that ends badly does not end the flow, unless it says so: its branch
 /// joins like any other, and the steps behind it read what became of it. Only
-/// the last step's failure is the flow's. Once the unit is cancelled nothing
+/// the last step's failure is the flow's, or that of one of several side by side if
+/// those are the last; where something must hold in the end, that says it. Once the unit is cancelled nothing
 /// more starts.
 pub async fn walk(holder: &Caller, walk: &Walk) -> Outcome {
     let Walk { flow, inputs, finished, followed } = walk;
@@ -91,6 +92,10 @@ pub async fn walk(holder: &Caller, walk: &Walk) -> Outcome {
         is_wanted: false,
     };
     let came = whole(on).await;
+    if let Some(left) = &came.left {
+        // Whoever asked reads what its last step said all the same.
+        holder.line.tell(UnitEvent::Leaves(Arc::clone(left))).await;
+    }
     if came.is_nothing() {
         let text = "nothing was done: no condition held, or there were no items".into();
         holder.line.tell(Told::Notice { level: NoticeLevel::Info, text }).await;
@@ -102,21 +107,28 @@ pub async fn walk(holder: &Caller, walk: &Walk) -> Outcome {
 async fn whole(on: Stand<'_>) -> Came {
     let flow = on.flow;
     let mut scope = on.scope.clone();
-    let (texts, holder) = (&on.ground.texts, on.holder);
+    let texts = &on.ground.texts;
     let came = run(on, flow.step()).await;
-    let (Some(success), Outcome::Done { text }) = (flow.success(), &came.outcome) else {
-        return came;
+    let Outcome::Done { text } = &came.outcome else { return came };
+    let left = Some(Arc::clone(text));
+    let Some(success) = flow.success() else {
+        return match came.in_part.clone() {
+            // It has what others of its last steps said, and not all of it.
+            Some(failure) => Came { outcome: Outcome::Failed(failure), left, ..came },
+            None => came,
+        };
     };
     scope.learn(&came.exports);
-    let why = match texts.holds(success, &scope) {
-        Ok(true) => return came,
-        Ok(false) => "does not hold".to_owned(),
-        Err(error) => format!("cannot be told: {error}"),
+    let Success { condition, otherwise } = success;
+    let source = condition.source();
+    let why = match (texts.holds(condition, &scope), otherwise) {
+        (Ok(true), _) => return came,
+        (Ok(false), Some(otherwise)) => otherwise.to_string(),
+        (Ok(false), None) => format!("succeeds_if = {:?} does not hold", &**source),
+        (Err(error), _) => format!("succeeds_if = {:?}: {error}", &**source),
     };
-    // Whoever asked reads what its last step said all the same.
-    holder.line.tell(UnitEvent::Leaves(Arc::clone(text))).await;
-    let message = format!("succeeds_if = {:?} {why}", &**success.source());
-    Came { outcome: Outcome::failed(FailureKind::Unmet, message), ..came }
+    let outcome = Outcome::failed(FailureKind::Unmet, why);
+    Came { outcome, left, is_skipped: false, ..came }
 }
 
 /// What all steps of a walk have in common.
@@ -165,11 +177,15 @@ impl Stand<'_> {
 
     /// Says what a step came to that failed before there was a unit for it.
     async fn fails(&self, step: &Step, what: &str) -> Came {
+        self.warn(step, what).await;
+        Came::failed(self.flow, step, what)
+    }
+
+    /// Tells of the failure of a step that no unit tells of.
+    async fn warn(&self, step: &Step, what: &str) {
         let name = step.name().map_or_else(|| kind(step), |name| &**name);
-        // No unit tells of it.
         let text = format!("the step `{name}` failed: {what}").into();
         self.holder.line.tell(Told::Notice { level: NoticeLevel::Warning, text }).await;
-        Came::failed(self.flow, step, what)
     }
 
     /// Tells whether a condition holds.
@@ -305,7 +321,11 @@ async fn inner<'a>(on: Stand<'a>, step: &'a Step, inner: &'a Inner) -> Came {
         is_wanted: wants,
         ..on.clone()
     };
-    whole(inside).await.into_one(step, name, *on_error, wants)
+    let came = whole(inside).await;
+    if let Outcome::Failed(Failure { kind: FailureKind::Unmet, message }) = &came.outcome {
+        on.warn(step, message).await;
+    }
+    came.into_one(step, name, *on_error, wants)
 }
 
 /// Has the program make a value, on a thread that may block.

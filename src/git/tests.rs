@@ -236,9 +236,10 @@ fn every_reason_for_no_change_is_told() {
     let title = "uncommitted change of work".to_owned();
     assert_eq!(repo.change(What::Uncommitted), Err(GitError::EmptyChange { title }));
     for name in ["--output=x", "-", "none", "", "main..main", "a\0b"] {
-        let unknown = Err(GitError::UnknownRevision { name: name.to_owned() });
-        assert_eq!(repo.change(What::Commit(name.to_owned())), unknown, "{name:?}");
-        assert_eq!(repo.change(What::Base(name.to_owned())), unknown, "{name:?}");
+        let (name, elsewhere) = (name.to_owned(), Elsewhere::Unknown);
+        let unknown = Err(GitError::UnknownRevision { name: name.clone(), elsewhere });
+        assert_eq!(repo.change(What::Commit(name.clone())), unknown, "{name:?}");
+        assert_eq!(repo.change(What::Base(name.clone())), unknown, "{name:?}");
     }
     let gone = change(&program(), Path::new("/nowhere/at/all"), &What::Auto);
     assert!(matches!(gone, Err(GitError::Failed { .. })), "{gone:?}");
@@ -355,6 +356,45 @@ fn too_much_output_is_an_error() {
     assert_eq!(error, "git failed: it printed more than 8 MiB; ask for a smaller change");
 }
 
+/// How the lines of a map begin.
+const ROW: &str = "{\"id\":\"x\",\"row\":1,\"status\":\"completed\"}";
+
+fn apart(change: &Change) -> Vec<(&str, ApartKind)> {
+    change.apart.iter().map(|apart| (&*apart.path, apart.kind)).collect()
+}
+
+#[test]
+fn what_runs_is_part_of_the_change_however_it_begins() {
+    let repo = Repo::with_commit();
+    for name in ["dist/b.js", "evil.py", "rows.jsonl", "run"] {
+        repo.write(name, &format!("{ROW}\nimport os\n"));
+    }
+    let run = repo.root().join("run");
+    fs::set_permissions(run, fs::Permissions::from_mode(0o755)).unwrap();
+    std::os::unix::fs::symlink(ROW, repo.root().join("link")).unwrap();
+    let change = repo.change(What::Auto).unwrap();
+    let expected = ["dist/b.js", "evil.py", "link", "run"].map(|name| (name, ChangeKind::Added));
+    assert_eq!(kinds(&change), expected);
+    assert_eq!(apart(&change), [("rows.jsonl", ApartKind::Ours)]);
+    let title = "uncommitted change of work; without 1 file that tine wrote";
+    assert_eq!(change.title, title);
+}
+
+#[test]
+fn what_is_set_apart_is_named_beside_a_change_and_is_none() {
+    let repo = Repo::with_commit();
+    repo.git(&["init", "--quiet", "inside"]);
+    repo.write("inside/own.rs", "fn own() {}\n");
+    repo.write("rows.jsonl", &format!("{ROW}\n"));
+    let last = repo.change(What::Auto).unwrap();
+    assert!(last.title.starts_with("commit ") && last.apart.is_empty(), "{last:?}");
+    repo.write("a.txt", "two\n");
+    let change = repo.change(What::Auto).unwrap();
+    assert_eq!(kinds(&change), [("a.txt", ChangeKind::Modified)]);
+    let expected = [("inside", ApartKind::Repository), ("rows.jsonl", ApartKind::Ours)];
+    assert_eq!(apart(&change), expected);
+}
+
 #[test]
 fn what_nobody_writes_by_hand_comes_last() {
     let repo = Repo::with_commit();
@@ -395,4 +435,96 @@ fn what_is_binary_its_bytes_say_and_no_attribute() {
     repo.git(&["mv", "-f", "b.rs", "c.rs"]);
     fs::remove_file(repo.root().join("a.txt")).unwrap();
     check(What::Uncommitted, &["picture.txt"]);
+}
+
+#[test]
+fn a_file_that_has_become_a_link_is_told_once_whatever_an_attribute_says() {
+    let repo = Repo::with_commit();
+    repo.write(".gitattributes", "*.rs -diff\n");
+    repo.write("x.rs", "one\n");
+    repo.commit("Hide");
+    fs::remove_file(repo.root().join("x.rs")).unwrap();
+    std::os::unix::fs::symlink("a.txt", repo.root().join("x.rs")).unwrap();
+    let change = repo.change(What::Uncommitted).unwrap();
+    assert_eq!(kinds(&change), [("x.rs", ChangeKind::Deleted), ("x.rs", ChangeKind::Added)]);
+    let lines: usize =
+        change.files.iter().map(|file| file.added().count() + file.removed().count()).sum();
+    assert_eq!((lines, change.too_large), (2, BTreeSet::new()), "{}", change.diff);
+}
+
+/// A clone of the last commit of a repository's branch, beside it.
+fn shallow(repo: &Repo) -> PathBuf {
+    let clone = repo.0.path().join("clone");
+    let from = format!("file://{}", repo.root().display());
+    repo.git(&["clone", "--quiet", "--depth", "1", &from, clone.to_str().unwrap()]);
+    clone
+}
+
+/// A repository whose branch `feature` and whose branch `main` went on.
+fn branched() -> Repo {
+    let repo = Repo::with_commit();
+    repo.git(&["branch", "feature"]);
+    repo.write("main.txt", "m\n");
+    repo.commit("Go on");
+    repo.git(&["checkout", "--quiet", "feature"]);
+    repo.write("b.txt", "b\n");
+    repo.commit("Add b");
+    repo
+}
+
+#[test]
+fn a_commit_whose_parent_a_shallow_clone_lacks_is_not_one_of_new_files() {
+    let repo = branched();
+    let clone = shallow(&repo);
+    let refused = |what: What| change(&program(), &clone, &what).unwrap_err();
+    let commit = repo.git(&["rev-parse", "HEAD"])[..10].to_owned();
+    let expected = GitError::NoParent { commit: commit.clone(), is_shallow: true };
+    assert_eq!(refused(What::Auto), expected);
+    assert_eq!(refused(What::Commit("HEAD".to_owned())), expected);
+    // A shell has made the file for the report.
+    fs::write(clone.join("report.md"), "").unwrap();
+    assert_eq!(refused(What::Auto), expected);
+    let said = format!("the parent of commit `{commit}` is not here: the clone is shallow");
+    assert_eq!(expected.to_string(), said);
+    repo.git(&["-C", clone.to_str().unwrap(), "fetch", "--quiet", "--deepen=1"]);
+    let deeper = change(&program(), &clone, &What::Auto).unwrap();
+    assert_eq!(kinds(&deeper), [("b.txt", ChangeKind::Added)]);
+    assert_eq!(deeper.commit, Some(repo.git(&["rev-parse", "HEAD"])));
+    // What is not committed needs no parent.
+    fs::write(clone.join("a.txt"), "two\n").unwrap();
+    assert_eq!(change(&program(), &clone, &What::Auto).unwrap().commit, None);
+}
+
+#[test]
+fn of_a_branch_that_is_not_here_it_is_told_where_it_may_be() {
+    let repo = branched();
+    let clone = shallow(&repo);
+    let fetch = |what: &[&str]| {
+        let at = ["-C", clone.to_str().unwrap(), "fetch", "--quiet", "--depth", "1", "origin"];
+        repo.git(&[&at[..], what].concat())
+    };
+    let base = |name: &str| change(&program(), &clone, &What::Base(name.to_owned())).unwrap_err();
+    let unknown = |name: &str, elsewhere| {
+        assert_eq!(base(name), GitError::UnknownRevision { name: name.to_owned(), elsewhere });
+    };
+    unknown("main", Elsewhere::Remote);
+    unknown("origin/main", Elsewhere::Remote);
+    unknown("main..HEAD", Elsewhere::Unknown);
+    unknown("-x", Elsewhere::Unknown);
+    fetch(&["main:refs/remotes/origin/main"]);
+    unknown("main", Elsewhere::Tracked);
+    let error = base("origin/main");
+    let said = "`origin/main` and HEAD have no commit in common: the clone is shallow";
+    assert_eq!(error.to_string(), said);
+}
+
+#[test]
+fn a_repository_without_a_working_tree_is_told_in_our_words() {
+    let repo = Repo::with_commit();
+    let bare = repo.0.path().join("bare");
+    repo.git(&["clone", "--quiet", "--bare", ".", bare.to_str().unwrap()]);
+    for path in [bare, repo.root().join(".git")] {
+        let refused = change(&program(), &path, &What::Auto);
+        assert_eq!(refused, Err(GitError::NoWorkingTree { path }));
+    }
 }

@@ -93,6 +93,15 @@ fn look(
     // A name that is not UTF-8 is another one by now, and means nothing.
     match text.is_empty() || text.len() > room {
         true => Ok(Found::Hidden),
-        false => Ok(Found::Text(String::from_utf8_lossy(&text).into_owned())),
+        false => Ok(Found::Text(half(&String::from_utf8_lossy(&text), piece))),
     }
+}
+
+/// Returns the part of git's answer that is about this piece. A file that has become
+/// a link is two pieces of one name, and git is asked by the name.
+fn half(answer: &str, piece: &Piece<'_>) -> String {
+    let names = |piece: &Piece<'_>| (piece.file.old_path.clone(), piece.file.new_path.clone());
+    let pieces = diff::pieces(answer);
+    let own = pieces.iter().find(|other| names(other) == names(piece));
+    own.map_or_else(|| answer.to_owned(), |own| format!("{}{}", own.head, own.hunks.concat()))
 }

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 
-use super::{Diff, GitError, OUTPUT_CAP, call};
+use super::{Apart, ApartKind, Diff, GitError, OUTPUT_CAP, call};
+use crate::code;
 
 /// Most untracked files that are looked at. More is a build directory somebody
 /// forgot to ignore.
@@ -18,11 +19,14 @@ const FILES_CAP: usize = 2_000;
 /// data sets and bundles; they are named without their content.
 pub(super) const FILE_CAP: usize = 512 * 1024;
 
+/// The mode of a file that is no link and that nobody is to run.
+const PLAIN: &str = "100644";
+
 /// How far git looks for a NUL byte to tell whether a file is binary.
 const BINARY_PROBE: usize = 8_000;
 
 /// How the files begin that this program writes where it is told to: traces and
-/// reports of reviews.
+/// SARIF of reviews.
 const OURS: [&[u8]; 4] = [
     b"<!doctype html>\n<!-- tine-trace ",
     b"{\"format\":\"tine-trace\"",
@@ -32,13 +36,13 @@ const OURS: [&[u8]; 4] = [
 ];
 
 /// Appends each file that `names` lists, separated by NUL, to a diff. What may be
-/// text and is too large is named besides, and what is no work of the user's is
-/// counted only.
+/// text and is too large is named besides, and what is no work of the user's is set
+/// apart.
 pub(super) fn append(top: &Path, names: &[u8], diff: &mut Diff) -> Result<(), GitError> {
     let names = names.split(|&byte| byte == 0).filter(|name| !name.is_empty());
     // A name that ends with a slash is a repository of its own.
     let (nested, names): (Vec<_>, Vec<_>) = names.partition(|name| name.ends_with(b"/"));
-    diff.nested = nested.len();
+    diff.apart.extend(nested.into_iter().map(|name| apart(name, ApartKind::Repository)));
     if names.len() > FILES_CAP {
         let message = format!(
             "there are {} untracked files; add what is generated to .gitignore",
@@ -49,8 +53,8 @@ pub(super) fn append(top: &Path, names: &[u8], diff: &mut Diff) -> Result<(), Gi
     for name in names {
         // A file can go away between the listing and now.
         let Ok(file) = read(&top.join(call::path(name))) else { continue };
-        if is_ours(&file.content) {
-            diff.ours += 1;
+        if is_ours(name, &file) {
+            diff.apart.push(apart(name, ApartKind::Ours));
             continue;
         }
         if file.is_too_large && !is_binary(&file.content) {
@@ -72,8 +76,22 @@ struct Untracked {
     is_too_large: bool,
 }
 
-/// Tells whether a file that begins so was written by this program.
-fn is_ours(content: &[u8]) -> bool {
+fn apart(name: &[u8], kind: ApartKind) -> Apart {
+    let name = name.strip_suffix(b"/").unwrap_or(name);
+    Apart { path: String::from_utf8_lossy(name).into_owned(), kind }
+}
+
+/// Tells whether this program may have written a file: it begins so, and is nothing
+/// that runs. Anybody can begin a file like this, and go on with code.
+fn is_ours(name: &[u8], file: &Untracked) -> bool {
+    // By its ending alone: nobody writes by hand what is in `dist`, and yet it runs.
+    let ending = name.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
+    let ending = format!("file.{}", String::from_utf8_lossy(ending));
+    let is_code = code::language(&ending).is_some_and(code::is_code);
+    !is_code && file.mode == PLAIN && begins_as_ours(&file.content)
+}
+
+fn begins_as_ours(content: &[u8]) -> bool {
     // The lines of a map begin with what a row is called.
     let is_map = content.strip_prefix(b"{\"id\":\"").is_some_and(|rest| {
         let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -104,7 +122,7 @@ fn read(path: &Path) -> std::io::Result<Untracked> {
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
     let mut content = Vec::new();
     file.take(FILE_CAP as u64 + 1).read_to_end(&mut content)?;
-    let mode = if metadata.permissions().mode() & 0o100 == 0 { "100644" } else { "100755" };
+    let mode = if metadata.permissions().mode() & 0o100 == 0 { PLAIN } else { "100755" };
     let is_too_large = content.len() > FILE_CAP;
     Ok(Untracked { mode, content, is_too_large })
 }

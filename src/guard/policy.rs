@@ -411,7 +411,7 @@ impl Policy {
     /// is none.
     fn suggestion(&self, call: &Call<'_>) -> Vec<Rule> {
         let Call { tool, effect: _, subjects, reading: _ } = call;
-        let rules = suggest::rules(tool, subjects, self.ground());
+        let rules = suggest::rules(tool, subjects, (self.ground(), &self.copies));
         let suffice = self.decided(call).covered_by(rules.iter().map(|rule| (rule, ()))).is_some();
         if suffice { rules } else { Vec::new() }
     }

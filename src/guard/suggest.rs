@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::copies::Copies;
 use super::paths::{self, Ground};
 use super::rules::Rule;
 use super::shell;
@@ -134,13 +135,17 @@ const DESTROYING: [(&str, &[&str]); 2] = [
 
 /// Returns the rules that would let a call run, and others like it; none if
 /// there is a part of it that has none.
-pub(super) fn rules(tool: &str, subjects: &Subjects, ground: Ground<'_>) -> Vec<Rule> {
+pub(super) fn rules(
+    tool: &str,
+    subjects: &Subjects,
+    (ground, copies): (Ground<'_>, &Copies),
+) -> Vec<Rule> {
     let texts = match tool {
         "Bash" => match &subjects.words[..] {
             [command] => of_commands(command),
             _ => None,
         },
-        "Edit" | "Write" | "ApplyPatch" => of_paths(&subjects.paths, ground),
+        "Edit" | "Write" | "ApplyPatch" => of_paths(&subjects.paths, (ground, copies)),
         "WebFetch" => {
             Some(subjects.words.iter().map(|site| format!("WebFetch(domain:{site})")).collect())
         }
@@ -211,7 +216,7 @@ fn runs_text(words: &[&str]) -> bool {
 
 /// Returns the rule for the directory of each path, or for the file alone where
 /// the directory is the whole workspace or none of it.
-fn of_paths(paths: &[PathBuf], ground: Ground<'_>) -> Option<Vec<String>> {
+fn of_paths(paths: &[PathBuf], (ground, copies): (Ground<'_>, &Copies)) -> Option<Vec<String>> {
     let rule = |path: &PathBuf| {
         if !ground.guards(path).is_empty() {
             return None;
@@ -224,13 +229,30 @@ fn of_paths(paths: &[PathBuf], ground: Ground<'_>) -> Option<Vec<String>> {
                 .any(|root| paths::resolved(root, Path::new(".")).starts_with(directory));
             !is_root && paths::place(ground.root(), path, ground.roots).is_some()
         });
-        let pattern = |path: &Path| Some(globset::escape(path.to_str()?));
+        let is_copy = !copies.originals(&file).is_empty();
+        let pattern = |path: &Path| if is_copy { within(path, ground) } else { from_root(path) };
         Some(match directory {
-            Some(directory) => format!("Edit(/{}/**)", pattern(directory)?),
-            None => format!("Edit(/{})", pattern(&file)?),
+            Some(directory) => format!("Edit({}/**)", pattern(directory)?),
+            None => format!("Edit({})", pattern(&file)?),
         })
     };
     paths.iter().map(rule).collect()
+}
+
+/// Returns the pattern for a path by its whole name.
+fn from_root(path: &Path) -> Option<String> {
+    Some(format!("/{}", globset::escape(path.to_str()?)))
+}
+
+/// Returns the pattern for a path in a copy: as seen from the working directory,
+/// so that it means the same file of the workspace and of every other copy. This
+/// copy is gone when somebody gives the rule. `None` if it is not in there.
+fn within(path: &Path, ground: Ground<'_>) -> Option<String> {
+    let root = paths::resolved(ground.root(), Path::new("."));
+    let inside = path.strip_prefix(root).ok()?.to_str().filter(|inside| !inside.is_empty())?;
+    // `~/` would be the home directory.
+    let before = if inside.starts_with('~') { "./" } else { "" };
+    Some(format!("{before}{}", globset::escape(inside)))
 }
 
 #[cfg(test)]
@@ -307,7 +329,7 @@ mod tests {
         std::fs::create_dir_all(root.join("src/a")).unwrap();
         let roots = [root.clone()];
         let ground = Ground { roots: &roots, own: &[] };
-        let rule_of = |path: &str| of_paths(&[PathBuf::from(path)], ground);
+        let rule_of = |path: &str| of_paths(&[PathBuf::from(path)], (ground, &Copies::default()));
         let root = root.display();
         assert_eq!(rule_of("src/a/b.rs"), Some(vec![format!("Edit(/{root}/src/a/**)")]));
         assert_eq!(rule_of("new/[x]/b.rs"), Some(vec![format!("Edit(/{root}/new/[[]x[]]/**)")]));
@@ -316,5 +338,31 @@ mod tests {
         for guarded in [".git/config", "sub/.mcp.json", ".tine/config.toml"] {
             assert_eq!(rule_of(guarded), None);
         }
+    }
+
+    #[test]
+    fn an_edit_in_a_copy_is_trusted_as_the_same_one_of_the_workspace() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        let (original, copy, other) = (place.join("main"), place.join("copy"), place.join("other"));
+        for directory in [&original, &copy, &other] {
+            std::fs::create_dir_all(directory.join("work/src")).unwrap();
+        }
+        let copies = Copies::default().and(&original, &copy);
+        let roots = [copy.join("work"), other.clone()];
+        let ground = Ground { roots: &roots, own: &[] };
+        let rule_of = |path: &Path| of_paths(&[path.to_owned()], (ground, &copies));
+        let rule = |text: String| Some(vec![text]);
+        assert_eq!(rule_of(Path::new("t_y.rs")), rule("Edit(t_y.rs)".to_owned()));
+        assert_eq!(rule_of(Path::new("src/[x].rs")), rule("Edit(src/**)".to_owned()));
+        assert_eq!(rule_of(&copy.join("work/src/x")), rule("Edit(src/**)".to_owned()));
+        assert_eq!(rule_of(Path::new("~/x")), rule("Edit(./~/**)".to_owned()));
+        // Elsewhere in the copy there is no working directory that it is seen from.
+        for apart in [copy.join("x"), roots[0].clone()] {
+            assert_eq!(rule_of(&apart), None, "{}", apart.display());
+        }
+        let apart = other.join("work/x");
+        let expected = format!("Edit(/{}/**)", other.join("work").display());
+        assert_eq!(rule_of(&apart), rule(expected));
     }
 }

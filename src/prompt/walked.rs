@@ -6,7 +6,7 @@
 
 use super::context::bad_end;
 use super::{cut, fill};
-use crate::event::Outcome;
+use crate::event::{Failure, FailureKind, Outcome};
 
 /// Most characters of what a flow came to that its conversation holds, as of a
 /// file that is put into a prompt: the report of a large review has ten thousand
@@ -18,7 +18,17 @@ const WALKED_CAP: usize = 60_000;
 #[must_use]
 pub fn walked(outcome: &Outcome, written: &str) -> String {
     if let Some(why) = bad_end(outcome) {
-        let ended = fill(include_str!("../../prompts/walked_badly.md"), &[("why", &why)]);
+        let ended = match outcome {
+            Outcome::Failed(Failure { kind: FailureKind::Unmet, message }) => {
+                fill(include_str!("../../prompts/walked_unmet.md"), &[("why", message)])
+            }
+            Outcome::Done { .. }
+            | Outcome::Failed(_)
+            | Outcome::Cancelled { .. }
+            | Outcome::Interrupted => {
+                fill(include_str!("../../prompts/walked_badly.md"), &[("why", &why)])
+            }
+        };
         let written = cut(written.trim(), WALKED_CAP, None);
         return format!("{}\n\n{}", ended.trim_end(), written).trim_end().to_owned();
     }
@@ -37,7 +47,6 @@ pub fn walked(outcome: &Outcome, written: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::FailureKind;
 
     #[track_caller]
     fn check(outcome: Outcome, written: &str, expected: &str) {
@@ -55,6 +64,9 @@ mod tests {
         check(failed, "so far\n", &format!("{ended}\n\nso far"));
         let ended = "[The flow did not come to its end: cancelled while it ran]";
         check(Outcome::Cancelled { ran: true }, "", ended);
+        let ended = "[The flow came to its end, and has not succeeded: it is as before]";
+        let unmet = Outcome::failed(FailureKind::Unmet, "it is as before");
+        check(unmet, "The report.", &format!("{ended}\n\nThe report."));
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub fn flow_record(flow: &Flow, tree: &Shown<'_>) -> Vec<u8> {
         name: flow.name(),
         description: flow.description(),
         inputs: flow.inputs().iter().map(input).collect(),
-        succeeds_if: flow.success().map(|success| &**success.source()),
+        succeeds_if: flow.success().map(|success| &**success.condition.source()),
         steps: flow.step().whole(),
         tokens: flow.step().forks(),
         step: step(tree),

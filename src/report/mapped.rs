@@ -15,6 +15,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::lines;
 use crate::event::{Event, EventKind, Origin, Outcome, UnitEnd, UnitHead, UnitId, UnitState};
 use crate::message::Usage;
 
@@ -405,8 +406,8 @@ impl RowUsage {
 }
 
 fn line_of(record: &RowRecord<'_>) -> Vec<u8> {
-    let mut line = serde_json::to_vec(record).expect("a row is always JSON");
-    line.push(b'\n');
+    let mut line = Vec::new();
+    lines::write(record, &mut line).expect("a row is always JSON");
     line
 }
 

@@ -51,6 +51,7 @@ fn reason(verified: &Verified) -> Option<String> {
             (!reason.is_empty()).then(|| reason.clone())
         }
         Verified::Unanswered(why) => Some(missing(why)),
+        Verified::Nowhere => Some("there is no such place".to_owned()),
         Verified::NotAsked => None,
     }
 }
@@ -58,9 +59,11 @@ fn reason(verified: &Verified) -> Option<String> {
 /// Names why a file is set aside for programs.
 fn why_name(why: Why) -> &'static str {
     match why {
+        Why::Ours => "written_by_tine",
         Why::Binary => "binary",
         Why::BinaryCode => "binary_code",
         Why::Submodule => "submodule",
+        Why::Repository => "repository",
         Why::LockFile => "lock_file",
         Why::Generated => "generated",
         Why::LongLine => "long_line",
@@ -73,9 +76,11 @@ fn why_name(why: Why) -> &'static str {
 /// Says why a file is set aside.
 fn why(aside: &Aside) -> &'static str {
     match aside.why {
+        Why::Ours => "tine wrote it, by how it begins",
         Why::Binary => "it is no text",
         Why::BinaryCode => "it is no text, though code by its name",
         Why::Submodule => "it is a submodule, of which a commit is named",
+        Why::Repository => "it is a repository of its own, which this one does not track",
         Why::LockFile => "it is a lock file, by its name",
         Why::Generated => "nobody has written it by hand, by its name or its first lines",
         Why::LongLine => "it has a line too long to be written by hand",
@@ -169,7 +174,7 @@ fn counts(outcome: &Outcome<'_>) -> [(Severity, usize); 3] {
 
 /// Returns the hunks of which somebody should have read more.
 fn unread<'a>(outcome: &'a Outcome<'_>) -> impl Iterator<Item = &'a Hunk> {
-    outcome.coverage.unread().into_iter().map(|place| &outcome.plan.hunks[place])
+    outcome.coverage.unread().iter().map(|place| &outcome.plan.hunks[*place])
 }
 
 #[cfg(test)]

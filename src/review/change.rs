@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::generated;
 use crate::code;
 use crate::diff::{self, ChangeKind, Line, LineKind, Piece};
+use crate::git::{Apart, ApartKind};
 
 /// Longest line, in bytes, that a reviewer is given. People write none of a
 /// tenth of that; programs write whole files on one.
@@ -91,15 +92,29 @@ pub struct Aside {
     pub why: Why,
 }
 
+impl From<&Apart> for Aside {
+    fn from(apart: &Apart) -> Self {
+        let why = match apart.kind {
+            ApartKind::Ours => Why::Ours,
+            ApartKind::Repository => Why::Repository,
+        };
+        Self { path: apart.path.as_str().into(), why }
+    }
+}
+
 /// Why a file is set aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
+    /// It begins as what this program writes, and is nothing that runs.
+    Ours,
     /// It is no text.
     Binary,
     /// It is no text, and code by its name: a compiler may read it all the same.
     BinaryCode,
     /// It is another repository, of which a commit is named.
     Submodule,
+    /// It is another repository, which this one does not track.
+    Repository,
     /// By its name it says which versions were taken of what others wrote.
     LockFile,
     /// By its name or its first lines nobody has written it by hand.
@@ -115,14 +130,32 @@ pub enum Why {
 }
 
 impl Why {
+    /// Tells whether git names the file in the change.
+    #[must_use]
+    pub fn is_of_change(self) -> bool {
+        match self {
+            Self::Ours | Self::Repository => false,
+            Self::Binary
+            | Self::BinaryCode
+            | Self::Submodule
+            | Self::LockFile
+            | Self::Generated
+            | Self::LongLine
+            | Self::Combined
+            | Self::TooLarge
+            | Self::TooMuch => true,
+        }
+    }
+
     /// Tells whether a review has a gap where a file is set aside so: whether
     /// somebody could have put there what a reader would have found.
     #[must_use]
     pub fn is_gap(self) -> bool {
         match self {
-            Self::Binary | Self::LockFile => false,
+            Self::Ours | Self::Binary | Self::LockFile => false,
             Self::BinaryCode
             | Self::Submodule
+            | Self::Repository
             | Self::Generated
             | Self::LongLine
             | Self::Combined

@@ -7,9 +7,9 @@
 //! nothing: its answer is missing, so no hunk counts as reviewed by it.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::shown::{Places, Shown};
+use super::shown::{self, Places, Shown};
 use super::{Angle, Plan, Role, finding, role};
 use crate::event::{Event, EventKind, Failure, Invocation, Outcome, UnitHead, UnitId};
 use crate::message::CallId;
@@ -76,6 +76,12 @@ pub struct Coverage {
     pub reviewers: Vec<Reviewer>,
     /// How many changed lines each hunk has.
     lines: Vec<usize>,
+    /// How many of those of each hunk were shown to anybody.
+    read: Vec<usize>,
+    /// How many were shown to the reviewers of each angle that there is.
+    read_by: BTreeMap<Angle, Vec<usize>>,
+    /// The hunks of which a changed line was shown to nobody.
+    unread: BTreeSet<usize>,
 }
 
 impl Coverage {
@@ -90,7 +96,7 @@ impl Coverage {
         let planned = plan.effort.angles().iter();
         let planned = planned.flat_map(|angle| (0..territories).map(|index| (*angle, index)));
         let again = seats.again().map(|index| (Angle::Again, index));
-        let reviewers = planned
+        let reviewers: Vec<Reviewer> = planned
             .chain(again)
             .map(|(angle, index)| {
                 let first = (angle != Angle::Again).then(|| plan.territories.get(index as usize));
@@ -98,45 +104,41 @@ impl Coverage {
                 reviewer(plan, seats, (angle, index), is_code)
             })
             .collect();
-        Self { reviewers, lines: plan.hunks.iter().map(|hunk| hunk.changed.len()).collect() }
+        let lines: Vec<usize> = plan.hunks.iter().map(|hunk| hunk.changed.len()).collect();
+        let read = lines_read(&reviewers, lines.len());
+        let angles: BTreeSet<Angle> = reviewers.iter().map(|reviewer| reviewer.angle).collect();
+        let by = |angle: Angle| {
+            let of_angle = reviewers.iter().filter(|reviewer| reviewer.angle == angle);
+            (angle, lines_read(of_angle, lines.len()))
+        };
+        let read_by = angles.into_iter().map(by).collect();
+        let unread = (0..lines.len()).filter(|hunk| read[*hunk] < lines[*hunk]).collect();
+        Self { reviewers, lines, read, read_by, unread }
     }
 
     /// Returns how many changed lines of a hunk were shown to reviewers of an
     /// angle, and how many there are.
     #[must_use]
     pub fn read_by(&self, angle: Angle, hunk: usize) -> (usize, usize) {
-        let of_angle = self.reviewers.iter().filter(|reviewer| reviewer.angle == angle);
-        self.lines_read(of_angle, hunk)
+        let read = self.read_by.get(&angle).and_then(|read| read.get(hunk));
+        (read.copied().unwrap_or_default(), self.lines_of(hunk))
     }
 
     /// Returns how many changed lines of a hunk were shown to anybody, and how
     /// many there are.
     #[must_use]
     pub fn read(&self, hunk: usize) -> (usize, usize) {
-        self.lines_read(self.reviewers.iter(), hunk)
+        (self.read.get(hunk).copied().unwrap_or_default(), self.lines_of(hunk))
     }
 
-    fn lines_read<'a>(
-        &self,
-        reviewers: impl Iterator<Item = &'a Reviewer>,
-        hunk: usize,
-    ) -> (usize, usize) {
-        let whole = self.lines.get(hunk).copied().unwrap_or_default();
-        let mut read = vec![false; whole];
-        for shown in reviewers.filter_map(|reviewer| reviewer.shown.get(&hunk)) {
-            read.iter_mut().zip(shown).for_each(|(read, shown)| *read |= shown);
-        }
-        (read.into_iter().filter(|read| *read).count(), whole)
+    fn lines_of(&self, hunk: usize) -> usize {
+        self.lines.get(hunk).copied().unwrap_or_default()
     }
 
     /// Returns the hunks of which a changed line was shown to nobody.
     #[must_use]
-    pub fn unread(&self) -> BTreeSet<usize> {
-        let is_unread = |hunk: &usize| {
-            let (read, whole) = self.read(*hunk);
-            read < whole
-        };
-        (0..self.lines.len()).filter(is_unread).collect()
+    pub fn unread(&self) -> &BTreeSet<usize> {
+        &self.unread
     }
 
     /// Returns the reviewers that do not count.
@@ -157,9 +159,25 @@ impl Coverage {
 
     /// Returns the angles that anybody looked from or should have.
     pub fn angles(&self) -> impl Iterator<Item = Angle> {
-        let has = |angle: &Angle| self.reviewers.iter().any(|it| it.angle == *angle);
-        Angle::ALL.into_iter().filter(has)
+        // They are ordered as in reports.
+        self.read_by.keys().copied()
     }
+}
+
+/// How many changed lines of each of so many hunks these reviewers were shown.
+///
+/// It goes through what was shown alone: most reviewers have seen nothing of most
+/// hunks.
+fn lines_read<'a>(reviewers: impl IntoIterator<Item = &'a Reviewer>, hunks: usize) -> Vec<usize> {
+    let mut all = Shown::new();
+    for (hunk, lines) in reviewers.into_iter().flat_map(|reviewer| &reviewer.shown) {
+        shown::add(&mut all, *hunk, lines);
+    }
+    let mut read = vec![0; hunks];
+    for (hunk, lines) in all {
+        read[hunk] = lines.into_iter().filter(|line| *line).count();
+    }
+    read
 }
 
 /// Judges one reviewer. `is_code` says whether its territory has code to look
@@ -178,13 +196,12 @@ fn reviewer(
     for seat in seats.conversation(unit) {
         looks += seat.looks;
         for (hunk, lines) in &seat.shown {
-            let known = shown.entry(*hunk).or_insert_with(|| vec![false; lines.len()]);
-            known.iter_mut().zip(lines).for_each(|(known, line)| *known |= line);
+            shown::add(&mut shown, *hunk, lines);
         }
     }
     let is_code_shown = || {
-        let paths = shown.keys().map(|hunk| &plan.hunks[*hunk].path);
-        paths.into_iter().any(|path| plan.files.iter().any(|it| it.path == *path && it.is_code))
+        let mut paths = shown.keys().map(|hunk| &plan.hunks[*hunk].path);
+        paths.any(|path| plan.files_of(path).iter().any(|file| file.is_code))
     };
     let needs_a_look = angle.needs_a_look() && is_code.unwrap_or_else(is_code_shown);
     let missing = match &seat.outcome {
@@ -348,8 +365,7 @@ impl Seat {
     fn read(&mut self) {
         self.looks += std::mem::take(&mut self.unread_looks);
         for (hunk, lines) in std::mem::take(&mut self.unread) {
-            let known = self.shown.entry(hunk).or_insert_with(|| vec![false; lines.len()]);
-            known.iter_mut().zip(lines).for_each(|(known, line)| *known |= line);
+            shown::add(&mut self.shown, hunk, &lines);
         }
     }
 }

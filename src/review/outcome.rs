@@ -36,6 +36,9 @@ pub struct Outcome<'a> {
     pub dropped: usize,
 }
 
+/// Finds the place that a path and a line name: see [`Outcome::found`].
+pub(super) type Find<'f> = &'f mut dyn FnMut(&str, u32) -> Option<String>;
+
 /// A finding and what became of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
@@ -56,6 +59,8 @@ pub enum Verified {
     Unsure(String),
     /// None was asked.
     NotAsked,
+    /// None was asked, because there is no such place.
+    Nowhere,
     /// The one who was asked gave no answer, for this reason.
     Unanswered(Missing),
 }
@@ -69,18 +74,25 @@ impl Verified {
             Self::Refuted(_) => "refuted",
             Self::Unsure(_) => "unsure",
             Self::NotAsked => "not_asked",
+            Self::Nowhere => "no_such_place",
             Self::Unanswered(_) => "unanswered",
         }
     }
 }
 
 impl<'a> Outcome<'a> {
-    /// Folds the events of a session.
+    /// Folds the events of a session. `find` is asked for the place of each finding,
+    /// by its path and its line: it returns the path that the file has in the
+    /// repository, or `None` if there is no such place.
     ///
     /// At any moment it is what is known by then: a flow asks it for the findings
     /// before anybody has verified one.
     #[must_use]
-    pub fn of(plan: &'a Plan, events: impl IntoIterator<Item: Borrow<Event>>) -> Self {
+    pub fn found(
+        plan: &'a Plan,
+        events: impl IntoIterator<Item: Borrow<Event>>,
+        find: Find<'_>,
+    ) -> Self {
         let seats = Seats::of(plan, events);
         let coverage = Coverage::from_seats(plan, &seats);
         let (mut claimed, mut too_many) = (Vec::new(), 0);
@@ -92,14 +104,18 @@ impl<'a> Outcome<'a> {
             claimed.extend(found.into_iter().map(|claim| (reviewer.angle, claim)));
         }
         let (found, dropped) = merge::merge(plan, claimed);
-        let mut findings: Vec<_> = found
-            .into_iter()
-            .map(|finding| Judged { finding, verified: Verified::NotAsked })
-            .collect();
-        judge(plan, &seats, &mut findings);
+        let mut findings: Vec<_> =
+            found.into_iter().map(|finding| placed(plan, finding, find)).collect();
+        judge(plan, &seats, &mut findings, find);
         // A verifier may have said that one is worse, or less bad.
         findings.sort_by_key(|judged| judged.finding.claim.severity);
         Self { plan, coverage, findings, dropped: dropped + too_many }
+    }
+
+    /// Does the same, and takes every place for one that there is.
+    #[must_use]
+    pub fn of(plan: &'a Plan, events: impl IntoIterator<Item: Borrow<Event>>) -> Self {
+        Self::found(plan, events, &mut |path: &str, _: u32| Some(path.to_owned()))
     }
 
     /// Returns the findings that hold, as far as anybody knows.
@@ -107,7 +123,7 @@ impl<'a> Outcome<'a> {
         self.findings.iter().filter(|judged| !judged.is_refuted())
     }
 
-    /// Returns the findings that a verifier has refuted.
+    /// Returns the findings that do not hold.
     pub fn refuted(&self) -> impl Iterator<Item = &Judged> {
         self.findings.iter().filter(|judged| judged.is_refuted())
     }
@@ -132,11 +148,8 @@ impl<'a> Outcome<'a> {
     pub fn left_out(&self) -> impl Iterator<Item = &'a Aside> {
         let (plan, unread) = (self.plan, self.coverage.unread());
         let is_read = move |path: &str| {
-            // They stand by path.
-            let place = plan.files.binary_search_by(|file| (*file.path).cmp(path));
-            let file = place.ok().map(|place| &plan.files[place]);
-            let hunks = file.map(File::hunks).unwrap_or_default();
-            !hunks.is_empty() && !hunks.into_iter().any(|hunk| unread.contains(&hunk))
+            let mut hunks = plan.files_of(path).iter().flat_map(File::hunks).peekable();
+            hunks.peek().is_some() && !hunks.any(|hunk| unread.contains(&hunk))
         };
         plan.aside.iter().filter(move |aside| aside.why != Why::TooMuch || !is_read(&aside.path))
     }
@@ -172,10 +185,17 @@ impl<'a> Outcome<'a> {
 }
 
 impl Judged {
-    /// Tells whether its verifier has refuted it.
+    /// Tells whether it does not hold: its verifier has refuted it, or there is no
+    /// such place.
     #[must_use]
     pub fn is_refuted(&self) -> bool {
-        matches!(self.verified, Verified::Refuted(_))
+        match self.verified {
+            Verified::Refuted(_) | Verified::Nowhere => true,
+            Verified::Confirmed(_)
+            | Verified::Unsure(_)
+            | Verified::NotAsked
+            | Verified::Unanswered(_) => false,
+        }
     }
 }
 
@@ -192,15 +212,29 @@ fn answer(seat: &Seat) -> &str {
     }
 }
 
+/// Gives a finding the path that its file has in the repository. One at no place does
+/// not hold, and nobody has to be asked.
+fn placed(plan: &Plan, mut finding: Finding, find: Find<'_>) -> Judged {
+    let Some(path) = find(&finding.claim.path, finding.claim.line) else {
+        return Judged { finding, verified: Verified::Nowhere };
+    };
+    finding.is_in_change = plan.known(&path).is_some();
+    finding.claim.path = path;
+    Judged { finding, verified: Verified::NotAsked }
+}
+
 /// The places of the findings that get a verifier.
 fn to_verify(plan: &Plan, findings: &[Judged]) -> impl Iterator<Item = usize> {
     let most = if plan.has_verifiers { VERIFIERS_CAP } else { 0 };
-    let verified = |place: &usize| plan.effort.verifies(findings[*place].finding.claim.severity);
+    let verified = |place: &usize| {
+        let Judged { finding, verified } = &findings[*place];
+        *verified != Verified::Nowhere && plan.effort.verifies(finding.claim.severity)
+    };
     (0..findings.len()).filter(verified).take(most)
 }
 
 /// Gives each finding what its verifier says of it.
-fn judge(plan: &Plan, seats: &Seats, findings: &mut [Judged]) {
+fn judge(plan: &Plan, seats: &Seats, findings: &mut [Judged], find: Find<'_>) {
     let places: Vec<usize> = to_verify(plan, findings).collect();
     let names = findings.iter().map(|it| it.finding.id.0.to_string());
     let names: HashMap<String, usize> = names.zip(0..).collect();
@@ -218,8 +252,10 @@ fn judge(plan: &Plan, seats: &Seats, findings: &mut [Judged]) {
             chosen.insert(place, (unit, seat));
         }
     }
+    // What is nowhere stays so, also if an earlier walk had somebody look for it.
+    chosen.retain(|place, _| findings[*place].verified != Verified::Nowhere);
     for (place, (unit, seat)) in chosen {
-        rule(&mut findings[place], seat, seats.looks(unit));
+        rule(&mut findings[place], seat, seats.looks(unit), find);
     }
 }
 
@@ -232,7 +268,7 @@ fn named(prompt: &str) -> Option<&str> {
 
 /// Whoever has looked at nothing cannot tell, and what a finding's own words say
 /// of the code is not known to be true.
-fn rule(judged: &mut Judged, seat: &Seat, looks: u32) {
+fn rule(judged: &mut Judged, seat: &Seat, looks: u32, find: Find<'_>) {
     let verified = match &seat.outcome {
         Some(event::Outcome::Done { text }) => match finding::ruling(text) {
             None => Verified::Unanswered(Missing::Unreadable),
@@ -246,8 +282,12 @@ fn rule(judged: &mut Judged, seat: &Seat, looks: u32) {
                     Verdict::Unsure => claim.severity = severity.min(claim.severity),
                     Verdict::Refuted => {}
                 }
+                // A verifier may name a line that is nowhere, too.
+                let mut is_other = |line: &u32| {
+                    *line != claim.line && find(&claim.path, *line).as_ref() == Some(&claim.path)
+                };
                 if ruling.verdict != Verdict::Refuted
-                    && let Some(line) = ruling.line.filter(|line| *line != claim.line)
+                    && let Some(line) = ruling.line.filter(|line| is_other(line))
                 {
                     (claim.line, claim.end_line) = (line, None);
                 }
@@ -382,6 +422,42 @@ mod tests {
     }
 
     #[test]
+    fn what_is_nowhere_does_not_hold_and_nobody_is_asked() {
+        let plan = plan(&adds("a.rs", &["x"; 50]), Effort::Medium);
+        let mut session = found(&plan, THREE);
+        let find = &mut |path: &str, line: u32| (line != 20).then(|| path.to_owned());
+        let before = Outcome::found(&plan, &session.log.events, find);
+        let asked: Vec<_> = before.to_verify().map(|finding| finding.claim.line).collect();
+        assert_eq!(asked, [1, 40]);
+        // A verifier that never ran has the place of its finding among these.
+        let cancelled = session.declare("verify", 1);
+        session.end(cancelled, Ended::Cancelled { ran: false });
+        let says = r#"{"verdict":"confirmed","reason":"r","line":20}"#;
+        verify(&mut session, &before, 1, says);
+        // Somebody was asked of it while it was there.
+        let name = before.findings[1].finding.id.to_string();
+        let unit = session.unit("verify", 2, &format!("Finding: {name}\n"));
+        session.call(unit, ("Glob", "{}"), "a");
+        session.answer(unit, says);
+        let outcome = Outcome::found(&plan, &session.log.events, find);
+        let rows = outcome.findings.iter().map(|it| (it.finding.claim.line, it.verified.as_str()));
+        let expected = [(1, "confirmed"), (20, "no_such_place"), (40, "unanswered")];
+        assert_eq!(rows.collect::<Vec<_>>(), expected);
+        assert_eq!((outcome.standing().count(), outcome.refuted().count()), (2, 1));
+    }
+
+    #[test]
+    fn a_finding_has_the_path_that_its_file_has_in_the_repository() {
+        let plan = plan(&adds("sub/a.rs", &["x"]), Effort::Low);
+        let session = found(&plan, "- [high] ../sub/./a.rs:1: bad\n- [low] b.rs:1: bad");
+        let find = &mut |path: &str, _: u32| Some(format!("sub/{}", path.rsplit('/').next()?));
+        let outcome = Outcome::found(&plan, &session.log.events, find);
+        let rows = outcome.findings.iter().map(|it| &it.finding);
+        let rows: Vec<_> = rows.map(|it| (&*it.claim.path, it.is_in_change)).collect();
+        assert_eq!(rows, [("sub/a.rs", true), ("sub/b.rs", false)]);
+    }
+
+    #[test]
     fn low_effort_verifies_the_worst_alone() {
         let plan = plan(&adds("a.rs", &["x"; 50]), Effort::Low);
         let session = found(&plan, THREE);
@@ -449,6 +525,23 @@ mod tests {
         }
         let outcome = Outcome::of(&plan, &session.log.events);
         assert_eq!((outcome.left_out().count(), outcome.is_complete()), (0, true));
+    }
+
+    #[test]
+    fn of_a_path_that_is_two_files_both_have_to_be_read() {
+        // A file without room has become a link that has it.
+        let lines = format!("-{}\n", "x".repeat(99)).repeat(15_000);
+        let gone = "deleted file mode 100644\n--- a/l.rs\n+++ /dev/null\n@@ -1,15000 +0,0 @@";
+        let text = format!("diff --git a/l.rs b/l.rs\n{gone}\n{lines}") + &adds("l.rs", &["x"]);
+        let plan = plan(&text, Effort::Low);
+        let files: Vec<_> =
+            plan.files.iter().map(|file| (&*file.path, file.left_out > 0)).collect();
+        assert_eq!(files, [("l.rs", true), ("l.rs", false)]);
+        let mut session = Session::new();
+        session.all_read(&plan);
+        let outcome = Outcome::of(&plan, &session.log.events);
+        let left_out: Vec<_> = outcome.left_out().map(|it| (&*it.path, it.why)).collect();
+        assert_eq!(left_out, [("l.rs", Why::TooMuch)]);
     }
 
     #[test]

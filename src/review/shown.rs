@@ -21,6 +21,12 @@ const NAME_CAP: usize = 4_096;
 /// Hunks of which nothing was shown are not in it.
 pub(super) type Shown = BTreeMap<usize, Vec<bool>>;
 
+/// Counts these lines of a hunk as shown, too.
+pub(super) fn add(shown: &mut Shown, hunk: usize, lines: &[bool]) {
+    let known = shown.entry(hunk).or_insert_with(|| vec![false; lines.len()]);
+    known.iter_mut().zip(lines).for_each(|(known, line)| *known |= line);
+}
+
 /// The changed lines of a plan, by where they stand.
 pub(super) struct Places<'a> {
     plan: &'a Plan,
@@ -127,7 +133,7 @@ impl<'a> Places<'a> {
 }
 
 /// Returns a path without `.` and `..`; `None` if it leads out of the root.
-fn plain(path: &Path) -> Option<PathBuf> {
+pub(super) fn plain(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {

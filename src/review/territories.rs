@@ -98,18 +98,22 @@ pub(super) struct Packed {
 /// Packs hunks into as many territories as the effort allows.
 ///
 /// A change that needs more gets larger ones, up to [`TERRITORY_CAP`]; what does
-/// not fit then is the rest.
+/// not fit then is the rest, and that is of its largest files.
 pub(super) fn pack<H: IntoIterator<Item = usize>>(
     of: (&[File], &[Hunk]),
     wanted: impl IntoIterator<Item = (usize, H)>,
     effort: Effort,
 ) -> Packed {
-    let wanted: Vec<(usize, Vec<usize>)> =
+    let mut wanted: Vec<(usize, Vec<usize>)> =
         wanted.into_iter().map(|(file, hunks)| (file, hunks.into_iter().collect())).collect();
     let mut size = size(effort);
     let mut bins = bins(of, &wanted, size);
     while bins.len() > most(effort) && size < TERRITORY_CAP {
         size = (size + size / 4).min(TERRITORY_CAP);
+        bins = self::bins(of, &wanted, size);
+    }
+    if bins.len() > most(effort) {
+        wanted = largest_last(of, wanted, (most(effort), size));
         bins = self::bins(of, &wanted, size);
     }
     let kept = bins.len().min(most(effort));
@@ -123,18 +127,55 @@ pub(super) fn pack<H: IntoIterator<Item = usize>>(
     Packed { territories: bins, rest }
 }
 
+/// Leaves the files in their order that fit into so many bins of so many bytes, as
+/// many of the smallest as can be, and puts the others behind them: one file of a
+/// megabyte is to keep no five hundred small ones out.
+fn largest_last(
+    of: (&[File], &[Hunk]),
+    mut wanted: Vec<(usize, Vec<usize>)>,
+    (most, size): (usize, usize),
+) -> Vec<(usize, Vec<usize>)> {
+    let sizes = wanted.iter().map(|(file, places)| bytes(of, *file, places));
+    let mut by_size: Vec<(usize, usize)> = sizes.zip(0..).collect();
+    by_size.sort_unstable();
+    let by_size: Vec<usize> = by_size.into_iter().map(|(_, at)| at).collect();
+    let in_order = |count: usize| {
+        let mut smallest = by_size[..count].to_vec();
+        smallest.sort_unstable();
+        smallest
+    };
+    // Bins have room that nothing fits into, so no sum of bytes tells how many
+    // files they hold: they are asked themselves.
+    let fit = |count: usize| {
+        let smallest = in_order(count);
+        bins(of, smallest.iter().map(|at| &wanted[*at]), size).len() <= most
+    };
+    let (mut low, mut high) = (0, by_size.len());
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        match fit(middle) {
+            true => low = middle,
+            false => high = middle - 1,
+        }
+    }
+    let order = in_order(low).into_iter().chain(by_size[low..].iter().copied());
+    order.map(|at| std::mem::take(&mut wanted[at])).collect()
+}
+
+/// Returns how many bytes a file takes with these of its hunks.
+fn bytes((files, hunks): (&[File], &[Hunk]), file: usize, places: &[usize]) -> usize {
+    files[file].head.len() + places.iter().map(|place| hunks[*place].text.len()).sum::<usize>()
+}
+
 /// Puts files and hunks in their order into bins of at most so many bytes.
-fn bins(
+fn bins<'a>(
     (files, hunks): (&[File], &[Hunk]),
-    wanted: &[(usize, Vec<usize>)],
+    wanted: impl IntoIterator<Item = &'a (usize, Vec<usize>)>,
     size: usize,
 ) -> Vec<Bin> {
     let (mut full, mut open) = (Vec::new(), Bin::default());
     for (file, places) in wanted {
-        let head = files[*file].head.len();
-        let bytes =
-            |places: &[usize]| places.iter().map(|place| hunks[*place].text.len()).sum::<usize>();
-        let whole = head + bytes(places);
+        let whole = bytes((files, hunks), *file, places);
         if open.bytes + whole > size && !open.files.is_empty() {
             full.push(std::mem::take(&mut open));
         }
@@ -144,13 +185,13 @@ fn bins(
             continue;
         }
         for place in places {
-            let more = bytes(&[*place]);
+            let more = hunks[*place].text.len();
             let is_begun = open.files.last().is_some_and(|(last, _)| last == file);
             if is_begun && open.bytes + more > size {
                 full.push(std::mem::take(&mut open));
             }
             if open.files.is_empty() {
-                open.bytes = head;
+                open.bytes = files[*file].head.len();
                 open.files.push((*file, Vec::new()));
             }
             open.bytes += more;
@@ -208,8 +249,8 @@ fn title(bin: &Bin, files: &[File]) -> String {
         return format!("{}{part}", shown(&files[*file].path));
     }
     let paths: Vec<&str> = bin.files.iter().map(|(file, _)| &*files[*file].path).collect();
-    // The paths are sorted: what the first and the last share all share.
-    let both = paths.first().zip(paths.last());
+    // What the first and the last share all share.
+    let both = paths.iter().min().zip(paths.iter().max());
     let shared = both.map_or(0, |(first, last)| {
         let same = first.bytes().zip(last.bytes()).take_while(|(one, other)| one == other).count();
         first.as_bytes()[..same].iter().rposition(|byte| *byte == b'/').unwrap_or(0)

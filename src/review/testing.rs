@@ -19,14 +19,20 @@ pub(crate) const ROOT: &str = "/w";
 
 /// A plan of a diff whose reviewers work at the top.
 pub(crate) fn plan(text: &str, effort: Effort) -> Plan {
-    let change = Change {
+    Plan::of(&change(text), Path::new(ROOT), effort)
+}
+
+/// A change with this diff.
+pub(crate) fn change(text: &str) -> Change {
+    Change {
         title: "a change".to_owned(),
         root: ROOT.into(),
+        commit: None,
         diff: text.to_owned(),
         files: diff::parse(text),
         too_large: BTreeSet::new(),
-    };
-    Plan::of(&change, Path::new(ROOT), effort)
+        apart: Vec::new(),
+    }
 }
 
 /// The claim of one line of the skill's format.

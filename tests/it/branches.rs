@@ -506,10 +506,7 @@ async fn a_flow_comes_to_what_its_last_step_did() {
         ("Good", done("fine")),
         (
             "Seq[Good,P[Fine,Bad]]",
-            done(
-                "## Task 1: Fine (explore)\n\nfine\n\n---\n\n\
-                  ## Task 2: Bad (explore)\n\n[failed: HTTP 400: no]",
-            ),
+            Outcome::failed(FailureKind::Request, "`Bad` failed: HTTP 400: no"),
         ),
         ("Seq[Good,Bad]", Outcome::failed(FailureKind::Request, "`Bad` failed: HTTP 400: no")),
         (

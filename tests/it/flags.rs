@@ -425,3 +425,22 @@ fn the_id_of_a_new_session_is_one_that_any_client_takes() {
     let id: uuid::Uuid = result["session_id"].as_str().unwrap().parse().unwrap();
     assert_eq!(id.get_version_num(), 4);
 }
+
+/// Both write there: what one wrote is not replaced by the other.
+#[test]
+fn standard_output_has_everything_that_is_written_to_it_by_another_name() {
+    let place = Place::new();
+    let to_file = ["-c", "exec \"$@\" > out.txt", "sh"];
+    let asked = ["-p", "hello", "-m", "offline", "-o", "json"];
+    let flags = ["--output-last-message", "/dev/stdout", "--session-id", SESSION];
+    place.tine(asked.iter().chain(&flags)).by("sh", to_file).run().exits(0);
+    let out = place.read("out.txt").expect("it was written");
+    assert!(out.starts_with("{\"type\":\"result\"") && out.lines().count() > 1, "{out}");
+    std::os::unix::fs::symlink("/proc/self/fd/1", place.work().join("link")).expect("a new link");
+    place.tine(["trace", SESSION, "-o", "link"]).by("sh", to_file).run().exits(0);
+    let page = place.read("out.txt").expect("it was written");
+    assert!(page.starts_with("<!doctype html>"), "{page}");
+    assert!(place.work().join("link").is_symlink());
+}
+
+const SESSION: &str = "0199a000-0000-7000-8000-00000000000f";

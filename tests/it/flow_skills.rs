@@ -191,7 +191,7 @@ fn a_bug_that_stays_is_reported_after_three_rounds() {
     repository.commit("Begin");
     let finished = typed(&repository.place, &server, "/fix prices").exits(1);
     assert_eq!(finished.stdout, "Not mended.\n");
-    holds(&finished.stderr, &["error: succeeds_if = ", " does not hold"]);
+    holds(&finished.stderr, &["error: the bug is not mended\n"]);
     let requests = server.finish();
     assert_eq!(of(&requests, "Mend a bug").len(), 3);
     let report = of(&requests, "Report on a bug");

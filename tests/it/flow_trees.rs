@@ -13,7 +13,8 @@ use proptest::prelude::*;
 use tine::branch::{Token, TokenSet};
 use tine::event::{Event, EventKind, UnitId};
 use tine::flow::{
-    AgentStep, Expression, Flow, Input, InputValues, OnError, Passed, Step, Supplied, Walk, Wording,
+    AgentStep, Expression, Flow, Input, InputValues, OnError, Passed, Step, Success, Supplied,
+    Walk, Wording,
 };
 use tine::message::{Message, Reply, StopReason, Usage};
 use tine::model::{Answer, Chunk, Model, ModelError, ModelErrorKind, Request};
@@ -28,10 +29,19 @@ enum Tree {
     Agent(Ends, u16),
     Sequence(Vec<Tree>),
     Parallel(Vec<Tree>),
-    Each { items: u32, spare: u32, body: Box<Tree> },
-    Until { holds_in: u32, most: u32, body: Box<Tree> },
+    Each {
+        items: u32,
+        spare: u32,
+        body: Box<Tree>,
+    },
+    Until {
+        holds_in: u32,
+        most: u32,
+        body: Box<Tree>,
+    },
     When(bool, Box<Tree>),
-    Inner(Box<Tree>),
+    /// A flow of its own; whether it never succeeds, and ends the one around it then.
+    Inner(bool, Box<Tree>),
 }
 
 /// How an agent ends.
@@ -61,7 +71,7 @@ fn any_tree() -> impl Strategy<Value = Tree> {
             1 => (1_u32..4, 1_u32..4, boxed.clone())
                 .prop_map(|(holds_in, most, body)| Tree::Until { holds_in, most, body }),
             1 => (any::<bool>(), boxed.clone()).prop_map(|(holds, body)| Tree::When(holds, body)),
-            1 => boxed.prop_map(Tree::Inner),
+            2 => (any::<bool>(), boxed).prop_map(|(fails, body)| Tree::Inner(fails, body)),
         ]
     })
 }
@@ -131,13 +141,14 @@ impl Maker {
                 )
                 .expect("the tree can be walked")
             }
-            Tree::Inner(body) => {
+            Tree::Inner(fails, body) => {
                 let inside = Where { text: "inputs.at".to_owned(), has_round: false };
-                let flow = flow(self.make(body, &inside));
+                let flow = flow(self.make(body, &inside), fails.then_some("false"));
+                let on_error = if *fails { OnError::Stop } else { OnError::Continue };
                 let passed = Wording::parse(format!("{{{{ {} }}}}", at.text))
                     .expect("the tree can be walked");
                 let passed = vec![("at".into(), Passed::Words(passed))];
-                Step::inner(self.name(), Arc::new(flow), passed, OnError::Continue)
+                Step::inner(self.name(), Arc::new(flow), passed, on_error)
                     .expect("the tree can be walked")
             }
         }
@@ -157,15 +168,20 @@ impl Maker {
     }
 }
 
-fn flow(step: Step) -> Flow {
+fn flow(step: Step, succeeds_if: Option<&str>) -> Flow {
     let default = Some("".into());
     let at = Input { name: "at".into(), default, is_json: false, description: "".into() };
-    Flow::new("test", "", vec![at], step).expect("the tree can be walked")
+    let success = succeeds_if.map(|condition| Success {
+        condition: Expression::parse(condition).expect("the tree can be walked"),
+        otherwise: None,
+    });
+    let named = ("test".into(), "".into());
+    Flow::succeeding_if(success, named, vec![at], step).expect("the tree can be walked")
 }
 
 fn walk_of(tree: &Tree) -> Walk {
     let at = Where { text: "inputs.at".to_owned(), has_round: false };
-    let flow = flow(Maker::default().make(tree, &at));
+    let flow = flow(Maker::default().make(tree, &at), None);
     let inputs: InputValues =
         flow.given(Vec::<(String, Supplied)>::new()).expect("the tree can be walked");
     Walk::new(Arc::new(flow), inputs)
@@ -204,7 +220,7 @@ impl Rules {
             Tree::Until { body, .. } if in_round => Self::forks(body, true),
             Tree::Until { most, body, .. } => u64::from(*most) * Self::forks(body, true),
             Tree::When(_, body) => Self::forks(body, in_round),
-            Tree::Inner(body) => Self::forks(body, false),
+            Tree::Inner(_, body) => Self::forks(body, false),
         }
     }
 
@@ -215,7 +231,7 @@ impl Rules {
             Tree::Agent(..) => 1,
             Tree::Sequence(steps) => all(steps) + 1,
             Tree::Parallel(steps) => all(steps),
-            Tree::Each { body, .. } | Tree::Inner(body) => Self::names(body) + 1,
+            Tree::Each { body, .. } | Tree::Inner(_, body) => Self::names(body) + 1,
             Tree::Until { body, .. } | Tree::When(_, body) => Self::names(body),
         }
     }
@@ -268,11 +284,11 @@ impl Rules {
                 false
             }
             Tree::When(holds, body) => *holds && self.walk(body, on, place, names),
-            Tree::Inner(body) => {
+            Tree::Inner(fails, body) => {
                 let place = Place { in_round: false, ..place.clone() };
                 // What ends it is its own failure, and no more than that.
                 self.walk(body, on, &place, names);
-                false
+                *fails
             }
         }
     }

@@ -374,7 +374,7 @@ async fn what_a_condition_leaves_out_is_never_declared_and_says_so() {
 #[tokio::test(start_paused = true)]
 async fn a_text_about_what_is_not_there_fails_its_step_alone() {
     let step = sequence([
-        agent("first", "x"),
+        answering("first", "x"),
         parallel([
             agent("bad", "{{ steps.first.value.place }}"),
             when("steps.first.value.ok", agent("worse", "x")),
@@ -387,7 +387,8 @@ async fn a_text_about_what_is_not_there_fails_its_step_alone() {
         "when = ",
         "there is no such value",
     ];
-    let story = script(json!({ "last": told("read", &contains) })).flow(step).run().await;
+    let units = json!({ "first": gives(json!({})), "last": told("read", &contains) });
+    let story = script(units).flow(step).run().await;
     check_invariants(&story);
     assert_eq!(story.end.outcome, done("read"), "{:?}", warnings(&story));
     assert_eq!(story.states(), [Completed, Failed, Completed, Completed]);

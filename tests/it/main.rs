@@ -116,6 +116,8 @@ mod review;
 mod review_flow;
 /// What a review must not let pass.
 mod review_gates;
+/// A review of a change that is large and of every sort at once.
+mod review_sizes;
 /// `/review` in a session: the same flow, whose report the conversation holds.
 mod review_typed;
 /// The sandbox under attack.

@@ -96,7 +96,7 @@ fn lines_stand_in_the_order_of_the_table_however_long_each_row_takes() {
     let said: Vec<&str> = finished.stderr.lines().collect();
     let [begun, summary, tokens] = said[..] else { panic!("{said:?}") };
     assert!(begun.starts_with("3 rows, session "), "{begun}");
-    assert!(summary.starts_with("3 rows: 3 completed in "), "{summary}");
+    assert!(summary.starts_with("3 rows: 3 completed"), "{summary}");
     assert!(tokens.starts_with("45 tokens"), "{tokens}");
 }
 
@@ -142,6 +142,35 @@ fn a_row_that_fails_says_why_and_the_others_go_on() {
     assert!(finished.stderr.contains("3 rows: 2 completed, 1 failed"), "{}", finished.stderr);
     let reason = format!("1 row failed: {error}");
     assert!(finished.stderr.lines().any(|line| line == reason), "{}", finished.stderr);
+}
+
+#[test]
+fn what_no_row_can_be_asked_is_for_the_prompt_to_mend() {
+    let place = place(&["a", "b"]);
+    place.write("p.md", "Look at {{ path.name }}");
+    let server = echo();
+    let finished = map(&place, &server, &KEPT).run().exits(1);
+    let hint = format!(
+        "hint: the prompt has to be mended; then the same command with `--resume {SESSION}` runs \
+         the rows again that failed"
+    );
+    assert_eq!(finished.stderr.lines().last(), Some(&*hint), "{}", finished.stderr);
+    assert!(server.finish().is_empty());
+    place.write("p.md", PROMPT);
+    let flags = ["--output", "out.jsonl", "--resume", SESSION];
+    map(&place, &echo(), &flags).run().exits(0);
+    let lines = short(&place.read("out.jsonl").expect("it was written"));
+    assert_eq!(lines, [json!(["1", "completed", "saw a"]), json!(["2", "completed", "saw b"])]);
+}
+
+#[test]
+fn no_room_for_any_row_becomes_room_for_one_with_a_warning() {
+    for most in ["0", "-3"] {
+        let place = place(&["a", "b"]);
+        let finished = map(&place, &echo(), &["--max-concurrent", most]).run().exits(0);
+        let warning = format!("warning: `agents.max_concurrent` is {most}; 1 is used instead\n");
+        assert!(finished.stderr.contains(&warning), "{}", finished.stderr);
+    }
 }
 
 #[test]
@@ -191,13 +220,13 @@ fn a_runner_of_github_obeys_nothing_that_a_row_was_answered_with() {
     let hostile = "x ##[add-mask]y";
     let server = serve(move |talk| match row(talk) {
         "a" => Reaction::text_reply(hostile),
-        _ => Reaction::json(400, &json!({ "error": { "message": "no\n::error::y" } })),
+        _ => Reaction::json(400, &json!({ "error": { "message": "no ##[error]y" } })),
     });
     let finished = map(&place, &server, &[]).env("GITHUB_ACTIONS", "true").run().exits(1);
     assert!(!finished.stdout.contains("##["), "{}", finished.stdout);
     assert_eq!(parse(&finished.stdout)[0]["result"], hostile);
-    let is_command = |line: &str| line.trim_start().starts_with("::") || line.contains("##[");
-    assert!(!finished.stderr.lines().any(is_command), "{}", finished.stderr);
+    let stderr = &finished.stderr;
+    assert!(stderr.contains("##\\[error]y") && !stderr.contains("##["), "{stderr}");
 }
 
 #[test]

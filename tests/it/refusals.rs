@@ -38,6 +38,44 @@ fn a_review_of_an_unknown_branch_or_commit_is_bad_input() {
 }
 
 #[test]
+fn a_review_of_what_a_shallow_clone_lacks_says_how_to_get_it() {
+    let repository = committed();
+    repository.git(&["checkout", "--quiet", "-b", "feature"]);
+    repository.write("b.rs", "fn b() {}\n");
+    let commit = repository.commit("Add b")[..10].to_owned();
+    let (root, from) = (repository.place.root(), repository.place.work());
+    let [clone, bare] = ["clone", "bare"].map(|name| root.join(name));
+    let from = format!("file://{}", from.display());
+    let to = clone.to_str().expect("the place has a plain name");
+    repository.git(&["clone", "--quiet", "--depth", "1", &from, to]);
+    let review =
+        |flags: &[&str]| repository.place.tine(["review"].iter().chain(flags)).at(&clone).run();
+    let said = format!(
+        "error: the parent of commit `{commit}` is not here: the clone is shallow\n\
+         hint: `git fetch --deepen=1` gets it; in CI, check out with `fetch-depth: 2` or `0`\n"
+    );
+    review(&[]).refuses(42, &said);
+    review(&["--commit", "HEAD"]).refuses(42, &said);
+    let typed = ["-p", "/review --commit HEAD", "-m", "offline"];
+    let typed = repository.place.tine(typed).at(&clone).run().exits(42);
+    assert!(typed.stderr.ends_with(&said), "{}", typed.stderr);
+    let said = "error: no branch or commit is named `main`\n\
+                hint: `git fetch origin main`, and then `--base FETCH_HEAD`\n";
+    review(&["--base", "main"]).refuses(42, said);
+    repository.git(&["-C", to, "fetch", "--quiet", "--deepen=1"]);
+    review(&[]).exits(0);
+    repository.git(&["-C", to, "fetch", "--quiet", "origin", "main:refs/remotes/origin/main"]);
+    let said = "error: no branch or commit is named `main`\n\
+                hint: `--base origin/main` is the branch as it was last fetched\n";
+    review(&["--base", "main"]).refuses(42, said);
+    review(&["--base", "origin/main"]).exits(0);
+    let to = bare.to_str().expect("the place has a plain name");
+    repository.git(&["clone", "--quiet", "--bare", &from, to]);
+    let said = format!("error: {to} is in no working tree of its git repository\n");
+    repository.place.tine(["review"]).at(&bare).run().refuses(42, &said);
+}
+
+#[test]
 fn a_review_of_nothing_is_bad_input() {
     let check = |repository: &Repository, flags: &[&str]| {
         let finished = repository.place.tine(["review"].iter().chain(flags)).run().exits(42);

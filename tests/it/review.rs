@@ -170,6 +170,21 @@ fn what_fixed_rules_cannot_do_is_refused_before_anything_runs() {
 }
 
 #[test]
+fn a_word_that_names_a_commit_is_not_taken_for_what_to_look_for() {
+    let (repository, _) = three_commits();
+    for words in [&["main"][..], &["main~1", "-m", "offline"]] {
+        let told = format!(
+            "error: `{name}` names a branch or a commit, and words say what to look for besides\n\
+             hint: `--base {name}` reviews what has come since, `--commit {name}` that commit \
+             alone; what to look for is said in several words\n",
+            name = words[0]
+        );
+        repository.place.tine(["review"].iter().chain(words)).run().refuses(42, &told);
+    }
+    assert_eq!(repository.place.sessions().len(), 0);
+}
+
+#[test]
 fn the_demo_finds_something_in_every_file_of_its_example() {
     let finished = Repository::new().place.tine(["demo"]).run().exits(0);
     for file in ["src/orders.py:", "src/report.js:", "src/totals.rs:"] {

@@ -282,6 +282,12 @@ fn what_tine_itself_has_written_is_no_part_of_the_change() {
     let title = after["title"].as_str().expect("a title");
     let without = "; without 4 files that tine wrote; without 1 repository inside it";
     assert!(title.ends_with(without), "{title}");
+    let left_out = after["left_out"].as_array().expect("a list").iter();
+    let why = |path: &str| left_out.clone().find(|it| it["path"] == path).map(|it| &it["why"]);
+    for path in ["out.sarif", "rows.jsonl", "trace.json"] {
+        assert_eq!(why(path), Some(&json!("written_by_tine")), "{path}");
+    }
+    assert_eq!((why("inside"), left_out.len()), (Some(&json!("repository")), 5));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::review_flow::{answer, finding, given, provider, react, small};
 use crate::support::repository::Repository;
 use crate::support::server::{Reaction, Server};
-use crate::support::talk::serve;
+use crate::support::talk::{Talk, serve};
 use crate::support::tine::{Finished, Tine};
 
 fn tine(repository: &Repository, server: &Server, flags: &[&str]) -> Tine {
@@ -246,6 +246,15 @@ fn a_runner_obeys_our_annotations_and_nothing_that_a_model_wrote() {
     let [own] = &commands(&annotated.stdout)[..] else { panic!("{}", annotated.stdout) };
     assert!(own.starts_with("::error file=src/part01.rs,line=2,"), "{own}");
     assert!(commands(&annotated.stderr).is_empty(), "{}", annotated.stderr);
+    let asked: [&[&str]; 2] =
+        [&["-p", "/review --effort low"], &["flow", "run", "review", "--input", "effort=low"]];
+    for asked in asked {
+        let fixed = ["-m", "m", "--config", "retry.most=0"];
+        let tine = repository.place.tine(asked.iter().chain(&fixed)).server(&server);
+        let finished = tine.env("GITHUB_ACTIONS", "true").run().exits(0);
+        assert_eq!(commands(&finished.stdout), Vec::<String>::new(), "{asked:?}");
+        assert!(finished.stdout.contains("stop-commands"), "{asked:?}");
+    }
     for format in ["text", "json", "stream-json"] {
         let tine = tine(&repository, &server, &["-o", format]).env("GITHUB_ACTIONS", "true");
         let finished = tine.run().exits(0);
@@ -268,4 +277,76 @@ fn annotations_are_not_in_the_way_of_records() {
             finished.stderr
         );
     }
+}
+
+/// A provider of reviewers who look, and then find something at these places.
+fn finding_at(places: &'static [(&'static str, u32)]) -> Server {
+    serve(move |talk| {
+        if talk.turn() == 1 || talk.task().starts_with("Finding: ") {
+            return react(talk);
+        }
+        let found = places.iter().map(|(path, line)| {
+            let mut found = finding(path);
+            found["line"] = (*line).into();
+            found
+        });
+        answer(&json!({ "findings": found.collect::<Vec<_>>() }))
+    })
+}
+
+/// A repository with a change of one file beside another one.
+fn beside() -> Repository {
+    let repository = small();
+    repository.write("src/other.rs", "fn other() {}\n");
+    repository.git(&["add", "src/other.rs"]);
+    repository.git(&["commit", "--quiet", "--message", "Other", "--", "src/other.rs"]);
+    repository
+}
+
+const NOWHERE: [(&str, u32); 4] =
+    [("nosuch.rs", 5), ("src/part01.rs", 999_999), ("../../etc/passwd", 1), ("/etc/passwd", 1)];
+
+#[test]
+fn a_finding_at_no_place_fails_nothing_and_is_only_named() {
+    let (repository, server) = (beside(), finding_at(&NOWHERE));
+    let sarif = repository.place.root().join("out.sarif");
+    let file = sarif.to_str().expect("the place has a plain name");
+    let flags = ["--fail-on", "low", "--annotations", "--sarif", file];
+    let report = review(&repository, &server, &flags).exits(0).stdout;
+    let (standing, fallen) =
+        report.split_once("\n## What did not hold\n").expect("something did not hold");
+    assert!(standing.contains("No findings. 4 more did not hold."), "{report}");
+    for (path, line) in NOWHERE {
+        let place = format!("- [high] {path}:{line}: ");
+        let line = fallen.lines().find(|it| it.starts_with(&place));
+        let line = line.unwrap_or_else(|| panic!("{place}\n{report}"));
+        assert!(line.ends_with("; there is no such place)"), "{line}");
+    }
+    assert!(!report.lines().any(|line| line.starts_with("::")), "{report}");
+    let sarif = fs::read_to_string(sarif).expect("it was written");
+    let sarif: Value = serde_json::from_str(&sarif).expect("it is JSON");
+    assert_eq!(sarif["runs"][0]["results"], json!([]));
+    let asked = server.count();
+    let again = output(&repository, &server, &["--continue"], 0);
+    let verdicts = again["findings"].as_array().expect("findings").iter();
+    let verdicts: Vec<_> = verdicts.map(|it| &it["verification"]["verdict"]).collect();
+    assert_eq!(verdicts, ["no_such_place"; 4]);
+    assert_eq!((server.count(), &again["complete"]), (asked, &true.into()));
+    let requests = server.requests();
+    let mut talks = requests.iter().map(Talk::of);
+    assert!(!talks.any(|talk| talk.task().starts_with("Finding: ")), "nobody has to look");
+}
+
+#[test]
+fn a_finding_beside_the_change_stands_and_that_is_said() {
+    let server = finding_at(&[("src/other.rs", 1), ("src/part01.rs", 2)]);
+    let repository = beside();
+    let report = review(&repository, &server, &["--fail-on", "high"]).exits(1).stdout;
+    let line = |path: &str| {
+        let mut lines = report.lines();
+        let line = lines.find(|line| line.starts_with(&format!("- [high] {path}:")));
+        line.unwrap_or_else(|| panic!("{path}\n{report}"))
+    };
+    assert!(line("src/other.rs").contains("; outside the change; confirmed)"), "{report}");
+    assert!(!line("src/part01.rs").contains("outside the change"), "{report}");
 }

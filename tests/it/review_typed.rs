@@ -240,6 +240,9 @@ fn what_cannot_be_reviewed_is_refused_before_anything_runs() {
         ("/review --sarif x", "unknown option `--sarif`; use --uncommitted, --base BRANCH"),
         ("/review --base gone", "gone"),
         ("/review --uncommitted --base main", "only one of --uncommitted, --base and --commit"),
+        ("/review main", "hint: `--base main` reviews what has come since, `--commit main` that"),
+        ("/review a.rs", "error: `a.rs` names a file, and words say what to look for besides"),
+        ("/review --commit HEAD..main", "hint: `--base HEAD` reviews what has come since"),
     ] {
         let told = refused(prompt);
         assert!(told.contains(expected), "{prompt}: {told}");

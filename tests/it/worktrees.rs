@@ -336,6 +336,21 @@ fn what_a_rule_denies_by_its_whole_path_is_not_put_there_either() {
 }
 
 #[test]
+fn the_rule_that_would_have_allowed_an_edit_allows_it_the_next_time() {
+    let (repository, text) = lines(1);
+    let slots = [("a".to_owned(), vec![edit("line 0", "changed")])];
+    let model = repository.place.script("script.json", &batch(&slots, &[]));
+    let fixed = ["-p", "go", "-m", &model];
+    let denied = repository.place.tine(fixed).run().exits(0);
+    let hint = "hint: `--allowed-tools 'Edit(lines.txt)'` allows such calls\n";
+    assert!(denied.stderr.contains(hint), "{}", denied.stderr);
+    assert_eq!(repository.place.read("lines.txt").as_deref(), Some(&*text));
+    let allowed = ["--allowed-tools", "Edit(lines.txt)"];
+    repository.place.tine(fixed.iter().chain(&allowed)).run().exits(0);
+    assert_eq!(repository.place.read("lines.txt"), Some(text.replace("line 0", "changed")));
+}
+
+#[test]
 fn what_a_rule_has_asked_about_is_not_put_there_unasked() {
     let (repository, text) = lines(1);
     let whole = repository.place.work().join("lines.txt");

@@ -1,6 +1,5 @@
 //! `tine map`, as it is typed.
 
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,8 +37,8 @@ pub struct MapFlags {
     pub output: Option<PathBuf>,
 
     /// Most rows that are worked on at once
-    #[arg(long, value_name = "N", display_order = 0)]
-    pub max_concurrent: Option<NonZeroU32>,
+    #[arg(long, value_name = "N", display_order = 0, allow_negative_numbers = true)]
+    pub max_concurrent: Option<i64>,
 
     /// Most time for one row, such as `90s`, `10m` or `1h`
     #[arg(long, value_name = "TIME", value_parser = parse_span, display_order = 0)]

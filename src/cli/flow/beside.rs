@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Beginning, Meant, check_model, known, refused};
+use super::{Beginning, Meant, check_place, known, refused};
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::{review, slash};
@@ -91,8 +91,11 @@ pub(super) fn nobodys(path: &Path, skills: &Skills) -> Refusal {
     );
     let with_flows = skills.iter().filter(|skill| Beside::of(skill).is_some());
     let names: Vec<&str> = with_flows.map(|skill| &*skill.name).collect();
-    Refusal::new(Exit::BadInput, message)
-        .hint(format!("skills with flows are {}", names.join(", ")))
+    let refusal = Refusal::new(Exit::BadInput, message);
+    match names.as_slice() {
+        [] => refusal,
+        names => refusal.hint(format!("skills with flows are {}", names.join(", "))),
+    }
 }
 
 /// Returns what main does for somebody who has typed the name of a skill with a
@@ -114,7 +117,7 @@ pub(in crate::cli) fn main_of(
     let change = change.map(|(name, text)| (name.to_owned(), Supplied::Words(text)));
     let arguments = arguments(skill, &flow, (rest.trim(), takes(ARGUMENTS)))?;
     let begins = Beginning::typed(kit, &flow, change.chain(arguments))?;
-    check_model(kit)?;
+    check_place(kit, &flow)?;
     let followed = Some(Arc::clone(&skill.followed));
     Ok(begins.main(Meant { flow, followed }).1)
 }

@@ -1,9 +1,9 @@
 //! `tine flow show`: the steps of a flow as a tree, with their branches.
 
-use std::io::{self, BufWriter, Write as _};
+use std::io::Write as _;
 
 use crate::cli::exit::{Exit, Refusal};
-use crate::cli::session;
+use crate::cli::{runner, session};
 use crate::flow::{AgentStep, Flow, Input, OnError, Sees, Shown, Step};
 use crate::message::counted;
 use crate::report::{flow_record, sanitise};
@@ -14,7 +14,7 @@ const INDENT: &str = "  ";
 /// Prints a flow as a tree, or as one JSON object.
 pub(super) fn print(flow: &Flow, json: bool) -> Result<Exit, Refusal> {
     let tree = flow.tree();
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = runner::stdout(json);
     let written = match json {
         true => out.write_all(&flow_record(flow, &tree)),
         false => {
@@ -50,7 +50,9 @@ fn lines(flow: &Flow, shown: &Shown<'_>) -> Vec<String> {
     if !inputs.is_empty() {
         lines.push(format!("takes {}", inputs.join(", ")));
     }
-    lines.extend(flow.success().map(|success| format!("succeeds if `{}`", success.source())));
+    lines.extend(
+        flow.success().map(|success| format!("succeeds if `{}`", success.condition.source())),
+    );
     lines.push(format!("{steps}, at most {branches}; in brackets: the branch, what parts there"));
     lines.push(String::new());
     // The steps of the file itself stand at the margin.

@@ -146,12 +146,13 @@ impl Progress {
         let took = self.began.map_or(0, |began| now.since(began));
         self.say(&summary(counts, self.total, took));
         taken_lines(ending).iter().for_each(|line| self.say(line));
-        failures(self.mapped.failures(), counts.failed).iter().for_each(|line| self.say(line));
+        let reasons = self.mapped.failures();
+        failures(&reasons, counts.failed).iter().for_each(|line| self.say(line));
         if let (false, Outcome::Failed(failure)) = (has_begun, &end.outcome) {
             self.say(&format!("error: {}", failure.message));
         }
         let Some(session) = &self.session else { return };
-        if let Some(hint) = hint(counts, session) {
+        if let Some(hint) = hint(counts, &reasons, session) {
             self.say(&hint);
         }
     }

@@ -11,9 +11,6 @@ const ITEM: &str = "item";
 /// The number of the row, from 0.
 const INDEX: &str = "index";
 
-/// What can be called on a whole row.
-const METHODS: [&str; 4] = ["get", "items", "keys", "values"];
-
 /// Most columns that are listed where one is not there.
 const LISTED: usize = 25;
 
@@ -92,7 +89,7 @@ fn is_of_row(rest: &str, columns: &BTreeSet<&str>) -> bool {
     let is_in = |column: &str| {
         rest.strip_prefix(column).is_some_and(|inside| inside.is_empty() || inside.starts_with('.'))
     };
-    columns.iter().any(|column| is_in(column)) || METHODS.iter().any(|method| is_in(method))
+    columns.iter().any(|column| is_in(column))
 }
 
 fn listed(columns: &BTreeSet<&str>) -> String {
@@ -140,13 +137,17 @@ mod tests {
     #[test]
     fn a_column_of_any_name_is_reached_through_its_row() {
         let table = Table::read(Kind::Csv, b"first name,b\nA,B\n").unwrap();
-        for template in ["{{ item[\"first name\"] }}", "{{ item.b }}", "{{ item.keys() }}"] {
+        for template in ["{{ item[\"first name\"] }}", "{{ item.b }}", "{{ item | items }}"] {
             let found = of(template, &table).map(|prompt| prompt.source().to_string());
             assert_eq!(found.as_deref(), Ok(template));
         }
         let found = of("{{ item.c }}", &table);
         let message = "there is no column `item.c`; there are `b` and `first name`";
         assert_eq!(found, Err(message.to_owned()));
+        for template in ["{{ b.upper() }}", "{{ item.keys() }}"] {
+            let error = of(template, &table).unwrap_err();
+            assert!(error.starts_with("values have no methods, so no `"), "{error}");
+        }
     }
 
     #[test]

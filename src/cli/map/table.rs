@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::flow::ITEMS_CAP;
@@ -241,6 +242,11 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
+/// Tells whether a whole number is none any more once it was read.
+fn is_rounded(value: &Value, written: &str) -> bool {
+    value.is_f64() && written.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+}
+
 struct Once;
 
 impl<'de> Visitor<'de> for Once {
@@ -256,7 +262,14 @@ impl<'de> Visitor<'de> for Once {
             if fields.contains_key(&name) {
                 return Err(A::Error::custom(format!("two fields are called `{name}`")));
             }
-            fields.insert(name, map.next_value()?);
+            let written: Box<RawValue> = map.next_value()?;
+            let value = serde_json::from_str(written.get()).map_err(A::Error::custom)?;
+            if is_rounded(&value, written.get()) {
+                return Err(A::Error::custom(format!(
+                    "the number of `{name}` is too large to be kept as it is; write it as text"
+                )));
+            }
+            fields.insert(name, value);
         }
         Ok(Fields(fields))
     }
@@ -345,6 +358,9 @@ mod tests {
         });
         check(Jsonl, "{\"a\":1}\n{\"b\":1,\"a\":2,\"b\":3}", {
             Err("line 2: two fields are called `b`")
+        });
+        check(Jsonl, "{\"a\":18446744073709551616}", {
+            Err("line 1: the number of `a` is too large to be kept as it is; write it as text")
         });
         check(Jsonl, " [{\"a\": 1}]", {
             Err("it is one array; a row is an object on a line of its own: `jq -c '.[]'` makes \

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::event::SessionId;
+use crate::event::{FailureKind, SessionId};
 use crate::message::counted;
 use crate::report::MapCounts;
 
@@ -37,7 +37,7 @@ pub(super) fn goes_on(counts: MapCounts) -> Vec<String> {
 }
 
 /// Says what most rows failed of, the most frequent first.
-pub(super) fn failures(reasons: Vec<(u32, &str)>, failed: u32) -> Vec<String> {
+pub(super) fn failures(reasons: &[(u32, &str)], failed: u32) -> Vec<String> {
     let said = reasons.iter().take(REASONS);
     let mut lines: Vec<String> = said
         .clone()
@@ -57,9 +57,22 @@ pub(super) fn lost(session: &SessionId) -> String {
     )
 }
 
-/// Says how rows that have no answer get one.
-pub(super) fn hint(counts: MapCounts, session: &SessionId) -> Option<String> {
+/// Says how rows that have no answer get one. Where all of them failed before any
+/// agent was asked, for these reasons, another try fails again.
+pub(super) fn hint(
+    counts: MapCounts,
+    reasons: &[(u32, &str)],
+    session: &SessionId,
+) -> Option<String> {
     let MapCounts { failed, stopped, .. } = counts;
+    let unaskable = reasons.iter().filter(|(_, reason)| is_of_setup(reason));
+    if failed > 0 && failed == unaskable.map(|(count, _)| count).sum::<u32>() {
+        let rest = if stopped > 0 { "goes on with the rest and " } else { "" };
+        return Some(format!(
+            "hint: the prompt has to be mended; then the same command with `--resume {session}` \
+             {rest}runs the rows again that failed"
+        ));
+    }
     let (flags, what) = match (failed, stopped) {
         (0, 0) => return None,
         (0, _) => ("", "goes on with the rest"),
@@ -67,6 +80,13 @@ pub(super) fn hint(counts: MapCounts, session: &SessionId) -> Option<String> {
         (_, _) => (" --retry-failed", "goes on with the rest and runs the rows again that failed"),
     };
     Some(format!("hint: the same command with `--resume {session}{flags}` {what}"))
+}
+
+/// Tells whether a row failed because its agent could not be set up, as where the
+/// prompt does not fit the row.
+fn is_of_setup(reason: &str) -> bool {
+    let kind = reason.split_once(": ").map(|(kind, _)| kind);
+    kind == Some(FailureKind::Setup.as_str())
 }
 
 /// Says how far it has come after so many milliseconds. For ten thousand rows it
@@ -97,7 +117,7 @@ pub(super) fn summary(counts: MapCounts, total: u32, took_ms: u64) -> String {
     }
     if let Some(rate) = rate(counts, took_ms) {
         #[expect(clippy::cast_precision_loss, reason = "a time is shown in seconds")]
-        let took = span(took_ms as f64 / 1000.0);
+        let took = span((took_ms as f64 / 1000.0).round());
         line.push_str(&format!(" in {took} · {}", rate_text(rate)));
     }
     line
@@ -108,12 +128,13 @@ fn joined(parts: &[(u32, &str)]) -> String {
     parts.map(|(count, what)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns how many rows have ended in a second; `None` if that is not known yet.
+/// Returns how many rows have ended in a second; `None` if that is not known yet:
+/// what ends within the first second says nothing of the next one.
 fn rate(counts: MapCounts, took_ms: u64) -> Option<f64> {
     let new = counts.ended().saturating_sub(counts.from_before + counts.stopped);
     #[expect(clippy::cast_precision_loss, reason = "a rate is shown with two digits")]
     let seconds = took_ms as f64 / 1000.0;
-    (new > 0 && took_ms > 0).then(|| f64::from(new) / seconds)
+    (new > 0 && took_ms >= 1000).then(|| f64::from(new) / seconds)
 }
 
 /// Says a rate so that its number is no less than one.
@@ -155,15 +176,15 @@ mod tests {
 
     #[test]
     fn the_most_frequent_failures_are_said() {
-        assert_eq!(failures(Vec::new(), 0), [""; 0]);
-        let reasons = vec![(7, "timeout: 10m"), (2, "request: no"), (1, "a"), (1, "b")];
+        assert_eq!(failures(&[], 0), [""; 0]);
+        let reasons = [(7, "timeout: 10m"), (2, "request: no"), (1, "a"), (1, "b")];
         let expected = [
             "7 rows failed: timeout: 10m",
             "2 rows failed: request: no",
             "1 row failed: a",
             "4 rows failed of something else",
         ];
-        assert_eq!(failures(reasons, 14), expected);
+        assert_eq!(failures(&reasons, 14), expected);
     }
 
     #[test]
@@ -195,5 +216,32 @@ mod tests {
         assert_eq!(summary(counts, 8, 125_000), expected);
         let none = MapCounts { stopped: 1, ..MapCounts::default() };
         assert_eq!(summary(none, 1, 5), "1 row: 1 not done");
+        let counts = MapCounts { completed: 2, ..MapCounts::default() };
+        assert_eq!(summary(counts, 2, 13), "2 rows: 2 completed");
+        assert_eq!(summary(counts, 2, 1_300), "2 rows: 2 completed in 1s · 1.5 rows a second");
+    }
+
+    #[test]
+    fn what_fails_whenever_it_is_tried_is_not_said_to_be_tried_again() {
+        let session = SessionId("019a".into());
+        let check = |failed: u32, reasons: &[(u32, &str)], stopped: u32, expected: &str| {
+            let counts = MapCounts { failed, stopped, ..MapCounts::default() };
+            let hint = hint(counts, reasons, &session).unwrap_or_default();
+            assert_eq!(hint, expected);
+        };
+        let setup = [(1, "setup: its prompt cannot be put together: a"), (1, "setup: b")];
+        let mend = "hint: the prompt has to be mended; then the same command with `--resume 019a`";
+        let again = "hint: the same command with `--resume 019a --retry-failed`";
+        check(2, &setup, 0, &format!("{mend} runs the rows again that failed"));
+        let expected = format!("{mend} goes on with the rest and runs the rows again that failed");
+        check(2, &setup, 1, &expected);
+        for reason in ["request: no", "setups: no", "setup"] {
+            let expected = format!("{again} runs the rows again that failed");
+            check(3, &[&setup[..], &[(1, reason)]].concat(), 0, &expected);
+        }
+        // There were more reasons than are counted.
+        check(3, &setup, 0, &format!("{again} runs the rows again that failed"));
+        check(0, &[], 1, "hint: the same command with `--resume 019a` goes on with the rest");
+        check(0, &[], 0, "");
     }
 }

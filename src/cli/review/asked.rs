@@ -1,13 +1,15 @@
 //! What somebody wants reviewed: said by flags, by the words behind `/review`, or
 //! by the inputs of the flow, which is what a walk that goes on has of it.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::cli::args::ReviewFlags;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::slash;
 use crate::flow::{InputValues, Supplied};
-use crate::git::What;
+use crate::git::{Program, What, git};
 use crate::review::Effort;
 use crate::skill;
 
@@ -38,6 +40,38 @@ impl Asked {
             skill::options(words).map_err(|error| slash::refusal(&error))?;
         let effort = effort.map(|name| self::effort(name, Exit::BadInput)).transpose()?;
         Ok(Self { what, effort, focus: rest.to_owned() })
+    }
+
+    /// Refuses a single word that says which change is meant, and not what to look
+    /// for: taken for words, another change would be reviewed, and paid for.
+    pub(super) fn check_words(&self, program: &Program, root: &Path) -> Result<(), Refusal> {
+        let word = &*self.focus;
+        if word.is_empty() || word.contains(char::is_whitespace) {
+            return Ok(());
+        }
+        let is_commit = |name: &str| is_commit(name, (program, root));
+        let (what, hint) = match ends(word) {
+            Some((from, to)) if is_commit(from) && is_commit(to) => {
+                ("a range of commits", range_hint((from, to)))
+            }
+            Some(_) | None if is_commit(word) => (
+                "a branch or a commit",
+                format!(
+                    "`--base {word}` reviews what has come since, `--commit {word}` that commit \
+                     alone; what to look for is said in several words"
+                ),
+            ),
+            Some(_) | None if is_place(word, root) => (
+                "a file",
+                format!(
+                    "a review is of a whole change; what to look for in it is said in several \
+                     words, such as `the errors of {word}`"
+                ),
+            ),
+            Some(_) | None => return Ok(()),
+        };
+        let message = format!("`{word}` names {what}, and words say what to look for besides");
+        Err(Refusal::new(Exit::BadInput, message).hint(hint))
     }
 
     /// Returns the inputs of the flow that say it.
@@ -121,7 +155,39 @@ fn named(what: &What) -> Result<(), Refusal> {
         let message = format!("no branch or commit is named `{name}`");
         return Err(Refusal::new(Exit::BadInput, message));
     }
+    // Only a search for a commit's message may hold the two dots.
+    if let Some(ends) = ends(name).filter(|_| !name.contains([':', '{'])) {
+        let message = format!("`{name}` is a range, and no branch or commit");
+        return Err(Refusal::new(Exit::BadInput, message).hint(range_hint(ends)));
+    }
     Ok(())
+}
+
+/// Returns the two ends of a range of commits as git writes it, `a..b` or `a...b`.
+/// An end that is left out is `HEAD`.
+fn ends(range: &str) -> Option<(&str, &str)> {
+    let (from, to) = range.split_once("..")?;
+    let ends = [from, to.strip_prefix('.').unwrap_or(to)];
+    let [from, to] = ends.map(|name| if name.is_empty() { "HEAD" } else { name });
+    Some((from, to))
+}
+
+fn range_hint((from, to): (&str, &str)) -> String {
+    format!("`--base {from}` reviews what has come since, `--commit {to}` that commit alone")
+}
+
+fn is_commit(name: &str, (program, root): (&Program, &Path)) -> bool {
+    // Git would take it for an option.
+    let may_be_one = !name.starts_with('-') && !name.contains('\0');
+    let commit = format!("{name}^{{commit}}");
+    may_be_one && git(program, root, &["rev-parse", "--verify", "--quiet", &commit]).is_ok()
+}
+
+/// Tells whether a word can only mean something on disk. A directory's plain name,
+/// such as `tests`, may be what to look for.
+fn is_place(word: &str, root: &Path) -> bool {
+    let path = root.join(word);
+    path.is_file() || (word.contains('/') && path.exists())
 }
 
 fn effort(name: &str, exit: Exit) -> Result<Effort, Refusal> {
@@ -136,6 +202,7 @@ mod tests {
     use super::*;
     use crate::cli::review::{computed::Review, flow};
     use crate::definition::Definitions;
+    use crate::git::tests::{Repo, program};
 
     /// Checks that what was typed is what the inputs of the flow say, and is typed
     /// again for the same.
@@ -183,6 +250,37 @@ mod tests {
         let flags = |name: &str| ReviewFlags { base: Some(name.to_owned()), ..Default::default() };
         for name in ["", "two words"] {
             assert!(Asked::by_flags(&flags(name), None).is_err(), "{name}");
+        }
+        let hint = "`--base v1` reviews what has come since, `--commit HEAD` that commit alone";
+        for range in ["v1..HEAD", "v1...", "v1.."] {
+            let refusal = Asked::by_flags(&flags(range), None).err();
+            let told = refusal.map(|refusal| (refusal.message, refusal.hint));
+            let message = format!("`{range}` is a range, and no branch or commit");
+            assert_eq!(told, Some((message, Some(hint.to_owned()))));
+        }
+    }
+
+    #[test]
+    fn a_word_that_names_a_commit_or_a_file_is_not_what_to_look_for() {
+        let repo = Repo::with_commit();
+        repo.write("src/b.rs", "");
+        let refused = |words: &str| {
+            let asked = Asked::by_words(words).map_err(|refusal| refusal.message)?;
+            asked.check_words(&program(), &repo.root()).map_err(|refusal| refusal.message)
+        };
+        for (word, what) in [
+            ("main", "a branch or a commit"),
+            ("HEAD^0", "a branch or a commit"),
+            ("main..HEAD", "a range of commits"),
+            ("main...", "a range of commits"),
+            ("a.txt", "a file"),
+            ("src/", "a file"),
+        ] {
+            let message = format!("`{word}` names {what}, and words say what to look for besides");
+            assert_eq!(refused(word), Err(message));
+        }
+        for words in ["", "src", "locks", "a..b", "-- -x", "the locks of main", "--base main"] {
+            assert_eq!(refused(words), Ok(()), "{words}");
         }
     }
 }

@@ -6,10 +6,12 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use crate::cli::runner;
 use crate::event::{Event, FailureKind};
 use crate::flow::{Compute, Fault, Given};
+use crate::git::Program;
 use crate::report::review as written;
-use crate::review::{Coverage, Missing, Outcome, Plan, Severity};
+use crate::review::{Coverage, Ground, Missing, Outcome, Plan, Severity};
 use crate::session;
 
 /// A review that is about to be walked, and its report once there is one.
@@ -26,8 +28,6 @@ pub(in crate::cli) struct Review {
 pub(super) struct Form {
     /// Whether the flow's answer is JSON.
     pub(super) is_json: bool,
-    /// Whether a runner of GitHub reads it, which obeys some lines.
-    pub(super) is_inert: bool,
     /// How bad a finding must be for the review to fail; `None` if it does not.
     pub(super) fail_on: Option<Severity>,
 }
@@ -36,6 +36,8 @@ pub(super) struct Form {
 #[derive(Debug)]
 pub(super) struct Divided {
     pub(super) plan: Plan,
+    /// What looks up whether there is the place of a finding.
+    pub(super) git: Program,
     /// Where the session's log is.
     pub(super) session: PathBuf,
 }
@@ -52,8 +54,8 @@ pub(super) struct Report {
 /// Why a review fails that did all it could.
 #[derive(Debug)]
 pub(super) enum Fails {
-    /// Something stands; the report says what.
-    Found,
+    /// So much stands that is at least that bad; the report says what.
+    Found(usize, Severity),
     /// Not all of the change was seen to, in these words.
     Incomplete(String),
 }
@@ -94,15 +96,15 @@ impl Compute for Computed {
     }
 
     fn compute(&self, _: &Given) -> Result<Value, Fault> {
-        let Review { form: Form { is_json, is_inert, fail_on }, divided, report } = &*self.review;
+        let Review { form: Form { is_json, fail_on }, divided, report } = &*self.review;
         let divided = divided.get().ok_or("no change was divided into parts")?;
-        let (plan, events) = (&divided.plan, || divided.events());
+        let plan = &divided.plan;
         Ok(match self.what {
             What::Territories => plan.inputs(),
-            What::Unread => plan.unread_inputs(&Coverage::of(plan, events()?)),
-            What::Findings => Outcome::of(plan, events()?).verify_inputs(),
+            What::Unread => plan.unread_inputs(&Coverage::of(plan, divided.events()?)),
+            What::Findings => divided.outcome()?.verify_inputs(),
             What::Report => {
-                let outcome = Outcome::of(plan, events()?);
+                let outcome = divided.outcome()?;
                 let fails = fail_on.and_then(|limit| fails(&outcome, limit));
                 let (sarif, annotations) =
                     (written::sarif(&outcome), written::annotations(&outcome));
@@ -110,7 +112,7 @@ impl Compute for Computed {
                 let _ = report.set(Report { sarif, annotations, fails });
                 let value = match is_json {
                     true => written::json(&outcome),
-                    false => written::markdown(&outcome, *is_inert).into(),
+                    false => written::markdown(&outcome, runner::is_reading()).into(),
                 };
                 match failed(&outcome, &value) {
                     Some(fault) => return Err(fault),
@@ -123,8 +125,9 @@ impl Compute for Computed {
 
 /// Returns why a review fails that is to fail on findings as bad as this.
 fn fails(outcome: &Outcome<'_>, limit: Severity) -> Option<Fails> {
-    if outcome.fails_on(limit) {
-        return Some(Fails::Found);
+    let found = outcome.standing().filter(|judged| judged.finding.claim.severity <= limit).count();
+    if found > 0 {
+        return Some(Fails::Found(found, limit));
     }
     let gaps = written::gaps(outcome)?;
     Some(Fails::Incomplete(format!(
@@ -150,6 +153,13 @@ impl Review {
 }
 
 impl Divided {
+    /// Folds what the session's log holds. This waits for the disk and for git.
+    fn outcome(&self) -> Result<Outcome<'_>, String> {
+        let mut ground = Ground::of(&self.plan, &self.git);
+        let find = &mut |path: &str, line: u32| ground.find(path, line);
+        Ok(Outcome::found(&self.plan, self.events()?, find))
+    }
+
     /// Reads what the session's log holds, one event at a time.
     fn events(&self) -> Result<impl Iterator<Item = Event>, String> {
         let entries = session::read(&self.session).map_err(|error| error.to_string())?;

@@ -11,9 +11,9 @@ use crate::cli::control::WholeLines;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::kit::Kit;
 use crate::cli::model::find_facts;
-use crate::cli::{print, slash, telemetry};
+use crate::cli::{print, runner, slash, telemetry};
 use crate::config::StatesFor;
-use crate::report::inert::{Form, Inert};
+use crate::report::inert::Form;
 use crate::report::{
     Asking, Facts, FindFacts, HostOnly, Json, Live, LiveOptions, Plain, Stdout, StdoutKind,
     StreamJson, StreamOptions,
@@ -67,7 +67,7 @@ impl Start {
         };
         let is_text = self.kit.flags.output_format() == Format::Text;
         // An answer goes out byte for byte.
-        let stdout = if is_text { stdout } else { self.inert(stdout, Form::Json) };
+        let stdout = if is_text { stdout } else { runner::inert(stdout, Form::Json) };
         match self.kit.flags.output_format() {
             Format::Json => {
                 Box::new(Json::new(stdout, self.kit.session.clone(), self.known_models()))
@@ -105,19 +105,7 @@ impl Start {
             let target = indicatif::ProgressDrawTarget::stderr();
             Box::new(Live::new(stdout, Box::new(io::stderr()), target, options))
         } else {
-            Box::new(Plain::new(stdout, self.inert(Box::new(io::stderr()), Form::Text)))
-        }
-    }
-
-    /// Returns output of which a runner of GitHub obeys nothing, if one reads it.
-    pub(in crate::cli) fn inert(
-        &self,
-        output: Box<dyn Write + Send>,
-        form: Form,
-    ) -> Box<dyn Write + Send> {
-        match self.kit.environment.github_actions {
-            true => Box::new(Inert::new(output, form)),
-            false => output,
+            Box::new(Plain::new(stdout, runner::inert(Box::new(io::stderr()), Form::Text)))
         }
     }
 

@@ -41,6 +41,11 @@ impl<'a> Fields<'a> {
         Some(self.left.remove(place))
     }
 
+    /// Returns the keys that were not taken so far, and where they stand.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (&'a str, usize)> {
+        self.left.iter().map(|field| (field.key, field.at))
+    }
+
     /// Returns what was not taken.
     pub(super) fn left(self) -> Vec<Field<'a>> {
         self.left

@@ -9,7 +9,7 @@ use super::fields::{Field, Fields};
 use super::places::{Spot, Spots};
 use super::{Page, agent, meant, shown};
 use crate::flow::error::listed;
-use crate::flow::names::is_name;
+use crate::flow::names::{is_name, nearest};
 use crate::flow::{
     AgentStep, Expression, Flow, FlowError, ITEMS, ITEMS_CAP, NESTING_CAP, OnError, Passed,
     ROUNDS_CAP, Step, TextPlace,
@@ -128,9 +128,8 @@ impl Page<'_, '_> {
         match bodies.as_slice() {
             [body] => Some(*body),
             [] => {
-                let message =
-                    format!("a step has one of {}, and this one has none", listed(BODIES));
-                self.error(fields.at, message);
+                let (at, message) = bodiless(fields);
+                self.error(at, message);
                 None
             }
             [first, second, ..] => {
@@ -297,6 +296,22 @@ impl Page<'_, '_> {
         }
         spots.texts.push((place, spot));
         expression.ok()
+    }
+}
+
+/// Says where and what is wrong with a step that is nothing: a key may be meant for
+/// what it is.
+fn bodiless(fields: &Fields<'_>) -> (usize, String) {
+    let is_known = |key: &str| key == "inputs" || agent::KEYS.contains(&key);
+    let meant = fields
+        .keys()
+        .filter(|(key, _)| !is_known(key))
+        .find_map(|(key, at)| Some((key, at, nearest(key, &BODIES)?)));
+    match meant {
+        Some((key, at, body)) => {
+            (at, format!("there is no key `{}` here; did you mean `{body}`?", shown(key)))
+        }
+        None => (fields.at, format!("a step has one of {}, and this one has none", listed(BODIES))),
     }
 }
 

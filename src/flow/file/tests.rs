@@ -267,12 +267,37 @@ fn what_a_file_may_say_is_told_where_it_says_something_else() {
         ],
     );
     check(
+        "[[step]]\nname = \"a\"\ntype = \"explore\"\npromt = \"x\"\n[[step]]\nstep = []\n",
+        &[
+            "4: there is no key `promt` here; did you mean `prompt`?",
+            "6: there is no key `step` here; did you mean `steps`?",
+        ],
+    );
+    check(
+        "\n[[step]]\nname = \"a\"\nbody = \"x\"\nmodel = \"small\"\n",
+        &[
+            "2: a step has one of `prompt`, `prompt_file`, `parallel`, `steps`, `flow`, `compute`, and \
+         this one has none",
+        ],
+    );
+    check(
         "[[step]]\nname = \"a\"\nprompt = \"x\"\nprompt_file = \"p.md\"\n",
         &["4: a step has `prompt` or `prompt_file`, not both"],
     );
     check(
         "[[step]]\nprompt = \"x\"\n\n[[step]]\nfor_each = \"[]\"\n[[step.steps]]\nname = \"b\"\nprompt = \"y\"\n",
         &["1: a step with `prompt` needs a `name`", "4: a step with `for_each` needs a `name`"],
+    );
+}
+
+#[test]
+fn a_method_is_refused_with_its_line_and_the_filter_that_is_meant() {
+    check(
+        "[[step]]\nname = \"a\"\nprompt = \"\"\"\nhello\n{{ [1].upper() }}\"\"\"\nwhen = \"'a'.lower()\"\n",
+        &[
+            "5: `prompt` cannot be read: values have no methods, so no `upper`; the filter `| upper` is there",
+            "6: `when` cannot be read: values have no methods, so no `lower`; the filter `| lower` is there",
+        ],
     );
 }
 

@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use super::*;
-use crate::flow::Flow;
-use crate::flow::{AgentStep, Compute, Fault, Given, OnError};
+use crate::flow::{Compute, Fault, Flow, Given, OnError, Success};
+use crate::tool::AnswerSchema;
 
 fn text(text: &str) -> Wording {
     Wording::parse(text).unwrap()
@@ -12,6 +12,13 @@ fn text(text: &str) -> Wording {
 
 fn agent(name: &str, prompt: &str) -> Step {
     Step::Agent(AgentStep::new(name, "explore", text(prompt)))
+}
+
+/// An agent that answers to a schema.
+fn answering(name: &str, prompt: &str) -> Step {
+    let schema = AnswerSchema::of(&serde_json::json!({"type": "object"})).unwrap();
+    let schema = Some(Arc::new(schema));
+    Step::Agent(AgentStep { schema, ..AgentStep::new(name, "explore", text(prompt)) })
 }
 
 fn each(name: &str, items: &str, body: Step) -> Step {
@@ -77,10 +84,10 @@ fn a_text_may_name_inputs_and_all_that_has_ended_before() {
         ),
     ]);
     let mend =
-        sequence([agent("fix", "round {{ round }}"), agent("check", "{{ steps.fix.text }}")]);
+        sequence([agent("fix", "round {{ round }}"), answering("check", "{{ steps.fix.text }}")]);
     check(
         sequence([
-            agent("plan", "against {{ inputs.base }}, {{ inputs | tojson }}, {{ range(3) }}"),
+            answering("plan", "against {{ inputs.base }}, {{ inputs | tojson }}, {{ range(3) }}"),
             parallel([agent("one", "{{ steps.plan.text }}"), agent("two", "plain")]).named("both"),
             each("look", "steps.plan.value.places", inside),
             until("steps.check.value.ok and round > 1", mend).named("ignored"),
@@ -152,6 +159,40 @@ fn what_is_misspelt_is_told_with_what_is_meant() {
             "the computation of `made` names `steps.nothing`: there is no such step; there are `look`, `plan`, `whole`",
         ],
     );
+}
+
+#[test]
+fn what_answers_to_no_schema_has_no_value() {
+    let inner = Flow::new("inner", "", Vec::new(), agent("deep", "x")).unwrap();
+    let inner = Step::inner("inner", Arc::new(inner), Vec::new(), OnError::Continue).unwrap();
+    let why = "`a` answers in words, so it has no value; give it a `schema` or a `schema_file`, or \
+               name `steps.a.text`";
+    check(
+        sequence([
+            agent("a", "x"),
+            answering("b", "{{ steps.a.value }}"),
+            inner,
+            computed(&[]),
+            when("steps.a.value.ok", agent("c", "{{ steps.b.value }} {{ steps.inner.value.n }}")),
+            each("d", "steps.made.value", agent("d", "{{ steps.a.text }} {{ steps.a | tojson }}")),
+        ]),
+        &[
+            &format!("the prompt of `b` names `steps.a.value`: {why}"),
+            &format!("`when` of `c` names `steps.a.value.ok`: {why}"),
+        ],
+    );
+}
+
+#[test]
+fn what_must_hold_in_the_end_is_said_to_be_of_the_flow() {
+    let condition = Expression::parse("steps.zz.value.ok").unwrap();
+    let success = Some(Success { condition, otherwise: None });
+    let steps = sequence([agent("a", "x"), agent("b", "x")]);
+    let flow = Flow::succeeding_if(success, ("test".into(), "".into()), Vec::new(), steps);
+    let errors: Vec<String> = flow.unwrap_err().iter().map(ToString::to_string).collect();
+    let expected = "`succeeds_if` of the flow names `steps.zz.value.ok`: there is no such step; \
+                    there are `a`, `b`";
+    assert_eq!(errors, [expected]);
 }
 
 #[test]

@@ -6,6 +6,24 @@ use std::sync::Arc;
 use super::{Each, Inner, Passed, Step, Until, When};
 use crate::flow::Flow;
 use crate::flow::text::Expression;
+use crate::tool::Isolation;
+
+impl Step {
+    /// Returns the name of the first agent in it that says it works in a worktree of
+    /// its own.
+    #[must_use]
+    pub fn isolated(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Agent(step) => step.isolation.map(|Isolation::Worktree| &step.name),
+            Self::Sequence(steps) | Self::Parallel(steps) => steps.iter().find_map(Self::isolated),
+            Self::Each(Each { body, .. })
+            | Self::Until(Until { body, .. })
+            | Self::When(When { body, .. }) => body.isolated(),
+            Self::Inner(inner) => inner.flow.step().isolated(),
+            Self::Computed(_) => None,
+        }
+    }
+}
 
 impl Each {
     /// Returns what gives its items.

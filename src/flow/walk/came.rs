@@ -30,6 +30,10 @@ pub(super) struct Came {
     /// The value that it gave, if it gave one.
     pub(super) yields: Value,
     pub(super) exports: Exports,
+    /// What the last step of a whole flow said that has not succeeded.
+    pub(super) left: Option<Arc<str>>,
+    /// The first failure among several steps of which others did their work.
+    pub(super) in_part: Option<Failure>,
     /// Who has answered in it.
     pub(super) trail: Trail,
 }
@@ -43,6 +47,8 @@ impl Came {
             value: None,
             yields: Value::from(()),
             exports: Exports::new(),
+            left: None,
+            in_part: None,
             trail: Trail::default(),
         }
     }
@@ -148,7 +154,7 @@ impl Came {
             let text = match &came.outcome {
                 Outcome::Done { text } => Arc::clone(text),
                 Outcome::Failed(_) | Outcome::Cancelled { .. } | Outcome::Interrupted => {
-                    Arc::default()
+                    self.left.unwrap_or_default()
                 }
             };
             let status = if came.is_skipped { "skipped" } else { status_of(&came.outcome) };
@@ -162,7 +168,11 @@ impl Came {
             came.name(name, value.value());
         }
         // As for an agent: the failure says whose it is.
-        if let Outcome::Failed(failure) = &came.outcome {
+        if let Outcome::Failed(failure) = &mut came.outcome {
+            if failure.kind == FailureKind::Unmet {
+                // The flow around it may have steps that were not walked yet.
+                failure.kind = FailureKind::Setup;
+            }
             came.outcome = of_step(step.name().map_or("flow", |name| name), failure);
         }
         came
@@ -298,9 +308,13 @@ fn error(outcome: &Outcome) -> Option<Arc<str>> {
     }
 }
 
-/// Returns a step's failure under its name.
+/// Returns a step's failure under its name, once.
 pub(super) fn of_step(name: &str, failure: &Failure) -> Outcome {
-    Outcome::failed(failure.kind, format!("`{name}` failed: {}", failure.message))
+    let named = format!("`{name}` failed: ");
+    match failure.message.starts_with(&named) {
+        true => Outcome::Failed(failure.clone()),
+        false => Outcome::failed(failure.kind, named + &failure.message),
+    }
 }
 
 /// What is known of steps side by side that have ended.
@@ -333,7 +347,13 @@ impl Tally {
                 came.outcome.clone()
             }
         };
-        self.states.push(came.outcome.state());
+        self.states.push(match came.in_part {
+            Some(_) => UnitState::Failed,
+            None => came.outcome.state(),
+        });
+        if let Some(failure) = &came.in_part {
+            first(&mut self.failed, index, &of_step(name, failure));
+        }
         match &came.outcome {
             Outcome::Done { text: _ } => self.done = true,
             Outcome::Failed(_) => first(&mut self.failed, index, &of_it),
@@ -365,12 +385,17 @@ impl Tally {
         if let Some((_, outcome)) = self.ends_flow {
             return (Came { stops: true, ..Came::of(outcome) }, whole);
         }
-        let outcome = match self.failed {
+        let outcome = match &self.failed {
             _ if self.done || self.walked == 0 => told,
-            Some((_, failed)) => failed,
+            Some((_, failed)) => failed.clone(),
             None => STOPPED,
         };
-        (Came::of(outcome), whole)
+        let in_part = match self.failed {
+            Some((_, Outcome::Failed(failure))) => Some(failure),
+            Some((_, Outcome::Done { .. } | Outcome::Cancelled { .. } | Outcome::Interrupted))
+            | None => None,
+        };
+        (Came { in_part, ..Came::of(outcome) }, whole)
     }
 
     /// Tells whether what they said is what they came to.

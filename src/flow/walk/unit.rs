@@ -10,7 +10,7 @@ use super::trail::Trail;
 use super::{STOPPED, Stand};
 use crate::definition::Definitions;
 use crate::event::{FailureKind, Origin, Outcome, StepDigest, StepMark, UnitEnd, UnitId};
-use crate::fanout::{self, Caller, Job};
+use crate::fanout::{self, Caller, Closing, Job};
 use crate::flow::finished::Done;
 use crate::flow::step::{AgentStep, Sees};
 use crate::line::{Budget, Child, Seat, Strand};
@@ -179,13 +179,14 @@ pub(super) fn run<'a>(
         Some(done) => Box::pin(reuse(on.holder, done, seat)),
         None => {
             let ticket = on.holder.fanout.pool.ticket();
-            let (holder, closed) = (on.holder, on.closed.clone());
+            let holder = on.holder;
+            let closing = Closing::new(on.closed.clone(), agent.on_error.closes());
             let make = move || match on.is_over() {
                 // The flow has ended while its turn came.
                 true => Err(STOPPED),
                 false => job(&on, agent).map(Arc::new),
             };
-            Box::pin(async move { fanout::queue_made(holder, seat, ticket, &closed, make).await })
+            Box::pin(async move { fanout::queue_made(holder, seat, ticket, closing, make).await })
         }
     }
 }

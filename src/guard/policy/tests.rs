@@ -444,6 +444,24 @@ fn a_rule_that_bars_a_file_by_its_whole_path_bars_copies_of_it_and_allows_none()
 }
 
 #[test]
+fn the_rule_that_is_suggested_in_a_copy_allows_the_same_in_the_next_one() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let roots = ["work", "one", "two"].map(|name| place.join(name));
+    for root in &roots {
+        std::fs::create_dir_all(root.join("src")).unwrap();
+    }
+    let [work, one, two] = &roots;
+    let main = Policy::new(Mode::Default, [work.clone()]);
+    let asked = question(&main.at(&roots[1..2], (work, one)), edit("src/new")).unwrap();
+    assert_eq!(asked.rules, ["Edit(src/**)".into()]);
+    let allow = rules(&[&*asked.rules[0]]);
+    let main = main.with_rules(Rules { allow, ..Rules::default() });
+    check(&main.at(&roots[2..], (work, two)), edit("src/new"), true);
+    check(&main, edit("src/new"), true);
+}
+
+#[test]
 fn a_unit_denied_something_by_its_definition_starts_none_that_may() {
     let parent = policy(Mode::BypassPermissions, &[], &[]);
     let child = parent.narrowed(None, &rules(&["Bash(git push *)"]));

@@ -153,6 +153,16 @@ fn an_answer_to_a_schema_is_json_in_its_line() {
 }
 
 #[test]
+fn no_line_has_anything_that_a_terminal_obeys() {
+    let (mut mapped, written) = mapped(false);
+    let mut log = declared();
+    log.put(1, "", done("x\u{9b}2Jy\u{202e}z"));
+    take(&mut mapped, &log);
+    let text = written.text();
+    assert!(text.contains(r"x\u009b2Jy\u202ez"), "{text}");
+}
+
+#[test]
 fn a_row_that_ended_before_says_so_and_what_it_used_then() {
     let mut before = declared();
     let cost = Cost { usd: Usd(1_500_000), is_partial: false };

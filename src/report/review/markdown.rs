@@ -3,15 +3,19 @@
 //! What a model wrote stands below its finding, further in than that: so it can
 //! begin a list, a heading or a block of code of its own, and end none of ours.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::super::{inert, sanitise};
 use super::{changed, counts, missing, page, part, reason, unread, why};
 use crate::message::counted;
-use crate::review::{Angle, Judged, Outcome, Verified};
+use crate::review::{Angle, Aside, Judged, Outcome, Verified, Why};
 
 /// Most rows of the table of hunks. With more of them it has one for each file.
 const ROWS_CAP: usize = 200;
+
+/// Most rows of a table that has one for each file.
+const FILES_CAP: usize = 1_000;
 
 /// Most names of a list. The JSON form has all of them.
 const NAMES_CAP: usize = 100;
@@ -101,6 +105,9 @@ fn finding(judged: &Judged) -> String {
 
 fn refuted(outcome: &Outcome<'_>, text: &mut String) {
     let items = outcome.refuted().map(|judged| {
+        if judged.verified == Verified::Nowhere {
+            return line(judged, verification(&judged.verified));
+        }
         let reason = reason(&judged.verified).unwrap_or_else(|| "without a reason".to_owned());
         line(judged, "") + &inset("Refuted: ", &reason)
     });
@@ -124,7 +131,10 @@ fn line(judged: &Judged, note: &str) -> String {
     let end = claim.end_line.map_or(String::new(), |end| format!("-{end}"));
     let place = format!("{}:{}{end}", name(&claim.path), claim.line);
     let severity = claim.severity.as_str();
-    format!("- [{severity}] {place}: {} ({}{note})\n", prose(&claim.title), finders.join(", "))
+    let is_elsewhere = !finding.is_in_change && judged.verified != Verified::Nowhere;
+    let outside = if is_elsewhere { "; outside the change" } else { "" };
+    let (title, finders) = (prose(&claim.title), finders.join(", "));
+    format!("- [{severity}] {place}: {title} ({finders}{outside}{note})\n")
 }
 
 fn verification(verified: &Verified) -> &'static str {
@@ -134,6 +144,7 @@ fn verification(verified: &Verified) -> &'static str {
         Verified::Unanswered(_) => "; its verifier gave no answer",
         Verified::NotAsked => "; not verified",
         Verified::Refuted(_) => "; refuted",
+        Verified::Nowhere => "; there is no such place",
     }
 }
 
@@ -177,12 +188,16 @@ fn table(outcome: &Outcome<'_>, text: &mut String) {
             files.map(|file| (file.path.to_string(), file.hunks().collect())).collect()
         }
     };
-    for (row, hunks) in rows {
+    let more = rows.len().saturating_sub(FILES_CAP);
+    for (row, hunks) in rows.into_iter().take(FILES_CAP) {
         let cells = angles.iter().map(|angle| {
             let sums = hunks.iter().map(|hunk| coverage.read_by(*angle, *hunk));
             cell(sums.fold((0, 0), |(read, all), (more, of)| (read + more, all + of)))
         });
         let _ = writeln!(text, "| {} | {} |", code(&row), cells.collect::<Vec<_>>().join(" | "));
+    }
+    if more > 0 {
+        let _ = writeln!(text, "\nand {more} more files, which the JSON form has.");
     }
     let names: Vec<_> = unread(outcome).map(|hunk| hunk.id.to_string()).collect();
     if !names.is_empty() {
@@ -217,11 +232,15 @@ fn reviewers(outcome: &Outcome<'_>, text: &mut String) {
 }
 
 fn left_out(outcome: &Outcome<'_>, text: &mut String) {
-    let aside: Vec<_> =
-        outcome.left_out().map(|it| format!("{}: {}", code(&it.path), why(it))).collect();
-    if !aside.is_empty() {
-        text.push_str("\n## Not reviewed\n\n");
-        listed(aside.into_iter(), text);
+    let mut by_reason = BTreeMap::<Why, Vec<&Aside>>::new();
+    outcome.left_out().for_each(|it| by_reason.entry(it.why).or_default().push(it));
+    if by_reason.is_empty() {
+        return;
+    }
+    text.push_str("\n## Not reviewed\n\n");
+    // Each reason for itself: five hundred files of one hide none of another.
+    for aside in by_reason.values().rev() {
+        listed(aside.iter().map(|it| format!("{}: {}", code(&it.path), why(it))), text);
     }
 }
 

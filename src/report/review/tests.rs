@@ -1,13 +1,16 @@
 //! Tests of every form of one review that has all there is to say.
 
+use std::path::Path;
+
 use proptest::prelude::*;
 use pulldown_cmark::{Event as Markup, Parser, Tag};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::event::{FailureKind, Outcome as Ended};
+use crate::git::{Apart, ApartKind};
 use crate::json_schema::Schema;
-use crate::review::testing::{Session, adds, plan};
+use crate::review::testing::{ROOT, Session, adds, change, plan};
 use crate::review::{Effort, Plan};
 
 const DIFF: &str = "diff --git a/gone.rs b/gone.rs\ndeleted file mode 100644\n--- a/gone.rs\n+++ /dev/null\n\
@@ -15,8 +18,12 @@ const DIFF: &str = "diff --git a/gone.rs b/gone.rs\ndeleted file mode 100644\n--
     diff --git a/p.png b/p.png\nindex 1..2 100644\nBinary files a/p.png and b/p.png differ\n\
     diff --git a/Cargo.lock b/Cargo.lock\n--- a/Cargo.lock\n+++ b/Cargo.lock\n@@ -1 +1 @@\n-x\n+y\n";
 
+/// With a table of answers and a repository beside it that git was never told of.
 fn whole_plan() -> Plan {
-    plan(&(adds("src/a b.rs", &["x"; 9]) + DIFF), Effort::Low)
+    let mut change = change(&(adds("src/a b.rs", &["x"; 9]) + DIFF));
+    let apart = [("inside", ApartKind::Repository), ("rows.jsonl", ApartKind::Ours)];
+    change.apart = apart.map(|(path, kind)| Apart { path: path.to_owned(), kind }).into();
+    Plan::of(&change, Path::new(ROOT), Effort::Low)
 }
 
 /// A review of which one reviewer failed, one hunk was not read, one finding was
@@ -83,7 +90,7 @@ fn sarif_fits_the_schema_of_the_standard() {
     assert_eq!(rules[index]["id"], results[0]["ruleId"]);
     let invocation = &log["runs"][0]["invocations"][0];
     assert_eq!(invocation["executionSuccessful"], false);
-    assert_eq!(invocation["toolExecutionNotifications"].as_array().map(Vec::len), Some(4));
+    assert_eq!(invocation["toolExecutionNotifications"].as_array().map(Vec::len), Some(6));
     // The schema is one that refuses something.
     log["runs"][0]["results"][0]["level"] = "high".into();
     assert!(schema.check(&log).is_err());
@@ -125,7 +132,15 @@ fn json_fits_the_schema_that_is_documented() {
             "missing": { "why": "failed", "message": "it failed: overloaded" },
         })
     );
-    assert_eq!(value["left_out"][0], json!({ "path": "Cargo.lock", "why": "lock_file" }));
+    assert_eq!(
+        value["left_out"],
+        json!([
+            { "path": "Cargo.lock", "why": "lock_file" },
+            { "path": "inside", "why": "repository" },
+            { "path": "p.png", "why": "binary" },
+            { "path": "rows.jsonl", "why": "written_by_tine" },
+        ])
+    );
 }
 
 #[test]
@@ -151,7 +166,7 @@ fn the_report_says_what_stands_what_did_not_hold_and_what_is_not_known() {
 
   Verifier: line 3 asks nobody
 
-- [low] /etc/\\u{1b}[2Jx,y:z:1: odd::error:: (correctness; not verified)
+- [low] /etc/\\u{1b}[2Jx,y:z:1: odd::error:: (correctness; outside the change; not verified)
 
   \\![x](http://e)
 
@@ -183,9 +198,36 @@ Nothing counts as read by these:
 ## Not reviewed
 
 - `Cargo.lock`: it is a lock file, by its name
+- `inside`: it is a repository of its own, which this one does not track
 - `p.png`: it is no text
+- `rows.jsonl`: tine wrote it, by how it begins
 ";
     assert_eq!(report, expected);
+}
+
+#[test]
+fn a_finding_at_no_place_is_named_where_people_read_and_nowhere_else() {
+    let plan = whole_plan();
+    let session = session(&plan);
+    let find = &mut |path: &str, line: u32| (line > 3).then(|| path.to_owned());
+    let outcome = Outcome::found(&plan, &session.log.events, find);
+    let report = markdown(&outcome, false);
+    for line in [
+        "No findings, but not all of the change was reviewed. 3 more did not hold.",
+        "## What did not hold",
+        "- [high] src/a b.rs:3-5: it panics on \\<b>empty\\</b> input (correctness; there is no such place)",
+        "- [low] /etc/\\u{1b}[2Jx,y:z:1: odd::error:: (correctness; there is no such place)",
+    ] {
+        assert!(report.lines().any(|it| it == line), "{line}:\n{report}");
+    }
+    assert_eq!(sarif(&outcome)["runs"][0]["results"], json!([]));
+    assert_eq!(annotations(&outcome), "");
+    let value = json(&outcome);
+    let document = include_str!("../../../docs/review.md");
+    check(document.split("```json\n").nth(1).unwrap().split("```").next().unwrap(), &value);
+    let verdicts = value["findings"].as_array().unwrap().iter();
+    let verdicts: Vec<_> = verdicts.map(|it| &it["verification"]["verdict"]).collect();
+    assert_eq!(json!(verdicts), json!(["no_such_place", "refuted", "no_such_place"]));
 }
 
 #[test]

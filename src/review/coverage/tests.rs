@@ -212,7 +212,7 @@ fn what_nobody_has_read_goes_out_once_more_and_counts_when_it_is_read_then() {
         session.answer(unit, "No findings.");
     }
     let coverage = Coverage::of(&plan, &session.log.events);
-    assert_eq!(coverage.unread(), [1].into());
+    assert_eq!(*coverage.unread(), [1].into());
     let again = plan.unread(&coverage);
     assert_eq!((again.len(), &*again[0].id, &*again[0].title), (1, "u1", "b.rs"));
     let inputs = plan.unread_inputs(&coverage);
@@ -250,7 +250,7 @@ fn others_of_the_session_are_no_reviewers() {
     session.answer(other, "No findings.");
     let coverage = Coverage::of(&plan, &session.log.events);
     assert_eq!((coverage.read(0), coverage.reviewers.len()), ((0, 10), 2));
-    assert_eq!(coverage.unread(), [0, 1, 2].into());
+    assert_eq!(*coverage.unread(), [0, 1, 2].into());
 }
 
 proptest! {

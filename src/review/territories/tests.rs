@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::diff;
-use crate::review::testing::{adds, plan};
+use crate::review::testing::{adds, change, plan};
 use crate::review::{Plan, Why};
 
 const EFFORTS: [Effort; 3] = Effort::ALL;
@@ -103,6 +103,35 @@ fn what_is_too_large_for_an_effort_is_told_and_stays_a_hunk_of_the_plan() {
 }
 
 #[test]
+fn a_file_that_is_too_large_keeps_no_small_one_out() {
+    let mut text = file("a_large.rs", 3_000_000);
+    text.extend((0..200).map(|number| file(&format!("src/f{number:03}.rs"), 3_000)));
+    let plan = check(&text, Effort::Low);
+    let [aside] = &plan.aside[..] else { panic!("{:?}", plan.aside) };
+    assert_eq!((&*aside.path, aside.why), ("a_large.rs", Why::TooMuch));
+    let first: Vec<_> = plan.territories[0].files.iter().take(2).map(|path| &**path).collect();
+    assert_eq!(first, ["src/f000.rs", "src/f001.rs"], "neighbours stand together");
+    let last = plan.territories.last().map(|it| &*it.title);
+    assert_eq!(last, Some("a_large.rs, in part"), "and it has what room is left");
+}
+
+#[test]
+fn what_no_territory_has_room_for_keeps_no_small_file_out_either() {
+    // One of them fills more than half of a territory, so each has one for itself.
+    let mut text: String =
+        (0..30).map(|number| file(&format!("a{number:02}.rs"), 90_000)).collect();
+    text.push_str(&file("z.rs", 1_000));
+    let plan = check(&text, Effort::Low);
+    let files = |territory: &Territory| territory.files.iter().map(|it| it.to_string()).collect();
+    let given: Vec<Vec<String>> = plan.territories.iter().map(files).collect();
+    let mut expected: Vec<Vec<String>> = (0..8).map(|at| vec![format!("a{at:02}.rs")]).collect();
+    expected[7].push("z.rs".to_owned());
+    assert_eq!(given, expected);
+    let left_out: Vec<String> = plan.aside.iter().map(|it| it.path.to_string()).collect();
+    assert_eq!(left_out, (8..30).map(|at| format!("a{at:02}.rs")).collect::<Vec<_>>());
+}
+
+#[test]
 fn files_without_hunks_are_in_a_territory_too() {
     let text = "diff --git a/old b/new\nsimilarity index 100%\nrename from old\nrename to new\n";
     let plan = check(text, Effort::Low);
@@ -125,20 +154,26 @@ fn an_item_of_the_flow_has_all_that_a_prompt_names() {
 
 #[test]
 fn below_the_top_the_diff_says_where_its_names_begin() {
-    let text = adds("sub/a.rs", &["x"]);
-    let change = crate::git::Change {
-        title: "t".to_owned(),
-        root: "/w".into(),
-        files: diff::parse(&text),
-        diff: text,
-        too_large: std::collections::BTreeSet::new(),
-    };
+    let change = change(&adds("sub/a.rs", &["x"]));
     let plan = Plan::of(&change, Path::new("/w/sub"), Effort::Low);
-    assert!(plan.territories[0].diff.starts_with("# t\n# File names are relative to /w\ndiff "));
+    assert!(
+        plan.territories[0].diff.starts_with("# a change\n# File names are relative to /w\ndiff ")
+    );
     for name in ["sub/a.rs", "a.rs", "./a.rs", "/w/sub/a.rs", "b/sub/a.rs"] {
         assert_eq!(plan.known(name), Some("sub/a.rs"), "{name}");
     }
     assert_eq!(plan.known("other.rs"), None);
+}
+
+#[test]
+fn the_change_also_knows_what_is_set_aside_and_what_a_file_was_called() {
+    let text = "diff --git a/old b/new\nsimilarity index 100%\nrename from old\nrename to new\n";
+    let mut change = change(&(text.to_owned() + &adds("Cargo.lock", &["x"])));
+    let inside = crate::git::ApartKind::Repository;
+    change.apart = vec![crate::git::Apart { path: "inside".to_owned(), kind: inside }];
+    let plan = Plan::of(&change, Path::new("/w"), Effort::Low);
+    let known = ["new", "old", "Cargo.lock", "inside"].map(|name| plan.known(name));
+    assert_eq!(known, [Some("new"), Some("old"), Some("Cargo.lock"), None]);
 }
 
 proptest! {

@@ -332,6 +332,8 @@ pub fn diff(kit: &Kit) -> Result<Vec<Row>, Refusal> {
         ) => return Ok(vec![Row::new().text(Ink::Plain, &error.to_string())]),
         Err(
             error @ (GitError::UnknownRevision { .. }
+            | GitError::NoParent { .. }
+            | GitError::NothingInCommon { .. }
             | GitError::GitMissing
             | GitError::GitOfWorkspace { .. }
             | GitError::Failed { .. }),
