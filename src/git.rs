@@ -166,8 +166,16 @@ pub enum Elsewhere {
     Tracked,
     /// The remote `origin` may have it: nobody has asked.
     Remote,
+    /// The clone ends before it, as it is shallow.
+    Older,
     /// There is no more to be said.
     Unknown,
+}
+
+/// Tells whether a name is that of a commit by its hash, or of one before another.
+fn is_older(name: &str) -> bool {
+    let is_hash = name.len() >= SHORT && name.chars().all(|c| c.is_ascii_hexdigit());
+    is_hash || name.contains(['~', '^'])
 }
 
 /// Says why commits are missing.
@@ -269,7 +277,7 @@ impl<'a> Repository<'a> {
     fn commit(&self, name: &str) -> Result<Change, GitError> {
         let commit = self.commit_id(name).map_err(|error| {
             let unborn = name == "HEAD" && matches!(error, GitError::UnknownRevision { .. });
-            if unborn { GitError::NoCommits } else { error }
+            if unborn { GitError::NoCommits } else { self.cut_off(error) }
         })?;
         let parent = match self.parent(&commit)? {
             Some(parent) => parent,
@@ -314,6 +322,14 @@ impl<'a> Repository<'a> {
         told.is_ok_and(|told| text_line(&told) == "true")
     }
 
+    /// Says of a commit that is not here whether a shallow clone ends before it.
+    fn cut_off(&self, error: GitError) -> GitError {
+        let GitError::UnknownRevision { name, elsewhere } = error else { return error };
+        let is_cut_off = is_older(&name) && self.is_shallow();
+        let elsewhere = if is_cut_off { Elsewhere::Older } else { elsewhere };
+        GitError::UnknownRevision { name, elsewhere }
+    }
+
     /// Says of a branch that is not here where else it may be.
     fn sought(&self, error: GitError) -> GitError {
         let GitError::UnknownRevision { name, elsewhere: _ } = error else { return error };
@@ -322,6 +338,8 @@ impl<'a> Repository<'a> {
         let has_remote = || self.git(&["config", "--get", "remote.origin.url"]).is_ok();
         let elsewhere = if self.commit_id(&format!("origin/{name}")).is_ok() {
             Elsewhere::Tracked
+        } else if is_older(&name) && self.is_shallow() {
+            Elsewhere::Older
         } else if is_branch && !name.is_empty() && has_remote() {
             Elsewhere::Remote
         } else {

@@ -268,7 +268,10 @@ impl Plan {
             let file = self.files_of(path).first().map(|file| &*file.path);
             file.or_else(|| self.aside_of(path))
         };
-        let before = || self.files.iter().filter_map(|file| file.from.as_deref());
+        let before = |name: &str| {
+            let file = self.files.iter().find(|file| file.from.as_deref() == Some(name));
+            file.map(|file| &*file.path)
+        };
         let without_side = name.strip_prefix("a/").or_else(|| name.strip_prefix("b/"));
         let below = self.below.join(name);
         let absolute = Path::new(name).strip_prefix(&self.root).ok().and_then(Path::to_str);
@@ -276,7 +279,19 @@ impl Plan {
             .or_else(|| find(absolute?))
             .or_else(|| find(below.to_str()?))
             .or_else(|| find(without_side?))
-            .or_else(|| before().find(|from| *from == name))
+            .or_else(|| before(name))
+            .or_else(|| self.spelt(name))
+    }
+
+    /// Returns the one file whose name has the same words, where a reviewer has made
+    /// one space of several.
+    fn spelt(&self, name: &str) -> Option<&str> {
+        if !name.contains(char::is_whitespace) {
+            return None;
+        }
+        let is_it = |file: &&File| file.path.split_whitespace().eq(name.split_whitespace());
+        let mut files = self.files.iter().filter(is_it);
+        files.next().filter(|_| files.next().is_none()).map(|file| &*file.path)
     }
 
     /// Returns a path if something of the change is set aside that has it.

@@ -173,6 +173,10 @@ impl Refusal {
     }
 }
 
+/// What to do where a shallow clone ends too early.
+const UNSHALLOW: &str =
+    "`git fetch --unshallow` gets the older commits; in CI, check out with `fetch-depth: 0`";
+
 /// Says what to do where there is no change to look at, if that is not plain.
 fn advice(error: &GitError) -> Option<String> {
     match error {
@@ -185,16 +189,14 @@ fn advice(error: &GitError) -> Option<String> {
                 let branch = name.strip_prefix("origin/").unwrap_or(name);
                 Some(format!("`git fetch origin {branch}`, and then `--base FETCH_HEAD`"))
             }
+            Elsewhere::Older => Some(UNSHALLOW.to_owned()),
             Elsewhere::Unknown => None,
         },
         GitError::NoParent { commit: _, is_shallow: true } => Some(
             "`git fetch --deepen=1` gets it; in CI, check out with `fetch-depth: 2` or `0`"
                 .to_owned(),
         ),
-        GitError::NothingInCommon { name: _, is_shallow: true } => Some(
-            "`git fetch --unshallow` gets the older commits; in CI, check out with `fetch-depth: 0`"
-                .to_owned(),
-        ),
+        GitError::NothingInCommon { name: _, is_shallow: true } => Some(UNSHALLOW.to_owned()),
         GitError::NoParent { commit: _, is_shallow: false }
         | GitError::NothingInCommon { name: _, is_shallow: false }
         | GitError::NotARepository { path: _ }

@@ -62,7 +62,7 @@ pub(super) fn check_bounds(flags: &RunFlags) -> Result<(), Refusal> {
     } else {
         return Ok(());
     };
-    let message = format!("`{flag}` is for one agent, and this is a flow of several");
+    let message = format!("`{flag}` is for main, and a flow has agents of its own");
     Err(Refusal::new(Exit::Usage, message).hint(hint))
 }
 

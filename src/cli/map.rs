@@ -120,7 +120,8 @@ fn output(map: &MapFlags) -> Option<&Path> {
 fn refuse_written(path: &Path, goes_on: bool) -> Result<(), Refusal> {
     // What cannot be looked at cannot be written either, and that is said.
     let Ok(found) = path.metadata() else { return Ok(()) };
-    if !found.is_file() || found.len() == 0 || (goes_on && has_lines(path)) {
+    if !found.is_file() || print::is_open(path) || found.len() == 0 || (goes_on && has_lines(path))
+    {
         return Ok(());
     }
     let refusal =

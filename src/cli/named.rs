@@ -1,5 +1,5 @@
-//! The files that a command line names: nothing is written over what is read, and
-//! nothing is written twice to one place.
+//! The files that a command line names: nothing is written over those that are read,
+//! and nothing is written twice to one place.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
@@ -55,6 +55,8 @@ fn read(arguments: &Arguments) -> Vec<Named> {
         read.push(("FILE", flow.file.clone()));
         read.push(("FILE", flow.file.join("flow.toml")));
     }
+    let scripted = run.model.as_deref().and_then(|model| model.strip_prefix("scripted:"));
+    read.extend(scripted.map(|path| ("--model", path.into())));
     let files = given.into_iter().filter_map(|(flag, given)| Some((flag, given?.file()?.into())));
     read.extend(files);
     read

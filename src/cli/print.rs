@@ -101,7 +101,7 @@ pub(super) fn run_main(
     let runtime = runtime()?;
     let last_message = start.kit.flags.output_last_message.as_deref();
     let last_message = last_message.map(Target::new).transpose()?;
-    let session = start.kit.is_kept.then(|| start.kit.session.clone());
+    let session = start.kit.is_kept.then(|| again(&start.kit.flags, &start.kit.session));
     let Kept { models, servers, pool: _, exporter } = start.kit.goes_on();
     let quiet = start.is_live().then(QuietControls::new).flatten();
     let finished = runtime.block_on(async {
@@ -120,10 +120,25 @@ pub(super) fn run_main(
     // Only now: until here some unit may still have been writing there.
     drop(scratch);
     let exit = wind_up(&finished, keep_last(&finished.end, last_message));
-    if let Some(session) = session.filter(|_| is_flow && exit.is_by_signal()) {
-        super::say(&format!("hint: the same command with `--resume {session}` goes on"));
+    if let Some(command) = session.filter(|_| is_flow && exit.is_by_signal()) {
+        super::say(&format!("hint: {command} goes on"));
     }
     Ok(exit)
+}
+
+/// Says with which command a flow goes on that was begun with these flags.
+fn again(flags: &RunFlags, session: &SessionId) -> String {
+    if resume::is_wanted(flags) && !flags.fork_session {
+        return "the same command".to_owned();
+    }
+    let instead =
+        [("--session-id", flags.session_id.is_some()), ("--fork-session", flags.fork_session)];
+    match instead.iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => {
+            format!("the same command with `--resume {session}` in the place of `{flag}`")
+        }
+        None => format!("the same command with `--resume {session}`"),
+    }
 }
 
 /// Starts the threads that units run on.

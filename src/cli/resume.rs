@@ -1,6 +1,6 @@
 //! `--continue` and `--resume`: which session is meant, and going on with it.
 
-use std::io::{self, BufWriter, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::args::{Format, RunFlags};
@@ -8,7 +8,7 @@ use super::exit::{Exit, Refusal};
 use super::place::{Place, name_session};
 use super::project::{self, Manner};
 use super::sessions::parse_name;
-use super::{input, sandbox, session, start};
+use super::{input, runner, sandbox, session, start};
 use crate::branch::Branch;
 use crate::config::Environment;
 use crate::event::{Event, EventKind, Invocation, Seq, SessionHead, SessionId, UnitId, UnixMillis};
@@ -195,7 +195,7 @@ pub(super) fn look(environment: &Environment, flags: &RunFlags) -> Result<Exit, 
     };
     let (past, _log) = resume.begin(&head, &directory)?;
     name_session(name.as_ref(), &directory, scratch.is_none());
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = runner::stdout(false);
     let lines = report::account_lines(&called(&session, &directory), past.account());
     let written = lines.iter().try_for_each(|line| writeln!(out, "{line}"));
     let exit = session::finish(written.and_then(|()| out.flush()))?;

@@ -1,7 +1,7 @@
 //! Whether a runner of GitHub reads what is printed, which obeys some lines.
 //!
-//! What files, models and providers wrote is in all of it: so all that goes to
-//! standard output or standard error and is no answer byte for byte goes by here.
+//! What files, models and providers wrote is in it: so lists, reports and records, and
+//! all that is said on standard error, go by here. An answer goes out byte for byte.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! `tine sessions`: the list, and what looks after the sessions in it.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,9 +10,10 @@ use jiff::tz::TimeZone;
 use super::args::{ListFlags, RunFlags, SessionsCommand};
 use super::exit::{Exit, Refusal};
 use super::session::{cannot_read, finish, id_of, not_found, root};
-use super::start;
+use super::{runner, start};
 use crate::config::{Config, DAY, Environment, Loaded, dirs};
 use crate::message::counted;
+use crate::report::inert::Form;
 use crate::report::{sanitise, session_record, words};
 use crate::run;
 use crate::session::{self, Expiry, LogError, SessionName, SessionSummary, Words};
@@ -85,7 +86,7 @@ fn show_list(environment: &Environment, list: &ListFlags) -> Result<Exit, Refusa
         });
         return Ok(Exit::Done);
     }
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = runner::stdout(false);
     let mut sessions = sessions.iter().take(limit(list));
     let written = sessions.try_for_each(|session| show(session, None, list, &mut out));
     finish(written.and_then(|()| out.flush()))
@@ -97,7 +98,7 @@ fn search(environment: &Environment, words: &[String], list: &ListFlags) -> Resu
             .hint("name a word: `tine sessions search retry`")
     })?;
     // Each is shown when it is found, which may take a while.
-    let mut out = io::stdout().lock();
+    let mut out = runner::inert(Box::new(io::stdout()), Form::Text);
     let mut found = 0;
     for session in summaries(environment, list)? {
         let Some(excerpt) = session::search(&session, &words) else { continue };
@@ -227,7 +228,7 @@ fn prune(root: &Path, expiry: Expiry, dry_run: bool) -> Result<Exit, Refusal> {
         let mut sessions = session::list(root).map_err(|error| cannot_read(&error))?;
         sessions.retain(|session| expired.contains(&session.directory));
         super::say(&format!("{} would be deleted", count(sessions.len())));
-        let mut out = BufWriter::new(io::stdout().lock());
+        let mut out = runner::stdout(false);
         let written = sessions.iter().try_for_each(|session| writeln!(out, "{}", line(session)));
         return finish(written.and_then(|()| out.flush()));
     }

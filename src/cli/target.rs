@@ -101,14 +101,20 @@ fn is_odd(path: &Path) -> bool {
 /// is more than its name and its bytes.
 fn replacement(path: &Path, readers: Readers) -> io::Result<Option<NamedTempFile>> {
     let Ok(old) = fs::metadata(path) else { return beside(path, readers).map(Some) };
-    let Ok(new) = beside(path, readers) else { return Ok(None) };
+    let new = match (beside(path, readers), readers) {
+        (Ok(new), _) => new,
+        (Err(error), Readers::User) => return Err(error),
+        (Err(_), Readers::AsBefore) => return Ok(None),
+    };
+    if readers == Readers::User {
+        // Whatever it was before: others may have it open by another name.
+        return Ok(Some(new));
+    }
     let is_same = |new: &Metadata| (new.uid(), new.gid()) == (old.uid(), old.gid());
     if old.nlink() > 1 || !is_same(&new.as_file().metadata()?) {
         return Ok(None);
     }
-    if readers == Readers::AsBefore {
-        new.as_file().set_permissions(old.permissions())?;
-    }
+    new.as_file().set_permissions(old.permissions())?;
     Ok(Some(new))
 }
 

@@ -1,13 +1,13 @@
 //! `/undo` and `tine session revert`: files are put back as they were.
 
-use std::io::{self, BufWriter, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
 use super::args::{Format, RunFlags, UndoFlags};
 use super::exit::{Exit, Refusal};
-use super::{print, resume, session, start};
+use super::{print, resume, runner, session, start};
 use crate::config::Environment;
 use crate::event::{Seq, SessionId, UnitId};
 use crate::message::counted;
@@ -269,7 +269,7 @@ fn text(report: &UndoReport<'_>) -> String {
 }
 
 fn print_out(bytes: &[u8]) -> Result<(), Refusal> {
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = runner::stdout(bytes.starts_with(b"{"));
     session::finish(out.write_all(bytes).and_then(|()| out.flush())).map(drop)
 }
 

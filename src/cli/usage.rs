@@ -2,13 +2,13 @@
 //! asked for it and nothing is written to the session.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
 
 use super::args::{Format, RunFlags};
 use super::exit::{Exit, Refusal};
 use super::session::{self, Skipped, finish};
-use super::{print, resume, slash, start};
+use super::{print, resume, runner, slash, start};
 use crate::config::Environment;
 use crate::report::SessionUsage;
 use crate::session::read;
@@ -62,7 +62,7 @@ fn lines(usage: &SessionUsage) -> String {
 }
 
 fn print_out(bytes: &[u8]) -> Result<Exit, Refusal> {
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = runner::stdout(bytes.starts_with(b"{"));
     finish(out.write_all(bytes).and_then(|()| out.flush()))
 }
 

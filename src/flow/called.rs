@@ -100,9 +100,9 @@ const TESTS: [&str; 36] = [
     "upper",
 ];
 
-/// The methods of `loop` that a text may call. No other value has any: those of Python
-/// are no part of the engine. Nor is `cycle` here, which panics without arguments.
-const OF_LOOP: [&str; 1] = ["changed"];
+/// The methods of `loop`. No other value has any: those of Python are no part of the
+/// engine.
+const OF_LOOP: [&str; 2] = ["changed", "cycle"];
 
 /// Checks that there is every filter, test and method that an expression calls.
 pub(super) fn check_expression(source: &str) -> Result<(), TextError> {
@@ -176,7 +176,9 @@ fn unknown(piece: &str, mut before: Before) -> Option<Called<'_>> {
                     return Some(Called::Test(word));
                 }
                 Before::Dot if is_call(&rest[length..]) => return Some(Called::Method(word)),
-                Before::DotOfLoop if is_call(&rest[length..]) && !OF_LOOP.contains(&word) => {
+                Before::DotOfLoop
+                    if is_call(&rest[length..]) && !is_of_loop(word, &rest[length..]) =>
+                {
                     return Some(Called::Method(word));
                 }
                 Before::Bar | Before::Is => before = Before::Other,
@@ -218,6 +220,14 @@ enum Before {
 }
 
 /// Tells whether what stands behind a word calls it.
+/// Tells whether `loop` has a method that can be called so. Without arguments the
+/// engine's `cycle` panics.
+fn is_of_loop(word: &str, behind: &str) -> bool {
+    let arguments = behind.trim_start().strip_prefix('(').unwrap_or_default();
+    let is_bare = arguments.trim_start().starts_with(')');
+    OF_LOOP.contains(&word) && !(word == "cycle" && is_bare)
+}
+
 fn is_call(behind: &str) -> bool {
     behind.trim_start().starts_with('(')
 }
@@ -311,7 +321,10 @@ mod tests {
             "{% for a in inputs.a.items() %}{% endfor %}",
             Some((1, "values have no methods, so no `items`")),
         );
-        check("{% for a in [1] %}{{ loop . changed(a) }}{% endfor %}", None);
+        check(
+            "{% for a in [1] %}{{ loop . changed(a) }}{{ loop.cycle('a', 'b') }}{% endfor %}",
+            None,
+        );
         check(
             "{% for a in [1] %}{{ loop.cycle() }}{% endfor %}",
             Some((1, "values have no methods, so no `cycle`")),

@@ -47,8 +47,8 @@ struct Open {
 }
 
 impl Finished {
-    /// Reads what a session holds of it. A walk that did not succeed though all of it
-    /// was walked has left nothing: it is walked anew.
+    /// Reads what a session holds of it. A walk that did not succeed though none
+    /// of its steps failed has left nothing: it is walked anew.
     ///
     /// # Errors
     ///
@@ -62,8 +62,8 @@ impl Finished {
         Ok(finished)
     }
 
-    /// Reads what a session holds of walks that were cut off. One of which every
-    /// step was walked is over: whoever asks for its flow after that wants it anew.
+    /// Reads what a session holds of walks that were cut off. One whose steps did their
+    /// work is over: whoever asks for its flow after that wants it anew.
     ///
     /// # Errors
     ///
@@ -78,24 +78,35 @@ impl Finished {
     }
 
     /// Forgets what steps came to with the end of a walk that did not succeed though
-    /// all of them were walked: asked again, they may do better.
+    /// none of them failed: asked again, they may do better.
     fn forget_if_unmet(&mut self, event: &Event) {
         let EventKind::InvocationEnded(end) = &event.kind else { return };
         let is_unmet = matches!(
             &end.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Unmet
         );
-        if let Some(walk) = self.walks.get(&event.invocation).filter(|_| is_unmet) {
+        if let Some(walk) = self.walks.get(&event.invocation).filter(|_| is_unmet)
+            && !self.has_failures(&walk.name)
+        {
             self.flows.remove(&walk.name);
-            self.failed.remove(&walk.name);
         }
     }
 
-    /// Forgets all walks of a flow with the end of one of which every step was walked.
+    /// Tells whether a step of a flow failed and was not asked again since: then those
+    /// that did their work need not run again.
+    fn has_failures(&self, flow: &str) -> bool {
+        self.failed.get(flow).is_some_and(|failed| !failed.is_empty())
+    }
+
+    /// Forgets all walks of a flow with the end of one whose steps did their work.
     fn forget_if_over(&mut self, event: &Event) {
         let EventKind::InvocationEnded(end) = &event.kind else { return };
         let is_whole = match &end.outcome {
             Outcome::Done { text: _ } => true,
-            Outcome::Failed(failure) => failure.kind == FailureKind::Unmet,
+            Outcome::Failed(failure) => {
+                let walk = self.walks.get(&event.invocation);
+                let failed = walk.is_some_and(|walk| self.has_failures(&walk.name));
+                failure.kind == FailureKind::Unmet && !failed
+            }
             Outcome::Cancelled { ran: _ } | Outcome::Interrupted => false,
         };
         if !is_whole {
@@ -166,7 +177,12 @@ impl Finished {
     fn ended(&mut self, unit: UnitId, end: &Arc<UnitEnd>) {
         let Some(Open { flow, mark, unit }) = self.open.remove(&unit) else { return };
         let flows = match &end.outcome {
-            Outcome::Done { text: _ } => &mut self.flows,
+            Outcome::Done { text: _ } => {
+                if let Some(failed) = self.failed.get_mut(&flow) {
+                    failed.remove(&mark.key);
+                }
+                &mut self.flows
+            }
             // It says something of the key and nothing of the step.
             Outcome::Failed(failure) if failure.kind == FailureKind::Authentication => return,
             Outcome::Failed(_) => &mut self.failed,

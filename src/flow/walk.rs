@@ -322,7 +322,9 @@ async fn inner<'a>(on: Stand<'a>, step: &'a Step, inner: &'a Inner) -> Came {
         ..on.clone()
     };
     let came = whole(inside).await;
-    if let Outcome::Failed(Failure { kind: FailureKind::Unmet, message }) = &came.outcome {
+    if let Outcome::Failed(Failure { kind: FailureKind::Unmet, message }) = &came.outcome
+        && came.left.is_some()
+    {
         on.warn(step, message).await;
     }
     came.into_one(step, name, *on_error, wants)

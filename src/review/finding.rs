@@ -17,7 +17,7 @@ const TITLE_CAP: usize = 120;
 const TEXT_CAP: usize = 4_000;
 
 /// Most characters of a path.
-const PATH_CAP: usize = 1_000;
+const PATH_CAP: usize = 4_096;
 
 /// How bad a finding is, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -197,7 +197,11 @@ fn claim(value: &Value) -> Option<Claim> {
     let title = text(&value["title"], TITLE_CAP);
     let line = number(&value["line"])?;
     Some(Claim {
-        path: one_line(&text(&value["path"], PATH_CAP)?),
+        // As it is written: a name may hold any white space.
+        path: value["path"]
+            .as_str()
+            .filter(|path| !path.trim().is_empty())
+            .map(|path| head(path, PATH_CAP))?,
         line,
         end_line: number(&value["end_line"]).filter(|end| *end > line),
         severity: Severity::from_name(value["severity"].as_str()?)?,

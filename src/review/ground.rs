@@ -251,7 +251,8 @@ mod tests {
         check(&plan, ("gone.rs", 2), Some("gone.rs"));
         check(&plan, ("gone.rs", 9), None);
         check(&plan, ("Cargo.lock", 2), Some("Cargo.lock"));
-        check(&plan, ("old.rs", 5), Some("old.rs"));
+        check(&plan, ("old.rs", 5), Some("new.rs"));
+        check(&plan, ("old.rs", 99), None);
         check(&plan, ("new.rs", 5), Some("new.rs"));
         check(&plan, ("new.rs", 99), None);
     }

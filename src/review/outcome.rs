@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ use super::finding::{self, Claims, Severity, Verdict};
 use super::merge::{self, Finding};
 use super::{Aside, File, Plan, Role, Why};
 use crate::event::{self, Event, UnitId};
-use crate::prompt;
+use crate::{path_text, prompt};
 
 /// Most findings that get a verifier, the worst first: each is an agent that
 /// reads around. What is left is in the report as it is.
@@ -101,7 +102,11 @@ impl<'a> Outcome<'a> {
             let answer = seats.conversation(unit).next().map(answer).unwrap_or_default();
             let Claims { found, dropped } = finding::claims(answer).unwrap_or_default();
             too_many += dropped;
-            claimed.extend(found.into_iter().map(|claim| (reviewer.angle, claim)));
+            claimed.extend(found.into_iter().map(|mut claim| {
+                // Before they are merged: a file has several names.
+                claim.path = find(&claim.path, claim.line).unwrap_or(claim.path);
+                (reviewer.angle, claim)
+            }));
         }
         let (found, dropped) = merge::merge(plan, claimed);
         let mut findings: Vec<_> =
@@ -167,7 +172,7 @@ impl<'a> Outcome<'a> {
             let hunk = evidence(self.plan, finding);
             json!({
                 "id": &*finding.id.0,
-                "path": finding.claim.path,
+                "path": path_text::to_text(Path::new(&finding.claim.path)),
                 "line": finding.claim.line,
                 "end_line": finding.claim.end_line,
                 "severity": finding.claim.severity.as_str(),

@@ -452,6 +452,39 @@ fn a_flow_that_did_not_succeed_is_walked_anew_where_it_goes_on() {
 }
 
 #[test]
+fn of_a_flow_that_did_not_succeed_because_a_step_failed_only_that_runs_again() {
+    let place = Place::new();
+    let text = "succeeds_if = \"steps.each.status == 'completed'\"\n\
+                [[step]]\nname = \"each\"\nfor_each = \"[1, 2]\"\nprompt = \"x {{ item }}\"\nsees = \"none\"\n";
+    place.write("a.toml", text);
+    let bad = json!([{"fault": {"error": {"status": 400, "message": "no"}}}]);
+    let run = |name: &str, units: Value, flags: &[&str], code| {
+        let model = place.script(name, &json!({ "units": units }));
+        let run = ["flow", "run", "a.toml", "-m", &model];
+        place.tine(run.iter().chain(flags)).run().exits(code)
+    };
+    run("one.json", json!({"each[0]": [{"text": "one"}], "each[1]": bad}), &[], 1);
+    let again = run("two.json", json!({"each[1]": [{"text": "two"}]}), &["--continue"], 0);
+    assert!(again.stdout.contains("one") && again.stdout.contains("two"), "{again:?}");
+}
+
+#[test]
+fn a_nested_flow_that_did_not_succeed_is_walked_anew_too() {
+    let place = Place::new();
+    let inner = "succeeds_if = \"steps.look.text == 'fine'\"\n\
+                 [[step]]\nname = \"look\"\nsees = \"none\"\nprompt = \"x\"\n";
+    place.write("inner.toml", inner);
+    place.write("a.toml", "[[step]]\nflow = \"inner.toml\"\nname = \"inner\"\n");
+    let run = |says: &str, flags: &[&str], code| {
+        let model = place.script("script.json", &json!({"units": {"look": [{"text": says}]}}));
+        let run = ["flow", "run", "a.toml", "-m", &model];
+        place.tine(run.iter().chain(flags)).run().exits(code)
+    };
+    run("bad", &[], 1);
+    assert_eq!(run("fine", &["--continue"], 0).stdout, "fine\n");
+}
+
+#[test]
 fn a_flow_fails_if_one_of_its_last_steps_does_and_leaves_what_the_others_said() {
     let place = Place::new();
     let text = "[[step]]\nname = \"each\"\nfor_each = \"[1, 2]\"\nprompt = \"x {{ item }}\"\n";
@@ -491,6 +524,10 @@ fn a_step_in_a_worktree_is_refused_at_once_where_there_is_no_repository() {
                 [[step]]\nname = \"change\"\nisolation = \"worktree\"\nprompt = \"x\"\n";
     place.write("a.toml", text);
     let model = place.script("script.json", &json!({"units": {"*": [{"text": "y"}]}}));
+    // What inputs alone decide may be decided against.
+    let only_if = text.replace("isolation", "when = \"inputs.edit\"\nisolation");
+    place.write("b.toml", format!("[inputs]\nedit = false\n{only_if}"));
+    place.tine(["flow", "run", "b.toml", "-m", &model, "--no-session-persistence"]).run().exits(0);
     for asked in [&["flow", "run", "a.toml"][..], &["-p", "/fix it"]] {
         let run = place.tine(asked.iter().chain(&["-m", &model])).run().exits(42);
         let said = "error: the step `change` works in a git worktree, and `";
@@ -509,6 +546,12 @@ fn an_interrupted_flow_says_how_it_goes_on() {
     let finished = run.wait().exits(130);
     let hint = "hint: the same command with `--resume ";
     assert!(finished.stderr.contains(hint), "{}", finished.stderr);
+    let again = ["flow", "run", "a.toml", "-m", "m", "--continue"];
+    let run = place.tine(again).server(&server).start();
+    server.wait_until_came(2);
+    run.signal(Signal::SIGINT);
+    let finished = run.wait().exits(130);
+    assert!(finished.stderr.ends_with("hint: the same command goes on\n"), "{}", finished.stderr);
 }
 
 #[test]
@@ -539,11 +582,11 @@ fn what_is_for_one_agent_and_files_that_are_read_are_refused_to_a_flow() {
     for asked in ["flow run two.toml --input who=Ada", "-p /explain"] {
         for (flags, said) in [
             (["--max-turns", "3"], {
-                "error: `--max-turns` is for one agent, and this is a flow of several\n\
+                "error: `--max-turns` is for main, and a flow has agents of its own\n\
                  hint: `--max-tool-calls` and `--max-budget-usd` bound all of them together\n"
             }),
             (["--agent", "explore"], {
-                "error: `--agent` is for one agent, and this is a flow of several\n\
+                "error: `--agent` is for main, and a flow has agents of its own\n\
                  hint: its steps say which agents they are\n"
             }),
         ] {

@@ -59,6 +59,15 @@ fn a_review_of_what_a_shallow_clone_lacks_says_how_to_get_it() {
     let typed = ["-p", "/review --commit HEAD", "-m", "offline"];
     let typed = repository.place.tine(typed).at(&clone).run().exits(42);
     assert!(typed.stderr.ends_with(&said), "{}", typed.stderr);
+    let hash = "0123456789012345678901234567890123456789";
+    for (flag, name) in [("--base", "HEAD~1"), ("--commit", "HEAD^"), ("--commit", hash)] {
+        let said = format!(
+            "error: no branch or commit is named `{name}`\n\
+             hint: `git fetch --unshallow` gets the older commits; in CI, check out with \
+             `fetch-depth: 0`\n"
+        );
+        review(&[flag, name]).refuses(42, &said);
+    }
     let said = "error: no branch or commit is named `main`\n\
                 hint: `git fetch origin main`, and then `--base FETCH_HEAD`\n";
     review(&["--base", "main"]).refuses(42, said);

@@ -337,6 +337,28 @@ fn a_finding_at_no_place_fails_nothing_and_is_only_named() {
     assert!(!talks.any(|talk| talk.task().starts_with("Finding: ")), "nobody has to look");
 }
 
+/// However a reviewer is told of a name, and says it.
+#[test]
+fn no_name_of_a_file_hides_what_is_found_in_it() {
+    for name in ["pay  ment.rs", "pay\tment.rs", " lead.rs", "tail.rs "] {
+        let repository = clean();
+        repository.write(name, "fn a() {}\n");
+        let server = serve(move |talk| {
+            if talk.task().starts_with("Finding: ") {
+                return react(talk);
+            }
+            if talk.turn() == 1 {
+                return Reaction::call_reply(&[("Read", json!({ "file_path": name }))]);
+            }
+            let mut found = finding("x");
+            (found["path"], found["line"]) = (name.into(), 1.into());
+            answer(&json!({ "findings": [found] }))
+        });
+        let gated = review(&repository, &server, &["--fail-on", "high"]).exits(1);
+        assert!(gated.stderr.contains("1 finding stands against"), "{name:?}: {}", gated.stderr);
+    }
+}
+
 #[test]
 fn a_finding_beside_the_change_stands_and_that_is_said() {
     let server = finding_at(&[("src/other.rs", 1), ("src/part01.rs", 2)]);

@@ -244,7 +244,9 @@ impl<'de> Deserialize<'de> for Fields {
 
 /// Tells whether a whole number is none any more once it was read.
 fn is_rounded(value: &Value, written: &str) -> bool {
-    value.is_f64() && written.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+    value.is_f64()
+        && written != "-0"
+        && written.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
 }
 
 struct Once;
@@ -359,6 +361,7 @@ mod tests {
         check(Jsonl, "{\"a\":1}\n{\"b\":1,\"a\":2,\"b\":3}", {
             Err("line 2: two fields are called `b`")
         });
+        check(Jsonl, "{\"a\":-0}", Ok(json!([["1", 1, {"a": -0.0}]])));
         check(Jsonl, "{\"a\":18446744073709551616}", {
             Err("line 1: the number of `a` is too large to be kept as it is; write it as text")
         });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::event::{FailureKind, SessionId};
+use crate::event::SessionId;
 use crate::message::counted;
 use crate::report::MapCounts;
 
@@ -65,7 +65,7 @@ pub(super) fn hint(
     session: &SessionId,
 ) -> Option<String> {
     let MapCounts { failed, stopped, .. } = counts;
-    let unaskable = reasons.iter().filter(|(_, reason)| is_of_setup(reason));
+    let unaskable = reasons.iter().filter(|(_, reason)| is_of_prompt(reason));
     if failed > 0 && failed == unaskable.map(|(count, _)| count).sum::<u32>() {
         let rest = if stopped > 0 { "goes on with the rest and " } else { "" };
         return Some(format!(
@@ -82,11 +82,10 @@ pub(super) fn hint(
     Some(format!("hint: the same command with `--resume {session}{flags}` {what}"))
 }
 
-/// Tells whether a row failed because its agent could not be set up, as where the
-/// prompt does not fit the row.
-fn is_of_setup(reason: &str) -> bool {
-    let kind = reason.split_once(": ").map(|(kind, _)| kind);
-    kind == Some(FailureKind::Setup.as_str())
+/// Tells whether a row failed because the prompt does not fit it.
+fn is_of_prompt(reason: &str) -> bool {
+    let why = reason.split_once(": ").map(|(_, why)| why);
+    why.is_some_and(|why| why.starts_with("its prompt cannot be put together"))
 }
 
 /// Says how far it has come after so many milliseconds. For ten thousand rows it
@@ -229,13 +228,16 @@ mod tests {
             let hint = hint(counts, reasons, &session).unwrap_or_default();
             assert_eq!(hint, expected);
         };
-        let setup = [(1, "setup: its prompt cannot be put together: a"), (1, "setup: b")];
+        let setup = [
+            (1, "setup: its prompt cannot be put together: a"),
+            (1, "setup: its prompt cannot be put together: b"),
+        ];
         let mend = "hint: the prompt has to be mended; then the same command with `--resume 019a`";
         let again = "hint: the same command with `--resume 019a --retry-failed`";
         check(2, &setup, 0, &format!("{mend} runs the rows again that failed"));
         let expected = format!("{mend} goes on with the rest and runs the rows again that failed");
         check(2, &setup, 1, &expected);
-        for reason in ["request: no", "setups: no", "setup"] {
+        for reason in ["request: no", "setup: cannot make a worktree: no", "setup"] {
             let expected = format!("{again} runs the rows again that failed");
             check(3, &[&setup[..], &[(1, reason)]].concat(), 0, &expected);
         }

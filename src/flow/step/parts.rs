@@ -10,15 +10,18 @@ use crate::tool::Isolation;
 
 impl Step {
     /// Returns the name of the first agent in it that says it works in a worktree of
-    /// its own.
+    /// its own, unless its flow's inputs may leave that out.
     #[must_use]
     pub fn isolated(&self) -> Option<&Arc<str>> {
         match self {
             Self::Agent(step) => step.isolation.map(|Isolation::Worktree| &step.name),
             Self::Sequence(steps) | Self::Parallel(steps) => steps.iter().find_map(Self::isolated),
-            Self::Each(Each { body, .. })
-            | Self::Until(Until { body, .. })
-            | Self::When(When { body, .. }) => body.isolated(),
+            // What only inputs decide may be decided against.
+            Self::Each(Each { items: decides, body, .. })
+            | Self::When(When { condition: decides, body }) => {
+                body.isolated().filter(|_| decides.names().any(|name| !name.starts_with("inputs")))
+            }
+            Self::Until(Until { body, .. }) => body.isolated(),
             Self::Inner(inner) => inner.flow.step().isolated(),
             Self::Computed(_) => None,
         }

@@ -168,11 +168,7 @@ impl Came {
             came.name(name, value.value());
         }
         // As for an agent: the failure says whose it is.
-        if let Outcome::Failed(failure) = &mut came.outcome {
-            if failure.kind == FailureKind::Unmet {
-                // The flow around it may have steps that were not walked yet.
-                failure.kind = FailureKind::Setup;
-            }
+        if let Outcome::Failed(failure) = &came.outcome {
             came.outcome = of_step(step.name().map_or("flow", |name| name), failure);
         }
         came
@@ -187,7 +183,8 @@ impl Came {
         mut exports: Exports,
     ) -> Self {
         let own = if self.is_skipped { "skipped" } else { status_of(&self.outcome) };
-        let error = error(&self.outcome);
+        let in_part = self.in_part.as_ref().map(|failure| Arc::clone(&failure.message));
+        let error = error(&self.outcome).or(in_part);
         let value = items.map(|items| group(status.unwrap_or(own), items, error.as_deref()));
         if let Some((name, value)) = step.name().zip(value.as_ref()) {
             exports.push((Arc::clone(name), value.clone()));

@@ -173,7 +173,7 @@ fn the_change_also_knows_what_is_set_aside_and_what_a_file_was_called() {
     change.apart = vec![crate::git::Apart { path: "inside".to_owned(), kind: inside }];
     let plan = Plan::of(&change, Path::new("/w"), Effort::Low);
     let known = ["new", "old", "Cargo.lock", "inside"].map(|name| plan.known(name));
-    assert_eq!(known, [Some("new"), Some("old"), Some("Cargo.lock"), None]);
+    assert_eq!(known, [Some("new"), Some("new"), Some("Cargo.lock"), None]);
 }
 
 proptest! {
