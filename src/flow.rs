@@ -36,6 +36,9 @@ pub use text::{Expression, GLOBALS, Template, Wording};
 pub use tree::Shown;
 pub use walk::{Walk, walk};
 
+/// How the failure of a step begins whose prompt does not fit what is filled in.
+pub const UNFILLED: &str = "its prompt cannot be put together";
+
 /// Most agents, sequences and parallels of one flow, as many as one batch may
 /// have slots.
 pub const STEPS_CAP: u32 = 100_000;

@@ -221,6 +221,11 @@ struct Repository<'a> {
     top: PathBuf,
 }
 
+/// Tells whether a name is that of a commit of the repository around `root`.
+pub fn is_commit(program: &Program, root: &Path, name: &str) -> bool {
+    Repository { program, top: root.to_owned() }.commit_id(name).is_ok()
+}
+
 struct Diff {
     text: Vec<u8>,
     /// Whether large files are shown too.

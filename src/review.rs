@@ -302,6 +302,11 @@ impl Plan {
         there.find(|aside| aside.why.is_of_change()).map(|aside| &*aside.path)
     }
 
+    /// Returns the hunks of a path.
+    fn hunks_of(&self, path: &str) -> impl Iterator<Item = &Hunk> {
+        self.files_of(path).iter().flat_map(File::hunks).map(|place| &self.hunks[place])
+    }
+
     /// Returns the files of a path: two, where a link has become a file.
     fn files_of(&self, path: &str) -> &[File] {
         // They stand by path.

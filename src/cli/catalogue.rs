@@ -127,11 +127,14 @@ pub(super) fn flows(
 ) -> Result<Exit, Refusal> {
     let (around, found) = found(environment, flags)?;
     let known = super::flow::known(&found.definitions);
-    let check = |path: &PathBuf| match super::flow::meant_by(path, &found.skills) {
-        Some(Beside::File(path)) => flow::file::read(&path, &known).err().unwrap_or_default(),
-        // A part of this program, which its tests read.
-        Some(Beside::Bundled(_) | Beside::Review) => Vec::new(),
-        None => flow::file::read(path, &known).err().unwrap_or_default(),
+    let check = |path: &PathBuf| {
+        let file = match super::flow::meant_by(path, &found.skills) {
+            Some(Beside::File(file)) => file,
+            // A part of this program, which its tests read.
+            Some(Beside::Bundled(_) | Beside::Review) => return Vec::new(),
+            None => path.clone(),
+        };
+        flow::file::read(&file, &known).err().unwrap_or_default()
     };
     tell(("flow", json), files, check, (&found, false), &around)
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::args::{Arguments, Command, FlowCommand};
 use super::exit::{Exit, Refusal};
 use super::print;
+use crate::flow::file::FILE;
 
 /// A file, and what names it.
 type Named = (&'static str, PathBuf);
@@ -53,7 +54,7 @@ fn read(arguments: &Arguments) -> Vec<Named> {
     }
     if let Some(Command::Flow { command: FlowCommand::Run(flow) }) = &arguments.command {
         read.push(("FILE", flow.file.clone()));
-        read.push(("FILE", flow.file.join("flow.toml")));
+        read.push(("FILE", flow.file.join(FILE)));
     }
     let scripted = run.model.as_deref().and_then(|model| model.strip_prefix("scripted:"));
     read.extend(scripted.map(|path| ("--model", path.into())));

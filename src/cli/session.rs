@@ -245,6 +245,12 @@ impl Skipped {
     }
 }
 
+/// Prints what there is on standard output: text, or JSON.
+pub(super) fn print_out(bytes: &[u8], is_json: bool) -> Result<Exit, Refusal> {
+    let mut out = runner::stdout(is_json);
+    finish(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
 /// A reader that has seen enough is no error.
 pub(super) fn finish(written: io::Result<()>) -> Result<Exit, Refusal> {
     match written {

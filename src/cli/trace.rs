@@ -4,14 +4,13 @@ mod follow;
 mod request;
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::args::{Output, TraceFlags, TraceFormat};
 use super::exit::{Exit, Refusal};
-use super::session::{self, Skipped, finish, id_of};
+use super::session::{self, Skipped, id_of, print_out};
 use super::target::{self, Target};
-use super::{print, runner, start};
+use super::{print, start};
 use crate::config::Environment;
 use crate::report::trace::{MARK, Reach, Trace, TraceFacts};
 use crate::run;
@@ -50,7 +49,8 @@ pub(super) fn run(environment: &Environment, flags: TraceFlags) -> Result<Exit, 
     };
     let path = output.or_else(|| (format == TraceFormat::Html).then(|| PathBuf::from(PAGE)));
     match path.filter(|path| path.as_os_str() != "-") {
-        None => print_out(&bytes),
+        // Whatever of the session is in a page is JSON.
+        None => print_out(&bytes, true),
         Some(path) => {
             write_to(&path, &bytes)?;
             let id = id_of(&directory);
@@ -100,11 +100,6 @@ fn facts(directory: &Path) -> TraceFacts {
         name: name.as_ref().map(SessionName::as_str).map(Into::into),
         ..TraceFacts::default()
     }
-}
-
-fn print_out(bytes: &[u8]) -> Result<Exit, Refusal> {
-    let mut out = runner::stdout(true);
-    finish(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
 /// Writes a file that only the user can read, all of it or none. A trace that is

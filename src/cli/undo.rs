@@ -7,7 +7,8 @@ use clap::Parser;
 
 use super::args::{Format, RunFlags, UndoFlags};
 use super::exit::{Exit, Refusal};
-use super::{print, resume, runner, session, start};
+use super::session::{self, print_out};
+use super::{print, resume, start};
 use crate::config::Environment;
 use crate::event::{Seq, SessionId, UnitId};
 use crate::message::counted;
@@ -79,10 +80,11 @@ pub(super) fn of_flags(
         let text = text(report);
         write_to(records.as_ref(), &result)?;
         write_to(message.as_ref(), text.as_bytes())?;
-        print_out(match flags.output_format() {
-            Format::Text => text.as_bytes(),
-            Format::Json | Format::StreamJson => &result,
-        })
+        let printed = match flags.output_format() {
+            Format::Text => print_out(text.as_bytes(), false),
+            Format::Json | Format::StreamJson => print_out(&result, true),
+        };
+        printed.map(drop)
     })
 }
 
@@ -92,9 +94,12 @@ pub(super) fn of_session(
     undo: &UndoFlags,
     as_json: bool,
 ) -> Result<Exit, Refusal> {
-    Session::open(directory)?.take_back(undo, &mut |report| match as_json {
-        true => print_out(&report.record()),
-        false => print_out(text(report).as_bytes()),
+    Session::open(directory)?.take_back(undo, &mut |report| {
+        let printed = match as_json {
+            true => print_out(&report.record(), true),
+            false => print_out(text(report).as_bytes(), false),
+        };
+        printed.map(drop)
     })
 }
 
@@ -266,11 +271,6 @@ fn cannot_undo(error: &UndoError) -> Refusal {
 
 fn text(report: &UndoReport<'_>) -> String {
     report.lines().into_iter().map(|line| line + "\n").collect()
-}
-
-fn print_out(bytes: &[u8]) -> Result<(), Refusal> {
-    let mut out = runner::stdout(bytes.starts_with(b"{"));
-    session::finish(out.write_all(bytes).and_then(|()| out.flush())).map(drop)
 }
 
 fn write_to(file: Option<&(PathBuf, std::fs::File)>, bytes: &[u8]) -> Result<(), Refusal> {

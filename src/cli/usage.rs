@@ -7,8 +7,8 @@ use std::path::Path;
 
 use super::args::{Format, RunFlags};
 use super::exit::{Exit, Refusal};
-use super::session::{self, Skipped, finish};
-use super::{print, resume, runner, slash, start};
+use super::session::{self, Skipped, print_out};
+use super::{print, resume, slash, start};
 use crate::config::Environment;
 use crate::report::SessionUsage;
 use crate::session::read;
@@ -31,10 +31,10 @@ pub(super) fn of_flags(environment: &Environment, flags: &RunFlags) -> Result<Ex
     let text = lines(&usage);
     write_to(records?, &result)?;
     write_to(message?, text.as_bytes())?;
-    print_out(match flags.output_format() {
-        Format::Text => text.as_bytes(),
-        Format::Json | Format::StreamJson => &result,
-    })
+    match flags.output_format() {
+        Format::Text => print_out(text.as_bytes(), false),
+        Format::Json | Format::StreamJson => print_out(&result, true),
+    }
 }
 
 /// Prints what the session in `directory` used.
@@ -42,8 +42,8 @@ pub(super) fn of_session(directory: &Path, as_json: bool) -> Result<Exit, Refusa
     let (usage, skipped) = of(directory)?;
     skipped.say();
     match as_json {
-        true => print_out(&usage.record()),
-        false => print_out(lines(&usage).as_bytes()),
+        true => print_out(&usage.record(), true),
+        false => print_out(lines(&usage).as_bytes(), false),
     }
 }
 
@@ -59,11 +59,6 @@ pub(super) fn of(directory: &Path) -> Result<(SessionUsage, Skipped), Refusal> {
 
 fn lines(usage: &SessionUsage) -> String {
     usage.lines().into_iter().map(|line| line + "\n").collect()
-}
-
-fn print_out(bytes: &[u8]) -> Result<Exit, Refusal> {
-    let mut out = runner::stdout(bytes.starts_with(b"{"));
-    finish(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
 fn write_to(file: Option<File>, bytes: &[u8]) -> Result<(), Refusal> {

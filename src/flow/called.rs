@@ -219,7 +219,6 @@ enum Before {
     Other,
 }
 
-/// Tells whether what stands behind a word calls it.
 /// Tells whether `loop` has a method that can be called so. Without arguments the
 /// engine's `cycle` panics.
 fn is_of_loop(word: &str, behind: &str) -> bool {
@@ -228,6 +227,7 @@ fn is_of_loop(word: &str, behind: &str) -> bool {
     OF_LOOP.contains(&word) && !(word == "cycle" && is_bare)
 }
 
+/// Tells whether what stands behind a word calls it.
 fn is_call(behind: &str) -> bool {
     behind.trim_start().starts_with('(')
 }

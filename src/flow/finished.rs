@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::event::{
-    Event, EventKind, FailureKind, FlowHead, Invocation, Origin, Outcome, StepDigest, StepMark,
-    UnitEnd, UnitHead, UnitId,
+    Event, EventKind, Failure, FailureKind, FlowHead, Invocation, Origin, Outcome, StepDigest,
+    StepMark, UnitEnd, UnitHead, UnitId,
 };
 use crate::session::{self, LogError};
 
@@ -80,42 +80,37 @@ impl Finished {
     /// Forgets what steps came to with the end of a walk that did not succeed though
     /// none of them failed: asked again, they may do better.
     fn forget_if_unmet(&mut self, event: &Event) {
-        let EventKind::InvocationEnded(end) = &event.kind else { return };
-        let is_unmet = matches!(
-            &end.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Unmet
-        );
-        if let Some(walk) = self.walks.get(&event.invocation).filter(|_| is_unmet)
-            && !self.has_failures(&walk.name)
-        {
+        if let Some((walk, false)) = self.over(event) {
             self.flows.remove(&walk.name);
         }
     }
 
-    /// Tells whether a step of a flow failed and was not asked again since: then those
-    /// that did their work need not run again.
-    fn has_failures(&self, flow: &str) -> bool {
-        self.failed.get(flow).is_some_and(|failed| !failed.is_empty())
-    }
-
     /// Forgets all walks of a flow with the end of one whose steps did their work.
     fn forget_if_over(&mut self, event: &Event) {
-        let EventKind::InvocationEnded(end) = &event.kind else { return };
-        let is_whole = match &end.outcome {
-            Outcome::Done { text: _ } => true,
-            Outcome::Failed(failure) => {
-                let walk = self.walks.get(&event.invocation);
-                let failed = walk.is_some_and(|walk| self.has_failures(&walk.name));
-                failure.kind == FailureKind::Unmet && !failed
-            }
-            Outcome::Cancelled { ran: _ } | Outcome::Interrupted => false,
-        };
-        if !is_whole {
-            return;
-        }
-        let Some(over) = self.walks.remove(&event.invocation) else { return };
+        let Some((over, _)) = self.over(event) else { return };
         self.walks.retain(|_, walk| walk.name != over.name);
         self.flows.remove(&over.name);
         self.failed.remove(&over.name);
+    }
+
+    /// Returns the walk that an event ends whose steps did their work, and whether it
+    /// has succeeded.
+    fn over(&self, event: &Event) -> Option<(Arc<FlowHead>, bool)> {
+        let EventKind::InvocationEnded(end) = &event.kind else { return None };
+        let walk = self.walks.get(&event.invocation)?;
+        let has_succeeded = match &end.outcome {
+            Outcome::Done { text: _ } => true,
+            // Where a step failed, those that did their work need not run again.
+            Outcome::Failed(Failure { kind: FailureKind::Unmet, message: _ })
+                if self.failed.get(&walk.name).is_none_or(HashMap::is_empty) =>
+            {
+                false
+            }
+            Outcome::Failed(_) | Outcome::Cancelled { ran: _ } | Outcome::Interrupted => {
+                return None;
+            }
+        };
+        Some((Arc::clone(walk), has_succeeded))
     }
 
     /// Takes note of an event.

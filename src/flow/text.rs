@@ -1,8 +1,8 @@
 //! The texts of a flow: prompts, which may be templates, and expressions.
 //!
 //! Both are minijinja: strict about what is undefined, with nothing to include,
-//! and bounded in steps and in what they come to. Their grammar and the names they use are
-//! known as soon as there is a value of these types.
+//! and bounded in steps and in what they come to. Their grammar and the names they
+//! use are known as soon as there is a value of these types.
 
 use std::sync::Arc;
 

@@ -72,9 +72,9 @@ impl Walk {
 ///
 /// A step that ends badly does not end the flow, unless it says so: its branch
 /// joins like any other, and the steps behind it read what became of it. Only
-/// the last step's failure is the flow's, or that of one of several side by side if
-/// those are the last; where something must hold in the end, that says it. Once the unit is cancelled nothing
-/// more starts.
+/// the last step's failure is the flow's. Of several side by side that are the last
+/// each one's is, unless something must hold in the end, which then says what is
+/// enough. Once the unit is cancelled nothing more starts.
 pub async fn walk(holder: &Caller, walk: &Walk) -> Outcome {
     let Walk { flow, inputs, finished, followed } = walk;
     let (texts, followed) = (Texts::of(flow), followed.as_ref());
@@ -112,10 +112,10 @@ async fn whole(on: Stand<'_>) -> Came {
     let Outcome::Done { text } = &came.outcome else { return came };
     let left = Some(Arc::clone(text));
     let Some(success) = flow.success() else {
-        return match came.in_part.clone() {
+        return match came.told() {
             // It has what others of its last steps said, and not all of it.
-            Some(failure) => Came { outcome: Outcome::Failed(failure), left, ..came },
-            None => came,
+            outcome @ Outcome::Failed(_) => Came { outcome, left, ..came },
+            Outcome::Done { .. } | Outcome::Cancelled { .. } | Outcome::Interrupted => came,
         };
     };
     scope.learn(&came.exports);

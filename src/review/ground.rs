@@ -75,8 +75,7 @@ impl<'a> Ground<'a> {
 
     /// Tells whether the diff itself has a line, before or after the change.
     fn is_shown(&self, path: &str, line: u32) -> bool {
-        let hunks = self.plan.hunks.iter().filter(|hunk| *hunk.path == *path);
-        let mut ends = hunks.map(|hunk| {
+        let mut ends = self.plan.hunks_of(path).map(|hunk| {
             let changed = hunk.changed.iter().map(|line| line.number).max().unwrap_or_default();
             changed.max(hunk.lines.1)
         });
@@ -97,7 +96,7 @@ impl<'a> Ground<'a> {
             }
         }
         // Of one without a hunk nobody knows how long it was.
-        let has_hunks = || self.plan.hunks.iter().any(|hunk| *hunk.path == *name);
+        let has_hunks = || self.plan.hunks_of(name).next().is_some();
         is_in_change && !is_file && (line == 1 || !has_hunks())
     }
 

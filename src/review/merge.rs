@@ -125,8 +125,7 @@ impl Group {
 
 /// Returns what stands on the line of a claim, if the change has it.
 fn line_text<'a>(plan: &'a Plan, claim: &Claim) -> &'a str {
-    let hunks = plan.hunks.iter().filter(|hunk| *hunk.path == *claim.path);
-    let mut lines = hunks.flat_map(|hunk| &hunk.changed);
+    let mut lines = plan.hunks_of(&claim.path).flat_map(|hunk| &hunk.changed);
     let line = lines.find(|line| line.is_new && line.number == claim.line);
     line.map_or("", |line| line.text.trim())
 }

@@ -133,10 +133,9 @@ impl<'a> Outcome<'a> {
         self.findings.iter().filter(|judged| judged.is_refuted())
     }
 
-    /// Tells whether a finding stands that is at least as bad.
-    #[must_use]
-    pub fn fails_on(&self, severity: Severity) -> bool {
-        self.standing().any(|judged| judged.finding.claim.severity <= severity)
+    /// Returns the findings that stand and are at least as bad.
+    pub fn at_least(&self, severity: Severity) -> impl Iterator<Item = &Judged> {
+        self.standing().filter(move |judged| judged.finding.claim.severity <= severity)
     }
 
     /// Tells whether every hunk was read, every reviewer counts, and nothing is left
@@ -316,7 +315,7 @@ fn rule(judged: &mut Judged, seat: &Seat, looks: u32, find: Find<'_>) {
 
 /// The part of the change that a finding is about, as far as there is room.
 fn evidence(plan: &Plan, finding: &Finding) -> String {
-    let here = plan.hunks.iter().filter(|hunk| *hunk.path == *finding.claim.path);
+    let here = plan.hunks_of(&finding.claim.path);
     let distance = |line: u32, (first, last): (u32, u32)| {
         if line < first { first - line } else { line.saturating_sub(last) }
     };
@@ -396,7 +395,10 @@ mod tests {
             ]
         );
         assert_eq!(outcome.refuted().count(), 1);
-        assert!(!outcome.fails_on(Severity::High) && outcome.fails_on(Severity::Medium));
+        assert!(
+            outcome.at_least(Severity::High).next().is_none()
+                && outcome.at_least(Severity::Medium).next().is_some()
+        );
         // What turns out worse goes to the front.
         verify(
             &mut session,
@@ -422,7 +424,7 @@ mod tests {
             let first = &outcome.findings[0];
             assert_eq!(first.verified, Verified::Unanswered(Missing::NoLook), "{verdict}");
             assert_eq!((first.finding.claim.line, outcome.standing().count()), (1, 3));
-            assert!(outcome.fails_on(Severity::High), "{verdict}");
+            assert!(outcome.at_least(Severity::High).next().is_some(), "{verdict}");
         }
     }
 
@@ -471,7 +473,10 @@ mod tests {
         assert_eq!(lines, [1]);
         let without = Plan { has_verifiers: false, ..plan.clone() };
         assert_eq!(Outcome::of(&without, &session.log.events).to_verify().count(), 0);
-        assert!(outcome.fails_on(Severity::Low) && outcome.fails_on(Severity::High));
+        assert!(
+            outcome.at_least(Severity::Low).next().is_some()
+                && outcome.at_least(Severity::High).next().is_some()
+        );
     }
 
     #[test]

@@ -20,8 +20,8 @@ pub(in crate::cli) struct Beginning {
 
 impl Beginning {
     /// For whoever runs a flow as a command. In a session that goes on, the inputs
-    /// of the last walk of that flow hold unless they are given again, and what has finished in
-    /// any of them is not run again.
+    /// of the last walk of that flow hold unless they are given again, and what has
+    /// finished in any of them is not run again.
     pub(in crate::cli) fn going_on(
         start: &Start,
         flow: &Flow,

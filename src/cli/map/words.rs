@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::event::SessionId;
+use crate::flow::UNFILLED;
 use crate::message::counted;
 use crate::report::MapCounts;
 
@@ -85,7 +86,7 @@ pub(super) fn hint(
 /// Tells whether a row failed because the prompt does not fit it.
 fn is_of_prompt(reason: &str) -> bool {
     let why = reason.split_once(": ").map(|(_, why)| why);
-    why.is_some_and(|why| why.starts_with("its prompt cannot be put together"))
+    why.is_some_and(|why| why.starts_with(UNFILLED))
 }
 
 /// Says how far it has come after so many milliseconds. For ten thousand rows it

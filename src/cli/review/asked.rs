@@ -9,7 +9,7 @@ use crate::cli::args::ReviewFlags;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::slash;
 use crate::flow::{InputValues, Supplied};
-use crate::git::{Program, What, git};
+use crate::git::{self, Program, What};
 use crate::review::Effort;
 use crate::skill;
 
@@ -49,7 +49,7 @@ impl Asked {
         if word.is_empty() || word.contains(char::is_whitespace) {
             return Ok(());
         }
-        let is_commit = |name: &str| is_commit(name, (program, root));
+        let is_commit = |name: &str| git::is_commit(program, root, name);
         let (what, hint) = match ends(word) {
             Some((from, to)) if is_commit(from) && is_commit(to) => {
                 ("a range of commits", range_hint((from, to)))
@@ -174,13 +174,6 @@ fn ends(range: &str) -> Option<(&str, &str)> {
 
 fn range_hint((from, to): (&str, &str)) -> String {
     format!("`--base {from}` reviews what has come since, `--commit {to}` that commit alone")
-}
-
-fn is_commit(name: &str, (program, root): (&Program, &Path)) -> bool {
-    // Git would take it for an option.
-    let may_be_one = !name.starts_with('-') && !name.contains('\0');
-    let commit = format!("{name}^{{commit}}");
-    may_be_one && git(program, root, &["rev-parse", "--verify", "--quiet", &commit]).is_ok()
 }
 
 /// Tells whether a word can only mean something on disk. A directory's plain name,

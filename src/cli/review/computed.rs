@@ -125,7 +125,7 @@ impl Compute for Computed {
 
 /// Returns why a review fails that is to fail on findings as bad as this.
 fn fails(outcome: &Outcome<'_>, limit: Severity) -> Option<Fails> {
-    let found = outcome.standing().filter(|judged| judged.finding.claim.severity <= limit).count();
+    let found = outcome.at_least(limit).count();
     if found > 0 {
         return Some(Fails::Found(found, limit));
     }

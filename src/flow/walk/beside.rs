@@ -265,11 +265,7 @@ async fn hold(
     }
     let holder = Caller { line, cancel: seat.cancel, ..parent.clone() };
     let came = run(Stand { holder: &holder, ..on }, step).await;
-    let outcome = match &came.in_part {
-        Some(failure) => Outcome::Failed(failure.clone()),
-        None => came.outcome.clone(),
-    };
-    let end = holder.line.ended(outcome, None).await;
+    let end = holder.line.ended(came.told(), None).await;
     (came, end)
 }
 

@@ -53,6 +53,13 @@ impl Came {
         }
     }
 
+    /// Returns what it came to for whoever reads of it: the failure of a part of it is
+    /// its own.
+    pub(super) fn told(&self) -> Outcome {
+        let in_part = self.in_part.clone().map(Outcome::Failed);
+        in_part.unwrap_or_else(|| self.outcome.clone())
+    }
+
     /// Tells whether nobody was asked and there is nothing to read.
     pub(super) fn is_nothing(&self) -> bool {
         let is_silent = matches!(&self.outcome, Outcome::Done { text } if text.is_empty());
@@ -169,7 +176,8 @@ impl Came {
         }
         // As for an agent: the failure says whose it is.
         if let Outcome::Failed(failure) = &came.outcome {
-            came.outcome = of_step(step.name().map_or("flow", |name| name), failure);
+            let name = step.name().map_or("flow", |name| name);
+            came.outcome = Outcome::Failed(of_step(name, failure));
         }
         came
     }
@@ -183,8 +191,7 @@ impl Came {
         mut exports: Exports,
     ) -> Self {
         let own = if self.is_skipped { "skipped" } else { status_of(&self.outcome) };
-        let in_part = self.in_part.as_ref().map(|failure| Arc::clone(&failure.message));
-        let error = error(&self.outcome).or(in_part);
+        let error = error(&self.told());
         let value = items.map(|items| group(status.unwrap_or(own), items, error.as_deref()));
         if let Some((name, value)) = step.name().zip(value.as_ref()) {
             exports.push((Arc::clone(name), value.clone()));
@@ -306,12 +313,13 @@ fn error(outcome: &Outcome) -> Option<Arc<str>> {
 }
 
 /// Returns a step's failure under its name, once.
-pub(super) fn of_step(name: &str, failure: &Failure) -> Outcome {
+pub(super) fn of_step(name: &str, failure: &Failure) -> Failure {
     let named = format!("`{name}` failed: ");
-    match failure.message.starts_with(&named) {
-        true => Outcome::Failed(failure.clone()),
-        false => Outcome::failed(failure.kind, named + &failure.message),
-    }
+    let message = match failure.message.starts_with(&named) {
+        true => Arc::clone(&failure.message),
+        false => (named + &failure.message).into(),
+    };
+    Failure { kind: failure.kind, message }
 }
 
 /// What is known of steps side by side that have ended.
@@ -322,7 +330,7 @@ pub(super) struct Tally {
     /// One at least was cancelled.
     stopped: bool,
     /// The first in declared order that failed.
-    failed: Option<(usize, Outcome)>,
+    failed: Option<(usize, Failure)>,
     /// The first in declared order that ends the flow, one that failed before
     /// one that was cancelled.
     ends_flow: Option<((bool, usize), Outcome)>,
@@ -338,22 +346,20 @@ impl Tally {
             return;
         }
         self.walked += 1;
-        let of_it = match &came.outcome {
-            Outcome::Failed(failure) => of_step(name, failure),
-            Outcome::Done { .. } | Outcome::Cancelled { .. } | Outcome::Interrupted => {
-                came.outcome.clone()
+        let of_it = match came.told() {
+            Outcome::Failed(failure) => {
+                let failure = of_step(name, &failure);
+                first(&mut self.failed, index, &failure);
+                Outcome::Failed(failure)
+            }
+            other @ (Outcome::Done { .. } | Outcome::Cancelled { .. } | Outcome::Interrupted) => {
+                other
             }
         };
-        self.states.push(match came.in_part {
-            Some(_) => UnitState::Failed,
-            None => came.outcome.state(),
-        });
-        if let Some(failure) = &came.in_part {
-            first(&mut self.failed, index, &of_step(name, failure));
-        }
+        self.states.push(of_it.state());
         match &came.outcome {
             Outcome::Done { text: _ } => self.done = true,
-            Outcome::Failed(_) => first(&mut self.failed, index, &of_it),
+            Outcome::Failed(_) => {}
             Outcome::Cancelled { ran: _ } | Outcome::Interrupted => self.stopped = true,
         }
         if came.stops {
@@ -384,14 +390,10 @@ impl Tally {
         }
         let outcome = match &self.failed {
             _ if self.done || self.walked == 0 => told,
-            Some((_, failed)) => failed.clone(),
+            Some((_, failure)) => Outcome::Failed(failure.clone()),
             None => STOPPED,
         };
-        let in_part = match self.failed {
-            Some((_, Outcome::Failed(failure))) => Some(failure),
-            Some((_, Outcome::Done { .. } | Outcome::Cancelled { .. } | Outcome::Interrupted))
-            | None => None,
-        };
+        let in_part = self.failed.map(|(_, failure)| failure);
         (Came { in_part, ..Came::of(outcome) }, whole)
     }
 
@@ -401,8 +403,8 @@ impl Tally {
     }
 }
 
-fn first<P: Ord>(of: &mut Option<(P, Outcome)>, place: P, outcome: &Outcome) {
+fn first<P: Ord, T: Clone>(of: &mut Option<(P, T)>, place: P, what: &T) {
     if of.as_ref().is_none_or(|(first, _)| place < *first) {
-        *of = Some((place, outcome.clone()));
+        *of = Some((place, what.clone()));
     }
 }

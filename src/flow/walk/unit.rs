@@ -11,6 +11,7 @@ use super::{STOPPED, Stand};
 use crate::definition::Definitions;
 use crate::event::{FailureKind, Origin, Outcome, StepDigest, StepMark, UnitEnd, UnitId};
 use crate::fanout::{self, Caller, Closing, Job};
+use crate::flow::UNFILLED;
 use crate::flow::finished::Done;
 use crate::flow::step::{AgentStep, Sees};
 use crate::line::{Budget, Child, Seat, Strand};
@@ -161,7 +162,7 @@ pub(super) async fn alone<'a>(on: Stand<'a>, agent: &'a AgentStep) -> Came {
     let mut came = came.closing(&closed);
     holder.line.join(vec![unit]).await;
     if let Outcome::Failed(failure) = &came.outcome {
-        came.outcome = of_step(&name, failure);
+        came.outcome = Outcome::Failed(of_step(&name, failure));
     }
     came
 }
@@ -205,9 +206,8 @@ async fn reuse(holder: &Caller, done: Done, seat: Seat) -> Option<Arc<UnitEnd>> 
 /// Puts together what an agent is started for. The error is its outcome.
 fn job(on: &Stand<'_>, agent: &AgentStep) -> Result<Job, Outcome> {
     let words = on.ground.texts.words(&agent.prompt, &on.scope);
-    let prompt = words.map_err(|error| {
-        Outcome::failed(FailureKind::Setup, format!("its prompt cannot be put together: {error}"))
-    })?;
+    let prompt = words
+        .map_err(|error| Outcome::failed(FailureKind::Setup, format!("{UNFILLED}: {error}")))?;
     let typed = Arc::new(Typed {
         agent: Arc::clone(&agent.agent),
         is_built_in: agent.is_built_in,
