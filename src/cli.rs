@@ -14,6 +14,7 @@ mod control;
 mod debug;
 mod demo;
 mod doctor;
+mod executor;
 pub mod exit;
 mod flow;
 mod hooks;
@@ -51,6 +52,8 @@ mod trace;
 mod trust;
 mod undo;
 mod usage;
+pub mod worker;
+mod workers;
 mod worktree;
 
 use std::ffi::OsString;
@@ -165,6 +168,8 @@ fn run(arguments: Arguments) -> Result<Exit, Refusal> {
         Some(Command::Trace(flags)) => trace::run(&environment, flags),
         Some(Command::Mcp { command }) => mcp::run(&environment, run, &command),
         Some(Command::Worktree { command }) => worktree::run(&environment, &command),
+        Some(Command::Worker(wanted)) => worker::run(&environment, &run, &wanted),
+        Some(Command::Workers(wanted)) => workers::run(&environment, &run, &wanted),
         Some(Command::Completions { shell }) => completions::run(shell),
         Some(Command::Man) => completions::manual(),
         None => converse(&environment, run, typed, how),
@@ -268,12 +273,15 @@ fn check_flags(command: Option<&Command>, run: &RunFlags) -> Result<(), Refusal>
             | Command::Session { .. }
             | Command::Trace(_)
             | Command::Worktree { .. }
+            | Command::Worker(_)
+            | Command::Workers(_)
             | Command::Completions { .. }
             | Command::Man
             | Command::Mcp { .. },
         ) => false,
     };
-    if !runs_a_model && run.output_format() != Format::Text {
+    let lists_workers = matches!(command, Some(Command::Workers(_)));
+    if !runs_a_model && !lists_workers && run.output_format() != Format::Text {
         return Err(Refusal::new(Exit::Usage, "this command prints text only")
             .hint("leave `--output-format` out"));
     }

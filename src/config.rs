@@ -12,6 +12,7 @@ pub mod dirs;
 mod entry;
 mod environment;
 mod error;
+mod executor;
 mod foreign;
 mod instructions;
 mod known;
@@ -47,6 +48,7 @@ pub use chat::{Bell, Chat, Editing, Theme};
 pub use entry::{Api, Effort, Headers, ModelEntry};
 pub use environment::{Environment, StatesFor};
 pub use error::{ConfigError, Place, Problem};
+pub use executor::{Executor, ExecutorKind, Meeting, MeetingError, Nats, NatsServer};
 pub use foreign::{ForeignSettings, ForeignSettingsError};
 pub use instructions::{INSTRUCTIONS_CAP, instructions};
 pub use listed::{Found, ListedKind, ListedModel, list_models};
@@ -80,6 +82,8 @@ pub struct Config {
     pub models: BTreeMap<String, ModelEntry>,
     /// How units run.
     pub agents: Agents,
+    /// Where they run.
+    pub executor: Executor,
     /// Units that run beside their parents.
     pub background: Background,
     /// What may be done without asking.

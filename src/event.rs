@@ -125,6 +125,14 @@ pub enum EventKind {
     UnitQueued(UnitHead),
     /// A unit got its permit and runs.
     UnitStarted,
+    /// A unit that ran on a worker is lost with it: it waits again, to be run
+    /// from its beginning. What it used stays used.
+    Lost {
+        /// The worker.
+        worker: Arc<str>,
+        /// Which attempt at the unit that was, from 1.
+        attempt: u32,
+    },
     /// A unit is about to send a request.
     TurnStarted {
         /// The turn's number within the unit, from 1.

@@ -11,7 +11,9 @@ mod clock;
 mod closing;
 mod confirm;
 pub mod cut_off;
+mod executor;
 mod job;
+mod local;
 pub mod news;
 mod parked;
 mod pool;
@@ -35,13 +37,15 @@ use crate::model::retry::{self, Jitter};
 use crate::skill::Skills;
 use crate::tool::{Registry, Typed, Workspace};
 
-pub(crate) use batch::{ends, queue_made, told};
+pub(crate) use batch::{ends, told};
 pub use caller::{Caller, Hold};
 pub(crate) use closing::Closing;
+pub use executor::{Begins, SlotExecutor, Submitted, Turn};
 pub(crate) use job::Job;
+pub use local::Local;
 pub use parked::Parking;
 pub use pool::{Permit, Pool, Ticket};
-pub(crate) use slot::never_ran;
+pub(crate) use slot::{Changes, Far, lived, never_ran, over};
 pub(crate) use text::Ended;
 pub use worktree::{Place, Worktrees};
 
@@ -58,8 +62,10 @@ pub struct Fanout {
     pub skills: Arc<Skills>,
     /// Where tools work.
     pub workspace: Arc<Workspace>,
-    /// Caps how many units run.
+    /// Caps how many units run on this machine.
     pub pool: Pool,
+    /// Runs them, here or elsewhere.
+    pub executor: Arc<dyn SlotExecutor>,
     /// The bounds of a unit that names none itself.
     pub limits: Limits,
     /// Finds models by name.

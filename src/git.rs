@@ -3,9 +3,10 @@
 //! A repository can name programs for git to run (fsmonitor, filters, external
 //! diffs, text converters, hooks, transports). Every call made here goes
 //! through [`Git`], which turns all of them off and bounds what comes back; only
-//! `worktree` writes to a repository. What the agents' shell may run is none of
-//! this file's business.
+//! `worktree` and `bundle` write to a repository. What the agents' shell may run is
+//! none of this file's business.
 
+pub mod bundle;
 mod call;
 mod hardened;
 mod held;

@@ -22,6 +22,7 @@ mod subjects;
 mod suggest;
 pub mod trust;
 mod unasked;
+mod wire;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,15 +30,18 @@ use std::sync::Arc;
 use crate::event::Access;
 use shell::Machine;
 
-pub use decided::Decided;
+pub use decided::{About, Decided, Place};
 pub use explained::Explained;
 pub use mode::Mode;
-pub use policy::Policy;
+pub use policy::{Policy, PolicyParts};
 pub use rules::{Rule, RuleError};
 pub use searches::{LeftOut, Searches};
 pub use sensitive::Secrets;
 pub use sourced::{Rules, Source, Sourced};
 pub use unasked::{Gate, SandboxIsThere};
+pub use wire::Malformed;
+#[cfg(feature = "nats")]
+pub(crate) use wire::WrittenRule;
 
 /// What a tool does to the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

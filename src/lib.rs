@@ -40,6 +40,8 @@ pub mod tool;
 pub mod agent;
 // 6 fanout
 pub mod fanout;
+#[cfg(feature = "nats")]
+pub mod fleet;
 pub mod flow;
 // 7 run
 pub mod run;

@@ -102,6 +102,18 @@ pub enum UnitEvent {
         /// Where the leave goes.
         reply: oneshot::Sender<()>,
     },
+    /// It was lost with the worker it ran on, and is to be run again from its
+    /// beginning. The answer comes once the log holds this on disk. No answer
+    /// means that it does not run, or that a cancel has begun: then whoever
+    /// asks ends it.
+    Lost {
+        /// The worker.
+        worker: Arc<str>,
+        /// Which attempt that was, from 1.
+        attempt: u32,
+        /// Where the leave to try again goes.
+        reply: oneshot::Sender<()>,
+    },
     /// It wants to send a request. The answer is leave, or why there is none:
     /// a limit that it, or a unit on whose behalf it works, has reached. No
     /// answer means that a cancel has begun.
@@ -170,7 +182,7 @@ pub enum UnitEvent {
 }
 
 /// What a unit says that needs no answer and sets nothing off.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Told {
     /// Its conversation got a user message: all of it.
     Prompted(Prompt),
@@ -234,7 +246,7 @@ impl From<Tend> for UnitEvent {
 }
 
 /// A child that a unit declares.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Child {
     /// What it is for.
     pub description: Arc<str>,
@@ -319,6 +331,13 @@ impl Line {
     /// Asks whether this unit may start; `false` means never.
     pub async fn may_start(&self) -> bool {
         self.ask(|reply| UnitEvent::MayStart { reply }).await.is_some()
+    }
+
+    /// Says that this unit was lost with the worker it ran on, in the attempt
+    /// with this number, and asks whether it may be run again; `false` means
+    /// that it is to be ended.
+    pub async fn lost(&self, worker: Arc<str>, attempt: u32) -> bool {
+        self.ask(|reply| UnitEvent::Lost { worker, attempt, reply }).await.is_some()
     }
 
     /// Asks for leave to send a request, which may begin the turn with this

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use crate::skill::Skills;
 
-pub use context::{CONTEXT_CAP, Context, Said, context};
+pub use context::{CONTEXT_CAP, Context, Part as SaidPart, Said, SaidApart, context};
 pub use ending::{cut, ending};
 pub use frame::{fill, unused_tag};
 pub use hooked::{held, hook, with_hook};

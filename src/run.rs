@@ -210,6 +210,7 @@ impl Run {
     /// reporters have seen exactly one `InvocationEnded` for each prompt.
     pub async fn go(self) -> RunEnd {
         let (sender, mut inbox) = mpsc::channel(LINE_CAP);
+        let executor = Arc::clone(&self.fanout.executor);
         let Opened { mut dispatcher, mut sitting, mut answers, mut signals, mut sink, effects } =
             self.open(sender);
         sink.carry_out(effects, &mut signals).await;
@@ -257,6 +258,7 @@ impl Run {
                 }
                 Stands::Over => {
                     sitting.rest().await;
+                    executor.close().await;
                     return sink.close(&mut signals).await;
                 }
             }
@@ -452,6 +454,7 @@ fn end_of(event: &Event) -> Option<Arc<InvocationEnd>> {
         | EventKind::RequestFailed(_)
         | EventKind::UnitQueued(_)
         | EventKind::UnitStarted
+        | EventKind::Lost { .. }
         | EventKind::TurnStarted { turn: _ }
         | EventKind::Replied(_)
         | EventKind::ToolStarted { .. }

@@ -17,13 +17,15 @@ mod past;
 mod read;
 mod remove;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 mod search;
 mod spill;
 mod tail;
 pub mod undo;
 
 pub use blobs::{BLOB_CAP, Blobs, Lost, NotKept};
+#[cfg(feature = "nats")]
+pub(crate) use line::kinds;
 pub use list::{FindError, SessionState, SessionSummary, find, is_running, list, list_project};
 pub use log::{LogError, LogSync, Repair, SessionLog};
 pub use name::{NameError, SessionName, read_name, remove_name, write_name};

@@ -113,6 +113,12 @@ pub struct Skills {
 }
 
 impl Skills {
+    /// The skills of a run, in the order in which they are found.
+    #[must_use]
+    pub fn of(skills: Vec<Skill>) -> Self {
+        Self { skills }
+    }
+
     /// Loads `NAME/SKILL.md` from each of the directories, then `NAME.md` from
     /// each of those with commands, then the bundled skills.
     ///

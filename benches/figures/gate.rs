@@ -4,6 +4,7 @@
 use std::hint::black_box;
 use std::num::{NonZeroU32, NonZeroUsize};
 
+use futures_util::FutureExt as _;
 use tine::model::gate::{Entry, Gate, Lane, Quota};
 
 use crate::clock;
@@ -37,9 +38,11 @@ fn time_of_pass(lane: &Lane) -> f64 {
     median_of(ROUNDS, |_| {
         let started = clock::now();
         for _ in 0..PASSES {
-            match black_box(lane).enter(black_box(100)) {
-                Entry::Passed(pass) => pass.answered(black_box(80)),
-                Entry::Held(_) | Entry::Shut(_) => panic!("nothing stands before it"),
+            match black_box(lane).ask(black_box(100)).now_or_never() {
+                Some(Entry::Passed(pass)) => pass.answered(black_box(80)),
+                Some(Entry::Held(_) | Entry::Shut(_)) | None => {
+                    panic!("nothing stands before it")
+                }
             }
         }
         let took = clock::now() - started;

@@ -3,7 +3,7 @@
 //! Runs the optimised program against a scripted server in a process of its
 //! own and prints each figure beside its limit; the exit code is 1 if one is
 //! missed. `cargo bench -- NAME` measures one group: `start`, `turn`,
-//! `schedule`, `many`, `map`, `interrupt`, `resume`, `typing`, `branches`,
+//! `schedule`, `many`, `map`, `fleet`, `interrupt`, `resume`, `typing`, `branches`,
 //! `gate`, `decode`, `edits`, `sandbox` or `judge`. `cargo bench -- cast`
 //! measures nothing: it records the chat that the README shows.
 
@@ -13,6 +13,7 @@ mod cast;
 mod clock;
 mod decode;
 mod edits;
+mod fleet;
 mod gate;
 mod judge;
 mod map;
@@ -37,12 +38,13 @@ static ALLOCATOR: allocations::Counting = allocations::Counting;
 /// A group of figures that are measured together.
 type Measure = fn() -> Vec<Figure>;
 
-const GROUPS: [(&str, Measure); 14] = [
+const GROUPS: [(&str, Measure); 15] = [
     ("start", measure::start),
     ("turn", measure::turn),
     ("schedule", measure::schedule),
     ("many", measure::many),
     ("map", map::map),
+    ("fleet", fleet::fleet),
     ("interrupt", measure::interrupt),
     ("resume", resume::resume),
     ("typing", typing::typing),

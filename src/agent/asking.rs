@@ -191,7 +191,7 @@ impl Unit {
 
     /// Passes the gate. Waiting there costs no attempt.
     async fn pass(&self, lane: &Lane, estimate: u64) -> Result<Passed, ModelError> {
-        let held = match lane.enter(estimate) {
+        let held = match lane.ask(estimate).await {
             Entry::Passed(pass) => return Ok(Passed { pass, waited_ms: None }),
             Entry::Shut(shut) => return Err(self.shut(shut)),
             Entry::Held(held) => held,

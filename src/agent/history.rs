@@ -265,6 +265,7 @@ impl History {
             | EventKind::InvocationStarted { .. }
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
+            | EventKind::Lost { .. }
             | EventKind::TurnStarted { turn: _ }
             | EventKind::PrefixShared(_)
             | EventKind::Throttled(_)

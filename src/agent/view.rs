@@ -25,7 +25,8 @@ pub fn render(events: &[Event], unit: UnitId, head: Arc<Head>) -> History {
 }
 
 /// Returns the events of a unit's conversation without those that it has gone
-/// back behind. It does not go back behind a summary.
+/// back behind, and those of attempts at it that were lost. It does not go back
+/// behind a summary.
 fn in_force(events: &[Event], unit: UnitId) -> Vec<&Event> {
     let mut in_force: Vec<&Event> = Vec::new();
     for event in events.iter().filter(|event| event.unit == unit) {
@@ -34,10 +35,17 @@ fn in_force(events: &[Event], unit: UnitId) -> Vec<&Event> {
                 |event: &&Event| event.seq <= to || matches!(event.kind, EventKind::Compacted(_));
             let kept = in_force.iter().rposition(stays).map_or(0, |last| last + 1);
             in_force.truncate(kept);
+        } else if is_loss(event) {
+            in_force.clear();
         }
         in_force.push(event);
     }
     in_force
+}
+
+/// Tells whether a unit begins anew with an event.
+fn is_loss(event: &Event) -> bool {
+    matches!(event.kind, EventKind::Lost { worker: _, attempt: _ })
 }
 
 /// Returns what a conversation held before the unit's own events.
@@ -68,11 +76,13 @@ fn declaration(events: &[Event], unit: UnitId) -> Option<(&[Event], &UnitHead)> 
 /// Returns a conversation that begins with what the unit saw of others when it
 /// was prompted.
 fn seeing(events: &[Event], unit: UnitId, head: Arc<Head>) -> History {
-    let is_prompt =
-        |event: &Event| event.unit == unit && matches!(event.kind, EventKind::Prompted(_));
-    let Some(place) = events.iter().position(is_prompt) else {
+    let of_unit = |event: &Event| event.unit == unit;
+    let begins = events.iter().rposition(|event| of_unit(event) && is_loss(event)).unwrap_or(0);
+    let is_prompt = |event: &Event| of_unit(event) && matches!(event.kind, EventKind::Prompted(_));
+    let Some(place) = events[begins..].iter().position(is_prompt) else {
         return History::new(head);
     };
+    let place = begins + place;
     let prompt = &events[place];
     let mut context: Context = events[..place].iter().collect();
     History::seeing(head, &context.seen_by(unit, prompt.invocation, &prompt.branch.tokens))
@@ -197,5 +207,26 @@ mod tests {
         assert!(first.ends_with("\n\nYour task:\n\ntask") && !first.contains("late"), "{first}");
         assert_eq!(second, "model: done");
         assert_eq!(lines(&log, 3), [""; 0], "a unit that is not in the log");
+    }
+
+    #[test]
+    fn a_unit_that_was_lost_begins_anew() {
+        let mut log = parent_of(queued("child", 0, Origin::Visible, Some("Agent")));
+        let lost = || EventKind::Lost { worker: "w-7".into(), attempt: 1 };
+        log.put(1, "1", prompted("look"))
+            .put(1, "1", called("I see.", &[("Read", "{}")]))
+            .put(1, "1", finished("Read", Output::error("lost with its worker")))
+            .put(1, "1", lost());
+        assert!(lines(&log, 1).is_empty());
+        log.put(0, "", replied("meanwhile")).put(1, "1", prompted("look")).put(
+            1,
+            "1",
+            replied("I see more."),
+        );
+        let lines = lines(&log, 1);
+        let [first, second] = &lines[..] else { panic!("{lines:?}") };
+        assert!(first.contains("meanwhile") && first.ends_with("look"), "{first}");
+        assert!(!first.contains("I see."), "{first}");
+        assert_eq!(second, "model: I see more.");
     }
 }

@@ -4,6 +4,7 @@
 //! written for them runs; aliases are listed beside each.
 
 mod borrowed;
+mod fleet;
 mod flows;
 mod foreign;
 mod given;
@@ -35,6 +36,7 @@ use values::{
 };
 
 pub use borrowed::{Asks, BorrowedFlags};
+pub use fleet::{ExecutorFlags, WorkerFlags, WorkersFlags};
 pub use flows::{FlowCommand, FlowRunFlags};
 pub use foreign::{Sifted, sift};
 pub use given::{GIVEN_CAP, GivenJson, Unread};
@@ -162,6 +164,10 @@ pub struct RunFlags {
     /// The only tools there are, by name
     #[arg(long, visible_alias = "core-tools", global = true, value_name = "NAMES", num_args = 1..)]
     pub tools: Vec<String>,
+
+    /// Who runs agents.
+    #[command(flatten)]
+    pub fleet: ExecutorFlags,
 
     /// Which servers of tools are used.
     #[command(flatten)]
@@ -431,6 +437,10 @@ pub enum Command {
         #[command(subcommand)]
         command: WorktreeCommand,
     },
+    /// Run agents for others, who tell of them over NATS
+    Worker(WorkerFlags),
+    /// List the workers that there are
+    Workers(WorkersFlags),
     /// Print what completes the command line in a shell
     Completions {
         /// Which shell

@@ -18,7 +18,7 @@ use tracing_subscriber::fmt::time::uptime;
 use super::args::RunFlags;
 use super::exit::{Exit, Refusal};
 use super::print;
-use crate::config::{Config, Environment};
+use crate::config::{Config, Environment, NatsServer};
 use crate::mcp::Launch;
 use crate::report::sanitise;
 
@@ -87,6 +87,7 @@ pub(super) fn hide_configured(config: &Config, environment: &Environment) {
         hide_headers(model.headers.0.values());
         model.base_url.iter().for_each(|url| hide_in_url(url));
     }
+    hide_servers(&config.executor.nats.servers);
 }
 
 /// The same for what a server of tools is started with, or reached by.
@@ -101,6 +102,13 @@ pub(super) fn hide_launch(launch: &Launch) {
             hide_in_url(url);
             hide_headers(headers.values());
         }
+    }
+}
+
+/// The same for servers of NATS.
+pub(super) fn hide_servers(servers: &[NatsServer]) {
+    for secrets in servers.iter().map(NatsServer::secrets) {
+        hide(secrets.iter().map(String::as_str));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Putting a run together from flags, configuration and surroundings.
 
+pub(super) mod ground;
 pub(super) mod parts;
 mod process;
 mod reporters;
@@ -12,6 +13,7 @@ use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 
 use super::args::RunFlags;
+use super::executor;
 use super::exit::{Exit, Refusal};
 use super::hooks;
 use super::kit::Kit;
@@ -23,7 +25,7 @@ use super::resume::{self, Resume};
 use super::rules;
 use super::sandbox;
 use super::sessions::{age_out, parse_name};
-use crate::config::{Config, Environment, dirs};
+use crate::config::{Environment, dirs};
 use crate::event::SessionHead;
 use crate::fanout::{Fanout, Parking, Surroundings, Worktrees};
 use crate::git;
@@ -31,15 +33,11 @@ use crate::hook::Source;
 use crate::line::Budget;
 use crate::model::Model;
 use crate::model::retry::Jitter;
-use crate::prompt;
 use crate::report;
-use crate::run::{self, Asked, FromUser, Reporter, Resumed, Signal};
+use crate::run::{Asked, FromUser, Reporter, Resumed, Signal};
 use crate::session::Past;
-use crate::session::{Account, Blobs, SessionLog, SessionName, Spill};
-use crate::tool::Workspace;
-use crate::tool::files::Files;
-use crate::tool::roots::Roots;
-use crate::web::{Reach, Web};
+use crate::session::{Account, SessionLog, SessionName};
+use ground::{Ground, facts, seed, workspace};
 use parts::{agent, answering, found, given, instructions, limits, narrowed, system_prompt, tools};
 use process::Process;
 
@@ -308,28 +306,18 @@ impl Start {
         let kit = self.kit;
         let hooks = parts::hooks(&kit, has_people);
         let limits = limits(&kit);
+        let executor = executor::open(&kit, limits)?;
         let agents = &kit.config.agents;
-        let roots =
-            Roots::open(kit.policy.roots().iter().map(PathBuf::as_path)).map_err(|error| {
-                Refusal::new(
-                    Exit::BadInput,
-                    format!("cannot open the working directories: {error}"),
-                )
-            })?;
         let worktrees_root = dirs::worktrees_root(&kit.environment).ok();
         let worktrees =
             Worktrees::new(worktrees_root.as_deref(), &kit.root, &kit.session.0, agents.worktree);
-        let workspace = Workspace {
-            roots,
-            added: kit.policy.roots().iter().skip(1).cloned().collect(),
-            before: Blobs::of(&kit.directory),
-            spill: Spill { directory: kit.directory },
-            files: Files::default(),
-            sandbox: Arc::clone(&kit.sandbox),
+        let ground = Ground {
+            roots: kit.policy.roots(),
+            directory: kit.directory,
+            sandbox: kit.sandbox,
             git: kit.git,
-            web: Arc::new(web(&kit.config, &kit.environment)),
-            root: kit.root,
         };
+        let workspace = workspace(ground, &kit.config, &kit.environment)?;
         let instructions = kit.instructions.to_string();
         let surroundings = Surroundings { instructions, environment: self.facts };
         let given = (kit.config, kit.environment);
@@ -338,6 +326,7 @@ impl Start {
             skills: kit.skills,
             workspace: Arc::new(workspace),
             pool: kit.pool,
+            executor,
             limits,
             find_model: Box::new(find_model(
                 given,
@@ -354,30 +343,6 @@ impl Start {
             servers: kit.servers,
         })
     }
-}
-
-/// Returns what fetches pages.
-fn web(config: &Config, environment: &Environment) -> Web {
-    Web::new(Reach {
-        allowed: config.web.allow_hosts.clone(),
-        proxy: environment.proxy.clone(),
-        no_proxy: environment.no_proxy.clone(),
-    })
-}
-
-/// Returns the facts of the moment as every unit reads them.
-fn facts(root: &Path, repository: Option<&Path>) -> String {
-    let today = jiff::Zoned::now().date().to_string();
-    prompt::environment(&prompt::Environment {
-        cwd: root,
-        is_repository: repository.is_some(),
-        date: &today,
-    })
-}
-
-/// Returns what another process is not likely to begin with at the same moment.
-fn seed() -> u64 {
-    run::now().0 ^ u64::from(std::process::id()).rotate_left(32)
 }
 
 fn warn_of_prices<'a>(flags: &RunFlags, models: impl Iterator<Item = &'a Arc<dyn Model>>) {

@@ -40,6 +40,15 @@ fn state_root(environment: &Environment) -> Result<PathBuf, NoHome> {
     environment.tine_home.clone().or_else(state).ok_or(NoHome)
 }
 
+/// Returns where workers keep what they work on, beside the sessions.
+///
+/// # Errors
+///
+/// If the environment names no home directory.
+pub fn worker_root(environment: &Environment) -> Result<PathBuf, NoHome> {
+    state_root(environment).map(|root| root.join("worker"))
+}
+
 /// Returns where it is kept what sandboxes have left to clean up, beside the
 /// sessions.
 ///

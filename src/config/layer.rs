@@ -5,6 +5,7 @@
 //! section's function here takes it.
 
 mod entry;
+mod executor;
 mod flag;
 mod servers;
 mod value;
@@ -85,6 +86,7 @@ impl Layers {
     /// Returns the whole configuration.
     pub(super) fn finish(mut self) -> Result<Loaded, ConfigError> {
         self.complete_models();
+        self.complete_executor();
         if self.problems.is_empty() {
             Ok(Loaded { config: self.config, warnings: self.warnings })
         } else {
@@ -178,6 +180,7 @@ impl Layer<'_> {
                 "retry" => self.each(&setting, Self::retry),
                 "chat" => self.each(&setting, Self::chat),
                 "web" => self.each(&setting, Self::web),
+                "executor" => self.each(&setting, Self::executor),
                 "hooks" => self.hooks(&setting),
                 "mcp" => self.each(&setting, Self::mcp),
                 _ => self.unknown(&setting),

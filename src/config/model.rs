@@ -3,7 +3,7 @@
 //! The answer is a plain value; the model clients are made from it elsewhere.
 //! Where a model of a server is, and which key goes there, is `server`'s.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -31,7 +31,25 @@ impl ModelChoice {
         }
         self
     }
+
+    /// Returns what somebody at another machine would choose it by, with `-m`,
+    /// where a file is named as seen from `root`. Whether there is a server of
+    /// that name, and with which key, is known there alone.
+    #[must_use]
+    pub fn wished(&self, root: &Path) -> String {
+        match self {
+            Self::Offline => OFFLINE.to_owned(),
+            Self::Scripted(file) => format!("{SCRIPTED}{}", root.join(file).display()),
+            Self::Server(server) => server.name.clone(),
+        }
+    }
 }
+
+/// The name of the built-in rules.
+const OFFLINE: &str = "offline";
+
+/// What stands before a file of prepared answers.
+const SCRIPTED: &str = "scripted:";
 
 /// Why no model can be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -140,10 +158,10 @@ pub(super) fn named(
     config: &Config,
     environment: &Environment,
 ) -> Result<Named, ModelChoiceError> {
-    if name == "offline" {
+    if name == OFFLINE {
         return Ok(Named::Offline);
     }
-    if let Some(file) = name.strip_prefix("scripted:") {
+    if let Some(file) = name.strip_prefix(SCRIPTED) {
         let file = Some(file).filter(|file| !file.is_empty());
         return Ok(Named::Scripted(file.ok_or(ModelChoiceError::MissingScript)?.into()));
     }
@@ -323,6 +341,21 @@ mod tests {
         let ollama = ("OLLAMA_HOST", "box");
         check(&none, &[anthropic, ollama], other, Ok("m-1 m-1 http://box:11434/v1 - none"));
         check(&none, &[anthropic, ollama], claude, Ok(there));
+    }
+
+    #[test]
+    fn a_choice_is_wished_for_by_the_name_that_chooses_it() {
+        let config = config(&[("q", entry("http://localhost/v1", None))]);
+        for (name, wish) in [
+            ("offline", "offline"),
+            ("scripted:a.json", "scripted:/w/a.json"),
+            ("scripted:/b.json", "scripted:/b.json"),
+            ("q", "q"),
+            ("ollama:m", "ollama:m"),
+        ] {
+            let choice = resolve_model(&config, &Environment::default(), Some(name)).unwrap();
+            assert_eq!(choice.wished(Path::new("/w")), wish);
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::slips::distance;
 
 /// Every key there is. `NAME` stands for any name.
-pub(super) const KEYS: [&str; 56] = [
+pub(super) const KEYS: [&str; 66] = [
     "model",
     "models.NAME.base_url",
     "models.NAME.preset",
@@ -30,6 +30,16 @@ pub(super) const KEYS: [&str; 56] = [
     "agents.prime_ms",
     "agents.confirm_above",
     "agents.worktree",
+    "executor.kind",
+    "executor.nats.servers",
+    "executor.nats.prefix",
+    "executor.nats.label",
+    "executor.nats.credentials",
+    "executor.nats.ca",
+    "executor.nats.certificate",
+    "executor.nats.key",
+    "executor.nats.lease_s",
+    "executor.nats.replicas",
     "background.wait_s",
     "hooks.PreToolUse",
     "permissions.mode",

@@ -24,6 +24,19 @@ impl WindowShare {
         is_between.then(|| Self { thousandths: (share * 1_000.0).round() as u16 })
     }
 
+    /// Returns the share that is this many thousandths; `None` if it is not
+    /// between the bounds.
+    #[must_use]
+    pub fn from_thousandths(thousandths: u16) -> Option<Self> {
+        Self::new(f64::from(thousandths) / 1_000.0)
+    }
+
+    /// Returns the share in thousandths.
+    #[must_use]
+    pub fn thousandths(self) -> u16 {
+        self.thousandths
+    }
+
     /// Returns this share of `window`.
     #[must_use]
     pub fn of(self, window: u64) -> u64 {
@@ -53,6 +66,11 @@ mod tests {
         assert_eq!(of(0.95), Some(190_000));
         for share in [0.0, 0.099, 0.951, 1.0, 80.0, -0.5, f64::NAN, f64::INFINITY] {
             assert_eq!(of(share), None, "{share}");
+        }
+        for thousandths in 0..=u16::MAX {
+            let share = WindowShare::from_thousandths(thousandths);
+            assert_eq!(share.is_some(), (100..=950).contains(&thousandths));
+            assert!(share.is_none_or(|share| share.thousandths() == thousandths));
         }
         assert_eq!(WindowShare::new(0.8), Some(WindowShare::default()));
     }

@@ -7,7 +7,7 @@ use crate::hook::{self, Command, Footing, Handler, Hook, Matcher};
 use crate::message::{Price, Usd};
 use serde_json::{Map, json};
 use std::collections::BTreeSet;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU8, NonZeroU32};
 
 const EXAMPLE: &str = include_str!("../../config.example.toml");
 
@@ -88,6 +88,7 @@ fn the_example_shows_every_key_and_they_are_all_known() {
         model: Some("qwen".to_owned()),
         models: [("qwen".to_owned(), entry)].into(),
         hooks: vec![hook],
+        executor: Executor { nats: nats(), ..Executor::default() },
         mcp: Mcp { servers: [("files".to_owned(), server())].into(), ..Mcp::default() },
         ..Config::default()
     };
@@ -100,6 +101,20 @@ fn the_example_shows_every_key_and_they_are_all_known() {
         let first = segments.next().and_then(|key| table.get(key));
         let value = segments.try_fold(first, |value, key| Some(value?.get(key)));
         assert!(value.flatten().is_some(), "`{key}` is not in the example");
+    }
+}
+
+/// The way to workers of the example.
+fn nats() -> Nats {
+    let text = |text: &str| Some(text.to_owned());
+    Nats {
+        label: Some("gpu".to_owned()),
+        credentials: text("~/.config/tine/nats.creds"),
+        ca: text("/etc/tine/ca.pem"),
+        certificate: text("/etc/tine/client.pem"),
+        key: text("/etc/tine/client.key"),
+        replicas: NonZeroU8::new(3),
+        ..Nats::default()
     }
 }
 
@@ -136,7 +151,7 @@ fn required_sandbox() -> Sandbox {
 }
 
 /// Flags that set much of what there is to something else.
-const OTHER_FLAGS: [&str; 27] = [
+const OTHER_FLAGS: [&str; 33] = [
     "agents.max_turns=7",
     "agents.timeout_s = 90",
     "agents.prime_ms=0",
@@ -160,11 +175,33 @@ const OTHER_FLAGS: [&str; 27] = [
     "chat.title=false",
     "chat.screen_reader=true",
     "web.allow_hosts=[\"wiki.example.lan:8080\"]",
+    "executor.kind=nats",
+    "executor.nats.servers=[\"tls://box\", \"nats://ada:secret@box:4223\"]",
+    "executor.nats.prefix=team",
+    "executor.nats.label=gpu",
+    "executor.nats.lease_s=600",
+    "executor.nats.replicas=1",
     "mcp.startup_ms=70",
     "mcp.call_ms=80",
     "mcp.servers.a.command=x",
     "mcp.servers.a.enabled=false",
 ];
+
+fn other_executor() -> Executor {
+    Executor {
+        kind: ExecutorKind::Nats,
+        nats: Nats {
+            servers: ["tls://box", "nats://ada:secret@box:4223"]
+                .map(|it| NatsServer::parse(it).unwrap())
+                .into(),
+            prefix: "team".to_owned(),
+            label: Some("gpu".to_owned()),
+            lease: Duration::from_secs(600),
+            replicas: NonZeroU8::new(1),
+            ..Nats::default()
+        },
+    }
+}
 
 #[test]
 fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
@@ -205,6 +242,7 @@ fn a_flag_comes_over_the_file_and_the_file_over_the_default() {
         sandbox: required_sandbox(),
         chat: other_chat(),
         web: Web { allow_hosts: vec![Host::parse("wiki.example.lan:8080").unwrap()] },
+        executor: other_executor(),
         hooks: Vec::new(),
         mcp: Mcp {
             startup: Duration::from_millis(70),
@@ -521,4 +559,60 @@ fn hosts_near_by_are_the_users_alone_to_name() {
     for wrong in ["[\"http://x\"]", "[\"*\"]", "[\"\"]"] {
         assert!(load("", &[&format!("web.allow_hosts={wrong}")]).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn where_agents_run_is_only_the_users_to_say() {
+    let project = ProjectSettings {
+        path: "/w/.tine/config.toml".into(),
+        text: "[executor]\nkind = \"nats\"\n".to_owned(),
+    };
+    let loaded = Config::load(&Environment::default(), Some(&project), None, &[]);
+    assert_eq!(
+        loaded.unwrap_err().to_string(),
+        "`executor.kind` cannot be used in /w/.tine/config.toml, line 2\n\
+         hint: only your own configuration may set it"
+    );
+}
+
+#[test]
+fn what_is_wrong_about_workers_is_said_without_what_is_secret() {
+    let address = "an address looks like `nats://HOST:4222`, or `tls://HOST:4222` to insist on TLS";
+    for (flag, key, hint) in [
+        ("kind=moon", "kind", "it must be one of local, nats"),
+        (
+            "nats.servers=[]",
+            "nats.servers",
+            &*format!("it must be one address or several; {address}"),
+        ),
+        (
+            "nats.servers=[\"http://ada:secret@box\"]",
+            "nats.servers",
+            &format!("it must be one address or several; {address}"),
+        ),
+        (
+            "nats.prefix=a.b",
+            "nats.prefix",
+            "it must be of letters, digits, `-` and `_`, and at most 32",
+        ),
+        ("nats.credentials=a.creds", "nats.credentials", "it must begin with `/` or `~/`"),
+        ("nats.lease_s=0", "nats.lease_s", "it must be from 1 to 600"),
+        ("nats.lease_s=601", "nats.lease_s", "it must be from 1 to 600"),
+        ("nats.replicas=6", "nats.replicas", "it must be from 1 to 5"),
+    ] {
+        let expected = format!("`executor.{key}` cannot be used in `--config`\nhint: {hint}");
+        check_error("", &[&format!("executor.{flag}")], &expected);
+    }
+    check_error(
+        "[executor.nats]\ncertificate = \"/a.pem\"\n",
+        &[],
+        "`executor.nats.key` is missing\nhint: a certificate of one's own has a key: set \
+         `certificate` and `key`, or neither",
+    );
+    check_error(
+        "[executor.nats]\nlease = 3\n",
+        &[],
+        "unknown key `executor.nats.lease` in HOME/config.toml, line 2\n\
+         hint: did you mean `executor.nats.lease_s`?",
+    );
 }

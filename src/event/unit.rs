@@ -197,7 +197,7 @@ pub enum UnitState {
     Cancelled,
     /// Was cancelled before it started.
     Skipped,
-    /// The process ended while it ran.
+    /// The process that it ran in ended.
     Interrupted,
 }
 
@@ -288,7 +288,9 @@ pub enum Outcome {
         /// Whether it had started.
         ran: bool,
     },
-    /// The process ended while it ran; found when the session was opened again.
+    /// The process that it ran in ended: tine's, as was found when the session
+    /// was opened again, or its worker's, with which another unit was lost
+    /// that had started it.
     Interrupted,
 }
 
@@ -412,11 +414,12 @@ pub struct UnitEnd {
     pub text: Arc<str>,
     /// The tokens of all its requests.
     pub usage: Usage,
-    /// How many turns it took.
+    /// How many turns it took; in its last attempt, if it was lost before.
     pub turns: u32,
     /// How many tool calls it made.
     pub tool_uses: u32,
-    /// From its start to its end, in milliseconds; 0 if it never started.
+    /// From its last start to its end, in milliseconds; 0 if it did not start,
+    /// or not again after it was lost.
     pub duration_ms: u64,
     /// The file that holds its whole text, if one was written.
     pub output_file: Option<Arc<str>>,

@@ -5,26 +5,33 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::caller::{Caller, Hold};
+use super::caller::Caller;
 use super::closing::Closing;
+use super::executor::{Submitted, Turn};
 use super::job::Job;
-use super::pool::Ticket;
-use super::slot::{self, Slot};
 use super::text::{self, Ended};
 use super::waiting::{Of, Waiting};
-use crate::event::{FailureKind, Outcome, SlotPosition, UnitEnd, UnitId};
+use crate::event::{SlotPosition, UnitEnd, UnitId};
 use crate::line::{ORDERS_CAP, Orders, Seat};
 use crate::message::{CallId, Output};
 use crate::tool::ToolError;
 
-/// A declared unit that waits for its permit.
+/// A declared unit that waits for its turn.
 pub(super) struct Queued {
     /// What it is started for.
     pub(super) job: Arc<Job>,
     /// What it was declared as.
     pub(super) seat: Seat,
     /// Its place in the order of arrival.
-    pub(super) ticket: Ticket,
+    pub(super) turn: Box<dyn Turn>,
+}
+
+impl Queued {
+    /// Takes a declared unit into the queue.
+    pub(super) fn new(caller: &Caller, job: Arc<Job>, seat: Seat) -> Self {
+        let turn = caller.fanout.executor.submit(caller, &seat, job.begins());
+        Self { job, seat, turn }
+    }
 }
 
 /// Runs the jobs of one call and returns its output.
@@ -109,8 +116,7 @@ pub(super) fn run_beside(caller: &Caller, queued: Queued) {
     tokio::spawn(async move { queue(&caller, queued).await });
 }
 
-/// Declares units and draws their tickets, both in order and before any of
-/// them waits.
+/// Declares units and submits them, both in order and before any of them waits.
 async fn declare(of: &Of<'_>, orders: Orders) -> Result<Vec<Queued>, ToolError> {
     let Of { caller, call, jobs, is_batch } = of;
     let total = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
@@ -120,60 +126,14 @@ async fn declare(of: &Of<'_>, orders: Orders) -> Result<Vec<Queued>, ToolError> 
     let Some(seats) = seats else {
         return Err(ToolError::Cancelled { after: std::time::Duration::ZERO });
     };
-    let ticket = || caller.fanout.pool.ticket();
-    let queued = |(job, seat)| Queued { job: Arc::clone(job), seat, ticket: ticket() };
+    let queued = |(job, seat)| Queued::new(caller, Arc::clone(job), seat);
     Ok(jobs.iter().zip(seats).map(queued).collect())
 }
 
-/// Waits for a permit, runs the unit on it and reports its end; `None` if the
-/// run was over before.
+/// Waits for a unit's turn, runs it and reports its end; `None` if the run was over
+/// before.
 pub(super) async fn queue(caller: &Caller, queued: Queued) -> Option<Arc<UnitEnd>> {
-    let Queued { job, seat, ticket } = queued;
-    queue_made(caller, seat, ticket, Closing::never(), || Ok(job)).await
-}
-
-/// Does the same for a unit whose job is made only when it starts. What it comes
-/// to if there is none is the error. One that still waits when it is closed never
-/// starts.
-pub(crate) async fn queue_made(
-    caller: &Caller,
-    seat: Seat,
-    ticket: Ticket,
-    closing: Closing,
-    make: impl FnOnce() -> Result<Arc<Job>, Outcome>,
-) -> Option<Arc<UnitEnd>> {
-    let line = caller.line.of(seat.unit);
-    let permit = tokio::select! {
-        biased;
-        () = seat.cancel.cancelled() => None,
-        () = closing.closed() => None,
-        permit = caller.fanout.pool.acquire(ticket) => Some(permit),
-    };
-    // Start is a question: once a cancel has begun nobody answers it.
-    let permit = match permit {
-        Some(permit) if !closing.is_closed() && line.may_start().await => permit,
-        Some(_) | None => return slot::never_ran(&line).await,
-    };
-    let job = match make() {
-        Ok(job) => job,
-        Err(outcome) => {
-            let end = line.ended(outcome, None).await;
-            closing.hears(end.as_deref());
-            // As for any other: only now may the next one start.
-            drop(permit);
-            return end;
-        }
-    };
-    let hold = Hold::new(caller.fanout.pool.clone(), ticket, permit, caller.hold.as_deref());
-    let slot = Slot::new(caller, job, seat, hold);
-    // On a task of its own, so that a caller that panics or is dropped leaves
-    // no slot without its end.
-    match tokio::spawn(slot.run(closing)).await {
-        Ok(end) => end,
-        // The slot catches its own panics; this is one on the way to its end.
-        Err(_) => {
-            let lost = Outcome::failed(FailureKind::Panic, "the slot was lost");
-            line.ended(lost, None).await
-        }
-    }
+    let Queued { job, seat, turn } = queued;
+    let make = Box::new(|| Ok(job));
+    turn.run(Submitted { caller, seat, closing: Closing::never(), make }).await
 }

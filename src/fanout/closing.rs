@@ -32,12 +32,12 @@ impl Closing {
         }
     }
 
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closed.is_cancelled()
     }
 
     /// Waits until nobody starts any more.
-    pub(super) async fn closed(&self) {
+    pub(crate) async fn closed(&self) {
         self.closed.cancelled().await;
     }
 }

@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::executor::Begins;
 use super::parked::Parked;
 use crate::agent::Forked;
 use crate::event::{Origin, SlotPosition, UnitId};
@@ -59,6 +60,14 @@ impl Job {
             budget: self.budget(),
             again: None,
             step: None,
+        }
+    }
+
+    /// Returns what its conversation begins with.
+    pub(super) fn begins(&self) -> Begins {
+        match self {
+            Self::Typed { .. } => Begins::Anew,
+            Self::Fork { .. } | Self::Continue { .. } => Begins::FromAnother,
         }
     }
 

@@ -7,9 +7,10 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 /// A place in the order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +27,8 @@ pub struct Pool {
 
 #[derive(Debug)]
 struct Shared {
+    /// Fires when somebody begins to wait.
+    wanted: Notify,
     // A mutex, because a permit is released where it is dropped, which is not
     // always a place that can wait for an owner's answer.
     state: Mutex<State>,
@@ -46,7 +49,20 @@ impl Pool {
     pub fn new(cap: NonZeroUsize) -> Self {
         let (free, waiting) = (cap.get(), BTreeMap::new());
         let state = State { free, next_ticket: 0, waiting, next_wait: 0 };
-        Self { shared: Arc::new(Shared { state: Mutex::new(state) }) }
+        Self { shared: Arc::new(Shared { wanted: Notify::new(), state: Mutex::new(state) }) }
+    }
+
+    /// Waits until somebody waits for a permit: who has one that it does not need yet
+    /// gives it back then.
+    pub async fn is_wanted(&self) {
+        loop {
+            let mut begins = pin!(self.shared.wanted.notified());
+            begins.as_mut().enable();
+            if !self.shared.lock().waiting.is_empty() {
+                return;
+            }
+            begins.await;
+        }
     }
 
     /// Draws the next place in the order of arrival.
@@ -73,6 +89,7 @@ impl Pool {
             state.waiting.insert(place, sender);
             (receiver, place)
         };
+        self.shared.wanted.notify_waiters();
         let waiting = Waiting { pool: self, place };
         let permit = receiver.await.expect("a waiter's sender is kept until it is served");
         drop(waiting);

@@ -1,5 +1,7 @@
 //! The life of one slot, from its permit to its one end.
 
+mod far;
+mod left;
 mod wished;
 
 use std::panic::AssertUnwindSafe;
@@ -18,7 +20,7 @@ use super::worktree::{NotMade, OwnTree, Place, Wanted};
 use super::{Fanout, news, text};
 use crate::agent::{Bounds, History, LimitSource, Opening, TurnLimit, Unit, with_files};
 use crate::definition::AgentDefinition;
-use crate::event::{Failure, FailureKind, Origin, Outcome, UnitEnd};
+use crate::event::{FailureKind, Origin, Outcome, UnitEnd, UnitId};
 use crate::guard::{Policy, Searches};
 use crate::line::{Line, Seat};
 use crate::message::Head;
@@ -26,6 +28,8 @@ use crate::model::Model;
 use crate::prompt;
 use crate::tool::files::Seen;
 use crate::tool::{ForkPoint, Isolation, Registry, Task, ToolContext, Typed};
+pub(crate) use far::{Changes, Far, lived, over};
+use left::noted;
 
 /// How long a unit that ran past its time may take to end by itself before it
 /// is dropped where it stands.
@@ -48,7 +52,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(caller: &Caller, job: Arc<Job>, seat: Seat, hold: Hold) -> Self {
+    pub(super) fn new(caller: &Caller, job: Arc<Job>, seat: Seat, hold: Arc<Hold>) -> Self {
         Self {
             fanout: Arc::clone(&caller.fanout),
             line: caller.line.of(seat.unit),
@@ -60,7 +64,7 @@ impl Slot {
             tools: caller.tools.clone(),
             caller_model: Arc::clone(&caller.model),
             place: caller.place.clone(),
-            hold: Arc::new(hold),
+            hold,
         }
     }
 
@@ -85,7 +89,7 @@ impl Slot {
             Some(own) => self.leave(own, outcome).await,
             None => (outcome, None),
         };
-        let output_file = self.keep_whole(&outcome).await;
+        let output_file = keep_whole(&self.fanout, self.seat.unit, &outcome).await;
         // Before its end is known: whoever hears of it may send a message.
         if let Some(parked) = parked.filter(|_| self.runs_beside()) {
             self.fanout.parking.keep(self.seat.unit, parked);
@@ -124,43 +128,7 @@ impl Slot {
     }
 
     fn isolation(&self) -> Option<Isolation> {
-        let by_definition = || match &*self.job {
-            Job::Typed { typed, .. } => self.fanout.definition(typed)?.isolation,
-            Job::Fork { .. } | Job::Continue { .. } => None,
-        };
-        self.job.isolation().or_else(by_definition)
-    }
-
-    /// Ends the worktree, and says in the outcome what became of it. An
-    /// outcome that has no words leaves that to the note.
-    async fn leave(&self, own: OwnTree, outcome: Outcome) -> (Outcome, Option<String>) {
-        let model = &self.caller_model;
-        let context = ToolContext {
-            line: self.line.clone(),
-            cancel: self.seat.cancel.clone(),
-            workspace: Arc::clone(own.origin()),
-            searches: Searches::by(&self.policy),
-            seen: Seen::default(),
-            takes_images: false,
-            skills: Arc::clone(&self.fanout.skills),
-            delegate: Arc::new(self.caller(&self.tools, model, &self.seat.cancel)),
-            fork_point: Arc::new(first_point(
-                &History::new(self.fanout.head("", &self.tools)),
-                model,
-            )),
-        };
-        let note = self.fanout.worktrees.end(own, &context, &outcome).await;
-        match outcome {
-            // In front: what is long is cut at its end.
-            Outcome::Done { text } => {
-                (Outcome::Done { text: format!("{note}\n\n{text}").into() }, None)
-            }
-            Outcome::Failed(failure) => {
-                let message = format!("{} {note}", failure.message).into();
-                (Outcome::Failed(Failure { message, ..failure }), None)
-            }
-            Outcome::Cancelled { .. } | Outcome::Interrupted => (outcome, Some(note)),
-        }
+        isolation(&self.fanout, &self.job)
     }
 
     /// Sets the unit up and runs it to its end.
@@ -214,14 +182,6 @@ impl Slot {
         // However it ends now, it ended because of the limit.
         let _ = tokio::time::timeout(TIMEOUT_GRACE, running).await;
         None
-    }
-
-    /// Keeps the answer in a file, on a thread that may block.
-    async fn keep_whole(&self, outcome: &Outcome) -> Option<Arc<str>> {
-        let (workspace, outcome) = (Arc::clone(&self.fanout.workspace), outcome.clone());
-        let unit = self.seat.unit;
-        let keep = move || text::keep_whole(&outcome, &workspace.spill, unit);
-        tokio::task::spawn_blocking(keep).await.ok().flatten()
     }
 
     /// Builds the unit. The error is the slot's outcome.
@@ -388,6 +348,23 @@ impl Slot {
     }
 }
 
+/// Keeps the answer in a file, on a thread that may block.
+async fn keep_whole(fanout: &Fanout, unit: UnitId, outcome: &Outcome) -> Option<Arc<str>> {
+    let (workspace, outcome) = (Arc::clone(&fanout.workspace), outcome.clone());
+    let keep = move || text::keep_whole(&outcome, &workspace.spill, unit);
+    tokio::task::spawn_blocking(keep).await.ok().flatten()
+}
+
+/// Returns what keeps a unit's changes from others: as the task asks for, or the
+/// definition.
+fn isolation(fanout: &Fanout, job: &Job) -> Option<Isolation> {
+    let by_definition = || match job {
+        Job::Typed { typed, .. } => fanout.definition(typed)?.isolation,
+        Job::Fork { .. } | Job::Continue { .. } => None,
+    };
+    job.isolation().or_else(by_definition)
+}
+
 /// Returns what a unit may do: what its caller may, less what its definition
 /// takes away. One that goes on may do no more than it could before.
 fn policy(caller: &Caller, job: &Job) -> Arc<Policy> {
@@ -413,13 +390,6 @@ fn policy(caller: &Caller, job: &Job) -> Arc<Policy> {
 
 fn with_notice(notice: Option<&str>, text: String) -> String {
     notice.map_or_else(|| text.clone(), |notice| format!("{notice}\n\n{text}"))
-}
-
-/// Puts a note behind what a unit had written.
-fn noted(end: Arc<UnitEnd>, note: Option<String>) -> Arc<UnitEnd> {
-    let Some(note) = note else { return end };
-    let text = format!("{}\n\n{note}", end.text).trim_start().into();
-    Arc::new(UnitEnd { text, ..(*end).clone() })
 }
 
 /// What is different from one kind of unit to another.

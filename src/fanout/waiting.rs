@@ -181,12 +181,12 @@ impl Waiting {
         let Some(seat) = seats.and_then(|mut seats| seats.pop()) else { return };
         self.places.remove(&unit);
         self.ended[place] = Ended::not_yet(job.description(), &job.agent());
-        let ticket = self.caller.fanout.pool.ticket();
+        let queued = Queued::new(&self.caller, job, seat);
         // The call was set aside before this one was there to be listed.
-        if seat.is_aside.load(Ordering::Relaxed) {
-            self.ended[place].is_set_aside(seat.unit);
-            return run_beside(&self.caller, Queued { job, seat, ticket });
+        if queued.seat.is_aside.load(Ordering::Relaxed) {
+            self.ended[place].is_set_aside(queued.seat.unit);
+            return run_beside(&self.caller, queued);
         }
-        self.add(place, Queued { job, seat, ticket });
+        self.add(place, queued);
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod claim;
 mod ending;
+mod landing;
 mod plan;
 mod put;
 
@@ -30,6 +31,8 @@ use crate::prompt;
 use crate::tool::Workspace;
 use crate::tool::roots::Roots;
 use claim::{About, Claim};
+
+pub use landing::{Landing, NotLanded};
 
 /// How often a worktree is linked anew while another process holds a lock of
 /// git's. Together with [`WAIT`] about ten seconds: such a lock is held for
@@ -83,18 +86,23 @@ pub(super) struct OwnTree {
     /// Where it was made from.
     from: Arc<Workspace>,
     from_policy: Arc<Policy>,
-    snapshot: Snapshot,
+    snapshot: Arc<Snapshot>,
     linked: Linked,
     claim: Claim,
 }
 
 /// Whose worktree is to be made, and from what.
-pub(super) struct Wanted<'a> {
-    pub(super) line: &'a Line,
-    pub(super) place: &'a Place,
-    pub(super) policy: &'a Arc<Policy>,
-    pub(super) cancel: &'a CancellationToken,
-    pub(super) jitter: Jitter,
+pub struct Wanted<'a> {
+    /// The unit's own.
+    pub line: &'a Line,
+    /// Where its parent works.
+    pub place: &'a Place,
+    /// What it may do there.
+    pub policy: &'a Arc<Policy>,
+    /// Ends the wait for other units and processes.
+    pub cancel: &'a CancellationToken,
+    /// Spreads attempts over time.
+    pub jitter: Jitter,
 }
 
 /// Why a unit has no worktree.
@@ -119,6 +127,17 @@ impl Worktrees {
     ///
     /// Not to be dropped half-way: what was made by then would be left over.
     pub(super) async fn make(&self, wanted: Wanted<'_>) -> Result<OwnTree, NotMade> {
+        let own = self.make_at(&wanted, None).await?;
+        own.tell_made(wanted.line).await;
+        Ok(own)
+    }
+
+    /// Makes one at a state, or at the current one, and tells nobody of it.
+    async fn make_at(
+        &self,
+        wanted: &Wanted<'_>,
+        state: Option<Arc<Snapshot>>,
+    ) -> Result<OwnTree, NotMade> {
         let unit = wanted.line.unit();
         let at = self.at.as_ref().ok_or_else(|| {
             NotMade::Failed("there is no place for worktrees: HOME is not set".to_owned())
@@ -129,7 +148,8 @@ impl Worktrees {
             let claim = Claim::new(&directory).map_err(|error| {
                 NotMade::Failed(format!("cannot make {}: {error}", directory.display()))
             })?;
-            match worktree::snapshot(&from.git, &from.root, claim.place()) {
+            let now = || worktree::snapshot(&from.git, &from.root, claim.place()).map(Arc::new);
+            match state.map_or_else(now, Ok) {
                 Ok(snapshot) => Ok((claim, snapshot)),
                 Err(error) => Err(given_up(claim, None, &error)),
             }
@@ -143,7 +163,7 @@ impl Worktrees {
             base: snapshot.base.clone(),
             tree: worktree::tree_name(&snapshot.top).into(),
         };
-        let (claim, snapshot, linked) = self.link(claim, snapshot, about, &wanted).await?;
+        let (claim, linked) = self.link(claim, &snapshot, about, wanted).await?;
         let below = snapshot.below.clone();
         let filling = beside(move || match linked.fill(&below) {
             Ok(()) => Ok((claim, linked)),
@@ -151,18 +171,14 @@ impl Worktrees {
         });
         let (claim, linked) = filling.await?;
         let spare = linked.clone();
-        let own = match OwnTree::new(&wanted, self.at_end, (snapshot, linked, claim)) {
-            Ok(own) => own,
+        match OwnTree::new(wanted, self.at_end, (snapshot, linked, claim)) {
+            Ok(own) => Ok(own),
             Err(error) => {
                 // What cannot be removed is left over, and listed as such.
                 beside(move || drop(spare.remove())).await;
-                return Err(NotMade::Failed(format!("cannot work in its worktree: {error}")));
+                Err(NotMade::Failed(format!("cannot work in its worktree: {error}")))
             }
-        };
-        let path = path_text::to_text(&own.linked.tree).into();
-        let base = own.linked.base.as_str().into();
-        wanted.line.tell(Told::Worktree(Worktree::Made { path, base })).await;
-        Ok(own)
+        }
     }
 
     /// Links it, one unit at a time, and once more where another process was
@@ -170,12 +186,11 @@ impl Worktrees {
     async fn link(
         &self,
         claim: Claim,
-        snapshot: Snapshot,
+        snapshot: &Arc<Snapshot>,
         about: About,
         wanted: &Wanted<'_>,
-    ) -> Result<(Claim, Snapshot, Linked), NotMade> {
+    ) -> Result<(Claim, Linked), NotMade> {
         let (mut claim, mut jitter) = (claim, wanted.jitter.clone());
-        let snapshot = Arc::new(snapshot);
         let reason = format!("{} of tine session {} works here", about.unit, about.session);
         let turn = tokio::select! {
             biased;
@@ -188,8 +203,7 @@ impl Worktrees {
         }
         let about = Arc::new(about);
         for attempt in 1.. {
-            let (taken, known, reason) =
-                (Arc::clone(&snapshot), Arc::clone(&about), reason.clone());
+            let (taken, known, reason) = (Arc::clone(snapshot), Arc::clone(&about), reason.clone());
             let linking = beside(move || {
                 let written = claim.write(&known).map_err(|error| GitError::Failed {
                     message: format!("{}: {error}", claim.place().display()),
@@ -200,7 +214,7 @@ impl Worktrees {
             let (held, linked) = linking.await;
             claim = held;
             let error = match linked {
-                Ok(linked) => return Ok((claim, Arc::unwrap_or_clone(snapshot), linked)),
+                Ok(linked) => return Ok((claim, linked)),
                 Err(error) => error,
             };
             if attempt == ATTEMPTS || !worktree::is_contended(&error) {
@@ -229,10 +243,16 @@ impl OwnTree {
         &self.from
     }
 
+    async fn tell_made(&self, line: &Line) {
+        let path = path_text::to_text(&self.linked.tree).into();
+        let base = self.linked.base.as_str().into();
+        line.tell(Told::Worktree(Worktree::Made { path, base })).await;
+    }
+
     fn new(
         wanted: &Wanted<'_>,
         at_end: WorktreeEnd,
-        (snapshot, linked, claim): (Snapshot, Linked, Claim),
+        (snapshot, linked, claim): (Arc<Snapshot>, Linked, Claim),
     ) -> io::Result<Self> {
         let from = &wanted.place.workspace;
         let moved = |path: &Path| match path.strip_prefix(&snapshot.top) {

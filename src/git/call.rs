@@ -1,7 +1,7 @@
 //! One call of git that runs nothing a repository names.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read, Seek as _, Write as _};
+use std::io::{self, Read, Seek as _, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -118,6 +118,14 @@ impl Git {
         self
     }
 
+    /// The same with a time for what it commits, in seconds since 1970.
+    pub(super) fn dated(mut self, seconds: &str) -> Self {
+        for name in ["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"] {
+            self.variables.push((name, format!("@{seconds} +0000").into()));
+        }
+        self
+    }
+
     /// The same with all the time that a large working tree may need.
     pub(super) fn patient(self) -> Self {
         Self { limit: TREE_LIMIT, ..self }
@@ -172,11 +180,35 @@ impl Git {
         Ok(ran)
     }
 
+    /// Writes what git prints into a file, of at most `cap` bytes. Returns whether
+    /// that was all of it.
+    pub(super) fn pour(
+        &self,
+        arguments: &[impl AsRef<OsStr>],
+        into: &mut impl Write,
+        cap: u64,
+    ) -> Result<bool, GitError> {
+        let ran = self.spawn_into(arguments, &[], cap, into)?;
+        if ran.is_cut || ran.code == Some(0) { Ok(!ran.is_cut) } else { ran.failed() }
+    }
+
     fn spawn(
         &self,
         arguments: &[impl AsRef<OsStr>],
         input: &[u8],
         cap: usize,
+    ) -> Result<Ran, GitError> {
+        let mut printed = Vec::new();
+        let ran = self.spawn_into(arguments, input, cap as u64, &mut printed)?;
+        Ok(Ran { printed, ..ran })
+    }
+
+    fn spawn_into(
+        &self,
+        arguments: &[impl AsRef<OsStr>],
+        input: &[u8],
+        cap: u64,
+        into: &mut impl Write,
     ) -> Result<Ran, GitError> {
         let mut command = self.program.command()?;
         command.arg("--no-pager").args(arguments).current_dir(&self.directory);
@@ -187,7 +219,7 @@ impl Git {
         command.stdin(stdin(input).map_err(|error| GitError::Failed {
             message: format!("cannot hand it what it shall read: {error}"),
         })?);
-        output(&self.directory, command, self.limit, cap)
+        output(&self.directory, command, self.limit, cap, into)
     }
 }
 
@@ -273,8 +305,15 @@ fn stdin(input: &[u8]) -> io::Result<Stdio> {
     Ok(file.into())
 }
 
-/// Runs a command to its end with its output and its time bounded.
-fn output(root: &Path, mut command: Command, limit: Duration, cap: usize) -> Result<Ran, GitError> {
+/// Runs a command to its end with its output and its time bounded. The output goes
+/// `into` what the caller has for it, one byte more than `cap` at the most.
+fn output(
+    root: &Path,
+    mut command: Command,
+    limit: Duration,
+    cap: u64,
+    into: &mut impl Write,
+) -> Result<Ran, GitError> {
     let started = command
         // A group of its own, so that its end is the end of all it started:
         // one of those would keep the pipes open.
@@ -303,9 +342,9 @@ fn output(root: &Path, mut command: Command, limit: Duration, cap: usize) -> Res
     let stdout = child.stdout.take().expect("stdout was asked to be a pipe");
     let stderr = child.stderr.take().expect("stderr was asked to be a pipe");
     // A full error pipe would stop git while we wait for its output.
-    let complaint = thread::spawn(move || read_bounded(stderr, MESSAGE_CAP, true));
-    let printed = read_bounded(stdout, cap as u64 + 1, false);
-    let too_much = printed.as_ref().is_ok_and(|bytes| bytes.len() > cap);
+    let complaint = thread::spawn(move || read_bounded(stderr, MESSAGE_CAP));
+    let printed = io::copy(&mut stdout.take(cap + 1), into);
+    let too_much = printed.as_ref().is_ok_and(|bytes| *bytes > cap);
     if too_much || printed.is_err() {
         // As above.
         let _ = killpg(group, Signal::SIGKILL);
@@ -322,20 +361,19 @@ fn output(root: &Path, mut command: Command, limit: Duration, cap: usize) -> Res
         return failed(format!("it did not end within {} s", limit.as_secs_f32()));
     }
     match (printed, status) {
-        (Ok(printed), Ok(status)) => {
+        (Ok(_), Ok(status)) => {
+            let printed = Vec::new();
             Ok(Ran { printed, code: status.code(), complaint, is_cut: too_much })
         }
         (Err(error), _) | (_, Err(error)) => failed(error.to_string()),
     }
 }
 
-/// Reads up to `cap` bytes; `drain` reads on to the end and drops the rest.
-fn read_bounded(mut from: impl Read, cap: u64, drain: bool) -> io::Result<Vec<u8>> {
+/// Reads to the end, and drops what is more than `cap` bytes.
+fn read_bounded(mut from: impl Read, cap: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.by_ref().take(cap).read_to_end(&mut bytes)?;
-    if drain {
-        io::copy(&mut from, &mut io::sink())?;
-    }
+    io::copy(&mut from, &mut io::sink())?;
     Ok(bytes)
 }
 
@@ -351,7 +389,8 @@ mod tests {
     fn what_does_not_end_is_ended_with_all_it_started() {
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 1000 & wait"]);
-        let error = output(Path::new("/"), command, Duration::from_millis(20), 1).unwrap_err();
+        let limit = Duration::from_millis(20);
+        let error = output(Path::new("/"), command, limit, 1, &mut io::sink()).unwrap_err();
         assert!(error.to_string().contains("it did not end within 0.02 s"), "{error}");
     }
 }

@@ -24,6 +24,9 @@ const INDEX: &str = "index";
 /// An index that is being worked with, within a worktree's place.
 const SCRATCH_INDEX: &str = "index.now";
 
+/// What commits say that hold a state.
+pub(super) const STATE_MESSAGE: &str = "State of the workspace, for a worktree of tine";
+
 /// The state of a working tree, kept in its repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
@@ -125,7 +128,7 @@ pub fn snapshot(program: &Program, workspace: &Path, place: &Path) -> Result<Sna
     let head = git.run(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);
     let head = head.ok().map(|id| text_line(&id));
     let parent = head.iter().flat_map(|head| ["-p", head]);
-    let commit = ["commit-tree", &tree, "-m", "State of the workspace, for a worktree of tine"];
+    let commit = ["commit-tree", &tree, "-m", STATE_MESSAGE];
     let commit: Vec<&str> = commit.into_iter().chain(parent).collect();
     let base = text_line(&git.run(&commit)?);
     let (below, repository) = (below.to_owned(), call::path(repository));
@@ -139,11 +142,27 @@ pub fn snapshot(program: &Program, workspace: &Path, place: &Path) -> Result<Sna
 ///
 /// [`is_contended`] tells of an error whether another process was in the way.
 pub fn link(snapshot: &Snapshot, place: &Path, reason: &str) -> Result<Linked, GitError> {
+    let git = Git::at(&snapshot.program, &snapshot.top)?;
+    link_by(&git, snapshot, place, reason)
+}
+
+/// The same where the repository has no working tree of its own: of the
+/// snapshot's top only the name counts.
+///
+/// # Errors
+///
+/// As for [`link`].
+pub fn link_bare(snapshot: &Snapshot, place: &Path, reason: &str) -> Result<Linked, GitError> {
+    let git = Git::of_repository(&snapshot.program, &snapshot.repository)?;
+    link_by(&git, snapshot, place, reason)
+}
+
+fn link_by(git: &Git, snapshot: &Snapshot, place: &Path, reason: &str) -> Result<Linked, GitError> {
     let tree = place.join(tree_name(&snapshot.top));
     let add = ["worktree", "add", "--quiet", "--detach", "--no-checkout", "--lock", "--reason"];
     let add = add.into_iter().chain([reason]).map(OsStr::new);
     let add: Vec<&OsStr> = add.chain([tree.as_os_str(), OsStr::new(&snapshot.base)]).collect();
-    Git::at(&snapshot.program, &snapshot.top)?.run(&add)?;
+    git.run(&add)?;
     let found = Git::at(&snapshot.program, &tree)?.run(&[
         "rev-parse",
         "--path-format=absolute",
@@ -218,6 +237,22 @@ impl Linked {
             self.write_patch(&git, &tree, patch)?;
         }
         Ok(changes)
+    }
+
+    /// Makes the change of a patch against the state that it began with, in an
+    /// index and a tree that nobody has worked in yet.
+    ///
+    /// # Errors
+    ///
+    /// The patch is damaged, or of another state.
+    pub fn apply(&self, patch: &[u8]) -> Result<(), GitError> {
+        let git = self.git()?;
+        // To the index alone: there are the bytes that it was made of, whatever line
+        // ends files have here.
+        let apply = ["apply", "--cached", "--binary", "--whitespace=nowarn"];
+        git.feed(&[&apply[..], &["--no-ignore-whitespace", "-p1", "-"]].concat(), patch)?;
+        let tree = text_line(&git.run(&["write-tree"])?);
+        git.run(&["read-tree", "--reset", "-u", &tree]).map(drop)
     }
 
     fn write_patch(&self, git: &Git, tree: &str, patch: &Path) -> Result<(), GitError> {
@@ -329,7 +364,11 @@ fn remove(file: &Path) -> Result<(), GitError> {
 
 /// Removes a directory, if it is there, with all in it. What cannot be written
 /// is made so: some tools protect what they download.
-fn remove_directory(directory: &Path) -> io::Result<()> {
+///
+/// # Errors
+///
+/// Some of it is still there.
+pub fn remove_directory(directory: &Path) -> io::Result<()> {
     let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {

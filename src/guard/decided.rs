@@ -26,7 +26,7 @@ pub struct Decided {
 
 /// What a call is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum About {
+pub enum About {
     /// A command.
     Command {
         /// As it is written.
@@ -44,10 +44,11 @@ pub(super) enum About {
 
 /// One file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) path: PathBuf,
+pub struct Place {
+    /// The whole path.
+    pub path: PathBuf,
     /// From the working directory on, if it is in there.
-    pub(super) relative: Option<PathBuf>,
+    pub relative: Option<PathBuf>,
 }
 
 impl Decided {
@@ -79,6 +80,19 @@ impl Decided {
             _ => (Some(About::Names(words.clone())), Vec::new()),
         };
         Self { tool: tool.to_owned(), whole, parts }
+    }
+
+    /// Returns the tool, what one rule has to allow, and the parts of which each
+    /// may be allowed by another one: for a process that asks in another's name.
+    #[must_use]
+    pub fn parts(&self) -> (&str, Option<&About>, &[About]) {
+        (&self.tool, self.whole.as_ref(), &self.parts)
+    }
+
+    /// Puts together what [`Decided::parts`] took apart.
+    #[must_use]
+    pub fn from_parts(tool: String, whole: Option<About>, parts: Vec<About>) -> Self {
+        Self { tool, whole, parts }
     }
 
     /// Returns what stands beside the rules that together allow the call; `None`

@@ -74,18 +74,23 @@ impl Holding {
 
     /// Returns what is left of it where a mode holds besides.
     pub(super) fn and(&self, mode: Mode) -> Self {
-        Self { narrowed: self.narrowed.and(Reach::of(mode)), ..self.clone() }
+        self.bounded(Reach::of(mode))
+    }
+
+    /// Returns what is left of it where no more than this does besides.
+    pub(super) fn bounded(&self, reach: Reach) -> Self {
+        Self { narrowed: self.narrowed.and(reach), ..self.clone() }
     }
 
     /// Returns what is left of it where nobody is asked.
     pub(super) fn without_questions(&self) -> Self {
         let nobody = Reach { may_ask: false, ..Reach::ALL };
-        Self { narrowed: self.narrowed.and(nobody), ..self.clone() }
+        self.bounded(nobody)
     }
 
     /// Returns what is left of it for a unit that goes on for another one.
     pub(super) fn within(&self, other: &Self) -> Self {
-        Self { narrowed: self.narrowed.and(other.narrowed), ..self.clone() }
+        self.bounded(other.narrowed)
     }
 
     pub(super) fn reach(&self) -> Reach {
@@ -118,6 +123,11 @@ impl Reach {
     /// Takes nothing away from any other.
     pub(super) const ALL: Self = Self { runs: Mode::BypassPermissions, may_ask: true };
 
+    /// Returns what runs without a person's word.
+    pub(super) fn runs(self) -> Mode {
+        self.runs
+    }
+
     pub(super) fn of(mode: Mode) -> Self {
         match mode {
             Mode::DontAsk => Self { runs: Mode::Default, may_ask: false },
@@ -125,6 +135,11 @@ impl Reach {
                 Self { runs: mode, may_ask: true }
             }
         }
+    }
+
+    /// Returns the same, where nobody is asked unless somebody may be.
+    pub(super) fn asking(self, may_ask: bool) -> Self {
+        Self { may_ask: self.may_ask && may_ask, ..self }
     }
 
     /// Returns what both leave.

@@ -6,7 +6,9 @@
 
 mod allowing;
 mod following;
+mod governed;
 mod made;
+mod parts;
 mod settings;
 
 use std::path::{Path, PathBuf};
@@ -30,6 +32,8 @@ use crate::path_text;
 use crate::tool_name::OtherNames;
 use allowing::allowing;
 
+pub use parts::PolicyParts;
+
 /// What the units of a run may do.
 #[derive(Debug, Clone)]
 pub struct Policy {
@@ -45,6 +49,8 @@ pub struct Policy {
     /// are: our own configuration.
     guarded: Arc<[PathBuf]>,
     copies: Copies,
+    /// Whether the rules that allow were written for another machine.
+    is_governed: bool,
     secrets: Arc<Secrets>,
     /// `None` where no command is taken for one that only reads.
     gate: Option<Gate>,
@@ -78,6 +84,7 @@ impl Policy {
             roots: roots.into(),
             guarded: [].into(),
             copies: Copies::default(),
+            is_governed: false,
             secrets: Arc::default(),
             gate: None,
             others: OtherNames::default(),
@@ -164,7 +171,7 @@ impl Policy {
         ForSearches {
             denied: self.denials().map(|it| &it.rule).collect(),
             asked: self.rules.ask.iter().map(|it| &it.rule).collect(),
-            shown: self.rules.allow.iter().map(|it| &it.rule).collect(),
+            shown: self.shown().map(|it| &it.rule).collect(),
             secrets: (self.mode() != Mode::BypassPermissions).then_some(&*self.secrets),
             root: self.root(),
             copies: &self.copies,
@@ -228,7 +235,9 @@ impl Policy {
             return Explained::allow(reading_only(script), None, reason);
         }
         let rules = self.rules.allow.iter().chain(&*self.leave);
-        if let Some(rule) = allowing(rules, call.tool, &call.subjects, self.ground()) {
+        if self.is_in_bounds(&call.subjects)
+            && let Some(rule) = allowing(rules, call.tool, &call.subjects, self.ground())
+        {
             let allowed = self.running(call, Access::WorkspaceWrite);
             return Explained::allow(allowed, Some(rule), format!("allowed by the rule `{rule}`"));
         }

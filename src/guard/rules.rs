@@ -29,6 +29,8 @@ const WILDCARDS: &[char] = &['*', '?', '[', '{', '\\'];
 #[derive(Debug, Clone)]
 pub struct Rule {
     text: String,
+    /// What `~` stands for in it.
+    home: Option<PathBuf>,
     /// The tool's own name, or one of a server's tools.
     tool: String,
     specifier: Specifier,
@@ -51,6 +53,14 @@ enum Specifier {
         /// What a deny rule also denies: all that is in a directory it names.
         below: GlobMatcher,
     },
+}
+
+/// Where the paths begin that a pattern matches.
+struct Start {
+    /// What stands before the first wildcard, whole names only.
+    literal: String,
+    /// Whether that is all of the pattern.
+    is_whole: bool,
 }
 
 /// Why a rule cannot be used.
@@ -98,9 +108,10 @@ impl Rule {
     /// As for `FromStr`.
     pub fn parse(text: &str, home: Option<&Path>) -> Result<Self, RuleError> {
         match (text.split_once("(~/"), home) {
-            (Some((tool, rest)), Some(home)) => format!("{tool}(/{}/{rest}", home.display())
-                .parse()
-                .map(|rule: Self| Self { text: text.trim().to_owned(), ..rule }),
+            (Some((tool, rest)), Some(home)) => {
+                let rule: Self = format!("{tool}(/{}/{rest}", home.display()).parse()?;
+                Ok(Self { text: text.trim().to_owned(), home: Some(home.to_owned()), ..rule })
+            }
             (Some(_) | None, _) => text.parse(),
         }
     }
@@ -146,7 +157,7 @@ impl FromStr for Rule {
             },
             (Some(_), _) => return Err(RuleError::Specifier { rule: rule() }),
         };
-        Ok(Self { text: rule(), tool: tool.to_owned(), specifier })
+        Ok(Self { text: rule(), home: None, tool: tool.to_owned(), specifier })
     }
 }
 
@@ -179,7 +190,7 @@ impl Rule {
     /// command, and the options listed in `launch`. An edit of what programs
     /// execute or obey is allowed only where the rule names that by its name.
     pub(super) fn allows(&self, tool: &str, subjects: &Subjects, ground: Ground<'_>) -> bool {
-        let Subjects { words, paths, originals: _, unreadable, others } = subjects;
+        let Subjects { words, paths, originals: _, elsewhere: _, unreadable, others } = subjects;
         let all_words = |holds: &dyn Fn(&str) -> bool| {
             !unreadable && !words.is_empty() && words.iter().all(|word| holds(word))
         };
@@ -249,7 +260,7 @@ impl Rule {
     /// Tells whether the rule denies a call: one part that matches is enough,
     /// and so is one that cannot be read.
     pub(super) fn denies(&self, tool: &str, subjects: &Subjects, root: &Path) -> bool {
-        let Subjects { words, paths, originals, unreadable, others } = subjects;
+        let Subjects { words, paths, originals, elsewhere, unreadable, others } = subjects;
         let mut paths = paths.iter().chain(originals);
         // By a name in another case, too: what looks like it is not let through.
         let is_other = |others: &OtherNames| {
@@ -268,10 +279,14 @@ impl Rule {
                         || shell::behind(command).iter().any(|it| pattern.denies_behind(it))
                 }),
                 Specifier::Name(pattern) => words.iter().any(|name| pattern.denies(name)),
-                Specifier::Path { itself, below, pattern: _ } => paths.any(|path| {
-                    let path = paths::resolved(root, path);
-                    matches_path(itself, &path, root) || matches_path(below, &path, root)
-                }),
+                Specifier::Path { itself, below, pattern: _ } => {
+                    let whole = |path: &PathBuf| itself.is_match(path) || below.is_match(path);
+                    elsewhere.iter().any(whole)
+                        || paths.any(|path| {
+                            let path = paths::resolved(root, path);
+                            matches_path(itself, &path, root) || matches_path(below, &path, root)
+                        })
+                }
             }
     }
 
@@ -279,29 +294,82 @@ impl Rule {
     /// can be told without a walk through it. A rule that names one file is not
     /// about it unless it is there.
     pub(super) fn may_match_below(&self, directory: &Path, root: &Path) -> bool {
-        let Specifier::Path { pattern, .. } = &self.specifier else { return false };
-        if !self.names("Read") {
-            return false;
-        }
-        let parts: Vec<&str> = pattern.trim_end_matches('/').split('/').collect();
-        let literal = parts.iter().take_while(|part| !part.contains(WILDCARDS));
-        let literal: Vec<&str> = literal.copied().collect();
+        let Some(Start { literal, is_whole }) = self.start_of_reading() else { return false };
         // A pattern without a root may match from the working directory on.
-        let start = match &literal[..] {
-            [""] => PathBuf::from("/"),
-            literal => paths::resolved(root, Path::new(&literal.join("/"))),
+        let start = match &*literal {
+            "/" => PathBuf::from("/"),
+            literal => paths::resolved(root, Path::new(literal)),
         };
-        if literal.len() == parts.len() {
+        if is_whole {
             start.starts_with(directory) && start.symlink_metadata().is_ok()
         } else {
             start.starts_with(directory) || directory.starts_with(&start)
         }
     }
 
+    /// The same for a directory on another machine whose copy is `here`.
+    pub(super) fn may_match_below_elsewhere(&self, directory: &Path, here: &Path) -> bool {
+        let Some(Start { literal, is_whole }) = self.start_of_reading() else { return false };
+        let start = Path::new(&literal);
+        if is_whole {
+            let below = start.strip_prefix(directory);
+            return below.is_ok_and(|below| here.join(below).symlink_metadata().is_ok());
+        }
+        start.is_absolute() && (start.starts_with(directory) || directory.starts_with(start))
+    }
+
+    /// Returns where the paths begin that a rule about reading speaks of.
+    fn start_of_reading(&self) -> Option<Start> {
+        let Specifier::Path { pattern, .. } = &self.specifier else { return None };
+        if !self.names("Read") {
+            return None;
+        }
+        let parts: Vec<&str> = pattern.trim_end_matches('/').split('/').collect();
+        let literal = parts.iter().take_while(|part| !part.contains(WILDCARDS));
+        let literal: Vec<&str> = literal.copied().collect();
+        let is_whole = literal.len() == parts.len();
+        let literal = match &literal[..] {
+            [""] => "/".to_owned(),
+            literal => literal.join("/"),
+        };
+        Some(Start { literal, is_whole })
+    }
+
+    /// Returns the rule as it reads where `~` is another home.
+    pub(super) fn spelt_out(&self) -> String {
+        match &self.specifier {
+            Specifier::Path { pattern, .. } if pattern.starts_with('/') => {
+                format!("{}(/{pattern})", self.tool)
+            }
+            Specifier::Path { .. }
+            | Specifier::Any
+            | Specifier::Command(_)
+            | Specifier::Name(_) => self.text.clone(),
+        }
+    }
+
+    /// Parses what [`Rule::spelt_out`] gave of a rule that was written as `text`.
+    pub(super) fn read_again(text: &str, spelt_out: &str) -> Result<Self, RuleError> {
+        Ok(Self { text: text.to_owned(), ..spelt_out.parse()? })
+    }
+
+    /// Returns what the rule means where `home` is the home directory; `None` if
+    /// that is the same everywhere.
+    pub(super) fn at_home(&self, home: &Path) -> Option<Self> {
+        self.text.contains("(~/").then(|| Self::parse(&self.text, Some(home)).ok()).flatten()
+    }
+
     /// Returns the tool that the rule names, or the server of tools.
     #[must_use]
     pub fn tool(&self) -> &str {
         &self.tool
+    }
+
+    /// Returns what `~` stands for in the rule; `None` if it stands for nothing
+    /// else. With it [`Rule::parse`] reads the rule's text as the same rule.
+    #[must_use]
+    pub fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
     }
 
     /// Tells whether the rule's meaning depends on the words of a command.

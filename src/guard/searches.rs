@@ -120,8 +120,9 @@ impl LeftOut<'_> {
 
     /// Tells whether a path matches, or what it is a copy of.
     fn matches_any(&self, matchers: &[&GlobMatcher], real: &Path) -> bool {
-        let mut originals = self.copies.originals(real).into_iter();
-        self.matches(matchers, real) || originals.any(|path| self.matches(matchers, &path))
+        let (here, elsewhere) = (self.copies.originals(real), self.copies.elsewhere(real));
+        let mut originals = here.iter().chain(&elsewhere);
+        self.matches(matchers, real) || originals.any(|path| self.matches(matchers, path))
     }
 
     fn matches(&self, matchers: &[&GlobMatcher], real: &Path) -> bool {

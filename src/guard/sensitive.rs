@@ -91,6 +91,11 @@ impl Secrets {
         Self { home, settings: both(settings) }
     }
 
+    /// Returns the home directories.
+    pub(super) fn homes(&self) -> &[PathBuf] {
+        &self.home
+    }
+
     /// Returns what is asked about, in words: what it is, and where.
     pub(super) fn listed(&self) -> Vec<(&'static str, Vec<String>)> {
         let in_home = IN_HOME.iter().map(|(place, what)| (*what, format!("~/{place}")));

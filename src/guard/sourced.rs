@@ -22,6 +22,10 @@ pub enum Source {
 }
 
 impl Source {
+    /// Every source.
+    pub const ALL: [Self; 6] =
+        [Self::Flag, Self::User, Self::Project, Self::Settings, Self::Agent, Self::Skill];
+
     /// Returns the name for people and in lists.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -33,6 +37,12 @@ impl Source {
             Self::Agent => "agent",
             Self::Skill => "skill",
         }
+    }
+
+    /// Reads a name that [`Source::as_str`] gave.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|source| source.as_str() == name)
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Subjects {
     pub(super) paths: Vec<PathBuf>,
     /// What those are copies of: whoever denies these means the copies, too.
     pub(super) originals: Vec<PathBuf>,
+    /// The same on another machine: these are compared as they are.
+    pub(super) elsewhere: Vec<PathBuf>,
     /// Whether something in the place of a subject cannot be read.
     pub(super) unreadable: bool,
     /// What else the tool may be called.
@@ -30,6 +32,12 @@ impl Subjects {
     /// What is spoken of in a call that names one path.
     pub(super) fn of_path(path: &Path) -> Self {
         Self { paths: vec![path.to_owned()], ..Self::default() }
+    }
+
+    /// What is spoken of in a call that names the copy of a path on another
+    /// machine, apart from the copy.
+    pub(super) fn of_path_elsewhere(original: &Path) -> Self {
+        Self { elsewhere: vec![original.to_owned()], ..Self::default() }
     }
 
     /// What is spoken of in a call that is one command.
@@ -61,6 +69,7 @@ impl Subjects {
     /// Adds what the paths are copies of; they have been located.
     pub(super) fn among(mut self, copies: &Copies) -> Self {
         self.originals = self.paths.iter().flat_map(|path| copies.originals(path)).collect();
+        self.elsewhere = self.paths.iter().flat_map(|path| copies.elsewhere(path)).collect();
         self
     }
 }

@@ -229,7 +229,7 @@ fn of_paths(paths: &[PathBuf], (ground, copies): (Ground<'_>, &Copies)) -> Optio
                 .any(|root| paths::resolved(root, Path::new(".")).starts_with(directory));
             !is_root && paths::place(ground.root(), path, ground.roots).is_some()
         });
-        let is_copy = !copies.originals(&file).is_empty();
+        let is_copy = copies.hold(&file);
         let pattern = |path: &Path| if is_copy { within(path, ground) } else { from_root(path) };
         Some(match directory {
             Some(directory) => format!("Edit({}/**)", pattern(directory)?),

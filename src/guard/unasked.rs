@@ -5,7 +5,7 @@
 //! only where there is a sandbox: if the gate was wrong, that bounds the damage.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::copies::Copies;
@@ -53,6 +53,8 @@ pub(super) struct OnlyReads {
     touched: Vec<Touched>,
     /// What those are copies of.
     originals: Vec<Touched>,
+    /// The same on another machine, each with its copy.
+    elsewhere: Vec<(PathBuf, Touched)>,
 }
 
 /// How sure it is that a rule is about something that a command reads.
@@ -86,9 +88,15 @@ impl Gate {
             let (paths, reach) = (copies.originals(&paths::resolved(root, path)), *reach);
             paths.into_iter().map(move |path| Touched { path, reach })
         };
+        let elsewhere = |Touched { path, reach }: &Touched| {
+            let (path, reach) = (paths::resolved(root, path), *reach);
+            let originals = copies.elsewhere(&path).into_iter();
+            originals.map(move |it| (it, Touched { path: path.clone(), reach })).collect::<Vec<_>>()
+        };
         Ok(OnlyReads {
             script: Script { text: script.into(), machine: Arc::clone(&self.machine) },
             originals: touched.iter().flat_map(of).collect(),
+            elsewhere: touched.iter().flat_map(elsewhere).collect(),
             touched,
         })
     }
@@ -105,6 +113,15 @@ impl OnlyReads {
             }
             let below = *reach != Reach::Itself;
             if below && sourced.rule.may_match_below(&paths::resolved(root, path), root) {
+                touch = Some(Touch::Perhaps);
+            }
+        }
+        for (original, Touched { path, reach }) in &self.elsewhere {
+            if sourced.rule.denies("Read", &Subjects::of_path_elsewhere(original), root) {
+                return Some(Touch::Surely);
+            }
+            let below = *reach != Reach::Itself;
+            if below && sourced.rule.may_match_below_elsewhere(original, path) {
                 touch = Some(Touch::Perhaps);
             }
         }

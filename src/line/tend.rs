@@ -105,7 +105,7 @@ pub enum Until {
 }
 
 /// A unit at one moment, as its parent sees it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Glance {
     /// The unit.
     pub unit: UnitId,

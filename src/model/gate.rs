@@ -3,22 +3,30 @@
 //! Every request of every unit passes it, so what one of them is told by the
 //! provider holds for all. It decides only when a request may be sent: what
 //! becomes of one that was refused is for whoever sent it. It sends nothing
-//! itself, and knows no time but tokio's.
+//! itself, and knows no time but tokio's. A lane may lead on to the gate of another
+//! process ([`Beyond`]).
 
+mod beyond;
 mod limit;
+mod name;
+mod place;
 mod quota;
 mod state;
 
-use std::future::poll_fn;
+use std::fmt;
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use futures_util::future::BoxFuture;
+use tokio::time::Instant;
 
-use self::state::{Charge, End, Entered, LaneIndex, Look, State, Ticket};
+use self::beyond::{Share, Way};
+use self::place::{Place, Stand};
+use self::state::{Charge, Entered, LaneIndex, State};
+
+pub use self::beyond::{Beyond, Bounds, Permit, Said, Turn, Wanted};
+pub use self::name::{Endpoint, LaneId, LaneName};
 
 /// A gate. A clone is the same gate.
 #[derive(Debug, Clone)]
@@ -53,7 +61,7 @@ impl Gate {
     #[must_use]
     pub fn lane(&self, quota: Quota) -> Lane {
         let index = self.shared.with(|state, now| state.add_lane(quota, now));
-        Lane { shared: Arc::clone(&self.shared), index }
+        Lane { shared: Arc::clone(&self.shared), index, share: Arc::default(), way: None }
     }
 }
 
@@ -72,23 +80,47 @@ pub struct Quota {
 pub struct Lane {
     shared: Arc<Shared>,
     index: LaneIndex,
+    share: Arc<Share>,
+    /// Where it leads on to; `None` if a request that has passed is sent.
+    way: Option<Arc<Way>>,
 }
 
 impl Lane {
-    /// Takes a place in the queue, and passes at once if nothing stands before.
+    /// The same lane, whose requests pass `beyond`, too, before they are sent.
+    ///
+    /// `bounds` are what is configured for them here.
+    #[must_use]
+    pub fn leading_to(&self, beyond: Arc<dyn Beyond>, id: Arc<LaneId>, bounds: Bounds) -> Self {
+        let way = Way { beyond, id, bounds, share: Arc::clone(&self.share) };
+        Self { way: Some(Arc::new(way)), ..self.clone() }
+    }
+
+    /// Takes a place in the queue, and passes at once if nothing stands before,
+    /// here or beyond. Only to ask there takes time; dropping the future then
+    /// takes the question back.
     ///
     /// `estimate` is how many tokens the request and its answer may come to.
-    pub fn enter(&self, estimate: u64) -> Entry {
-        let entered = self.shared.with(|state, now| state.enter(self.index, estimate, now));
-        let shared = || Arc::clone(&self.shared);
-        match entered {
+    pub async fn ask(&self, estimate: u64) -> Entry {
+        match (self.stand(estimate), &self.way) {
+            (Stand::Passed(pass), None) => Entry::Passed(pass),
+            (Stand::Passed(pass), Some(way)) => Way::ask(way, pass, estimate).await,
+            (Stand::Waits(place), way) => {
+                let way = way.clone();
+                Entry::Held(Held { waits: Waits::Here { place, way, estimate } })
+            }
+            (Stand::Shut(shut), _) => Entry::Shut(shut),
+        }
+    }
+
+    /// Takes a place in the queue of this gate.
+    fn stand(&self, estimate: u64) -> Stand {
+        let shared = Arc::clone(&self.shared);
+        match self.shared.with(|state, now| state.enter(self.index, estimate, now)) {
             Entered::Passed(charge) => {
-                Entry::Passed(Pass { shared: shared(), charge: Some(charge) })
+                Stand::Passed(Pass { shared, charge: Some(charge), also: None })
             }
-            Entered::Held(ticket) => {
-                Entry::Held(Held { shared: shared(), lane: self.index, ticket })
-            }
-            Entered::Shut(until) => Entry::Shut(Shut { until }),
+            Entered::Held(ticket) => Stand::Waits(Place { shared, lane: self.index, ticket }),
+            Entered::Shut(until) => Stand::Shut(Shut { until }),
         }
     }
 }
@@ -153,19 +185,42 @@ impl Throttle {
 /// A place in a lane's queue. Dropping it gives the place up.
 ///
 /// It must be waited on: the first of a lane is who keeps its time.
-#[derive(Debug)]
 #[must_use = "a place that is dropped is given up"]
 pub struct Held {
-    shared: Arc<Shared>,
-    lane: LaneIndex,
-    ticket: Ticket,
+    waits: Waits,
+}
+
+/// Where a request waits.
+enum Waits {
+    /// In this gate.
+    Here { place: Place, way: Option<Arc<Way>>, estimate: u64 },
+    /// In the one beyond, for which it passed this one.
+    There {
+        own: Pass,
+        cause: Throttle,
+        turn: BoxFuture<'static, Turn>,
+        way: Arc<Way>,
+        estimate: u64,
+    },
+    /// For its share of what the silent one beyond would let through.
+    Share { own: Pass, place: Place },
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").field("cause", &self.cause()).finish_non_exhaustive()
+    }
 }
 
 impl Held {
-    /// Returns what the first of its lane waits for now.
+    /// Returns what the first of its lane waits for now; beyond, what it was told
+    /// when it came there.
     #[must_use]
     pub fn cause(&self) -> Throttle {
-        self.shared.with(|state, _| state.throttle(self.lane))
+        match &self.waits {
+            Waits::Here { place, .. } | Waits::Share { place, .. } => place.cause(),
+            Waits::There { cause, .. } => *cause,
+        }
     }
 
     /// Waits for its turn. Dropping the future gives the place up; a turn that
@@ -175,39 +230,34 @@ impl Held {
     ///
     /// The provider has said since that it is away for too long.
     pub async fn wait(self) -> Result<Pass, Shut> {
-        let mut timer = pin!(sleep_until(Instant::now()));
-        poll_fn(|context| self.poll(timer.as_mut(), context)).await
-    }
-
-    fn poll(
-        &self,
-        mut timer: std::pin::Pin<&mut Sleep>,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Pass, Shut>> {
+        let mut held = self;
         loop {
-            let look =
-                |state: &mut State, now| state.look(self.lane, self.ticket, context.waker(), now);
-            match self.shared.with(look) {
-                Look::Passed(charge) => {
-                    let shared = Arc::clone(&self.shared);
-                    return Poll::Ready(Ok(Pass { shared, charge: Some(charge) }));
-                }
-                Look::Shut(until) => return Poll::Ready(Err(Shut { until })),
-                Look::Wait(None) => return Poll::Pending,
-                Look::Wait(Some(until)) => {
-                    if timer.deadline() != until {
-                        timer.as_mut().reset(until);
-                    }
-                    std::task::ready!(timer.as_mut().poll(context));
-                }
+            match held.waits.over().await {
+                Entry::Passed(pass) => return Ok(pass),
+                Entry::Shut(shut) => return Err(shut),
+                Entry::Held(next) => held = next,
             }
         }
     }
 }
 
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.shared.with(|state, now| state.leave(self.lane, self.ticket, now));
+impl Waits {
+    /// Waits until this is over, and returns what comes of it.
+    async fn over(self) -> Entry {
+        match self {
+            Self::Here { place, way, estimate } => match (place.turn().await, way) {
+                (Ok(pass), None) => Entry::Passed(pass),
+                (Ok(pass), Some(way)) => Way::ask(&way, pass, estimate).await,
+                (Err(shut), _) => Entry::Shut(shut),
+            },
+            Self::There { own, cause: _, turn, way, estimate } => {
+                way.turned(own, turn.await, estimate)
+            }
+            Self::Share { own, place } => match place.turn().await {
+                Ok(share) => Entry::Passed(own.and(Also::Share(Box::new(share)))),
+                Err(shut) => Entry::Shut(shut),
+            },
+        }
     }
 }
 
@@ -221,6 +271,41 @@ pub struct Pass {
     shared: Arc<Shared>,
     /// `None` once the place has been given back.
     charge: Option<Charge>,
+    /// What else it has passed.
+    also: Option<Also>,
+}
+
+/// How a request ended that had passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// As [`Pass::answered`] has it.
+    Answered {
+        /// What the provider counted.
+        tokens: u64,
+    },
+    /// As [`Pass::refused`] has it.
+    Refused {
+        /// How long the provider wants nothing; `None` if it did not say.
+        retry_after: Option<Duration>,
+    },
+    /// As [`Pass::failed`] has it.
+    Failed {
+        /// What the provider counted.
+        tokens: u64,
+        /// How long the provider wants nothing; `None` if it did not say.
+        retry_after: Option<Duration>,
+    },
+    /// Its pass was dropped.
+    Dropped,
+}
+
+/// What a request has passed besides the gate itself.
+#[derive(Debug)]
+enum Also {
+    /// The one beyond.
+    Beyond(Permit),
+    /// What it goes by while that one is silent.
+    Share(Box<Pass>),
 }
 
 impl Pass {
@@ -241,13 +326,24 @@ impl Pass {
         self.end(End::Failed { tokens, retry_after });
     }
 
-    fn end(mut self, end: End) {
+    /// It ended so.
+    pub fn end(mut self, end: End) {
         self.give_back(end);
+    }
+
+    fn and(mut self, also: Also) -> Self {
+        self.also = Some(also);
+        self
     }
 
     fn give_back(&mut self, end: End) {
         if let Some(charge) = self.charge.take() {
             self.shared.with(|state, now| state.end(charge, end, now));
+        }
+        match self.also.take() {
+            Some(Also::Beyond(permit)) => permit.end(end),
+            Some(Also::Share(share)) => share.end(end),
+            None => {}
         }
     }
 }

@@ -5,13 +5,15 @@
 //! name means. So two models are one only if all that is said of them is alike:
 //! no prompt goes where another project says.
 
-use std::collections::BTreeMap;
+mod lanes;
+mod through;
+
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use secrecy::ExposeSecret as _;
-
-use super::gate::{Gate, Quota};
+use self::lanes::Lanes;
+use self::through::Through;
+use super::gate::{Beyond, Bounds, Lane, LaneId, LaneName};
 use super::http::exchange::Exchanges;
 use super::offline::Offline;
 use super::scripted::Scripted;
@@ -29,15 +31,16 @@ pub struct Models {
     exchanges: Exchanges,
     // A mutex, because slots are set up side by side; making a client neither
     // waits nor connects.
-    opened: Mutex<Opened>,
+    opened: Arc<Mutex<Opened>>,
+    /// What requests pass besides the gates here; `None` for nothing.
+    beyond: Option<Arc<dyn Beyond>>,
 }
 
 #[derive(Default)]
 struct Opened {
     /// Each with all that was said of it.
     models: Vec<(ServerModel, Arc<dyn Model>)>,
-    /// By the provider's address, and what tells its keys apart.
-    gates: BTreeMap<(String, Option<[u8; 32]>), Gate>,
+    lanes: Lanes,
 }
 
 impl fmt::Debug for Models {
@@ -51,7 +54,23 @@ impl Models {
     /// Models whose requests go there.
     #[must_use]
     pub fn new(exchanges: Exchanges) -> Self {
-        Self { exchanges, opened: Mutex::default() }
+        Self { exchanges, opened: Arc::default(), beyond: None }
+    }
+
+    /// The same models, whose requests pass `beyond`, too, before they are sent.
+    #[must_use]
+    pub fn leading_to(&self, beyond: Arc<dyn Beyond>) -> Self {
+        let (exchanges, opened) = (self.exchanges.clone(), Arc::clone(&self.opened));
+        Self { exchanges, opened, beyond: Some(beyond) }
+    }
+
+    /// Returns the lane that another process of a run calls so, whose requests pass
+    /// the gates of this one. `bounds` are what it has configured, and count where
+    /// nothing is here.
+    #[must_use]
+    pub fn lane_called(&self, run: &str, name: &LaneName, bounds: Bounds) -> Lane {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.lanes.called(run, name, bounds)
     }
 
     /// Returns where requests go.
@@ -89,51 +108,53 @@ impl Models {
             ModelChoice::Server(server) => server,
         };
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, model)) = opened.models.iter().find(|(other, _)| *other == **server) {
-            return Ok(Arc::clone(model));
-        }
-        let quota = Quota {
-            requests_per_minute: server.requests_per_minute,
-            tokens_per_minute: server.tokens_per_minute,
-        };
-        let lane = match &self.exchanges {
-            Exchanges::Live => Some(opened.gate(server).lane(quota)),
-            Exchanges::Record(recorder) => {
-                recorder.add_model(server);
-                Some(opened.gate(server).lane(quota))
+        let (model, id) = opened.model(server, &self.exchanges)?;
+        Ok(match (&self.beyond, model.lane()) {
+            (Some(beyond), Some(lane)) => {
+                let lane = lane.leading_to(Arc::clone(beyond), id, lanes::bounds(server));
+                Arc::new(Through { lane, model })
             }
-            // There is no provider to be spared.
-            Exchanges::Replay(_) => None,
-        };
-        let exchanges = self.exchanges.clone();
-        let settings = ServedSettings { lane, exchanges, ..ServedSettings::from(&**server) };
-        let model: Arc<dyn Model> =
-            Arc::new(Served::new(settings).map_err(|error| error.to_string())?);
-        if opened.models.len() >= OPENED_CAP {
-            opened.models.retain(|(_, model)| Arc::strong_count(model) > 1);
-        }
-        opened.models.push(((**server).clone(), Arc::clone(&model)));
-        Ok(model)
+            (None, _) | (_, None) => model,
+        })
     }
 }
 
 impl Opened {
-    /// Returns the gate in front of a model's provider. Of several models that
-    /// share it, the one that allows the fewest requests at once counts.
-    fn gate(&mut self, server: &ServerModel) -> Gate {
-        let key =
-            server.key.as_ref().map(|key| *blake3::hash(key.expose_secret().as_bytes()).as_bytes());
-        let gates = self.gates.entry((server.base_url.clone(), key));
-        let gate = gates.or_insert_with(|| Gate::new(None));
-        if let Some(most) = server.max_in_flight {
-            gate.allow_at_most(most);
+    /// Returns a model, opened if it is not yet.
+    fn model(
+        &mut self,
+        server: &ServerModel,
+        exchanges: &Exchanges,
+    ) -> Result<(Arc<dyn Model>, Arc<LaneId>), String> {
+        let (id, lane) = self.lanes.own(server);
+        if let Some((_, model)) = self.models.iter().find(|(other, _)| other == server) {
+            return Ok((Arc::clone(model), id));
         }
-        gate.clone()
+        let lane = match exchanges {
+            Exchanges::Live => Some(lane),
+            Exchanges::Record(recorder) => {
+                recorder.add_model(server);
+                Some(lane)
+            }
+            // There is no provider to be spared.
+            Exchanges::Replay(_) => None,
+        };
+        let exchanges = exchanges.clone();
+        let settings = ServedSettings { lane, exchanges, ..ServedSettings::from(server) };
+        let model: Arc<dyn Model> =
+            Arc::new(Served::new(settings).map_err(|error| error.to_string())?);
+        if self.models.len() >= OPENED_CAP {
+            self.models.retain(|(_, model)| Arc::strong_count(model) > 1);
+        }
+        self.models.push((server.clone(), Arc::clone(&model)));
+        Ok((model, id))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
     use crate::config::{Config, Effort, Environment, ModelEntry, resolve_model};
     use crate::message::{Price, Usd};
@@ -158,8 +179,12 @@ mod tests {
             models.open(&resolve_model(&config, &environment, Some(name)).unwrap()).unwrap()
         };
         let first = open(entries[0].0);
-        let Entry::Passed(_pass) = first.lane().unwrap().enter(1) else { panic!("it is free") };
-        let waits = |name: &&str| matches!(open(name).lane().unwrap().enter(1), Entry::Held(_));
+        let asked = |model: &Arc<dyn Model>| {
+            let entry = model.lane().unwrap().ask(1).now_or_never();
+            entry.expect("only another process takes time to answer")
+        };
+        let Entry::Passed(_pass) = asked(&first) else { panic!("it is free") };
+        let waits = |name: &&str| matches!(asked(&open(name)), Entry::Held(_));
         let names = entries.iter().map(|(name, ..)| *name).filter(waits);
         assert_eq!(names.collect::<Vec<_>>(), expected);
         assert!(Arc::ptr_eq(&first, &open(entries[0].0)));

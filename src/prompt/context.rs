@@ -7,7 +7,9 @@
 //! texts cannot differ. A part is cut when it is taken, and goes when a summary
 //! takes its place: what nobody will be told is not held.
 
+mod apart;
 mod excerpt;
+mod speaker;
 mod views;
 mod written;
 
@@ -15,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use excerpt::{Excerpt, one_line};
+use speaker::Speaker;
 use views::Views;
 
 use crate::branch::{RootJoins, Sight, TokenSet};
@@ -24,6 +27,7 @@ use crate::event::{
 };
 use crate::message::{Call, CallId, Output, Prompt, Reply};
 
+pub use apart::SaidApart;
 pub use written::context;
 
 /// Most characters of all parts together. As much as an Agent call's output:
@@ -71,15 +75,18 @@ pub struct Said {
 
 /// The sorts of part.
 #[derive(Debug, Clone, PartialEq)]
-enum Part {
+pub enum Part {
     /// The user's request.
     Asked,
     /// An answer, or how a unit ended badly.
     Said,
-    /// A call and its output.
+    /// A call, in one line, and its output.
     Called(Box<str>),
     /// A summary of what the same unit did before that event.
-    SummedUp { before: Seq },
+    SummedUp {
+        /// The event.
+        before: Seq,
+    },
 }
 
 /// All that units of a session could be told of each other: a fold over its
@@ -98,22 +105,6 @@ pub struct Context {
     views: Views,
 }
 
-/// What is known of a unit that has not ended.
-#[derive(Debug, Clone, Default)]
-struct Speaker {
-    name: Arc<str>,
-    is_silent: bool,
-    /// Whether all it says is the answer with which it ends.
-    is_reused: bool,
-    /// Its user messages: what a summary keeps is counted in them.
-    prompts: Vec<Seq>,
-    /// Which parts are its own: what a summary may take the place of.
-    parts: Vec<Seq>,
-    open_calls: HashMap<CallId, Box<str>>,
-    /// Its last answer.
-    answer: Option<Arc<Reply>>,
-}
-
 impl Context {
     /// Takes note of an event.
     pub fn take(&mut self, event: &Event) {
@@ -130,6 +121,7 @@ impl Context {
             }
             EventKind::Compacted(compaction) => self.compacted(event, compaction),
             EventKind::UnitEnded(end) => self.ended(event, end),
+            EventKind::Lost { worker: _, attempt: _ } => self.lost(event.unit),
             EventKind::Rewound { to } => self.rewound(*to),
             EventKind::Walked(head) => self.walked(event, head),
             EventKind::Joined { children: _ } => self.joined(event),
@@ -257,7 +249,9 @@ impl Context {
         let is_silent = head.origin == Origin::Steps;
         let is_reused = matches!(head.origin, Origin::Reused(_));
         let name = one_line(&head.description, NAME_CAP).into();
-        self.speakers.insert(unit, Speaker { name, is_silent, is_reused, ..Speaker::default() });
+        let parent = Some(head.parent);
+        let speaker = Speaker { name, is_silent, is_reused, parent, ..Speaker::default() };
+        self.speakers.insert(unit, speaker);
     }
 
     /// What other agents were asked is between them and their parents; what
@@ -377,7 +371,21 @@ impl Context {
         } else if is_reused && !end.text.trim().is_empty() {
             self.add(event, Part::Said, &end.text);
         }
-        self.speakers.remove(&event.unit);
+        let Some(Speaker { parent, parts, below, .. }) = self.speakers.remove(&event.unit) else {
+            return;
+        };
+        let parent = parent.filter(|parent| *parent != UnitId::MAIN);
+        if let Some(parent) = parent.and_then(|parent| self.speakers.get_mut(&parent)) {
+            parent.below.extend(parts.into_iter().chain(below));
+        }
+    }
+
+    /// Nobody is told what a unit did, and what it had started, when it was lost
+    /// with its worker: it begins anew.
+    fn lost(&mut self, unit: UnitId) {
+        let Some(speaker) = self.speakers.get_mut(&unit) else { return };
+        let said = speaker.begins_anew();
+        self.forget(said);
     }
 
     fn add(&mut self, event: &Event, part: Part, text: &str) {

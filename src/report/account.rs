@@ -56,6 +56,7 @@ fn unfinished(account: &Account) -> Unfinished {
         cancelled: units(UnitState::Cancelled).count() as u64,
         cut_off: named(UnitState::Interrupted).collect(),
         never_started: named(UnitState::Skipped).collect(),
+        lost: Vec::new(),
         open_calls: open_calls.collect(),
     }
 }

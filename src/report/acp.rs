@@ -220,6 +220,7 @@ impl View {
             }
             EventKind::UnitQueued(head) => self.queued(unit, head),
             EventKind::UnitStarted => self.state(unit, "running", true),
+            EventKind::Lost { worker, attempt } => self.unit_lost(unit, worker, *attempt),
             EventKind::Throttled(_) => self.state(unit, "throttled", false),
             EventKind::Admitted { waited_ms: _ } => self.state(unit, "running", false),
             EventKind::Worktree(worktree) => self.places.take(unit, worktree),

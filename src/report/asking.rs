@@ -167,6 +167,7 @@ impl Reporter for Asking {
             | EventKind::Compacted(_)
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
+            | EventKind::Lost { .. }
             | EventKind::TurnStarted { .. }
             | EventKind::PrefixShared(_)
             | EventKind::Throttled(_)

@@ -95,6 +95,7 @@ impl Board {
                 self.doing.insert(id, Activity::Waits);
             }
             EventKind::UnitQueued(_) | EventKind::UnitStarted => {}
+            EventKind::Lost { .. } => drop(self.doing.remove(&id)),
             EventKind::TurnStarted { .. } | EventKind::ToolFinished { .. } => {
                 self.doing.insert(id, Activity::Waits);
             }

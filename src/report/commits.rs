@@ -236,6 +236,7 @@ impl Commits {
             | EventKind::Compacted(_)
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
+            | EventKind::Lost { .. }
             | EventKind::TurnStarted { .. }
             | EventKind::PrefixShared(_)
             | EventKind::Throttled(_)

@@ -248,6 +248,7 @@ impl Live {
         match &event.kind {
             EventKind::ToolStarted { .. } | EventKind::Compacted(_) => event.unit == UnitId::MAIN,
             EventKind::Denied { .. } => true,
+            EventKind::Lost { .. } => self.has_room(),
             EventKind::FileChanged(_) => false,
             EventKind::Worktree(worktree) => match worktree {
                 Worktree::Made { .. } | Worktree::Dropped => false,
@@ -382,6 +383,7 @@ impl Reporter for Live {
             | EventKind::RequestFailed(_)
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
+            | EventKind::Lost { .. }
             | EventKind::TurnStarted { .. }
             | EventKind::Replied(_)
             | EventKind::ToolStarted { .. }

@@ -189,6 +189,10 @@ impl Mapped {
                 row.is_running = true;
                 self.counts.running += 1;
             }
+        } else if let EventKind::Lost { .. } = event.kind {
+            if let Some(row) = self.rows.get_mut(&event.unit) {
+                self.counts.running -= u32::from(std::mem::take(&mut row.is_running));
+            }
         } else if let EventKind::UnitEnded(end) = &event.kind {
             if let Some(row) = self.rows.remove(&event.unit) {
                 return self.ended(event.unit, row, end);

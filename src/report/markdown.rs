@@ -150,6 +150,7 @@ impl Page<'_> {
             EventKind::UserTookBack => self.note(unit, words::TOOK_BACK),
             EventKind::SetAside { units } => self.note(unit, &words::set_aside(units)),
             EventKind::Rewound { to } => self.note(unit, &words::rewound(*to)),
+            EventKind::Lost { worker, attempt } => self.note(unit, &words::lost(worker, *attempt)),
             EventKind::Walked(head) => self.note(unit, &words::walked(head)),
             EventKind::Compacted(compaction) => self.compacted(unit, compaction),
             EventKind::UnitQueued(head) => self.queued(unit, head),

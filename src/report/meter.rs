@@ -59,6 +59,7 @@ impl Meter {
             | EventKind::Admitted { .. }
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
+            | EventKind::Lost { .. }
             | EventKind::TurnStarted { .. }
             | EventKind::ToolStarted { .. }
             | EventKind::ToolFinished { .. }

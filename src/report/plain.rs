@@ -83,6 +83,7 @@ impl Plain {
             | EventKind::Compacted(_)
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
+            | EventKind::Lost { .. }
             | EventKind::TurnStarted { .. }
             | EventKind::PrefixShared(_)
             | EventKind::Replied(_)
@@ -161,6 +162,7 @@ pub(super) fn line_of(event: &Event, units: &Units, ended: Option<&Unit>) -> Opt
             return batch_line(head, units.to_run(), name(head.parent));
         }
         EventKind::UnitStarted => started(&units.get(event.unit)?.head)?,
+        EventKind::Lost { worker, attempt } => words::lost(worker, *attempt),
         EventKind::ToolStarted { call: _, tool, subject, confinement: _ } => {
             words::call(tool, subject)
         }

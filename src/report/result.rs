@@ -229,7 +229,7 @@ impl Tally {
                 self.held.remove(&event.unit);
                 self.waited_ms = self.waited_ms.saturating_add(*waited_ms);
             }
-            EventKind::UnitEnded(_) => {
+            EventKind::UnitEnded(_) | EventKind::Lost { .. } => {
                 if let Some(since) = self.held.remove(&event.unit) {
                     self.waited_ms += event.at.since(since);
                 }

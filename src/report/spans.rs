@@ -71,8 +71,9 @@ impl Spans {
             EventKind::InvocationEnded(end) => self.end(event, &end.outcome, &end.text, 0),
             EventKind::UnitQueued(head) => self.queue(event, head),
             EventKind::UnitStarted => {
-                self.change(event, |strand| strand.started = Some(event.at));
+                self.change(event, |strand| strand.started = strand.started.or(Some(event.at)));
             }
+            EventKind::Lost { .. } => self.lost(event),
             EventKind::UnitEnded(end) => self.end(event, &end.outcome, &end.text, end.tool_uses),
             EventKind::TurnStarted { turn } => self.turn(event, *turn),
             EventKind::Throttled(_) => self.change(event, |strand| strand.asks(None)),
@@ -185,6 +186,14 @@ impl Spans {
         }
         span.parent = Some(strand.at.span);
         self.finish(unit, span);
+    }
+
+    /// The turn of a unit that was lost fails; the unit itself goes on in its
+    /// next attempt.
+    fn lost(&mut self, event: &Event) {
+        let failed = Failed { kind: "worker_lost".into(), message: String::new() };
+        self.end_turn(event.unit, Some((event.at, &failed)));
+        self.change(event, Strand::lost);
     }
 
     fn calls(&mut self, event: &Event, id: &CallId, subject: &Arc<str>) {

@@ -147,6 +147,11 @@ impl Story {
         self.push(unit, EventKind::UnitStarted)
     }
 
+    /// The unit is lost with the worker `w-7`.
+    pub(crate) fn lose(&mut self, unit: u32, attempt: u32) -> &mut Self {
+        self.push(unit, EventKind::Lost { worker: "w-7".into(), attempt })
+    }
+
     pub(crate) fn turn(&mut self, unit: u32, turn: u32) -> &mut Self {
         self.push(unit, EventKind::TurnStarted { turn })
     }

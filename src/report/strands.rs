@@ -93,6 +93,9 @@ impl Strands {
                     strand.state = UnitState::Running;
                 }
             }
+            EventKind::Lost { worker, attempt } => {
+                self.lost(event.unit, &words::lost(worker, *attempt));
+            }
             EventKind::ToolStarted { .. } | EventKind::ToolFinished { .. } => self.call(event),
             EventKind::Replied(replied) => {
                 self.replied(event.unit, &replied.reply);
@@ -135,6 +138,15 @@ impl Strands {
             | EventKind::Left
             | EventKind::InvocationEnded(_) => {}
         }
+    }
+
+    fn lost(&mut self, unit: UnitId, text: &str) {
+        if let Some(strand) = self.strands.get_mut(&unit) {
+            (strand.state, strand.said) = (UnitState::Queued, 0);
+            strand.calls.clear();
+        }
+        self.write(unit, Written::End);
+        self.write(unit, Written::Row(Row::new().text(Ink::Caution, text)));
     }
 
     fn unit_ended(&mut self, unit: UnitId, end: &UnitEnd) {

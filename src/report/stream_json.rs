@@ -364,6 +364,7 @@ impl StreamJson {
             EventKind::InvocationStarted { .. } => self.invocation_started(),
             EventKind::UnitQueued(head) => self.queued(event, head),
             EventKind::UnitStarted => self.started(event),
+            EventKind::Lost { worker, attempt } => self.lost(event, worker, *attempt),
             EventKind::TurnStarted { turn: _ } => self.turn_started(event),
             EventKind::Replied(replied) => self.replied(event, replied),
             EventKind::ToolFinished { call, tool: _, output, took_ms: _ } => {
@@ -432,7 +433,7 @@ impl Reporter for StreamJson {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         self.output.begin(event.seq);
         self.open(event)?;
-        if let EventKind::UnitEnded(_) = &event.kind {
+        if let EventKind::UnitEnded(_) | EventKind::Lost { .. } = &event.kind {
             self.break_off(event.unit, Usage::default())?;
             self.models.remove(&event.unit);
             self.paused.remove(&event.unit);
@@ -819,6 +820,44 @@ mod tests {
         {"type":"system","subtype":"task_notification","task_id":"agent-1","tool_use_id":"call-1","status":"completed","output_file":"/state/out.txt","summary":"a: done in 3.2 s, 1.2k tokens","usage":{"total_tokens":1234,"tool_uses":2,"duration_ms":3250},"agent_id":"agent-1","branch":"1","slot":{"index":0,"total":1}
         {"type":"result","subtype":"error_during_execution","is_error":true,"duration_ms":1800,"duration_api_ms":130,"num_turns":1,"stop_reason":null,"total_cost_usd":0.04,"api_retries":2,"throttled_ms":19020,"usage":{"input_tokens":10,"output_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0,"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":0},"server_tool_use":{"web_search_requests":0,"web_fetch_requests":0},"service_tier":"standard"},"modelUsage":{"m":{"inputTokens":20,"outputTokens":0,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0,"contextWindow":200000,"maxOutputTokens":8192,"webSearchRequests":0},"small":{"inputTokens":300,"outputTokens":30,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.04,"contextWindow":0,"maxOutputTokens":0,"webSearchRequests":0}},"permission_denials":[],"errors":["401"]
         "#);
+    }
+
+    #[test]
+    fn a_unit_that_was_lost_is_pending_again_and_what_it_was_writing_is_closed() {
+        let mut story = Story::new();
+        story.invocation("go").batch("call-1", &["a"]).start(1).turn(1, 1).lose(1, 1);
+        story.start(1).turn(1, 1).reply(1, "x", 1, 1).end(1, done("x")).over(done("x"), "x");
+        let paper = Paper::default();
+        let mut stream = StreamJson::new(paper.writer(), EVERYTHING, facts());
+        for event in story.events() {
+            stream.event(event).unwrap();
+            if let EventKind::TurnStarted { turn: _ } = event.kind {
+                stream.delta(&text_delta(1, "x")).unwrap();
+            }
+        }
+        let told: Vec<String> = paper
+            .text()
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .map(|record| {
+                let event = record["event"]["type"].as_str().unwrap_or_default();
+                let words = ["type", "subtype", "reason", "worker"].map(|name| &record[name]);
+                let words = words.into_iter().filter_map(Value::as_str);
+                let status = record["patch"]["status"].as_str();
+                let words = words.chain(status).chain([event]).filter(|word| !word.is_empty());
+                words.collect::<Vec<_>>().join(" ")
+            })
+            .collect();
+        let place = told.iter().position(|line| line.contains("lost")).unwrap();
+        assert_snapshot!(told[place - 4..=place + 2].join("\n"), @"
+        stream_event content_block_delta
+        stream_event content_block_stop
+        stream_event message_delta
+        stream_event message_stop
+        system task_updated lost w-7 pending
+        system task_updated running
+        stream_event message_start
+        ");
     }
 
     /// A client that puts messages together from their pieces, by the rules of

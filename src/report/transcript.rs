@@ -95,6 +95,7 @@ impl Entry<'_> {
             EventKind::RequestFailed(failed) => self.line(&words::request_failed(failed), out),
             EventKind::UnitQueued(head) => self.line(&queued(head), out),
             EventKind::UnitStarted => self.line("started", out),
+            EventKind::Lost { worker, attempt } => self.line(&words::lost(worker, *attempt), out),
             EventKind::TurnStarted { turn } => self.line(&format!("turn {turn}"), out),
             EventKind::Replied(replied) => self.replied(replied, out),
             EventKind::ToolStarted { call: _, tool, subject, confinement } => {

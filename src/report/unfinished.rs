@@ -5,7 +5,7 @@
 //! words wherever a session is looked at or gone on with.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::event::{Event, EventKind, Outcome, UnitHead, UnitId};
@@ -29,6 +29,9 @@ pub struct Unfinished {
     /// Units that were declared and never started, in the order of their
     /// numbers.
     pub never_started: Vec<NamedUnit>,
+    /// Units that were lost with their workers and have not started again, in
+    /// the order of their numbers.
+    pub lost: Vec<NamedUnit>,
     /// Calls that began and have no output, in the order they began: what they
     /// did is unknown. Calls that wait for units of their own are not among
     /// them.
@@ -90,7 +93,11 @@ pub fn unfinished_lines(unfinished: &Unfinished, writer: Writer) -> Vec<String> 
         (unfinished.cancelled, "cancelled"),
     ];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-    let groups = [(&unfinished.cut_off, started), (&unfinished.never_started, waiting)];
+    let groups = [
+        (&unfinished.cut_off, started),
+        (&unfinished.never_started, waiting),
+        (&unfinished.lost, "lost with a worker"),
+    ];
     let groups = groups.into_iter().filter(|(units, _)| !units.is_empty());
     let parts: Vec<String> = counts
         .map(|(count, word)| format!("{count} {word}"))
@@ -121,9 +128,9 @@ pub struct Progress {
     /// Units without an end.
     open: BTreeMap<UnitId, Open>,
     /// Those of this invocation that ended before they started.
-    skipped: Vec<NamedUnit>,
+    skipped: Vec<Ended>,
     /// Those that ended with their process, as was found later.
-    interrupted: Vec<NamedUnit>,
+    interrupted: Vec<Ended>,
     open_calls: Vec<OpenCall>,
     completed: u64,
     failed: u64,
@@ -131,11 +138,26 @@ pub struct Progress {
 }
 
 #[derive(Debug)]
+struct Ended {
+    unit: NamedUnit,
+    parent: UnitId,
+}
+
+#[derive(Debug)]
 struct Open {
     name: String,
-    has_started: bool,
+    parent: UnitId,
+    standing: Standing,
     /// Whether it does more than to hold the branch of steps.
     is_agent: bool,
+}
+
+/// How far a unit has come that has no end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Waits,
+    Lost,
+    Started,
 }
 
 impl Progress {
@@ -144,10 +166,10 @@ impl Progress {
         match &event.kind {
             EventKind::InvocationStarted { .. } => self.begin(),
             EventKind::UnitQueued(head) => self.queued(event.unit, head),
-            EventKind::UnitStarted => {
-                if let Some(open) = self.open.get_mut(&event.unit) {
-                    open.has_started = true;
-                }
+            EventKind::UnitStarted => self.stands(event.unit, Standing::Started),
+            EventKind::Lost { .. } => {
+                self.stands(event.unit, Standing::Lost);
+                self.forget_below(event.unit);
             }
             EventKind::ToolStarted { call, tool, subject, confinement: _ }
                 if !may_wait_for_agents(tool) =>
@@ -200,13 +222,14 @@ impl Progress {
         if !self.is_open && self.open.is_empty() {
             return None;
         }
-        let units = |has_started: bool| {
+        let units = |standing: Standing| {
             let agents = self.open.iter().filter(|(_, open)| open.is_agent);
-            let open = agents.filter(move |(_, open)| open.has_started == has_started);
+            let open = agents.filter(move |(_, open)| open.standing == standing);
             open.map(|(&unit, open)| NamedUnit { unit, name: open.name.clone() })
         };
-        let with = |open: Vec<NamedUnit>, ended: &[NamedUnit]| {
-            let mut all = [&open, ended].concat();
+        let with = |standing: Standing, ended: &[Ended]| {
+            let ended = ended.iter().map(|ended| ended.unit.clone());
+            let mut all: Vec<NamedUnit> = units(standing).chain(ended).collect();
             all.sort_by_key(|named| named.unit);
             all
         };
@@ -214,8 +237,9 @@ impl Progress {
             completed: self.completed,
             failed: self.failed,
             cancelled: self.cancelled,
-            cut_off: with(units(true).collect(), &self.interrupted),
-            never_started: with(units(false).collect(), &self.skipped),
+            cut_off: with(Standing::Started, &self.interrupted),
+            never_started: with(Standing::Waits, &self.skipped),
+            lost: with(Standing::Lost, &[]),
             open_calls: self.open_calls.clone(),
         })
     }
@@ -231,13 +255,39 @@ impl Progress {
     }
 
     fn queued(&mut self, unit: UnitId, head: &UnitHead) {
-        let name = words::unit_name(unit, head);
-        self.open.insert(unit, Open { name, has_started: false, is_agent: head.is_agent() });
+        let (name, parent) = (words::unit_name(unit, head), head.parent);
+        let (standing, is_agent) = (Standing::Waits, head.is_agent());
+        self.open.insert(unit, Open { name, parent, standing, is_agent });
+    }
+
+    fn stands(&mut self, unit: UnitId, standing: Standing) {
+        if let Some(open) = self.open.get_mut(&unit) {
+            open.standing = standing;
+        }
+    }
+
+    /// What a unit had started that was lost was cut off, and is owed no more.
+    fn forget_below(&mut self, unit: UnitId) {
+        let ended = || self.skipped.iter().chain(&self.interrupted);
+        let mut ended: Vec<(UnitId, UnitId)> =
+            ended().map(|ended| (ended.unit.unit, ended.parent)).collect();
+        // Whoever starts a unit has the smaller name.
+        ended.sort_unstable();
+        let mut below = BTreeSet::from([unit]);
+        for (ended, parent) in ended {
+            if below.contains(&parent) {
+                below.insert(ended);
+            }
+        }
+        self.skipped.retain(|ended| !below.contains(&ended.unit.unit));
+        self.interrupted.retain(|ended| !below.contains(&ended.unit.unit));
     }
 
     fn ended(&mut self, unit: UnitId, outcome: &Outcome) {
         let named = self.named(unit);
         let open = self.open.remove(&unit);
+        let parent = open.as_ref().map_or(UnitId::MAIN, |open| open.parent);
+        let ended = Ended { unit: named, parent };
         self.open_calls.retain(|open| open.unit.unit != unit);
         if open.is_some_and(|open| !open.is_agent) {
             return;
@@ -246,8 +296,8 @@ impl Progress {
             Outcome::Done { text: _ } => self.completed += 1,
             Outcome::Failed(_) => self.failed += 1,
             Outcome::Cancelled { ran: true } => self.cancelled += 1,
-            Outcome::Cancelled { ran: false } => self.skipped.push(named),
-            Outcome::Interrupted => self.interrupted.push(named),
+            Outcome::Cancelled { ran: false } => self.skipped.push(ended),
+            Outcome::Interrupted => self.interrupted.push(ended),
         }
     }
 
@@ -367,5 +417,19 @@ mod tests {
             &["interrupted: 10000 never started (s1, s2, s3, s4, s5, s6, s7, s8 and 9992 more)"],
             "running: 10000 waiting (s1, s2, s3, s4, s5, s6, s7, s8 and 9992 more)",
         );
+    }
+
+    #[test]
+    fn a_unit_that_was_lost_waits_again_and_what_it_had_started_is_owed_no_more() {
+        let mut story = Story::new();
+        story.invocation("go").batch("c", &["a"]).start(1).steps(1, Origin::Prompt, &["x", "y"]);
+        story.start(2).end(2, Outcome::Interrupted).end(3, skipped()).lose(1, 1);
+        check(
+            &story,
+            &["interrupted: 1 lost with a worker (a)"],
+            "running: 1 lost with a worker (a)",
+        );
+        story.start(1);
+        check(&story, &["interrupted: 1 cut off (a)"], "running: 1 at work (a)");
     }
 }

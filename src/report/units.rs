@@ -5,11 +5,13 @@
 //! known what its request waits for. A unit that only holds the branch of steps
 //! is no agent: it is known by its name, and neither counted nor listed.
 
+mod counts;
 mod hold;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub use self::counts::Counts;
 use self::hold::hold;
 pub use self::hold::{Hold, HoldCause};
 use crate::branch::Branch;
@@ -48,6 +50,8 @@ pub struct Unit {
     pub branch: Branch,
     /// When it started; `None` while it waits.
     pub started: Option<UnixMillis>,
+    /// The worker that it was lost with last, if it ever was.
+    pub lost_with: Option<Arc<str>>,
     /// The tokens of its requests so far.
     pub usage: Usage,
     /// The calls that have their output.
@@ -74,29 +78,6 @@ pub struct LastCall {
     pub tool: Arc<str>,
     /// What the call is about; may be anything.
     pub subject: Arc<str>,
-}
-
-/// How many units are in each state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Wait for a permit.
-    pub queued: u64,
-    /// Work.
-    pub running: u64,
-    /// Work, but their request has to wait.
-    pub throttled: u64,
-    /// Wait for the units they started, which run in their place.
-    pub waiting: u64,
-    /// Ended well.
-    pub completed: u64,
-    /// Ended in an error.
-    pub failed: u64,
-    /// Cancelled while they ran.
-    pub cancelled: u64,
-    /// Cancelled before they started.
-    pub skipped: u64,
-    /// Ended with the process.
-    pub interrupted: u64,
 }
 
 impl Units {
@@ -133,6 +114,7 @@ impl Units {
             {
                 self.main_hold = hold(event);
             }
+            EventKind::Lost { worker, attempt: _ } => self.lost(event, worker),
             EventKind::UnitStarted
             | EventKind::TurnStarted { .. }
             | EventKind::Throttled(_)
@@ -266,22 +248,7 @@ impl Units {
             self.to_run = before + u32::from(head.origin.asks());
         }
         self.counts.queued += u64::from(head.is_agent());
-        self.open.insert(
-            event.unit,
-            Unit {
-                head: head.clone(),
-                branch: event.branch.clone(),
-                started: None,
-                usage: Usage::default(),
-                tool_uses: 0,
-                last_call: None,
-                waiting_calls: 0,
-                has_answered: false,
-                background: 0,
-                hold: None,
-                has_told: false,
-            },
-        );
+        self.open.insert(event.unit, Unit::new(head.clone(), event));
     }
 
     fn set_aside(&mut self, parent: UnitId, units: &[UnitId]) {
@@ -305,6 +272,22 @@ impl Units {
             *self.counts.at_work(unit.doing()) += 1;
         }
         self.adjust(event.unit, |unit| unit.take(event));
+    }
+
+    /// A unit waits again. What it had started has ended by now.
+    fn lost(&mut self, event: &Event, worker: &Arc<str>) {
+        let Some(unit) = self.open.get_mut(&event.unit) else { return };
+        if self.running.remove(&event.unit) {
+            *self.counts.at_work(unit.doing()) -= 1;
+            self.counts.queued += 1;
+        }
+        *unit = Unit {
+            lost_with: Some(Arc::clone(worker)),
+            usage: unit.usage,
+            tool_uses: unit.tool_uses,
+            background: unit.background,
+            ..Unit::new(unit.head.clone(), event)
+        };
     }
 
     /// Changes what is known of a unit that runs, and counts it anew.
@@ -352,51 +335,6 @@ impl Units {
     }
 }
 
-impl Counts {
-    /// Returns a unit that has not ended, counted.
-    pub(super) fn of(unit: &Unit) -> Self {
-        let mut counts = Self::default();
-        match unit.started {
-            Some(_) => *counts.at_work(unit.doing()) += 1,
-            None => counts.queued += 1,
-        }
-        counts
-    }
-
-    /// Returns how many are left without these.
-    pub(super) fn without(self, these: Self) -> Self {
-        Self {
-            queued: self.queued.saturating_sub(these.queued),
-            running: self.running.saturating_sub(these.running),
-            throttled: self.throttled.saturating_sub(these.throttled),
-            waiting: self.waiting.saturating_sub(these.waiting),
-            completed: self.completed.saturating_sub(these.completed),
-            failed: self.failed.saturating_sub(these.failed),
-            cancelled: self.cancelled.saturating_sub(these.cancelled),
-            skipped: self.skipped.saturating_sub(these.skipped),
-            interrupted: self.interrupted.saturating_sub(these.interrupted),
-        }
-    }
-
-    pub(super) fn ended(&mut self, outcome: &Outcome) -> &mut u64 {
-        match outcome {
-            Outcome::Done { text: _ } => &mut self.completed,
-            Outcome::Failed(_) => &mut self.failed,
-            Outcome::Cancelled { ran: true } => &mut self.cancelled,
-            Outcome::Cancelled { ran: false } => &mut self.skipped,
-            Outcome::Interrupted => &mut self.interrupted,
-        }
-    }
-
-    fn at_work(&mut self, doing: Doing) -> &mut u64 {
-        match doing {
-            Doing::Work => &mut self.running,
-            Doing::Hold(_) => &mut self.throttled,
-            Doing::Wait => &mut self.waiting,
-        }
-    }
-}
-
 /// What a unit does that has started and not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
@@ -409,6 +347,30 @@ pub enum Doing {
 }
 
 impl Unit {
+    /// A unit that waits, as of an event.
+    fn new(head: UnitHead, event: &Event) -> Self {
+        Self {
+            head,
+            branch: event.branch.clone(),
+            started: None,
+            lost_with: None,
+            usage: Usage::default(),
+            tool_uses: 0,
+            last_call: None,
+            waiting_calls: 0,
+            has_answered: false,
+            background: 0,
+            hold: None,
+            has_told: false,
+        }
+    }
+
+    /// Tells whether it ever started.
+    #[must_use]
+    pub fn has_run(&self) -> bool {
+        self.started.is_some() || self.lost_with.is_some()
+    }
+
     /// Returns what it does, if it has started.
     #[must_use]
     pub fn doing(&self) -> Doing {
@@ -469,6 +431,7 @@ impl Unit {
             | EventKind::Notified { .. }
             | EventKind::PrefixShared(_)
             | EventKind::UnitQueued(_)
+            | EventKind::Lost { .. }
             | EventKind::FileChanged(_)
             | EventKind::Worktree(_)
             | EventKind::HookRan(_)
@@ -718,5 +681,26 @@ mod tests {
         assert_eq!(ended[0].tool_uses, 1);
         let last = LastCall { tool: "Read".into(), subject: "src/a.rs".into() };
         assert_eq!(ended[0].last_call, Some(last));
+    }
+
+    #[test]
+    fn a_unit_that_was_lost_is_queued_again_and_counted_once() {
+        let mut story = Story::new();
+        story.batch("b", &["a", "b"]).start(1).start(2).turn(1, 1);
+        story.reply(1, "so far", 10, 2).call(1, "c", "Agent", "x").output(1, "c", "Agent", "gone");
+        story.throttled(1, ThrottleCause::Provider, None).lose(1, 1);
+        let mut units = Units::default();
+        story.events().iter().for_each(|event| drop(units.take(event)));
+        let counts = Counts { queued: 1, running: 1, ..Counts::default() };
+        assert_eq!(units.counts(), counts);
+        let queued: Vec<UnitId> = units.queued().map(|(unit, _)| unit).collect();
+        assert_eq!(queued, [UnitId(1)]);
+        let known = units.get(UnitId(1)).unwrap();
+        assert_eq!((known.started, known.hold, &known.last_call), (None, None, &None));
+        assert_eq!((known.usage.total(), known.lost_with.as_deref()), (12, Some("w-7")));
+        let mut more = Story::new();
+        more.start(1).end(1, done("x"));
+        more.events().iter().for_each(|event| drop(units.take(event)));
+        assert_eq!(units.counts(), Counts { running: 1, completed: 1, ..Counts::default() });
     }
 }

@@ -147,6 +147,7 @@ impl SessionUsage {
             EventKind::Prompted(_)
             | EventKind::Notified { .. }
             | EventKind::UnitStarted
+            | EventKind::Lost { .. }
             | EventKind::TurnStarted { .. }
             | EventKind::PrefixShared(_)
             | EventKind::Throttled(_)

@@ -8,6 +8,7 @@ mod asking;
 mod change;
 mod guarding;
 mod hooking;
+mod losing;
 mod offered;
 mod steering;
 
@@ -36,6 +37,7 @@ pub use asking::{
 use guarding::denied_in_all;
 pub use guarding::{answered, confined, file_changed, is_told_alone, question, started, worktree};
 pub use hooking::{hook, hook_ran};
+pub use losing::{lost, waits_again};
 pub use offered::offered;
 pub use steering::{TOOK_BACK, chosen, rewound, set_aside, walked};
 

@@ -327,7 +327,10 @@ impl Seat {
     }
 
     fn take(&mut self, kind: &EventKind, places: &Places<'_>) {
-        if let EventKind::Prompted(prompt) = kind {
+        if let EventKind::Lost { .. } = kind {
+            // Whoever runs it again has read nothing.
+            *self = Self::new(self.role, self.invocation, self.goes_on);
+        } else if let EventKind::Prompted(prompt) = kind {
             if self.prompt.is_empty() {
                 self.prompt = prompt.text.to_string();
             }

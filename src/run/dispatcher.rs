@@ -8,6 +8,7 @@
 mod answer;
 mod background;
 mod budget;
+mod lost;
 mod orders;
 mod questions;
 mod refused;
@@ -247,14 +248,6 @@ impl Dispatcher {
         out.done()
     }
 
-    /// Tells people something about the whole run.
-    pub fn note(&mut self, text: Arc<str>, now: UnixMillis) -> Response {
-        let mut out = Out::new(now);
-        let notice = EventKind::Notice { level: NoticeLevel::Info, text };
-        self.record(&mut out, UnitId::MAIN, notice);
-        out.done()
-    }
-
     fn begin(&mut self, out: &mut Out, Typed { prompt, message }: Typed) {
         self.main_ledger().started = Some(out.now);
         self.record(out, UnitId::MAIN, EventKind::InvocationStarted { prompt, message });
@@ -302,8 +295,7 @@ impl Dispatcher {
     }
 
     fn hear(&mut self, out: &mut Out, unit: UnitId, event: UnitEvent) {
-        // A unit whose end is in the log says nothing any more.
-        if self.units.get(&unit).is_none_or(Ledger::has_ended) {
+        if !self.is_heard(unit, &event) {
             return;
         }
         match event {
@@ -316,6 +308,9 @@ impl Dispatcher {
                 out.effects.push(Effect::Answer(Answer::Reserved(reply, first)));
             }
             UnitEvent::MayStart { reply } => self.may_start(out, unit, reply),
+            UnitEvent::Lost { worker, attempt: number, reply } => {
+                self.lost(out, unit, lost::Attempt { worker, number }, reply);
+            }
             UnitEvent::MayRequest { turn, reply } => self.may_request(out, unit, turn, reply),
             UnitEvent::MayCall { count, reply } => self.may_call(out, unit, count, reply),
             UnitEvent::Ask { question, decided, reply } => {
@@ -323,12 +318,7 @@ impl Dispatcher {
             }
             UnitEvent::Unasked => self.withdraw_unheard(out, unit),
             UnitEvent::Ended { outcome, output_file, reply } => {
-                let leaving = Leaving { outcome, output_file, reply };
-                if unit == UnitId::MAIN && self.held_by() > 0 {
-                    self.let_children_end(out, leaving);
-                } else {
-                    self.end_and_answer(out, unit, leaving);
-                }
+                self.ended(out, unit, Leaving { outcome, output_file, reply });
             }
             UnitEvent::Join { children, reply } => {
                 self.join(out, unit, children);

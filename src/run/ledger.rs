@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::branch::{Branch, BranchPath};
+use crate::branch::{Branch, BranchPath, TokenSet};
 use crate::event::{
     AfterFailure, Compaction, ForkShare, Invocation, Outcome, Piece, QuestionId, Replied,
     RequestFailed, UnitEnd, UnitHead, UnitId, UnitState, UnixMillis,
@@ -63,6 +63,11 @@ pub(super) struct Ledger {
     pub(super) cancel: CancellationToken,
     pub(super) standing: Standing,
     pub(super) started: Option<UnixMillis>,
+    /// Whether it was lost with a worker, be it that it runs again by now.
+    was_lost: bool,
+    /// The tokens of its branch when it started, where it begins again if it is
+    /// lost.
+    tokens_at_start: TokenSet,
     pub(super) turns: u32,
     /// Calls without an output, with their place in the reply and their tools.
     open_calls: HashMap<CallId, (usize, Arc<str>)>,
@@ -228,6 +233,8 @@ impl Ledger {
             cancel,
             standing: Standing::Queued,
             started: None,
+            was_lost: false,
+            tokens_at_start: TokenSet::default(),
             turns: 0,
             open_calls: HashMap::new(),
             open_children: 0,
@@ -303,6 +310,43 @@ impl Ledger {
 
     pub(super) fn has_ended(&self) -> bool {
         matches!(self.standing, Standing::Ended(_))
+    }
+
+    pub(super) fn starts(&mut self, now: UnixMillis) {
+        self.standing = Standing::Running;
+        self.started = Some(now);
+        self.tokens_at_start = self.branch.tokens.clone();
+    }
+
+    /// Takes note that its attempt is lost. What it used was used, what it was
+    /// sent and has not read is still to be read, and no later child has the
+    /// name of an earlier one; all else is as before it started.
+    pub(super) fn lost(&mut self) {
+        self.standing = Standing::Queued;
+        self.was_lost = true;
+        self.branch.tokens = std::mem::take(&mut self.tokens_at_start);
+        (self.started, self.turns, self.share) = (None, 0, None);
+        (self.text, self.writing, self.broken_off) = Default::default();
+        (self.waits, self.is_throttled) = (Vec::new(), false);
+    }
+
+    /// Forgets the units that run beside it, and whoever waits for them.
+    pub(super) fn forgets_beside(&mut self) {
+        if let Some(aside) = self.aside.take()
+            && !aside.inbox.is_empty()
+        {
+            self.aside().inbox = aside.inbox;
+        }
+    }
+
+    /// Tells whether it ever started.
+    pub(super) fn has_run(&self) -> bool {
+        self.was_lost || self.standing != Standing::Queued
+    }
+
+    /// Tells whether it was lost and has not started again.
+    pub(super) fn waits_again(&self) -> bool {
+        self.was_lost && self.standing == Standing::Queued
     }
 
     /// Returns a path segment for a child that no sibling has.
@@ -381,13 +425,18 @@ impl Ledger {
         open.into_iter().map(|(call, (_, tool))| (call, tool)).collect()
     }
 
-    /// Marks the end and returns what the unit had done by then.
+    /// Marks the end and returns what the unit had done by then. One that was
+    /// lost did run, whatever became of it later.
     pub(super) fn end(
         &mut self,
         outcome: Outcome,
         output_file: Option<Arc<str>>,
         now: UnixMillis,
     ) -> UnitEnd {
+        let outcome = match outcome {
+            Outcome::Cancelled { ran } => Outcome::Cancelled { ran: ran || self.was_lost },
+            Outcome::Done { .. } | Outcome::Failed(_) | Outcome::Interrupted => outcome,
+        };
         self.standing = Standing::Ended(outcome.state());
         let written = self.text_so_far();
         (self.writing, self.broken_off, self.text) = Default::default();

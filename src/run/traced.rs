@@ -30,6 +30,7 @@ pub(super) fn trace(event: &Event) {
             debug!(target: "tine::event", seq, %unit, %agent, %parent, "unit queued");
         }
         EventKind::UnitStarted => info!(target: "tine::event", seq, %unit, "unit started"),
+        EventKind::Lost { worker, attempt } => lost(event, worker, *attempt),
         EventKind::UnitEnded(end) => ended(event, &end.outcome),
         EventKind::TurnStarted { turn } => {
             debug!(target: "tine::event", seq, %unit, turn, "turn started");
@@ -68,6 +69,11 @@ pub(super) fn trace(event: &Event) {
         | EventKind::Left
         | EventKind::Offered(_) => {}
     }
+}
+
+fn lost(event: &Event, worker: &str, attempt: u32) {
+    let (seq, unit) = (event.seq.0, &event.unit);
+    info!(target: "tine::event", seq, %unit, worker, attempt, "unit lost");
 }
 
 fn ended(event: &Event, outcome: &Outcome) {

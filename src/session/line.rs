@@ -13,6 +13,8 @@ mod flows;
 mod forms;
 mod hooks;
 mod images;
+#[cfg(feature = "nats")]
+pub(crate) mod kinds;
 mod offered;
 mod peek;
 mod questions;
@@ -70,13 +72,16 @@ pub(super) fn encode(event: &Event, buffer: &mut Vec<u8>) {
 
 /// Reads a line without its line feed; the error says why it is bad.
 pub(super) fn decode(text: &[u8]) -> Result<Decoded, String> {
-    decode_line(text).map_err(|mut reason| {
-        if let Some((end, _)) = reason.char_indices().nth(REASON_CAP) {
-            reason.truncate(end);
-            reason.push('…');
-        }
-        reason
-    })
+    decode_line(text).map_err(bounded)
+}
+
+/// Cuts a reason down to what people are told of it.
+fn bounded(mut reason: String) -> String {
+    if let Some((end, _)) = reason.char_indices().nth(REASON_CAP) {
+        reason.truncate(end);
+        reason.push('…');
+    }
+    reason
 }
 
 /// Returns the format version that a log's first line names, if it can be read

@@ -299,6 +299,7 @@ fn read_head(directory: &Path, summary: &mut SessionSummary) {
             | EventKind::Prompted(_)
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
+            | EventKind::Lost { .. }
             | EventKind::TurnStarted { .. }
             | EventKind::Replied(_)
             | EventKind::ToolStarted { .. }
@@ -361,6 +362,7 @@ fn ends_well(kind: &EventKind) -> bool {
         | EventKind::RequestFailed(_)
         | EventKind::UnitQueued(_)
         | EventKind::UnitStarted
+        | EventKind::Lost { .. }
         | EventKind::TurnStarted { .. }
         | EventKind::Replied(_)
         | EventKind::ToolStarted { .. }

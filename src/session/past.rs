@@ -57,6 +57,8 @@ pub struct Past {
     conversation: Conversation,
     units: BTreeMap<UnitId, PastUnit>,
     account: Account,
+    /// Who started each of the units that are told of there.
+    parents: BTreeMap<UnitId, UnitId>,
     granted: BTreeMap<Arc<str>, QuestionId>,
     /// The tools of servers that main's conversation has.
     offered: Option<Arc<[OfferedTool]>>,

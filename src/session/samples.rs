@@ -66,7 +66,7 @@ pub(super) fn notice(text: &str) -> EventKind {
 }
 
 /// One event of every kind, in the order of [`EventKind`].
-pub(super) fn one_of_each() -> Vec<Event> {
+pub(crate) fn one_of_each() -> Vec<Event> {
     let prompt = "say \"hi\"\nand\u{1b}[1m stop";
     let mut events = vec![
         event(0, opened()),
@@ -250,16 +250,7 @@ fn turn_of_a_slot() -> Vec<Event> {
     let image = Image { kind: ImageKind::Png, base64: "aGk=".into() };
     let output = Arc::new(Output { images: vec![image], ..Output::error("no such file") });
     let share = PrefixShare { shared_bytes: 90, total_bytes: 100 };
-    let end = UnitEnd {
-        outcome: Outcome::failed(FailureKind::MaxTurns, "100 turns"),
-        text: "so far".into(),
-        usage,
-        turns: 100,
-        tool_uses: 7,
-        duration_ms: 900,
-        output_file: Some("/tmp/out.md".into()),
-        share: Some(ForkShare { prefix: share, cached_tokens: 8 }),
-    };
+    let end = end_of_a_slot(usage, share);
     let [throttled, admitted, failed] = of_a_request(usage);
     let [denied, asked, answered, refused, on_terms, covered] = of_a_person();
     let [form_asked, form_filled] = of_a_form();
@@ -268,6 +259,7 @@ fn turn_of_a_slot() -> Vec<Event> {
     let kinds = [
         EventKind::UnitQueued(head_of_a_slot()),
         EventKind::UnitStarted,
+        EventKind::Lost { worker: "w-7".into(), attempt: 1 },
         EventKind::TurnStarted { turn: 1 },
         EventKind::PrefixShared(share),
         throttled,
@@ -292,6 +284,19 @@ fn turn_of_a_slot() -> Vec<Event> {
     ];
     let slot = |kind| Event { unit: UnitId(3), branch: branch.clone(), ..event(0, kind) };
     kinds.into_iter().map(slot).collect()
+}
+
+fn end_of_a_slot(usage: Usage, share: PrefixShare) -> UnitEnd {
+    UnitEnd {
+        outcome: Outcome::failed(FailureKind::MaxTurns, "100 turns"),
+        text: "so far".into(),
+        usage,
+        turns: 100,
+        tool_uses: 7,
+        duration_ms: 900,
+        output_file: Some("/tmp/out.md".into()),
+        share: Some(ForkShare { prefix: share, cached_tokens: 8 }),
+    }
 }
 
 fn head_of_a_slot() -> UnitHead {
@@ -353,7 +358,7 @@ fn of_a_request(usage: Usage) -> [EventKind; 3] {
 }
 
 /// Any event.
-pub(super) fn any_event() -> impl Strategy<Value = Event> {
+pub(crate) fn any_event() -> impl Strategy<Value = Event> {
     let tokens = prop::collection::vec(1_u64..40, 0..6);
     (any::<(u64, u64, u32)>(), any_unit(), tokens, any_text(), any_kind()).prop_map(
         |((seq, at, invocation), unit, tokens, path, kind)| Event {
@@ -549,6 +554,8 @@ fn any_of_a_turn() -> impl Strategy<Value = EventKind> {
         any_compaction().prop_map(|compaction| EventKind::Compacted(Arc::new(compaction))),
         any_share().prop_map(EventKind::PrefixShared),
         Just(EventKind::UnitStarted),
+        (any_text(), any::<u32>())
+            .prop_map(|(worker, attempt)| EventKind::Lost { worker, attempt }),
         any::<u32>().prop_map(|turn| EventKind::TurnStarted { turn }),
         any_of_a_request(),
         replied,

@@ -93,6 +93,7 @@ fn said(event: &Event) -> Option<&str> {
         | EventKind::RequestFailed(_)
         | EventKind::UnitQueued(_)
         | EventKind::UnitStarted
+        | EventKind::Lost { .. }
         | EventKind::TurnStarted { .. }
         | EventKind::ToolStarted { .. }
         | EventKind::ToolFinished { .. }

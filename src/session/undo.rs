@@ -162,7 +162,8 @@ impl Changes {
             EventKind::Worktree(Worktree::Made { path, base: _ }) => {
                 self.worktrees.insert(event.unit, Arc::clone(path));
             }
-            EventKind::Worktree(Worktree::Dropped | Worktree::Applied { .. }) => {
+            EventKind::Worktree(Worktree::Dropped | Worktree::Applied { .. })
+            | EventKind::Lost { .. } => {
                 self.forget_worktree(event.unit);
             }
             EventKind::Worktree(Worktree::Kept { .. })

@@ -31,7 +31,7 @@ const LAYERS: [&[&str]; 9] = [
     &["line"],
     &["tool"],
     &["agent"],
-    &["fanout", "flow"],
+    &["fanout", "fleet", "flow"],
     &["run"],
     &["report"],
     &["cli"],

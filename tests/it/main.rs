@@ -52,12 +52,18 @@ mod definitions;
 mod doctor;
 /// Sessions as text, lines and documents: whole, one strand of them, cut off.
 mod documents;
+/// NATS: a real server that is killed and comes back, and nothing lost or doubled.
+#[cfg(feature = "nats")]
+mod engine;
 /// Batches on paused time.
 mod fanout;
 /// Everything that goes wrong between a server and us, for each API.
 mod faults;
 /// Command lines that were written for other harnesses.
 mod flags;
+/// Slots that workers run: as if they ran here, whoever is killed meanwhile.
+#[cfg(feature = "nats")]
+mod fleet;
 /// Flow files: checked, shown and run, and hostile ones.
 mod flow_files;
 /// Skills that are flows: bundled ones, those of a repository, and chats that go
@@ -95,6 +101,9 @@ mod models;
 mod outputs;
 /// What a run may do.
 mod permissions;
+/// Permits: the gate of a coordinator, before which the requests of workers stand, too.
+#[cfg(feature = "nats")]
+mod permits;
 /// Questions that only a person may answer.
 mod questions;
 /// Readers that are slow, gone, or never there.
@@ -161,10 +170,16 @@ mod support {
     pub(crate) mod desk;
     /// Faults that strace injects into the binary.
     pub(crate) mod faults;
+    /// Workers of a test.
+    #[cfg(feature = "nats")]
+    pub(crate) mod fleet;
     /// A run inside the test's process.
     pub(crate) mod inside;
     /// Whether processes live that a test did not start itself.
     pub(crate) mod life;
+    /// A NATS server that can be killed.
+    #[cfg(feature = "nats")]
+    pub(crate) mod nats;
     /// What a test keeps of a screen.
     pub(crate) mod picture;
     /// A provider on paused time that takes so much and no more.

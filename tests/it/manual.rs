@@ -24,13 +24,14 @@ const RUN: [&str; 10] = [
 ];
 
 /// Flags of other programs that the README names.
-const OTHER_FLAGS: [&str; 10] = [
+const OTHER_FLAGS: [&str; 11] = [
     "--acp",
     "--from-pr",
     "--input-file",
     "--worktree",
     "--release",
     "--locked",
+    "--no-default-features",
     "--path",
     "--enable-auto-tool-choice",
     "--tool-call-parser",
@@ -193,6 +194,8 @@ fn the_readme_names_every_flag_and_no_other() {
         "flow run ",
         "map ",
         "trace ",
+        "worker ",
+        "workers ",
     ];
     let help = commands
         .map(|command| tine(&format!("{command}--help").split(' ').collect::<Vec<_>>()))

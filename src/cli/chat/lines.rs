@@ -211,6 +211,7 @@ impl Lines {
             | EventKind::Compacted(_)
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
+            | EventKind::Lost { .. }
             | EventKind::UnitEnded(_)
             | EventKind::TurnStarted { .. }
             | EventKind::PrefixShared(_)

@@ -111,17 +111,22 @@ pub(super) fn limits(kit: &Kit) -> Limits {
     }
 }
 
+/// Returns every tool, with these agents to start.
+pub(in crate::cli) fn all_tools(definitions: &Definitions) -> Registry {
+    let offered: Vec<(&str, &str)> = definitions
+        .iter()
+        .map(|definition| (definition.name.as_str(), definition.description.as_str()))
+        .collect();
+    Registry::all(offered)
+}
+
 /// Returns the tools that there are.
 pub(super) fn tools(
     flags: &RunFlags,
     definitions: &Definitions,
     agent: Option<&AgentDefinition>,
 ) -> Result<Registry, Refusal> {
-    let offered: Vec<(&str, &str)> = definitions
-        .iter()
-        .map(|definition| (definition.name.as_str(), definition.description.as_str()))
-        .collect();
-    let all = Registry::all(offered);
+    let all = all_tools(definitions);
     // A whole tool that is denied is none that a model should know of.
     let denied = rules::split(&flags.disallowed_tools);
     let all = all.filtered(|name| {

@@ -182,7 +182,7 @@ impl Worktrees {
 
     /// Removes a worktree, one at a time: git looks at all that it knows of to
     /// remove one, and trips over another that goes meanwhile.
-    async fn remove(&self, own: OwnTree, line: &Line) {
+    pub(super) async fn remove(&self, own: OwnTree, line: &Line) {
         let OwnTree { linked, claim, .. } = own;
         let linked = Arc::new(linked);
         let turn = self.linking.lock().await;

@@ -10,7 +10,7 @@ use super::trail::Trail;
 use super::{STOPPED, Stand};
 use crate::definition::Definitions;
 use crate::event::{FailureKind, Origin, Outcome, StepDigest, StepMark, UnitEnd, UnitId};
-use crate::fanout::{self, Caller, Closing, Job};
+use crate::fanout::{self, Begins, Caller, Closing, Job, Submitted};
 use crate::flow::UNFILLED;
 use crate::flow::finished::Done;
 use crate::flow::step::{AgentStep, Sees};
@@ -179,15 +179,15 @@ pub(super) fn run<'a>(
     match asked.done {
         Some(done) => Box::pin(reuse(on.holder, done, seat)),
         None => {
-            let ticket = on.holder.fanout.pool.ticket();
-            let holder = on.holder;
+            let caller = on.holder;
+            let turn = caller.fanout.executor.submit(caller, &seat, Begins::Anew);
             let closing = Closing::new(on.closed.clone(), agent.on_error.closes());
-            let make = move || match on.is_over() {
+            let make = Box::new(move || match on.is_over() {
                 // The flow has ended while its turn came.
                 true => Err(STOPPED),
                 false => job(&on, agent).map(Arc::new),
-            };
-            Box::pin(async move { fanout::queue_made(holder, seat, ticket, closing, make).await })
+            });
+            turn.run(Submitted { caller, seat, closing, make })
         }
     }
 }

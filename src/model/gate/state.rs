@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::limit::Limit;
 use super::quota::{Meters, Paid};
-use super::{Quota, Throttle};
+use super::{End, Quota, Throttle};
 use crate::model::retry::LONGEST_FLOOR;
 use crate::model::retry::floor::FARTHEST;
 
@@ -56,15 +56,6 @@ pub(super) enum Entered {
     Passed(Charge),
     Held(Ticket),
     Shut(Instant),
-}
-
-/// How a pass ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    Answered { tokens: u64 },
-    Refused { retry_after: Option<Duration> },
-    Failed { tokens: u64, retry_after: Option<Duration> },
-    Dropped,
 }
 
 #[derive(Debug)]

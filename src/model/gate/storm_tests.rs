@@ -137,7 +137,7 @@ impl Server {
 }
 
 async fn pass(lane: &Lane) -> Pass {
-    match lane.enter(1_000) {
+    match lane.ask(1_000).await {
         Entry::Passed(pass) => pass,
         Entry::Held(held) => held.wait().await.unwrap(),
         Entry::Shut(shut) => panic!("{shut:?}"),

@@ -20,10 +20,20 @@ impl Excerpt {
         Self { head: head.into(), length, missing: text.len() - head.len() }
     }
 
+    /// A head that was cut off elsewhere, with `missing` bytes behind it.
+    pub(super) fn from_head(head: Box<str>, missing: usize) -> Self {
+        Self { length: head.chars().count(), head, missing }
+    }
+
+    /// Returns how many bytes are missing behind the head.
+    pub(super) fn missing(&self) -> usize {
+        self.missing
+    }
+
     /// Returns the first `share` characters and says what is missing.
     pub(super) fn text(&self, share: usize) -> String {
         let end = self.head.char_indices().nth(share).map_or(self.head.len(), |(end, _)| end);
-        match self.missing + self.head.len() - end {
+        match self.missing.saturating_add(self.head.len() - end) {
             0 => self.head.to_string(),
             missing => format!("{}\n[{missing} more bytes are left out]", &self.head[..end]),
         }

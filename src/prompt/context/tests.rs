@@ -331,6 +331,7 @@ fn happening() -> impl Strategy<Value = (u32, &'static str, EventKind, usize)> {
         2 => Just((EventKind::Joined { children: Vec::new() }, 1)),
         1 => (0_u64..40).prop_map(|to| (EventKind::Rewound { to: Seq(to) }, 1)),
         1 => any::<bool>().prop_map(|goes_on| (walked(goes_on), 1)),
+        1 => Just((EventKind::Lost { worker: "w-7".into(), attempt: 1 }, 1)),
         1 => Just((ended(Outcome::Done { text: "done".into() }, "done"), 1)),
     ];
     (0_u32..4, prop::sample::select(&STRANDS[..]), kinds)

@@ -92,6 +92,16 @@ impl View {
         self.unit_update(unit, fields, state);
     }
 
+    /// Tells that a unit waits again that was lost with its worker.
+    pub(super) fn unit_lost(&mut self, unit: UnitId, worker: &str, attempt: u32) {
+        if self.units.get(unit).is_some_and(|known| known.head.is_agent()) {
+            let fields = ToolCallUpdateFields::new()
+                .status(ToolCallStatus::Pending)
+                .content(vec![ToolCallContent::from(words::lost(worker, attempt))]);
+            self.unit_update(unit, fields, "queued");
+        }
+    }
+
     pub(super) fn unit_ended(&mut self, unit: UnitId, known: Option<&Unit>, end: &UnitEnd) {
         self.places.others.remove(&unit);
         // Of main's end the end of the invocation tells.

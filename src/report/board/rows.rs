@@ -108,8 +108,8 @@ impl Board {
             name: words::unit_name(unit, &known.head),
             ink: Ink::Dim,
             state: format!("queued {}", ordinal(place)),
-            what: String::new(),
-            tokens: 0,
+            what: known.lost_with.as_ref().map(|it| words::waits_again(it)).unwrap_or_default(),
+            tokens: known.usage.total(),
             time: None,
         }));
         lines.extend(self.told().map(|ended| self.ended_line(ended, view)));

@@ -118,7 +118,7 @@ pub(super) fn is_made_again(failed: &RequestFailed) -> bool {
 pub(super) fn rows(event: &Event, units: &Units, columns: u16) -> Vec<Row> {
     let is_main = event.unit == UnitId::MAIN;
     let ink = match &event.kind {
-        EventKind::Denied { .. } => Ink::Caution,
+        EventKind::Denied { .. } | EventKind::Lost { .. } => Ink::Caution,
         EventKind::Compacted(_) if is_main => Ink::Dim,
         EventKind::Notice { level: NoticeLevel::Warning, .. } => Ink::Caution,
         EventKind::Notice { level: NoticeLevel::Info, .. } if is_main => Ink::Dim,

@@ -218,3 +218,18 @@ fn what_an_earlier_process_had_and_this_one_asks_anew_is_counted() {
     assert!(written.text().starts_with(line), "{}", written.text());
     assert!(written.text().contains("\"from_before\":false"), "{}", written.text());
 }
+
+#[test]
+fn a_row_that_was_lost_does_not_run_until_it_starts_again() {
+    let (mut mapped, written) = mapped(false);
+    let lost = EventKind::Lost { worker: "w-7".into(), attempt: 1 };
+    let mut log = declared();
+    log.put(1, "", EventKind::UnitStarted).put(1, "", lost);
+    take(&mut mapped, &log);
+    assert_eq!(mapped.counts(), MapCounts { known: 3, ..MapCounts::default() });
+    let mut log = Log { invocation: 1, ..Log::default() };
+    log.put(1, "", EventKind::UnitStarted).put(1, "", done("a"));
+    take(&mut mapped, &log);
+    let expected = MapCounts { completed: 1, known: 3, ..MapCounts::default() };
+    assert_eq!((mapped.counts(), written.text().lines().count()), (expected, 1));
+}

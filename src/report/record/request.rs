@@ -43,17 +43,27 @@ pub(in crate::report) struct Wait {
     wait_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waited_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
 }
 
 impl Wait {
     /// A request that waits in the gate.
     pub(in crate::report) fn throttled(cause: &'static str, wait_ms: Option<u64>) -> Self {
-        Self { reason: Some("throttled"), cause: Some(cause), wait_ms, waited_ms: None }
+        Self { reason: Some("throttled"), cause: Some(cause), wait_ms, ..Self::default() }
     }
 
     /// A unit that waits for a person's answer.
     pub(in crate::report) fn for_approval() -> Self {
         Self { reason: Some("awaiting_approval"), ..Self::default() }
+    }
+
+    /// A unit that waits again, since it was lost with its worker in an attempt.
+    pub(in crate::report) fn lost(worker: &str, attempt: u32) -> Self {
+        let (worker, attempt) = (Some(worker.to_owned()), Some(attempt));
+        Self { reason: Some("lost"), worker, attempt, ..Self::default() }
     }
 
     /// A request that goes out after a wait.

@@ -24,6 +24,8 @@ pub(super) struct Strand {
     pub(super) started: Option<UnixMillis>,
     /// What is said of it from the start.
     pub(super) attributes: Vec<KeyValue>,
+    /// How many attempts at it were lost with their workers.
+    lost: u32,
     pub(super) turns: u32,
     pub(super) turn: Option<Turn>,
     /// By id: those that run, and those that somebody was asked about.
@@ -80,6 +82,7 @@ impl Strand {
             queued,
             started: None,
             attributes: Vec::new(),
+            lost: 0,
             turns: 0,
             turn: None,
             calls: HashMap::new(),
@@ -93,6 +96,13 @@ impl Strand {
     /// Returns the agent definition that it follows.
     pub(super) fn agent(&self) -> &str {
         self.head.as_ref().map_or("main", |head| &head.agent)
+    }
+
+    /// It begins anew.
+    pub(super) fn lost(&mut self) {
+        self.lost += 1;
+        self.calls.clear();
+        (self.waited_ms, self.shared, self.finish) = (0, None, "stop");
     }
 
     /// Its request is under way since then, or waits.
@@ -150,6 +160,9 @@ impl Strand {
         }
         if let Some(again) = head.again {
             said.push(KeyValue::new("tine.repeats", again.to_string()));
+        }
+        if self.lost > 0 {
+            said.push(KeyValue::new("tine.lost", i64::from(self.lost)));
         }
         said
     }

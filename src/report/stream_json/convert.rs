@@ -142,7 +142,7 @@ pub(super) fn notification<'a>(
         cause,
         output_file: end.output_file.as_deref().unwrap_or_default(),
         summary: format!("{}: {}", unit.head.description, words::unit_end(end)),
-        usage: unit.started.map(|_| task_usage(end.usage, end.tool_uses, end.duration_ms)),
+        usage: unit.has_run().then(|| task_usage(end.usage, end.tool_uses, end.duration_ms)),
         prefix_share: end.share.map(PrefixShareRecord::from),
         strand,
     }

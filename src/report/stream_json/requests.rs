@@ -96,6 +96,11 @@ impl StreamJson {
         self.standing(event, (None, TaskStatus::Running), Wait::default())
     }
 
+    /// Tells that a unit waits again that was lost with its worker.
+    pub(super) fn lost(&mut self, event: &Event, worker: &str, attempt: u32) -> io::Result<()> {
+        self.standing(event, (None, TaskStatus::Pending), Wait::lost(worker, attempt))
+    }
+
     /// Tells how a request or a unit stands: in a `status` for main, in the state of the
     /// task for any other unit.
     fn standing(

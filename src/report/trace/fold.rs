@@ -29,6 +29,7 @@ impl Trace {
             EventKind::InvocationEnded(end) => self.over(event, end),
             EventKind::UnitQueued(head) => self.queued(event, head),
             EventKind::UnitStarted => self.started(event),
+            EventKind::Lost { .. } => self.lost(event),
             EventKind::UnitEnded(end) => self.ended(event, end),
             EventKind::SetAside { units } => self.set_aside(event, units),
             EventKind::Joined { children } => self.joined(event, children),
@@ -199,7 +200,19 @@ impl Trace {
         let now = self.now;
         self.change(event, |unit| {
             unit.started.get_or_insert(now);
+            unit.open.waits_again = false;
         });
+    }
+
+    /// What is open in a unit that was lost is over, and it waits again.
+    fn lost(&mut self, event: &Event) {
+        if let Some((name, about)) = in_words(&event.kind) {
+            self.mark(event, name, &about, Vec::new());
+        }
+        if self.unit(event.unit).is_some_and(|unit| unit.open.is_open) {
+            self.close(event, event.unit, self.now);
+            self.change(event, |unit| (unit.open.is_open, unit.open.waits_again) = (true, true));
+        }
     }
 
     fn ended(&mut self, event: &Event, end: &UnitEnd) {
@@ -322,6 +335,7 @@ fn in_words(kind: &EventKind) -> Option<(&'static str, String)> {
             ("prefix", format!("{shared} of {total} bytes are its parent's"))
         }
         EventKind::Rewound { to } => ("rewound", words::rewound(*to)),
+        EventKind::Lost { worker, attempt } => ("lost", words::lost(worker, *attempt)),
         EventKind::Chosen(chosen) => ("chosen", words::chosen(chosen)),
         EventKind::UserTookBack => ("taken back", words::TOOK_BACK.to_owned()),
         EventKind::Offered(offered) => ("offered", words::offered(offered)),
@@ -401,6 +415,7 @@ fn proves_life(kind: &EventKind) -> bool {
         | EventKind::Compacted(_)
         | EventKind::UnitQueued(_)
         | EventKind::UnitStarted
+        | EventKind::Lost { .. }
         | EventKind::TurnStarted { .. }
         | EventKind::PrefixShared(_)
         | EventKind::Throttled(_)

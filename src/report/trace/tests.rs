@@ -135,6 +135,33 @@ fn a_unit_is_queued_then_runs_then_waits_for_those_it_started() {
 }
 
 #[test]
+fn a_unit_that_was_lost_is_queued_again_and_its_request_was_cut_off() {
+    let mut story = Story::new();
+    story.invocation("go").call(0, "c", "Agent", "1").batch("c", &["a"]).start(1).turn(1, 1);
+    story.lose(1, 1).start(1).turn(1, 1).reply(1, "yes", 1, 1).end(1, done("yes"));
+    let trace = of(&story);
+    assert_eq!(
+        doing(&trace, 1),
+        "queued 200-300, running 300-500, queued 500-600, running 600-900"
+    );
+    let spans = trace.spans.iter().filter(|span| span.unit == UnitId(1));
+    let told: Vec<String> = spans
+        .map(|span| {
+            let failed = span.failed.as_deref().unwrap_or("-");
+            format!("{} {} {failed}", span.kind.as_str(), span.about)
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "request  cut off",
+            "mark lost with worker w-7 in attempt 1: waits to be run again -",
+            "request end_turn -"
+        ]
+    );
+}
+
+#[test]
 fn a_slot_that_never_started_was_queued_to_its_end() {
     let mut story = Story::new();
     story.invocation("go").call(0, "c", "Agent", "2").batch("c", &["a", "b"]).start(1);

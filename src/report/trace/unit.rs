@@ -13,6 +13,8 @@ use super::super::usage::Spent;
 pub(super) struct Open {
     /// Whether it goes on: of main, whether an invocation does.
     pub(super) is_open: bool,
+    /// Whether it was lost with its worker and has not started again.
+    pub(super) waits_again: bool,
     /// Its request that is under way.
     pub(super) request: Option<usize>,
     /// Its request that has to wait.
@@ -76,9 +78,10 @@ impl UnitTrace {
     fn activity(&self) -> Option<Activity> {
         let Open { is_open, wait, questions, waiting_calls, has_answered, beside, steps, .. } =
             &self.open;
+        let started = self.started.filter(|_| !self.open.waits_again);
         let holds_steps = self.head.as_ref().is_some_and(|head| head.origin == Origin::Steps);
         let waits = *waiting_calls > 0 || *steps > 0 || (*has_answered && *beside > 0);
-        Some(match (is_open, self.started) {
+        Some(match (is_open, started) {
             (false, _) => return None,
             (true, None) => Activity::Queued,
             (true, Some(_)) if !questions.is_empty() => Activity::Asking,

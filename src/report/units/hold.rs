@@ -58,6 +58,7 @@ pub(super) fn hold(event: &Event) -> Option<Hold> {
         | EventKind::Compacted(_)
         | EventKind::UnitQueued(_)
         | EventKind::UnitStarted
+        | EventKind::Lost { .. }
         | EventKind::TurnStarted { .. }
         | EventKind::PrefixShared(_)
         | EventKind::Admitted { waited_ms: _ }

@@ -113,9 +113,9 @@ impl Repair<'_> {
             self.close(&mut place, call);
         }
         self.join_steps(&mut place);
-        let outcome = match unit.work.started {
-            Some(_) => Outcome::Interrupted,
-            None => Outcome::Cancelled { ran: false },
+        let outcome = match unit.work.has_run() {
+            true => Outcome::Interrupted,
+            false => Outcome::Cancelled { ran: false },
         };
         let end = Arc::new(unit.work.ended(outcome));
         self.record(&place, EventKind::UnitEnded(Arc::clone(&end)));

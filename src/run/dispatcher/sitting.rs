@@ -156,7 +156,7 @@ impl Dispatcher {
             return;
         }
         for unit in self.open_children_of(UnitId::MAIN).collect::<Vec<_>>() {
-            let ran = self.ledger(unit).standing == Standing::Running;
+            let ran = self.ledger(unit).has_run();
             self.end(out, unit, Outcome::Cancelled { ran }, None);
         }
     }

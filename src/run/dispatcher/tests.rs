@@ -1,6 +1,7 @@
 //! Every path of the dispatcher, driven without a runtime.
 
 mod budget;
+mod lost;
 mod orders;
 mod questions;
 mod sitting;

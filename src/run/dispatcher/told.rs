@@ -5,12 +5,20 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::{Answer, Dispatcher, Effect, Out};
+use super::{Answer, Dispatcher, Effect, Out, Response};
 use crate::branch::Branch;
-use crate::event::{Compaction, EventKind, ForkShare, UnitId};
+use crate::event::{Compaction, EventKind, ForkShare, NoticeLevel, UnitId, UnixMillis};
 use crate::line::Told;
 
 impl Dispatcher {
+    /// Tells people something about the whole run.
+    pub fn note(&mut self, text: Arc<str>, now: UnixMillis) -> Response {
+        let mut out = Out::new(now);
+        let notice = EventKind::Notice { level: NoticeLevel::Info, text };
+        self.record(&mut out, UnitId::MAIN, notice);
+        out.done()
+    }
+
     /// Takes note of what needs no answer and sets nothing off.
     pub(super) fn told(&mut self, out: &mut Out, unit: UnitId, told: Told) {
         let kind = match told {

@@ -125,8 +125,7 @@ impl Dispatcher {
         if ledger.cancel.is_cancelled() || ledger.standing != Standing::Queued {
             return;
         }
-        ledger.standing = Standing::Running;
-        ledger.started = Some(now);
+        ledger.starts(now);
         self.record(out, unit, EventKind::UnitStarted);
         out.effects.push(Effect::Answer(Answer::GoOn(reply)));
     }
@@ -145,10 +144,10 @@ impl Dispatcher {
             _ => self.end_orphans(out, unit, outcome),
         };
         self.withdraw(out, unit);
-        self.close_calls(out, unit);
+        self.close_calls(out, unit, "cancelled before it had an output");
         let now = out.now;
         let ledger = self.ledger(unit);
-        let ran = ledger.standing != Standing::Queued;
+        let ran = ledger.has_run();
         let end = Arc::new(ledger.end(outcome, output_file, now));
         let parent = ledger.parent;
         if let Outcome::Done { text: _ } = end.outcome {
@@ -183,7 +182,7 @@ impl Dispatcher {
         }
         for &orphan in &orphans {
             let ledger = self.ledger(orphan);
-            let ran = ledger.standing == Standing::Running;
+            let ran = ledger.has_run();
             ledger.cancel.cancel();
             self.end(out, orphan, Outcome::Cancelled { ran }, None);
         }
@@ -199,6 +198,15 @@ impl Dispatcher {
                 Outcome::failed(kind, message)
             }
             Outcome::Done { .. } | Outcome::Cancelled { .. } | Outcome::Interrupted => outcome,
+        }
+    }
+
+    /// A unit has ended; main may have to wait for others.
+    pub(super) fn ended(&mut self, out: &mut Out, unit: UnitId, leaving: Leaving) {
+        if unit == UnitId::MAIN && self.held_by() > 0 {
+            self.let_children_end(out, leaving);
+        } else {
+            self.end_and_answer(out, unit, leaving);
         }
     }
 
@@ -249,9 +257,9 @@ impl Dispatcher {
     }
 
     /// Every call of a reply has exactly one output in the log.
-    fn close_calls(&mut self, out: &mut Out, unit: UnitId) {
+    pub(super) fn close_calls(&mut self, out: &mut Out, unit: UnitId, why: &str) {
         for (call, tool) in self.ledger(unit).take_open_calls() {
-            let output = Arc::new(Output::error("cancelled before it had an output"));
+            let output = Arc::new(Output::error(why));
             self.record(out, unit, EventKind::ToolFinished { call, tool, output, took_ms: 0 });
         }
     }

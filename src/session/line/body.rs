@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::calls::{Denied, SandboxBody, ToolFinished, ToolStarted};
 use super::changes::{FileChangedBody, WorktreeBody};
-use super::ends::{InvocationEnded, ShareBody, UnitEnded};
+use super::ends::{InvocationEnded, LostBody, ShareBody, UnitEnded};
 use super::flows::{OriginBody, StepBody, WalkedBody};
 use super::hooks::HookRanBody;
 use super::images::Prompted;
@@ -38,6 +38,7 @@ pub(super) enum Body<'a> {
     PrefixShared(ShareBody),
     UnitQueued(UnitQueued<'a>),
     UnitStarted(UnitStarted),
+    Lost(LostBody<'a>),
     TurnStarted(TurnStarted),
     Throttled(ThrottledBody<'a>),
     Admitted(Admitted),
@@ -82,6 +83,7 @@ impl<'a> Body<'a> {
             EventKind::PrefixShared(share) => Self::PrefixShared(ShareBody::of(share)),
             EventKind::UnitQueued(head) => Self::UnitQueued(UnitQueued::of(head)),
             EventKind::UnitStarted => Self::UnitStarted(UnitStarted {}),
+            EventKind::Lost { worker, attempt } => Self::Lost(LostBody::of(worker, *attempt)),
             EventKind::TurnStarted { turn } => Self::TurnStarted(TurnStarted { turn: *turn }),
             EventKind::Throttled(throttled) => Self::Throttled(ThrottledBody::of(throttled)),
             EventKind::Admitted { waited_ms } => Self::Admitted(Admitted::of(*waited_ms)),
@@ -131,6 +133,7 @@ impl<'a> Body<'a> {
             Self::PrefixShared(_) => "prefix_shared",
             Self::UnitQueued(_) => "unit_queued",
             Self::UnitStarted(_) => "unit_started",
+            Self::Lost(_) => "lost",
             Self::TurnStarted(_) => "turn_started",
             Self::Throttled(_) => "throttled",
             Self::Admitted(_) => "admitted",
@@ -184,6 +187,7 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Option<EventKind>, String>
             let UnitStarted {} = parse(body)?;
             EventKind::UnitStarted
         }
+        "lost" => parse::<LostBody<'_>>(body)?.into_kind(),
         "turn_started" => EventKind::TurnStarted { turn: parse::<TurnStarted>(body)?.turn },
         "throttled" => parse::<ThrottledBody<'_>>(body)?.into_kind()?,
         "admitted" => parse::<Admitted>(body)?.into_kind(),

@@ -13,6 +13,22 @@ use crate::event::{
 };
 
 #[derive(Serialize, Deserialize)]
+pub(super) struct LostBody<'a> {
+    worker: Text<'a>,
+    attempt: u32,
+}
+
+impl<'a> LostBody<'a> {
+    pub(super) fn of(worker: &'a Arc<str>, attempt: u32) -> Self {
+        Self { worker: text(worker), attempt }
+    }
+
+    pub(super) fn into_kind(self) -> EventKind {
+        EventKind::Lost { worker: self.worker.into(), attempt: self.attempt }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
 pub(super) struct UnitEnded<'a> {
     outcome: OutcomeBody<'a>,
     /// Left out where it is the outcome's own.
@@ -65,7 +81,7 @@ impl ForkShareBody {
 
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-enum OutcomeBody<'a> {
+pub(super) enum OutcomeBody<'a> {
     Done { text: Text<'a> },
     Failed { kind: Text<'a>, message: Text<'a> },
     Cancelled { ran: bool },
@@ -73,7 +89,7 @@ enum OutcomeBody<'a> {
 }
 
 impl<'a> OutcomeBody<'a> {
-    fn of(outcome: &'a Outcome) -> Self {
+    pub(super) fn of(outcome: &'a Outcome) -> Self {
         match outcome {
             Outcome::Done { text: answer } => Self::Done { text: text(answer) },
             Outcome::Failed(Failure { kind, message }) => {
@@ -84,7 +100,7 @@ impl<'a> OutcomeBody<'a> {
         }
     }
 
-    fn into_outcome(self) -> Result<Outcome, String> {
+    pub(super) fn into_outcome(self) -> Result<Outcome, String> {
         Ok(match self {
             Self::Done { text } => Outcome::Done { text: text.into() },
             Self::Failed { kind, message } => {

@@ -34,6 +34,13 @@ pub(super) struct Answered<'a> {
     id: u64,
     #[serde(borrow)]
     question: QuestionBody<'a>,
+    #[serde(flatten, borrow)]
+    answer: VerdictBody<'a>,
+}
+
+/// What became of a question; `answer` says which of the others there is.
+#[derive(Serialize, Deserialize)]
+pub(super) struct VerdictBody<'a> {
     answer: Text<'a>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message: Option<Text<'a>>,
@@ -41,7 +48,7 @@ pub(super) struct Answered<'a> {
     by: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     terms: Option<TermsBody<'a>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     given: Option<Vec<EntryBody<'a>>>,
 }
 
@@ -57,6 +64,21 @@ struct TermsBody<'a> {
 impl<'a> Answered<'a> {
     pub(super) fn of(id: QuestionId, question: &'a Question, answer: &'a Verdict) -> Self {
         let Asked { id, question } = Asked::of(id, question);
+        Self { id, question, answer: VerdictBody::of(answer) }
+    }
+
+    pub(super) fn into_kind(self) -> Result<EventKind, String> {
+        let Self { id, question, answer } = self;
+        Ok(EventKind::Answered {
+            id: QuestionId(Seq(id)),
+            question: question.into_question()?,
+            answer: answer.into_verdict()?,
+        })
+    }
+}
+
+impl<'a> VerdictBody<'a> {
+    pub(super) fn of(answer: &'a Verdict) -> Self {
         let (mut message, mut by, mut terms, mut given) = (None, None, None, None);
         match answer {
             Verdict::NoBecause(told) => message = Some(text(told)),
@@ -71,11 +93,11 @@ impl<'a> Answered<'a> {
             | Verdict::NobodyToAsk
             | Verdict::Withdrawn => {}
         }
-        Self { id, question, answer: answer.as_str().into(), message, by, terms, given }
+        Self { answer: answer.as_str().into(), message, by, terms, given }
     }
 
-    pub(super) fn into_kind(self) -> Result<EventKind, String> {
-        let Self { id, question, answer, message, by, terms, given } = self;
+    pub(super) fn into_verdict(self) -> Result<Verdict, String> {
+        let Self { answer, message, by, terms, given } = self;
         let plain = Verdict::PLAIN.into_iter().find(|verdict| verdict.as_str() == answer);
         let terms = terms.map(TermsBody::into_terms).transpose()?;
         let with_more = || {
@@ -89,12 +111,7 @@ impl<'a> Answered<'a> {
             .flatten()
             .find(|verdict| verdict.as_str() == answer)
         };
-        let found = plain.or_else(with_more);
-        Ok(EventKind::Answered {
-            id: QuestionId(Seq(id)),
-            question: question.into_question()?,
-            answer: found.ok_or_else(|| format!("`{answer}` is not known"))?,
-        })
+        plain.or_else(with_more).ok_or_else(|| format!("`{answer}` is not known"))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The fold: what each event changes of what a session has come to.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Account, CUT_OFF, CutOff, GRANTED_CAP, Past, PastUnit, Told, Work};
@@ -30,6 +31,7 @@ impl Past {
             }
             EventKind::UnitQueued(head) => self.queued(event, head),
             EventKind::UnitStarted => self.started(event),
+            EventKind::Lost { worker: _, attempt: _ } => self.lost(event),
             EventKind::UnitEnded(end) => self.ended(event, end),
             EventKind::SetAside { units } => self.set_aside(event.unit, units),
             EventKind::Joined { children } => self.joined(event, children),
@@ -76,6 +78,32 @@ impl Past {
         if let Some(unit) = self.units.get_mut(&event.unit) {
             unit.work.begins(event.at);
             self.account.is_in(event.unit, UnitState::Running);
+        }
+    }
+
+    /// A unit waits again that was lost with its worker. Of what it had started
+    /// there nothing is left to be done or told.
+    fn lost(&mut self, event: &Event) {
+        let Some(unit) = self.units.get_mut(&event.unit).filter(|unit| unit.end.is_none()) else {
+            return;
+        };
+        unit.branch = event.branch.clone();
+        unit.work.lost();
+        unit.has_aside = false;
+        self.account.is_in(event.unit, UnitState::Queued);
+        let mut below = BTreeSet::new();
+        // Whoever starts a unit has the smaller name.
+        for (&id, parent) in self.parents.range(event.unit..) {
+            if id != event.unit && (*parent == event.unit || below.contains(parent)) {
+                below.insert(id);
+            }
+        }
+        for id in below {
+            self.units.remove(&id);
+            // What was cut off there is asked for again.
+            if self.account.units.get(&id).is_some_and(|(_, state)| is_cut_off(*state)) {
+                self.account.units.remove(&id);
+            }
         }
     }
 
@@ -157,6 +185,7 @@ impl Past {
             | EventKind::RequestFailed(_)
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
+            | EventKind::Lost { .. }
             | EventKind::TurnStarted { .. }
             | EventKind::ToolStarted { .. }
             | EventKind::FileChanged(_)
@@ -205,6 +234,7 @@ impl Past {
             units: units.into_iter().filter(|(unit, _)| is_open(unit)).collect(),
             ..Account::default()
         };
+        self.parents.retain(|unit, _| self.units.contains_key(unit));
     }
 
     fn queued(&mut self, event: &Event, head: &UnitHead) {
@@ -216,6 +246,7 @@ impl Past {
         if let Some(parent) = self.units.get_mut(&head.parent).filter(|_| head.is_background) {
             parent.has_aside = true;
         }
+        self.parents.insert(event.unit, head.parent);
         if head.is_agent() {
             let known = (Arc::clone(&head.description), UnitState::Queued);
             self.account.units.insert(event.unit, known);
@@ -352,6 +383,20 @@ impl Past {
         above.any(|unit| {
             self.units.get(&unit).is_some_and(|unit| unit.head.is_background && unit.end.is_none())
         })
+    }
+}
+
+/// Tells whether a unit in this state was to do more.
+fn is_cut_off(state: UnitState) -> bool {
+    match state {
+        UnitState::Skipped | UnitState::Interrupted => true,
+        UnitState::Queued
+        | UnitState::Running
+        | UnitState::Throttled
+        | UnitState::AwaitingApproval
+        | UnitState::Completed
+        | UnitState::Failed
+        | UnitState::Cancelled => false,
     }
 }
 

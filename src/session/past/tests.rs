@@ -207,6 +207,44 @@ fn a_unit_that_was_cut_off_has_done_what_it_had_done_by_then() {
 }
 
 #[test]
+fn a_unit_that_was_lost_has_used_what_it_used_and_owes_nothing_of_what_it_had_started() {
+    let mut story = Story::new();
+    story.calls("c", "Agent").push(1, "1", EventKind::UnitQueued(head("c", 0)));
+    story.push(1, "1", EventKind::UnitStarted);
+    story.push(1, "1", EventKind::TurnStarted { turn: 1 });
+    story.push(1, "1", replied("so far", &["x"])).push(1, "1", tool_started("x", "Agent"));
+    let below = UnitHead { parent: UnitId(1), ..head("x", 0) };
+    story.push(2, "1-2", EventKind::UnitQueued(below.clone()));
+    story.push(2, "1-2", EventKind::UnitStarted).end(2);
+    let cut_off = UnitEnd { outcome: Outcome::Interrupted, ..unit_end("") };
+    story.push(1, "1-2", joined(&[2])).push(3, "1,3", EventKind::UnitQueued(below));
+    story.push(3, "1,3", EventKind::UnitEnded(Arc::new(cut_off)));
+    story.push(1, "1-2", finished("x", "lost with its worker"));
+    story.push(1, "1", EventKind::Lost { worker: "w-7".into(), attempt: 1 });
+    let past = story.past();
+    let units: Vec<UnitId> = past.units().keys().copied().collect();
+    assert_eq!(units, [UnitId(1)]);
+    let unit = &past.units()[&UnitId(1)];
+    assert_eq!((unit.work.started, unit.work.has_run()), (None, true));
+    assert_eq!(unit.branch.tokens.to_string(), "1");
+    let end = unit.work.ended(Outcome::Interrupted);
+    let expected = UnitEnd {
+        outcome: Outcome::Interrupted,
+        text: "".into(),
+        usage: Usage { input: 5, ..Usage::default() },
+        turns: 0,
+        tool_uses: 1,
+        duration_ms: 0,
+        output_file: None,
+        share: None,
+    };
+    assert_eq!(end, expected);
+    let states = past.account().units.iter().map(|(unit, (_, state))| (*unit, *state));
+    let states: Vec<_> = states.collect();
+    assert_eq!(states, [(UnitId(1), UnitState::Queued), (UnitId(2), UnitState::Completed)]);
+}
+
+#[test]
 fn the_ends_of_a_batch_are_kept_until_its_call_has_its_output() {
     let mut story = Story::new();
     story.calls("c", "Agent");
@@ -426,6 +464,7 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
             EventKind::UnitQueued(UnitHead { parent, is_background, ..head(id, 0) })
         }),
         Just(EventKind::UnitStarted),
+        Just(EventKind::Lost { worker: "w-7".into(), attempt: 1 }),
         Just(EventKind::TurnStarted { turn: 3 }),
         Just(EventKind::UnitEnded(Arc::new(unit_end("y")))),
         units.clone().prop_map(|units| joined(&units)),

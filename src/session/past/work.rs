@@ -8,8 +8,10 @@ use crate::message::{CallId, Usage};
 /// What a unit has done by now.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Work {
-    /// When it started; `None` while it waits.
+    /// When it started; `None` while it waits, also if it was lost with its
+    /// worker and waits again.
     pub started: Option<UnixMillis>,
+    was_lost: bool,
     /// Its calls that have no output, in the order in which it made them.
     pub open: Vec<OpenCall>,
     /// The text of its last answer that had one.
@@ -62,6 +64,18 @@ impl Work {
         }
     }
 
+    /// Tells whether it ever started.
+    #[must_use]
+    pub fn has_run(&self) -> bool {
+        self.started.is_some() || self.was_lost
+    }
+
+    /// It was lost, and is to begin anew. What it used stays used.
+    pub(super) fn lost(&mut self) {
+        let Self { usage, tool_uses, .. } = std::mem::take(self);
+        *self = Self { was_lost: true, usage, tool_uses, ..Self::default() };
+    }
+
     pub(super) fn begins(&mut self, at: UnixMillis) {
         self.started = Some(at);
         self.last_sign = at;
@@ -89,6 +103,7 @@ impl Work {
             | EventKind::Notified { .. }
             | EventKind::UnitQueued(_)
             | EventKind::UnitStarted
+            | EventKind::Lost { .. }
             | EventKind::Throttled(_)
             | EventKind::Admitted { .. }
             | EventKind::ToolFinished { .. }

@@ -1,7 +1,7 @@
 //! A run inside the test's own process, on the scripted model and on paused
 //! time, seen through its session log.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -17,7 +17,7 @@ use tine::event::{
     CancelReason, Delta, Event, EventKind, InvocationEnd, Outcome, SessionHead, SessionId, UnitId,
     UnitState, Verdict,
 };
-use tine::fanout::{Caller, Fanout, Limits, Parking, Pool, Surroundings, Worktrees};
+use tine::fanout::{Caller, Fanout, Limits, Local, Parking, Pool, Surroundings, Worktrees};
 use tine::flow::{self, Flow, InputValues, Step, Walk};
 use tine::guard::sandbox::{Insistence, Sandbox, Settings, Variables};
 use tine::guard::{Mode, Policy, Rules, Searches, Source, Sourced};
@@ -519,6 +519,7 @@ impl Setup {
             skills: Arc::new(skills),
             workspace: Arc::new(workspace),
             pool: Pool::new(NonZeroUsize::new(self.cap).expect("a cap is at least 1")),
+            executor: Arc::new(Local),
             limits: Limits {
                 max_turns: 50,
                 timeout: None,
@@ -613,7 +614,7 @@ impl Story {
         let mut states = BTreeMap::new();
         for event in &self.events[..kept] {
             let state = match &event.kind {
-                EventKind::UnitQueued(_) => UnitState::Queued,
+                EventKind::UnitQueued(_) | EventKind::Lost { .. } => UnitState::Queued,
                 EventKind::UnitStarted => UnitState::Running,
                 EventKind::UnitEnded(end) => end.outcome.state(),
                 _ => continue,
@@ -640,10 +641,20 @@ impl Story {
     /// children does not run: they run in its place.
     pub(crate) fn most_running(&self) -> usize {
         let (mut running, mut most) = (0_usize, 0);
+        // Those that were lost and wait again.
+        let mut lost = BTreeSet::new();
         for event in &self.events {
             let is_wait = |tool: &str| tool == "Agent" && event.unit != UnitId::MAIN;
             match &event.kind {
-                EventKind::UnitStarted => running += 1,
+                EventKind::UnitStarted => {
+                    lost.remove(&event.unit);
+                    running += 1;
+                }
+                EventKind::Lost { .. } => {
+                    lost.insert(event.unit);
+                    running -= 1;
+                }
+                EventKind::UnitEnded(_) if lost.contains(&event.unit) => {}
                 EventKind::ToolStarted { tool, .. } if is_wait(tool) => running -= 1,
                 EventKind::ToolFinished { tool, .. } if is_wait(tool) => running += 1,
                 EventKind::UnitEnded(end) if end.outcome.state() != UnitState::Skipped => {

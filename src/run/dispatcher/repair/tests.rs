@@ -111,6 +111,9 @@ impl Session {
             self.busy(unit).is_running = started.is_some();
             return;
         }
+        if unit != UnitId::MAIN && what >= 232 {
+            return self.lose(unit);
+        }
         match (what % 8, busy.calls.last().cloned()) {
             (0..=3, None) => self.reply(unit, what),
             (4 | 5, None) => {
@@ -124,6 +127,18 @@ impl Session {
             (3, Some(_)) => self.take_all(unit),
             (_, Some((call, children))) => self.finish(unit, call, &children),
         }
+    }
+
+    fn lose(&mut self, unit: UnitId) {
+        let (worker, attempt) = ("w-7".into(), 1);
+        if self.ask(unit, |reply| UnitEvent::Lost { worker, attempt, reply }).is_none() {
+            // It had ended with its parent.
+            return;
+        }
+        let is_aside = self.busy(unit).is_aside;
+        *self.busy(unit) = Busy { is_aside, ..Busy::default() };
+        let left = &self.dispatcher.units;
+        self.units.retain(|id, _| left.contains_key(id));
     }
 
     fn busy(&mut self, unit: UnitId) -> &mut Busy {
@@ -284,6 +299,8 @@ fn states(events: &[Event]) -> BTreeMap<UnitId, UnitState> {
         match &event.kind {
             EventKind::UnitQueued(_) => drop(states.insert(event.unit, UnitState::Queued)),
             EventKind::UnitStarted => drop(states.insert(event.unit, UnitState::Running)),
+            // It waits again, but it did run.
+            EventKind::Lost { .. } => drop(states.insert(event.unit, UnitState::Running)),
             EventKind::UnitEnded(end) => drop(states.insert(event.unit, end.outcome.state())),
             _ => {}
         }
@@ -296,10 +313,26 @@ fn was_dropped(events: &[Event], head: &UnitHead) -> bool {
     events.iter().any(|event| match &event.kind {
         EventKind::ToolFinished { call, output, .. } => {
             let is_of = event.unit == head.parent && Some(call) == head.call.as_ref();
-            is_of && output.text.starts_with("cancelled before")
+            let why = ["cancelled before", "lost with its worker"];
+            is_of && why.iter().any(|why| output.text.starts_with(why))
         }
         _ => false,
     })
+}
+
+/// Tells whether what had started a unit was lost afterwards.
+fn was_lost(events: &[Event], unit: UnitId) -> bool {
+    let (place, parent) = events
+        .iter()
+        .enumerate()
+        .find_map(|(place, event)| match &event.kind {
+            EventKind::UnitQueued(head) if event.unit == unit => Some((place, head.parent)),
+            _ => None,
+        })
+        .unwrap();
+    let is_loss = |event: &Event| matches!(event.kind, EventKind::Lost { .. });
+    events[place..].iter().any(|event| event.unit == parent && is_loss(event))
+        || (parent != UnitId::MAIN && was_lost(events, parent))
 }
 
 /// Returns the units whose ends main has been told: by news, or by the output
@@ -373,7 +406,7 @@ proptest! {
                 parent => last[&parent].clone(),
             };
             let is_awaited = match head.is_background {
-                false => !was_dropped(&events, head),
+                false => !was_dropped(&events, head) && !was_lost(&events, event.unit),
                 true => head.parent == UnitId::MAIN && told.contains(&event.unit),
             };
             prop_assert!(!is_awaited || last[&event.unit].is_subset_of(&home), "{:?}", event.unit);

@@ -1,0 +1,23 @@
+//! The pool beyond one machine: slots that workers run, over NATS.
+//!
+//! A worker runs a slot's loop with a line whose other end is with the
+//! coordinator's dispatcher. So whatever numbers, adds up, asks or records
+//! knows nothing of where a slot runs.
+
+pub mod engine;
+mod executor;
+mod far;
+pub mod ground;
+mod load;
+mod near;
+pub mod packet;
+mod parcel;
+pub mod permits;
+mod post;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+pub mod worker;
+
+pub use executor::Fleet;
+pub use load::Load;

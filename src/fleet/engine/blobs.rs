@@ -1,0 +1,185 @@
+//! Large things, named after what is in them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use async_nats::jetstream::object_store::{GetErrorKind, ObjectInfo, ObjectStore};
+use tokio::io::AsyncReadExt as _;
+use tokio::time::timeout;
+
+use super::{Engine, EngineError, layout};
+
+/// The largest blob, in bytes: the history of a large repository, and still what a
+/// worker holds in memory.
+pub const BLOB_CAP: usize = 512 * 1024 * 1024;
+
+/// The size of the pieces that a blob is stored in; what NATS takes by default is
+/// eight times that.
+const PIECE: usize = 128 * 1024;
+
+/// Longest wait for the next piece.
+const PIECE_LIMIT: Duration = Duration::from_secs(10);
+
+/// How often a blob is written or read before its failure is believed.
+const TRIES: u32 = 5;
+
+/// How old a blob may be to be there for those that are told of it now; its pieces
+/// go a week after they were written.
+const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A blob's name: the BLAKE3 hash of its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Hash(blake3::Hash);
+
+impl Hash {
+    /// Returns the name of these bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(blake3::hash(bytes))
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0.to_hex())
+    }
+}
+
+impl FromStr for Hash {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let hash = blake3::Hash::from_hex(text);
+        hash.map(Self).map_err(|_| format!("`{text}` is not the name of a blob"))
+    }
+}
+
+impl Engine {
+    /// Stores a blob, if it is not there, and returns its name.
+    ///
+    /// # Errors
+    ///
+    /// One larger than [`BLOB_CAP`], or a store that does not take it.
+    pub async fn put_blob(&self, bytes: &[u8]) -> Result<Hash, EngineError> {
+        if bytes.len() > BLOB_CAP {
+            return Err(EngineError::LargeBlob { size: bytes.len(), cap: BLOB_CAP });
+        }
+        let hash = Hash::of(bytes);
+        let name = hash.to_string();
+        let store = self.blobs().await?;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match store.info(&name).await {
+                Ok(info) if is_whole(&info, bytes.len()) => return Ok(hash),
+                // It is written again.
+                Ok(_) | Err(_) => {}
+            }
+            let meta = async_nats::jetstream::object_store::ObjectMetadata {
+                name: name.clone(),
+                chunk_size: Some(PIECE.min(self.message_cap() / 2)),
+                ..Default::default()
+            };
+            let mut reconnected = self.signs.reconnected();
+            let mut rest = bytes;
+            let cause = tokio::select! {
+                put = store.put(meta, &mut rest) => match put {
+                    Ok(_) => return Ok(hash),
+                    Err(error) => error.to_string(),
+                },
+                () = reconnected.next() => "connected anew".to_owned(),
+            };
+            if tries == TRIES {
+                return Err(EngineError::Failed { doing: "storing a blob", cause });
+            }
+            layout::pause(&cause).await;
+        }
+    }
+
+    /// Reads a blob and checks that it is what its name says.
+    ///
+    /// # Errors
+    ///
+    /// None of that name, one that is too large or false, or a store that cannot be
+    /// read.
+    pub async fn get_blob(&self, hash: Hash) -> Result<Vec<u8>, EngineError> {
+        let store = self.blobs().await?;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let mut reconnected = self.signs.reconnected();
+            let cause = tokio::select! {
+                read = read(&store, hash) => match read {
+                    Ok(bytes) => return Ok(bytes),
+                    Err(Unread::Final(error)) => return Err(error),
+                    Err(Unread::Passing(cause)) => cause,
+                },
+                () = reconnected.next() => "connected anew".to_owned(),
+            };
+            if tries == TRIES {
+                return Err(EngineError::Failed { doing: "reading a blob", cause });
+            }
+            layout::pause(&cause).await;
+        }
+    }
+
+    async fn blobs(&self) -> Result<ObjectStore, EngineError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let error = match self.jetstream.get_object_store(self.names.blobs_bucket()).await {
+                Ok(store) => return Ok(store),
+                Err(error) => error.to_string(),
+            };
+            if tries == TRIES {
+                return Err(EngineError::Failed { doing: "opening the blobs", cause: error });
+            }
+            layout::pause(&error).await;
+        }
+    }
+}
+
+/// Tells whether a blob is there and will be for a while.
+fn is_whole(info: &ObjectInfo, size: usize) -> bool {
+    let age = info.modified.map(|then| async_nats::datetime::now() - then);
+    let is_fresh = age.and_then(|age| age.try_into().ok()).is_none_or(|age: Duration| age < FRESH);
+    !info.deleted && info.size == size && is_fresh
+}
+
+enum Unread {
+    Passing(String),
+    Final(EngineError),
+}
+
+async fn read(store: &ObjectStore, hash: Hash) -> Result<Vec<u8>, Unread> {
+    let name = hash.to_string();
+    let found = store.get(&name).await.map_err(|error| match error.kind() {
+        GetErrorKind::NotFound | GetErrorKind::InvalidName | GetErrorKind::BucketLink => {
+            Unread::Final(EngineError::NoBlob { name: name.clone() })
+        }
+        GetErrorKind::ConsumerCreate | GetErrorKind::TimedOut | GetErrorKind::Other => {
+            Unread::Passing(error.to_string())
+        }
+    })?;
+    let size = found.info.size;
+    if size > BLOB_CAP {
+        return Err(Unread::Final(EngineError::LargeBlob { size, cap: BLOB_CAP }));
+    }
+    let is_false = || Unread::Final(EngineError::FalseBlob { name: name.clone() });
+    // What is there may be more than it says of itself.
+    let mut pieces = found.take(BLOB_CAP as u64 + 1);
+    let mut bytes = Vec::with_capacity(size);
+    loop {
+        match timeout(PIECE_LIMIT, pieces.read_buf(&mut bytes)).await {
+            Err(_) => return Err(Unread::Passing("no piece in time".to_owned())),
+            Ok(Ok(0)) => break,
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
+                return Err(is_false());
+            }
+            Ok(Err(error)) => return Err(Unread::Passing(error.to_string())),
+        }
+    }
+    if Hash::of(&bytes) == hash { Ok(bytes) } else { Err(is_false()) }
+}

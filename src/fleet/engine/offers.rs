@@ -1,0 +1,206 @@
+//! Tickets that a coordinator offers, many at a time and in order.
+
+use std::collections::VecDeque;
+
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::publish::PublishAck;
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::error::{Denied, EngineError};
+use super::publish::Unpublished;
+use super::{Engine, Job, layout};
+
+/// Most tickets that were sent and not acknowledged.
+pub const OFFERS_UNACKED: usize = 256;
+
+/// All that is in a ticket: the version of its form. The rest is its subject.
+const TICKET: &[u8] = b"1";
+
+/// Offers jobs in the order in which they are pushed.
+#[derive(Clone, Debug)]
+pub struct Offers {
+    // Unbounded: whoever pushes holds the slots themselves, which are larger.
+    jobs: mpsc::UnboundedSender<Job>,
+}
+
+/// The jobs that no server takes.
+#[derive(Debug)]
+pub struct Refused {
+    refused: mpsc::UnboundedReceiver<(Job, EngineError)>,
+}
+
+impl Offers {
+    /// Offers a job, after all that were pushed before. Returns at once.
+    ///
+    /// It is sent until it is acknowledged; after a crash of the server those of
+    /// one window may be stored in another order.
+    pub fn push(&self, job: Job) {
+        // The task ends only after this end is gone, or with the runtime.
+        let _ = self.jobs.send(job);
+    }
+}
+
+impl Refused {
+    /// Returns the next job that will never be stored, and why. `None` once every
+    /// [`Offers`] is dropped and everything else is stored.
+    pub async fn next(&mut self) -> Option<(Job, EngineError)> {
+        self.refused.recv().await
+    }
+}
+
+impl Engine {
+    /// Offers one job, and returns once its ticket is stored.
+    ///
+    /// A job that is offered already is left as it is. Dropping the future gives up.
+    ///
+    /// # Errors
+    ///
+    /// What will not pass: not permitted, no room, no stream.
+    pub async fn offer(&self, job: &Job) -> Result<(), EngineError> {
+        match self.publish(self.names.job(job), ticket(job)).await {
+            Ok(_) | Err(Unpublished::Crowded) => Ok(()),
+            Err(other) => Err(other.into_error()),
+        }
+    }
+
+    /// Starts a queue of offers. It runs until [`Offers`] is dropped and all is
+    /// stored, or [`Refused`] is dropped.
+    #[must_use]
+    pub fn offer_queue(&self) -> (Offers, Refused) {
+        let (jobs, pushed) = mpsc::unbounded_channel();
+        let (refuse, refused) = mpsc::unbounded_channel();
+        let queue = Queue { engine: self.clone(), sent: VecDeque::new(), refuse };
+        tokio::spawn(queue.run(pushed));
+        (Offers { jobs }, Refused { refused })
+    }
+
+    /// Takes a job back, if nobody has taken it yet. One that is still in a queue
+    /// of offers is not reached.
+    ///
+    /// # Errors
+    ///
+    /// As for [`offer`](Self::offer).
+    pub async fn withdraw(&self, job: &Job) -> Result<(), EngineError> {
+        self.purge(self.names.job(job)).await
+    }
+
+    /// Takes back all jobs of a run.
+    ///
+    /// # Errors
+    ///
+    /// As for [`offer`](Self::offer).
+    pub async fn withdraw_run(&self, run: &str) -> Result<(), EngineError> {
+        self.purge(self.names.jobs_of(run)).await
+    }
+
+    pub(super) async fn purge(&self, subject: String) -> Result<(), EngineError> {
+        let purge = format!("STREAM.PURGE.{}", self.names.jobs_stream());
+        let body = json!({ "filter": subject });
+        loop {
+            match self.call::<serde_json::Value>(purge.clone(), &body).await {
+                Ok(_) => return Ok(()),
+                Err(Denied::Passing(cause)) => layout::pause(&cause).await,
+                // A server that has just started, or none: `call` asks again soon.
+                Err(Denied::Nobody) => layout::pause("nobody listens").await,
+                Err(denied) => return Err(denied.into_error("withdrawing tickets")),
+            }
+        }
+    }
+}
+
+fn ticket(job: &Job) -> PublishMessage {
+    let id = format!("{}/{}", job.run, job.unit);
+    PublishMessage::build().message_id(id).payload(Bytes::from_static(TICKET))
+}
+
+struct Queue {
+    engine: Engine,
+    sent: VecDeque<Sent>,
+    refuse: mpsc::UnboundedSender<(Job, EngineError)>,
+}
+
+struct Sent {
+    job: Job,
+    acknowledged: BoxFuture<'static, Result<PublishAck, Unpublished>>,
+}
+
+impl Queue {
+    async fn run(mut self, mut pushed: mpsc::UnboundedReceiver<Job>) {
+        let mut reconnected = self.engine.signs.reconnected();
+        let mut is_open = true;
+        while is_open || !self.sent.is_empty() {
+            let has_room = is_open && self.sent.len() < OFFERS_UNACKED;
+            tokio::select! {
+                biased;
+                () = self.refuse.closed() => return,
+                () = reconnected.next() => self.send_again().await,
+                outcome = first(&mut self.sent), if !self.sent.is_empty() => {
+                    self.settle(outcome).await;
+                }
+                job = pushed.recv(), if has_room => match job {
+                    Some(job) => {
+                        let sent = send(&self.engine, job).await;
+                        self.sent.push_back(sent);
+                    }
+                    None => is_open = false,
+                },
+            }
+        }
+    }
+
+    /// Sends everything again that was not acknowledged, in order. What the server
+    /// has, it knows by its subject.
+    async fn send_again(&mut self) {
+        for sent in std::mem::take(&mut self.sent) {
+            let sent = send(&self.engine, sent.job).await;
+            self.sent.push_back(sent);
+        }
+    }
+
+    /// Takes down what became of the first.
+    async fn settle(&mut self, outcome: Result<PublishAck, Unpublished>) {
+        let error = match outcome {
+            Ok(_) | Err(Unpublished::Crowded) => {
+                self.sent.pop_front();
+                return;
+            }
+            Err(Unpublished::Passing(cause)) => {
+                layout::pause(&cause).await;
+                return self.send_again().await;
+            }
+            Err(Unpublished::NoStream) => {
+                layout::pause("no stream").await;
+                return self.send_again().await;
+            }
+            Err(error @ (Unpublished::NotFirst | Unpublished::Final(_))) => error.into_error(),
+        };
+        if let Some(sent) = self.sent.pop_front() {
+            // Whoever does not listen does not want to know.
+            let _ = self.refuse.send((sent.job, error));
+        }
+    }
+}
+
+async fn send(engine: &Engine, job: Job) -> Sent {
+    let acknowledged = match engine.send(&engine.names.job(&job), &ticket(&job)).await {
+        Ok(sent) => {
+            let engine = engine.clone();
+            let word = async move { sent.await.map_err(|error| engine.unpublished(&error)) };
+            word.boxed()
+        }
+        Err(error) => std::future::ready(Err(error)).boxed(),
+    };
+    Sent { job, acknowledged }
+}
+
+/// Waits for what becomes of the first.
+async fn first(sent: &mut VecDeque<Sent>) -> Result<PublishAck, Unpublished> {
+    match sent.front_mut() {
+        Some(sent) => (&mut sent.acknowledged).await,
+        None => std::future::pending().await,
+    }
+}

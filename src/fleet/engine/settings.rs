@@ -1,0 +1,59 @@
+//! What is configured about the servers.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+/// Which servers, and how the pool is laid out on them.
+///
+/// Everything that takes part in a pool must have the same `prefix`, `lease` and
+/// `replicas`.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// URLs, of which one is enough: the others of its cluster are found.
+    pub servers: Vec<String>,
+    /// The first word of every subject and name: letters, digits, `-` and `_`.
+    pub prefix: String,
+    /// Who this is.
+    pub login: Login,
+    /// Set when the connection must be encrypted, whatever the URL says.
+    pub tls: Option<Tls>,
+    /// How long a ticket's holder may be silent; from one second.
+    pub lease: Duration,
+    /// Copies of everything that is stored. `None` is three where the cluster has
+    /// three servers and one elsewhere, or as many as there are already.
+    pub replicas: Option<usize>,
+}
+
+/// Who somebody is to the servers.
+#[derive(Clone, Debug, Default)]
+pub enum Login {
+    /// What the URL says, `nats://user:password@host`, or nobody.
+    #[default]
+    Url,
+    /// A file with a token and its key (`.creds`).
+    Credentials(PathBuf),
+    /// A file with the seed of an NKey.
+    Nkey(PathBuf),
+    /// A user with a password.
+    User {
+        /// The user's name.
+        name: String,
+        /// The user's password.
+        password: SecretString,
+    },
+    /// A token.
+    Token(SecretString),
+}
+
+/// Whom to trust, and what to show.
+#[derive(Clone, Debug, Default)]
+pub struct Tls {
+    /// Certificates to trust (PEM); `None` trusts those of the system.
+    pub ca: Option<PathBuf>,
+    /// The own certificate (PEM), for servers that ask for one.
+    pub certificate: Option<PathBuf>,
+    /// Its key (PEM).
+    pub key: Option<PathBuf>,
+}

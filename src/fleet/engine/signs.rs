@@ -1,0 +1,118 @@
+//! What the connection says about itself: that it was made anew, and what the
+//! server does not permit.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use async_nats::{Event, ServerError};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// The reading end: how often there was a connection, and the latest refusal.
+#[derive(Clone, Debug)]
+pub(super) struct Signs {
+    connections: watch::Receiver<u64>,
+    /// Since when there is one; `None` while there is none.
+    since: watch::Receiver<Option<Instant>>,
+    refusal: watch::Receiver<Arc<str>>,
+}
+
+/// The writing end, which is the connection's.
+#[derive(Debug)]
+pub(super) struct Signals {
+    connections: watch::Sender<u64>,
+    since: watch::Sender<Option<Instant>>,
+    refusal: watch::Sender<Arc<str>>,
+}
+
+/// Tells of connections that were made after it.
+#[derive(Clone, Debug)]
+pub struct Reconnected(watch::Receiver<u64>);
+
+pub(super) fn signs() -> (Signals, Signs) {
+    let (connections, seen) = watch::channel(0);
+    let (since, stands) = watch::channel(None);
+    let (refusal, refused) = watch::channel("".into());
+    let signs = Signs { connections: seen, since: stands, refusal: refused };
+    (Signals { connections, since, refusal }, signs)
+}
+
+impl Signals {
+    /// Takes down what the connection says of itself.
+    pub(super) fn note(&self, event: &Event) {
+        match event {
+            Event::Connected => {
+                tracing::info!("connected to NATS");
+                self.since.send_replace(Some(Instant::now()));
+                self.connections.send_modify(|count| *count += 1);
+            }
+            Event::Disconnected => {
+                tracing::warn!("the connection to NATS is lost");
+                self.since.send_replace(None);
+            }
+            Event::ServerError(ServerError::Other(text)) => {
+                tracing::warn!("NATS: {text}");
+                self.refusal.send_replace(text.to_lowercase().into());
+            }
+            Event::ServerError(error) => tracing::warn!("NATS: {error}"),
+            Event::SlowConsumer(_) => tracing::warn!("NATS: messages come faster than read"),
+            Event::ClientError(error) => tracing::debug!("NATS: {error}"),
+            Event::LameDuckMode | Event::Draining | Event::Closed => {
+                tracing::debug!("NATS: {event}");
+            }
+        }
+    }
+}
+
+impl Signs {
+    /// Waits for the first connection to be noted.
+    pub(super) async fn connected(&self) {
+        let mut connections = self.connections.clone();
+        // The connection lives for as long as what waits for it.
+        let _ = connections.wait_for(|count| *count > 0).await;
+    }
+
+    /// Returns since when there is a connection; `None` while there is none.
+    pub(super) fn connected_since(&self) -> Option<Instant> {
+        *self.since.borrow()
+    }
+
+    pub(super) fn reconnected(&self) -> Reconnected {
+        let mut connections = self.connections.clone();
+        connections.mark_unchanged();
+        Reconnected(connections)
+    }
+
+    /// Waits for the server to say, from now on, that a subject is not permitted.
+    pub(super) fn refused(&self, subject: &str) -> impl Future<Output = String> + Send + use<> {
+        let mut refusal = self.refusal.clone();
+        refusal.mark_unchanged();
+        let quoted = format!("\"{}\"", subject.to_lowercase());
+        async move {
+            loop {
+                if refusal.changed().await.is_err() {
+                    // Nobody is left to say it.
+                    std::future::pending::<()>().await;
+                }
+                let text = refusal.borrow_and_update().clone();
+                if text.contains("permissions violation") && text.contains(&quoted) {
+                    return text.to_string();
+                }
+            }
+        }
+    }
+}
+
+impl Reconnected {
+    /// Waits for the next connection; each is told of once.
+    pub async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Forgets connections up to now.
+    pub(super) fn forget(&mut self) {
+        self.0.mark_unchanged();
+    }
+}

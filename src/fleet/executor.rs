@@ -1,0 +1,398 @@
+//! Units on other machines.
+//!
+//! A unit that is submitted becomes a ticket in a queue that all workers share. The
+//! worker that draws it asks for the slot: only then the unit asks to start, and its
+//! task is put together and handed out. From then on its line leads here, and to the
+//! dispatcher, as if it ran in this process. If its worker is lost, another one gets
+//! it from its beginning.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::engine::{Engine, EngineError, Job as Ticket, Offers};
+use super::load::{Given, Load};
+use super::near::{Attempt, Claimant, Ended, FromFar, Near};
+use super::permits::{self, Office};
+use super::post::{Drawn, Post};
+use super::wire::{Claimed, FarEnd, Grant, ToSlot};
+use crate::event::{FailureKind, Outcome, UnitEnd, UnitId};
+use crate::fanout::{
+    self, Begins, Caller, Changes, Far, Job, Local, SlotExecutor, Submitted, Turn,
+};
+use crate::line::Seat;
+use crate::model::Models;
+
+/// How often a slot is given to a worker. What takes three workers with it would
+/// take the others, too.
+const ATTEMPTS: u32 = 3;
+
+/// How long a run that is over waits for the server to know.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// Runs units on workers. What goes on from a conversation that this process holds
+/// runs here.
+pub struct Fleet {
+    post: Arc<Post>,
+    offers: Counter,
+    load: Arc<Load>,
+    lease: Duration,
+    /// Ends what hands out what arrives.
+    _over: DropGuard,
+}
+
+impl Fleet {
+    /// Takes workers for the run that is called so: those with the label, if there is
+    /// one. `load` is what all its slots share; requests that workers send pass the
+    /// gates of `models`.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not do as it is asked.
+    pub async fn open(
+        engine: Engine,
+        (run, label): (Arc<str>, Option<Arc<str>>),
+        load: Load,
+        models: Arc<Models>,
+    ) -> Result<Self, EngineError> {
+        let lease = engine.lease();
+        let over = CancellationToken::new();
+        let office = Office::new(models, Arc::clone(load.session()), lease);
+        let permits = engine.permits(load.session()).await?;
+        let permitting = permits::serve(engine.clone(), permits, office);
+        tokio::spawn(over.clone().run_until_cancelled_owned(permitting));
+        let (offers, refused) = engine.offer_queue();
+        let offers = Counter { offers, run: Arc::clone(&run), label };
+        let post = Post::open(engine, run, over.clone()).await?;
+        let (served, again) = (Arc::clone(&post), offers.clone());
+        tokio::spawn(over.clone().run_until_cancelled_owned(async move {
+            tokio::join!(served.refuses(refused), served.offers_again(|unit| again.offer(unit)))
+        }));
+        Ok(Self { post, offers, load: Arc::new(load), lease, _over: over.drop_guard() })
+    }
+}
+
+impl SlotExecutor for Fleet {
+    fn submit(&self, caller: &Caller, seat: &Seat, begins: Begins) -> Box<dyn Turn> {
+        match begins {
+            Begins::FromAnother => Local.submit(caller, seat, begins),
+            Begins::Anew => {
+                let claimed = self.post.waits(seat.unit);
+                let place = Place {
+                    post: Arc::clone(&self.post),
+                    offers: self.offers.clone(),
+                    load: Arc::clone(&self.load),
+                    lease: self.lease,
+                    unit: seat.unit,
+                };
+                place.offer();
+                Box::new(There { place, claimed })
+            }
+        }
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let Post { engine, run, .. } = &*self.post;
+            let closing = async { tokio::join!(engine.stop(run, None), engine.withdraw_run(run)) };
+            // Workers that do not hear of it find nobody who knows their slots.
+            let _ = tokio::time::timeout(CLOSING, closing).await;
+        })
+    }
+}
+
+/// A slot's place at the post, which goes with it.
+struct Place {
+    post: Arc<Post>,
+    offers: Counter,
+    load: Arc<Load>,
+    lease: Duration,
+    unit: UnitId,
+}
+
+/// Where the tickets of a run are given out.
+#[derive(Clone)]
+struct Counter {
+    offers: Offers,
+    run: Arc<str>,
+    label: Option<Arc<str>>,
+}
+
+impl Counter {
+    fn offer(&self, unit: UnitId) {
+        let (run, label) = (Arc::clone(&self.run), self.label.clone());
+        self.offers.push(Ticket { run, unit: unit.0, label });
+    }
+}
+
+impl Place {
+    /// Puts a ticket for the slot into the queue.
+    fn offer(&self) {
+        self.offers.offer(self.unit);
+    }
+
+    /// Packs what a slot that starts now is given; `None` if it is to stop meanwhile.
+    async fn given(&self, caller: &Caller, seat: &Seat) -> Option<Result<Given, String>> {
+        seat.cancel.run_until_cancelled(self.load.given(&self.post.engine, caller)).await
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Its ticket, if there is one, is dropped by the worker that draws it.
+        self.post.forget(self.unit);
+    }
+}
+
+/// A ticket that no worker has drawn.
+struct There {
+    place: Place,
+    claimed: oneshot::Receiver<Drawn>,
+}
+
+impl Turn for There {
+    fn run<'a>(self: Box<Self>, slot: Submitted<'a>) -> BoxFuture<'a, Option<Arc<UnitEnd>>> {
+        Box::pin(self.turn(slot))
+    }
+}
+
+impl There {
+    async fn turn(self: Box<Self>, slot: Submitted<'_>) -> Option<Arc<UnitEnd>> {
+        let Submitted { caller, seat, closing, make } = slot;
+        let Self { place, claimed } = *self;
+        let line = caller.line.of(seat.unit);
+        let claimant = tokio::select! {
+            biased;
+            () = seat.cancel.cancelled() => None,
+            () = closing.closed() => None,
+            drawn = claimed => match drawn {
+                Ok(Drawn::By(claimant)) => Some(claimant),
+                Ok(Drawn::Refused(why)) => {
+                    let outcome = Outcome::failed(FailureKind::Setup, why);
+                    return fanout::over(caller, &line, outcome, &closing).await;
+                }
+                Err(_) => None,
+            },
+        };
+        // Packed before it starts: that may take its time.
+        let given = match &claimant {
+            Some(_) if !closing.is_closed() => place.given(caller, &seat).await,
+            Some(_) | None => None,
+        };
+        // Start is a question: once a cancel has begun nobody answers it.
+        let (claimant, given) = match claimant.zip(given) {
+            Some(both) if !closing.is_closed() && line.may_start().await => both,
+            Some(_) | None => return fanout::never_ran(&line).await,
+        };
+        let given = match given {
+            Ok(given) => given,
+            Err(why) => {
+                let outcome = Outcome::failed(FailureKind::Setup, why);
+                return fanout::over(caller, &line, outcome, &closing).await;
+            }
+        };
+        let job = match make() {
+            Ok(job) => job,
+            Err(outcome) => {
+                // Nobody runs it, and its ticket goes.
+                drop(claimant);
+                return fanout::over(caller, &line, outcome, &closing).await;
+            }
+        };
+        let far = Far { caller: caller.clone(), line: line.clone(), seat, job, closing };
+        // On a task of its own, so that a caller that panics or is dropped leaves
+        // no slot without its end.
+        match tokio::spawn(Lent { place, far }.run((claimant, given))).await {
+            Ok(end) => end,
+            // This is one on the way to its end.
+            Err(_) => {
+                let lost = Outcome::failed(FailureKind::Panic, "the slot was lost");
+                line.ended(lost, None).await
+            }
+        }
+    }
+}
+
+/// What became of a slot, and what it changed.
+type Brought = (Outcome, Option<Changes>);
+
+fn failed(why: impl Into<String>) -> Brought {
+    (Outcome::failed(FailureKind::Setup, why.into()), None)
+}
+
+/// What comes of waiting for another worker.
+enum Again {
+    /// It begins anew there, with this.
+    By(Claimant, Given),
+    /// The lost one has come to an outcome after all.
+    Over(FarEnd),
+    /// There will be none: why.
+    Refused(String),
+    /// It is to stop.
+    Stopped,
+}
+
+/// A slot that is with a worker.
+struct Lent {
+    place: Place,
+    far: Far,
+}
+
+impl Lent {
+    async fn run(self, (claimant, given): (Claimant, Given)) -> Option<Arc<UnitEnd>> {
+        let _stopping = AbortOnDropHandle::new(tokio::spawn(self.stopped()));
+        let arriving = self.place.post.opens(self.far.seat.unit);
+        let (outcome, changes) = self.lived((claimant, given), arriving).await;
+        self.far.over(outcome, changes).await
+    }
+
+    /// Has its worker stop it once it is to stop, also one that does not hear what is
+    /// said to it.
+    fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (post, seat) = (Arc::clone(&self.place.post), self.far.seat.clone());
+        async move {
+            seat.cancel.cancelled().await;
+            // It is told on its line, too.
+            let _ = post.engine.stop(&post.run, Some(seat.unit.0)).await;
+        }
+    }
+
+    /// Has workers run it until one has brought it to an outcome.
+    async fn lived(
+        &self,
+        (mut claimant, mut given): (Claimant, Given),
+        mut arriving: mpsc::Receiver<FromFar>,
+    ) -> Brought {
+        let (mut all, mut lost) = (Vec::new(), 0);
+        for number in 1.. {
+            all.push(given.clone());
+            let worker = Arc::clone(&claimant.worker);
+            let next = match self.attempt(number, claimant, &given, &mut arriving).await {
+                Ended::Over(end) => return self.brought(end, &all).await,
+                Ended::Lost(next) => {
+                    lost += 1;
+                    next
+                }
+                Ended::NeverBegan(next) => next,
+                Ended::Stopped => return (Outcome::Cancelled { ran: true }, None),
+                Ended::Broken(why) => return failed(&*why),
+            };
+            if !self.far.line.lost(worker, number).await {
+                return (Outcome::Cancelled { ran: true }, None);
+            }
+            if lost == ATTEMPTS {
+                break;
+            }
+            (claimant, given) = match self.again(next, &mut arriving).await {
+                Again::By(claimant, given) => (claimant, given),
+                Again::Over(end) => return self.brought(end, &all).await,
+                Again::Refused(why) => return failed(why),
+                Again::Stopped => return (Outcome::Cancelled { ran: true }, None),
+            };
+        }
+        failed(format!("it was lost with its worker, {ATTEMPTS} times"))
+    }
+
+    /// Has one worker run it.
+    async fn attempt(
+        &self,
+        number: u32,
+        claimant: Claimant,
+        given: &Given,
+        arriving: &mut mpsc::Receiver<FromFar>,
+    ) -> Ended {
+        let Self { place: Place { post, lease, .. }, far } = self;
+        let grant = self.grant(number, given);
+        let Claimant { worker, reply } = claimant;
+        post.granted(far.seat.unit, number);
+        // A worker that has gone is silent soon.
+        let _ = reply.send(Claimed::Granted(Box::new(grant.clone())));
+        let attempt = Attempt {
+            run: &post.run,
+            number,
+            worker: &worker,
+            lease: *lease,
+            connected: &|| post.engine.connected_since(),
+            send: &|worker: &Arc<str>, to: &ToSlot| post.tell(worker, to),
+            grant: &|| Claimed::Granted(Box::new(grant.clone())),
+        };
+        Near::new(&far.line, &far.seat, attempt).relay(arriving).await
+    }
+
+    /// Returns what a worker has brought. `given` is what each attempt began with.
+    async fn brought(&self, end: FarEnd, given: &[Given]) -> Brought {
+        let Place { post, load, .. } = &self.place;
+        let number = usize::try_from(end.attempt).unwrap_or(usize::MAX);
+        let Some(given) = number.checked_sub(1).and_then(|index| given.get(index)) else {
+            return failed("a worker has brought what nobody gave it");
+        };
+        match load.changes(&post.engine, given, end.changes).await {
+            Ok(changes) => (end.outcome, changes),
+            Err(why) => failed(format!("what it changed did not come back: {why}")),
+        }
+    }
+
+    /// Waits for another worker, unless one is there, or for what the lost one has
+    /// come to after all.
+    async fn again(&self, next: Option<Claimant>, arriving: &mut mpsc::Receiver<FromFar>) -> Again {
+        let Self { place, far } = self;
+        let mut claimed = place.post.waits(far.seat.unit);
+        let claimant = match next {
+            Some(claimant) => claimant,
+            None => loop {
+                // The one that it had may be gone, or come back.
+                place.offer();
+                tokio::select! {
+                    biased;
+                    () = far.seat.cancel.cancelled() => return Again::Stopped,
+                    drawn = &mut claimed => match drawn {
+                        Ok(Drawn::By(claimant)) => break claimant,
+                        Ok(Drawn::Refused(why)) => return Again::Refused(why),
+                        Err(_) => return Again::Stopped,
+                    },
+                    Some(from) = arriving.recv() => match from {
+                        FromFar::End(end) => return Again::Over(end),
+                        FromFar::Broken(why) => return Again::Refused(why.to_string()),
+                        FromFar::Frame(_)
+                        | FromFar::Beat { .. }
+                        | FromFar::Claim(_)
+                        | FromFar::Unreadable => {}
+                    },
+                    () = tokio::time::sleep(place.lease * 2) => {}
+                }
+            },
+        };
+        match place.given(&far.caller, &far.seat).await {
+            None => Again::Stopped,
+            Some(Err(why)) => Again::Refused(why),
+            Some(Ok(given)) => match far.line.may_start().await {
+                true => Again::By(claimant, given),
+                false => Again::Stopped,
+            },
+        }
+    }
+
+    fn grant(&self, attempt: u32, given: &Given) -> Grant {
+        let Far { caller, seat, job, .. } = &self.far;
+        let Job::Typed { task, typed: _, is_verbatim } = &**job else {
+            unreachable!("what goes on from a conversation runs here");
+        };
+        Grant {
+            unit: seat.unit,
+            attempt,
+            branch: seat.branch.clone(),
+            origin: seat.origin,
+            depth: caller.depth,
+            task: task.clone(),
+            is_verbatim: *is_verbatim,
+            tools: caller.tools.names().map(str::to_owned).collect(),
+            model: Arc::clone(caller.model.name()),
+            packet: Arc::clone(&given.packet),
+            policy: caller.policy.parts().encode(),
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! What a slot works in on a worker: a tree of its own, lent until it ends.
+//!
+//! A tree that nobody touched is lent again as it is. One that was touched is thrown
+//! away, whatever is in it: ignored files, a bent `.git`, locked directories.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use uuid::Uuid;
+
+use super::{GroundError, PATCH_CAP, StateNames, beside, io_error};
+use crate::git::Program;
+use crate::git::worktree::{self, Linked, Snapshot, make_place, remove_directory};
+
+/// Where lanes are put, for all grounds of a worker.
+#[derive(Debug)]
+pub(super) struct Yard {
+    /// The lanes, each in a directory that has its number.
+    pub(super) lanes: PathBuf,
+    /// What could not be read.
+    pub(super) kept: PathBuf,
+    /// How many lanes were made.
+    pub(super) made: AtomicU64,
+}
+
+/// A repository that was made of bundles, and its lanes.
+#[derive(Debug)]
+pub(super) struct Repository {
+    pub(super) program: Program,
+    pub(super) path: PathBuf,
+    /// The commit that holds its state.
+    pub(super) base: String,
+    /// Whose objects it borrows: kept as long as it is.
+    pub(super) history: Option<Arc<Repository>>,
+    /// Those that nobody has touched, and where their slots stood.
+    pub(super) free: Mutex<Vec<(Linked, PathBuf)>>,
+    /// Those whose slots came to no end. They go before the next one is made.
+    pub(super) spent: Mutex<Vec<Linked>>,
+    /// Git trips over one worktree that comes or goes while another does.
+    pub(super) turn: Mutex<()>,
+}
+
+/// A workspace as slots find it, on a worker.
+#[derive(Debug)]
+pub struct Ground {
+    pub(super) yard: Arc<Yard>,
+    pub(super) origin: Origin,
+}
+
+#[derive(Debug)]
+pub(super) enum Origin {
+    /// An empty directory.
+    Nothing {
+        /// Those that are empty.
+        free: Mutex<Vec<PathBuf>>,
+    },
+    /// A state of a repository.
+    State { repository: Arc<Repository>, snapshot: Snapshot },
+}
+
+/// A tree of a slot's own. One that is dropped is thrown away.
+#[derive(Debug)]
+#[must_use = "what was changed in a lane that is dropped is lost"]
+pub struct Lane {
+    ground: Arc<Ground>,
+    /// `None` once it is given back.
+    plot: Option<Plot>,
+    root: PathBuf,
+}
+
+#[derive(Debug)]
+enum Plot {
+    Directory(PathBuf),
+    Linked(Linked),
+}
+
+/// What became of a lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finished {
+    /// Nothing was changed.
+    Unchanged,
+    /// The whole change against the state, as a binary patch of git's.
+    Changed(Vec<u8>),
+    /// Files were left where no change can come from; they are gone.
+    Dropped,
+}
+
+impl Finished {
+    /// Returns the change, if there is one.
+    #[must_use]
+    pub fn patch(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Changed(patch) => Some(patch),
+            Self::Unchanged | Self::Dropped => None,
+        }
+    }
+}
+
+impl Ground {
+    pub(super) fn nothing(yard: Arc<Yard>) -> Self {
+        Self { yard, origin: Origin::Nothing { free: Mutex::default() } }
+    }
+
+    pub(super) fn of(yard: Arc<Yard>, repository: Arc<Repository>, names: &StateNames) -> Self {
+        let snapshot = Snapshot {
+            top: names.name.clone(),
+            below: names.below.clone(),
+            repository: repository.path.clone(),
+            base: repository.base.clone(),
+            program: repository.program.clone(),
+        };
+        Self { yard, origin: Origin::State { repository, snapshot } }
+    }
+
+    /// Lends a tree: one that nobody has touched, without a call of git, or a new one.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made.
+    pub async fn lane(self: &Arc<Self>) -> Result<Lane, GroundError> {
+        if let Some(plot) = self.untouched() {
+            return Ok(self.lend(plot));
+        }
+        let ground = Arc::clone(self);
+        // As a lane at once: one whose caller has gone meanwhile is given back.
+        beside(move || ground.make().map(|plot| ground.lend(plot))).await
+    }
+
+    fn lend(self: &Arc<Self>, plot: Plot) -> Lane {
+        let root = match (&plot, &self.origin) {
+            (Plot::Directory(path), _) => path.clone(),
+            (Plot::Linked(linked), Origin::Nothing { free: _ }) => linked.tree.clone(),
+            (Plot::Linked(linked), Origin::State { repository: _, snapshot }) => {
+                // Without a slash at its end where nothing is below.
+                linked.tree.components().chain(snapshot.below.components()).collect()
+            }
+        };
+        Lane { ground: Arc::clone(self), plot: Some(plot), root }
+    }
+
+    fn untouched(&self) -> Option<Plot> {
+        match &self.origin {
+            Origin::Nothing { free } => locked(free).pop().map(Plot::Directory),
+            Origin::State { repository, snapshot } => {
+                let mut free = locked(&repository.free);
+                let name = worktree::tree_name(&snapshot.top);
+                let fits = |(linked, below): &(Linked, PathBuf)| {
+                    linked.tree.file_name() == Some(name) && *below == snapshot.below
+                };
+                let at = free.iter().position(fits)?;
+                Some(Plot::Linked(free.swap_remove(at).0))
+            }
+        }
+    }
+
+    fn make(&self) -> Result<Plot, GroundError> {
+        let number = self.yard.made.fetch_add(1, Ordering::Relaxed) + 1;
+        let place = self.yard.lanes.join(number.to_string());
+        make_place(&place).map_err(io_error(&place))?;
+        let Origin::State { repository, snapshot } = &self.origin else {
+            return Ok(Plot::Directory(place));
+        };
+        let linked = {
+            let _turn = locked(&repository.turn);
+            repository.clear();
+            worktree::link_bare(snapshot, &place, "a slot of tine works here").inspect_err(
+                |_| {
+                    // As in `remove`.
+                    let _ = remove_directory(&place);
+                },
+            )?
+        };
+        match linked.fill(&snapshot.below) {
+            Ok(()) => Ok(Plot::Linked(linked)),
+            Err(error) => {
+                repository.remove(linked);
+                Err(error.into())
+            }
+        }
+    }
+}
+
+impl Lane {
+    /// Returns where its slot stands.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Gives it back. `touched` tells whether anything may have been changed in it:
+    /// if so, what differs from the state is looked for and the tree thrown away; if
+    /// not, it is lent again as it is.
+    ///
+    /// # Errors
+    ///
+    /// What was changed cannot be read or is too much; the error tells where it is kept.
+    pub async fn finish(mut self, touched: bool) -> Result<Finished, GroundError> {
+        if !touched {
+            self.give_back();
+            return Ok(Finished::Unchanged);
+        }
+        beside(move || self.end()).await
+    }
+
+    fn give_back(&mut self) {
+        match (self.plot.take(), &self.ground.origin) {
+            (Some(Plot::Directory(path)), Origin::Nothing { free }) => locked(free).push(path),
+            (Some(Plot::Linked(linked)), Origin::State { repository, snapshot }) => {
+                locked(&repository.free).push((linked, snapshot.below.clone()));
+            }
+            (Some(Plot::Directory(_) | Plot::Linked(_)) | None, _) => {}
+        }
+    }
+
+    fn end(mut self) -> Result<Finished, GroundError> {
+        match (self.plot.take(), &self.ground.origin) {
+            (Some(Plot::Linked(linked)), Origin::State { repository, snapshot: _ }) => {
+                let read = self.read(&linked);
+                // What is kept has been moved away by now, unless that failed.
+                if !matches!(read, Err(GroundError::Io { .. })) {
+                    repository.remove(linked);
+                }
+                read
+            }
+            (Some(Plot::Directory(path)), _) => {
+                let is_empty = fs::read_dir(&path).is_ok_and(|mut found| found.next().is_none());
+                // A new one comes in its place, so what is left of it is in nobody's way.
+                let _ = remove_directory(&path);
+                Ok(if is_empty { Finished::Unchanged } else { Finished::Dropped })
+            }
+            (Some(Plot::Linked(_)), Origin::Nothing { free: _ }) | (None, _) => {
+                Ok(Finished::Unchanged)
+            }
+        }
+    }
+
+    /// Returns what was changed in a tree. If that cannot be told, the files are moved
+    /// to where nobody removes them.
+    fn read(&self, linked: &Linked) -> Result<Finished, GroundError> {
+        let file = linked.place.with_extension("patch");
+        let changes = linked.changes(&file);
+        let size = fs::metadata(&file).map_or(0, |found| found.len());
+        let read = match changes {
+            Ok(changes) if changes.is_empty() => Ok(Finished::Unchanged),
+            Ok(_) if size > PATCH_CAP => {
+                self.keep(linked).and_then(|kept| Err(GroundError::LargePatch { kept }))
+            }
+            Ok(_) => fs::read(&file).map(Finished::Changed).map_err(io_error(&file)),
+            Err(source) => {
+                self.keep(linked).and_then(|kept| Err(GroundError::Unread { kept, source }))
+            }
+        };
+        // There is none where nothing was changed.
+        let _ = fs::remove_file(&file);
+        read
+    }
+
+    fn keep(&self, linked: &Linked) -> Result<PathBuf, GroundError> {
+        let kept = self.ground.yard.kept.join(Uuid::now_v7().to_string());
+        make_place(&kept).map_err(io_error(&kept))?;
+        let kept = kept.join(linked.tree.file_name().unwrap_or_default());
+        fs::rename(&linked.tree, &kept).map_err(io_error(&kept))?;
+        Ok(kept)
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        match (self.plot.take(), &self.ground.origin) {
+            (Some(Plot::Linked(linked)), Origin::State { repository, snapshot: _ }) => {
+                // Removing it would block whoever drops this.
+                locked(&repository.spent).push(linked);
+            }
+            // An empty directory costs nothing until the worker starts anew.
+            (Some(Plot::Directory(_) | Plot::Linked(_)) | None, _) => {}
+        }
+    }
+}
+
+impl Repository {
+    /// Removes those whose slots came to no end. Only in turn.
+    fn clear(&self) {
+        let spent = std::mem::take(&mut *locked(&self.spent));
+        for linked in spent {
+            // As below.
+            let _ = linked.remove();
+        }
+    }
+
+    fn remove(&self, linked: Linked) {
+        let _turn = locked(&self.turn);
+        // Its number is not used again; what is left of it goes when the worker starts
+        // anew.
+        let _ = linked.remove();
+    }
+
+    /// Removes it with all lanes that nobody has.
+    pub(super) fn discard(&self, from: &Path) -> Result<(), GroundError> {
+        let free = std::mem::take(&mut *locked(&self.free)).into_iter().map(|(linked, _)| linked);
+        let spent = std::mem::take(&mut *locked(&self.spent));
+        for linked in free.chain(spent) {
+            remove_directory(&linked.place).map_err(io_error(&linked.place))?;
+        }
+        remove_directory(from).map_err(io_error(from))
+    }
+}
+
+/// What a lock holds is whole whenever anybody gets it.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,417 @@
+//! States of real repositories on their way to a worker, and changes on their way back.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::git::tests::{Repo, program};
+
+/// A coordinator's scratch and a worker's directory.
+struct Fleet {
+    grounds: Grounds,
+    place: tempfile::TempDir,
+    /// How many files were fetched.
+    fetched: AtomicUsize,
+}
+
+impl Fleet {
+    fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let grounds = Grounds::new(&program(), &place.path().join("worker")).unwrap();
+        Self { grounds, place, fetched: AtomicUsize::new(0) }
+    }
+
+    /// Another worker in the same place, after the first one's end.
+    fn again(self) -> Self {
+        let Self { grounds, place, fetched: _ } = self;
+        drop(grounds);
+        let grounds = Grounds::new(&program(), &place.path().join("worker")).unwrap();
+        Self { grounds, place, fetched: AtomicUsize::new(0) }
+    }
+
+    fn worker(&self, name: &str) -> PathBuf {
+        self.place.path().canonicalize().unwrap().join("worker").join(name)
+    }
+
+    async fn pack(&self, root: &Path) -> Packed {
+        pack(&program(), root, &self.place.path().join("scratch")).await.unwrap()
+    }
+
+    async fn open(&self, packed: &Packed) -> Result<Arc<Ground>, GroundError> {
+        let fetch = |hash| {
+            self.fetched.fetch_add(1, Ordering::Relaxed);
+            let Packed::State(state) = packed else { panic!("there is nothing to fetch") };
+            let at = state.names.bundles.iter().position(|known| *known == hash).unwrap();
+            let file = state.bundles[at].clone();
+            async move { Ok::<_, Infallible>(file) }
+        };
+        self.grounds.open(&packed.names(), fetch).await
+    }
+
+    async fn lane(&self, root: &Path) -> Lane {
+        let packed = self.pack(root).await;
+        self.open(&packed).await.unwrap().lane().await.unwrap()
+    }
+
+    fn fetched(&self) -> usize {
+        self.fetched.swap(0, Ordering::Relaxed)
+    }
+}
+
+fn state(packed: &Packed) -> &PackedState {
+    let Packed::State(state) = packed else { panic!("{packed:?}") };
+    state
+}
+
+/// What stands in a directory, git's own part left out.
+fn files(root: &Path) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    let mut directories = vec![root.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+            let found = path.symlink_metadata().unwrap();
+            if name == ".git" {
+                continue;
+            }
+            if found.is_dir() {
+                directories.push(path);
+            } else if found.is_symlink() {
+                files.insert(name, format!("-> {}", path.read_link().unwrap().display()));
+            } else {
+                let run = if found.permissions().mode() & 0o111 == 0 { "" } else { "x " };
+                files.insert(name, format!("{run}{}", fs::read(&path).unwrap().escape_ascii()));
+            }
+        }
+    }
+    files
+}
+
+fn named(files: &[(&str, &str)]) -> BTreeMap<String, String> {
+    files.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect()
+}
+
+fn git(directory: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.current_dir(directory).args(["-c", "user.name=A", "-c", "user.email=a"]);
+    let output = command.args(arguments).output().unwrap();
+    assert!(output.status.success(), "git {arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Staged, unstaged, untracked, ignored and deleted, all at once.
+fn busy() -> Repo {
+    let repo = Repo::new();
+    for name in ["kept", "staged", "gone", "mode", "sub/deep"] {
+        repo.write(name, &format!("{name}\n"));
+    }
+    repo.write(".gitignore", "*.log\n");
+    repo.commit("Begin");
+    repo.write("staged", "staged 2\n");
+    repo.git(&["add", "staged"]);
+    repo.write("un/tracked é", "u\0\n");
+    repo.write("a.log", "ignored\n");
+    fs::remove_file(repo.root().join("gone")).unwrap();
+    symlink("kept", repo.root().join("link")).unwrap();
+    repo
+}
+
+#[tokio::test]
+async fn a_worker_has_all_that_is_not_committed_the_history_and_nothing_that_is_ignored() {
+    let (fleet, repo) = (Fleet::new(), busy());
+    let before = (repo.git(&["for-each-ref"]), fs::read(repo.root().join(".git/index")).unwrap());
+    let lane = fleet.lane(&repo.root()).await;
+    assert_eq!(
+        files(lane.root()),
+        named(&[
+            (".gitignore", "*.log\\n"),
+            ("kept", "kept\\n"),
+            ("link", "-> kept"),
+            ("mode", "mode\\n"),
+            ("staged", "staged 2\\n"),
+            ("sub/deep", "sub/deep\\n"),
+            ("un/tracked é", "u\\x00\\n"),
+        ])
+    );
+    assert_eq!(lane.root(), fleet.worker("lanes/1/work"));
+    assert_eq!(git(lane.root(), &["log", "-1", "--format=%s", "HEAD^"]), "Begin");
+    assert_eq!(git(lane.root(), &["status", "--porcelain"]), "");
+    let after = (repo.git(&["for-each-ref"]), fs::read(repo.root().join(".git/index")).unwrap());
+    assert_eq!(after, before);
+}
+
+#[tokio::test]
+async fn a_change_of_every_kind_goes_back_as_a_patch() {
+    let (fleet, repo) = (Fleet::new(), busy());
+    let packed = fleet.pack(&repo.root()).await;
+    let lane = fleet.open(&packed).await.unwrap().lane().await.unwrap();
+    let tree = lane.root().to_owned();
+    fs::write(tree.join("kept"), "kept\r\nand more").unwrap();
+    fs::write(tree.join("un/tracked é"), [0, 159, 146, 150]).unwrap();
+    fs::rename(tree.join("sub/deep"), tree.join("moved")).unwrap();
+    fs::set_permissions(tree.join("mode"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::remove_file(tree.join("staged")).unwrap();
+    fs::remove_file(tree.join("link")).unwrap();
+    symlink("moved", tree.join("link")).unwrap();
+    fs::create_dir_all(tree.join("new/below")).unwrap();
+    fs::write(tree.join("new/below/file"), "new\n").unwrap();
+    git(&tree, &["add", "kept"]);
+    git(&tree, &["commit", "--quiet", "-m", "Work"]);
+    let expected = files(&tree);
+    fs::write(tree.join("x.log"), "ignored").unwrap();
+    let patch = lane.finish(true).await.unwrap().patch().unwrap();
+    assert!(!tree.exists());
+    let other = fleet.place.path().join("other");
+    let base = &state(&packed).names.base;
+    repo.git(&["worktree", "add", "--quiet", "--detach", &other.to_string_lossy(), base]);
+    fs::write(other.with_extension("patch"), patch).unwrap();
+    git(&other, &["apply", "--binary", "--index", "../other.patch"]);
+    assert_eq!(files(&other), expected);
+}
+
+#[tokio::test]
+async fn the_same_state_has_the_same_names_and_a_history_is_sent_once() {
+    let (fleet, repo) = (Fleet::new(), Repo::with_commit());
+    let head = repo.git(&["rev-parse", "HEAD"]);
+    let clean = fleet.pack(&repo.root()).await;
+    let StateNames { commit, base, bundles, .. } = &state(&clean).names;
+    assert_eq!((commit, base, bundles.len()), (&head, &head, 1));
+    repo.write("a.txt", "two\n");
+    let changed = fleet.pack(&repo.root()).await;
+    let elsewhere = fleet.place.path().join("elsewhere");
+    let again = pack(&program(), &repo.root(), &elsewhere).await.unwrap();
+    assert_eq!(again.names(), changed.names());
+    let names = &state(&changed).names;
+    assert_eq!((&names.commit, names.bundles.len()), (&head, 2));
+    assert_eq!(names.bundles[0], bundles[0]);
+    fleet.open(&clean).await.unwrap();
+    assert_eq!(fleet.fetched(), 1);
+    let ground = fleet.open(&changed).await.unwrap();
+    assert_eq!(fleet.fetched(), 1);
+    let lane = ground.lane().await.unwrap();
+    assert_eq!(files(lane.root()), named(&[("a.txt", "two\\n")]));
+    drop((ground, lane));
+    let fleet = fleet.again();
+    let lane = fleet.open(&changed).await.unwrap().lane().await.unwrap();
+    assert_eq!(files(lane.root()), named(&[("a.txt", "two\\n")]));
+    assert_eq!(fleet.fetched(), 0);
+}
+
+#[tokio::test]
+async fn a_root_below_the_top_is_where_the_slot_stands() {
+    let (fleet, repo) = (Fleet::new(), Repo::with_commit());
+    repo.write("sub/dir/b", "b\n");
+    repo.write(".gitignore", "/build\n");
+    repo.write("build/x", "x\n");
+    let lane = fleet.lane(&repo.root().join("sub/dir")).await;
+    assert_eq!(lane.root(), fleet.worker("lanes/1/work/sub/dir"));
+    assert_eq!(files(lane.root()), named(&[("b", "b\\n")]));
+    assert_eq!(lane.finish(false).await.unwrap(), Finished::Unchanged);
+    let lane = fleet.lane(&repo.root().join("build")).await;
+    assert_eq!(lane.root(), fleet.worker("lanes/2/work/build"));
+    assert!(lane.root().is_dir());
+    fs::write(lane.root().join("../top"), "top\n").unwrap();
+    let patch = lane.finish(true).await.unwrap().patch().unwrap();
+    assert!(String::from_utf8(patch).unwrap().contains("+++ b/top\n"));
+}
+
+#[tokio::test]
+async fn a_lane_that_nobody_touched_is_lent_again_without_git() {
+    let (fleet, repo) = (Fleet::new(), Repo::with_commit());
+    let packed = fleet.pack(&repo.root()).await;
+    let ground = fleet.open(&packed).await.unwrap();
+    let lane = ground.lane().await.unwrap();
+    let first = lane.root().to_owned();
+    assert_eq!(lane.finish(false).await.unwrap(), Finished::Unchanged);
+    // With no repository, no call of git could do anything.
+    let repositories = fleet.worker("repositories");
+    fs::rename(&repositories, fleet.worker("away")).unwrap();
+    for _ in 0..100 {
+        let lane = fleet.open(&packed).await.unwrap().lane().await.unwrap();
+        assert_eq!(lane.root(), first);
+        assert_eq!(files(lane.root()), named(&[("a.txt", "one\\n")]));
+        assert_eq!(lane.finish(false).await.unwrap(), Finished::Unchanged);
+    }
+    fs::rename(fleet.worker("away"), &repositories).unwrap();
+    let (one, two) = (ground.lane().await.unwrap(), ground.lane().await.unwrap());
+    assert_eq!((one.root(), two.root() == first), (&*first, false));
+}
+
+#[tokio::test]
+async fn a_lane_that_was_touched_or_dropped_is_thrown_away_with_all_in_it() {
+    let (fleet, repo) = (Fleet::new(), Repo::with_commit());
+    repo.write(".gitignore", "ignored\n");
+    let packed = fleet.pack(&repo.root()).await;
+    let ground = fleet.open(&packed).await.unwrap();
+    let lane = ground.lane().await.unwrap();
+    let first = lane.root().to_owned();
+    fs::write(first.join("ignored"), "x").unwrap();
+    fs::write(first.join(".git"), "gitdir: /elsewhere\n").unwrap();
+    assert_eq!(lane.finish(true).await.unwrap(), Finished::Unchanged);
+    assert!(!first.parent().unwrap().exists());
+    let lane = ground.lane().await.unwrap();
+    let second = lane.root().to_owned();
+    assert_ne!(second, first);
+    assert_eq!(files(&second), named(&[(".gitignore", "ignored\\n"), ("a.txt", "one\\n")]));
+    drop(lane);
+    let lane = ground.lane().await.unwrap();
+    assert_ne!(lane.root(), second);
+    assert!(!second.exists());
+    let repository = fleet.worker("repositories").join(&state(&packed).names.base);
+    assert_eq!(fs::read_dir(repository.join("worktrees")).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn a_change_that_cannot_be_read_is_kept() {
+    let (fleet, repo) = (Fleet::new(), Repo::with_commit());
+    let lane = fleet.lane(&repo.root()).await;
+    fs::write(lane.root().join("a.txt"), "work\n").unwrap();
+    fs::remove_dir_all(fleet.worker("repositories")).unwrap();
+    let error = lane.finish(true).await.unwrap_err();
+    let GroundError::Unread { kept, source: _ } = error else { panic!("{error:?}") };
+    assert!(kept.starts_with(fleet.worker("kept")));
+    assert_eq!(fs::read_to_string(kept.join("a.txt")).unwrap(), "work\n");
+}
+
+#[tokio::test]
+async fn many_who_open_the_same_state_have_it_made_once() {
+    let fleet = Arc::new(Fleet::new());
+    let repo = Repo::with_commit();
+    repo.write("a.txt", "two\n");
+    let packed = fleet.pack(&repo.root()).await;
+    let slots = (0..8).map(|_| {
+        let (fleet, packed) = (Arc::clone(&fleet), packed.clone());
+        tokio::spawn(async move {
+            let lane = fleet.open(&packed).await.unwrap().lane().await.unwrap();
+            fs::write(lane.root().join("new"), "new\n").unwrap();
+            lane.finish(true).await.unwrap().patch().unwrap()
+        })
+    });
+    for slot in slots.collect::<Vec<_>>() {
+        assert!(!slot.await.unwrap().is_empty());
+    }
+    assert_eq!(fleet.fetched(), 2);
+}
+
+#[tokio::test]
+async fn what_a_killed_worker_left_half_made_is_made_again() {
+    let (fleet, repo) = (Fleet::new(), Repo::with_commit());
+    let packed = fleet.pack(&repo.root()).await;
+    let lane = fleet.open(&packed).await.unwrap().lane().await.unwrap();
+    // As if nobody had come to an end.
+    std::mem::forget(lane);
+    let half = fleet.worker("repositories/new-1");
+    fs::create_dir_all(half.join("objects")).unwrap();
+    let repository = fleet.worker("repositories").join(&state(&packed).names.base);
+    fs::remove_dir_all(repository.join("objects")).unwrap();
+    let fleet = fleet.again();
+    assert!(!half.exists() && !fleet.worker("lanes/1").exists());
+    let lane = fleet.open(&packed).await.unwrap().lane().await.unwrap();
+    assert_eq!(files(lane.root()), named(&[("a.txt", "one\\n")]));
+    assert_eq!(fleet.fetched(), 1);
+}
+
+#[tokio::test]
+async fn a_repository_without_a_commit_and_no_repository_at_all_are_grounds_too() {
+    let (fleet, repo) = (Fleet::new(), Repo::new());
+    repo.write("a", "a\n");
+    let packed = fleet.pack(&repo.root()).await;
+    let names = &state(&packed).names;
+    assert_eq!((&names.commit, names.bundles.len()), (&names.base, 1));
+    assert_eq!(fleet.pack(&repo.root()).await.names(), packed.names());
+    let lane = fleet.open(&packed).await.unwrap().lane().await.unwrap();
+    assert_eq!(files(lane.root()), named(&[("a", "a\\n")]));
+
+    let nothing = tempfile::tempdir().unwrap();
+    fs::write(nothing.path().join("file"), "x").unwrap();
+    let packed = fleet.pack(nothing.path()).await;
+    assert_eq!(packed.names(), PackedNames::Nothing);
+    let ground = fleet.open(&packed).await.unwrap();
+    let lane = ground.lane().await.unwrap();
+    let root = lane.root().to_owned();
+    assert_eq!(lane.finish(false).await.unwrap(), Finished::Unchanged);
+    let lane = ground.lane().await.unwrap();
+    assert_eq!((lane.root(), files(&root).len()), (&*root, 0));
+    assert_eq!(lane.finish(true).await.unwrap(), Finished::Unchanged);
+    let lane = ground.lane().await.unwrap();
+    fs::write(lane.root().join("left"), "x").unwrap();
+    assert_eq!(lane.finish(true).await.unwrap(), Finished::Dropped);
+    assert_eq!(files(ground.lane().await.unwrap().root()).len(), 0);
+}
+
+#[tokio::test]
+async fn a_shallow_clone_and_what_is_in_no_bundle_arrive_as_they_are() {
+    let (fleet, inner) = (Fleet::new(), Repo::with_commit());
+    inner.write("a.txt", "two\n");
+    inner.commit("Second");
+    inner.write("a.txt", "three\n");
+    inner.commit("Third");
+    let repo = Repo::new();
+    let url = format!("file://{}", inner.root().display());
+    repo.git(&["fetch", "--quiet", "--depth", "2", &url, "main"]);
+    repo.git(&["reset", "--quiet", "--hard", "FETCH_HEAD"]);
+    let allowed = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url];
+    repo.git(&[&allowed[..], &["module"]].concat());
+    let lane = fleet.lane(&repo.root()).await;
+    let found: Vec<_> = files(lane.root()).into_keys().collect();
+    assert_eq!(found, [".gitmodules", "a.txt"]);
+    assert_eq!(git(lane.root(), &["log", "--format=%s", "HEAD^"]), "Third\nSecond");
+    fs::write(lane.root().join("a.txt"), "work\n").unwrap();
+    let patch = lane.finish(true).await.unwrap().patch().unwrap();
+    assert!(String::from_utf8(patch).unwrap().starts_with("diff --git a/a.txt b/a.txt\n"));
+}
+
+#[tokio::test]
+async fn those_that_were_not_used_for_long_make_room_unless_somebody_has_them() {
+    let (fleet, repo) = (Fleet::new(), Repo::with_commit());
+    let mut packed = Vec::new();
+    for number in 0..12 {
+        repo.write("a.txt", &format!("{number}\n"));
+        packed.push(fleet.pack(&repo.root()).await);
+    }
+    let held = fleet.open(&packed[0]).await.unwrap().lane().await.unwrap();
+    for packed in &packed {
+        let lane = fleet.open(packed).await.unwrap().lane().await.unwrap();
+        assert_eq!(lane.finish(false).await.unwrap(), Finished::Unchanged);
+    }
+    let repositories = fs::read_dir(fleet.worker("repositories")).unwrap().count();
+    assert!(repositories <= 9, "{repositories}");
+    fs::write(held.root().join("a.txt"), "work\n").unwrap();
+    assert!(held.finish(true).await.unwrap().patch().is_some());
+    fleet.fetched();
+    let lane = fleet.open(&packed[1]).await.unwrap().lane().await.unwrap();
+    assert_eq!(files(lane.root()), named(&[("a.txt", "1\\n")]));
+    assert_eq!(fleet.fetched(), 1);
+}
+
+#[tokio::test]
+async fn a_worker_believes_no_names_and_no_files_and_shares_its_place_with_none() {
+    let (fleet, repo) = (Fleet::new(), Repo::with_commit());
+    let packed = fleet.pack(&repo.root()).await;
+    let Packed::State(state) = packed else { panic!("{packed:?}") };
+    let check = async |names: StateNames, file: &Path, expected: &str| {
+        let fetch = |_| async { Ok::<_, Infallible>(file.to_owned()) };
+        let opened = fleet.grounds.open(&PackedNames::State(names), fetch).await;
+        let error = opened.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    let names = || state.names.clone();
+    let bundle = &*state.bundles[0];
+    check(StateNames { base: "../../x".into(), ..names() }, bundle, "`../../x` is no commit").await;
+    check(StateNames { name: "..".into(), ..names() }, bundle, "no name of a directory").await;
+    check(StateNames { below: "/etc".into(), ..names() }, bundle, "not below the top").await;
+    check(StateNames { bundles: vec![], ..names() }, bundle, "there are 0 files, not 1").await;
+    check(names(), &repo.root().join("a.txt"), "is damaged").await;
+    let other = "0".repeat(40);
+    let wrong = StateNames { commit: other.clone(), base: other.clone(), ..names() };
+    check(wrong, bundle, &format!("the bundle does not hold {other}")).await;
+    let error = Grounds::new(&program(), &fleet.worker("")).unwrap_err().to_string();
+    assert!(error.starts_with("another worker works in "), "{error}");
+    let left = fs::read_dir(fleet.worker("repositories")).unwrap().count();
+    assert_eq!(left, 0);
+}

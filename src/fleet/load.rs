@@ -1,0 +1,154 @@
+//! What the slots of a run are given, beside their tasks: packed anew when the
+//! workspace may have changed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::engine::Engine;
+use super::ground::{Packed, pack};
+use super::packet::{Bundles, Packet};
+use super::parcel;
+use crate::fanout::{Caller, Changes};
+use crate::git::worktree::Snapshot;
+use crate::path_text;
+
+/// How long a packed workspace is taken for the present one, as long as no slot has
+/// changed it. To pack it takes tens of milliseconds; most batches start at once.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// What the slots of a run are given.
+pub struct Load {
+    packet: Packet,
+    /// Where files of bundles are put.
+    scratch: PathBuf,
+    /// Whoever packs has others wait for the same.
+    current: Mutex<Option<Current>>,
+}
+
+struct Current {
+    root: PathBuf,
+    packed: Packed,
+    blob: Arc<str>,
+    until: Instant,
+}
+
+/// What one slot is given.
+#[derive(Clone)]
+pub(super) struct Given {
+    /// The blob of the packet.
+    pub(super) packet: Arc<str>,
+    /// The state of the workspace that it begins with; `None` if it begins with none.
+    pub(super) snapshot: Option<Arc<Snapshot>>,
+}
+
+impl Load {
+    /// The load of a run; the packet's workspace is put into it here.
+    #[must_use]
+    pub fn new(packet: Packet, scratch: &Path) -> Self {
+        Self { packet, scratch: scratch.to_owned(), current: Mutex::default() }
+    }
+
+    /// Returns the session of the run.
+    pub(super) fn session(&self) -> &Arc<str> {
+        &self.packet.session.0
+    }
+
+    /// Packs what a slot that starts now is given. The error is a sentence for whoever
+    /// reads of its end.
+    pub(super) async fn given(&self, engine: &Engine, caller: &Caller) -> Result<Given, String> {
+        let workspace = &caller.place.workspace;
+        let mut current = self.current.lock().await;
+        let is_fresh = |it: &&Current| it.root == workspace.root && Instant::now() < it.until;
+        if let Some(current) = current.as_ref().filter(is_fresh) {
+            return Ok(current.given());
+        }
+        let packed = pack(&workspace.git, &workspace.root, &self.scratch).await;
+        let packed = packed.map_err(|error| spelt(&error))?;
+        let is_known =
+            |it: &&mut Current| it.root == workspace.root && it.packed.names() == packed.names();
+        if let Some(known) = current.as_mut().filter(is_known) {
+            known.until = Instant::now() + FRESH;
+            return Ok(known.given());
+        }
+        let blob = self.sent(engine, &workspace.root, &packed).await?;
+        let until = Instant::now() + FRESH;
+        let made = Current { root: workspace.root.clone(), packed, blob, until };
+        Ok(current.insert(made).given())
+    }
+
+    /// Puts the packet, with this workspace, where workers find it.
+    async fn sent(
+        &self,
+        engine: &Engine,
+        root: &Path,
+        packed: &Packed,
+    ) -> Result<Arc<str>, String> {
+        let workspace = match packed {
+            Packed::Nothing => None,
+            Packed::State(state) => {
+                for file in &state.bundles {
+                    let bytes = tokio::fs::read(file).await.map_err(|error| {
+                        format!("cannot read {}: {error}", path_text::to_text(file))
+                    })?;
+                    engine.put_blob(&bytes).await.map_err(|error| error.to_string())?;
+                }
+                let names = &state.names;
+                Some(Bundles {
+                    commit: names.commit.clone(),
+                    base: names.base.clone(),
+                    name: names.name.clone(),
+                    below: names.below.clone(),
+                    bundles: names.bundles.iter().map(|hash| hash.to_hex().to_string()).collect(),
+                })
+            }
+        };
+        let root = root.to_owned();
+        let bytes = Packet { workspace, root, ..self.packet.clone() }.encode();
+        let hash = engine.put_blob(&bytes).await.map_err(|error| error.to_string())?;
+        Ok(hash.to_string().into())
+    }
+
+    /// Returns what a slot changed that was given this; `patch` is the blob of it.
+    pub(super) async fn changes(
+        &self,
+        engine: &Engine,
+        given: &Given,
+        patch: Option<Arc<str>>,
+    ) -> Result<Option<Changes>, String> {
+        let Some(snapshot) = given.snapshot.clone() else { return Ok(None) };
+        let patch = match patch {
+            Some(blob) => {
+                // From here on the workspace is another one.
+                *self.current.lock().await = None;
+                Some(parcel::blob(engine, &blob).await?)
+            }
+            None => None,
+        };
+        Ok(Some(Changes { snapshot, patch }))
+    }
+}
+
+impl Current {
+    fn given(&self) -> Given {
+        let snapshot = match &self.packed {
+            Packed::Nothing => None,
+            Packed::State(state) => Some(Arc::clone(&state.snapshot)),
+        };
+        Given { packet: Arc::clone(&self.blob), snapshot }
+    }
+}
+
+/// Writes an error with its causes.
+pub(super) fn spelt(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(because) = cause {
+        text = format!("{text}: {because}");
+        cause = because.source();
+    }
+    text
+}

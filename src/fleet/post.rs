@@ -1,0 +1,298 @@
+//! The coordinator's post: what arrives from workers goes to the slot it is for.
+//!
+//! There is one for a run. It knows which slots wait for a worker and which are with
+//! one, and nothing of what they do there.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::engine::{Asked, Engine, EngineError, Heard, Refused, Request};
+use super::near::{Claimant, FromFar};
+use super::parcel;
+use super::wire::{Beat, Beaten, Claim, Claimed, FarEnd, Frame, ToSlot};
+use crate::event::UnitId;
+
+/// Most that waits for one slot to be heard. A slot says more only when what it said
+/// before has gone to the dispatcher.
+const ARRIVING_CAP: usize = 256;
+
+/// The post of a run.
+pub(super) struct Post {
+    pub(super) engine: Engine,
+    /// What the run is called on the wire.
+    pub(super) run: Arc<str>,
+    // A mutex, because slots come and go on tasks of their own.
+    slots: Mutex<HashMap<UnitId, Slot>>,
+    // Unbounded: a slot keeps all that it may not have heard, and asks for few
+    // things at a time.
+    telling: mpsc::UnboundedSender<Said>,
+}
+
+/// Something that is said to a slot.
+struct Said {
+    worker: Arc<str>,
+    to: ToSlot,
+}
+
+/// Where a slot stands.
+struct Slot {
+    stand: Stand,
+    /// Where what arrives for it goes, from its first grant on: what comes of an attempt
+    /// that is lost may still come.
+    sender: Option<mpsc::Sender<FromFar>>,
+}
+
+enum Stand {
+    /// It waits for a worker, who is told to it.
+    Waits(oneshot::Sender<Drawn>),
+    /// A worker has asked for it and is about to be answered.
+    Drawn,
+    /// It is with a worker, for this attempt.
+    Granted(u32),
+}
+
+/// What comes of waiting for a worker.
+pub(super) enum Drawn {
+    /// One asks for the slot.
+    By(Claimant),
+    /// None ever will: why.
+    Refused(String),
+}
+
+/// Where a slot stood when a worker asked for it.
+enum Stands {
+    Unknown,
+    Waits(oneshot::Sender<Drawn>),
+    Drawn,
+    Granted(mpsc::Sender<FromFar>),
+}
+
+impl Post {
+    /// Opens the post of the run that is called so, until `over` fires.
+    pub(super) async fn open(
+        engine: Engine,
+        run: Arc<str>,
+        over: CancellationToken,
+    ) -> Result<Arc<Self>, EngineError> {
+        let claims = engine.claims(&run).await?;
+        let beats = engine.beats(&run).await?;
+        let heard = engine.listen(&run).await?;
+        let (telling, said) = mpsc::unbounded_channel();
+        let post = Arc::new(Self { engine, run, slots: Mutex::default(), telling });
+        let working = Arc::clone(&post);
+        tokio::spawn(over.run_until_cancelled_owned(async move {
+            tokio::join!(
+                working.claims(claims),
+                working.beats(beats),
+                working.heard(heard),
+                working.tells(said),
+            )
+        }));
+        Ok(post)
+    }
+
+    /// Says something to a slot that this worker has. It may be lost.
+    pub(super) fn tell(&self, worker: &Arc<str>, to: &ToSlot) {
+        // The run is over, if nobody sends it any more.
+        let _ = self.telling.send(Said { worker: Arc::clone(worker), to: to.clone() });
+    }
+
+    /// Takes note of a slot that waits for a worker, and returns who that is.
+    pub(super) fn waits(&self, unit: UnitId) -> oneshot::Receiver<Drawn> {
+        let (sender, claimed) = oneshot::channel();
+        let stand = Stand::Waits(sender);
+        match self.lock().entry(unit) {
+            Entry::Occupied(mut slot) => slot.get_mut().stand = stand,
+            Entry::Vacant(place) => drop(place.insert(Slot { stand, sender: None })),
+        }
+        claimed
+    }
+
+    /// Takes note of a slot that a worker has drawn for the first time, and returns
+    /// what arrives for it from now on.
+    pub(super) fn opens(&self, unit: UnitId) -> mpsc::Receiver<FromFar> {
+        let (sender, arriving) = mpsc::channel(ARRIVING_CAP);
+        self.lock().insert(unit, Slot { stand: Stand::Drawn, sender: Some(sender) });
+        arriving
+    }
+
+    /// Takes note of a slot that is with a worker from now on.
+    pub(super) fn granted(&self, unit: UnitId, attempt: u32) {
+        if let Some(slot) = self.lock().get_mut(&unit) {
+            slot.stand = Stand::Granted(attempt);
+        }
+    }
+
+    /// Forgets a slot that is over, or never runs.
+    pub(super) fn forget(&self, unit: UnitId) {
+        self.lock().remove(&unit);
+    }
+
+    async fn claims(self: &Arc<Self>, mut claims: Asked) {
+        while let Some(request) = claims.next().await {
+            let answering = Arc::clone(self).claimed(request);
+            tokio::spawn(answering);
+        }
+    }
+
+    async fn claimed(self: Arc<Self>, request: Request) {
+        let answer = match Claim::decode(&request.payload) {
+            Ok(claim) if claim.version != env!("CARGO_PKG_VERSION") => Claimed::Refused(format!(
+                "the coordinator is tine {}, this worker is tine {}; install the same on both",
+                env!("CARGO_PKG_VERSION"),
+                claim.version
+            )),
+            Ok(claim) => self.answer_to(claim).await,
+            Err(error) => Claimed::Refused(format!("the claim cannot be read: {error}")),
+        };
+        let answered = async {
+            let parcel = parcel::made(&self.engine, answer.encode()).await?;
+            self.engine.answer(&request, parcel).await
+        };
+        // Whoever asked asks again, and is silent until then.
+        let _ = answered.await;
+    }
+
+    async fn answer_to(&self, claim: Claim) -> Claimed {
+        let (reply, answer) = oneshot::channel();
+        let claimant = Claimant { worker: claim.worker, reply };
+        // If whoever waited is gone, its answer never comes.
+        match self.drawn(claim.unit) {
+            Stands::Unknown => return Claimed::Over,
+            Stands::Drawn => return Claimed::Held,
+            Stands::Waits(sender) => drop(sender.send(Drawn::By(claimant))),
+            Stands::Granted(sender) => drop(sender.send(FromFar::Claim(claimant)).await),
+        }
+        answer.await.unwrap_or(Claimed::Over)
+    }
+
+    /// Returns where a slot stands that a worker asks for.
+    fn drawn(&self, unit: UnitId) -> Stands {
+        let mut slots = self.lock();
+        let Some(slot) = slots.get_mut(&unit) else { return Stands::Unknown };
+        match (&slot.stand, &slot.sender) {
+            (Stand::Granted(_), Some(sender)) => Stands::Granted(sender.clone()),
+            (Stand::Granted(_) | Stand::Drawn, _) => Stands::Drawn,
+            (Stand::Waits(_), _) => match std::mem::replace(&mut slot.stand, Stand::Drawn) {
+                Stand::Waits(sender) => Stands::Waits(sender),
+                Stand::Drawn | Stand::Granted(_) => Stands::Drawn,
+            },
+        }
+    }
+
+    async fn beats(&self, mut beats: Asked) {
+        while let Some(request) = beats.next().await {
+            // One that cannot be read is answered by nothing, and its slots are lost.
+            let Ok(Beat { worker: _, slots }) = Beat::decode(&request.payload) else { continue };
+            let mut gone = Vec::new();
+            for (unit, attempt, heard) in slots {
+                match self.holder(unit, attempt) {
+                    // If there is no room there is much that says the same.
+                    Some(sender) => drop(sender.try_send(FromFar::Beat { attempt, heard })),
+                    None => gone.push(unit),
+                }
+            }
+            // Without it the worker asks again.
+            let _ = self.engine.answer(&request, Beaten { gone }.encode().into()).await;
+        }
+    }
+
+    async fn heard(&self, mut heard: Heard) {
+        let error = loop {
+            let said = match heard.next().await {
+                Ok(said) => said,
+                Err(error) => break error,
+            };
+            let Some(sender) = self.sender(UnitId(said.unit)) else { continue };
+            let read = parcel::opened(&self.engine, said.payload).await.and_then(|bytes| {
+                let from = match said.is_result {
+                    true => FarEnd::decode(&bytes).map(FromFar::End),
+                    false => Frame::decode(&bytes).map(FromFar::Frame),
+                };
+                from.map_err(|error| error.to_string())
+            });
+            let from = read.unwrap_or_else(|why| {
+                tracing::warn!("what agent {} says cannot be read: {why}", said.unit);
+                FromFar::Unreadable
+            });
+            // A slot that is over needs nothing more.
+            let _ = sender.send(from).await;
+        };
+        self.breaks(&super::load::spelt(&error)).await;
+    }
+
+    /// Ends all slots: nothing arrives any more.
+    async fn breaks(&self, why: &str) {
+        let slots: Vec<Slot> = self.lock().drain().map(|(_, slot)| slot).collect();
+        for Slot { stand, sender } in slots {
+            if let Some(sender) = sender {
+                // As above.
+                let _ = sender.send(FromFar::Broken(why.into())).await;
+            }
+            if let Stand::Waits(sender) = stand {
+                let _ = sender.send(Drawn::Refused(why.to_owned()));
+            }
+        }
+    }
+
+    /// Has tickets given out anew whenever there was no connection: a server may have
+    /// lost some. One that is there already is left as it is.
+    pub(super) async fn offers_again(&self, offer: impl Fn(UnitId)) {
+        let mut reconnections = self.engine.reconnections();
+        loop {
+            reconnections.next().await;
+            let mut waiting: Vec<UnitId> = self
+                .lock()
+                .iter()
+                .filter_map(|(unit, slot)| matches!(slot.stand, Stand::Waits(_)).then_some(*unit))
+                .collect();
+            waiting.sort();
+            waiting.into_iter().for_each(&offer);
+        }
+    }
+
+    /// Ends the wait of slots whose tickets no server takes.
+    pub(super) async fn refuses(&self, mut refused: Refused) {
+        while let Some((job, error)) = refused.next().await {
+            if let Stands::Waits(sender) = self.drawn(UnitId(job.unit)) {
+                let why = super::load::spelt(&error);
+                let _ = sender.send(Drawn::Refused(why));
+            }
+        }
+    }
+
+    /// Sends what is said to slots, in its order.
+    async fn tells(&self, mut telling: mpsc::UnboundedReceiver<Said>) {
+        while let Some(Said { worker, to }) = telling.recv().await {
+            let told = async {
+                let parcel = parcel::made(&self.engine, to.encode()).await?;
+                self.engine.tell(&worker, parcel).await
+            };
+            // The slot misses it, and says so.
+            let _ = told.await;
+        }
+    }
+
+    fn sender(&self, unit: UnitId) -> Option<mpsc::Sender<FromFar>> {
+        self.lock().get(&unit)?.sender.clone()
+    }
+
+    /// Returns where to say that the worker of an attempt lives; `None` if nobody waits
+    /// for that attempt.
+    fn holder(&self, unit: UnitId, attempt: u32) -> Option<mpsc::Sender<FromFar>> {
+        let slots = self.lock();
+        let slot = slots.get(&unit)?;
+        match slot.stand {
+            Stand::Granted(number) if number == attempt => slot.sender.clone(),
+            Stand::Granted(_) | Stand::Drawn | Stand::Waits(_) => None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<UnitId, Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

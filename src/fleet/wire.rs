@@ -1,0 +1,177 @@
+//! What a slot that runs elsewhere and its coordinator say to each other, and
+//! the JSON that it is on its way.
+//!
+//! A line's events carry the channels for their answers; here they are taken
+//! apart into values and put together again (see [`relay`]). The JSON is
+//! written out by hand in private structs, as the log's is: what a unit tells
+//! has the very form in which the log will keep it. Both conversions are total,
+//! and unknown fields are skipped. Who sends what when is not decided here.
+
+mod answers;
+mod asks;
+mod children;
+mod facts;
+mod json;
+mod messages;
+pub mod relay;
+#[cfg(test)]
+mod samples;
+mod seen;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod word;
+mod words;
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::branch::Branch;
+use crate::event::{Origin, Outcome, UnitId};
+use crate::line::Order;
+use crate::tool::Task;
+
+pub use word::{Answered, Ask, AskId, FarSeat, Word};
+
+/// Why bytes are none of the messages that were expected.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("malformed message: {reason}")]
+pub struct Malformed {
+    /// What is wrong with them, cut to what people are told.
+    reason: String,
+}
+
+/// Some of what the units of a slot say, in their order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    /// The attempt at the slot, from 1.
+    pub attempt: u32,
+    /// The frame's number within the attempt, from 1.
+    pub seq: u64,
+    /// Who says what: the slot itself, or a unit that it or one of those started.
+    pub words: Vec<(UnitId, Word)>,
+}
+
+/// The one result of a slot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FarEnd {
+    /// The attempt that came to it, from 1.
+    pub attempt: u32,
+    /// The last frame before it; 0 if there is none.
+    pub after: u64,
+    /// What its units said behind that.
+    pub words: Vec<(UnitId, Word)>,
+    /// What became of the slot.
+    pub outcome: Outcome,
+    /// The blob that holds what it changed, as a patch; `None` if that is
+    /// nothing.
+    pub changes: Option<Arc<str>>,
+}
+
+/// What the coordinator says to a slot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToSlot {
+    /// What the slot's run is called.
+    pub run: Arc<str>,
+    /// The slot.
+    pub unit: UnitId,
+    /// The attempt that it is said to, from 1.
+    pub attempt: u32,
+    /// The message's number within the attempt, from 1.
+    pub number: u64,
+    /// What is said.
+    pub what: Back,
+}
+
+/// What comes back to a slot.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Back {
+    /// The answer to something that one of its units asked.
+    Answer {
+        /// Names what was asked.
+        id: AskId,
+        /// The answer.
+        answered: Answered,
+    },
+    /// An order about units that one of its units waits for.
+    Order {
+        /// Names the declaration of those units.
+        ask: AskId,
+        /// What to do.
+        order: Order,
+    },
+    /// A unit of it must stop.
+    Cancel {
+        /// The unit.
+        unit: UnitId,
+    },
+}
+
+/// A worker that has a ticket asks for the slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The version of tine that the worker is.
+    pub version: String,
+    /// The worker's id.
+    pub worker: Arc<str>,
+    /// The slot.
+    pub unit: UnitId,
+}
+
+/// What comes of a claim.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Claimed {
+    /// The worker runs the slot.
+    Granted(Box<Grant>),
+    /// Another worker has it.
+    Held,
+    /// Nobody runs it any more: the ticket is dropped.
+    Over,
+    /// This worker cannot run it: why, in words for its log.
+    Refused(String),
+}
+
+/// A slot's task and all that is its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grant {
+    /// The slot.
+    pub unit: UnitId,
+    /// The attempt at it that begins with this, from 1.
+    pub attempt: u32,
+    /// The slot's branch.
+    pub branch: Branch,
+    /// What its conversation begins with.
+    pub origin: Origin,
+    /// 1 for a child of the main conversation.
+    pub depth: u32,
+    /// What it is asked to do.
+    pub task: Task,
+    /// Whether its words are sent as they are: no file stands for its name.
+    pub is_verbatim: bool,
+    /// The names of its caller's tools.
+    pub tools: Vec<String>,
+    /// Its caller's model, as the configuration names it.
+    pub model: Arc<str>,
+    /// The blob that holds what all slots of the run have in common.
+    pub packet: Arc<str>,
+    /// What it may do, in a form of the guard's.
+    pub policy: Vec<u8>,
+}
+
+/// A worker says that it is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beat {
+    /// The worker's id.
+    pub worker: Arc<str>,
+    /// The slots of the run that it has: the slot, its attempt, and the number
+    /// of the last message to it before which none is missing.
+    pub slots: Vec<(UnitId, u32, u64)>,
+}
+
+/// The coordinator says that it is there, too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beaten {
+    /// Slots that it does not know any more: the worker stops them.
+    pub gone: Vec<UnitId>,
+}

@@ -1,0 +1,203 @@
+//! A worker: it draws tickets, one for each permit it has free, and runs the slots
+//! that they stand for.
+//!
+//! What a slot is run with is made by whoever starts the worker ([`Outfit`]); what
+//! becomes of it is the coordinator's to say.
+
+mod held;
+mod outfits;
+mod slot;
+mod state;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::engine::{Engine, EngineError, Stop, Stops, Ticket, Tickets, Told};
+use super::ground::Grounds;
+use super::packet::Packet;
+use super::parcel;
+use super::wire::ToSlot;
+use crate::event::UnitId;
+use crate::fanout::{Fanout, Permit, Pool};
+use crate::guard::Policy;
+use crate::tool::Registry;
+use held::Slots;
+use outfits::Outfits;
+use slot::Drawn;
+pub use state::State;
+
+/// What slots are run with in one checkout.
+pub struct Outfitted {
+    /// What they share.
+    pub fanout: Arc<Fanout>,
+    /// All tools that there are.
+    pub tools: Registry,
+    /// What the worker itself allows there.
+    pub policy: Policy,
+}
+
+/// Makes what slots are run with.
+pub trait Outfit: Send + Sync {
+    /// Makes it for a run, in the checkout at `root`. May block.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for whoever reads of the slot's end.
+    fn outfit(&self, packet: &Packet, root: &Path, pool: &Pool) -> Result<Outfitted, String>;
+}
+
+/// What a worker is.
+pub struct Worker {
+    /// The server.
+    pub engine: Engine,
+    /// What it is called; no other worker is.
+    pub name: Arc<str>,
+    /// What it is said to have, beside what every worker has.
+    pub labels: Vec<Arc<str>>,
+    /// How many slots it runs at once.
+    pub pool: Pool,
+    /// The same, as a number.
+    pub most: usize,
+    /// What it keeps of the workspaces that it is told of.
+    pub grounds: Grounds,
+    /// Makes what slots are run with.
+    pub outfit: Arc<dyn Outfit>,
+    /// Tells whoever runs it what went wrong.
+    pub say: fn(&str),
+}
+
+/// What all slots of a worker share.
+struct Shop {
+    engine: Engine,
+    name: Arc<str>,
+    slots: Slots,
+    outfits: Outfits,
+    say: fn(&str),
+}
+
+impl Worker {
+    /// Works until `drain` fires: then it draws no more, and ends when what it has is
+    /// over. When `stop` fires it drops what it has; the coordinator gives that to
+    /// others.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not do as it is asked.
+    pub async fn work(
+        self,
+        drain: CancellationToken,
+        stop: CancellationToken,
+    ) -> Result<(), EngineError> {
+        let Self { engine, name, labels, pool, most, grounds, outfit, say } = self;
+        let slots = Slots::new(Arc::clone(&name), (labels.clone(), most));
+        let outfits = Outfits::new(grounds, outfit, pool.clone());
+        let lease = engine.lease();
+        let mut tickets = engine.pull(&labels).await?;
+        let inbox = engine.inbox(&name).await?;
+        let stops = engine.stops().await?;
+        let shop = Arc::new(Shop { engine, name, slots, outfits, say });
+        let around = CancellationToken::new();
+        let ends = around.clone().drop_guard();
+        let (busy, until) = (Arc::clone(&shop), around.clone());
+        tokio::spawn(until.run_until_cancelled_owned(async move {
+            tokio::join!(busy.hears(inbox), busy.obeys(stops), busy.beats(lease), busy.reports())
+        }));
+        let at_work = TaskTracker::new();
+        while let Some(next) = next(&mut tickets, &pool, &drain).await {
+            let ((ticket, drawn), shop) = (next?, Arc::clone(&shop));
+            at_work.spawn(async move { Box::pin(shop.draws(ticket, drawn)).await });
+        }
+        shop.slots.drains();
+        at_work.close();
+        tokio::select! {
+            () = at_work.wait() => {}
+            () = stop.cancelled() => {
+                shop.slots.drop_all();
+                // Their commands end, and their tickets go to others.
+                let _ = tokio::time::timeout(DROPPING, at_work.wait()).await;
+            }
+        }
+        drop(ends);
+        Ok(())
+    }
+}
+
+/// Draws a ticket with a permit that is free; `None` once it is to draw no more.
+async fn next(
+    tickets: &mut Tickets,
+    pool: &Pool,
+    drain: &CancellationToken,
+) -> Option<Result<(Ticket, Drawn), EngineError>> {
+    loop {
+        let turn = pool.ticket();
+        let permit: Permit = tokio::select! {
+            biased;
+            () = drain.cancelled() => return None,
+            permit = pool.acquire(turn) => permit,
+        };
+        tokio::select! {
+            biased;
+            () = drain.cancelled() => return None,
+            // What a slot here has started comes first: the slot waits for it.
+            () = pool.is_wanted() => drop(permit),
+            ticket = tickets.next() => {
+                return Some(ticket.map(|ticket| (ticket, Drawn { turn, permit })));
+            }
+        }
+    }
+}
+
+/// How often a worker says that it lives, as a part of the lease.
+const BEATS: u32 = 4;
+
+/// How long what is dropped may take to end.
+const DROPPING: Duration = Duration::from_secs(3);
+
+/// How often a worker says what it is.
+const REPORTS: Duration = Duration::from_secs(5);
+
+impl Shop {
+    /// Hands on what is said to slots.
+    async fn hears(&self, mut inbox: Told) {
+        while let Some(message) = inbox.next().await {
+            let Ok(bytes) = parcel::opened(&self.engine, message).await else { continue };
+            // What cannot be read is missing, and said again.
+            if let Ok(to) = ToSlot::decode(&bytes) {
+                self.slots.tell(to).await;
+            }
+        }
+    }
+
+    /// Stops what is to stop.
+    async fn obeys(&self, mut stops: Stops) {
+        while let Ok(Stop { run, unit }) = stops.next().await {
+            self.slots.stop(&run, unit.map(UnitId));
+        }
+    }
+
+    /// Says what this worker is, for whoever looks at all of them.
+    async fn reports(&self) {
+        loop {
+            // The next one may arrive.
+            let report = self.engine.report(&self.name, self.slots.state().into());
+            let _ = tokio::time::timeout(REPORTS, report).await;
+            tokio::time::sleep(REPORTS).await;
+        }
+    }
+
+    /// Renews the leases of what is held, and asks whether it is still wanted.
+    async fn beats(&self, lease: Duration) {
+        let every = lease / BEATS;
+        loop {
+            self.slots.beat(&self.engine, (every, lease)).await;
+            tokio::select! {
+                () = tokio::time::sleep(every) => {}
+                () = self.slots.hurry() => {}
+            }
+        }
+    }
+}

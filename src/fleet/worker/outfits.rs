@@ -1,0 +1,120 @@
+//! What slots are run with, made once for each run and checkout.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use blake3::Hash;
+use tokio::sync::OnceCell;
+
+use super::{Outfit, Outfitted};
+use crate::fanout::Pool;
+use crate::fleet::engine::Engine;
+use crate::fleet::ground::{Ground, Grounds, Lane};
+use crate::fleet::load::spelt;
+use crate::fleet::packet::Packet;
+use crate::fleet::parcel;
+
+/// Most packets that are kept unpacked. A run has one for each state of its workspace
+/// in which slots started.
+const PACKETS_CAP: usize = 32;
+
+/// What slots are run with.
+pub(super) struct Outfits {
+    grounds: Arc<Grounds>,
+    outfit: Arc<dyn Outfit>,
+    pool: Pool,
+    // A mutex, because slots start on tasks of their own.
+    unpacked: Mutex<HashMap<Arc<str>, Cell>>,
+}
+
+/// Where a packet is unpacked, by one of those that want it.
+type Cell = Arc<OnceCell<Arc<Unpacked>>>;
+
+/// What one packet comes to.
+struct Unpacked {
+    packet: Packet,
+    ground: Arc<Ground>,
+    /// By the root of the lane.
+    outfitted: Mutex<HashMap<PathBuf, Arc<Outfitted>>>,
+}
+
+impl Outfits {
+    pub(super) fn new(grounds: Grounds, outfit: Arc<dyn Outfit>, pool: Pool) -> Self {
+        Self { grounds: Arc::new(grounds), outfit, pool, unpacked: Mutex::default() }
+    }
+
+    pub(super) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Returns a lane of the packet that is called so, and what slots are run with
+    /// there. The error is a sentence for whoever reads of the slot's end.
+    pub(super) async fn ready(
+        &self,
+        engine: &Engine,
+        packet: &Arc<str>,
+    ) -> Result<(Lane, Arc<Outfitted>), String> {
+        let cell = {
+            let mut unpacked = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
+            if unpacked.len() >= PACKETS_CAP && !unpacked.contains_key(packet) {
+                // What is at work holds its own.
+                unpacked.clear();
+            }
+            Arc::clone(unpacked.entry(Arc::clone(packet)).or_default())
+        };
+        let unpacked = cell.get_or_try_init(|| self.unpack(engine, packet)).await?;
+        let lane = unpacked.ground.lane().await.map_err(|error| spelt(&error))?;
+        let outfitted = self.outfitted(unpacked, lane.root().to_owned()).await?;
+        Ok((lane, outfitted))
+    }
+
+    /// Forgets what slots were run with in a lane that is gone.
+    pub(super) fn forget(&self, packet: &str, root: &Path) {
+        let unpacked = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(unpacked) = unpacked.get(packet).and_then(|cell| cell.get()) {
+            unpacked.outfitted.lock().unwrap_or_else(PoisonError::into_inner).remove(root);
+        }
+    }
+
+    async fn unpack(&self, engine: &Engine, packet: &str) -> Result<Arc<Unpacked>, String> {
+        let bytes = parcel::blob(engine, packet).await?;
+        let packet = Packet::decode(&bytes)
+            .map_err(|error| format!("what the run shares cannot be read: {error}"))?;
+        let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let fetch = |hash: Hash| fetched(engine, scratch.path(), hash);
+        let ground = self.grounds.open(&packet.names()?, fetch).await;
+        let ground = ground.map_err(|error| spelt(&error))?;
+        Ok(Arc::new(Unpacked { packet, ground, outfitted: Mutex::default() }))
+    }
+
+    async fn outfitted(
+        &self,
+        unpacked: &Arc<Unpacked>,
+        root: PathBuf,
+    ) -> Result<Arc<Outfitted>, String> {
+        let known = |unpacked: &Unpacked| {
+            let all = unpacked.outfitted.lock().unwrap_or_else(PoisonError::into_inner);
+            all.get(&root).cloned()
+        };
+        if let Some(outfitted) = known(unpacked) {
+            return Ok(outfitted);
+        }
+        let (outfit, pool) = (Arc::clone(&self.outfit), self.pool.clone());
+        let (from, at) = (Arc::clone(unpacked), root.clone());
+        let making = move || outfit.outfit(&from.packet, &at, &pool);
+        let made = tokio::task::spawn_blocking(making).await;
+        let made = Arc::new(made.map_err(|_| "what it is run with could not be made".to_owned())??);
+        let mut all = unpacked.outfitted.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(all.entry(root).or_insert(made)))
+    }
+}
+
+/// Fetches a file of a workspace.
+async fn fetched(engine: &Engine, scratch: &Path, hash: Hash) -> Result<PathBuf, String> {
+    let bytes = parcel::blob(engine, &hash.to_hex()).await?;
+    let file = scratch.join(&*hash.to_hex());
+    let written = tokio::fs::write(&file, bytes).await;
+    written.map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    Ok(file)
+}

@@ -1,0 +1,266 @@
+//! One slot on a worker, from its ticket to its result.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::held::{Held, Name};
+use super::{Outfitted, Shop};
+use crate::event::{FailureKind, Outcome, UnitId};
+use crate::fanout::{self, Caller, Hold, Job, Permit, Ticket as Turn};
+use crate::fleet::engine::{ClaimError, Said, Ticket};
+use crate::fleet::far::{Far, Heard, Rest, Ties, Touches};
+use crate::fleet::load::spelt;
+use crate::fleet::parcel;
+use crate::fleet::wire::{Claim, Claimed, FarEnd, Frame, Grant, ToSlot};
+use crate::guard::PolicyParts;
+use crate::line::{LINE_CAP, Line, Seat};
+use crate::tool::TaskKind;
+
+/// Most that is said to a slot and waits for it.
+const TOLD_CAP: usize = 64;
+
+/// How long a slot that nobody waits for has to end its commands.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How long a ticket waits whose slot another worker holds.
+const SOON: Duration = Duration::from_millis(250);
+
+/// A slot that was granted.
+struct Begun {
+    grant: Grant,
+    seat: Seat,
+    drawn: Drawn,
+}
+
+/// A permit, and the place in the queue with which it was had.
+pub(super) struct Drawn {
+    pub(super) turn: Turn,
+    pub(super) permit: Permit,
+}
+
+impl Shop {
+    /// Asks for the slot of a ticket, and runs it.
+    pub(super) async fn draws(&self, ticket: Ticket, drawn: Drawn) {
+        let name = Name { run: Arc::clone(&ticket.job.run), unit: UnitId(ticket.job.unit) };
+        // The server gave it again while it runs here.
+        if self.slots.has(&name) {
+            return;
+        }
+        let lease = self.engine.lease();
+        match self.claim(&name).await {
+            Ok(Claimed::Granted(grant)) => {
+                Box::pin(self.runs(name, *grant, Arc::new(ticket), drawn)).await;
+            }
+            Ok(Claimed::Over) => self.drops(&ticket).await,
+            Ok(Claimed::Held) => ticket.give_back(SOON).await,
+            Ok(Claimed::Refused(why)) => {
+                (self.say)(&format!("a slot of {} is not for this worker: {why}", name.run));
+                ticket.give_back(lease).await;
+            }
+            // It may be there again: the stream forgets tickets after a day.
+            Err(_) => ticket.give_back(lease).await,
+        }
+    }
+
+    /// Has a ticket go round no more.
+    async fn drops(&self, ticket: &Ticket) {
+        if let Err(error) = ticket.drop_it().await {
+            // It comes again, then.
+            (self.say)(&format!("a ticket cannot be dropped: {error}"));
+        }
+    }
+
+    async fn claim(&self, name: &Name) -> Result<Claimed, ClaimError> {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let claim = Claim { version, worker: Arc::clone(&self.name), unit: name.unit }.encode();
+        let answer = self.engine.claim(&name.run, claim.into()).await?;
+        let answer = parcel::opened(&self.engine, answer).await;
+        let claimed =
+            answer.and_then(|bytes| Claimed::decode(&bytes).map_err(|error| error.to_string()));
+        Ok(claimed.unwrap_or_else(Claimed::Refused))
+    }
+
+    async fn runs(&self, name: Name, grant: Grant, ticket: Arc<Ticket>, drawn: Drawn) {
+        let (to, told) = mpsc::channel(TOLD_CAP);
+        let (cancel, dropped) = (CancellationToken::new(), CancellationToken::new());
+        let heard = Arc::new(Heard::new(self.slots.missing()));
+        let held = Held {
+            attempt: grant.attempt,
+            ticket: Arc::clone(&ticket),
+            to,
+            heard: Arc::clone(&heard),
+            cancel: cancel.clone(),
+            dropped: dropped.clone(),
+        };
+        self.slots.take(name.clone(), held);
+        let seat = Seat {
+            unit: grant.unit,
+            branch: grant.branch.clone(),
+            origin: grant.origin,
+            cancel,
+            is_aside: Arc::default(),
+        };
+        let lives = self.lives(&name, Begun { grant, seat, drawn }, (told, heard));
+        let end = tokio::select! {
+            biased;
+            end = lives => end,
+            // Nobody wants to know what it comes to.
+            () = gone(&dropped) => None,
+        };
+        // What was dropped was told to stop: that is no outcome of its own.
+        match end.filter(|_| !dropped.is_cancelled()) {
+            Some((end, hold)) => self.ends(&name, (&ticket, hold), end).await,
+            // Whoever claims it next is told whether it is still wanted.
+            None => ticket.give_back(SOON).await,
+        }
+        self.slots.leave(&name);
+    }
+
+    /// Runs the slot, with its far end beside it.
+    async fn lives(
+        &self,
+        name: &Name,
+        begun: Begun,
+        (told, heard): (mpsc::Receiver<ToSlot>, Arc<Heard>),
+    ) -> Option<(FarEnd, Arc<Hold>)> {
+        let (attempt, seat) = (begun.grant.attempt, &begun.seat);
+        let (sender, said) = mpsc::channel(LINE_CAP);
+        let (over, is_over) = oneshot::channel();
+        let (frames, going) = mpsc::channel(1);
+        let far = Far::new(seat, attempt, heard);
+        let touches = far.touches();
+        let line = Line::new(seat.unit, sender);
+        let relay = far.relay(Ties { said, told, frames, over: is_over });
+        let lived = async {
+            let lived = self.lived(begun, line, &touches).await;
+            // The far end is there until it hears of this.
+            let _ = over.send(());
+            lived
+        };
+        let carries = self.carries(name, going);
+        let (lived, rest, are_carried) = tokio::join!(lived, relay, carries);
+        let (Lived { outcome, changes, hold }, Rest { after, words }) = (lived, rest);
+        // What did not arrive would be missing in front of the end.
+        are_carried.then_some((FarEnd { attempt, after, words, outcome, changes }, hold))
+    }
+
+    /// Sends frames, each when the one before is safe. Tells whether all are; after
+    /// the first that is not, the slot stops.
+    async fn carries(&self, name: &Name, mut going: mpsc::Receiver<Frame>) -> bool {
+        while let Some(frame) = going.recv().await {
+            let (attempt, seq) = (frame.attempt, frame.seq);
+            let said = async {
+                let parcel = parcel::made(&self.engine, frame.encode()).await?;
+                let said = Said { run: &name.run, unit: name.unit.0, attempt, seq };
+                self.engine.say(said, parcel).await
+            };
+            if let Err(error) = said.await {
+                (self.say)(&format!("{} of {} cannot be heard: {error}", name.unit, name.run));
+                self.slots.drop_one(name);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Runs the slot in a lane of its own. The second is the blob of what it changed
+    /// there.
+    async fn lived(&self, begun: Begun, line: Line, touches: &Touches) -> Lived {
+        let Begun { grant, seat, drawn: Drawn { turn, permit } } = begun;
+        let hold = Arc::new(Hold::new(self.outfits.pool().clone(), turn, permit, None));
+        let ready = async {
+            let (lane, outfitted) = self.outfits.ready(&self.engine, &grant.packet).await?;
+            let (caller, job) = called(&outfitted, &grant, (&seat, line))?;
+            Ok::<_, String>((lane, caller, job))
+        };
+        let (lane, caller, job) = match ready.await {
+            Ok(ready) => ready,
+            Err(why) => return Lived { outcome: failed(why), changes: None, hold },
+        };
+        let outcome = fanout::lived(&caller, job, seat, Arc::clone(&hold)).await;
+        let (is_touched, root) = (touches.is_touched(), lane.root().to_owned());
+        let changes = async {
+            let finished = lane.finish(is_touched).await.map_err(|it| spelt(&it))?;
+            let Some(patch) = finished.patch() else { return Ok(None) };
+            let hash = self.engine.put_blob(&patch).await.map_err(|it| it.to_string())?;
+            Ok::<_, String>(Some(hash.to_string().into()))
+        };
+        let changes = changes.await;
+        if is_touched {
+            // Nobody works there again.
+            self.outfits.forget(&grant.packet, &root);
+        }
+        match changes {
+            Ok(changes) => Lived { outcome, changes, hold },
+            Err(why) => {
+                let why = format!("what it changed could not be sent back: {why}");
+                Lived { outcome: failed(why), changes: None, hold }
+            }
+        }
+    }
+
+    /// Says what the slot came to.
+    async fn ends(&self, name: &Name, (ticket, hold): (&Ticket, Arc<Hold>), end: FarEnd) {
+        let said = async {
+            let parcel = parcel::made(&self.engine, end.encode()).await?;
+            // If another one was first, that is its outcome.
+            self.engine.result(&name.run, name.unit.0, parcel).await?;
+            // Only now: whoever starts on this permit asks to start after the
+            // coordinator could hear that this one ended.
+            drop(hold);
+            ticket.done().await
+        };
+        if let Err(error) = said.await {
+            (self.say)(&format!("the end of {} of {} is not known: {error}", name.unit, name.run));
+        }
+    }
+}
+
+/// What became of a slot, with the permit that it has until that is known.
+struct Lived {
+    outcome: Outcome,
+    changes: Option<Arc<str>>,
+    hold: Arc<Hold>,
+}
+
+fn failed(why: String) -> Outcome {
+    Outcome::failed(FailureKind::Setup, why)
+}
+
+/// Returns who starts the slot here, as its caller would have, and what for.
+fn called(
+    outfitted: &Outfitted,
+    grant: &Grant,
+    (seat, line): (&Seat, Line),
+) -> Result<(Caller, Arc<Job>), String> {
+    let theirs = PolicyParts::decode(&grant.policy)
+        .map_err(|error| format!("the coordinator's rules cannot be read: {error}"))?;
+    let Outfitted { fanout, tools, policy } = outfitted;
+    let has = |name: &str| grant.tools.iter().any(|tool| tool == name);
+    let caller = Caller {
+        model: (fanout.find_model)(&grant.model)?,
+        fanout: Arc::clone(fanout),
+        line,
+        depth: grant.depth,
+        is_fork: false,
+        tools: tools.filtered(has),
+        policy: Arc::new(policy.governed_by(&theirs)),
+        hold: None,
+        place: fanout.place(),
+        cancel: seat.cancel.clone(),
+    };
+    let TaskKind::Typed(typed) = &grant.task.kind else {
+        return Err("the task goes on from a conversation that is not here".to_owned());
+    };
+    let (task, typed) = (grant.task.clone(), Arc::clone(typed));
+    Ok((caller, Arc::new(Job::Typed { task, typed, is_verbatim: grant.is_verbatim })))
+}
+
+/// Waits until a slot is dropped, and has had the time to end its commands.
+async fn gone(dropped: &CancellationToken) {
+    dropped.cancelled().await;
+    tokio::time::sleep(GRACE).await;
+}

@@ -1,0 +1,244 @@
+//! The state of a working tree as files for another machine, and a repository made
+//! of such files there.
+//!
+//! The files are git's own bundles: the history in one, what is not committed in a
+//! second one upon it. They are made in a repository of our own that borrows the
+//! user's objects, so that no name is put into the user's. How they travel and who
+//! works with what comes out is decided above.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::call::Git;
+use super::worktree::{STATE_MESSAGE, Snapshot, make_place};
+use super::{GitError, Program, text_line};
+
+/// What a bundle's state is called in it.
+const STATE: &str = "refs/tine/state";
+
+/// What the state is called that a bundle builds upon.
+const HISTORY: &str = "refs/tine/history";
+
+/// How the names begin of the commits whose parents a shallow clone does not have.
+const SHALLOW: &str = "refs/tine/shallow/";
+
+/// What the names of objects are as long as where they are not of SHA-1.
+const SHA256: usize = 64;
+
+/// What the settings of whoever runs a worker shall not decide: which files count,
+/// and with which bytes they are written.
+const SETTINGS: &str = "[core]
+\texcludesFile = /dev/null
+\tattributesFile = /dev/null
+\tautocrlf = false
+\teol = lf
+\tfileMode = true
+\tsymlinks = true
+\tignoreCase = false
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+";
+
+/// A state in files.
+#[derive(Debug)]
+pub struct Bundled {
+    /// The state. Its commit is the same whenever it is taken.
+    pub snapshot: Snapshot,
+    /// The commit whose history goes along: HEAD, or the state's own where nothing
+    /// was committed yet.
+    pub commit: String,
+    /// The file of the history, and that of what is not committed, if anything is.
+    pub files: Vec<PathBuf>,
+}
+
+/// Why a state is not in files.
+#[derive(Debug, Error)]
+pub enum NotBundled {
+    /// There would be more bytes than there may be.
+    #[error("the history of {commit} is too large")]
+    LongHistory {
+        /// The commit.
+        commit: String,
+    },
+    /// The same of what is not committed.
+    #[error("what is not committed yet is too large")]
+    LargeChange,
+    /// Git stood in the way.
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+/// Puts a state into files in `scratch`, each of at most `cap` bytes. A file that is
+/// there from a time before is taken as it is.
+///
+/// # Errors
+///
+/// One is too large, or an object is missing, as in a partial clone.
+pub fn bundle(snapshot: Snapshot, scratch: &Path, cap: u64) -> Result<Bundled, NotBundled> {
+    let users = Git::of_repository(&snapshot.program, &snapshot.repository)?.patient();
+    let (snapshot, commit) = settled(&users, snapshot)?;
+    let file = |name: &str| scratch.join(format!("{name}.bundle"));
+    let mut files = vec![file(&commit)];
+    files.extend((snapshot.base != commit).then(|| file(&snapshot.base)));
+    if files.iter().all(|file| file.is_file()) {
+        return Ok(Bundled { snapshot, commit, files });
+    }
+    let place = tempfile::tempdir_in(scratch).map_err(|error| failed(scratch, &error))?;
+    let repository = place.path().join("repository");
+    init(&snapshot.program, &repository, &commit)?;
+    borrow(&repository, &snapshot.repository)?;
+    let git = Git::of_repository(&snapshot.program, &repository)?.patient();
+    let mut names = format!("create {STATE} {commit}\n");
+    for cut in cut_off(&users, &snapshot.repository, &commit)? {
+        names.push_str(&format!("create {SHALLOW}{cut} {cut}\n"));
+    }
+    git.feed(&["update-ref", "--stdin"], names.as_bytes())?;
+    let is_whole = write(&git, &["--all"], &files[0], cap)?;
+    if !is_whole {
+        return Err(NotBundled::LongHistory { commit });
+    }
+    if let Some(file) = files.get(1) {
+        git.run(&["update-ref", STATE, &snapshot.base])?;
+        if !write(&git, &[STATE, &format!("^{commit}")], file, cap)? {
+            return Err(NotBundled::LargeChange);
+        }
+    }
+    Ok(Bundled { snapshot, commit, files })
+}
+
+/// Makes a repository without a working tree at `place`, which is not there yet, of
+/// the bundle whose state is `base`. It takes from `history` what it builds upon: a
+/// repository that was made like this, and the commit there.
+///
+/// # Errors
+///
+/// The bundle is no such bundle, or the repository cannot be written.
+pub fn unbundle(
+    program: &Program,
+    place: &Path,
+    (bundle, base): (&Path, &str),
+    history: Option<(&Path, &str)>,
+) -> Result<(), GitError> {
+    init(program, place, base)?;
+    if let Some((repository, _)) = history {
+        borrow(place, repository)?;
+    }
+    let config = place.join("config");
+    let settings = OpenOptions::new().append(true).open(&config);
+    let settings = settings.and_then(|mut file| file.write_all(SETTINGS.as_bytes()));
+    settings.map_err(|error| failed(&config, &error))?;
+    let git = Git::of_repository(program, place)?.patient();
+    if let Some((_, commit)) = history {
+        git.run(&["update-ref", HISTORY, commit])?;
+    }
+    let arguments = ["bundle".as_ref(), "unbundle".as_ref(), bundle.as_os_str()];
+    let names = String::from_utf8_lossy(&git.run(&arguments)?).into_owned();
+    let named = || names.lines().filter_map(|line| line.split_once(' '));
+    if !named().any(|(id, name)| id == base && name == STATE) {
+        return Err(GitError::Failed { message: format!("the bundle does not hold {base}") });
+    }
+    let cut = named().filter(|(_, name)| name.starts_with(SHALLOW));
+    let cut: String = cut.map(|(id, _)| format!("{id}\n")).collect();
+    if !cut.is_empty() {
+        let shallow = place.join("shallow");
+        fs::write(&shallow, cut).map_err(|error| failed(&shallow, &error))?;
+    }
+    git.run(&["update-ref", STATE, base]).map(drop)
+}
+
+/// Tells whether a repository that was made like this holds a state.
+#[must_use]
+pub fn holds(program: &Program, repository: &Path, base: &str) -> bool {
+    let git = Git::of_repository(program, repository);
+    let found = git.and_then(|git| {
+        // The commit alone would be there before its files are.
+        git.run(&["cat-file", "-e", &format!("{base}^{{tree}}")])?;
+        git.run(&["rev-parse", "--verify", "--quiet", STATE])
+    });
+    found.is_ok_and(|id| text_line(&id) == base)
+}
+
+/// Names a state by what is in it alone, and returns the commit that it is upon.
+///
+/// Whoever takes it again gets the same name; where all is committed, HEAD has it.
+fn settled(git: &Git, snapshot: Snapshot) -> Result<(Snapshot, String), GitError> {
+    let facts = |commit: &str, format: &str| {
+        let format = format!("--format={format}");
+        git.run(&["log", "-1", "--no-show-signature", &format, commit, "--"])
+            .map(|told| text_line(&told))
+    };
+    let tree = facts(&snapshot.base, "%T")?;
+    let head = facts(&snapshot.base, "%P")?;
+    if head.is_empty() {
+        let commit = ["commit-tree", &tree, "-m", STATE_MESSAGE];
+        let base = text_line(&git.clone().dated("0").run(&commit)?);
+        return Ok((Snapshot { base: base.clone(), ..snapshot }, base));
+    }
+    let base = if facts(&head, "%T")? == tree {
+        head.clone()
+    } else {
+        let git = git.clone().dated(&facts(&head, "%ct")?);
+        text_line(&git.run(&["commit-tree", &tree, "-m", STATE_MESSAGE, "-p", &head])?)
+    };
+    Ok((Snapshot { base, ..snapshot }, head))
+}
+
+/// Returns the commits before `commit` at which a shallow clone ends.
+fn cut_off(git: &Git, repository: &Path, commit: &str) -> Result<Vec<String>, GitError> {
+    let shallow = fs::read_to_string(repository.join("shallow")).unwrap_or_default();
+    if shallow.is_empty() {
+        return Ok(Vec::new());
+    }
+    let first = git.run(&["rev-list", "--max-parents=0", commit, "--"])?;
+    let first = text_line(&first);
+    let is_cut = |id: &&str| shallow.lines().any(|cut| cut == *id);
+    Ok(first.lines().filter(is_cut).map(str::to_owned).collect())
+}
+
+/// Makes an empty repository for objects whose names are as long as this one.
+fn init(program: &Program, place: &Path, id: &str) -> Result<(), GitError> {
+    make_place(place).map_err(|error| failed(place, &error))?;
+    let format = if id.len() == SHA256 { "sha256" } else { "sha1" };
+    let format = format!("--object-format={format}");
+    let arguments = ["init", "--quiet", "--bare", "--template=", &format];
+    Git::at(program, place)?.run(&arguments).map(drop)
+}
+
+/// Has a repository use the objects of another one, and end where that one ends.
+fn borrow(repository: &Path, from: &Path) -> Result<(), GitError> {
+    let info = repository.join("objects/info");
+    let line = [from.join("objects").as_os_str().as_bytes(), b"\n"].concat();
+    let written = fs::create_dir_all(&info).and_then(|()| fs::write(info.join("alternates"), line));
+    written.map_err(|error| failed(&info, &error))?;
+    match fs::copy(from.join("shallow"), repository.join("shallow")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(from, &error)),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Writes a bundle, and tells whether it has at most `cap` bytes.
+fn write(git: &Git, of: &[&str], file: &Path, cap: u64) -> Result<bool, GitError> {
+    if file.is_file() {
+        return Ok(true);
+    }
+    let directory = file.parent().unwrap_or(file);
+    let made = tempfile::NamedTempFile::new_in(directory);
+    let mut made = made.map_err(|error| failed(directory, &error))?;
+    // One thread: how several of them share the work is in the bytes.
+    let create = ["-c", "pack.threads=1", "bundle", "create", "--quiet", "-"];
+    let is_whole = git.pour(&[&create[..], of].concat(), &mut made, cap)?;
+    if is_whole {
+        made.persist(file).map_err(|error| failed(file, &error.error))?;
+    }
+    Ok(is_whole)
+}
+
+fn failed(path: &Path, error: &io::Error) -> GitError {
+    GitError::Failed { message: format!("{}: {error}", path.display()) }
+}

@@ -1,0 +1,37 @@
+//! A model whose requests pass the gate of another process, too.
+
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+
+use super::super::gate::Lane;
+use super::super::{Chunk, Facts, Model, ModelError, Request};
+use crate::message::Prefix;
+
+/// An open model with another way to its provider. Its connections are the same.
+pub(super) struct Through {
+    pub(super) model: Arc<dyn Model>,
+    pub(super) lane: Lane,
+}
+
+impl Model for Through {
+    fn name(&self) -> &Arc<str> {
+        self.model.name()
+    }
+
+    fn body(&self, prefix: &Prefix) -> Vec<u8> {
+        self.model.body(prefix)
+    }
+
+    fn lane(&self) -> Option<&Lane> {
+        Some(&self.lane)
+    }
+
+    fn facts(&self) -> &Facts {
+        self.model.facts()
+    }
+
+    fn respond(&self, request: Request) -> BoxStream<'static, Result<Chunk, ModelError>> {
+        self.model.respond(request)
+    }
+}

@@ -1,0 +1,171 @@
+//! Slots that workers run, through the binary: the same script with the executor
+//! `local` and with `nats` has to come to the same.
+//!
+//! Where there is no NATS server these tests pass, unless `REQUIRE_NATS=1`.
+
+mod asked;
+mod batches;
+mod chaos;
+mod drained;
+mod files;
+mod limits;
+mod lost;
+mod refused;
+mod sent;
+mod stories;
+
+use std::fmt::Debug;
+
+use serde_json::{Value, json};
+
+use crate::support::fleet::Fleet;
+use crate::support::server::{Reaction, Server};
+use crate::support::talk::{Talk, serve};
+use crate::support::tine::{Place, Tine};
+
+/// A lease that no worker outlasts by mistake, however slow the machine is.
+const LONG: u32 = 10;
+
+/// One that it does not take long to outlast.
+const SHORT: u32 = 1;
+
+const SESSION: &str = "0199a000-0000-7000-8000-000000000001";
+
+/// Who runs the slots of a run: the process itself, or workers.
+struct Side {
+    fleet: Option<Fleet>,
+    /// How many slots run at once.
+    most: usize,
+}
+
+/// Has both sides find out facts, and checks that they are the same.
+#[track_caller]
+fn both<T: Debug + PartialEq>(facts: impl Fn(&mut Side) -> T) {
+    let Some(fleet) = Fleet::start(LONG) else { return };
+    let there = facts(&mut Side { fleet: Some(fleet), most: 0 });
+    let here = facts(&mut Side { fleet: None, most: 0 });
+    assert_eq!(there, here, "with workers (left) it is not what it is in one process (right)");
+}
+
+impl Side {
+    /// Has so many workers, each of which takes so many slots at once; or so many
+    /// slots of its own.
+    fn work(&mut self, most: &[usize], model: Option<&Server>) {
+        self.most += most.iter().sum::<usize>();
+        if let Some(fleet) = &mut self.fleet {
+            for most in most {
+                fleet.work(*most, model);
+            }
+        }
+    }
+
+    /// The binary, which has its slots run on this side.
+    fn tine(&self, place: &Place, arguments: &[&str]) -> Tine {
+        if let Some(fleet) = &self.fleet {
+            place.configure(&fleet.configuration());
+        }
+        let executor = if self.fleet.is_some() { "nats" } else { "local" };
+        let most = format!("agents.max_concurrent={}", self.most);
+        let own = ["--executor", executor, "--config", &most];
+        place.tine(arguments.iter().chain(&own))
+    }
+
+    /// Runs one prompt against a script, and returns its process.
+    fn play(&self, place: &Place, script: &Value, flags: &[&str]) -> Tine {
+        let model = place.script("script.json", script);
+        let asked = [&["-p", "go", "-m", &model][..], flags].concat();
+        self.tine(place, &asked)
+    }
+
+    /// Writes a text of a run in this place without what is never the same: the
+    /// directory it worked in, there or here, and the session.
+    fn plain(&self, place: &Place, text: &str) -> String {
+        let mut text = text.to_owned();
+        for worker in self.fleet.iter().flat_map(|fleet| &fleet.workers) {
+            let lanes = format!("{}/lanes/", worker.directory().display());
+            while let Some((before, after)) = text.split_once(&lanes) {
+                text =
+                    format!("{before}ROOT{}", after.trim_start_matches(|c: char| c.is_numeric()));
+            }
+        }
+        text.replace(&place.root().display().to_string(), "ROOT")
+    }
+}
+
+fn task(name: &str) -> Value {
+    json!({"description": name, "prompt": name, "subagent_type": "general-purpose"})
+}
+
+/// A task with one more field.
+fn task_with(name: &str, field: &str, value: impl Into<Value>) -> Value {
+    let mut task = task(name);
+    task[field] = value.into();
+    task
+}
+
+fn call(name: &str, arguments: Value) -> Value {
+    json!({"name": name, "arguments": arguments})
+}
+
+fn batch(tasks: &[Value]) -> Value {
+    call("Agent", json!({ "tasks": tasks }))
+}
+
+fn write(path: &str, text: &str) -> Value {
+    json!({"calls": [call("Write", json!({"file_path": path, "content": text}))]})
+}
+
+/// A script in which main starts these tasks and then is done, and its agents answer
+/// so.
+fn script(tasks: &[Value], agents: Value) -> Value {
+    let mut units = agents;
+    units["main"] = json!([{"calls": [batch(tasks)]}, {"text": "done"}]);
+    json!({ "units": units })
+}
+
+/// A place with a table of so many rows.
+fn table(count: usize) -> Place {
+    let place = Place::new();
+    place.write("p.md", "Look at {{ path }}");
+    let rows: String = (0..count).map(|number| format!("r{number}\n")).collect();
+    place.write("items.csv", format!("path\n{rows}"));
+    place
+}
+
+/// The row that a request is about.
+fn row(talk: &Talk) -> &str {
+    talk.task().strip_prefix("Look at ").expect("every request is about a row")
+}
+
+/// A server that says which row it was asked for.
+fn echo() -> Server {
+    serve(|talk| Reaction::text_reply(&format!("saw {}", row(talk))))
+}
+
+/// A map of the table, by workers.
+fn map(fleet: &Fleet, place: &Place, model: &Server, flags: &[&str]) -> Tine {
+    place.configure(&fleet.configuration());
+    let fixed = ["map", "--executor", "nats", "--prompt", "p.md", "--input", "items.csv", "-m"];
+    let more = ["m", "--config", "retry.most=0", "--output", "out.jsonl"];
+    place.tine(fixed.iter().chain(&more).chain(flags)).server(model)
+}
+
+/// Checks that each row of the table stands in the output once, in its order, with
+/// its own answer.
+#[track_caller]
+fn check_each_row_once(place: &Place, count: usize) {
+    let text = place.read("out.jsonl").expect("it was written");
+    let short = |line: &str| {
+        let line: Value = serde_json::from_str(line).expect("a line is JSON");
+        json!([line["id"], line["status"], line["result"]])
+    };
+    let lines: Vec<Value> = text.lines().map(short).collect();
+    let expected = (0..count)
+        .map(|index| json!([(index + 1).to_string(), "completed", format!("saw r{index}")]));
+    assert_eq!(lines, expected.collect::<Vec<_>>());
+}
+
+/// The lines of the log of one kind.
+fn logged(place: &Place, kind: &str) -> Vec<Value> {
+    place.log().into_iter().filter(|line| line["kind"] == kind).collect()
+}

@@ -1,0 +1,60 @@
+//! Questions of slots that workers run: a program that speaks for a person answers.
+
+use serde_json::{Value, json};
+
+use super::{both, script, task, write};
+use crate::support::repository::Repository;
+use crate::support::tine::Running;
+
+fn answer(running: &mut Running, question: &Value, response: &Value) {
+    let response = json!({"subtype": "success", "request_id": question["request_id"],
+        "response": response});
+    running.say(&json!({"type": "control_response", "response": response}).to_string());
+}
+
+#[test]
+fn a_question_names_its_agent_and_a_no_is_that_slots_alone() {
+    both(|side| {
+        side.work(&[2, 2], None);
+        let repository = Repository::new();
+        repository.write("here.txt", "here\n");
+        repository.commit("Begin");
+        let place = &repository.place;
+        let agents = json!({
+            "denied": [write("a.txt", "a\n"), {"text": "I could not."}],
+            "allowed": [write("b.txt", "b\n"), {"text": "I could."}],
+            "looks": [{"text": "I looked."}],
+        });
+        let playing = script(&["denied", "allowed", "looks"].map(task), agents);
+        let model = place.script("script.json", &playing);
+        let talking = ["--input-format", "stream-json", "-o", "stream-json", "-m", &model];
+        let mut running = side.tine(place, &talking).silent_stdin().start();
+        let prompt = json!({"type": "user", "message": {"role": "user", "content": "go"}});
+        running.say(&prompt.to_string());
+        let mut asked = Vec::new();
+        for _ in 0..2 {
+            let question = running.read_until(|record| record["type"] == "control_request");
+            let request = &question["request"];
+            let facts = ["subtype", "tool_name", "agent_id", "input"].map(|it| request[it].clone());
+            let response = match request["agent_id"].as_str() {
+                Some("agent-1") => json!({"behavior": "deny", "message": "not there"}),
+                Some("agent-2") => json!({"behavior": "allow", "updatedInput": request["input"]}),
+                other => panic!("{other:?} asks"),
+            };
+            asked.push(facts);
+            answer(&mut running, &question, &response);
+        }
+        asked.sort_by_key(|facts| facts[2].to_string());
+        running.read_until(|record| record["type"] == "result");
+        running.hang_up();
+        let finished = running.wait().exits(0);
+        let denied: Vec<Value> = place
+            .log()
+            .into_iter()
+            .filter(|line| line["unit"] == "agent-1" && line["kind"] == "tool_finished")
+            .map(|line| line["body"]["text"].clone())
+            .collect();
+        let ended = finished.stdout.matches("\"status\":\"completed\"").count();
+        (asked, denied, ended, place.read("a.txt"), place.read("b.txt"))
+    });
+}

@@ -1,0 +1,88 @@
+//! Workers that are asked to end, and the list of those that there are.
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use super::{LONG, SHORT, check_each_row_once, map, row, table};
+use crate::support::fleet::Fleet;
+use crate::support::server::{Gate, Reaction};
+use crate::support::talk::serve;
+use crate::support::tine::Place;
+
+#[test]
+fn a_worker_that_is_asked_to_end_ends_what_it_runs_and_draws_no_more() {
+    let Some(mut fleet) = Fleet::start(LONG) else { return };
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let model =
+        serve(move |talk| Reaction::text_reply(&format!("saw {}", row(talk))).behind(&held));
+    let place = table(6);
+    fleet.work(2, Some(&model));
+    let running = map(&fleet, &place, &model, &[]).start();
+    model.wait_until_came(2);
+    fleet.workers[0].signal(Signal::SIGTERM);
+    let said = fleet.workers[0].says();
+    assert_eq!(said, "taking no more agents; a second signal ends those at work, too");
+    gate.open();
+    assert_eq!(fleet.workers[0].ends(), (Some(0), vec![]));
+    assert_eq!(model.count(), 2, "it drew no more");
+    fleet.work(2, Some(&model));
+    running.wait().exits(0);
+    check_each_row_once(&place, 6);
+    assert_eq!(model.finish().len(), 6, "no row is asked twice");
+}
+
+#[test]
+fn what_a_worker_is_made_to_drop_is_run_by_another() {
+    let Some(mut fleet) = Fleet::start(SHORT) else { return };
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let model =
+        serve(move |talk| Reaction::text_reply(&format!("saw {}", row(talk))).behind(&held));
+    let place = table(4);
+    fleet.work(2, Some(&model));
+    let running = map(&fleet, &place, &model, &[]).start();
+    model.wait_until_came(2);
+    fleet.workers[0].signal(Signal::SIGTERM);
+    fleet.workers[0].says();
+    fleet.workers[0].signal(Signal::SIGTERM);
+    assert_eq!(fleet.workers[0].ends().0, Some(0));
+    gate.open();
+    fleet.work(2, Some(&model));
+    running.wait().exits(0);
+    check_each_row_once(&place, 4);
+}
+
+#[test]
+fn workers_are_listed_as_text_and_as_json() {
+    let Some(mut fleet) = Fleet::start(LONG) else { return };
+    let place = Place::new();
+    place.configure(&fleet.configuration());
+    let none = place.tine(["workers"]).run().exits(0);
+    assert_eq!(none.stdout, "no worker is there; start one with `tine worker`\n");
+    let none = place.tine(["workers", "-o", "json"]).run().exits(0);
+    assert_eq!(none.result(), json!({ "workers": [] }));
+    let mut names = [3, 5].map(|most| (fleet.work(most, None).name.clone(), most));
+    names.sort();
+    // Each tells of itself once it takes slots.
+    let listed = loop {
+        let listed = place.tine(["workers", "-o", "json"]).run().exits(0).result();
+        if listed["workers"].as_array().expect("it is a list").len() == 2 {
+            break listed;
+        }
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let expected: Vec<Value> = names
+        .iter()
+        .map(|(name, most)| {
+            json!({"worker": name, "version": version, "labels": [], "max_concurrent": most,
+                "running": 0, "draining": false})
+        })
+        .collect();
+    assert_eq!(listed["workers"], json!(expected));
+    let text = place.tine(["workers"]).run().exits(0).stdout;
+    let expected: Vec<String> =
+        names.iter().map(|(name, most)| format!("{name}  0 of {most}  tine {version}\n")).collect();
+    assert_eq!(text, expected.concat());
+    place.tine(["workers", "-o", "stream-json"]).run().exits(2);
+}

@@ -1,0 +1,134 @@
+//! Workers of a test: real binaries, each with a home of its own, that meet runs at
+//! a NATS server of the test's.
+//!
+//! Whatever still runs when a [`Fleet`] goes is killed.
+
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::Receiver;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::nats::NatsServer;
+use super::server::Server;
+use super::tine::{HANG_LIMIT, Place, Tine, lines};
+
+/// A server and those who work there.
+pub(crate) struct Fleet {
+    pub(crate) nats: NatsServer,
+    /// How long one may be silent, in seconds.
+    lease_s: u32,
+    pub(crate) workers: Vec<Worker>,
+}
+
+/// A process that takes slots.
+pub(crate) struct Worker {
+    child: Child,
+    /// What it says on standard error.
+    said: Receiver<String>,
+    /// What it is called where runs and workers meet.
+    pub(crate) name: String,
+    place: Place,
+}
+
+impl Fleet {
+    /// Starts a server, and nobody who works; `None` where there is no server to
+    /// start.
+    pub(crate) fn start(lease_s: u32) -> Option<Self> {
+        NatsServer::start().map(|nats| Self { nats, lease_s, workers: Vec::new() })
+    }
+
+    /// Returns what a configuration says of the place to meet.
+    pub(crate) fn configuration(&self) -> String {
+        let (url, lease_s) = (self.nats.url(), self.lease_s);
+        format!("[executor.nats]\nservers = [\"{url}\"]\nlease_s = {lease_s}\n")
+    }
+
+    /// Starts a worker that takes so many slots at once, and asks this server if it
+    /// asks any.
+    pub(crate) fn work(&mut self, most: usize, model: Option<&Server>) -> &mut Worker {
+        let place = Place::new();
+        // Slots of a test may look at what is beside their own workspace.
+        place.configure(&format!("{}[sandbox]\nmode = \"off\"\n", self.configuration()));
+        let alone = Worker::command(&place, most);
+        let tine = match model {
+            Some(model) => alone.server(model),
+            None => alone,
+        };
+        self.workers.push(Worker::start(place, tine));
+        self.workers.last_mut().expect("one was just put there")
+    }
+}
+
+impl Worker {
+    fn command(place: &Place, most: usize) -> Tine {
+        let directory = directory(place);
+        let directory = directory.to_str().expect("the path of a place is text");
+        place.tine(["worker", "--max-concurrent", &most.to_string(), "--work-dir", directory])
+    }
+
+    /// Starts one and waits until it takes slots.
+    fn start(place: Place, tine: Tine) -> Self {
+        let mut command = tine.into_command();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("cargo has built the binary");
+        let stderr = child.stderr.take().expect("it was piped");
+        let said = lines(move || stderr);
+        let mut worker = Self { child, said, name: String::new(), place };
+        let ready = worker.says();
+        let words: Vec<&str> = ready.split(' ').collect();
+        let ["worker", name, "takes", ..] = words[..] else { panic!("it is not ready: {ready}") };
+        worker.name = name.to_owned();
+        worker
+    }
+
+    /// Waits for the next line that it says.
+    #[track_caller]
+    pub(crate) fn says(&self) -> String {
+        let line = self.said.recv_timeout(HANG_LIMIT).expect("the worker says something");
+        line.trim_end().to_owned()
+    }
+
+    /// Returns where it keeps copies of workspaces.
+    pub(crate) fn directory(&self) -> PathBuf {
+        directory(&self.place)
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).expect("a process id fits its own type");
+        kill(Pid::from_raw(id), signal).expect("the process was not waited for");
+    }
+
+    /// Kills it, so that it has no time to say or write anything.
+    pub(crate) fn kill9(&mut self) {
+        self.child.kill().expect("it is ours");
+        self.child.wait().expect("it is ours");
+    }
+
+    /// Waits for its end, and returns its exit code and what it has said until then.
+    #[track_caller]
+    pub(crate) fn ends(&mut self) -> (Option<i32>, Vec<String>) {
+        let mut rest = Vec::new();
+        loop {
+            match self.said.recv_timeout(HANG_LIMIT) {
+                Ok(line) => rest.push(line.trim_end().to_owned()),
+                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("it hangs: {rest:#?}"),
+            }
+        }
+        (self.child.wait().expect("it is ours").code(), rest)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // It has ended, unless the test is over before it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn directory(place: &Place) -> PathBuf {
+    place.root().join("copies")
+}

@@ -1,0 +1,111 @@
+//! A NATS server of one test, which can be killed and started again where it was.
+//!
+//! Without one on the machine its tests pass, unless `REQUIRE_NATS=1`.
+
+use std::env;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+/// A server with JetStream, which is killed when this is dropped.
+pub(crate) struct NatsServer {
+    directory: TempDir,
+    program: PathBuf,
+    /// What the configuration says besides the port and the store.
+    more: String,
+    port: u16,
+    running: Option<Child>,
+}
+
+impl NatsServer {
+    /// Starts a server; `None` where there is none to start.
+    pub(crate) fn start() -> Option<Self> {
+        let synced = "sync_interval: always";
+        Self::start_with(&format!("jetstream {{ store_dir: STORE, {synced} }}"))
+    }
+
+    /// Starts a server with its own configuration, in which `STORE` stands for a
+    /// directory of its own.
+    pub(crate) fn start_with(more: &str) -> Option<Self> {
+        let program = program()?;
+        let directory = tempfile::tempdir().expect("there is a temporary directory");
+        let store = format!("{:?}", directory.path().join("store"));
+        let more = more.replace("STORE", &store);
+        let mut server = Self { directory, program, more, port: 0, running: None };
+        server.restart();
+        Some(server)
+    }
+
+    /// Starts the server again on the same port with the same store.
+    pub(crate) fn restart(&mut self) {
+        self.kill9();
+        // The first time the server chooses, and says which it has.
+        let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
+        let path = self.directory.path().join("nats.conf");
+        let text = format!("listen: \"127.0.0.1:{port}\"\n{}\n", self.more);
+        fs::write(&path, text).expect("it is ours");
+        let mut child = Command::new(&self.program)
+            .arg("--config")
+            .arg(&path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let log = child.stderr.take().expect("it is piped");
+        let mut lines = BufReader::new(log).lines().map_while(Result::ok);
+        self.running = Some(child);
+        let mut said = Vec::new();
+        let is_ready = lines.by_ref().any(|line| {
+            if let Some((_, address)) = line.split_once("client connections on ") {
+                let port = address.rsplit(':').next().and_then(|port| port.trim().parse().ok());
+                self.port = port.expect("an address has a port");
+            }
+            let is_ready = line.contains("Server is ready");
+            said.push(line);
+            is_ready
+        });
+        assert!(is_ready, "the server did not get ready: {said:#?}");
+        // A pipe that nobody reads would stop the server; this ends with it.
+        std::thread::spawn(move || lines.for_each(drop));
+    }
+
+    /// Kills the server, so that it has no time to say or write anything.
+    pub(crate) fn kill9(&mut self) {
+        if let Some(mut child) = self.running.take() {
+            child.kill().expect("it is ours");
+            child.wait().expect("it is ours");
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for NatsServer {
+    fn drop(&mut self) {
+        self.kill9();
+    }
+}
+
+/// Finds the server.
+fn program() -> Option<PathBuf> {
+    let named = env::var_os("NATS_SERVER").map(PathBuf::from);
+    let path = env::var_os("PATH").unwrap_or_default();
+    let there = env::split_paths(&path).map(|directory| directory.join("nats-server"));
+    let found = named
+        .into_iter()
+        .chain(there)
+        .chain([PathBuf::from("/usr/sbin/nats-server")])
+        .find(|program| program.is_file());
+    let is_required = env::var("REQUIRE_NATS").is_ok_and(|value| value == "1");
+    assert!(
+        found.is_some() || !is_required,
+        "`REQUIRE_NATS` is set and there is no `nats-server`: not where `NATS_SERVER` says, not in `PATH`"
+    );
+    found
+}
