@@ -45,7 +45,9 @@ pub(crate) use job::Job;
 pub use local::Local;
 pub use parked::Parking;
 pub use pool::{Permit, Pool, Ticket};
-pub(crate) use slot::{Changes, Far, lived, never_ran, over};
+pub(crate) use slot::never_ran;
+#[cfg(feature = "nats")]
+pub(crate) use slot::{Changes, Far, lived, over};
 pub(crate) use text::Ended;
 pub use worktree::{Place, Worktrees};
 

@@ -1,5 +1,6 @@
 //! The life of one slot, from its permit to its one end.
 
+#[cfg(feature = "nats")]
 mod far;
 mod left;
 mod wished;
@@ -28,6 +29,7 @@ use crate::model::Model;
 use crate::prompt;
 use crate::tool::files::Seen;
 use crate::tool::{ForkPoint, Isolation, Registry, Task, ToolContext, Typed};
+#[cfg(feature = "nats")]
 pub(crate) use far::{Changes, Far, lived, over};
 use left::noted;
 

@@ -1,6 +1,6 @@
 //! The workspace of a slot that runs on another machine.
 //!
-//! The coordinator packs the state of its workspace into files ([`pack`]). A worker
+//! The coordinator packs the state of its workspace into files ([`pack()`]). A worker
 //! makes a repository of them ([`Grounds`]) and lends each slot a tree of its own
 //! ([`Lane`]), which ends as a patch. What becomes of a patch at the coordinator is
 //! the business of `fanout::worktree`; how files travel is not known here, only their

@@ -1,7 +1,7 @@
 //! Permits: a request of a worker passes the gate of its run's coordinator, too.
 //!
 //! So all that a key is used for in a run counts together, and what the provider
-//! tells one machine holds for all. The coordinator's side is the [`Office`]: far
+//! tells one machine holds for all. The coordinator's side is the `office`: far
 //! requests stand in the queue of its own gate, between those of its own units. The
 //! workers' side is [`Permits`]. While the coordinator does not answer, a worker
 //! goes by its share of what is configured.
