@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::branch::{Branch, Token};
 use crate::event::{
-    Compaction, Confinement, Failure, FileChange, FlowHead, HookRan, NoticeLevel, Offered, Origin,
-    Outcome, Piece, PrefixShare, Question, Replied, RequestFailed, SlotPosition, StepMark,
-    Throttled, UnitEnd, UnitId, Verdict, Worktree,
+    Compaction, Confinement, EventKind, Failure, FileChange, FlowHead, HookRan, NoticeLevel,
+    Offered, Origin, Outcome, Piece, PrefixShare, Question, Replied, RequestFailed, SlotPosition,
+    StepMark, Throttled, UnitEnd, UnitId, Verdict, Worktree,
 };
 use crate::guard::Decided;
 use crate::message::{CallId, Output, Prompt};
@@ -236,6 +236,29 @@ pub enum Told {
 impl From<Told> for UnitEvent {
     fn from(told: Told) -> Self {
         Self::Told(told)
+    }
+}
+
+/// What the log makes of it.
+impl From<Told> for EventKind {
+    fn from(told: Told) -> Self {
+        match told {
+            Told::Prompted(prompt) => Self::Prompted(prompt),
+            Told::Reminded { text } => Self::Notified { children: Vec::new(), text, wrote: 0 },
+            Told::PrefixShared(share) => Self::PrefixShared(share),
+            Told::Walked(head) => Self::Walked(head),
+            Told::Offered(offered) => Self::Offered(offered),
+            Told::Compacted(compaction) => Self::Compacted(compaction),
+            Told::Throttled(throttled) => Self::Throttled(throttled),
+            Told::Admitted { waited_ms } => Self::Admitted { waited_ms },
+            Told::RequestFailed(failed) => Self::RequestFailed(failed),
+            Told::Worktree(worktree) => Self::Worktree(worktree),
+            Told::HookRan(ran) => Self::HookRan(ran),
+            Told::Denied { call, tool, arguments, reason } => {
+                Self::Denied { call, tool, arguments, reason }
+            }
+            Told::Notice { level, text } => Self::Notice { level, text },
+        }
     }
 }
 

@@ -317,7 +317,7 @@ impl Lent {
             worker: &worker,
             lease: *lease,
             connected: &|| post.engine.connected_since(),
-            send: &|worker: &Arc<str>, to: &ToSlot| post.tell(worker, to),
+            send: &|to: &ToSlot| post.tell(&worker, to),
             grant: &|| Claimed::Granted(Box::new(grant.clone())),
         };
         Near::new(&far.line, &far.seat, attempt).relay(arriving).await

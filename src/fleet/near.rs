@@ -81,7 +81,7 @@ pub(super) struct Attempt<'a> {
     /// Tells since when this process has been connected; `None` if it is not.
     pub(super) connected: &'a (dyn Fn() -> Option<Instant> + Send + Sync),
     /// Sends to the far end.
-    pub(super) send: &'a (dyn Fn(&Arc<str>, &ToSlot) + Send + Sync),
+    pub(super) send: &'a (dyn Fn(&ToSlot) + Send + Sync),
     /// Answers a worker that asks for what another one holds.
     pub(super) grant: &'a (dyn Fn() -> Claimed + Send + Sync),
 }
@@ -264,7 +264,7 @@ impl<'a> Near<'a> {
             self.unheard.pop_front();
         }
         for to in &self.unheard {
-            (self.attempt.send)(self.attempt.worker, to);
+            (self.attempt.send)(to);
         }
     }
 
@@ -372,7 +372,7 @@ impl<'a> Near<'a> {
         let (unit, attempt) = (self.line.unit(), self.attempt.number);
         let run = Arc::clone(self.attempt.run);
         let to = ToSlot { run, unit, attempt, number: self.sent, what };
-        (self.attempt.send)(self.attempt.worker, &to);
+        (self.attempt.send)(&to);
         self.unheard.push_back(to);
     }
 

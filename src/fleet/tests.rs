@@ -80,7 +80,7 @@ fn tied() -> Tied {
             worker: &"first".into(),
             lease: LEASE,
             connected: &|| connected.load(Ordering::Relaxed).then_some(begun),
-            send: &|_, message: &ToSlot| {
+            send: &|message: &ToSlot| {
                 let message = ToSlot::decode(&message.encode()).unwrap();
                 if lost.load(Ordering::Relaxed) == 0 {
                     let _ = to.try_send(message);

@@ -31,27 +31,6 @@ impl Fact<'_> {
     }
 }
 
-/// Returns the event that the log makes of what a unit tells.
-pub(super) fn event_of(told: &Told) -> EventKind {
-    match told.clone() {
-        Told::Prompted(prompt) => EventKind::Prompted(prompt),
-        Told::Reminded { text } => EventKind::Notified { children: Vec::new(), text, wrote: 0 },
-        Told::PrefixShared(share) => EventKind::PrefixShared(share),
-        Told::Walked(head) => EventKind::Walked(head),
-        Told::Offered(offered) => EventKind::Offered(offered),
-        Told::Compacted(compaction) => EventKind::Compacted(compaction),
-        Told::Throttled(throttled) => EventKind::Throttled(throttled),
-        Told::Admitted { waited_ms } => EventKind::Admitted { waited_ms },
-        Told::RequestFailed(failed) => EventKind::RequestFailed(failed),
-        Told::Worktree(worktree) => EventKind::Worktree(worktree),
-        Told::HookRan(ran) => EventKind::HookRan(ran),
-        Told::Denied { call, tool, arguments, reason } => {
-            EventKind::Denied { call, tool, arguments, reason }
-        }
-        Told::Notice { level, text } => EventKind::Notice { level, text },
-    }
-}
-
 /// Returns what a unit told that became this event.
 ///
 /// # Errors

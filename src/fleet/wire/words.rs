@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::asks::AskBody;
-use super::facts::{Fact, event_of, told_of};
+use super::facts::{Fact, told_of};
 use super::json::{Text, text};
 use super::word::{AskId, Word};
 use crate::event::{EventKind, Piece};
@@ -27,7 +27,7 @@ pub(super) enum WordBody<'a> {
 impl<'a> WordBody<'a> {
     pub(super) fn of(word: &'a Word) -> Self {
         match word {
-            Word::Told(told) => Self::Fact(Fact::of(&event_of(told))),
+            Word::Told(told) => Self::Fact(Fact::of(&EventKind::from(told.clone()))),
             Word::Replied(replied) => Self::Fact(Fact::of(&EventKind::Replied(replied.clone()))),
             Word::ToolFinished { call, tool, output, took_ms } => {
                 Self::Fact(Fact::of(&EventKind::ToolFinished {

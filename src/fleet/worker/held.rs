@@ -84,10 +84,7 @@ impl Slots {
     }
 
     pub(super) fn take(&self, name: Name, held: Held) {
-        self.lived
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(Arc::clone(&name.run), Instant::now());
+        self.lived().insert(Arc::clone(&name.run), Instant::now());
         self.lock().insert(name, held);
     }
 

@@ -166,8 +166,7 @@ impl Shop {
         true
     }
 
-    /// Runs the slot in a lane of its own. The second is the blob of what it changed
-    /// there.
+    /// Runs the slot in a lane of its own.
     async fn lived(&self, begun: Begun, line: Line, touches: &Touches) -> Lived {
         let Begun { grant, seat, drawn: Drawn { turn, permit } } = begun;
         let hold = Arc::new(Hold::new(self.outfits.pool().clone(), turn, permit, None));
@@ -222,6 +221,7 @@ impl Shop {
 /// What became of a slot, with the permit that it has until that is known.
 struct Lived {
     outcome: Outcome,
+    /// The blob of what it changed in its lane.
     changes: Option<Arc<str>>,
     hold: Arc<Hold>,
 }

@@ -21,37 +21,29 @@ impl Dispatcher {
 
     /// Takes note of what needs no answer and sets nothing off.
     pub(super) fn told(&mut self, out: &mut Out, unit: UnitId, told: Told) {
-        let kind = match told {
-            Told::Prompted(prompt) => EventKind::Prompted(prompt),
-            Told::Reminded { text } => EventKind::Notified { children: Vec::new(), text, wrote: 0 },
+        match &told {
+            Told::Compacted(compaction) => {
+                return self.compacted(out, unit, Arc::clone(compaction));
+            }
             Told::PrefixShared(share) => {
-                self.ledger(unit).share = Some(ForkShare { prefix: share, cached_tokens: 0 });
-                EventKind::PrefixShared(share)
+                self.ledger(unit).share = Some(ForkShare { prefix: *share, cached_tokens: 0 });
             }
-            Told::Compacted(compaction) => return self.compacted(out, unit, compaction),
-            Told::Throttled(throttled) => {
-                self.ledger(unit).is_throttled = true;
-                EventKind::Throttled(throttled)
-            }
-            Told::Admitted { waited_ms } => {
-                self.ledger(unit).is_throttled = false;
-                EventKind::Admitted { waited_ms }
-            }
+            Told::Throttled(_) => self.ledger(unit).is_throttled = true,
+            Told::Admitted { waited_ms: _ } => self.ledger(unit).is_throttled = false,
             Told::RequestFailed(failed) => {
-                self.ledger(unit).failed(&failed);
+                self.ledger(unit).failed(failed);
                 self.spend(unit, failed.usage);
-                EventKind::RequestFailed(failed)
             }
-            Told::Walked(head) => EventKind::Walked(head),
-            Told::Offered(offered) => EventKind::Offered(offered),
-            Told::Worktree(worktree) => EventKind::Worktree(worktree),
-            Told::HookRan(ran) => EventKind::HookRan(ran),
-            Told::Denied { call, tool, arguments, reason } => {
-                EventKind::Denied { call, tool, arguments, reason }
-            }
-            Told::Notice { level, text } => EventKind::Notice { level, text },
-        };
-        self.record(out, unit, kind);
+            Told::Prompted(_)
+            | Told::Reminded { text: _ }
+            | Told::Walked(_)
+            | Told::Offered(_)
+            | Told::Worktree(_)
+            | Told::HookRan(_)
+            | Told::Denied { .. }
+            | Told::Notice { .. } => {}
+        }
+        self.record(out, unit, told.into());
     }
 
     /// Lets the unit go on once the event is on disk, if it waits for that.
