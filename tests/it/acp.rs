@@ -491,6 +491,9 @@ fn a_session_is_loaded_with_all_that_was_said_and_goes_on() {
     assert_eq!(closed["result"], json!({}), "{closed}");
     let (_, refused) = editor.prompt(&session, "there?");
     assert_eq!(refused["error"]["code"], -32002, "{refused}");
+    // By now nothing of it is left.
+    let closed = editor.request("session/close", &json!({ "sessionId": session }));
+    assert_eq!(closed["result"], json!({}), "{closed}");
     let place = editor.leaves();
     let prompts = place.log().iter().filter(|line| line["kind"] == "invocation_started").count();
     assert_eq!(prompts, 2);

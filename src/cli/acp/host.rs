@@ -25,7 +25,7 @@ use super::live::Live;
 use super::opening::{How, Opening, Started, can_be};
 use super::session::{Opened, Order, Session};
 use super::updates::Updates;
-use super::{Heard, listing, no_session, offer, refused};
+use super::{Heard, listing, offer, refused};
 use crate::cli::args::RunFlags;
 use crate::cli::exit::{Exit, Refusal};
 use crate::cli::start::Kept;
@@ -222,9 +222,9 @@ impl Host {
             }
             _ => return sent(responder.respond_with_error(Error::method_not_found())),
         };
-        if let Err(refused) = self.order(&session, order) {
-            let (order, error) = *refused;
-            order.refuse(error);
+        match self.sessions.get(&session.0) {
+            Some(live) => live.order(order, &session),
+            None => order.miss(&session),
         }
     }
 
@@ -235,13 +235,6 @@ impl Host {
             compactions: session.as_ref().is_some_and(|session| session.compaction.is_some()),
         };
         self.has_forms = elicitation.as_ref().is_some_and(|forms| forms.supports_form());
-    }
-
-    fn order(&self, session: &SessionId, order: Order) -> Result<(), Box<(Order, Error)>> {
-        match self.sessions.get(&session.0) {
-            Some(live) => live.order(order, no_session(session)),
-            None => Err(Box::new((order, no_session(session)))),
-        }
     }
 
     /// Has a session opened, once those before it are.

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use agent_client_protocol::Error;
+use agent_client_protocol::v1::schema::SessionId;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
@@ -54,16 +55,16 @@ impl Live {
         (Self { orders, cancels, left, rests, ended }, ways)
     }
 
-    /// Has the session do something; `gone` is why it does not once it has ended.
-    pub(super) fn order(&self, order: Order, gone: Error) -> Result<(), Box<(Order, Error)>> {
-        self.orders.try_send(order).map_err(|error| {
-            Box::new(match error {
-                TrySendError::Full(order) => {
-                    (order, Error::internal_error().data("too many requests of this session wait"))
-                }
-                TrySendError::Closed(order) => (order, gone),
-            })
-        })
+    /// Has the session do something; one that has ended is missed.
+    pub(super) fn order(&self, order: Order, session: &SessionId) {
+        match self.orders.try_send(order) {
+            Ok(()) => {}
+            Err(TrySendError::Full(order)) => {
+                let full = "too many requests of this session wait";
+                order.refuse(Error::internal_error().data(full));
+            }
+            Err(TrySendError::Closed(order)) => order.miss(session),
+        }
     }
 
     /// Has the session end its turn.

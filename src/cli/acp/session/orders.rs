@@ -3,7 +3,7 @@
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
-    CloseSessionResponse, PromptRequest, PromptResponse, SetSessionConfigOptionRequest,
+    CloseSessionResponse, PromptRequest, PromptResponse, SessionId, SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse, StopReason,
 };
 
@@ -38,6 +38,17 @@ impl Order {
             Self::Cancel => Ok(()),
         });
     }
+
+    /// Answers what names a session that is not open here. To close one that is
+    /// closed succeeds: nobody can tell which of two closes comes first.
+    pub(in crate::cli::acp) fn miss(self, session: &SessionId) {
+        match self {
+            Self::Close(responder) => sent(responder.respond(CloseSessionResponse::new())),
+            Self::Prompt(..) | Self::SetMode(..) | Self::SetOption(..) | Self::Cancel => {
+                self.refuse(no_session(session));
+            }
+        }
+    }
 }
 
 impl Session {
@@ -56,7 +67,7 @@ impl Session {
         match order {
             Order::Close(responder) => self.closing.get_or_insert_default().push(responder),
             Order::Prompt(..) | Order::Cancel | Order::SetMode(..) | Order::SetOption(..) => {
-                order.refuse(no_session(&self.at.session));
+                order.miss(&self.at.session);
             }
         }
     }
