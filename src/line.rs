@@ -4,6 +4,7 @@
 //! something and carry the channel for the answer; that is why they never leave
 //! the program: what leaves is [`crate::event::Event`].
 
+mod ahead;
 mod budget;
 mod order;
 mod tend;
@@ -24,6 +25,7 @@ use crate::guard::Decided;
 use crate::message::{CallId, Output, Prompt};
 use crate::prompt::Said;
 
+pub use ahead::Ahead;
 pub use budget::{Budget, CallLeave, RequestLeave};
 pub use order::{ORDERS_CAP, Order, Orders};
 pub use tend::{Glance, News, Sent, Tend, Until, Wait};
@@ -122,6 +124,17 @@ pub enum UnitEvent {
         turn: Option<u32>,
         /// Where the leave goes.
         reply: oneshot::Sender<Result<RequestLeave, Failure>>,
+    },
+    /// It goes where answers take their time, and wants to know ahead what it
+    /// would ask. No answer means that it does not run.
+    Ahead {
+        /// Where that goes.
+        reply: oneshot::Sender<Ahead>,
+    },
+    /// It has begun a turn, with the leave that it had ahead.
+    TurnStarted {
+        /// From 1.
+        turn: u32,
     },
     /// Its model asks for calls, and calls are limited. No answer means that
     /// a cancel has begun.
@@ -367,6 +380,12 @@ impl Line {
     /// number. The error is why there is none; `None` once a cancel has begun.
     pub async fn may_request(&self, turn: Option<u32>) -> Option<Result<RequestLeave, Failure>> {
         self.ask(|reply| UnitEvent::MayRequest { turn, reply }).await
+    }
+
+    /// Asks what can be known ahead of what this unit, which has started, would
+    /// ask; `None` if it does not run.
+    pub async fn ahead(&self) -> Option<Ahead> {
+        self.ask(|reply| UnitEvent::Ahead { reply }).await
     }
 
     /// Asks for leave to run calls; `None` once a cancel has begun.

@@ -24,7 +24,7 @@ use crate::event::{FailureKind, Outcome, UnitEnd, UnitId};
 use crate::fanout::{
     self, Begins, Caller, Changes, Far, Job, Local, SlotExecutor, Submitted, Turn,
 };
-use crate::line::Seat;
+use crate::line::{Ahead, Seat};
 use crate::model::Models;
 
 /// How often a slot is given to a worker. What takes three workers with it would
@@ -306,8 +306,12 @@ impl Lent {
         arriving: &mut mpsc::Receiver<FromFar>,
     ) -> Ended {
         let Self { place: Place { post, lease, .. }, far } = self;
-        let grant = self.grant(number, given);
-        let Claimant { worker, reply } = claimant;
+        let Some(Ahead { is_unlimited, news }) = far.line.ahead().await else {
+            return Ended::Stopped;
+        };
+        let grant = Grant { is_unlimited, ..self.grant(number, given) };
+        let Claimant { worker, since, reply } = claimant;
+        let is_awaited = since.elapsed() < *lease;
         post.granted(far.seat.unit, number);
         // A worker that has gone is silent soon.
         let _ = reply.send(Claimed::Granted(Box::new(grant.clone())));
@@ -316,11 +320,12 @@ impl Lent {
             number,
             worker: &worker,
             lease: *lease,
+            is_awaited,
             connected: &|| post.engine.connected_since(),
             send: &|to: &ToSlot| post.tell(&worker, to),
             grant: &|| Claimed::Granted(Box::new(grant.clone())),
         };
-        Near::new(&far.line, &far.seat, attempt).relay(arriving).await
+        Near::new(&far.line, &far.seat, news, attempt).relay(arriving).await
     }
 
     /// Returns what a worker has brought. `given` is what each attempt began with.
@@ -386,6 +391,7 @@ impl Lent {
             attempt,
             branch: seat.branch.clone(),
             origin: seat.origin,
+            is_unlimited: false,
             depth: caller.depth,
             task: task.clone(),
             is_verbatim: *is_verbatim,

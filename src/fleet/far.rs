@@ -2,8 +2,8 @@
 //! elsewhere.
 //!
 //! What the slot and all that it starts say goes out in frames, numbered and in
-//! order. What is asked waits here for its answer. A unit cannot tell that line from
-//! one that leads straight to a dispatcher.
+//! order. What is asked waits here for its answer, unless that is known ahead. A unit
+//! cannot tell that line from one that leads straight to a dispatcher.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,17 +17,18 @@ use tokio_util::sync::CancellationToken;
 use super::wire::relay::{Parted, Reply, part};
 use super::wire::{Answered, Ask, AskId, Back, FarSeat, Frame, ToSlot, Word};
 use crate::event::{Piece, UnitId};
-use crate::line::{FromUnit, Order, Orders, Seat};
+use crate::line::{FromUnit, News, Order, Orders, RequestLeave, Seat};
 
 /// Most words that wait to go out. Units that say more have to wait.
 const WORDS_CAP: usize = 256;
 
-/// How long what a model writes may wait for more of it. A person sees ten changes
+/// How long what nobody waits for may wait for more of it. A person sees ten changes
 /// a second as text that flows; each frame is a write on a disk.
-const GLIMPSE_EVERY: Duration = Duration::from_millis(100);
+const SOON: Duration = Duration::from_millis(100);
 
 /// The far end of one attempt of a slot.
 pub(super) struct Far {
+    slot: UnitId,
     attempt: u32,
     /// How much of what the coordinator says has arrived.
     heard: Arc<Heard>,
@@ -39,7 +40,7 @@ pub(super) struct Far {
     units: HashMap<UnitId, Unit>,
     words: Vec<(UnitId, Word)>,
     touches: Touches,
-    /// When the words have to go, if nothing but what a model writes is among them.
+    /// When the words have to go, if nobody waits for any of them.
     due: Option<Instant>,
 }
 
@@ -106,14 +107,25 @@ struct Waiting {
 
 /// Units of one call that somebody waits for.
 struct Declared {
+    by: UnitId,
     orders: Orders,
     units: Vec<UnitId>,
 }
 
-/// What a unit here has of its seat.
+/// What a unit here has of its seat, and what is known of it ahead.
 struct Unit {
     cancel: CancellationToken,
     is_aside: Arc<AtomicBool>,
+    /// Whether each of its requests has leave.
+    is_unlimited: bool,
+    /// Whether it may have news: units that run beside it, or messages.
+    has_news: bool,
+}
+
+impl Unit {
+    fn new(cancel: CancellationToken, is_aside: Arc<AtomicBool>) -> Self {
+        Self { cancel, is_aside, is_unlimited: false, has_news: false }
+    }
 }
 
 /// What was said behind the last frame.
@@ -137,10 +149,17 @@ pub(super) struct Ties {
 }
 
 impl Far {
-    /// The far end for the slot with this seat.
-    pub(super) fn new(seat: &Seat, attempt: u32, heard: Arc<Heard>) -> Self {
-        let slot = Unit { cancel: seat.cancel.clone(), is_aside: Arc::clone(&seat.is_aside) };
+    /// The far end for the slot with this seat, in the attempt with this number.
+    /// `is_unlimited` says that nothing limits what the slot uses.
+    pub(super) fn new(
+        seat: &Seat,
+        (attempt, is_unlimited): (u32, bool),
+        heard: Arc<Heard>,
+    ) -> Self {
+        let slot = Unit::new(seat.cancel.clone(), Arc::clone(&seat.is_aside));
+        let slot = Unit { is_unlimited, ..slot };
         Self {
+            slot: seat.unit,
             attempt,
             heard,
             frames: 0,
@@ -192,9 +211,10 @@ impl Far {
         }
     }
 
-    /// Tells whether there is more to say than what a model is writing.
+    /// Tells whether there is something to say that does not wait for more.
     fn must_go(&self) -> bool {
-        !self.words.is_empty() && self.due.is_none()
+        let is_full = self.words.len() >= WORDS_CAP;
+        is_full || (!self.words.is_empty() && self.due.is_none())
     }
 
     fn frame(&mut self) -> Frame {
@@ -209,44 +229,115 @@ impl Far {
             Parted::Word(word) => word,
             Parted::Asked { ask, reply, orders } => {
                 self.touches.note(&ask);
-                self.asks += 1;
-                let id = AskId(self.asks);
-                if let Some(reply) = reply {
-                    self.waiting.insert(id, Waiting { unit, reply });
+                match (self.known(unit, &ask), reply) {
+                    (Some(answered), Some(reply)) => {
+                        self.gives(unit, reply, answered);
+                        return;
+                    }
+                    (_, reply) => self.asks(unit, ask, (reply, orders)),
                 }
-                if let Some(orders) = orders {
-                    self.orders.insert(id, Declared { orders, units: Vec::new() });
-                }
-                Word::Ask { id, ask }
             }
         };
         self.push(unit, word);
     }
 
+    /// Has a question go out, and its answer awaited.
+    fn asks(
+        &mut self,
+        unit: UnitId,
+        ask: Ask,
+        (reply, orders): (Option<Reply>, Option<Orders>),
+    ) -> Word {
+        self.asks += 1;
+        let id = AskId(self.asks);
+        if let Some(reply) = reply {
+            self.waiting.insert(id, Waiting { unit, reply });
+        }
+        if let Some(orders) = orders {
+            self.orders.insert(id, Declared { by: unit, orders, units: Vec::new() });
+        }
+        match &ask {
+            Ask::Declare { children, .. } if children.iter().any(|child| child.is_background) => {
+                self.has_news(unit);
+            }
+            Ask::Send { to, text: _ } => self.has_news(*to),
+            Ask::Declare { .. }
+            | Ask::ToolStarted { .. }
+            | Ask::FileChanged(_)
+            | Ask::MayStart
+            | Ask::MayRequest { .. }
+            | Ask::MayCall { .. }
+            | Ask::User { .. }
+            | Ask::Ended { .. }
+            | Ask::Join { .. }
+            | Ask::Reserve { .. }
+            | Ask::News { .. }
+            | Ask::Look { .. }
+            | Ask::Await { .. }
+            | Ask::Taken { .. }
+            | Ask::Stop { .. }
+            | Ask::Visible => {}
+        }
+        Word::Ask { id, ask }
+    }
+
+    /// Returns what the coordinator would answer, where that is known ahead.
+    fn known(&mut self, unit: UnitId, ask: &Ask) -> Option<Answered> {
+        let of = self.units.get(&unit)?;
+        if let Ask::News { wait: _ } = ask {
+            return (!of.has_news).then_some(Answered::News(News::Nothing));
+        }
+        let Ask::MayRequest { turn } = *ask else { return None };
+        if !of.is_unlimited {
+            return None;
+        }
+        // After a cancel there is no answer.
+        if of.cancel.is_cancelled() {
+            return Some(Answered::Dropped);
+        }
+        if let Some(turn) = turn {
+            self.push(unit, Word::TurnStarted { turn });
+        }
+        Some(Answered::Request(Ok(RequestLeave::default())))
+    }
+
+    /// Takes note that a unit may have news from now on.
+    fn has_news(&mut self, unit: UnitId) {
+        if let Some(unit) = self.units.get_mut(&unit) {
+            unit.has_news = true;
+        }
+    }
+
     fn push(&mut self, unit: UnitId, word: Word) {
+        let is_awaited = match &word {
+            Word::Ask { id, ask: _ } => self.waiting.contains_key(id),
+            Word::Unheard(_) | Word::Unasked => true,
+            Word::Delta(_)
+            | Word::Told(_)
+            | Word::TurnStarted { .. }
+            | Word::Replied(_)
+            | Word::ToolFinished { .. }
+            | Word::Leaves(_) => false,
+        };
+        if is_awaited {
+            self.due = None;
+        } else if self.words.is_empty() {
+            self.due = Some(Instant::now() + SOON);
+        }
         match &word {
-            Word::Delta(piece) => {
-                if self.words.is_empty() {
-                    self.due = Some(Instant::now() + GLIMPSE_EVERY);
-                }
-                if self.grows(unit, piece) {
-                    return;
-                }
-            }
+            Word::Delta(piece) if self.grows(unit, piece) => return,
+            // The whole answer holds them.
             Word::Replied(_) => {
-                // The whole answer holds them.
                 self.words.retain(|(of, word)| *of != unit || !matches!(word, Word::Delta(_)));
-                self.due = None;
             }
-            Word::Told(_)
+            Word::Unasked => self.takes_back(unit),
+            Word::Delta(_)
+            | Word::Told(_)
+            | Word::TurnStarted { .. }
             | Word::ToolFinished { .. }
             | Word::Leaves(_)
             | Word::Unheard(_)
-            | Word::Ask { .. } => self.due = None,
-            Word::Unasked => {
-                self.due = None;
-                self.takes_back(unit);
-            }
+            | Word::Ask { .. } => {}
         }
         self.words.push((unit, word));
     }
@@ -298,26 +389,35 @@ impl Far {
                     unit.cancel.cancel();
                 }
             }
+            Back::HasNews => self.has_news(self.slot),
         }
     }
 
     fn answer(&mut self, id: AskId, answered: Answered) {
         let Some(Waiting { unit, reply }) = self.waiting.remove(&id) else { return };
+        let seated = self.gives(unit, reply, answered);
+        if let Some(declared) = self.orders.get_mut(&id) {
+            declared.units = seated;
+        }
+    }
+
+    /// Answers a unit. Returns the units that are seated with that.
+    fn gives(&mut self, unit: UnitId, reply: Reply, answered: Answered) -> Vec<UnitId> {
         let parent = self.units.get(&unit).map(|unit| unit.cancel.clone()).unwrap_or_default();
         let mut seated = Vec::new();
         reply.give(answered, |FarSeat { unit, branch, origin }| {
             let (cancel, is_aside) = (parent.child_token(), Arc::<AtomicBool>::default());
-            seated.push((unit, Unit { cancel: cancel.clone(), is_aside: Arc::clone(&is_aside) }));
+            seated.push((unit, Unit::new(cancel.clone(), Arc::clone(&is_aside))));
             Seat { unit, branch, origin, cancel, is_aside }
         });
-        if let Some(declared) = self.orders.get_mut(&id) {
-            declared.units = seated.iter().map(|(unit, _)| *unit).collect();
-        }
+        let units = seated.iter().map(|(unit, _)| *unit).collect();
         self.units.extend(seated);
+        units
     }
 
     fn order(&mut self, ask: AskId, order: Order) {
         let Some(declared) = self.orders.get(&ask) else { return };
+        let by = declared.by;
         if let Order::Aside(units) = &order {
             for unit in units.iter().chain(&declared.units) {
                 if let Some(unit) = self.units.get(unit) {
@@ -325,7 +425,11 @@ impl Far {
                 }
             }
         }
+        let is_aside = matches!(order, Order::Aside(_));
         // Whoever waited has gone on, or has as much to do as it can take.
         let _ = declared.orders.try_send(order);
+        if is_aside {
+            self.has_news(by);
+        }
     }
 }

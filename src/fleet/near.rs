@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Fuse};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::{mpsc, oneshot};
@@ -52,6 +52,8 @@ pub(super) enum FromFar {
 pub(super) struct Claimant {
     /// Who.
     pub(super) worker: Arc<str>,
+    /// When it asked. It waits for a lease.
+    pub(super) since: Instant,
     /// Where the answer goes.
     pub(super) reply: oneshot::Sender<Claimed>,
 }
@@ -63,7 +65,8 @@ pub(super) enum Ended {
     /// Nothing is heard of its worker any more; another asks for the slot, if one
     /// does.
     Lost(Option<Claimant>),
-    /// Nothing was ever heard of it there: its worker did not wait for the answer.
+    /// It never was there: its worker had not waited for the answer, and nothing was
+    /// heard.
     NeverBegan(Option<Claimant>),
     /// It was to stop, and its worker has not said in time what it came to.
     Stopped,
@@ -78,6 +81,8 @@ pub(super) struct Attempt<'a> {
     pub(super) worker: &'a Arc<str>,
     /// How long its worker may be silent.
     pub(super) lease: Duration,
+    /// Whether it was granted while its worker waited for that.
+    pub(super) is_awaited: bool,
     /// Tells since when this process has been connected; `None` if it is not.
     pub(super) connected: &'a (dyn Fn() -> Option<Instant> + Send + Sync),
     /// Sends to the far end.
@@ -103,9 +108,11 @@ pub(super) struct Near<'a> {
     answers: Vec<(AskId, BoxFuture<'static, Came>)>,
     orders: Vec<(AskId, mpsc::Receiver<Order>)>,
     cancels: FuturesUnordered<BoxFuture<'static, UnitId>>,
+    /// Comes with the first message that somebody sends the slot.
+    news: Fuse<oneshot::Receiver<()>>,
     end: Option<FarEnd>,
     heard_at: Instant,
-    /// Whether anything was heard.
+    /// Whether its worker has it: it waited for the answer, or was heard.
     has_begun: bool,
     /// Since when something is missing before what has arrived.
     missing_since: Option<Instant>,
@@ -115,7 +122,13 @@ pub(super) struct Near<'a> {
 
 impl<'a> Near<'a> {
     /// The near end for the slot with this seat. `line` is anybody's.
-    pub(super) fn new(line: &Line, seat: &Seat, attempt: Attempt<'a>) -> Self {
+    pub(super) fn new(
+        line: &Line,
+        seat: &Seat,
+        news: oneshot::Receiver<()>,
+        attempt: Attempt<'a>,
+    ) -> Self {
+        let has_begun = attempt.is_awaited;
         let near = Self {
             line: line.of(seat.unit),
             attempt,
@@ -127,9 +140,10 @@ impl<'a> Near<'a> {
             answers: Vec::new(),
             orders: Vec::new(),
             cancels: FuturesUnordered::new(),
+            news: news.fuse(),
             end: None,
             heard_at: Instant::now(),
-            has_begun: false,
+            has_begun,
             missing_since: None,
             stops_by: None,
         };
@@ -158,6 +172,7 @@ impl<'a> Near<'a> {
                     }
                     self.tell(Back::Cancel { unit });
                 }
+                Ok(()) = &mut self.news => self.tell(Back::HasNews),
                 Some(from) = arriving.recv() => {
                     if let Some(ended) = self.hear(from).await {
                         return ended;

@@ -8,6 +8,7 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::engine::{Asked, Engine, EngineError, Heard, Refused, Request};
@@ -159,7 +160,7 @@ impl Post {
 
     async fn answer_to(&self, claim: Claim) -> Claimed {
         let (reply, answer) = oneshot::channel();
-        let claimant = Claimant { worker: claim.worker, reply };
+        let claimant = Claimant { worker: claim.worker, since: Instant::now(), reply };
         // If whoever waited is gone, its answer never comes.
         match self.drawn(claim.unit) {
             Stands::Unknown => return Claimed::Over,

@@ -15,7 +15,8 @@ use super::wire::{Ask, AskId, Claimed, FarEnd, Frame, ToSlot, Word};
 use crate::branch::{Branch, Token};
 use crate::event::{NoticeLevel, Origin, Outcome, Piece, Replied, UnitId};
 use crate::line::{
-    Budget, Child, FromUnit, LINE_CAP, Line, RequestLeave, Seat, Strand, Told, UnitEvent,
+    Budget, Child, FromUnit, LINE_CAP, Line, News, Order, RequestLeave, Seat, Strand, Tend, Told,
+    UnitEvent, Wait,
 };
 use crate::message::{StopReason, Usage};
 
@@ -36,6 +37,8 @@ struct Tied {
     /// The same, on the worker.
     far_cancel: CancellationToken,
     over: Option<oneshot::Sender<()>>,
+    /// Says that the slot was sent a message.
+    first_news: Option<oneshot::Sender<()>>,
     far: JoinHandle<Rest>,
     near: JoinHandle<Ended>,
     /// How many messages to the slot are lost from now on.
@@ -50,13 +53,19 @@ fn seat(unit: UnitId, cancel: CancellationToken) -> Seat {
 }
 
 fn tied() -> Tied {
+    tied_as(false, true)
+}
+
+/// Ties both ends of a slot. Nothing may limit what that uses, and its worker may not
+/// have waited for it.
+fn tied_as(is_unlimited: bool, is_awaited: bool) -> Tied {
     let (near_cancel, far_cancel) = (CancellationToken::new(), CancellationToken::new());
     let (sender, said) = mpsc::channel(LINE_CAP);
     let (to, told) = mpsc::channel(64);
     let (frames, mut going) = mpsc::channel::<Frame>(1);
     let (over, is_over) = oneshot::channel();
     let heard = Arc::new(Heard::new(Arc::<Notify>::default()));
-    let far = Far::new(&seat(SLOT, far_cancel.clone()), 1, Arc::clone(&heard));
+    let far = Far::new(&seat(SLOT, far_cancel.clone()), (1, is_unlimited), Arc::clone(&heard));
     let far = tokio::spawn(far.relay(Ties { said, told, frames, over: is_over }));
     let (arriving, mut from) = mpsc::channel(64);
     let (carried, all) = (arriving.clone(), Arc::<Mutex<Vec<Frame>>>::default());
@@ -69,6 +78,7 @@ fn tied() -> Tied {
         }
     });
     let (sender_near, dispatcher) = mpsc::channel(LINE_CAP);
+    let (first_news, news) = oneshot::channel();
     let (loses, is_connected) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(true)));
     let (lost, connected, cancel) =
         (Arc::clone(&loses), Arc::clone(&is_connected), near_cancel.clone());
@@ -79,6 +89,7 @@ fn tied() -> Tied {
             number: 1,
             worker: &"first".into(),
             lease: LEASE,
+            is_awaited,
             connected: &|| connected.load(Ordering::Relaxed).then_some(begun),
             send: &|message: &ToSlot| {
                 let message = ToSlot::decode(&message.encode()).unwrap();
@@ -91,7 +102,7 @@ fn tied() -> Tied {
             grant: &|| Claimed::Over,
         };
         let line = Line::new(UnitId::MAIN, sender_near);
-        Near::new(&line, &seat(SLOT, cancel), attempt).relay(&mut from).await
+        Near::new(&line, &seat(SLOT, cancel), news, attempt).relay(&mut from).await
     });
     Tied {
         line: Line::new(SLOT, sender),
@@ -101,6 +112,7 @@ fn tied() -> Tied {
         near_cancel,
         far_cancel,
         over: Some(over),
+        first_news: Some(first_news),
         far,
         near,
         loses,
@@ -266,16 +278,21 @@ async fn what_a_slot_starts_may_speak_and_is_stopped_from_here() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_is_lost_when_it_is_silent_for_two_leases() {
-    let tied = tied();
-    let begun = Instant::now();
-    beat(&tied).await;
-    assert!(matches!(tied.near.await.unwrap(), Ended::Lost(None)));
-    assert_eq!(begun.elapsed(), LEASE * 2);
+    for is_awaited in [true, false] {
+        let tied = tied_as(false, is_awaited);
+        let begun = Instant::now();
+        if !is_awaited {
+            beat(&tied).await;
+        }
+        assert!(matches!(tied.near.await.unwrap(), Ended::Lost(None)));
+        assert_eq!(begun.elapsed(), LEASE * 2);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_did_not_wait_for_the_answer_is_no_attempt() {
-    assert!(matches!(tied().near.await.unwrap(), Ended::NeverBegan(None)));
+    let tied = tied_as(false, false);
+    assert!(matches!(tied.near.await.unwrap(), Ended::NeverBegan(None)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -338,7 +355,7 @@ async fn beat(tied: &Tied) {
 
 async fn claimed(tied: &Tied, worker: &str) -> oneshot::Receiver<Claimed> {
     let (reply, answer) = oneshot::channel();
-    let claimant = Claimant { worker: worker.into(), reply };
+    let claimant = Claimant { worker: worker.into(), since: Instant::now(), reply };
     tied.arriving.send(FromFar::Claim(claimant)).await.unwrap();
     answer
 }
@@ -369,6 +386,98 @@ async fn text_that_is_being_written_goes_in_few_frames_and_not_behind_its_answer
     tied.line.tell(UnitEvent::Replied(replied())).await;
     assert!(matches!(tied.heard().await.event, UnitEvent::Replied(_)));
     assert_eq!(tied.frames.lock().unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_waits_for_goes_with_what_somebody_waits_for() {
+    let mut tied = tied();
+    tied.line.tell(notice("one")).await;
+    tied.line.tell(notice("two")).await;
+    let line = tied.line.clone();
+    let asking = tokio::spawn(async move { line.may_request(Some(1)).await });
+    let begun = Instant::now();
+    assert_eq!(tied.notice().await.1, "one");
+    assert_eq!(tied.notice().await.1, "two");
+    tied.grant_a_request().await;
+    assert!(asking.await.unwrap().is_some());
+    assert_eq!((tied.frames.lock().unwrap().len(), begun.elapsed()), (1, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_that_nothing_limits_asks_for_no_leave_and_its_turns_are_told() {
+    let mut tied = tied_as(true, true);
+    let leave = tied.line.may_request(Some(1)).await;
+    assert_eq!(leave, Some(Ok(RequestLeave { calls_are_limited: false })));
+    assert_eq!(tied.line.may_request(None).await, leave);
+    assert!(matches!(tied.heard().await.event, UnitEvent::TurnStarted { turn: 1 }));
+    tied.near_cancel.cancel();
+    tied.far_cancel.cancelled().await;
+    assert_eq!(tied.line.may_request(Some(2)).await, None, "a cancel has begun");
+    // Nor does what it starts, which may have limits of its own, go without.
+    let Tied { line, dispatcher, .. } = &mut tied;
+    let (declaring, seats) = tokio::join!(line.declare(None, vec![child()]), async {
+        let UnitEvent::Declare { reply, .. } = dispatcher.recv().await.unwrap().event else {
+            panic!("it declares")
+        };
+        reply.send(vec![seat(UnitId(9), CancellationToken::new())])
+    });
+    seats.unwrap();
+    let nested = line.of(declaring.unwrap()[0].unit);
+    let asking = tokio::spawn(async move { nested.may_request(Some(1)).await });
+    tied.grant_a_request().await;
+    assert!(asking.await.unwrap().is_some());
+}
+
+/// Hears that a unit asks for news, and says that there are some.
+async fn gives_news(tied: &mut Tied, to: UnitId) {
+    let FromUnit { unit, event } = tied.heard().await;
+    let UnitEvent::Tend(Tend::News { wait: Wait::No, reply }) = event else {
+        panic!("it asks for news: {event:?}")
+    };
+    assert_eq!(unit, to);
+    reply.send(News::Message("heard".into())).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_asks_for_news_once_it_can_have_some() {
+    let mut tied = tied();
+    for wait in [Wait::No, Wait::UntilThereAre] {
+        assert_eq!(tied.line.news(wait).await, News::Nothing);
+    }
+    tied.first_news.take().unwrap().send(()).unwrap();
+    while tied.heard.number() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let line = tied.line.clone();
+    let asking = tokio::spawn(async move { line.news(Wait::No).await });
+    gives_news(&mut tied, SLOT).await;
+    assert_eq!(asking.await.unwrap(), News::Message("heard".into()));
+    assert_eq!(tied.frames.lock().unwrap().len(), 1, "nothing else was asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_asks_for_news_of_what_runs_beside_it() {
+    for is_background in [true, false] {
+        let mut tied = tied();
+        let (orders, mut ordered) = mpsc::channel(1);
+        let (line, child) = (tied.line.clone(), Child { is_background, ..child() });
+        let declaring =
+            tokio::spawn(async move { line.declare_with(None, vec![child], orders).await });
+        let UnitEvent::Declare { reply, orders, .. } = tied.heard().await.event else {
+            panic!("it declares")
+        };
+        reply.send(vec![seat(UnitId(9), CancellationToken::new())]).unwrap();
+        assert!(declaring.await.unwrap().is_some());
+        if !is_background {
+            assert_eq!(tied.line.news(Wait::No).await, News::Nothing);
+            orders.unwrap().send(Order::Aside(vec![UnitId(9)])).await.unwrap();
+            ordered.recv().await.unwrap();
+        }
+        let line = tied.line.clone();
+        let asking = tokio::spawn(async move { line.news(Wait::No).await });
+        gives_news(&mut tied, SLOT).await;
+        assert_eq!(asking.await.unwrap(), News::Message("heard".into()));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -106,6 +106,8 @@ pub enum Back {
         /// The unit.
         unit: UnitId,
     },
+    /// Somebody has sent the slot a message: from now on it asks for news.
+    HasNews,
 }
 
 /// A worker that has a ticket asks for the slot.
@@ -143,6 +145,9 @@ pub struct Grant {
     pub branch: Branch,
     /// What its conversation begins with.
     pub origin: Origin,
+    /// Whether nothing limits what it uses: it asks for leave for none of its
+    /// requests.
+    pub is_unlimited: bool,
     /// 1 for a child of the main conversation.
     pub depth: u32,
     /// What it is asked to do.

@@ -312,6 +312,8 @@ impl Dispatcher {
                 self.lost(out, unit, lost::Attempt { worker, number }, reply);
             }
             UnitEvent::MayRequest { turn, reply } => self.may_request(out, unit, turn, reply),
+            UnitEvent::Ahead { reply } => self.ahead(out, unit, reply),
+            UnitEvent::TurnStarted { turn } => self.turn_started(out, unit, turn),
             UnitEvent::MayCall { count, reply } => self.may_call(out, unit, count, reply),
             UnitEvent::Ask { question, decided, reply } => {
                 self.ask(out, questions::Open { unit, question, decided, reply });

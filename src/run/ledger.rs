@@ -106,6 +106,8 @@ pub(super) struct Ledger {
     pub(super) final_end: Option<Arc<UnitEnd>>,
     /// `None` for most: ten thousand slots wait without any of it.
     aside: Option<Box<Aside>>,
+    /// Who wants to know of the first message to it.
+    pub(super) first_news: Option<oneshot::Sender<()>>,
 }
 
 /// What a unit has to do with units that run beside their parents.
@@ -255,6 +257,7 @@ impl Ledger {
             share: None,
             final_end: None,
             aside: None,
+            first_news: None,
         }
     }
 

@@ -219,6 +219,7 @@ enum BackBody<'a> {
     Answer { id: u64, answered: AnsweredBody<'a> },
     Order { ask: u64, order: OrderBody<'a> },
     Cancel { unit: Text<'a> },
+    HasNews,
 }
 
 impl<'a> ToSlotBody<'a> {
@@ -232,6 +233,7 @@ impl<'a> ToSlotBody<'a> {
                 BackBody::Order { ask: ask.0, order: OrderBody::of(order) }
             }
             Back::Cancel { unit } => BackBody::Cancel { unit: name(*unit) },
+            Back::HasNews => BackBody::HasNews,
         };
         Self { run: text(run), unit: name(*unit), attempt: *attempt, number: *number, what }
     }
@@ -246,6 +248,7 @@ impl<'a> ToSlotBody<'a> {
                 Back::Order { ask: AskId(ask), order: order.into_order()? }
             }
             BackBody::Cancel { unit: name } => Back::Cancel { unit: unit(&name)? },
+            BackBody::HasNews => Back::HasNews,
         };
         Ok(ToSlot { run: run.into(), unit: unit(&slot)?, attempt, number, what })
     }

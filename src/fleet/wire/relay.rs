@@ -75,12 +75,14 @@ pub enum Reply {
 ///
 /// # Panics
 ///
-/// On [`UnitEvent::Lost`]: only whoever gave a unit away says that of it.
+/// On [`UnitEvent::Lost`] and [`UnitEvent::Ahead`]: only whoever gives a unit away
+/// says these of it.
 #[must_use]
 pub fn part(event: UnitEvent) -> Parted {
     let (ask, reply) = match event {
         UnitEvent::Told(told) => return Parted::Word(Word::Told(told)),
         UnitEvent::Delta(piece) => return Parted::Word(Word::Delta(piece)),
+        UnitEvent::TurnStarted { turn } => return Parted::Word(Word::TurnStarted { turn }),
         UnitEvent::Replied(replied) => return Parted::Word(Word::Replied(replied)),
         UnitEvent::ToolFinished { call, tool, output, took_ms } => {
             return Parted::Word(Word::ToolFinished { call, tool, output, took_ms });
@@ -113,7 +115,9 @@ pub fn part(event: UnitEvent) -> Parted {
         UnitEvent::Reserve { count, reply } => (Ask::Reserve { count }, Reply::First(reply)),
         UnitEvent::Tend(tend) => part_tend(tend),
         UnitEvent::Visible { reply } => (Ask::Visible, Reply::Visible(reply)),
-        UnitEvent::Lost { .. } => unreachable!("no unit says of itself that it is lost"),
+        UnitEvent::Lost { .. } | UnitEvent::Ahead { .. } => {
+            unreachable!("only whoever gives a unit away says that")
+        }
     };
     Parted::Asked { ask, reply: Some(reply), orders: None }
 }
@@ -209,6 +213,7 @@ pub enum Heard {
 pub fn heard(word: Word) -> Heard {
     Heard::Event(match word {
         Word::Told(told) => UnitEvent::Told(told),
+        Word::TurnStarted { turn } => UnitEvent::TurnStarted { turn },
         Word::Replied(replied) => UnitEvent::Replied(replied),
         Word::ToolFinished { call, tool, output, took_ms } => {
             UnitEvent::ToolFinished { call, tool, output, took_ms }

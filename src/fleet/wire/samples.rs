@@ -32,6 +32,7 @@ pub(super) fn words() -> Vec<Word> {
     let EventKind::Replied(replied) = replied("It is short.") else { unreachable!() };
     words.extend([
         Word::Told(Told::Reminded { text: "answer".into() }),
+        Word::TurnStarted { turn: 2 },
         Word::Replied(replied),
         Word::ToolFinished {
             call: "call-1".into(),
@@ -253,6 +254,7 @@ pub(super) fn grants() -> [Grant; 2] {
         attempt: 2,
         branch: branch(),
         origin: Origin::Prompt,
+        is_unlimited: true,
         depth: 1,
         task,
         is_verbatim: true,

@@ -22,6 +22,7 @@ pub(super) struct GrantBody<'a> {
     attempt: u32,
     branch: BranchBody<'a>,
     origin: Raw,
+    is_unlimited: bool,
     depth: u32,
     task: TaskBody<'a>,
     is_verbatim: bool,
@@ -34,13 +35,14 @@ pub(super) struct GrantBody<'a> {
 
 impl<'a> GrantBody<'a> {
     pub(super) fn of(grant: &'a Grant) -> Self {
-        let Grant { unit, attempt, branch, origin, depth, task, .. } = grant;
+        let Grant { unit, attempt, branch, origin, is_unlimited, depth, task, .. } = grant;
         let Grant { is_verbatim, tools, model, packet, policy, .. } = grant;
         Self {
             unit: name(*unit),
             attempt: *attempt,
             branch: BranchBody::of(branch),
             origin: kinds::of_origin(*origin),
+            is_unlimited: *is_unlimited,
             depth: *depth,
             task: TaskBody::of(task),
             is_verbatim: *is_verbatim,
@@ -58,6 +60,7 @@ impl<'a> GrantBody<'a> {
             attempt: self.attempt,
             branch: self.branch.into_branch()?,
             origin: kinds::origin(&self.origin)?,
+            is_unlimited: self.is_unlimited,
             depth: self.depth,
             task: self.task.into_task()?,
             is_verbatim: self.is_verbatim,

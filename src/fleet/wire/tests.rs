@@ -65,6 +65,7 @@ fn others() -> Vec<Bytes> {
         Back::Order { ask: AskId(7), order: Order::Aside(vec![UnitId(5), UnitId(6)]) },
         Back::Order { ask: AskId(7), order: Order::Again(UnitId(5)) },
         Back::Cancel { unit },
+        Back::HasNews,
     ]);
     for (number, what) in (1..).zip(back) {
         let message = ToSlot { run: "run".into(), unit, attempt: 1, number, what };
@@ -130,41 +131,42 @@ fn the_form_of_what_units_say_is_known() {
     {"attempt":1,"seq":12,"words":[{"unit":"agent-4","word":{"fact":{"kind":"hook_ran","body":{"event":"PreToolUse","hook":"./check.sh","call":"call-2","outcome":"blocked","exit_code":2,"decision":"deny","reason":"not there","context":"more","message":"look","changes_input":true,"took_ms":12}}}}]}
     {"attempt":1,"seq":13,"words":[{"unit":"agent-4","word":{"fact":{"kind":"offered","body":{"servers":[{"name":"files","status":"needs-auth"}],"tools":[{"name":"mcp__files__read","server":"files","remote":"read","description":"Reads \"it\".","parameters":"{\"type\":\"object\"}"}]}}}}]}
     {"attempt":1,"seq":14,"words":[{"unit":"agent-4","word":{"fact":{"kind":"notified","body":{"children":[],"text":"answer"}}}}]}
-    {"attempt":1,"seq":15,"words":[{"unit":"agent-4","word":{"fact":{"kind":"replied","body":{"text":"It is short.","thinking":"","calls":[],"model":"m","usage":{"input":0,"output":0,"cache_read":0,"cache_creation":0},"stop":"end_turn","took_ms":1}}}}]}
-    {"attempt":1,"seq":16,"words":[{"unit":"agent-4","word":{"fact":{"kind":"tool_finished","body":{"call":"call-1","tool":"Read","text":"no such file","is_error":true,"took_ms":7}}}}]}
-    {"attempt":1,"seq":17,"words":[{"unit":"agent-4","word":{"text":"It is"}}]}
-    {"attempt":1,"seq":18,"words":[{"unit":"agent-4","word":{"thinking":"Hm"}}]}
-    {"attempt":1,"seq":19,"words":[{"unit":"agent-4","word":{"leaves":"so far"}}]}
-    {"attempt":1,"seq":20,"words":[{"unit":"agent-4","word":"unasked"}]}
-    {"attempt":1,"seq":21,"words":[{"unit":"agent-4","word":{"unheard":[3,4]}}]}
-    {"attempt":1,"seq":22,"words":[{"unit":"agent-4","word":{"ask":{"id":1,"ask":{"tool_started":{"fact":{"kind":"tool_started","body":{"call":"call-1","tool":"Bash","subject":"cargo test","confinement":{"backend":"none","access":"off","network":true}}},"is_synced":true}}}}}]}
-    {"attempt":1,"seq":23,"words":[{"unit":"agent-4","word":{"ask":{"id":2,"ask":{"file_changed":{"kind":"file_changed","body":{"call":"call-2","path":"/w/new/a","after":{"blake3":"b20ab0a020a48d349e0c64d109c441f87c9bc43d49fc701c4a5f6f1b16aa4e32","mode":420},"directories":1}}}}}}]}
-    {"attempt":1,"seq":24,"words":[{"unit":"agent-4","word":{"ask":{"id":3,"ask":{"may_call":{"count":3}}}}}]}
-    {"attempt":1,"seq":25,"words":[{"unit":"agent-4","word":{"ask":{"id":4,"ask":{"may_call":{"count":1}}}}}]}
-    {"attempt":1,"seq":26,"words":[{"unit":"agent-4","word":{"ask":{"id":5,"ask":{"user":{"question":{"kind":"asked","body":{"id":0,"question":{"form":{"call":"ask-1","tool":"AskUserQuestion","arguments":"{}","message":"","fields":[{"name":"Which database?","header":"","text":"Which database?","takes":{"options":{"options":[{"label":"yes","description":"what yes means"},{"label":"no","description":"what no means"}],"several":false,"own_words":true}},"may_be_empty":false},{"name":"How many?","header":"","text":"How many?","takes":{"number":{"is_whole":true}},"may_be_empty":true},{"name":"Why?","header":"","text":"Why?","takes":"words","may_be_empty":false}]}}}},"decided":{"tool":"Bash","whole":{"command":{"text":"cargo test","only_exactly":true}},"parts":[{"names":["explore"]},{"places":[{"path":"/w/\\xff\\x5cx41","relative":"\\xff\\x5cx41"},{"path":"/w/\\xff\\x5cx41","relative":null}]},"unknown"]}}}}}}]}
-    {"attempt":1,"seq":27,"words":[{"unit":"agent-4","word":{"ask":{"id":6,"ask":{"user":{"question":{"kind":"asked","body":{"id":0,"question":{"batch":{"slots":9}}}},"decided":{"tool":"","whole":null,"parts":[]}}}}}}]}
-    {"attempt":1,"seq":28,"words":[{"unit":"agent-4","word":{"ask":{"id":7,"ask":{"declare":{"call":"call-1","children":[{"description":"look","agent":"explore","slot":{"index":0,"total":3},"origin":"visible","is_background":true,"strand":{"reserved":7},"budget":{"nano_usd":1000000000,"tokens":9,"tool_calls":0},"again":"agent-2","step":{"key":"review[3]","digest":"00000000000000000000000000000007"}},{"description":"look","agent":"explore","slot":null,"origin":null,"is_background":false,"strand":"fresh","budget":{"nano_usd":null,"tokens":null,"tool_calls":null},"again":null,"step":null},{"description":"look","agent":"explore","slot":null,"origin":null,"is_background":false,"strand":"parents","budget":{"nano_usd":null,"tokens":null,"tool_calls":null},"again":null,"step":null}],"takes_orders":true}}}}}]}
-    {"attempt":1,"seq":29,"words":[{"unit":"agent-4","word":{"ask":{"id":8,"ask":"may_start"}}}]}
-    {"attempt":1,"seq":30,"words":[{"unit":"agent-4","word":{"ask":{"id":9,"ask":{"may_request":{"turn":1}}}}}]}
-    {"attempt":1,"seq":31,"words":[{"unit":"agent-4","word":{"ask":{"id":10,"ask":{"may_request":{"turn":null}}}}}]}
-    {"attempt":1,"seq":32,"words":[{"unit":"agent-4","word":{"ask":{"id":11,"ask":{"ended":{"outcome":{"state":"done","text":"done"},"output_file":"/t/out.md"}}}}}]}
-    {"attempt":1,"seq":33,"words":[{"unit":"agent-4","word":{"ask":{"id":12,"ask":{"join":{"children":["agent-4","agent-5"]}}}}}]}
-    {"attempt":1,"seq":34,"words":[{"unit":"agent-4","word":{"ask":{"id":13,"ask":{"reserve":{"count":3}}}}}]}
-    {"attempt":1,"seq":35,"words":[{"unit":"agent-4","word":{"ask":{"id":14,"ask":"visible"}}}]}
-    {"attempt":1,"seq":36,"words":[{"unit":"agent-4","word":{"ask":{"id":15,"ask":{"news":{"wait":"no"}}}}}]}
-    {"attempt":1,"seq":37,"words":[{"unit":"agent-4","word":{"ask":{"id":16,"ask":{"news":{"wait":"until_there_are"}}}}}]}
-    {"attempt":1,"seq":38,"words":[{"unit":"agent-4","word":{"ask":{"id":17,"ask":{"news":{"wait":"no"}}}}}]}
-    {"attempt":1,"seq":39,"words":[{"unit":"agent-4","word":{"ask":{"id":18,"ask":{"look":{"unit":null}}}}}]}
-    {"attempt":1,"seq":40,"words":[{"unit":"agent-4","word":{"ask":{"id":19,"ask":{"look":{"unit":"agent-4"}}}}}]}
-    {"attempt":1,"seq":41,"words":[{"unit":"agent-4","word":{"ask":{"id":20,"ask":{"await":{"units":["agent-4"],"until":"any"}}}}}]}
-    {"attempt":1,"seq":42,"words":[{"unit":"agent-4","word":{"ask":{"id":21,"ask":{"await":{"units":["agent-4"],"until":"all"}}}}}]}
-    {"attempt":1,"seq":43,"words":[{"unit":"agent-4","word":{"ask":{"id":22,"ask":{"taken":{"units":["agent-4"]}}}}}]}
-    {"attempt":1,"seq":44,"words":[{"unit":"agent-4","word":{"ask":{"id":23,"ask":{"stop":{"unit":"agent-4"}}}}}]}
-    {"attempt":1,"seq":45,"words":[{"unit":"agent-4","word":{"ask":{"id":24,"ask":{"stop":{"unit":"agent-9"}}}}}]}
-    {"attempt":1,"seq":46,"words":[{"unit":"agent-4","word":{"ask":{"id":25,"ask":{"send":{"to":"agent-4","text":"hurry"}}}}}]}
-    {"attempt":1,"seq":47,"words":[{"unit":"agent-4","word":{"ask":{"id":26,"ask":{"send":{"to":"agent-4","text":"hurry"}}}}}]}
-    {"attempt":1,"seq":48,"words":[{"unit":"agent-4","word":{"ask":{"id":27,"ask":{"send":{"to":"agent-4","text":"hurry"}}}}}]}
-    {"attempt":1,"seq":49,"words":[{"unit":"agent-4","word":{"ask":{"id":28,"ask":{"send":{"to":"agent-4","text":"hurry"}}}}}]}
+    {"attempt":1,"seq":15,"words":[{"unit":"agent-4","word":{"fact":{"kind":"turn_started","body":{"turn":2}}}}]}
+    {"attempt":1,"seq":16,"words":[{"unit":"agent-4","word":{"fact":{"kind":"replied","body":{"text":"It is short.","thinking":"","calls":[],"model":"m","usage":{"input":0,"output":0,"cache_read":0,"cache_creation":0},"stop":"end_turn","took_ms":1}}}}]}
+    {"attempt":1,"seq":17,"words":[{"unit":"agent-4","word":{"fact":{"kind":"tool_finished","body":{"call":"call-1","tool":"Read","text":"no such file","is_error":true,"took_ms":7}}}}]}
+    {"attempt":1,"seq":18,"words":[{"unit":"agent-4","word":{"text":"It is"}}]}
+    {"attempt":1,"seq":19,"words":[{"unit":"agent-4","word":{"thinking":"Hm"}}]}
+    {"attempt":1,"seq":20,"words":[{"unit":"agent-4","word":{"leaves":"so far"}}]}
+    {"attempt":1,"seq":21,"words":[{"unit":"agent-4","word":"unasked"}]}
+    {"attempt":1,"seq":22,"words":[{"unit":"agent-4","word":{"unheard":[3,4]}}]}
+    {"attempt":1,"seq":23,"words":[{"unit":"agent-4","word":{"ask":{"id":1,"ask":{"tool_started":{"fact":{"kind":"tool_started","body":{"call":"call-1","tool":"Bash","subject":"cargo test","confinement":{"backend":"none","access":"off","network":true}}},"is_synced":true}}}}}]}
+    {"attempt":1,"seq":24,"words":[{"unit":"agent-4","word":{"ask":{"id":2,"ask":{"file_changed":{"kind":"file_changed","body":{"call":"call-2","path":"/w/new/a","after":{"blake3":"b20ab0a020a48d349e0c64d109c441f87c9bc43d49fc701c4a5f6f1b16aa4e32","mode":420},"directories":1}}}}}}]}
+    {"attempt":1,"seq":25,"words":[{"unit":"agent-4","word":{"ask":{"id":3,"ask":{"may_call":{"count":3}}}}}]}
+    {"attempt":1,"seq":26,"words":[{"unit":"agent-4","word":{"ask":{"id":4,"ask":{"may_call":{"count":1}}}}}]}
+    {"attempt":1,"seq":27,"words":[{"unit":"agent-4","word":{"ask":{"id":5,"ask":{"user":{"question":{"kind":"asked","body":{"id":0,"question":{"form":{"call":"ask-1","tool":"AskUserQuestion","arguments":"{}","message":"","fields":[{"name":"Which database?","header":"","text":"Which database?","takes":{"options":{"options":[{"label":"yes","description":"what yes means"},{"label":"no","description":"what no means"}],"several":false,"own_words":true}},"may_be_empty":false},{"name":"How many?","header":"","text":"How many?","takes":{"number":{"is_whole":true}},"may_be_empty":true},{"name":"Why?","header":"","text":"Why?","takes":"words","may_be_empty":false}]}}}},"decided":{"tool":"Bash","whole":{"command":{"text":"cargo test","only_exactly":true}},"parts":[{"names":["explore"]},{"places":[{"path":"/w/\\xff\\x5cx41","relative":"\\xff\\x5cx41"},{"path":"/w/\\xff\\x5cx41","relative":null}]},"unknown"]}}}}}}]}
+    {"attempt":1,"seq":28,"words":[{"unit":"agent-4","word":{"ask":{"id":6,"ask":{"user":{"question":{"kind":"asked","body":{"id":0,"question":{"batch":{"slots":9}}}},"decided":{"tool":"","whole":null,"parts":[]}}}}}}]}
+    {"attempt":1,"seq":29,"words":[{"unit":"agent-4","word":{"ask":{"id":7,"ask":{"declare":{"call":"call-1","children":[{"description":"look","agent":"explore","slot":{"index":0,"total":3},"origin":"visible","is_background":true,"strand":{"reserved":7},"budget":{"nano_usd":1000000000,"tokens":9,"tool_calls":0},"again":"agent-2","step":{"key":"review[3]","digest":"00000000000000000000000000000007"}},{"description":"look","agent":"explore","slot":null,"origin":null,"is_background":false,"strand":"fresh","budget":{"nano_usd":null,"tokens":null,"tool_calls":null},"again":null,"step":null},{"description":"look","agent":"explore","slot":null,"origin":null,"is_background":false,"strand":"parents","budget":{"nano_usd":null,"tokens":null,"tool_calls":null},"again":null,"step":null}],"takes_orders":true}}}}}]}
+    {"attempt":1,"seq":30,"words":[{"unit":"agent-4","word":{"ask":{"id":8,"ask":"may_start"}}}]}
+    {"attempt":1,"seq":31,"words":[{"unit":"agent-4","word":{"ask":{"id":9,"ask":{"may_request":{"turn":1}}}}}]}
+    {"attempt":1,"seq":32,"words":[{"unit":"agent-4","word":{"ask":{"id":10,"ask":{"may_request":{"turn":null}}}}}]}
+    {"attempt":1,"seq":33,"words":[{"unit":"agent-4","word":{"ask":{"id":11,"ask":{"ended":{"outcome":{"state":"done","text":"done"},"output_file":"/t/out.md"}}}}}]}
+    {"attempt":1,"seq":34,"words":[{"unit":"agent-4","word":{"ask":{"id":12,"ask":{"join":{"children":["agent-4","agent-5"]}}}}}]}
+    {"attempt":1,"seq":35,"words":[{"unit":"agent-4","word":{"ask":{"id":13,"ask":{"reserve":{"count":3}}}}}]}
+    {"attempt":1,"seq":36,"words":[{"unit":"agent-4","word":{"ask":{"id":14,"ask":"visible"}}}]}
+    {"attempt":1,"seq":37,"words":[{"unit":"agent-4","word":{"ask":{"id":15,"ask":{"news":{"wait":"no"}}}}}]}
+    {"attempt":1,"seq":38,"words":[{"unit":"agent-4","word":{"ask":{"id":16,"ask":{"news":{"wait":"until_there_are"}}}}}]}
+    {"attempt":1,"seq":39,"words":[{"unit":"agent-4","word":{"ask":{"id":17,"ask":{"news":{"wait":"no"}}}}}]}
+    {"attempt":1,"seq":40,"words":[{"unit":"agent-4","word":{"ask":{"id":18,"ask":{"look":{"unit":null}}}}}]}
+    {"attempt":1,"seq":41,"words":[{"unit":"agent-4","word":{"ask":{"id":19,"ask":{"look":{"unit":"agent-4"}}}}}]}
+    {"attempt":1,"seq":42,"words":[{"unit":"agent-4","word":{"ask":{"id":20,"ask":{"await":{"units":["agent-4"],"until":"any"}}}}}]}
+    {"attempt":1,"seq":43,"words":[{"unit":"agent-4","word":{"ask":{"id":21,"ask":{"await":{"units":["agent-4"],"until":"all"}}}}}]}
+    {"attempt":1,"seq":44,"words":[{"unit":"agent-4","word":{"ask":{"id":22,"ask":{"taken":{"units":["agent-4"]}}}}}]}
+    {"attempt":1,"seq":45,"words":[{"unit":"agent-4","word":{"ask":{"id":23,"ask":{"stop":{"unit":"agent-4"}}}}}]}
+    {"attempt":1,"seq":46,"words":[{"unit":"agent-4","word":{"ask":{"id":24,"ask":{"stop":{"unit":"agent-9"}}}}}]}
+    {"attempt":1,"seq":47,"words":[{"unit":"agent-4","word":{"ask":{"id":25,"ask":{"send":{"to":"agent-4","text":"hurry"}}}}}]}
+    {"attempt":1,"seq":48,"words":[{"unit":"agent-4","word":{"ask":{"id":26,"ask":{"send":{"to":"agent-4","text":"hurry"}}}}}]}
+    {"attempt":1,"seq":49,"words":[{"unit":"agent-4","word":{"ask":{"id":27,"ask":{"send":{"to":"agent-4","text":"hurry"}}}}}]}
+    {"attempt":1,"seq":50,"words":[{"unit":"agent-4","word":{"ask":{"id":28,"ask":{"send":{"to":"agent-4","text":"hurry"}}}}}]}
     "#);
 }
 
@@ -205,9 +207,10 @@ fn the_form_of_all_else_is_known() {
     {"run":"run","unit":"agent-4","attempt":1,"number":30,"what":{"order":{"ask":7,"order":{"aside":["agent-5","agent-6"]}}}}
     {"run":"run","unit":"agent-4","attempt":1,"number":31,"what":{"order":{"ask":7,"order":{"again":"agent-5"}}}}
     {"run":"run","unit":"agent-4","attempt":1,"number":32,"what":{"cancel":{"unit":"agent-4"}}}
+    {"run":"run","unit":"agent-4","attempt":1,"number":33,"what":"has_news"}
     {"version":"0.1.0","worker":"w1","unit":"agent-4"}
-    {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":null,"depth":1,"task":{"description":"look","prompt":"Look at \"it\".\n","kind":{"typed":{"agent":"explore","is_built_in":true,"model":"large","tools":["Read","Grep"],"followed":{"skill":"tidy","leave":[{"rule":"Read(~/notes/**)","home":"/home/ada","source":"skill"},{"rule":"Bash(git log *)","home":null,"source":"skill"}],"model":"m"}}},"max_turns":3,"max_tokens":100000,"timeout":{"secs":1,"nanos":500000001},"isolation":"worktree","is_background":false,"schema":"{\"type\":\"object\",\"properties\":{\"é\":{\"type\":\"string\"}}}"},"is_verbatim":true,"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
-    {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":"fork","depth":1,"task":{"description":"d","prompt":"p","kind":"fork","max_turns":null,"max_tokens":null,"timeout":null,"isolation":null,"is_background":true,"schema":null},"is_verbatim":true,"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
+    {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":null,"is_unlimited":true,"depth":1,"task":{"description":"look","prompt":"Look at \"it\".\n","kind":{"typed":{"agent":"explore","is_built_in":true,"model":"large","tools":["Read","Grep"],"followed":{"skill":"tidy","leave":[{"rule":"Read(~/notes/**)","home":"/home/ada","source":"skill"},{"rule":"Bash(git log *)","home":null,"source":"skill"}],"model":"m"}}},"max_turns":3,"max_tokens":100000,"timeout":{"secs":1,"nanos":500000001},"isolation":"worktree","is_background":false,"schema":"{\"type\":\"object\",\"properties\":{\"é\":{\"type\":\"string\"}}}"},"is_verbatim":true,"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
+    {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":"fork","is_unlimited":true,"depth":1,"task":{"description":"d","prompt":"p","kind":"fork","max_turns":null,"max_tokens":null,"timeout":null,"isolation":null,"is_background":true,"schema":null},"is_verbatim":true,"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
     "over"
     {"refused":"it is old"}
     {"worker":"w1","slots":[{"unit":"agent-4","attempt":2,"heard":11}]}

@@ -17,6 +17,11 @@ use crate::prompt::Said;
 pub enum Word {
     /// What happened in it.
     Told(Told),
+    /// It has begun a turn, with the leave that it had ahead.
+    TurnStarted {
+        /// From 1.
+        turn: u32,
+    },
     /// Its model answered.
     Replied(Replied),
     /// A call has its output.

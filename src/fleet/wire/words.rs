@@ -28,6 +28,9 @@ impl<'a> WordBody<'a> {
     pub(super) fn of(word: &'a Word) -> Self {
         match word {
             Word::Told(told) => Self::Fact(Fact::of(&EventKind::from(told.clone()))),
+            Word::TurnStarted { turn } => {
+                Self::Fact(Fact::of(&EventKind::TurnStarted { turn: *turn }))
+            }
             Word::Replied(replied) => Self::Fact(Fact::of(&EventKind::Replied(replied.clone()))),
             Word::ToolFinished { call, tool, output, took_ms } => {
                 Self::Fact(Fact::of(&EventKind::ToolFinished {
@@ -64,8 +67,10 @@ fn word_of(kind: EventKind) -> Result<Word, String> {
         Ok(told) => return Ok(Word::Told(told)),
         Err(kind) => *kind,
     };
-    // Of what is left two are said and not told.
-    if let EventKind::Replied(replied) = other {
+    // Of what is left three are said and not told.
+    if let EventKind::TurnStarted { turn } = other {
+        Ok(Word::TurnStarted { turn })
+    } else if let EventKind::Replied(replied) = other {
         Ok(Word::Replied(replied))
     } else if let EventKind::ToolFinished { call, tool, output, took_ms } = other {
         Ok(Word::ToolFinished { call, tool, output, took_ms })

@@ -130,7 +130,7 @@ impl Shop {
         let (sender, said) = mpsc::channel(LINE_CAP);
         let (over, is_over) = oneshot::channel();
         let (frames, going) = mpsc::channel(1);
-        let far = Far::new(seat, attempt, heard);
+        let far = Far::new(seat, (attempt, begun.grant.is_unlimited), heard);
         let touches = far.touches();
         let line = Line::new(seat.unit, sender);
         let relay = far.relay(Ties { said, told, frames, over: is_over });

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::super::{Moved, NoRewind, NoUndo};
 use crate::branch::Token;
 use crate::event::{Failure, UnitEnd, UnitState, Verdict};
-use crate::line::{CallLeave, Glance, News, Order, RequestLeave, Seat, Sent};
+use crate::line::{Ahead, CallLeave, Glance, News, Order, RequestLeave, Seat, Sent};
 use crate::prompt::Said;
 
 /// An answer that a unit waits for, or whoever asks something of the run.
@@ -24,6 +24,8 @@ pub enum Answer {
     Seats(oneshot::Sender<Vec<Seat>>, Vec<Seat>),
     /// Whether it may send its request.
     Request(oneshot::Sender<Result<RequestLeave, Failure>>, Result<RequestLeave, Failure>),
+    /// What is known ahead of what it would ask.
+    Ahead(oneshot::Sender<Ahead>, Ahead),
     /// Which of its calls it may run.
     Calls(oneshot::Sender<CallLeave>, CallLeave),
     /// What became of its question.
@@ -60,6 +62,7 @@ impl Answer {
             Self::GoOn(reply) => drop(reply.send(())),
             Self::Seats(reply, seats) => drop(reply.send(seats)),
             Self::Request(reply, leave) => drop(reply.send(leave)),
+            Self::Ahead(reply, ahead) => drop(reply.send(ahead)),
             Self::Calls(reply, leave) => drop(reply.send(leave)),
             Self::Verdict(reply, verdict) => drop(reply.send(verdict)),
             Self::End(reply, end) => drop(reply.send(end)),

@@ -204,6 +204,9 @@ impl Dispatcher {
             return Sent::Full;
         }
         inbox.push(Letter { by: Writer::Parent, text });
+        if let Some(first_news) = self.ledger(to).first_news.take() {
+            out.effects.push(Effect::Answer(Answer::GoOn(first_news)));
+        }
         self.wake(out, to);
         Sent::Queued
     }

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::super::ledger::{Ledger, Spent};
 use super::{Answer, Dispatcher, Effect, Out};
 use crate::event::{EventKind, Failure, FailureKind, UnitId};
-use crate::line::{Budget, CallLeave, RequestLeave};
+use crate::line::{Ahead, Budget, CallLeave, RequestLeave};
 use crate::message::{Usage, counted};
 
 /// A limit that a ledger has reached.
@@ -61,13 +61,30 @@ impl Dispatcher {
 
     fn start_request(&mut self, out: &mut Out, unit: UnitId, turn: Option<u32>) -> RequestLeave {
         if let Some(turn) = turn {
-            self.ledger(unit).turns = turn;
-            self.record(out, unit, EventKind::TurnStarted { turn });
+            self.turn_started(out, unit, turn);
         }
         let mut chain = self.chain(unit);
         RequestLeave {
             calls_are_limited: chain.any(|(_, ledger)| ledger.budget.tool_calls.is_some()),
         }
+    }
+
+    pub(super) fn turn_started(&mut self, out: &mut Out, unit: UnitId, turn: u32) {
+        self.ledger(unit).turns = turn;
+        self.record(out, unit, EventKind::TurnStarted { turn });
+    }
+
+    /// Tells a unit what can be known ahead of what it would ask.
+    pub(super) fn ahead(&mut self, out: &mut Out, unit: UnitId, reply: oneshot::Sender<Ahead>) {
+        let is_unlimited = self.chain(unit).all(|(_, ledger)| ledger.budget == Budget::default());
+        let (sender, news) = oneshot::channel();
+        let ledger = self.ledger(unit);
+        if ledger.has_aside().is_some() {
+            out.effects.push(Effect::Answer(Answer::GoOn(sender)));
+        } else {
+            ledger.first_news = Some(sender);
+        }
+        out.effects.push(Effect::Answer(Answer::Ahead(reply, Ahead { is_unlimited, news })));
     }
 
     /// Lets a unit run as many calls as all limits leave.

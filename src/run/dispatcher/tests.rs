@@ -1,5 +1,6 @@
 //! Every path of the dispatcher, driven without a runtime.
 
+mod ahead;
 mod budget;
 mod lost;
 mod orders;

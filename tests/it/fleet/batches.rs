@@ -218,7 +218,7 @@ fn agents_in_the_background_are_waited_for_and_stopped() {
             task["run_in_background"] = json!(true);
             call("Agent", task)
         };
-        let wait = json!({"ids": ["agent-1"], "until": "any"});
+        let wait = json!({"task_ids": ["agent-1"], "until": "any"});
         let units = json!({
             "main": [
                 {"calls": [beside("ends"), beside("hangs")]},
