@@ -5,10 +5,12 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::engine::{Asked, Engine, EngineError, Heard, Refused, Request};
@@ -21,6 +23,10 @@ use crate::event::UnitId;
 /// before has gone to the dispatcher.
 const ARRIVING_CAP: usize = 256;
 
+/// How long a claim waits for the ends of those that had its place. Until then a
+/// change lands; if that takes longer, its worker is free all the same.
+const SETTLING: Duration = Duration::from_secs(1);
+
 /// The post of a run.
 pub(super) struct Post {
     pub(super) engine: Engine,
@@ -28,6 +34,8 @@ pub(super) struct Post {
     pub(super) run: Arc<str>,
     // A mutex, because slots come and go on tasks of their own.
     slots: Mutex<HashMap<UnitId, Slot>>,
+    /// Fires when a slot is over.
+    over: Notify,
     // Unbounded: a slot keeps all that it may not have heard, and asks for few
     // things at a time.
     telling: mpsc::UnboundedSender<Said>,
@@ -83,7 +91,8 @@ impl Post {
         let beats = engine.beats(&run).await?;
         let heard = engine.listen(&run).await?;
         let (telling, said) = mpsc::unbounded_channel();
-        let post = Arc::new(Self { engine, run, slots: Mutex::default(), telling });
+        let post =
+            Arc::new(Self { engine, run, slots: Mutex::default(), over: Notify::new(), telling });
         let working = Arc::clone(&post);
         tokio::spawn(over.run_until_cancelled_owned(async move {
             tokio::join!(
@@ -131,6 +140,7 @@ impl Post {
     /// Forgets a slot that is over, or never runs.
     pub(super) fn forget(&self, unit: UnitId) {
         self.lock().remove(&unit);
+        self.over.notify_waiters();
     }
 
     async fn claims(self: &Arc<Self>, mut claims: Asked) {
@@ -147,7 +157,10 @@ impl Post {
                 env!("CARGO_PKG_VERSION"),
                 claim.version
             )),
-            Ok(claim) => self.answer_to(claim).await,
+            Ok(claim) => {
+                let _ = timeout(SETTLING, self.settles(&claim.ended)).await;
+                self.answer_to(claim).await
+            }
             Err(error) => Claimed::Refused(format!("the claim cannot be read: {error}")),
         };
         let answered = async {
@@ -156,6 +169,19 @@ impl Post {
         };
         // Whoever asked asks again, and is silent until then.
         let _ = answered.await;
+    }
+
+    /// Waits until slots are over that a worker has brought to their ends: what comes
+    /// over a stream may come later than what that worker says next.
+    async fn settles(&self, ended: &[UnitId]) {
+        loop {
+            let mut over = pin!(self.over.notified());
+            over.as_mut().enable();
+            if ended.iter().all(|unit| self.sender(*unit).is_none()) {
+                return;
+            }
+            over.await;
+        }
     }
 
     async fn answer_to(&self, claim: Claim) -> Claimed {

@@ -119,6 +119,9 @@ pub struct Claim {
     pub worker: Arc<str>,
     /// The slot.
     pub unit: UnitId,
+    /// Slots of the run that had their places there before: those that the worker has
+    /// brought to their ends last.
+    pub ended: Vec<UnitId>,
 }
 
 /// What comes of a claim.

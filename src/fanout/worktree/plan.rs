@@ -16,7 +16,7 @@ use crate::git::worktree::{
     Change, FILE_CAP, Merged, Node, NodeKind, Side, contents, link_target, merge,
 };
 use crate::git::{Git, GitError};
-use crate::guard::{Decision, Effect, Policy};
+use crate::guard::{Decision, Effect, Mode, Policy};
 use crate::path_text;
 use crate::prompt::cut;
 
@@ -155,11 +155,13 @@ impl Target<'_> {
             }
         }
         // What a mode would ask about was asked in the worktree. What a rule is
-        // about may have come to be there in any way: by a command, for one.
+        // about may have come to be there in any way: by a command, for one. And
+        // nothing that is planned changes a file, wherever it is done.
         let call = json!({"file_path": path_text::to_text(path)});
         let explained = self.policy.explain("Edit", Effect::Edits, &call);
+        let is_forbidden = explained.rule.is_some() || self.policy.mode() == Mode::Plan;
         match (explained.decision, explained.rule) {
-            (Decision::Deny { reason }, Some(_)) => Some(reason),
+            (Decision::Deny { reason }, _) if is_forbidden => Some(reason),
             (Decision::Ask(ask), Some(_)) => {
                 Some(format!("{}, which a merge does not", ask.reason))
             }

@@ -259,17 +259,21 @@ struct ClaimBody<'a> {
     version: Text<'a>,
     worker: Text<'a>,
     unit: Text<'a>,
+    #[serde(default)]
+    ended: Vec<Text<'a>>,
 }
 
 impl<'a> ClaimBody<'a> {
     fn of(claim: &'a Claim) -> Self {
-        let Claim { version, worker, unit } = claim;
-        Self { version: text(version), worker: text(worker), unit: name(*unit) }
+        let Claim { version, worker, unit, ended } = claim;
+        let (version, worker) = (text(version), text(worker));
+        Self { version, worker, unit: name(*unit), ended: names(ended) }
     }
 
     fn into_message(self) -> Result<Claim, String> {
-        let Self { version, worker, unit: name } = self;
-        Ok(Claim { version: version.into(), worker: worker.into(), unit: unit(&name)? })
+        let Self { version, worker, unit: name, ended } = self;
+        let (version, worker) = (version.into(), worker.into());
+        Ok(Claim { version, worker, unit: unit(&name)?, ended: units(&ended)? })
     }
 }
 

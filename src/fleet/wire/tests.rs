@@ -71,7 +71,8 @@ fn others() -> Vec<Bytes> {
         let message = ToSlot { run: "run".into(), unit, attempt: 1, number, what };
         all.push(bytes(&message, ToSlot::encode, ToSlot::decode));
     }
-    let claim = Claim { version: "0.1.0".into(), worker: "w1".into(), unit };
+    let claim =
+        Claim { version: "0.1.0".into(), worker: "w1".into(), unit, ended: vec![UnitId(3)] };
     all.push(bytes(&claim, Claim::encode, Claim::decode));
     let claimed = grants().map(|grant| Claimed::Granted(Box::new(grant)));
     for claimed in claimed.into_iter().chain([Claimed::Over, Claimed::Refused("it is old".into())])
@@ -208,7 +209,7 @@ fn the_form_of_all_else_is_known() {
     {"run":"run","unit":"agent-4","attempt":1,"number":31,"what":{"order":{"ask":7,"order":{"again":"agent-5"}}}}
     {"run":"run","unit":"agent-4","attempt":1,"number":32,"what":{"cancel":{"unit":"agent-4"}}}
     {"run":"run","unit":"agent-4","attempt":1,"number":33,"what":"has_news"}
-    {"version":"0.1.0","worker":"w1","unit":"agent-4"}
+    {"version":"0.1.0","worker":"w1","unit":"agent-4","ended":["agent-3"]}
     {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":null,"is_unlimited":true,"depth":1,"task":{"description":"look","prompt":"Look at \"it\".\n","kind":{"typed":{"agent":"explore","is_built_in":true,"model":"large","tools":["Read","Grep"],"followed":{"skill":"tidy","leave":[{"rule":"Read(~/notes/**)","home":"/home/ada","source":"skill"},{"rule":"Bash(git log *)","home":null,"source":"skill"}],"model":"m"}}},"max_turns":3,"max_tokens":100000,"timeout":{"secs":1,"nanos":500000001},"isolation":"worktree","is_background":false,"schema":"{\"type\":\"object\",\"properties\":{\"é\":{\"type\":\"string\"}}}"},"is_verbatim":true,"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
     {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":"fork","is_unlimited":true,"depth":1,"task":{"description":"d","prompt":"p","kind":"fork","max_turns":null,"max_tokens":null,"timeout":null,"isolation":null,"is_background":true,"schema":null},"is_verbatim":true,"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
     "over"
@@ -316,7 +317,8 @@ fn said(word: &str) -> String {
 #[test]
 fn what_a_later_version_adds_to_a_claim_is_skipped() {
     let claim = r#"{"version":"9.0.0","worker":"w1","unit":"agent-4","mood":[1]}"#;
-    let claimed = Claim { version: "9.0.0".into(), worker: "w1".into(), unit: UnitId(4) };
+    let (version, ended) = ("9.0.0".into(), Vec::new());
+    let claimed = Claim { version, worker: "w1".into(), unit: UnitId(4), ended };
     assert_eq!(Claim::decode(claim.as_bytes()), Ok(claimed));
 }
 

@@ -1,7 +1,7 @@
 //! The slots that a worker holds: who hears what the coordinator says to them, and
 //! which of them are still wanted.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -50,6 +50,8 @@ pub(super) struct Slots {
     is: (Vec<Arc<str>>, usize),
     // A mutex, because slots come and go on tasks of their own.
     held: Mutex<HashMap<Name, Held>>,
+    /// What has ended here last: as much as could be held at once.
+    ended: Mutex<VecDeque<Name>>,
     /// When the coordinators of runs were last heard of.
     lived: Mutex<HashMap<Arc<str>, Instant>>,
     hurry: Arc<Notify>,
@@ -62,6 +64,7 @@ impl Slots {
             worker,
             is,
             held: Mutex::default(),
+            ended: Mutex::default(),
             lived: Mutex::default(),
             hurry: Arc::default(),
             is_draining: AtomicBool::new(false),
@@ -90,6 +93,21 @@ impl Slots {
 
     pub(super) fn leave(&self, name: &Name) {
         self.lock().remove(name);
+    }
+
+    /// Takes note of a slot whose result is stored.
+    pub(super) fn has_ended(&self, name: Name) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.push_back(name);
+        if ended.len() > self.is.1 {
+            ended.pop_front();
+        }
+    }
+
+    /// Returns the slots of a run that have ended here last.
+    pub(super) fn ended(&self, run: &str) -> Vec<UnitId> {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.iter().filter(|name| *name.run == *run).map(|name| name.unit).collect()
     }
 
     /// Returns what this worker is, for whoever looks at all of them.

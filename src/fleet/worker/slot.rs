@@ -75,8 +75,9 @@ impl Shop {
 
     async fn claim(&self, name: &Name) -> Result<Claimed, ClaimError> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let claim = Claim { version, worker: Arc::clone(&self.name), unit: name.unit }.encode();
-        let answer = self.engine.claim(&name.run, claim.into()).await?;
+        let ended = self.slots.ended(&name.run);
+        let claim = Claim { version, worker: Arc::clone(&self.name), unit: name.unit, ended };
+        let answer = self.engine.claim(&name.run, claim.encode().into()).await?;
         let answer = parcel::opened(&self.engine, answer).await;
         let claimed =
             answer.and_then(|bytes| Claimed::decode(&bytes).map_err(|error| error.to_string()));
@@ -207,8 +208,9 @@ impl Shop {
             let parcel = parcel::made(&self.engine, end.encode()).await?;
             // If another one was first, that is its outcome.
             self.engine.result(&name.run, name.unit.0, parcel).await?;
-            // Only now: whoever starts on this permit asks to start after the
-            // coordinator could hear that this one ended.
+            self.slots.has_ended(name.clone());
+            // Only now: whoever is claimed for this permit waits until the coordinator
+            // has heard that this one ended.
             drop(hold);
             ticket.done().await
         };

@@ -6,7 +6,8 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use super::stories::{of_log, of_records};
-use super::{batch, both, call, script, task, task_with};
+use super::{LONG, SESSION, batch, both, call, echo, map, script, table, task, task_with};
+use crate::support::fleet::Fleet;
 use crate::support::life::Life;
 use crate::support::repository::Repository;
 use crate::support::server::{Gate, Reaction};
@@ -124,6 +125,25 @@ fn as_many_slots_run_as_workers_take_and_never_more() {
         assert_eq!(states, ["pending running completed"; 30]);
         server.finish().len()
     });
+}
+
+#[test]
+fn no_moment_of_the_log_has_more_slots_at_work_than_there_are_places() {
+    let Some(mut fleet) = Fleet::start(LONG) else { return };
+    let (place, model) = (table(200), echo());
+    fleet.work(2, Some(&model));
+    fleet.work(3, Some(&model));
+    map(&fleet, &place, &model, &["--session-id", SESSION]).run().exits(0);
+    let (mut at_work, mut most) = (0, 0);
+    for line in place.log() {
+        match line["kind"].as_str() {
+            Some("unit_started") => at_work += 1,
+            Some("unit_ended") => at_work -= 1,
+            _ => {}
+        }
+        most = most.max(at_work);
+    }
+    assert_eq!((at_work, most), (0, 5));
 }
 
 #[test]

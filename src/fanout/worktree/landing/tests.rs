@@ -14,6 +14,7 @@ use crate::tool::testing;
 
 /// A repository with a unit that worked on its state elsewhere.
 struct Landed {
+    mode: Mode,
     place: testing::Place,
     snapshot: Arc<Snapshot>,
     worktrees: Worktrees,
@@ -33,7 +34,7 @@ impl Landed {
         std::fs::create_dir(&beside).unwrap();
         let state = snapshot(&place.workspace.git, place.root(), &beside).unwrap();
         let worktrees = Worktrees::new(Some(&beside), place.root(), "s", WorktreeEnd::Apply);
-        Self { snapshot: Arc::new(state), worktrees, place }
+        Self { mode: Mode::BypassPermissions, snapshot: Arc::new(state), worktrees, place }
     }
 
     async fn land(
@@ -52,7 +53,7 @@ impl Landed {
             wanted: Wanted {
                 line: &context.line,
                 place: &place,
-                policy: &Arc::new(Policy::new(Mode::BypassPermissions, [root])),
+                policy: &Arc::new(Policy::new(self.mode, [root])),
                 cancel: &cancel,
                 jitter: Jitter::new(1),
             },
@@ -132,6 +133,16 @@ async fn what_the_workspace_has_changed_at_the_same_place_is_a_conflict_and_kept
     assert_eq!(landed.place.bytes("a.txt"), b"three\n");
     assert!(!landed.place.path("new").exists());
     assert_eq!((landed.worktrees(), landed.patch().is_file()), (1, true));
+}
+
+#[tokio::test]
+async fn where_nothing_may_be_changed_a_patch_changes_nothing_and_is_kept() {
+    let landed = Landed { mode: Mode::Plan, ..Landed::new() };
+    let note = landed.land(Some(PATCH), false, done()).await.unwrap().unwrap();
+    assert!(note.contains("a.txt"), "{note}");
+    assert_eq!(landed.place.bytes("a.txt"), b"one, uncommitted\n");
+    assert!(!landed.place.path("new").exists());
+    assert_eq!(landed.worktrees(), 1);
 }
 
 #[tokio::test]
