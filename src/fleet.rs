@@ -14,6 +14,7 @@ pub mod packet;
 mod parcel;
 pub mod permits;
 mod post;
+mod shipping;
 #[cfg(test)]
 mod tests;
 pub mod wire;

@@ -174,6 +174,17 @@ pub fn moved(environment: &str, from: &Path, to: &Path) -> String {
     environment.replacen(&line(from), &line(to), 1)
 }
 
+/// Returns what a unit must know that goes on from a conversation, and works in a
+/// copy of its workspace; in an empty directory, if there is none.
+#[must_use]
+pub fn elsewhere(cwd: &Path, is_copy: bool) -> String {
+    let template = match is_copy {
+        true => include_str!("../prompts/elsewhere.md"),
+        false => include_str!("../prompts/elsewhere_empty.md"),
+    };
+    fill(template.trim_end(), &[("cwd", &cwd.to_string_lossy())])
+}
+
 /// Puts the facts of the moment in front of a request: a conversation's first
 /// message. `environment` is what [`environment`] returned.
 #[must_use]

@@ -15,6 +15,7 @@ use super::closing::Closing;
 use super::job::Job;
 use crate::event::{Outcome, UnitEnd};
 use crate::line::Seat;
+use crate::tool::ForkPoint;
 
 /// Runs units, a capped number at a time.
 pub trait SlotExecutor: Send + Sync {
@@ -36,12 +37,14 @@ pub trait Turn: Send {
 }
 
 /// What a unit's conversation begins with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Begins {
     /// A task, and nothing before it.
     Anew,
-    /// What was said in another one, which this process holds.
-    FromAnother,
+    /// What its caller has said until then.
+    Forked(Arc<ForkPoint>),
+    /// What was said in one that has ended, and that this process holds.
+    Ended,
 }
 
 /// A declared unit whose turn is to come.

@@ -67,7 +67,8 @@ impl Job {
     pub(super) fn begins(&self) -> Begins {
         match self {
             Self::Typed { .. } => Begins::Anew,
-            Self::Fork { .. } | Self::Continue { .. } => Begins::FromAnother,
+            Self::Fork { from, .. } => Begins::Forked(Arc::clone(&from.point)),
+            Self::Continue { .. } => Begins::Ended,
         }
     }
 

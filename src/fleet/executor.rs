@@ -19,7 +19,8 @@ use super::load::{Given, Load};
 use super::near::{Attempt, Claimant, Ended, FromFar, Near};
 use super::permits::{self, Office};
 use super::post::{Drawn, Post};
-use super::wire::{Claimed, FarEnd, Grant, ToSlot};
+use super::wire::{Claimed, FarEnd, Grant, ToSlot, Work};
+use crate::agent::Forked;
 use crate::event::{FailureKind, Outcome, UnitEnd, UnitId};
 use crate::fanout::{
     self, Begins, Caller, Changes, Far, Job, Local, SlotExecutor, Submitted, Turn,
@@ -34,8 +35,8 @@ const ATTEMPTS: u32 = 3;
 /// How long a run that is over waits for the server to know.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// Runs units on workers. What goes on from a conversation that this process holds
-/// runs here.
+/// Runs units on workers. What goes on from a conversation that has ended here, or has
+/// tools that workers lack, runs here.
 pub struct Fleet {
     post: Arc<Post>,
     offers: Counter,
@@ -78,21 +79,27 @@ impl Fleet {
 
 impl SlotExecutor for Fleet {
     fn submit(&self, caller: &Caller, seat: &Seat, begins: Begins) -> Box<dyn Turn> {
-        match begins {
-            Begins::FromAnother => Local.submit(caller, seat, begins),
-            Begins::Anew => {
-                let claimed = self.post.waits(seat.unit);
-                let place = Place {
-                    post: Arc::clone(&self.post),
-                    offers: self.offers.clone(),
-                    load: Arc::clone(&self.load),
-                    lease: self.lease,
-                    unit: seat.unit,
-                };
-                place.offer();
-                Box::new(There { place, claimed })
-            }
+        let is_here = match &begins {
+            Begins::Anew => false,
+            // It is to have the very tools of its caller: their bytes are in what it
+            // goes on from.
+            Begins::Forked(_) => !caller.tools.is_everywhere(),
+            Begins::Ended => true,
+        };
+        if is_here {
+            return Local.submit(caller, seat, begins);
         }
+        let claimed = self.post.waits(seat.unit);
+        let place = Place {
+            post: Arc::clone(&self.post),
+            offers: self.offers.clone(),
+            load: Arc::clone(&self.load),
+            lease: self.lease,
+            unit: seat.unit,
+            begins,
+        };
+        place.offer();
+        Box::new(There { place, claimed })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -112,6 +119,7 @@ struct Place {
     load: Arc<Load>,
     lease: Duration,
     unit: UnitId,
+    begins: Begins,
 }
 
 /// Where the tickets of a run are given out.
@@ -137,7 +145,8 @@ impl Place {
 
     /// Packs what a slot that starts now is given; `None` if it is to stop meanwhile.
     async fn given(&self, caller: &Caller, seat: &Seat) -> Option<Result<Given, String>> {
-        seat.cancel.run_until_cancelled(self.load.given(&self.post.engine, caller)).await
+        let packing = self.load.given(&self.post.engine, caller, &self.begins);
+        seat.cancel.run_until_cancelled(packing).await
     }
 }
 
@@ -383,8 +392,19 @@ impl Lent {
 
     fn grant(&self, attempt: u32, given: &Given) -> Grant {
         let Far { caller, seat, job, .. } = &self.far;
-        let Job::Typed { task, typed: _, is_verbatim } = &**job else {
-            unreachable!("what goes on from a conversation runs here");
+        let (model, work) = match (&**job, &given.from) {
+            (Job::Typed { task, typed: _, is_verbatim }, _) => {
+                let work = Work::Typed { task: task.clone(), is_verbatim: *is_verbatim };
+                (&caller.model, work)
+            }
+            (Job::Fork { task, from: Forked { parent, point } }, Some(from)) => {
+                let schema = caller.tools.answer().cloned();
+                let (task, parent, from) = (task.clone(), *parent, from.clone());
+                (point.model(), Work::Fork { task, parent, from, schema })
+            }
+            (Job::Fork { .. }, None) | (Job::Continue { .. }, _) => {
+                unreachable!("a fork was given what it begins with, and no other goes on there")
+            }
         };
         Grant {
             unit: seat.unit,
@@ -393,10 +413,9 @@ impl Lent {
             origin: seat.origin,
             is_unlimited: false,
             depth: caller.depth,
-            task: task.clone(),
-            is_verbatim: *is_verbatim,
+            work,
             tools: caller.tools.names().map(str::to_owned).collect(),
-            model: Arc::clone(caller.model.name()),
+            model: Arc::clone(model.name()),
             packet: Arc::clone(&given.packet),
             policy: caller.policy.parts().encode(),
         }

@@ -12,7 +12,9 @@ use super::engine::Engine;
 use super::ground::{Packed, pack};
 use super::packet::{Bundles, Packet};
 use super::parcel;
-use crate::fanout::{Caller, Changes};
+use super::shipping::Shipping;
+use super::wire::Shipped;
+use crate::fanout::{Begins, Caller, Changes};
 use crate::git::worktree::Snapshot;
 use crate::path_text;
 
@@ -27,6 +29,7 @@ pub struct Load {
     scratch: PathBuf,
     /// Whoever packs has others wait for the same.
     current: Mutex<Option<Current>>,
+    shipping: Shipping,
 }
 
 struct Current {
@@ -43,13 +46,20 @@ pub(super) struct Given {
     pub(super) packet: Arc<str>,
     /// The state of the workspace that it begins with; `None` if it begins with none.
     pub(super) snapshot: Option<Arc<Snapshot>>,
+    /// The conversation that it goes on from, if it goes on from one.
+    pub(super) from: Option<Shipped>,
 }
 
 impl Load {
     /// The load of a run; the packet's workspace is put into it here.
     #[must_use]
     pub fn new(packet: Packet, scratch: &Path) -> Self {
-        Self { packet, scratch: scratch.to_owned(), current: Mutex::default() }
+        Self {
+            packet,
+            scratch: scratch.to_owned(),
+            current: Mutex::default(),
+            shipping: Shipping::default(),
+        }
     }
 
     /// Returns the session of the run.
@@ -59,7 +69,22 @@ impl Load {
 
     /// Packs what a slot that starts now is given. The error is a sentence for whoever
     /// reads of its end.
-    pub(super) async fn given(&self, engine: &Engine, caller: &Caller) -> Result<Given, String> {
+    pub(super) async fn given(
+        &self,
+        engine: &Engine,
+        caller: &Caller,
+        begins: &Begins,
+    ) -> Result<Given, String> {
+        let given = self.packed(engine, caller).await?;
+        let from = match begins {
+            Begins::Anew | Begins::Ended => None,
+            Begins::Forked(point) => Some(self.shipping.of(engine, point).await?),
+        };
+        Ok(Given { from, ..given })
+    }
+
+    /// Packs the workspace, with what all slots share.
+    async fn packed(&self, engine: &Engine, caller: &Caller) -> Result<Given, String> {
         let workspace = &caller.place.workspace;
         let mut current = self.current.lock().await;
         let is_fresh = |it: &&Current| it.root == workspace.root && Instant::now() < it.until;
@@ -138,7 +163,7 @@ impl Current {
             Packed::Nothing => None,
             Packed::State(state) => Some(Arc::clone(&state.snapshot)),
         };
-        Given { packet: Arc::clone(&self.blob), snapshot }
+        Given { packet: Arc::clone(&self.blob), snapshot, from: None }
     }
 }
 

@@ -10,18 +10,20 @@
 mod answers;
 mod asks;
 mod children;
+mod conversation;
 mod facts;
 mod json;
 mod messages;
 pub mod relay;
 #[cfg(test)]
-mod samples;
+pub(super) mod samples;
 mod seen;
 mod tasks;
 #[cfg(test)]
 mod tests;
 mod word;
 mod words;
+mod works;
 
 use std::sync::Arc;
 
@@ -30,8 +32,9 @@ use thiserror::Error;
 use crate::branch::Branch;
 use crate::event::{Origin, Outcome, UnitId};
 use crate::line::Order;
-use crate::tool::Task;
+use crate::tool::{AnswerSchema, Task};
 
+pub use conversation::Conversation;
 pub use word::{Answered, Ask, AskId, FarSeat, Word};
 
 /// Why bytes are none of the messages that were expected.
@@ -153,18 +156,50 @@ pub struct Grant {
     pub is_unlimited: bool,
     /// 1 for a child of the main conversation.
     pub depth: u32,
-    /// What it is asked to do.
-    pub task: Task,
-    /// Whether its words are sent as they are: no file stands for its name.
-    pub is_verbatim: bool,
-    /// The names of its caller's tools.
+    /// What it is started for.
+    pub work: Work,
+    /// The names of its caller's tools; of one that goes on from a conversation, of
+    /// those that this had.
     pub tools: Vec<String>,
-    /// Its caller's model, as the configuration names it.
+    /// The model of its caller, or of that conversation, as the configuration names
+    /// it.
     pub model: Arc<str>,
     /// The blob that holds what all slots of the run have in common.
     pub packet: Arc<str>,
     /// What it may do, in a form of the guard's.
     pub policy: Vec<u8>,
+}
+
+/// What a slot is started for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Work {
+    /// A task for an agent with a conversation of its own.
+    Typed {
+        /// The task.
+        task: Task,
+        /// Whether its words are sent as they are: no file stands for its name.
+        is_verbatim: bool,
+    },
+    /// A task that continues the conversation of its caller.
+    Fork {
+        /// The task.
+        task: Task,
+        /// Its caller.
+        parent: UnitId,
+        /// That conversation.
+        from: Shipped,
+        /// What that one's answer must fit: one of its tools gives it.
+        schema: Option<Arc<AnswerSchema>>,
+    },
+}
+
+/// A conversation on its way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Shipped {
+    /// The blob that holds it, as a [`Conversation`].
+    pub blob: Arc<str>,
+    /// The BLAKE3 hash of the bytes that its model is sent it as.
+    pub body: Arc<str>,
 }
 
 /// A worker says that it is there.

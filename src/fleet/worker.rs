@@ -20,6 +20,7 @@ use super::engine::{Engine, EngineError, Stop, Stops, Ticket, Tickets, Told};
 use super::ground::Grounds;
 use super::packet::Packet;
 use super::parcel;
+use super::shipping::Opened;
 use super::wire::ToSlot;
 use crate::event::UnitId;
 use crate::fanout::{Fanout, Permit, Pool};
@@ -76,6 +77,7 @@ struct Shop {
     name: Arc<str>,
     slots: Slots,
     outfits: Outfits,
+    opened: Opened,
     say: fn(&str),
 }
 
@@ -99,7 +101,7 @@ impl Worker {
         let mut tickets = engine.pull(&labels).await?;
         let inbox = engine.inbox(&name).await?;
         let stops = engine.stops().await?;
-        let shop = Arc::new(Shop { engine, name, slots, outfits, say });
+        let shop = Arc::new(Shop { engine, name, slots, outfits, opened: Opened::default(), say });
         let around = CancellationToken::new();
         let ends = around.clone().drop_guard();
         let (busy, until) = (Arc::clone(&shop), around.clone());

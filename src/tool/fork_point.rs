@@ -53,6 +53,16 @@ impl ForkPoint {
         Self { conversation, model, seen: seen.for_fork(), base: OnceLock::new(), priming }
     }
 
+    /// The point of forks that begin with `base`, and whose parent is in another
+    /// process. What that had seen of files is not known here: where they work
+    /// the files are others.
+    #[must_use]
+    pub fn with_base(base: Prefix, model: Arc<dyn Model>) -> Self {
+        // Where the last answer stands, there it stood for the parent.
+        let point = Self::new(base.clone(), &Seen::default(), model);
+        Self { base: OnceLock::from(base), ..point }
+    }
+
     /// Returns the model that its unit asks, and every fork with it.
     #[must_use]
     pub fn model(&self) -> &Arc<dyn Model> {
@@ -151,7 +161,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::message::Head;
+    use crate::message::{Call, Head, Message, Output, Reply};
     use crate::model::offline::Offline;
 
     const MOST: Duration = Duration::from_secs(2);
@@ -159,6 +169,34 @@ mod tests {
     fn point() -> ForkPoint {
         let prefix = Prefix::new(Arc::new(Head::new(String::new(), Vec::new())));
         ForkPoint::new(prefix, &Seen::default(), Arc::new(Offline::new()))
+    }
+
+    /// A conversation of these messages: `u` is a user's, `m` a model's, `c` one with
+    /// a call, `o` its output.
+    fn conversation(messages: &str) -> Prefix {
+        let mut prefix = Prefix::new(Arc::new(Head::new(String::new(), Vec::new())));
+        for letter in messages.chars() {
+            let call = Call { id: "a".into(), tool: "Read".into(), arguments: "{}".into() };
+            let calls = if letter == 'c' { vec![call] } else { Vec::new() };
+            prefix.push(match letter {
+                'u' => Message::User("go".into()),
+                'o' => Message::Output { call: "a".into(), output: Arc::new(Output::ok("x")) },
+                _ => Message::Model(Arc::new(Reply { calls, ..Reply::default() })),
+            });
+        }
+        prefix
+    }
+
+    #[test]
+    fn forks_elsewhere_begin_with_the_same_and_know_how_much_their_parent_has_sent() {
+        for messages in ["", "u", "uu", "um", "umu", "umuu", "uc", "ucoc", "uco", "ucou"] {
+            let model: Arc<dyn Model> = Arc::new(Offline::new());
+            let here = ForkPoint::new(conversation(messages), &Seen::default(), Arc::clone(&model));
+            let there = ForkPoint::with_base(here.base().clone(), model);
+            assert!(there.base().messages().eq(here.base().messages()), "{messages}");
+            let count = |point: &ForkPoint| point.sent().map(|sent| sent.entries.len());
+            assert_eq!(count(&there), count(&here), "{messages}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

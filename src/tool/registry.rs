@@ -23,7 +23,7 @@ use super::todo::TodoWrite;
 use super::web_fetch::WebFetch;
 use super::write::Write;
 use crate::message::ToolSchema;
-use crate::tool_name::{OtherNames, STRUCTURED_OUTPUT};
+use crate::tool_name::{KNOWN, OtherNames, STRUCTURED_OUTPUT};
 
 pub use crate::tool_name::canonical;
 
@@ -185,6 +185,14 @@ impl Registry {
         let is_meant = |alias: &str| canonical(alias).eq_ignore_ascii_case(canonical(name));
         let meant = self.aliases.iter().find(|(alias, _)| is_meant(alias));
         self.find(meant.map_or(name, |(_, meant)| meant))
+    }
+
+    /// Tells whether any tine has these tools: none is a server's, and none stands in
+    /// for another.
+    #[must_use]
+    pub fn is_everywhere(&self) -> bool {
+        let is_known = |name: &str| KNOWN.contains(&name) || name == STRUCTURED_OUTPUT;
+        self.aliases.is_empty() && self.names().all(is_known)
     }
 
     /// Returns the names, in order.

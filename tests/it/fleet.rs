@@ -8,6 +8,7 @@ mod batches;
 mod chaos;
 mod drained;
 mod files;
+mod forks;
 mod limits;
 mod lost;
 mod refused;

@@ -14,11 +14,20 @@ use crate::git::worktree::Snapshot;
 use crate::line::{Line, Seat};
 
 /// Runs a unit to what becomes of it, and leaves its end to whoever asked.
-pub(crate) async fn lived(caller: &Caller, job: Arc<Job>, seat: Seat, hold: Arc<Hold>) -> Outcome {
+///
+/// `notice` is what it must know of where it works, if it goes on from a conversation
+/// that was held elsewhere.
+pub(crate) async fn lived(
+    caller: &Caller,
+    job: Arc<Job>,
+    seat: Seat,
+    hold: Arc<Hold>,
+    notice: Option<&str>,
+) -> Outcome {
     let stop = seat.cancel.child_token();
     let slot = Slot::new(caller, job, seat, hold);
     // The conversation goes with this process.
-    let (outcome, _parked) = slot.live(&stop, None).await;
+    let (outcome, _parked) = slot.live(&stop, notice).await;
     outcome
 }
 

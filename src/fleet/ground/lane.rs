@@ -189,6 +189,12 @@ impl Lane {
         &self.root
     }
 
+    /// Tells whether the workspace is in it.
+    #[must_use]
+    pub fn is_copy(&self) -> bool {
+        matches!(self.ground.origin, Origin::State { .. })
+    }
+
     /// Gives it back. `touched` tells whether anything may have been changed in it:
     /// if so, what differs from the state is looked for and the tree thrown away; if
     /// not, it is lent again as it is.

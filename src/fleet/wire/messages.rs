@@ -132,11 +132,11 @@ impl Beaten {
     }
 }
 
-fn written(body: &impl Serialize) -> Vec<u8> {
+pub(super) fn written(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).expect("text and numbers are always JSON")
 }
 
-fn read<B: DeserializeOwned, T>(
+pub(super) fn read<B: DeserializeOwned, T>(
     bytes: &[u8],
     into: impl FnOnce(B) -> Result<T, String>,
 ) -> Result<T, Malformed> {

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::value::RawValue;
+
 use super::facts::told_of;
-use super::{Answered, Ask, AskId, FarSeat, Grant, Word};
+use super::{Answered, Ask, AskId, FarSeat, Grant, Shipped, Word, Work};
 use crate::branch::{Branch, Token};
 use crate::event::testing::{Log, called, ended, finished, prompted, queued, replied};
 use crate::event::{
@@ -20,7 +22,10 @@ use crate::guard::{About, Decided, Place, Rule, Source, Sourced};
 use crate::line::{
     Budget, CallLeave, Child, Glance, News, RequestLeave, Sent, Strand, Told, Until, Wait,
 };
-use crate::message::{Output, Usage, Usd};
+use crate::message::{
+    Call, Head, Image, ImageKind, Message, Output, Prefix, Prompt, Reply, Sealed, ToolSchema,
+    Usage, Usd,
+};
 use crate::prompt::{Context, Said};
 use crate::session::samples::one_of_each;
 use crate::skill::Followed;
@@ -256,14 +261,49 @@ pub(super) fn grants() -> [Grant; 2] {
         origin: Origin::Prompt,
         is_unlimited: true,
         depth: 1,
-        task,
-        is_verbatim: true,
+        work: Work::Typed { task, is_verbatim: true },
         tools: vec!["Read".into(), "Bash".into()],
         model: "small".into(),
         packet: "af13".into(),
         policy: b"{\"mode\":\"default\"}\xff".into(),
     };
-    let fork =
-        Grant { task: Task::background_fork("d", "p"), origin: Origin::Fork, ..grant.clone() };
+    let fork = Work::Fork {
+        task: Task::background_fork("d", "p"),
+        parent: UnitId::MAIN,
+        from: Shipped { blob: "b10b".into(), body: "b0d7".into() },
+        schema: Some(Arc::new(AnswerSchema::parse(schema).unwrap())),
+    };
+    let fork = Grant { work: fork, origin: Origin::Fork, ..grant.clone() };
     [grant, fork]
+}
+
+/// A conversation with messages of every sort, in the forms that they can have.
+pub(in crate::fleet) fn conversation() -> Prefix {
+    let image = || Image::new(ImageKind::Png, b"not one");
+    let schema = |name: &str, parameters: &str| ToolSchema {
+        name: name.to_owned(),
+        description: "Reads \"it\".\n".to_owned(),
+        parameters: RawValue::from_string(parameters.to_owned()).unwrap(),
+    };
+    let tools = vec![schema("Read", r#"{ "z": 1,  "a": "\u00e9" }"#), schema("Agent", "{}")];
+    let mut prefix = Prefix::new(Arc::new(Head::new("Be good.".to_owned(), tools)));
+    prefix.push(Message::User(Prompt::joined(["look: ".into(), image().into(), "é".into()])));
+    let call = |id: &str, arguments: &str| Call {
+        id: id.into(),
+        tool: "Read".to_owned(),
+        arguments: arguments.to_owned(),
+    };
+    let sealed = Sealed { by: "responses http://localhost/v1 big".into(), json: "[1]".into() };
+    prefix.push(Message::Model(Arc::new(Reply {
+        text: "I look.".to_owned(),
+        thinking: "Hm".to_owned(),
+        calls: vec![call("call-1", "{}"), call("call-2", "no json")],
+        sealed: Some(sealed),
+    })));
+    let shown = Output { images: vec![image()], ..Output::ok("a picture") };
+    for (id, output) in [("call-1", shown), ("call-2", Output::error("no such file"))] {
+        prefix.push(Message::Output { call: id.into(), output: Arc::new(output) });
+    }
+    prefix.push(Message::Model(Arc::new(Reply { text: "So.".to_owned(), ..Reply::default() })));
+    prefix
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Grant;
 use super::json::{BranchBody, Raw, Text, each, name, text, unit};
+use super::works::WorkBody;
 use crate::guard::{Rule, Source, Sourced};
 use crate::path_text;
 use crate::session::kinds;
@@ -24,8 +25,7 @@ pub(super) struct GrantBody<'a> {
     origin: Raw,
     is_unlimited: bool,
     depth: u32,
-    task: TaskBody<'a>,
-    is_verbatim: bool,
+    work: WorkBody<'a>,
     tools: Vec<Text<'a>>,
     model: Text<'a>,
     packet: Text<'a>,
@@ -35,8 +35,8 @@ pub(super) struct GrantBody<'a> {
 
 impl<'a> GrantBody<'a> {
     pub(super) fn of(grant: &'a Grant) -> Self {
-        let Grant { unit, attempt, branch, origin, is_unlimited, depth, task, .. } = grant;
-        let Grant { is_verbatim, tools, model, packet, policy, .. } = grant;
+        let Grant { unit, attempt, branch, origin, is_unlimited, depth, .. } = grant;
+        let Grant { work, tools, model, packet, policy, .. } = grant;
         Self {
             unit: name(*unit),
             attempt: *attempt,
@@ -44,8 +44,7 @@ impl<'a> GrantBody<'a> {
             origin: kinds::of_origin(*origin),
             is_unlimited: *is_unlimited,
             depth: *depth,
-            task: TaskBody::of(task),
-            is_verbatim: *is_verbatim,
+            work: WorkBody::of(work),
             tools: tools.iter().map(|tool| text(tool)).collect(),
             model: text(model),
             packet: text(packet),
@@ -62,8 +61,7 @@ impl<'a> GrantBody<'a> {
             origin: kinds::origin(&self.origin)?,
             is_unlimited: self.is_unlimited,
             depth: self.depth,
-            task: self.task.into_task()?,
-            is_verbatim: self.is_verbatim,
+            work: self.work.into_work()?,
             tools: self.tools.into_iter().map(Into::into).collect(),
             model: self.model.into(),
             packet: self.packet.into(),
@@ -73,7 +71,7 @@ impl<'a> GrantBody<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct TaskBody<'a> {
+pub(super) struct TaskBody<'a> {
     description: Text<'a>,
     prompt: Text<'a>,
     kind: KindBody<'a>,
@@ -116,7 +114,7 @@ enum IsolationBody {
 }
 
 impl<'a> TaskBody<'a> {
-    fn of(task: &'a Task) -> Self {
+    pub(super) fn of(task: &'a Task) -> Self {
         let Task { description, prompt, kind, max_turns, max_tokens, .. } = task;
         let Task { timeout, isolation, is_background, schema, .. } = task;
         let (secs, nanos) = (Duration::as_secs, Duration::subsec_nanos);
@@ -136,7 +134,7 @@ impl<'a> TaskBody<'a> {
         }
     }
 
-    fn into_task(self) -> Result<Task, String> {
+    pub(super) fn into_task(self) -> Result<Task, String> {
         let schema = |text: String| AnswerSchema::parse(&text).map(Arc::new);
         Ok(Task {
             description: self.description.into(),

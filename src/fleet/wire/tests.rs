@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::facts::told_of;
 use super::relay::{Came, Heard, Parted, Reply, event, heard, part};
-use super::samples::{asks_and_answers, grants, words};
+use super::samples::{asks_and_answers, conversation, grants, words};
 use super::*;
 use crate::event::FailureKind;
 use crate::line::{Orders, Seat, UnitEvent};
@@ -82,6 +82,10 @@ fn others() -> Vec<Bytes> {
     let beat = Beat { worker: "w1".into(), slots: vec![(unit, 2, 11)] };
     all.push(bytes(&beat, Beat::encode, Beat::decode));
     all.push(bytes(&Beaten { gone: vec![unit] }, Beaten::encode, Beaten::decode));
+    all.push(Bytes {
+        bytes: Conversation(conversation()).encode(),
+        is_one: Box::new(|bytes| Conversation::decode(bytes).is_ok()),
+    });
     all
 }
 
@@ -210,12 +214,13 @@ fn the_form_of_all_else_is_known() {
     {"run":"run","unit":"agent-4","attempt":1,"number":32,"what":{"cancel":{"unit":"agent-4"}}}
     {"run":"run","unit":"agent-4","attempt":1,"number":33,"what":"has_news"}
     {"version":"0.1.0","worker":"w1","unit":"agent-4","ended":["agent-3"]}
-    {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":null,"is_unlimited":true,"depth":1,"task":{"description":"look","prompt":"Look at \"it\".\n","kind":{"typed":{"agent":"explore","is_built_in":true,"model":"large","tools":["Read","Grep"],"followed":{"skill":"tidy","leave":[{"rule":"Read(~/notes/**)","home":"/home/ada","source":"skill"},{"rule":"Bash(git log *)","home":null,"source":"skill"}],"model":"m"}}},"max_turns":3,"max_tokens":100000,"timeout":{"secs":1,"nanos":500000001},"isolation":"worktree","is_background":false,"schema":"{\"type\":\"object\",\"properties\":{\"é\":{\"type\":\"string\"}}}"},"is_verbatim":true,"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
-    {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":"fork","is_unlimited":true,"depth":1,"task":{"description":"d","prompt":"p","kind":"fork","max_turns":null,"max_tokens":null,"timeout":null,"isolation":null,"is_background":true,"schema":null},"is_verbatim":true,"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
+    {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":null,"is_unlimited":true,"depth":1,"work":{"typed":{"task":{"description":"look","prompt":"Look at \"it\".\n","kind":{"typed":{"agent":"explore","is_built_in":true,"model":"large","tools":["Read","Grep"],"followed":{"skill":"tidy","leave":[{"rule":"Read(~/notes/**)","home":"/home/ada","source":"skill"},{"rule":"Bash(git log *)","home":null,"source":"skill"}],"model":"m"}}},"max_turns":3,"max_tokens":100000,"timeout":{"secs":1,"nanos":500000001},"isolation":"worktree","is_background":false,"schema":"{\"type\":\"object\",\"properties\":{\"é\":{\"type\":\"string\"}}}"},"is_verbatim":true}},"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
+    {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":"fork","is_unlimited":true,"depth":1,"work":{"fork":{"task":{"description":"d","prompt":"p","kind":"fork","max_turns":null,"max_tokens":null,"timeout":null,"isolation":null,"is_background":true,"schema":null},"parent":"main","from":{"blob":"b10b","body":"b0d7"},"schema":"{\"type\":\"object\",\"properties\":{\"é\":{\"type\":\"string\"}}}"}},"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
     "over"
     {"refused":"it is old"}
     {"worker":"w1","slots":[{"unit":"agent-4","attempt":2,"heard":11}]}
     {"gone":["agent-4"]}
+    {"system":"Be good.","tools":[{"name":"Read","description":"Reads \"it\".\n","parameters":"{ \"z\": 1,  \"a\": \"\\u00e9\" }"},{"name":"Agent","description":"Reads \"it\".\n","parameters":"{}"}],"messages":[{"kind":"prompted","body":{"text":"look: \n\né","images":[{"at":6,"media_type":"image/png","base64":"bm90IG9uZQ=="}]}},{"kind":"replied","body":{"text":"I look.","thinking":"Hm","calls":[{"id":"call-1","tool":"Read","arguments":"{}"},{"id":"call-2","tool":"Read","arguments":"no json"}],"sealed":{"by":"responses http://localhost/v1 big","json":"[1]"},"model":"","usage":{"input":0,"output":0,"cache_read":0,"cache_creation":0},"stop":"end_turn","took_ms":0}},{"kind":"tool_finished","body":{"call":"call-1","tool":"","text":"a picture","is_error":false,"images":[{"media_type":"image/png","base64":"bm90IG9uZQ=="}],"took_ms":0}},{"kind":"tool_finished","body":{"call":"call-2","tool":"","text":"no such file","is_error":true,"took_ms":0}},{"kind":"replied","body":{"text":"So.","thinking":"","calls":[],"model":"","usage":{"input":0,"output":0,"cache_read":0,"cache_creation":0},"stop":"end_turn","took_ms":0}}]}
     "#);
 }
 
@@ -237,7 +242,18 @@ fn the_rules_of_a_skill_mean_the_same_elsewhere() {
         unreachable!()
     };
     // Rules are equal if their texts are; all that they mean shows only here.
-    assert_eq!(format!("{:?}", arrived.task.kind), format!("{:?}", grant.task.kind));
+    let kind = |grant: &Grant| match &grant.work {
+        Work::Typed { task, .. } | Work::Fork { task, .. } => format!("{:?}", task.kind),
+    };
+    assert_eq!(kind(&arrived), kind(&grant));
+}
+
+#[test]
+fn a_conversation_arrives_as_it_was_to_the_byte_of_its_schemas() {
+    let said = conversation();
+    let Conversation(arrived) = Conversation::decode(&Conversation(said.clone()).encode()).unwrap();
+    assert!(arrived.messages().eq(said.messages()));
+    assert_eq!(format!("{:?}", arrived.head), format!("{:?}", said.head));
 }
 
 proptest! {
@@ -258,6 +274,7 @@ proptest! {
         drop(Claimed::decode(&bytes));
         drop(Beat::decode(&bytes));
         drop(Beaten::decode(&bytes));
+        drop(Conversation::decode(&bytes));
     }
 
     #[test]
@@ -297,6 +314,11 @@ fn a_message_that_is_none_says_why() {
             r#"{"ask":{"id":1,"ask":{"file_changed":{"kind":"notice","body":{"level":"info","text":""}}}}}"#,
         ),
         "`notice` is not what is said here",
+    );
+    check_malformed(
+        Conversation::decode,
+        r#"{"system":"","tools":[],"messages":[{"kind":"unit_started","body":{}}]}"#,
+        "`unit_started` is not what is said here",
     );
     let first = |token: u64| {
         let answer = format!(r#"{{"answer":{{"id":1,"answered":{{"first":{token}}}}}}}"#);

@@ -8,16 +8,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::held::{Held, Name};
 use super::{Outfitted, Shop};
+use crate::agent::Forked;
 use crate::event::{FailureKind, Outcome, UnitId};
 use crate::fanout::{self, Caller, Hold, Job, Permit, Ticket as Turn};
 use crate::fleet::engine::{ClaimError, Said, Ticket};
 use crate::fleet::far::{Far, Heard, Rest, Ties, Touches};
 use crate::fleet::load::spelt;
 use crate::fleet::parcel;
-use crate::fleet::wire::{Claim, Claimed, FarEnd, Frame, Grant, ToSlot};
+use crate::fleet::wire::{Claim, Claimed, FarEnd, Frame, Grant, ToSlot, Work};
 use crate::guard::PolicyParts;
 use crate::line::{LINE_CAP, Line, Seat};
-use crate::tool::TaskKind;
+use crate::prompt;
+use crate::tool::{Delegate as _, TaskKind};
 
 /// Most that is said to a slot and waits for it.
 const TOLD_CAP: usize = 64;
@@ -173,14 +175,20 @@ impl Shop {
         let hold = Arc::new(Hold::new(self.outfits.pool().clone(), turn, permit, None));
         let ready = async {
             let (lane, outfitted) = self.outfits.ready(&self.engine, &grant.packet).await?;
-            let (caller, job) = called(&outfitted, &grant, (&seat, line))?;
+            let caller = called(&outfitted, &grant, (&seat, line))?;
+            let job = self.job(&caller, &grant).await?;
             Ok::<_, String>((lane, caller, job))
         };
         let (lane, caller, job) = match ready.await {
             Ok(ready) => ready,
             Err(why) => return Lived { outcome: failed(why), changes: None, hold },
         };
-        let outcome = fanout::lived(&caller, job, seat, Arc::clone(&hold)).await;
+        let notice = match &grant.work {
+            Work::Typed { .. } => None,
+            Work::Fork { .. } => Some(prompt::elsewhere(lane.root(), lane.is_copy())),
+        };
+        let held = Arc::clone(&hold);
+        let outcome = fanout::lived(&caller, job, seat, held, notice.as_deref()).await;
         let (is_touched, root) = (touches.is_touched(), lane.root().to_owned());
         let changes = async {
             let finished = lane.finish(is_touched).await.map_err(|it| spelt(&it))?;
@@ -200,6 +208,25 @@ impl Shop {
                 Lived { outcome: failed(why), changes: None, hold }
             }
         }
+    }
+
+    /// Returns what the slot is started for. The error is a sentence for whoever reads
+    /// of its end.
+    async fn job(&self, caller: &Caller, grant: &Grant) -> Result<Arc<Job>, String> {
+        Ok(Arc::new(match &grant.work {
+            Work::Typed { task, is_verbatim } => {
+                let TaskKind::Typed(typed) = &task.kind else {
+                    return Err("its task is one for no type of agent".to_owned());
+                };
+                let (task, typed) = (task.clone(), Arc::clone(typed));
+                Job::Typed { task, typed, is_verbatim: *is_verbatim }
+            }
+            Work::Fork { task, parent, from, schema: _ } => {
+                let model = caller.find_model(&grant.model)?;
+                let point = self.opened.point(&self.engine, (&grant.packet, from), model).await?;
+                Job::Fork { task: task.clone(), from: Forked { parent: *parent, point } }
+            }
+        }))
     }
 
     /// Says what the slot came to.
@@ -232,33 +259,32 @@ fn failed(why: String) -> Outcome {
     Outcome::failed(FailureKind::Setup, why)
 }
 
-/// Returns who starts the slot here, as its caller would have, and what for.
+/// Returns who starts the slot here, as its caller would have.
 fn called(
     outfitted: &Outfitted,
     grant: &Grant,
     (seat, line): (&Seat, Line),
-) -> Result<(Caller, Arc<Job>), String> {
+) -> Result<Caller, String> {
     let theirs = PolicyParts::decode(&grant.policy)
         .map_err(|error| format!("the coordinator's rules cannot be read: {error}"))?;
     let Outfitted { fanout, tools, policy } = outfitted;
     let has = |name: &str| grant.tools.iter().any(|tool| tool == name);
-    let caller = Caller {
+    let schema = match &grant.work {
+        Work::Typed { .. } => None,
+        Work::Fork { schema, .. } => schema.as_ref(),
+    };
+    Ok(Caller {
         model: (fanout.find_model)(&grant.model)?,
         fanout: Arc::clone(fanout),
         line,
         depth: grant.depth,
         is_fork: false,
-        tools: tools.filtered(has),
+        tools: tools.filtered(has).answering(schema),
         policy: Arc::new(policy.governed_by(&theirs)),
         hold: None,
         place: fanout.place(),
         cancel: seat.cancel.clone(),
-    };
-    let TaskKind::Typed(typed) = &grant.task.kind else {
-        return Err("the task goes on from a conversation that is not here".to_owned());
-    };
-    let (task, typed) = (grant.task.clone(), Arc::clone(typed));
-    Ok((caller, Arc::new(Job::Typed { task, typed, is_verbatim: grant.is_verbatim })))
+    })
 }
 
 /// Waits until a slot is dropped, and has had the time to end its commands.

@@ -14,6 +14,9 @@ use super::nats::NatsServer;
 use super::server::Server;
 use super::tine::{HANG_LIMIT, Place, Tine, lines};
 
+/// The key of workers whose requests can be told from the coordinator's.
+pub(crate) const THEIR_KEY: &str = "sk-of-a-worker";
+
 /// A server and those who work there.
 pub(crate) struct Fleet {
     pub(crate) nats: NatsServer,
@@ -48,14 +51,32 @@ impl Fleet {
     /// Starts a worker that takes so many slots at once, and asks this server if it
     /// asks any.
     pub(crate) fn work(&mut self, most: usize, model: Option<&Server>) -> &mut Worker {
-        let place = Place::new();
-        // Slots of a test may look at what is beside their own workspace.
-        place.configure(&format!("{}[sandbox]\nmode = \"off\"\n", self.configuration()));
+        let place = self.place("");
         let alone = Worker::command(&place, most);
         let tine = match model {
             Some(model) => alone.server(model),
             None => alone,
         };
+        self.takes(place, tine)
+    }
+
+    /// Starts a worker that asks this server with a key of its own, [`THEIR_KEY`]; more
+    /// stands in its configuration.
+    pub(crate) fn work_apart(&mut self, most: usize, model: &Server, more: &str) -> &mut Worker {
+        let place = self.place(more);
+        let tine = Worker::command(&place, most).server(model).env("OPENAI_API_KEY", THEIR_KEY);
+        self.takes(place, tine)
+    }
+
+    fn place(&self, more: &str) -> Place {
+        let place = Place::new();
+        // Slots of a test may look at what is beside their own workspace.
+        let own = format!("{}[sandbox]\nmode = \"off\"\n{more}", self.configuration());
+        place.configure(&own);
+        place
+    }
+
+    fn takes(&mut self, place: Place, tine: Tine) -> &mut Worker {
         self.workers.push(Worker::start(place, tine));
         self.workers.last_mut().expect("one was just put there")
     }
