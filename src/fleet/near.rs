@@ -112,8 +112,8 @@ pub(super) struct Near<'a> {
     news: Fuse<oneshot::Receiver<()>>,
     end: Option<FarEnd>,
     heard_at: Instant,
-    /// Whether its worker has it: it waited for the answer, or was heard.
-    has_begun: bool,
+    /// Whether anything was heard.
+    is_heard: bool,
     /// Since when something is missing before what has arrived.
     missing_since: Option<Instant>,
     /// Until when it has to stop.
@@ -128,7 +128,6 @@ impl<'a> Near<'a> {
         news: oneshot::Receiver<()>,
         attempt: Attempt<'a>,
     ) -> Self {
-        let has_begun = attempt.is_awaited;
         let near = Self {
             line: line.of(seat.unit),
             attempt,
@@ -143,7 +142,7 @@ impl<'a> Near<'a> {
             news: news.fuse(),
             end: None,
             heard_at: Instant::now(),
-            has_begun,
+            is_heard: false,
             missing_since: None,
             stops_by: None,
         };
@@ -215,7 +214,7 @@ impl<'a> Near<'a> {
     }
 
     fn lost(&self, next: Option<Claimant>) -> Ended {
-        match self.has_begun {
+        match self.is_heard || self.attempt.is_awaited {
             true => Ended::Lost(next),
             false => Ended::NeverBegan(next),
         }
@@ -255,16 +254,19 @@ impl<'a> Near<'a> {
         None
     }
 
-    /// A worker asks for the slot. The one that has it did not hear the answer;
-    /// any other was given its ticket because that one is silent.
+    /// A worker asks for the slot. The one that has it did not hear the answer, or, if
+    /// it was heard of, has dropped the slot since; any other was given its ticket
+    /// because that one is silent.
     fn claimed(&mut self, claimant: Claimant) -> Option<Ended> {
-        if claimant.worker == *self.attempt.worker {
+        let is_its_own = claimant.worker == *self.attempt.worker;
+        if is_its_own && !self.is_heard {
             // It may have gone by now; then it is silent soon.
             let _ = claimant.reply.send((self.attempt.grant)());
             return None;
         }
-        let is_lost = self.heard_at.elapsed() * 4 >= self.attempt.lease * 3 && self.is_silent();
-        if is_lost {
+        let is_silent = self.heard_at.elapsed() * 4 >= self.attempt.lease * 3 && self.is_silent();
+        // It has come to an outcome, which only waits for what was said before.
+        if self.end.is_none() && (is_its_own || is_silent) {
             return Some(self.lost(Some(claimant)));
         }
         // As above.
@@ -274,7 +276,7 @@ impl<'a> Near<'a> {
 
     /// Takes note of how far the far end has heard, and says the rest again.
     fn beat(&mut self, heard: u64) {
-        (self.heard_at, self.has_begun) = (Instant::now(), true);
+        (self.heard_at, self.is_heard) = (Instant::now(), true);
         while self.unheard.front().is_some_and(|to| to.number <= heard) {
             self.unheard.pop_front();
         }
@@ -287,7 +289,7 @@ impl<'a> Near<'a> {
         if frame.attempt != self.attempt.number || frame.seq <= self.frame {
             return;
         }
-        (self.heard_at, self.has_begun) = (Instant::now(), true);
+        (self.heard_at, self.is_heard) = (Instant::now(), true);
         self.missing_since = None;
         if self.early.len() < EARLY_CAP {
             self.early.insert(frame.seq, frame);

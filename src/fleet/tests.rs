@@ -375,6 +375,26 @@ async fn a_slot_goes_to_another_worker_only_if_its_own_is_silent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_worker_that_asks_for_what_it_had_begun_has_dropped_it() {
+    let tied = tied();
+    beat(&tied).await;
+    let _answer = claimed(&tied, "first").await;
+    let Ended::Lost(Some(next)) = tied.near.await.unwrap() else { panic!("it is lost") };
+    assert_eq!(&*next.worker, "first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_that_has_come_to_its_outcome_goes_to_nobody() {
+    let tied = tied();
+    beat(&tied).await;
+    tied.arriving.send(FromFar::End(end(1, 3))).await.unwrap();
+    assert_eq!(claimed(&tied, "first").await.await.unwrap(), Claimed::Held);
+    tokio::time::advance(LEASE * 3 / 4).await;
+    assert_eq!(claimed(&tied, "second").await.await.unwrap(), Claimed::Held);
+    assert!(matches!(tied.near.await.unwrap(), Ended::Over(_)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn text_that_is_being_written_goes_in_few_frames_and_not_behind_its_answer() {
     let mut tied = tied();
     for piece in ["It ", "is ", "so."] {

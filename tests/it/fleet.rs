@@ -11,8 +11,10 @@ mod files;
 mod forks;
 mod limits;
 mod lost;
+mod parted;
 mod refused;
 mod sent;
+mod slow;
 mod stories;
 
 use std::fmt::Debug;
@@ -146,6 +148,11 @@ fn echo() -> Server {
 /// A map of the table, by workers.
 fn map(fleet: &Fleet, place: &Place, model: &Server, flags: &[&str]) -> Tine {
     place.configure(&fleet.configuration());
+    mapping(place, model, flags)
+}
+
+/// The same for a place that is configured.
+fn mapping(place: &Place, model: &Server, flags: &[&str]) -> Tine {
     let fixed = ["map", "--executor", "nats", "--prompt", "p.md", "--input", "items.csv", "-m"];
     let more = ["m", "--config", "retry.most=0", "--output", "out.jsonl"];
     place.tine(fixed.iter().chain(&more).chain(flags)).server(model)

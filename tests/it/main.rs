@@ -186,6 +186,9 @@ mod support {
     pub(crate) mod provider;
     /// The records of stream-json, read back.
     pub(crate) mod records;
+    /// A stretch of network that can be cut.
+    #[cfg(feature = "nats")]
+    pub(crate) mod relay;
     /// Small git repositories.
     pub(crate) mod repository;
     /// A model behind the Responses API.

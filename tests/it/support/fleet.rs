@@ -39,19 +39,39 @@ impl Fleet {
     /// Starts a server, and nobody who works; `None` where there is no server to
     /// start.
     pub(crate) fn start(lease_s: u32) -> Option<Self> {
-        NatsServer::start().map(|nats| Self { nats, lease_s, workers: Vec::new() })
+        NatsServer::start().map(|nats| Self::at(nats, lease_s))
+    }
+
+    /// Has a server that was started, and nobody who works.
+    pub(crate) fn at(nats: NatsServer, lease_s: u32) -> Self {
+        Self { nats, lease_s, workers: Vec::new() }
     }
 
     /// Returns what a configuration says of the place to meet.
     pub(crate) fn configuration(&self) -> String {
-        let (url, lease_s) = (self.nats.url(), self.lease_s);
-        format!("[executor.nats]\nservers = [\"{url}\"]\nlease_s = {lease_s}\n")
+        self.configuration_over(&self.nats.url())
+    }
+
+    /// The same for those who reach the server at this address.
+    pub(crate) fn configuration_over(&self, url: &str) -> String {
+        format!("[executor.nats]\nservers = [\"{url}\"]\nlease_s = {}\n", self.lease_s)
     }
 
     /// Starts a worker that takes so many slots at once, and asks this server if it
     /// asks any.
     pub(crate) fn work(&mut self, most: usize, model: Option<&Server>) -> &mut Worker {
-        let place = self.place("");
+        let url = self.nats.url();
+        self.work_over(&url, most, model)
+    }
+
+    /// Starts one that reaches the server at this address.
+    pub(crate) fn work_over(
+        &mut self,
+        url: &str,
+        most: usize,
+        model: Option<&Server>,
+    ) -> &mut Worker {
+        let place = self.place(url, "");
         let alone = Worker::command(&place, most);
         let tine = match model {
             Some(model) => alone.server(model),
@@ -63,15 +83,15 @@ impl Fleet {
     /// Starts a worker that asks this server with a key of its own, [`THEIR_KEY`]; more
     /// stands in its configuration.
     pub(crate) fn work_apart(&mut self, most: usize, model: &Server, more: &str) -> &mut Worker {
-        let place = self.place(more);
+        let place = self.place(&self.nats.url(), more);
         let tine = Worker::command(&place, most).server(model).env("OPENAI_API_KEY", THEIR_KEY);
         self.takes(place, tine)
     }
 
-    fn place(&self, more: &str) -> Place {
+    fn place(&self, url: &str, more: &str) -> Place {
         let place = Place::new();
         // Slots of a test may look at what is beside their own workspace.
-        let own = format!("{}[sandbox]\nmode = \"off\"\n{more}", self.configuration());
+        let own = format!("{}[sandbox]\nmode = \"off\"\n{more}", self.configuration_over(url));
         place.configure(&own);
         place
     }

@@ -7,8 +7,11 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
 
 use tempfile::TempDir;
+
+use super::tine::HANG_LIMIT;
 
 /// A server with JetStream, which is killed when this is dropped.
 pub(crate) struct NatsServer {
@@ -18,6 +21,8 @@ pub(crate) struct NatsServer {
     more: String,
     port: u16,
     running: Option<Child>,
+    /// What it says, from when it is ready.
+    said: Option<Receiver<String>>,
 }
 
 impl NatsServer {
@@ -34,7 +39,7 @@ impl NatsServer {
         let directory = tempfile::tempdir().expect("there is a temporary directory");
         let store = format!("{:?}", directory.path().join("store"));
         let more = more.replace("STORE", &store);
-        let mut server = Self { directory, program, more, port: 0, running: None };
+        let mut server = Self { directory, program, more, port: 0, running: None, said: None };
         server.restart();
         Some(server)
     }
@@ -69,8 +74,11 @@ impl NatsServer {
             is_ready
         });
         assert!(is_ready, "the server did not get ready: {said:#?}");
-        // A pipe that nobody reads would stop the server; this ends with it.
-        std::thread::spawn(move || lines.for_each(drop));
+        let (sender, said) = mpsc::channel();
+        self.said = Some(said);
+        // A pipe that nobody reads would stop the server; this ends with it, whether
+        // anybody wants to know or not.
+        std::thread::spawn(move || lines.for_each(|line| drop(sender.send(line))));
     }
 
     /// Kills the server, so that it has no time to say or write anything.
@@ -79,6 +87,22 @@ impl NatsServer {
             child.kill().expect("it is ours");
             child.wait().expect("it is ours");
         }
+    }
+
+    /// Waits for a line of its log with this text.
+    #[track_caller]
+    pub(crate) fn wait_until_says(&self, text: &str) {
+        let said = self.said.as_ref().expect("it was started");
+        loop {
+            let line = said.recv_timeout(HANG_LIMIT);
+            if line.unwrap_or_else(|_| panic!("it never says `{text}`")).contains(text) {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     pub(crate) fn url(&self) -> String {

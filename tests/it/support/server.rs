@@ -366,6 +366,11 @@ impl Server {
         self.runtime.block_on(self.came(count));
     }
 
+    /// As [`hung_up`](Self::hung_up). Not for async tests.
+    pub(crate) fn wait_until_hung_up(&self, count: usize) {
+        self.runtime.block_on(self.hung_up(count));
+    }
+
     /// Returns the requests so far; none if they are only counted.
     pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.requests.lock().expect("no test panics while it holds the lock").clone()

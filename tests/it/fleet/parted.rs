@@ -1,0 +1,277 @@
+//! Partitions: no packet passes between a worker and the server, or between the
+//! coordinator and the server, and no connection is closed.
+
+use std::collections::BTreeSet;
+
+use async_nats::jetstream;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use super::{LONG, SESSION, SHORT, check_each_row_once, logged, map, mapping, row, table};
+use crate::support::fleet::Fleet;
+use crate::support::relay::Relay;
+use crate::support::server::{Gate, Reaction, Server};
+use crate::support::talk::{Talk, serve};
+use crate::support::tine::{Place, Tine};
+
+const KEPT: [&str; 2] = ["--session-id", SESSION];
+
+/// A server that answers each request when the gate is open that belongs to its row.
+/// It hears of clients that do not wait for that.
+fn held(gate: impl Fn(&Talk) -> Gate + Send + Sync + 'static) -> Server {
+    serve(move |talk| {
+        let text = format!("saw {}", row(talk));
+        Reaction::in_steps([(text.as_str(), &gate(talk))])
+    })
+}
+
+/// One that answers when the gate is open.
+fn held_by(gate: &Gate) -> Server {
+    let gate = gate.clone();
+    held(move |_| gate.clone())
+}
+
+/// A map whose coordinator reaches the server over a relay.
+fn map_over(relay: &Relay, fleet: &Fleet, place: &Place, model: &Server) -> Tine {
+    place.configure(&fleet.configuration_over(&relay.url()));
+    mapping(place, model, &KEPT)
+}
+
+/// Returns how many results the server has of each slot.
+fn results(fleet: &Fleet) -> Vec<usize> {
+    Runtime::new().expect("a runtime").block_on(async {
+        let client = async_nats::connect(fleet.nats.url()).await.expect("the server is there");
+        let context = jetstream::new(client);
+        let mut counts = Vec::new();
+        for shard in 0..4 {
+            let stream = context.get_stream(format!("tine-events-{shard}")).await;
+            let stream = stream.expect("whoever came first has made it");
+            let subjects = stream.info_with_subjects("tine.results.>").await;
+            let subjects = subjects.expect("it can be asked");
+            let found: Vec<(String, usize)> = subjects.try_collect().await.expect("it is read");
+            counts.extend(found.into_iter().map(|(_, count)| count));
+        }
+        counts
+    })
+}
+
+/// Waits until a worker has nothing more to do, and checks that it ended well.
+#[track_caller]
+fn ends_well(fleet: &mut Fleet, worker: usize) {
+    fleet.workers[worker].signal(Signal::SIGTERM);
+    assert_eq!(fleet.workers[worker].ends().0, Some(0));
+}
+
+fn lost_of(place: &Place, worker: &str) -> Vec<Value> {
+    let of = |line: &Value| line["body"]["worker"] == *worker;
+    let lost = logged(place, "lost").into_iter().filter(of);
+    lost.map(|line| line["body"]["attempt"].clone()).collect()
+}
+
+#[test]
+fn slots_of_a_worker_that_is_cut_off_are_run_by_another_and_end_once() {
+    let Some(mut fleet) = Fleet::start(SHORT) else { return };
+    let relay = Relay::to(fleet.nats.port());
+    let gate = Gate::closed();
+    let (place, model) = (table(4), held_by(&gate));
+    fleet.work_over(&relay.url(), 4, Some(&model));
+    let running = map(&fleet, &place, &model, &KEPT).start();
+    model.wait_until_came(4);
+    relay.cut();
+    fleet.work(4, Some(&model));
+    // The other one has them all.
+    model.wait_until_came(8);
+    gate.open();
+    running.wait().exits(0);
+    check_each_row_once(&place, 4);
+    assert_eq!(lost_of(&place, &fleet.workers[0].name), [1; 4].map(Value::from));
+    assert_eq!(logged(&place, "unit_ended").len(), 4);
+    relay.mend();
+    ends_well(&mut fleet, 1);
+    // It is of use still; and what it brings late comes before that.
+    let next = table(5);
+    map(&fleet, &next, &model, &[]).run().exits(0);
+    check_each_row_once(&next, 5);
+    ends_well(&mut fleet, 0);
+    assert_eq!(results(&fleet), [1; 9]);
+    assert_eq!(model.finish().len(), 8 + 5);
+}
+
+#[test]
+fn what_a_worker_brings_while_another_runs_the_same_counts_once() {
+    let Some(mut fleet) = Fleet::start(SHORT) else { return };
+    let relay = Relay::to(fleet.nats.port());
+    let (early, late) = (Gate::closed(), Gate::closed());
+    let gates = [early.clone(), late.clone()];
+    let came = std::sync::atomic::AtomicUsize::new(0);
+    let model = held(move |_| {
+        let is_late = came.fetch_add(1, std::sync::atomic::Ordering::SeqCst) >= 4;
+        gates[usize::from(is_late)].clone()
+    });
+    let place = table(4);
+    fleet.work_over(&relay.url(), 4, Some(&model));
+    let running = map(&fleet, &place, &model, &KEPT).start();
+    model.wait_until_came(4);
+    relay.cut();
+    fleet.work(4, Some(&model));
+    model.wait_until_came(8);
+    early.open();
+    relay.mend();
+    late.open();
+    running.wait().exits(0);
+    check_each_row_once(&place, 4);
+    assert_eq!(logged(&place, "unit_ended").len(), 4);
+    ends_well(&mut fleet, 0);
+    ends_well(&mut fleet, 1);
+    assert_eq!(results(&fleet), [1; 4]);
+}
+
+#[test]
+fn slots_of_the_only_worker_end_once_it_is_reached_again() {
+    let Some(mut fleet) = Fleet::start(SHORT) else { return };
+    let relay = Relay::to(fleet.nats.port());
+    let gate = Gate::closed();
+    let (place, model) = (table(6), held_by(&gate));
+    fleet.work_over(&relay.url(), 3, Some(&model));
+    let running = map(&fleet, &place, &model, &KEPT).start();
+    model.wait_until_came(3);
+    relay.cut();
+    while logged(&place, "lost").len() < 3 {
+        std::thread::yield_now();
+    }
+    gate.open();
+    relay.mend();
+    running.wait().exits(0);
+    check_each_row_once(&place, 6);
+    assert_eq!(logged(&place, "unit_ended").len(), 6);
+    ends_well(&mut fleet, 0);
+    assert_eq!(results(&fleet), [1; 6]);
+}
+
+#[test]
+fn a_partition_of_a_worker_shorter_than_the_lease_costs_nothing() {
+    let Some(mut fleet) = Fleet::start(LONG) else { return };
+    let relay = Relay::to(fleet.nats.port());
+    let gates = [(); 3].map(|()| Gate::closed());
+    let opened = gates.clone();
+    let place = table(12);
+    // As many as there are slots, for each gate.
+    let model = held(move |talk| {
+        let number: usize = row(talk)[1..].parse().expect("rows are numbered");
+        gates[number / 4].clone()
+    });
+    fleet.work_over(&relay.url(), 4, Some(&model));
+    let running = map(&fleet, &place, &model, &KEPT).start();
+    for (round, gate) in opened.iter().enumerate() {
+        model.wait_until_came(4 * (round + 1));
+        relay.cut();
+        gate.open();
+        // Now it has something to say, and nobody hears it.
+        relay.wait_until_held("saw r");
+        relay.mend();
+    }
+    running.wait().exits(0);
+    check_each_row_once(&place, 12);
+    assert_eq!(logged(&place, "lost"), [json!(null); 0]);
+    assert_eq!(results(&fleet), [1; 12]);
+    assert_eq!(model.finish().len(), 12, "no row is asked twice");
+}
+
+#[test]
+fn a_partition_of_the_coordinator_shorter_than_the_lease_costs_nothing() {
+    let Some(mut fleet) = Fleet::start(LONG) else { return };
+    let relay = Relay::to(fleet.nats.port());
+    let gate = Gate::closed();
+    let (place, model) = (table(12), held_by(&gate));
+    fleet.work(2, Some(&model));
+    fleet.work(2, Some(&model));
+    let runtime = Runtime::new().expect("a runtime");
+    let (_client, mut heard) = runtime.block_on(async {
+        let client = async_nats::connect(fleet.nats.url()).await.expect("the server is there");
+        let heard = client.subscribe("tine.events.>").await.expect("it is connected");
+        client.flush().await.expect("it is connected");
+        (client, heard)
+    });
+    let running = map_over(&relay, &fleet, &place, &model).start();
+    model.wait_until_came(4);
+    relay.cut();
+    gate.open();
+    // They have answers, and the coordinator does not hear of them.
+    let mut answered = BTreeSet::new();
+    while answered.len() < 4 {
+        let frame = runtime.block_on(heard.next()).expect("the connection stands");
+        if String::from_utf8_lossy(&frame.payload).contains("saw r") {
+            answered.insert(frame.subject.to_string());
+        }
+    }
+    assert_eq!(logged(&place, "replied"), [json!(null); 0]);
+    relay.mend();
+    running.wait().exits(0);
+    check_each_row_once(&place, 12);
+    assert_eq!(logged(&place, "lost"), [json!(null); 0]);
+    assert_eq!(results(&fleet), [1; 12]);
+    assert_eq!(model.finish().len(), 12, "no row is asked twice");
+}
+
+#[test]
+fn workers_stop_what_they_have_of_a_coordinator_that_is_cut_off_and_begin_again() {
+    let Some(mut fleet) = Fleet::start(SHORT) else { return };
+    let relay = Relay::to(fleet.nats.port());
+    let gate = Gate::closed();
+    let (place, model) = (table(6), held_by(&gate));
+    fleet.work(2, Some(&model));
+    fleet.work(1, Some(&model));
+    let running = map_over(&relay, &fleet, &place, &model).start();
+    model.wait_until_came(3);
+    relay.cut();
+    // Two leases later.
+    model.wait_until_hung_up(3);
+    gate.open();
+    relay.mend();
+    running.wait().exits(0);
+    check_each_row_once(&place, 6);
+    assert_eq!(logged(&place, "unit_ended").len(), 6);
+    ends_well(&mut fleet, 0);
+    ends_well(&mut fleet, 1);
+    assert_eq!(results(&fleet), [1; 6]);
+    let asked = model.finish().len();
+    assert_eq!(asked, 6 + 3, "what was at work is asked again, and nothing else");
+}
+
+#[test]
+fn a_cancel_waits_for_no_worker_that_is_cut_off_and_reaches_it_later() {
+    let Some(mut fleet) = Fleet::start(LONG) else { return };
+    let relay = Relay::to(fleet.nats.port());
+    let (place, model) = (table(4), serve(|_| Reaction::Hang));
+    fleet.work_over(&relay.url(), 2, Some(&model));
+    let running = map(&fleet, &place, &model, &KEPT).start();
+    model.wait_until_came(2);
+    relay.cut();
+    running.signal(Signal::SIGINT);
+    running.wait().exits(130);
+    assert_eq!(logged(&place, "unit_ended").len(), 4);
+    relay.mend();
+    model.wait_until_hung_up(2);
+    ends_well(&mut fleet, 0);
+    assert_eq!(model.finish().len(), 2);
+}
+
+#[test]
+fn a_coordinator_that_is_cut_off_ends_when_it_is_told_to() {
+    let Some(mut fleet) = Fleet::start(SHORT) else { return };
+    let relay = Relay::to(fleet.nats.port());
+    let (place, model) = (table(4), serve(|_| Reaction::Hang));
+    fleet.work(2, Some(&model));
+    let running = map_over(&relay, &fleet, &place, &model).start();
+    model.wait_until_came(2);
+    relay.cut();
+    running.signal(Signal::SIGINT);
+    running.wait().exits(130);
+    assert_eq!(logged(&place, "unit_ended").len(), 4);
+    // Its workers find out by themselves.
+    model.wait_until_hung_up(2);
+    ends_well(&mut fleet, 0);
+    assert_eq!(model.finish().len(), 2);
+}
