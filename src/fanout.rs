@@ -43,7 +43,9 @@ pub(crate) use closing::Closing;
 pub use executor::{Begins, SlotExecutor, Submitted, Turn};
 pub(crate) use job::Job;
 pub use local::Local;
-pub use parked::Parking;
+pub use parked::{Elsewhere, Parking, Shipped};
+#[cfg(feature = "nats")]
+pub(crate) use parked::{Here, Parked};
 pub use pool::{Permit, Pool, Ticket};
 pub(crate) use slot::never_ran;
 #[cfg(feature = "nats")]

@@ -7,6 +7,7 @@
 pub mod engine;
 mod executor;
 mod far;
+mod grant;
 pub mod ground;
 mod load;
 mod near;

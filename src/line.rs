@@ -10,7 +10,6 @@ mod order;
 mod tend;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -327,8 +326,8 @@ pub struct Seat {
     pub origin: Origin,
     /// Fires when the unit must stop.
     pub cancel: CancellationToken,
-    /// Whether it was set aside, to go on beside its parent.
-    pub is_aside: Arc<AtomicBool>,
+    /// Fires when it is set aside, to go on beside its parent.
+    pub aside: CancellationToken,
 }
 
 /// A unit's own sender. A clone speaks for the same unit.

@@ -13,6 +13,7 @@ use futures_util::future::BoxFuture;
 use super::caller::Caller;
 use super::closing::Closing;
 use super::job::Job;
+use super::parked::Elsewhere;
 use crate::event::{Outcome, UnitEnd};
 use crate::line::Seat;
 use crate::tool::ForkPoint;
@@ -45,6 +46,8 @@ pub enum Begins {
     Forked(Arc<ForkPoint>),
     /// What was said in one that has ended, and that this process holds.
     Ended,
+    /// The same, of one that has ended elsewhere.
+    EndedElsewhere(Arc<Elsewhere>),
 }
 
 /// A declared unit whose turn is to come.

@@ -68,7 +68,7 @@ impl Job {
         match self {
             Self::Typed { .. } => Begins::Anew,
             Self::Fork { from, .. } => Begins::Forked(Arc::clone(&from.point)),
-            Self::Continue { .. } => Begins::Ended,
+            Self::Continue { parked, .. } => parked.begins(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::executor::Begins;
 use super::job::Job;
 use crate::agent::{TurnLimit, Unit};
 use crate::event::UnitId;
@@ -13,7 +14,9 @@ use crate::guard::Policy;
 use crate::message::Prefix;
 use crate::model::Model;
 use crate::tool::files::Seen;
-use crate::tool::{Isolation, Registry};
+use crate::tool::{AnswerSchema, Isolation, Registry};
+#[cfg(feature = "nats")]
+use crate::tool::{FORK, Task, TaskKind, Typed};
 
 /// Most conversations that are held. Each may be a whole context window; whoever
 /// has ended long ago is seldom asked again.
@@ -24,25 +27,65 @@ const PARKED_CAP: usize = 32;
 pub(crate) struct Parked {
     pub(super) description: Arc<str>,
     pub(super) agent: Arc<str>,
-    pub(super) model: Arc<dyn Model>,
-    pub(super) tools: Registry,
     pub(super) policy: Arc<Policy>,
-    pub(super) seen: Seen,
-    pub(super) conversation: Prefix,
     /// Whether it was a fork or was started by one.
     pub(super) is_fork: bool,
-    pub(super) max_turns: Option<TurnLimit>,
     /// Most tokens it and all it started were given.
     pub(super) max_tokens: Option<NonZeroU64>,
     /// Most time it was given.
     pub(super) timeout: Option<Duration>,
     /// What it worked in; whoever goes on gets a new one.
     pub(super) isolation: Option<Isolation>,
+    pub(super) left: Left,
+}
+
+/// What was said in a unit that has ended, and with what.
+#[derive(Clone)]
+pub(crate) enum Left {
+    /// This process holds it.
+    Here(Here),
+    /// Others do, where it ended.
+    Elsewhere(Arc<Elsewhere>),
+}
+
+/// A conversation that this process holds.
+#[derive(Clone)]
+pub(crate) struct Here {
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) tools: Registry,
+    pub(crate) seen: Seen,
+    pub(crate) conversation: Prefix,
+    pub(crate) max_turns: Option<TurnLimit>,
+}
+
+/// A conversation that ended elsewhere: what whoever runs units there needs to go on
+/// from it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Elsewhere {
+    /// The conversation.
+    pub from: Shipped,
+    /// Its model, as the configuration names it.
+    pub model: Arc<str>,
+    /// The names of its tools.
+    pub tools: Vec<String>,
+    /// What its answer must fit: one of its tools gives it.
+    pub schema: Option<Arc<AnswerSchema>>,
+    /// The most turns that its unit had.
+    pub max_turns: Option<TurnLimit>,
+}
+
+/// A conversation on its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shipped {
+    /// The name of the bytes that hold it.
+    pub blob: Arc<str>,
+    /// The BLAKE3 hash of the bytes that its model is sent it as.
+    pub body: Arc<str>,
 }
 
 impl Parked {
-    /// Returns what is left of `unit`, which was started for `job`; `None` if it was stopped in the middle
-    /// of its calls, where no message can follow.
+    /// Returns what is left of `unit`, which was started for `job`; `None` if it was
+    /// stopped in the middle of its calls, where no message can follow.
     pub(super) fn of(
         unit: &Unit,
         is_fork: bool,
@@ -52,17 +95,89 @@ impl Parked {
         unit.history.is_settled().then(|| Self {
             description: Arc::clone(&unit.description),
             agent: Arc::clone(&unit.agent),
-            model: Arc::clone(&unit.model),
-            tools: unit.tools.clone(),
             policy: Arc::clone(&unit.policy),
-            seen: unit.context.seen.for_fork(),
-            conversation: unit.history.prefix().clone(),
             is_fork,
-            max_turns: unit.bounds.max_turns,
             max_tokens: job.max_tokens(),
             timeout: job.timeout(),
             isolation,
+            left: Left::Here(Here {
+                model: Arc::clone(&unit.model),
+                tools: unit.tools.clone(),
+                seen: unit.context.seen.for_fork(),
+                conversation: unit.history.prefix().clone(),
+                max_turns: unit.bounds.max_turns,
+            }),
         })
+    }
+
+    /// Returns what a conversation begins with that goes on from it.
+    pub(super) fn begins(&self) -> Begins {
+        match &self.left {
+            Left::Here(_) => Begins::Ended,
+            Left::Elsewhere(left) => Begins::EndedElsewhere(Arc::clone(left)),
+        }
+    }
+}
+
+#[cfg(feature = "nats")]
+impl Parked {
+    /// What a message continues that was sent here as a task: see [`Parked::asked`].
+    pub(crate) fn sent(task: &Task, policy: Arc<Policy>, here: Here) -> Self {
+        let agent = match &task.kind {
+            TaskKind::Fork => FORK.into(),
+            TaskKind::Typed(typed) => Arc::clone(&typed.agent),
+        };
+        Self {
+            description: Arc::clone(&task.description),
+            agent,
+            policy,
+            is_fork: matches!(task.kind, TaskKind::Fork),
+            max_tokens: task.max_tokens,
+            timeout: task.timeout,
+            isolation: task.isolation,
+            left: Left::Here(here),
+        }
+    }
+
+    /// Returns a message as a task with the bounds that the unit had.
+    pub(crate) fn asked(&self, message: &Arc<str>) -> Task {
+        let typed = || Typed {
+            agent: Arc::clone(&self.agent),
+            is_built_in: false,
+            model: None,
+            tools: None,
+            followed: None,
+        };
+        Task {
+            description: Arc::clone(&self.description),
+            prompt: Arc::clone(message),
+            kind: match self.is_fork {
+                true => TaskKind::Fork,
+                false => TaskKind::Typed(Arc::new(typed())),
+            },
+            max_turns: None,
+            max_tokens: self.max_tokens,
+            timeout: self.timeout,
+            isolation: self.isolation,
+            is_background: true,
+            schema: self.elsewhere().and_then(|left| left.schema.clone()),
+        }
+    }
+
+    /// Returns what is elsewhere of it.
+    pub(crate) fn elsewhere(&self) -> Option<&Elsewhere> {
+        match &self.left {
+            Left::Here(_) => None,
+            Left::Elsewhere(left) => Some(left),
+        }
+    }
+
+    /// Returns what is here of it.
+    pub(crate) fn here(self) -> Option<Here> {
+        match self.left {
+            Left::Here(here) => Some(here),
+            Left::Elsewhere(_) => None,
+        }
     }
 }
 

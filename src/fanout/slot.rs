@@ -7,7 +7,6 @@ mod wished;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -16,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::caller::{Caller, Hold};
 use super::closing::Closing;
 use super::job::Job;
-use super::parked::Parked;
+use super::parked::{Left, Parked};
 use super::worktree::{NotMade, OwnTree, Place, Wanted};
 use super::{Fanout, news, text};
 use crate::agent::{Bounds, History, LimitSource, Opening, TurnLimit, Unit, with_files};
@@ -93,7 +92,7 @@ impl Slot {
         };
         let output_file = keep_whole(&self.fanout, self.seat.unit, &outcome).await;
         // Before its end is known: whoever hears of it may send a message.
-        if let Some(parked) = parked.filter(|_| self.runs_beside()) {
+        if let Some(parked) = parked.filter(|_| runs_beside(&self.job, &self.seat)) {
             self.fanout.parking.keep(self.seat.unit, parked);
         }
         let end = self.line.ended(outcome, output_file).await;
@@ -122,11 +121,6 @@ impl Slot {
             NotMade::Cancelled => Outcome::Cancelled { ran: true },
             NotMade::Failed(message) => Outcome::failed(FailureKind::Setup, message),
         })
-    }
-
-    /// Tells whether its caller goes on without it.
-    fn runs_beside(&self) -> bool {
-        self.job.is_background() || self.seat.is_aside.load(Ordering::Relaxed)
     }
 
     fn isolation(&self) -> Option<Isolation> {
@@ -197,13 +191,18 @@ impl Slot {
                 seen: from.point.seen(),
                 max_turns: turn_limit(task.max_turns, LimitSource::Task),
             },
-            Job::Continue { ended: _, parked, message: _ } => Made {
-                model: Arc::clone(&parked.model),
-                tools: parked.tools.clone(),
-                history: History::after(parked.conversation.clone()),
-                seen: parked.seen.for_fork(),
-                max_turns: parked.max_turns,
-            },
+            Job::Continue { ended: _, parked, message: _ } => {
+                let Left::Here(here) = &parked.left else {
+                    unreachable!("what ended elsewhere goes on there");
+                };
+                Made {
+                    model: Arc::clone(&here.model),
+                    tools: here.tools.clone(),
+                    history: History::after(here.conversation.clone()),
+                    seen: here.seen.for_fork(),
+                    max_turns: here.max_turns,
+                }
+            }
         };
         let caller = self.caller(&tools, &model, stop);
         let point = first_point(&history, &model);
@@ -355,6 +354,11 @@ async fn keep_whole(fanout: &Fanout, unit: UnitId, outcome: &Outcome) -> Option<
     let (workspace, outcome) = (Arc::clone(&fanout.workspace), outcome.clone());
     let keep = move || text::keep_whole(&outcome, &workspace.spill, unit);
     tokio::task::spawn_blocking(keep).await.ok().flatten()
+}
+
+/// Tells whether a unit's caller goes on without it.
+fn runs_beside(job: &Job, seat: &Seat) -> bool {
+    job.is_background() || seat.aside.is_cancelled()
 }
 
 /// Returns what keeps a unit's changes from others: as the task asks for, or the

@@ -7,7 +7,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -183,7 +182,7 @@ impl Waiting {
         self.ended[place] = Ended::not_yet(job.description(), &job.agent());
         let queued = Queued::new(&self.caller, job, seat);
         // The call was set aside before this one was there to be listed.
-        if queued.seat.is_aside.load(Ordering::Relaxed) {
+        if queued.seat.aside.is_cancelled() {
             self.ended[place].is_set_aside(queued.seat.unit);
             return run_beside(&self.caller, queued);
         }

@@ -15,15 +15,15 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::engine::{Engine, EngineError, Job as Ticket, Offers};
+use super::grant::grant;
 use super::load::{Given, Load};
 use super::near::{Attempt, Claimant, Ended, FromFar, Near};
 use super::permits::{self, Office};
 use super::post::{Drawn, Post};
-use super::wire::{Claimed, FarEnd, Grant, ToSlot, Work};
-use crate::agent::Forked;
+use super::wire::{Claimed, FarEnd, Grant, ToSlot};
 use crate::event::{FailureKind, Outcome, UnitEnd, UnitId};
 use crate::fanout::{
-    self, Begins, Caller, Changes, Far, Job, Local, SlotExecutor, Submitted, Turn,
+    self, Begins, Caller, Changes, Elsewhere, Far, Local, SlotExecutor, Submitted, Turn,
 };
 use crate::line::{Ahead, Seat};
 use crate::model::Models;
@@ -80,7 +80,7 @@ impl Fleet {
 impl SlotExecutor for Fleet {
     fn submit(&self, caller: &Caller, seat: &Seat, begins: Begins) -> Box<dyn Turn> {
         let is_here = match &begins {
-            Begins::Anew => false,
+            Begins::Anew | Begins::EndedElsewhere(_) => false,
             // It is to have the very tools of its caller: their bytes are in what it
             // goes on from.
             Begins::Forked(_) => !caller.tools.is_everywhere(),
@@ -226,11 +226,15 @@ impl There {
     }
 }
 
-/// What became of a slot, and what it changed.
-type Brought = (Outcome, Option<Changes>);
+/// What became of a slot, what it changed, and what a message can continue.
+type Brought = (Outcome, Option<Changes>, Option<Elsewhere>);
 
 fn failed(why: impl Into<String>) -> Brought {
-    (Outcome::failed(FailureKind::Setup, why.into()), None)
+    (Outcome::failed(FailureKind::Setup, why.into()), None, None)
+}
+
+fn stopped() -> Brought {
+    (Outcome::Cancelled { ran: true }, None, None)
 }
 
 /// What comes of waiting for another worker.
@@ -255,8 +259,8 @@ impl Lent {
     async fn run(self, (claimant, given): (Claimant, Given)) -> Option<Arc<UnitEnd>> {
         let _stopping = AbortOnDropHandle::new(tokio::spawn(self.stopped()));
         let arriving = self.place.post.opens(self.far.seat.unit);
-        let (outcome, changes) = self.lived((claimant, given), arriving).await;
-        self.far.over(outcome, changes).await
+        let (outcome, changes, left) = self.lived((claimant, given), arriving).await;
+        self.far.over(outcome, changes, left).await
     }
 
     /// Has its worker stop it once it is to stop, also one that does not hear what is
@@ -287,11 +291,11 @@ impl Lent {
                     next
                 }
                 Ended::NeverBegan(next) => next,
-                Ended::Stopped => return (Outcome::Cancelled { ran: true }, None),
+                Ended::Stopped => return stopped(),
                 Ended::Broken(why) => return failed(&*why),
             };
             if !self.far.line.lost(worker, number).await {
-                return (Outcome::Cancelled { ran: true }, None);
+                return stopped();
             }
             if lost == ATTEMPTS {
                 break;
@@ -300,7 +304,7 @@ impl Lent {
                 Again::By(claimant, given) => (claimant, given),
                 Again::Over(end) => return self.brought(end, &all).await,
                 Again::Refused(why) => return failed(why),
-                Again::Stopped => return (Outcome::Cancelled { ran: true }, None),
+                Again::Stopped => return stopped(),
             };
         }
         failed(format!("it was lost with its worker, {ATTEMPTS} times"))
@@ -318,7 +322,7 @@ impl Lent {
         let Some(Ahead { is_unlimited, news }) = far.line.ahead().await else {
             return Ended::Stopped;
         };
-        let grant = Grant { is_unlimited, ..self.grant(number, given) };
+        let grant = Grant { is_unlimited, ..grant(far, number, given) };
         let Claimant { worker, since, reply } = claimant;
         let is_awaited = since.elapsed() < *lease;
         post.granted(far.seat.unit, number);
@@ -345,7 +349,7 @@ impl Lent {
             return failed("a worker has brought what nobody gave it");
         };
         match load.changes(&post.engine, given, end.changes).await {
-            Ok(changes) => (end.outcome, changes),
+            Ok(changes) => (end.outcome, changes, end.left),
             Err(why) => failed(format!("what it changed did not come back: {why}")),
         }
     }
@@ -387,37 +391,6 @@ impl Lent {
                 true => Again::By(claimant, given),
                 false => Again::Stopped,
             },
-        }
-    }
-
-    fn grant(&self, attempt: u32, given: &Given) -> Grant {
-        let Far { caller, seat, job, .. } = &self.far;
-        let (model, work) = match (&**job, &given.from) {
-            (Job::Typed { task, typed: _, is_verbatim }, _) => {
-                let work = Work::Typed { task: task.clone(), is_verbatim: *is_verbatim };
-                (&caller.model, work)
-            }
-            (Job::Fork { task, from: Forked { parent, point } }, Some(from)) => {
-                let schema = caller.tools.answer().cloned();
-                let (task, parent, from) = (task.clone(), *parent, from.clone());
-                (point.model(), Work::Fork { task, parent, from, schema })
-            }
-            (Job::Fork { .. }, None) | (Job::Continue { .. }, _) => {
-                unreachable!("a fork was given what it begins with, and no other goes on there")
-            }
-        };
-        Grant {
-            unit: seat.unit,
-            attempt,
-            branch: seat.branch.clone(),
-            origin: seat.origin,
-            is_unlimited: false,
-            depth: caller.depth,
-            work,
-            tools: caller.tools.names().map(str::to_owned).collect(),
-            model: Arc::clone(model.name()),
-            packet: Arc::clone(&given.packet),
-            policy: caller.policy.parts().encode(),
         }
     }
 }

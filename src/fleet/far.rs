@@ -115,7 +115,7 @@ struct Declared {
 /// What a unit here has of its seat, and what is known of it ahead.
 struct Unit {
     cancel: CancellationToken,
-    is_aside: Arc<AtomicBool>,
+    aside: CancellationToken,
     /// Whether each of its requests has leave.
     is_unlimited: bool,
     /// Whether it may have news: units that run beside it, or messages.
@@ -123,8 +123,8 @@ struct Unit {
 }
 
 impl Unit {
-    fn new(cancel: CancellationToken, is_aside: Arc<AtomicBool>) -> Self {
-        Self { cancel, is_aside, is_unlimited: false, has_news: false }
+    fn new(cancel: CancellationToken, aside: CancellationToken) -> Self {
+        Self { cancel, aside, is_unlimited: false, has_news: false }
     }
 }
 
@@ -156,7 +156,7 @@ impl Far {
         (attempt, is_unlimited): (u32, bool),
         heard: Arc<Heard>,
     ) -> Self {
-        let slot = Unit::new(seat.cancel.clone(), Arc::clone(&seat.is_aside));
+        let slot = Unit::new(seat.cancel.clone(), seat.aside.clone());
         let slot = Unit { is_unlimited, ..slot };
         Self {
             slot: seat.unit,
@@ -390,6 +390,11 @@ impl Far {
                 }
             }
             Back::HasNews => self.has_news(self.slot),
+            Back::Aside { unit } => {
+                if let Some(unit) = self.units.get(&unit) {
+                    unit.aside.cancel();
+                }
+            }
         }
     }
 
@@ -406,9 +411,9 @@ impl Far {
         let parent = self.units.get(&unit).map(|unit| unit.cancel.clone()).unwrap_or_default();
         let mut seated = Vec::new();
         reply.give(answered, |FarSeat { unit, branch, origin }| {
-            let (cancel, is_aside) = (parent.child_token(), Arc::<AtomicBool>::default());
-            seated.push((unit, Unit::new(cancel.clone(), Arc::clone(&is_aside))));
-            Seat { unit, branch, origin, cancel, is_aside }
+            let (cancel, aside) = (parent.child_token(), CancellationToken::new());
+            seated.push((unit, Unit::new(cancel.clone(), aside.clone())));
+            Seat { unit, branch, origin, cancel, aside }
         });
         let units = seated.iter().map(|(unit, _)| *unit).collect();
         self.units.extend(seated);
@@ -421,7 +426,7 @@ impl Far {
         if let Order::Aside(units) = &order {
             for unit in units.iter().chain(&declared.units) {
                 if let Some(unit) = self.units.get(unit) {
-                    unit.is_aside.store(true, Ordering::Relaxed);
+                    unit.aside.cancel();
                 }
             }
         }

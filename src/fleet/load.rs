@@ -79,6 +79,7 @@ impl Load {
         let from = match begins {
             Begins::Anew | Begins::Ended => None,
             Begins::Forked(point) => Some(self.shipping.of(engine, point).await?),
+            Begins::EndedElsewhere(left) => Some(left.from.clone()),
         };
         Ok(Given { from, ..given })
     }

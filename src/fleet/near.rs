@@ -107,7 +107,8 @@ pub(super) struct Near<'a> {
     // Lists, because what nobody waits for any more has to go at once.
     answers: Vec<(AskId, BoxFuture<'static, Came>)>,
     orders: Vec<(AskId, mpsc::Receiver<Order>)>,
-    cancels: FuturesUnordered<BoxFuture<'static, UnitId>>,
+    /// What units of the slot are to hear as soon as it is so.
+    signals: FuturesUnordered<BoxFuture<'static, Back>>,
     /// Comes with the first message that somebody sends the slot.
     news: Fuse<oneshot::Receiver<()>>,
     end: Option<FarEnd>,
@@ -138,7 +139,7 @@ impl<'a> Near<'a> {
             unheard: VecDeque::new(),
             answers: Vec::new(),
             orders: Vec::new(),
-            cancels: FuturesUnordered::new(),
+            signals: FuturesUnordered::new(),
             news: news.fuse(),
             end: None,
             heard_at: Instant::now(),
@@ -146,7 +147,8 @@ impl<'a> Near<'a> {
             missing_since: None,
             stops_by: None,
         };
-        near.watch(seat.unit, seat.cancel.clone());
+        near.watch(Back::Cancel { unit: seat.unit }, seat.cancel.clone());
+        near.watch(Back::Aside { unit: seat.unit }, seat.aside.clone());
         near
     }
 
@@ -165,11 +167,11 @@ impl<'a> Near<'a> {
                 biased;
                 (id, came) = next_answer(&mut self.answers) => self.answered(id, came),
                 (ask, order) = next_order(&mut self.orders) => self.tell(Back::Order { ask, order }),
-                Some(unit) = self.cancels.next() => {
-                    if unit == self.line.unit() {
+                Some(signal) = self.signals.next() => {
+                    if signal == (Back::Cancel { unit: self.line.unit() }) {
                         self.stops_by = Some(Instant::now() + STOPPING);
                     }
-                    self.tell(Back::Cancel { unit });
+                    self.tell(signal);
                 }
                 Ok(()) = &mut self.news => self.tell(Back::HasNews),
                 Some(from) = arriving.recv() => {
@@ -376,7 +378,7 @@ impl<'a> Near<'a> {
             Came::Seats(seats) => {
                 for seat in &seats {
                     self.units.insert(seat.unit);
-                    self.watch(seat.unit, seat.cancel.clone());
+                    self.watch(Back::Cancel { unit: seat.unit }, seat.cancel.clone());
                 }
                 Answered::Seats(seats.iter().map(FarSeat::from).collect())
             }
@@ -393,10 +395,11 @@ impl<'a> Near<'a> {
         self.unheard.push_back(to);
     }
 
-    fn watch(&self, unit: UnitId, cancel: CancellationToken) {
-        self.cancels.push(Box::pin(async move {
-            cancel.cancelled().await;
-            unit
+    /// Has something said once the token fires.
+    fn watch(&self, signal: Back, fires: CancellationToken) {
+        self.signals.push(Box::pin(async move {
+            fires.cancelled().await;
+            signal
         }));
     }
 }

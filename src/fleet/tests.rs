@@ -36,6 +36,10 @@ struct Tied {
     near_cancel: CancellationToken,
     /// The same, on the worker.
     far_cancel: CancellationToken,
+    /// Sets the slot aside, at the coordinator.
+    near_aside: CancellationToken,
+    /// The same, on the worker.
+    far_aside: CancellationToken,
     over: Option<oneshot::Sender<()>>,
     /// Says that the slot was sent a message.
     first_news: Option<oneshot::Sender<()>>,
@@ -49,7 +53,7 @@ struct Tied {
 
 fn seat(unit: UnitId, cancel: CancellationToken) -> Seat {
     let branch = Branch::root();
-    Seat { unit, branch, origin: Origin::Prompt, cancel, is_aside: Arc::default() }
+    Seat { unit, branch, origin: Origin::Prompt, cancel, aside: CancellationToken::new() }
 }
 
 fn tied() -> Tied {
@@ -65,7 +69,10 @@ fn tied_as(is_unlimited: bool, is_awaited: bool) -> Tied {
     let (frames, mut going) = mpsc::channel::<Frame>(1);
     let (over, is_over) = oneshot::channel();
     let heard = Arc::new(Heard::new(Arc::<Notify>::default()));
-    let far = Far::new(&seat(SLOT, far_cancel.clone()), (1, is_unlimited), Arc::clone(&heard));
+    let far_seat = seat(SLOT, far_cancel.clone());
+    let near_seat = seat(SLOT, near_cancel.clone());
+    let (near_aside, far_aside) = (near_seat.aside.clone(), far_seat.aside.clone());
+    let far = Far::new(&far_seat, (1, is_unlimited), Arc::clone(&heard));
     let far = tokio::spawn(far.relay(Ties { said, told, frames, over: is_over }));
     let (arriving, mut from) = mpsc::channel(64);
     let (carried, all) = (arriving.clone(), Arc::<Mutex<Vec<Frame>>>::default());
@@ -80,8 +87,7 @@ fn tied_as(is_unlimited: bool, is_awaited: bool) -> Tied {
     let (sender_near, dispatcher) = mpsc::channel(LINE_CAP);
     let (first_news, news) = oneshot::channel();
     let (loses, is_connected) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(true)));
-    let (lost, connected, cancel) =
-        (Arc::clone(&loses), Arc::clone(&is_connected), near_cancel.clone());
+    let (lost, connected) = (Arc::clone(&loses), Arc::clone(&is_connected));
     let begun = Instant::now();
     let near = tokio::spawn(async move {
         let attempt = Attempt {
@@ -102,7 +108,7 @@ fn tied_as(is_unlimited: bool, is_awaited: bool) -> Tied {
             grant: &|| Claimed::Over,
         };
         let line = Line::new(UnitId::MAIN, sender_near);
-        Near::new(&line, &seat(SLOT, cancel), news, attempt).relay(&mut from).await
+        Near::new(&line, &near_seat, news, attempt).relay(&mut from).await
     });
     Tied {
         line: Line::new(SLOT, sender),
@@ -111,6 +117,8 @@ fn tied_as(is_unlimited: bool, is_awaited: bool) -> Tied {
         heard,
         near_cancel,
         far_cancel,
+        near_aside,
+        far_aside,
         over: Some(over),
         first_news: Some(first_news),
         far,
@@ -163,7 +171,7 @@ fn replied() -> Replied {
 
 fn end(attempt: u32, after: u64) -> FarEnd {
     let outcome = Outcome::Done { text: "done".into() };
-    FarEnd { attempt, after, words: Vec::new(), outcome, changes: None }
+    FarEnd { attempt, after, words: Vec::new(), outcome, changes: None, left: None }
 }
 
 fn child() -> Child {
@@ -274,6 +282,20 @@ async fn what_a_slot_starts_may_speak_and_is_stopped_from_here() {
     assert!(!tied.far_cancel.is_cancelled());
     tied.near_cancel.cancel();
     tied.far_cancel.cancelled().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_that_is_set_aside_hears_of_it_and_goes_on() {
+    let mut tied = tied();
+    tied.loses.store(1, Ordering::Relaxed);
+    tied.near_aside.cancel();
+    tokio::task::yield_now().await;
+    assert!(!tied.far_aside.is_cancelled());
+    beat(&tied).await;
+    tied.far_aside.cancelled().await;
+    assert!(!tied.far_cancel.is_cancelled());
+    tied.line.tell(notice("I go on")).await;
+    assert_eq!(tied.notice().await.1, "I go on");
 }
 
 #[tokio::test(start_paused = true)]

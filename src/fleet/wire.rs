@@ -29,11 +29,14 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::agent::TurnLimit;
 use crate::branch::Branch;
 use crate::event::{Origin, Outcome, UnitId};
+use crate::fanout::Elsewhere;
 use crate::line::Order;
 use crate::tool::{AnswerSchema, Task};
 
+pub use crate::fanout::Shipped;
 pub use conversation::Conversation;
 pub use word::{Answered, Ask, AskId, FarSeat, Word};
 
@@ -70,6 +73,9 @@ pub struct FarEnd {
     /// The blob that holds what it changed, as a patch; `None` if that is
     /// nothing.
     pub changes: Option<Arc<str>>,
+    /// What it takes to go on from it; `None` if its caller has waited for it, or
+    /// nobody can.
+    pub left: Option<Elsewhere>,
 }
 
 /// What the coordinator says to a slot.
@@ -111,6 +117,11 @@ pub enum Back {
     },
     /// Somebody has sent the slot a message: from now on it asks for news.
     HasNews,
+    /// Its caller goes on without a unit.
+    Aside {
+        /// The unit.
+        unit: UnitId,
+    },
 }
 
 /// A worker that has a ticket asks for the slot.
@@ -191,15 +202,17 @@ pub enum Work {
         /// What that one's answer must fit: one of its tools gives it.
         schema: Option<Arc<AnswerSchema>>,
     },
-}
-
-/// A conversation on its way.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Shipped {
-    /// The blob that holds it, as a [`Conversation`].
-    pub blob: Arc<str>,
-    /// The BLAKE3 hash of the bytes that its model is sent it as.
-    pub body: Arc<str>,
+    /// A message to a unit that has ended.
+    Continued {
+        /// The message, with the bounds that the unit had.
+        task: Task,
+        /// The unit.
+        ended: UnitId,
+        /// What was said in it.
+        from: Shipped,
+        /// The most turns it had.
+        max_turns: Option<TurnLimit>,
+    },
 }
 
 /// A worker says that it is there.

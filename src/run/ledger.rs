@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::AddAssign;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -148,8 +147,8 @@ pub(super) struct WaitsFor {
     pub(super) first: UnitId,
     /// Where orders about them go.
     pub(super) orders: Orders,
-    /// Says whether they were set aside.
-    pub(super) is_aside: Arc<AtomicBool>,
+    /// Fires when they are set aside.
+    pub(super) aside: CancellationToken,
 }
 
 /// Some units that their parent waits for.

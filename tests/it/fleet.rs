@@ -6,6 +6,7 @@
 mod asked;
 mod batches;
 mod chaos;
+mod continued;
 mod drained;
 mod files;
 mod forks;

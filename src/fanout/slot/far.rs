@@ -4,16 +4,19 @@
 use std::sync::Arc;
 
 use super::left::{context, noted, said};
-use super::{Slot, isolation, keep_whole, policy};
+use super::{Slot, isolation, keep_whole, policy, runs_beside};
 use crate::event::{FailureKind, Outcome, UnitEnd};
 use crate::fanout::caller::{Caller, Hold};
 use crate::fanout::closing::Closing;
 use crate::fanout::job::Job;
+use crate::fanout::parked::{Elsewhere, Left, Parked};
 use crate::fanout::worktree::{Landing, Wanted};
 use crate::git::worktree::Snapshot;
+use crate::guard::Policy;
 use crate::line::{Line, Seat};
 
-/// Runs a unit to what becomes of it, and leaves its end to whoever asked.
+/// Runs a unit to what becomes of it, and leaves its end to whoever asked. If that one
+/// goes on without it, what a message could continue comes back, too.
 ///
 /// `notice` is what it must know of where it works, if it goes on from a conversation
 /// that was held elsewhere.
@@ -23,12 +26,11 @@ pub(crate) async fn lived(
     seat: Seat,
     hold: Arc<Hold>,
     notice: Option<&str>,
-) -> Outcome {
+) -> (Outcome, Option<Parked>) {
     let stop = seat.cancel.child_token();
     let slot = Slot::new(caller, job, seat, hold);
-    // The conversation goes with this process.
-    let (outcome, _parked) = slot.live(&stop, notice).await;
-    outcome
+    let (outcome, parked) = slot.live(&stop, notice).await;
+    (outcome, parked.filter(|_| runs_beside(&slot.job, &slot.seat)))
 }
 
 /// A unit that lives elsewhere.
@@ -54,20 +56,47 @@ pub(crate) struct Changes {
 }
 
 impl Far {
+    /// Returns what it may do before its type of agent has been looked at.
+    pub(crate) fn policy(&self) -> Arc<Policy> {
+        match &*self.job {
+            Job::Typed { .. } | Job::Fork { .. } => Arc::clone(&self.caller.policy),
+            Job::Continue { .. } => policy(&self.caller, &self.job),
+        }
+    }
+
     /// Puts what it changed into the workspace, as for a worktree here, and reports
-    /// its end.
+    /// its end. `left` is what a message can continue.
     pub(crate) async fn over(
         &self,
         outcome: Outcome,
         changes: Option<Changes>,
+        left: Option<Elsewhere>,
     ) -> Option<Arc<UnitEnd>> {
         let (outcome, note) = match changes {
             Some(changes) => self.landed(outcome, changes).await,
             None => (outcome, None),
         };
-        let Self { caller, line, closing, .. } = self;
+        let Self { caller, line, closing, seat, job } = self;
+        // Before its end is known: whoever hears of it may send a message.
+        if let Some(left) = left.filter(|_| runs_beside(job, seat)) {
+            caller.fanout.parking.keep(seat.unit, self.parked(left));
+        }
         let end = over(caller, line, outcome, closing).await;
         end.map(|end| noted(end, note))
+    }
+
+    fn parked(&self, left: Elsewhere) -> Parked {
+        let Self { caller, job, .. } = self;
+        Parked {
+            description: Arc::clone(job.description()),
+            agent: job.agent(),
+            policy: policy(caller, job),
+            is_fork: caller.is_fork || job.is_fork(),
+            max_tokens: job.max_tokens(),
+            timeout: job.timeout(),
+            isolation: isolation(&caller.fanout, job),
+            left: Left::Elsewhere(Arc::new(left)),
+        }
     }
 
     async fn landed(&self, outcome: Outcome, changes: Changes) -> (Outcome, Option<String>) {

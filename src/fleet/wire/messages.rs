@@ -9,6 +9,7 @@ use super::json::{Raw, Text, each, name, names, text, unit, units};
 use super::tasks::GrantBody;
 use super::word::{AskId, Word};
 use super::words::WordBody;
+use super::works::LeftBody;
 use super::{Back, Beat, Beaten, Claim, Claimed, FarEnd, Frame, Malformed, ToSlot};
 use crate::event::UnitId;
 use crate::session::kinds;
@@ -185,22 +186,25 @@ struct EndBody<'a> {
     words: Vec<SpokenBody<'a>>,
     outcome: Raw,
     changes: Option<Text<'a>>,
+    left: Option<LeftBody<'a>>,
 }
 
 impl<'a> EndBody<'a> {
     fn of(end: &'a FarEnd) -> Self {
-        let FarEnd { attempt, after, words, outcome, changes } = end;
+        let FarEnd { attempt, after, words, outcome, changes, left } = end;
         let words = spoken(words);
         let outcome = kinds::of_outcome(outcome);
         let changes = changes.as_deref().map(text);
-        Self { attempt: *attempt, after: *after, words, outcome, changes }
+        let left = left.as_ref().map(LeftBody::of);
+        Self { attempt: *attempt, after: *after, words, outcome, changes, left }
     }
 
     fn into_message(self) -> Result<FarEnd, String> {
-        let Self { attempt, after, words, outcome, changes } = self;
+        let Self { attempt, after, words, outcome, changes, left } = self;
         let words = heard(words)?;
         let outcome = kinds::outcome(&outcome)?;
-        Ok(FarEnd { attempt, after, words, outcome, changes: changes.map(Into::into) })
+        let left = left.map(LeftBody::into_left).transpose()?;
+        Ok(FarEnd { attempt, after, words, outcome, changes: changes.map(Into::into), left })
     }
 }
 
@@ -220,6 +224,7 @@ enum BackBody<'a> {
     Order { ask: u64, order: OrderBody<'a> },
     Cancel { unit: Text<'a> },
     HasNews,
+    Aside { unit: Text<'a> },
 }
 
 impl<'a> ToSlotBody<'a> {
@@ -234,6 +239,7 @@ impl<'a> ToSlotBody<'a> {
             }
             Back::Cancel { unit } => BackBody::Cancel { unit: name(*unit) },
             Back::HasNews => BackBody::HasNews,
+            Back::Aside { unit } => BackBody::Aside { unit: name(*unit) },
         };
         Self { run: text(run), unit: name(*unit), attempt: *attempt, number: *number, what }
     }
@@ -249,6 +255,7 @@ impl<'a> ToSlotBody<'a> {
             }
             BackBody::Cancel { unit: name } => Back::Cancel { unit: unit(&name)? },
             BackBody::HasNews => Back::HasNews,
+            BackBody::Aside { unit: name } => Back::Aside { unit: unit(&name)? },
         };
         Ok(ToSlot { run: run.into(), unit: unit(&slot)?, attempt, number, what })
     }

@@ -314,7 +314,7 @@ fn with<T, E: Into<UnitEvent>>(
 
 impl From<&Seat> for FarSeat {
     fn from(seat: &Seat) -> Self {
-        let Seat { unit, branch, origin, cancel: _, is_aside: _ } = seat;
+        let Seat { unit, branch, origin, cancel: _, aside: _ } = seat;
         Self { unit: *unit, branch: branch.clone(), origin: *origin }
     }
 }

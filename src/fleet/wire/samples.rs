@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use super::facts::told_of;
 use super::{Answered, Ask, AskId, FarSeat, Grant, Shipped, Word, Work};
+use crate::agent::{LimitSource, TurnLimit};
 use crate::branch::{Branch, Token};
 use crate::event::testing::{Log, called, ended, finished, prompted, queued, replied};
 use crate::event::{
@@ -18,6 +19,7 @@ use crate::event::{
     Origin, Outcome, Piece, Question, QuestionId, Seq, SlotPosition, StepDigest, StepMark, UnitEnd,
     UnitId, UnitState, Verdict,
 };
+use crate::fanout::Elsewhere;
 use crate::guard::{About, Decided, Place, Rule, Source, Sourced};
 use crate::line::{
     Budget, CallLeave, Child, Glance, News, RequestLeave, Sent, Strand, Told, Until, Wait,
@@ -229,8 +231,9 @@ fn said() -> Vec<Arc<Said>> {
     said
 }
 
-/// What a slot can be granted: a task with all that one can have, and a fork.
-pub(super) fn grants() -> [Grant; 2] {
+/// What a slot can be granted: a task with all that one can have, a fork, and a message
+/// to one that has ended.
+pub(super) fn grants() -> [Grant; 3] {
     let home = Some(Path::new("/home/ada"));
     let leave = ["Read(~/notes/**)", "Bash(git log *)"]
         .map(|rule| Sourced { rule: Rule::parse(rule, home).unwrap(), source: Source::Skill });
@@ -270,11 +273,36 @@ pub(super) fn grants() -> [Grant; 2] {
     let fork = Work::Fork {
         task: Task::background_fork("d", "p"),
         parent: UnitId::MAIN,
-        from: Shipped { blob: "b10b".into(), body: "b0d7".into() },
+        from: shipped(),
         schema: Some(Arc::new(AnswerSchema::parse(schema).unwrap())),
     };
     let fork = Grant { work: fork, origin: Origin::Fork, ..grant.clone() };
-    [grant, fork]
+    let continued = Work::Continued {
+        task: Task::background_fork("d", "and on?"),
+        ended: UnitId(2),
+        from: shipped(),
+        max_turns: Some(TurnLimit { most: 7, source: LimitSource::Definition }),
+    };
+    let origin = Origin::Continued(UnitId(2));
+    let continued = Grant { work: continued, origin, ..grant.clone() };
+    [grant, fork, continued]
+}
+
+/// What is left of slots, with limits from every source.
+pub(super) fn left() -> [Elsewhere; 4] {
+    let sources =
+        [LimitSource::Flag, LimitSource::Task, LimitSource::Definition, LimitSource::Config];
+    sources.map(|source| Elsewhere {
+        from: shipped(),
+        model: "small".into(),
+        tools: vec!["Read".into(), "StructuredOutput".into()],
+        schema: Some(Arc::new(AnswerSchema::parse("true").unwrap())),
+        max_turns: Some(TurnLimit { most: 100, source }),
+    })
+}
+
+fn shipped() -> Shipped {
+    Shipped { blob: "b10b".into(), body: "b0d7".into() }
 }
 
 /// A conversation with messages of every sort, in the forms that they can have.

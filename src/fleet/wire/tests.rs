@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::facts::told_of;
 use super::relay::{Came, Heard, Parted, Reply, event, heard, part};
-use super::samples::{asks_and_answers, conversation, grants, words};
+use super::samples::{asks_and_answers, conversation, grants, left, words};
 use super::*;
 use crate::event::FailureKind;
 use crate::line::{Orders, Seat, UnitEvent};
@@ -54,10 +54,15 @@ fn others() -> Vec<Bytes> {
         words: vec![(unit, Word::Unasked)],
         outcome: Outcome::failed(FailureKind::Provider, "gone"),
         changes: Some("af13".into()),
+        left: None,
     };
     all.push(bytes(&end, FarEnd::encode, FarEnd::decode));
     let end = FarEnd { outcome: Outcome::Done { text: "done".into() }, changes: None, ..end };
     all.push(bytes(&end, FarEnd::encode, FarEnd::decode));
+    for left in left() {
+        let end = FarEnd { left: Some(left), ..end.clone() };
+        all.push(bytes(&end, FarEnd::encode, FarEnd::decode));
+    }
     let answers = asks_and_answers().into_iter().map(|(_, answered)| answered);
     let answers = answers.chain([Answered::Dropped]);
     let answers = answers.map(|answered| Back::Answer { id: AskId(7), answered });
@@ -178,8 +183,12 @@ fn the_form_of_what_units_say_is_known() {
 #[test]
 fn the_form_of_all_else_is_known() {
     insta::assert_snapshot!(lines(others()), @r#"
-    {"attempt":1,"after":9,"words":[{"unit":"agent-4","word":"unasked"}],"outcome":{"state":"failed","kind":"provider","message":"gone"},"changes":"af13"}
-    {"attempt":1,"after":9,"words":[{"unit":"agent-4","word":"unasked"}],"outcome":{"state":"done","text":"done"},"changes":null}
+    {"attempt":1,"after":9,"words":[{"unit":"agent-4","word":"unasked"}],"outcome":{"state":"failed","kind":"provider","message":"gone"},"changes":"af13","left":null}
+    {"attempt":1,"after":9,"words":[{"unit":"agent-4","word":"unasked"}],"outcome":{"state":"done","text":"done"},"changes":null,"left":null}
+    {"attempt":1,"after":9,"words":[{"unit":"agent-4","word":"unasked"}],"outcome":{"state":"done","text":"done"},"changes":null,"left":{"from":{"blob":"b10b","body":"b0d7"},"model":"small","tools":["Read","StructuredOutput"],"schema":"true","max_turns":{"most":100,"source":"flag"}}}
+    {"attempt":1,"after":9,"words":[{"unit":"agent-4","word":"unasked"}],"outcome":{"state":"done","text":"done"},"changes":null,"left":{"from":{"blob":"b10b","body":"b0d7"},"model":"small","tools":["Read","StructuredOutput"],"schema":"true","max_turns":{"most":100,"source":"task"}}}
+    {"attempt":1,"after":9,"words":[{"unit":"agent-4","word":"unasked"}],"outcome":{"state":"done","text":"done"},"changes":null,"left":{"from":{"blob":"b10b","body":"b0d7"},"model":"small","tools":["Read","StructuredOutput"],"schema":"true","max_turns":{"most":100,"source":"definition"}}}
+    {"attempt":1,"after":9,"words":[{"unit":"agent-4","word":"unasked"}],"outcome":{"state":"done","text":"done"},"changes":null,"left":{"from":{"blob":"b10b","body":"b0d7"},"model":"small","tools":["Read","StructuredOutput"],"schema":"true","max_turns":{"most":100,"source":"config"}}}
     {"run":"run","unit":"agent-4","attempt":1,"number":1,"what":{"answer":{"id":7,"answered":"go_on"}}}
     {"run":"run","unit":"agent-4","attempt":1,"number":2,"what":{"answer":{"id":7,"answered":"go_on"}}}
     {"run":"run","unit":"agent-4","attempt":1,"number":3,"what":{"answer":{"id":7,"answered":{"calls":{"count":1,"refused":{"state":"failed","kind":"max_tool_calls","message":"no \"more\""}}}}}}
@@ -216,6 +225,7 @@ fn the_form_of_all_else_is_known() {
     {"version":"0.1.0","worker":"w1","unit":"agent-4","ended":["agent-3"]}
     {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":null,"is_unlimited":true,"depth":1,"work":{"typed":{"task":{"description":"look","prompt":"Look at \"it\".\n","kind":{"typed":{"agent":"explore","is_built_in":true,"model":"large","tools":["Read","Grep"],"followed":{"skill":"tidy","leave":[{"rule":"Read(~/notes/**)","home":"/home/ada","source":"skill"},{"rule":"Bash(git log *)","home":null,"source":"skill"}],"model":"m"}}},"max_turns":3,"max_tokens":100000,"timeout":{"secs":1,"nanos":500000001},"isolation":"worktree","is_background":false,"schema":"{\"type\":\"object\",\"properties\":{\"é\":{\"type\":\"string\"}}}"},"is_verbatim":true}},"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
     {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":"fork","is_unlimited":true,"depth":1,"work":{"fork":{"task":{"description":"d","prompt":"p","kind":"fork","max_turns":null,"max_tokens":null,"timeout":null,"isolation":null,"is_background":true,"schema":null},"parent":"main","from":{"blob":"b10b","body":"b0d7"},"schema":"{\"type\":\"object\",\"properties\":{\"é\":{\"type\":\"string\"}}}"}},"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
+    {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":{"continued":"agent-2"},"is_unlimited":true,"depth":1,"work":{"continued":{"task":{"description":"d","prompt":"and on?","kind":"fork","max_turns":null,"max_tokens":null,"timeout":null,"isolation":null,"is_background":true,"schema":null},"ended":"agent-2","from":{"blob":"b10b","body":"b0d7"},"max_turns":{"most":7,"source":"definition"}}},"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
     "over"
     {"refused":"it is old"}
     {"worker":"w1","slots":[{"unit":"agent-4","attempt":2,"heard":11}]}
@@ -236,14 +246,16 @@ fn every_message_arrives_as_it_was_and_no_part_of_one_is_one() {
 
 #[test]
 fn the_rules_of_a_skill_mean_the_same_elsewhere() {
-    let [grant, _] = grants();
+    let [grant, ..] = grants();
     let claimed = Claimed::Granted(Box::new(grant.clone()));
     let Claimed::Granted(arrived) = sent(&claimed, Claimed::encode, Claimed::decode) else {
         unreachable!()
     };
     // Rules are equal if their texts are; all that they mean shows only here.
     let kind = |grant: &Grant| match &grant.work {
-        Work::Typed { task, .. } | Work::Fork { task, .. } => format!("{:?}", task.kind),
+        Work::Typed { task, .. } | Work::Fork { task, .. } | Work::Continued { task, .. } => {
+            format!("{:?}", task.kind)
+        }
     };
     assert_eq!(kind(&arrived), kind(&grant));
 }
@@ -392,8 +404,8 @@ fn told(coming: BoxFuture<'static, Came>) -> Answered {
 
 fn seat(seat: FarSeat) -> Seat {
     let FarSeat { unit, branch, origin } = seat;
-    let (cancel, is_aside) = (CancellationToken::new(), Arc::default());
-    Seat { unit, branch, origin, cancel, is_aside }
+    let (cancel, aside) = (CancellationToken::new(), CancellationToken::new());
+    Seat { unit, branch, origin, cancel, aside }
 }
 
 fn dispatchers(event: UnitEvent) -> Reply {

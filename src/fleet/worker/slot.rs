@@ -10,15 +10,17 @@ use super::held::{Held, Name};
 use super::{Outfitted, Shop};
 use crate::agent::Forked;
 use crate::event::{FailureKind, Outcome, UnitId};
-use crate::fanout::{self, Caller, Hold, Job, Permit, Ticket as Turn};
+use crate::fanout::{self, Caller, Elsewhere, Here, Hold, Job, Parked, Permit, Ticket as Turn};
 use crate::fleet::engine::{ClaimError, Said, Ticket};
 use crate::fleet::far::{Far, Heard, Rest, Ties, Touches};
 use crate::fleet::load::spelt;
 use crate::fleet::parcel;
+use crate::fleet::shipping::shipped;
 use crate::fleet::wire::{Claim, Claimed, FarEnd, Frame, Grant, ToSlot, Work};
 use crate::guard::PolicyParts;
 use crate::line::{LINE_CAP, Line, Seat};
 use crate::prompt;
+use crate::tool::files::Seen;
 use crate::tool::{Delegate as _, TaskKind};
 
 /// Most that is said to a slot and waits for it.
@@ -104,7 +106,7 @@ impl Shop {
             branch: grant.branch.clone(),
             origin: grant.origin,
             cancel,
-            is_aside: Arc::default(),
+            aside: CancellationToken::new(),
         };
         let lives = self.lives(&name, Begun { grant, seat, drawn }, (told, heard));
         let end = tokio::select! {
@@ -145,9 +147,9 @@ impl Shop {
         };
         let carries = self.carries(name, going);
         let (lived, rest, are_carried) = tokio::join!(lived, relay, carries);
-        let (Lived { outcome, changes, hold }, Rest { after, words }) = (lived, rest);
+        let (Lived { outcome, changes, left, hold }, Rest { after, words }) = (lived, rest);
         // What did not arrive would be missing in front of the end.
-        are_carried.then_some((FarEnd { attempt, after, words, outcome, changes }, hold))
+        are_carried.then_some((FarEnd { attempt, after, words, outcome, changes, left }, hold))
     }
 
     /// Sends frames, each when the one before is safe. Tells whether all are; after
@@ -181,14 +183,18 @@ impl Shop {
         };
         let (lane, caller, job) = match ready.await {
             Ok(ready) => ready,
-            Err(why) => return Lived { outcome: failed(why), changes: None, hold },
+            Err(why) => {
+                return Lived { outcome: failed(why), changes: None, left: None, hold };
+            }
         };
         let notice = match &grant.work {
             Work::Typed { .. } => None,
-            Work::Fork { .. } => Some(prompt::elsewhere(lane.root(), lane.is_copy())),
+            Work::Fork { .. } | Work::Continued { .. } => {
+                Some(prompt::elsewhere(lane.root(), lane.is_copy()))
+            }
         };
         let held = Arc::clone(&hold);
-        let outcome = fanout::lived(&caller, job, seat, held, notice.as_deref()).await;
+        let (outcome, parked) = fanout::lived(&caller, job, seat, held, notice.as_deref()).await;
         let (is_touched, root) = (touches.is_touched(), lane.root().to_owned());
         let changes = async {
             let finished = lane.finish(is_touched).await.map_err(|it| spelt(&it))?;
@@ -201,11 +207,31 @@ impl Shop {
             // Nobody works there again.
             self.outfits.forget(&grant.packet, &root);
         }
+        let left = match parked.and_then(Parked::here) {
+            Some(here) => self.ships(&grant, here).await,
+            None => None,
+        };
         match changes {
-            Ok(changes) => Lived { outcome, changes, hold },
+            Ok(changes) => Lived { outcome, changes, left, hold },
             Err(why) => {
                 let why = format!("what it changed could not be sent back: {why}");
-                Lived { outcome: failed(why), changes: None, hold }
+                Lived { outcome: failed(why), changes: None, left, hold }
+            }
+        }
+    }
+
+    /// Puts what is left of a slot where others find it, whoever goes on from it.
+    async fn ships(&self, grant: &Grant, here: Here) -> Option<Elsewhere> {
+        let Here { model, tools, seen: _, conversation, max_turns } = here;
+        let left = (Arc::clone(model.name()), tools.names().map(str::to_owned).collect());
+        match shipped(&self.engine, move || (conversation, model)).await {
+            Ok(from) => {
+                let ((model, tools), schema) = (left, tools.answer().cloned());
+                Some(Elsewhere { from, model, tools, schema, max_turns })
+            }
+            Err(why) => {
+                (self.say)(&format!("{} cannot be continued: {why}", grant.unit));
+                None
             }
         }
     }
@@ -225,6 +251,21 @@ impl Shop {
                 let model = caller.find_model(&grant.model)?;
                 let point = self.opened.point(&self.engine, (&grant.packet, from), model).await?;
                 Job::Fork { task: task.clone(), from: Forked { parent: *parent, point } }
+            }
+            Work::Continued { task, ended, from, max_turns } => {
+                let model = caller.find_model(&grant.model)?;
+                let shipped = (&grant.packet, from);
+                let point = self.opened.point(&self.engine, shipped, Arc::clone(&model)).await?;
+                let here = Here {
+                    model,
+                    tools: caller.tools.clone(),
+                    seen: Seen::default(),
+                    conversation: point.base().clone(),
+                    max_turns: *max_turns,
+                };
+                let parked = Parked::sent(task, Arc::clone(&caller.policy), here);
+                let (parked, message) = (Box::new(parked), Arc::clone(&task.prompt));
+                Job::Continue { ended: *ended, parked, message }
             }
         }))
     }
@@ -252,6 +293,8 @@ struct Lived {
     outcome: Outcome,
     /// The blob of what it changed in its lane.
     changes: Option<Arc<str>>,
+    /// What a message can continue.
+    left: Option<Elsewhere>,
     hold: Arc<Hold>,
 }
 
@@ -272,6 +315,7 @@ fn called(
     let schema = match &grant.work {
         Work::Typed { .. } => None,
         Work::Fork { schema, .. } => schema.as_ref(),
+        Work::Continued { task, .. } => task.schema.as_ref(),
     };
     Ok(Caller {
         model: (fanout.find_model)(&grant.model)?,

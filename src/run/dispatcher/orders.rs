@@ -1,9 +1,7 @@
 //! What a person has done about units that their callers wait for.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use tokio::sync::mpsc::OwnedPermit;
+use tokio_util::sync::CancellationToken;
 
 use super::super::Moved;
 use super::super::ledger::WaitsFor;
@@ -34,7 +32,7 @@ impl Dispatcher {
             let units: Vec<UnitId> = self.waited_for(call.first).collect();
             let permit = call.orders.clone().try_reserve_owned();
             let (Ok(permit), false) = (permit, units.is_empty()) else { continue };
-            call.is_aside.store(true, Ordering::Relaxed);
+            call.aside.cancel();
             all.extend(units.iter().copied());
             orders.push(Effect::Answer(Answer::Order(permit, Order::Aside(units))));
         }
@@ -73,7 +71,7 @@ impl Dispatcher {
             return None;
         }
         let call = parent.waits.iter().find(|call| call.first == ledger.call)?;
-        if call.is_aside.load(Ordering::Relaxed) {
+        if call.aside.is_cancelled() {
             return None;
         }
         call.orders.clone().try_reserve_owned().ok()
@@ -93,9 +91,9 @@ impl Dispatcher {
         self.ledger(parent).waits.retain(|call| !call.orders.is_closed());
     }
 
-    /// Returns what says of the units of a call whether they were set aside.
-    pub(super) fn aside_flag(&self, parent: UnitId, call: UnitId) -> Arc<AtomicBool> {
+    /// Returns what fires when the units of a call are set aside.
+    pub(super) fn aside_of(&self, parent: UnitId, call: UnitId) -> CancellationToken {
         let waits = self.units[&parent].waits.iter().find(|waits| waits.first == call);
-        waits.map(|waits| Arc::clone(&waits.is_aside)).unwrap_or_default()
+        waits.map(|waits| waits.aside.clone()).unwrap_or_default()
     }
 }

@@ -1,7 +1,6 @@
 //! The units of a run: declared, let in, ended, joined.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -39,8 +38,8 @@ impl Dispatcher {
         let first = UnitId(self.next_unit);
         let is_waited_for = children.iter().any(|child| !child.is_background);
         if let Some(orders) = orders.filter(|_| is_waited_for) {
-            let is_aside = Arc::default();
-            let waits = WaitsFor { call: call.clone(), first, orders, is_aside };
+            let aside = CancellationToken::new();
+            let waits = WaitsFor { call: call.clone(), first, orders, aside };
             self.ledger(parent).waits.push(waits);
         }
         let seats = children.into_iter().map(|child| {
@@ -49,13 +48,13 @@ impl Dispatcher {
                 Some(before) => (before.call, before.batch),
                 None => (first, child.slot.map(|_| first)),
             };
-            let is_aside = self.aside_flag(parent, call_of);
+            let aside = self.aside_of(parent, call_of);
             // Whoever was to wait for it has gone on by now.
-            let is_background = child.is_background || is_aside.load(Ordering::Relaxed);
+            let is_background = child.is_background || aside.is_cancelled();
             let seat = self.seat(out, parent, call.as_ref(), Child { is_background, ..child });
             let ledger = self.ledger(seat.unit);
             (ledger.call, ledger.batch) = (call_of, batch);
-            Seat { is_aside, ..seat }
+            Seat { aside, ..seat }
         });
         Some(seats.collect())
     }
@@ -97,7 +96,7 @@ impl Dispatcher {
         queued.budget = child.budget;
         self.units.insert(unit, queued);
         self.record(out, unit, EventKind::UnitQueued(head));
-        Seat { unit, branch, origin, cancel, is_aside: Arc::default() }
+        Seat { unit, branch, origin, cancel, aside: CancellationToken::new() }
     }
 
     /// Returns the token that stops a child. The end of the turn stops what

@@ -41,21 +41,21 @@ fn serve_forks(
     })
 }
 
-fn repository() -> Repository {
+pub(super) fn repository() -> Repository {
     let repository = Repository::new();
     repository.write("lines.txt", "one\n");
     repository.commit("Begin");
     repository
 }
 
-fn run(fleet: &Fleet, place: &Place, model: &Server, flags: &[&str]) -> Tine {
+pub(super) fn run(fleet: &Fleet, place: &Place, model: &Server, flags: &[&str]) -> Tine {
     place.configure(&fleet.configuration());
     let asked = ["-p", "go", "-m", "m", "--executor", "nats", "--permission-mode", "acceptEdits"];
     place.tine(asked.iter().chain(flags)).server(model)
 }
 
 /// Tells whether a worker has sent it.
-fn is_theirs(request: &RecordedRequest) -> bool {
+pub(super) fn is_theirs(request: &RecordedRequest) -> bool {
     request.header("authorization") == Some(&format!("Bearer {THEIR_KEY}"))
 }
 
@@ -140,7 +140,12 @@ fn told_of_agents(place: &Place) -> Vec<Value> {
     all
 }
 
-fn play(side: &mut Side, main: Value, forks: Value, flags: &[&str]) -> (Vec<Value>, Vec<String>) {
+pub(super) fn play(
+    side: &mut Side,
+    main: Value,
+    forks: Value,
+    flags: &[&str],
+) -> (Vec<Value>, Vec<String>) {
     side.work(&[2, 2], None);
     let place = repository().place;
     let mut units = forks;

@@ -8,13 +8,14 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
+use tokio::time::timeout;
 
 use super::{LONG, SESSION, SHORT, check_each_row_once, logged, map, mapping, row, table};
 use crate::support::fleet::Fleet;
 use crate::support::relay::Relay;
 use crate::support::server::{Gate, Reaction, Server};
 use crate::support::talk::{Talk, serve};
-use crate::support::tine::{Place, Tine};
+use crate::support::tine::{HANG_LIMIT, Place, Tine};
 
 const KEPT: [&str; 2] = ["--session-id", SESSION];
 
@@ -190,7 +191,7 @@ fn a_partition_of_the_coordinator_shorter_than_the_lease_costs_nothing() {
     let runtime = Runtime::new().expect("a runtime");
     let (_client, mut heard) = runtime.block_on(async {
         let client = async_nats::connect(fleet.nats.url()).await.expect("the server is there");
-        let heard = client.subscribe("tine.events.>").await.expect("it is connected");
+        let heard = client.subscribe("tine.results.>").await.expect("it is connected");
         client.flush().await.expect("it is connected");
         (client, heard)
     });
@@ -201,9 +202,11 @@ fn a_partition_of_the_coordinator_shorter_than_the_lease_costs_nothing() {
     // They have answers, and the coordinator does not hear of them.
     let mut answered = BTreeSet::new();
     while answered.len() < 4 {
-        let frame = runtime.block_on(heard.next()).expect("the connection stands");
-        if String::from_utf8_lossy(&frame.payload).contains("saw r") {
-            answered.insert(frame.subject.to_string());
+        let next = async { timeout(HANG_LIMIT, heard.next()).await };
+        let result = runtime.block_on(next).expect("they answer");
+        let result = result.expect("the connection stands");
+        if String::from_utf8_lossy(&result.payload).contains("saw r") {
+            answered.insert(result.subject.to_string());
         }
     }
     assert_eq!(logged(&place, "replied"), [json!(null); 0]);

@@ -1,7 +1,5 @@
 //! Units that are set aside and run again while their callers wait for them.
 
-use std::sync::atomic::Ordering;
-
 use tokio::sync::mpsc;
 
 use super::sitting::sitting;
@@ -63,7 +61,7 @@ fn what_is_set_aside_is_news_when_it_ends() {
     let expected = [seats[0].unit, seats[2].unit];
     assert_eq!(aside(&bench), [expected]);
     assert_eq!(ordered.try_recv(), Ok(Order::Aside(expected.to_vec())));
-    assert!(seats[0].is_aside.load(Ordering::Relaxed));
+    assert!(seats[0].aside.is_cancelled());
     // Once more there is nothing to set aside.
     bench.give(Input::SetAside(None));
     assert_eq!(aside(&bench).len(), 1);
@@ -182,7 +180,7 @@ fn one_that_takes_a_place_in_a_batch_that_was_set_aside_goes_on_beside_main_too(
     assert_eq!(ordered.try_recv(), Ok(Order::Aside(vec![seats[0].unit])));
     bench.end(old, Outcome::Cancelled { ran: true });
     let new = bench.declare_all(UnitId::MAIN, vec![child("b", (1, 2), Some(old))]).remove(0);
-    assert!(new.is_aside.load(Ordering::Relaxed));
+    assert!(new.aside.is_cancelled());
     let EventKind::UnitQueued(head) = &bench.last().kind else { panic!("{:?}", bench.last()) };
     assert!(head.is_background);
     bench.may_start(new.unit).unwrap();
