@@ -45,6 +45,7 @@ pub(crate) enum Left {
     /// This process holds it.
     Here(Here),
     /// Others do, where it ended.
+    #[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "all ends here"))]
     Elsewhere(Arc<Elsewhere>),
 }
 

@@ -36,7 +36,7 @@ const ATTEMPTS: u32 = 3;
 const CLOSING: Duration = Duration::from_secs(2);
 
 /// Runs units on workers. What goes on from a conversation that has ended here, or has
-/// tools that workers lack, runs here.
+/// tools or a model that workers do not have so, runs here.
 pub struct Fleet {
     post: Arc<Post>,
     offers: Counter,
@@ -83,7 +83,9 @@ impl SlotExecutor for Fleet {
             Begins::Anew | Begins::EndedElsewhere(_) => false,
             // It is to have the very tools of its caller: their bytes are in what it
             // goes on from.
-            Begins::Forked(_) => !caller.tools.is_everywhere(),
+            Begins::Forked(point) => {
+                !caller.tools.is_everywhere() || !self.load.is_asked_alike(&**point.model())
+            }
             Begins::Ended => true,
         };
         if is_here {

@@ -16,6 +16,8 @@ use super::shipping::Shipping;
 use super::wire::Shipped;
 use crate::fanout::{Begins, Caller, Changes};
 use crate::git::worktree::Snapshot;
+use crate::message::{Head, Prefix};
+use crate::model::Model;
 use crate::path_text;
 
 /// How long a packed workspace is taken for the present one, as long as no slot has
@@ -30,6 +32,8 @@ pub struct Load {
     /// Whoever packs has others wait for the same.
     current: Mutex<Option<Current>>,
     shipping: Shipping,
+    /// How the main model was asked when the run began; see [`asked`].
+    asked: Vec<u8>,
 }
 
 struct Current {
@@ -51,15 +55,23 @@ pub(super) struct Given {
 }
 
 impl Load {
-    /// The load of a run; the packet's workspace is put into it here.
+    /// The load of a run with this main model; the packet's workspace is put into it
+    /// here.
     #[must_use]
-    pub fn new(packet: Packet, scratch: &Path) -> Self {
+    pub fn new(packet: Packet, model: &dyn Model, scratch: &Path) -> Self {
         Self {
             packet,
             scratch: scratch.to_owned(),
             current: Mutex::default(),
             shipping: Shipping::default(),
+            asked: asked(model),
         }
+    }
+
+    /// Tells whether workers ask this model as it is asked here: they know the one that
+    /// the run began with, and how hard that was to think.
+    pub(super) fn is_asked_alike(&self, model: &dyn Model) -> bool {
+        self.asked == asked(model)
     }
 
     /// Returns the session of the run.
@@ -166,6 +178,11 @@ impl Current {
         };
         Given { packet: Arc::clone(&self.blob), snapshot, from: None }
     }
+}
+
+/// Returns what every request to a model says, whatever is asked.
+fn asked(model: &dyn Model) -> Vec<u8> {
+    model.body(&Prefix::new(Arc::new(Head::new(String::new(), Vec::new()))))
 }
 
 /// Writes an error with its causes.

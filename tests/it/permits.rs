@@ -15,6 +15,7 @@ use tine::fleet::packet::Packet;
 use tine::fleet::permits::Permits;
 use tine::fleet::{Fleet, Load};
 use tine::model::gate::{Entry, Held, Pass, Throttle};
+use tine::model::offline::Offline;
 use tine::model::{Model, Models, retry};
 use tine::skill::Skills;
 
@@ -59,7 +60,7 @@ fn load(session: &SessionId) -> Load {
         fallbacks: Vec::new(),
         is_money_limited: false,
     };
-    Load::new(packet, "/".as_ref())
+    Load::new(packet, &Offline::new(), "/".as_ref())
 }
 
 fn opened(models: &Models, most: usize) -> Arc<dyn Model> {

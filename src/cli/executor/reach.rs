@@ -24,7 +24,7 @@ pub(super) fn reach(kit: &Kit, limits: Limits) -> Result<Arc<dyn SlotExecutor>, 
     refuse_hooks(kit)?;
     let meeting = super::meeting(&kit.environment, &kit.config, &[])?;
     let run: Arc<str> = called(kit).into();
-    let load = Load::new(packet(kit, limits), &kit.directory.join("bundles"));
+    let load = Load::new(packet(kit, limits), &*kit.model, &kit.directory.join("bundles"));
     let opening = async {
         let engine = connect(&meeting, &format!("tine {}", kit.session)).await?;
         let before = kit.directory.join(CALLED);
