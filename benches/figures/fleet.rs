@@ -7,6 +7,11 @@ use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
 
 use crate::clock;
 use crate::measure::{median, millis};
@@ -15,6 +20,9 @@ use crate::table::{Figure, Unit};
 
 /// How often each map is measured.
 const RUNS: usize = 3;
+
+/// How often a cancel is.
+const CANCELS: usize = 5;
 
 /// How many slots one worker has at once.
 const EACH: u32 = 8;
@@ -29,6 +37,8 @@ pub(crate) fn fleet() -> Vec<Figure> {
     let local = two.map("local", 1_000);
     let some = two.map("nats", 1_000);
     let many = two.map("nats", 10_000);
+    let mut faults = Vec::new();
+    let cancel = median((0..CANCELS).map(|_| two.cancel(&mut faults)).collect());
     drop(two);
     let eight = Fleet::start(&server, 8);
     let wide = eight.map("nats", 10_000);
@@ -40,6 +50,8 @@ pub(crate) fn fleet() -> Vec<Figure> {
         Figure::new("what a slot costs more than in the local pool of 16", slot, 2.0, Unit::Millis),
         Figure::new(growth, many / some, 13.0, Unit::Times),
         Figure::new(wider, wide / many, 1.0, Unit::Times),
+        Figure::new("cancel of 16 running and 984 queued, 2 workers", cancel, 50.0, Unit::Millis),
+        Figure::none_of("... faults: 16 cancelled, 984 never started, exit code 130", faults),
     ]
 }
 
@@ -106,6 +118,47 @@ impl Fleet {
 
     fn run(&self, executor: &str, rows: u32) -> f64 {
         let place = Place::new();
+        let answer = format!(r#"{{"text": "said", "delay_ms": {DELAY_MS}, "repeat": true}}"#);
+        let mut command = self.mapping(&place, executor, (rows, &answer));
+        let started = clock::now();
+        let status = command.status().expect("the program can be started");
+        let took = clock::now() - started;
+        assert!(status.success(), "every row is completed");
+        let out = std::fs::read_to_string(place.workspace().join("out.jsonl"));
+        assert_eq!(out.expect("it is written").lines().count(), rows as usize);
+        millis(took)
+    }
+
+    /// Cancels a map when every worker has all that it takes, and returns how long it is
+    /// until the log has the end of the last slot that was at work, in milliseconds.
+    fn cancel(&self, faults: &mut Vec<String>) -> f64 {
+        let place = Place::new();
+        let never = r#"{"text": "half", "fault": "hang", "repeat": true}"#;
+        let mut child = self.mapping(&place, "nats", (1_000, never)).spawn().expect("as above");
+        let running = self.workers.len() * EACH as usize;
+        let asks = |line: &Value| line["kind"] == "turn_started";
+        while log(&place).iter().filter(|line| asks(line)).count() < running {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let sent = SystemTime::UNIX_EPOCH.elapsed().expect("it is later than that");
+        let pid = i32::try_from(child.id()).expect("process ids are small");
+        kill(Pid::from_raw(pid), Signal::SIGINT).expect("the process runs");
+        let code = child.wait().expect("a child can be waited for").code();
+        let ended: Vec<Value> =
+            log(&place).into_iter().filter(|line| line["kind"] == "unit_ended").collect();
+        let (ran, never): (Vec<&Value>, Vec<&Value>) =
+            ended.iter().partition(|line| line["body"]["outcome"]["ran"] == true);
+        let found = (ran.len(), never.len(), code);
+        if found != (running, 1_000 - running, Some(130)) {
+            faults.push(format!("cancelled, never started, exit code: {found:?}"));
+        }
+        let last = ran.iter().filter_map(|line| line["at"].as_u64()).max();
+        let last = Duration::from_millis(last.expect("some were at work"));
+        millis(last.saturating_sub(sent))
+    }
+
+    /// Returns a map of so many rows, each of which is answered so.
+    fn mapping(&self, place: &Place, executor: &str, (rows, answer): (u32, &str)) -> Command {
         let write = |name: &str, text: String| {
             let path = place.workspace().join(name);
             std::fs::write(&path, text).expect("a new file");
@@ -115,21 +168,28 @@ impl Fleet {
         (0..rows).for_each(|row| writeln!(table, "{row}").expect("a string takes it"));
         write("rows.csv", table);
         write("prompt.md", "Say {{ number }}".to_owned());
-        let answer = format!(r#"{{"text": "said", "delay_ms": {DELAY_MS}, "repeat": true}}"#);
         let script = write("script.json", format!(r#"{{"units": {{"*": [{answer}]}}}}"#));
-        let mut command = program::command(&place);
+        let mut command = program::command(place);
         let servers = format!("executor.nats.servers=[\"{}\"]", self.url);
         command.args(["map", "--input", "rows.csv", "--prompt", "prompt.md"]);
         command.args(["--output", "out.jsonl", "--max-concurrent", "16", "--config", &servers]);
         command.args(["-m", &format!("scripted:{}", script.display()), "--executor", executor]);
-        let started = clock::now();
-        let status = command.status().expect("the program can be started");
-        let took = clock::now() - started;
-        assert!(status.success(), "every row is completed");
-        let out = std::fs::read_to_string(place.workspace().join("out.jsonl"));
-        assert_eq!(out.expect("it is written").lines().count(), rows as usize);
-        millis(took)
+        command
     }
+}
+
+/// Reads the log of the one session of a place; nothing while there is none.
+fn log(place: &Place) -> Vec<Value> {
+    let mut directory = place.home().join(".local/state/tine/sessions");
+    // By project, then by session.
+    for _ in 0..2 {
+        let entry = std::fs::read_dir(&directory).ok().and_then(|mut found| found.next());
+        let Some(Ok(entry)) = entry else { return Vec::new() };
+        directory = entry.path();
+    }
+    let text = std::fs::read_to_string(directory.join("log.jsonl")).unwrap_or_default();
+    // The last line may be half a one.
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 impl Drop for Fleet {

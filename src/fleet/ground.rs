@@ -8,6 +8,7 @@
 
 mod lane;
 mod pack;
+mod room;
 mod store;
 
 use std::error::Error as StdError;
@@ -138,6 +139,17 @@ pub enum GroundError {
     InUse {
         /// The directory.
         directory: PathBuf,
+    },
+    /// The worker's disk is full.
+    #[error(
+        "there is no room in {} on its worker; make some, or start it with another `--work-dir`",
+        .directory.display()
+    )]
+    NoRoom {
+        /// The worker's directory.
+        directory: PathBuf,
+        /// What did not fit.
+        source: Box<GroundError>,
     },
     /// Git stood in the way.
     #[error(transparent)]

@@ -6,6 +6,7 @@
 
 mod held;
 mod outfits;
+mod room;
 mod slot;
 mod state;
 
@@ -28,6 +29,7 @@ use crate::guard::Policy;
 use crate::tool::Registry;
 use held::Slots;
 use outfits::Outfits;
+use room::Room;
 use slot::Drawn;
 pub use state::State;
 
@@ -78,6 +80,7 @@ struct Shop {
     slots: Slots,
     outfits: Outfits,
     opened: Opened,
+    room: Room,
     say: fn(&str),
 }
 
@@ -96,12 +99,15 @@ impl Worker {
     ) -> Result<(), EngineError> {
         let Self { engine, name, labels, pool, most, grounds, outfit, say } = self;
         let slots = Slots::new(Arc::clone(&name), (labels.clone(), most));
+        let grounds = Arc::new(grounds);
+        let room = Room::new(Arc::clone(&grounds), say);
         let outfits = Outfits::new(grounds, outfit, pool.clone());
         let lease = engine.lease();
         let mut tickets = engine.pull(&labels).await?;
         let inbox = engine.inbox(&name).await?;
         let stops = engine.stops().await?;
-        let shop = Arc::new(Shop { engine, name, slots, outfits, opened: Opened::default(), say });
+        let opened = Opened::default();
+        let shop = Arc::new(Shop { engine, name, slots, outfits, opened, room, say });
         let around = CancellationToken::new();
         let ends = around.clone().drop_guard();
         let (busy, until) = (Arc::clone(&shop), around.clone());
@@ -109,7 +115,7 @@ impl Worker {
             tokio::join!(busy.hears(inbox), busy.obeys(stops), busy.beats(lease), busy.reports())
         }));
         let at_work = TaskTracker::new();
-        while let Some(next) = next(&mut tickets, &pool, &drain).await {
+        while let Some(next) = next(&mut tickets, (&pool, &shop.room), &drain).await {
             let ((ticket, drawn), shop) = (next?, Arc::clone(&shop));
             at_work.spawn(async move { Box::pin(shop.draws(ticket, drawn)).await });
         }
@@ -131,10 +137,15 @@ impl Worker {
 /// Draws a ticket with a permit that is free; `None` once it is to draw no more.
 async fn next(
     tickets: &mut Tickets,
-    pool: &Pool,
+    (pool, room): (&Pool, &Room),
     drain: &CancellationToken,
 ) -> Option<Result<(Ticket, Drawn), EngineError>> {
     loop {
+        tokio::select! {
+            biased;
+            () = drain.cancelled() => return None,
+            () = room.some() => {}
+        }
         let turn = pool.ticket();
         let permit: Permit = tokio::select! {
             biased;

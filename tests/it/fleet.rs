@@ -5,6 +5,7 @@
 
 mod asked;
 mod batches;
+mod cancelled;
 mod chaos;
 mod continued;
 mod drained;
@@ -14,6 +15,7 @@ mod limits;
 mod lost;
 mod parted;
 mod refused;
+mod room;
 mod sent;
 mod slow;
 mod stories;
@@ -130,10 +132,14 @@ fn script(tasks: &[Value], agents: Value) -> Value {
 /// A place with a table of so many rows.
 fn table(count: usize) -> Place {
     let place = Place::new();
+    write_table(&place, count);
+    place
+}
+
+fn write_table(place: &Place, count: usize) {
     place.write("p.md", "Look at {{ path }}");
     let rows: String = (0..count).map(|number| format!("r{number}\n")).collect();
     place.write("items.csv", format!("path\n{rows}"));
-    place
 }
 
 /// The row that a request is about.

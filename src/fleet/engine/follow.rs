@@ -21,6 +21,11 @@ use super::{Engine, layout};
 /// Most messages that the server sends ahead of the reader.
 const AHEAD: usize = 256;
 
+/// Most bytes of them, unless two messages are more. All streams of a run together stay
+/// far below the 64 MiB at which a server drops a client that is slow: it would drop it
+/// again as soon as it has connected anew.
+const AHEAD_BYTES: usize = 2 * 1024 * 1024;
+
 /// How long the server keeps a consumer that nobody reads.
 const CONSUMER_AGE: Duration = Duration::from_secs(60);
 
@@ -261,6 +266,7 @@ impl Follow {
             let messages = consumer
                 .stream()
                 .max_messages_per_batch(AHEAD)
+                .max_bytes_per_batch(AHEAD_BYTES.max(2 * engine.message_cap()))
                 .expires(PULL_AGE)
                 // A missed one has the consumer made anew.
                 .heartbeat((engine.lease / 2).min(PULL_AGE / 4))

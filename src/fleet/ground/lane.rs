@@ -10,13 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
-use super::{GroundError, PATCH_CAP, StateNames, beside, io_error};
+use super::{GroundError, PATCH_CAP, StateNames, beside, io_error, room};
 use crate::git::Program;
 use crate::git::worktree::{self, Linked, Snapshot, make_place, remove_directory};
 
 /// Where lanes are put, for all grounds of a worker.
 #[derive(Debug)]
 pub(super) struct Yard {
+    /// What all of it is in.
+    pub(super) work_dir: PathBuf,
     /// The lanes, each in a directory that has its number.
     pub(super) lanes: PathBuf,
     /// What could not be read.
@@ -155,28 +157,35 @@ impl Ground {
         }
     }
 
+    /// Returns an error, and whether it is that of a full disk.
+    fn failed(&self, error: impl Into<GroundError>) -> GroundError {
+        room::explained(&self.yard.work_dir, error.into())
+    }
+
     fn make(&self) -> Result<Plot, GroundError> {
         let number = self.yard.made.fetch_add(1, Ordering::Relaxed) + 1;
         let place = self.yard.lanes.join(number.to_string());
-        make_place(&place).map_err(io_error(&place))?;
+        let made = make_place(&place).map_err(io_error(&place));
+        made.map_err(|error| self.failed(error))?;
         let Origin::State { repository, snapshot } = &self.origin else {
             return Ok(Plot::Directory(place));
         };
         let linked = {
             let _turn = locked(&repository.turn);
             repository.clear();
-            worktree::link_bare(snapshot, &place, "a slot of tine works here").inspect_err(
-                |_| {
-                    // As in `remove`.
-                    let _ = remove_directory(&place);
-                },
-            )?
+            worktree::link_bare(snapshot, &place, "a slot of tine works here").map_err(|error| {
+                let error = self.failed(error);
+                // As in `remove`.
+                let _ = remove_directory(&place);
+                error
+            })?
         };
         match linked.fill(&snapshot.below) {
             Ok(()) => Ok(Plot::Linked(linked)),
             Err(error) => {
+                let error = self.failed(error);
                 repository.remove(linked);
-                Err(error.into())
+                Err(error)
             }
         }
     }
@@ -228,7 +237,7 @@ impl Lane {
                 if !matches!(read, Err(GroundError::Io { .. })) {
                     repository.remove(linked);
                 }
-                read
+                read.map_err(|error| self.ground.failed(error))
             }
             (Some(Plot::Directory(path)), _) => {
                 let is_empty = fs::read_dir(&path).is_ok_and(|mut found| found.next().is_none());

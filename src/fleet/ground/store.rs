@@ -15,12 +15,13 @@ use std::time::SystemTime;
 
 use blake3::Hash;
 use nix::fcntl::{Flock, FlockArg};
+use tempfile::TempDir;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use super::lane::{Ground, Repository, Yard, locked};
 use super::pack::hash;
-use super::{GroundError, ID_LENGTHS, PackedNames, StateNames, beside, io_error};
+use super::{GroundError, ID_LENGTHS, PackedNames, StateNames, beside, io_error, room};
 use crate::git::worktree::remove_directory;
 use crate::git::{Program, bundle};
 
@@ -79,7 +80,8 @@ impl Grounds {
         }
         let known = left_over(&repositories)?.into_iter();
         let known = known.map(|base| Known { base, cell: Arc::default() }).collect();
-        let yard = Arc::new(Yard { lanes, kept, made: AtomicU64::new(0) });
+        let yard =
+            Arc::new(Yard { work_dir: work_dir.clone(), lanes, kept, made: AtomicU64::new(0) });
         Ok(Self {
             program: program.clone(),
             repositories,
@@ -88,6 +90,30 @@ impl Grounds {
             known: Mutex::new(known),
             _lock: lock,
         })
+    }
+
+    /// Returns the worker's directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.yard.work_dir
+    }
+
+    /// Returns how many bytes are free there; `None` if nobody can tell.
+    #[must_use]
+    pub fn free(&self) -> Option<u64> {
+        room::free(&self.yard.work_dir)
+    }
+
+    /// Makes a directory for the files of a workspace, which goes with its value or
+    /// when the next worker starts.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made.
+    pub fn scratch(&self) -> Result<TempDir, GroundError> {
+        let made = tempfile::Builder::new().prefix(PASSING).tempdir_in(&self.repositories);
+        let made = made.map_err(io_error(&self.repositories));
+        made.map_err(|error| room::explained(&self.yard.work_dir, error))
     }
 
     /// Returns the workspace that a coordinator names, as slots find it.
@@ -163,17 +189,21 @@ impl Grounds {
         if is_whole {
             return Ok(Arc::new(repository));
         }
-        let file = fetch(expected).await;
-        let file =
-            file.map_err(|error| GroundError::Fetch { hash: expected, source: error.into() })?;
+        let work_dir = self.yard.work_dir.clone();
+        let file = fetch(expected).await.map_err(|error| {
+            let error = GroundError::Fetch { hash: expected, source: error.into() };
+            room::explained(&work_dir, error)
+        })?;
         let new = self.repositories.join(format!("{PASSING}{}", Uuid::now_v7()));
         let making = beside(move || {
             if hash(&file)? != expected {
                 return Err(GroundError::Damaged { hash: expected });
             }
-            make(&repository, &new, &file).inspect_err(|_| {
+            make(&repository, &new, &file).map_err(|error| {
+                let error = room::explained(&work_dir, error);
                 // The next worker removes what is left of it.
                 let _ = remove_directory(&new);
+                error
             })?;
             Ok(Arc::new(repository))
         });

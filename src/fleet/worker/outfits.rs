@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use super::{Outfit, Outfitted};
 use crate::fanout::Pool;
 use crate::fleet::engine::Engine;
-use crate::fleet::ground::{Ground, Grounds, Lane};
+use crate::fleet::ground::{Ground, GroundError, Grounds, Lane};
 use crate::fleet::load::spelt;
 use crate::fleet::packet::Packet;
 use crate::fleet::parcel;
@@ -28,6 +28,27 @@ pub(super) struct Outfits {
     unpacked: Mutex<HashMap<Arc<str>, Cell>>,
 }
 
+/// Why a slot cannot begin.
+pub(super) struct Unready {
+    /// A sentence for whoever reads of its end.
+    pub(super) why: String,
+    /// Whether it is for want of room on the disk.
+    pub(super) wants_room: bool,
+}
+
+impl From<GroundError> for Unready {
+    fn from(error: GroundError) -> Self {
+        let wants_room = matches!(error, GroundError::NoRoom { directory: _, source: _ });
+        Self { why: spelt(&error), wants_room }
+    }
+}
+
+impl From<String> for Unready {
+    fn from(why: String) -> Self {
+        Self { why, wants_room: false }
+    }
+}
+
 /// Where a packet is unpacked, by one of those that want it.
 type Cell = Arc<OnceCell<Arc<Unpacked>>>;
 
@@ -40,8 +61,8 @@ struct Unpacked {
 }
 
 impl Outfits {
-    pub(super) fn new(grounds: Grounds, outfit: Arc<dyn Outfit>, pool: Pool) -> Self {
-        Self { grounds: Arc::new(grounds), outfit, pool, unpacked: Mutex::default() }
+    pub(super) fn new(grounds: Arc<Grounds>, outfit: Arc<dyn Outfit>, pool: Pool) -> Self {
+        Self { grounds, outfit, pool, unpacked: Mutex::default() }
     }
 
     pub(super) fn pool(&self) -> &Pool {
@@ -49,12 +70,12 @@ impl Outfits {
     }
 
     /// Returns a lane of the packet that is called so, and what slots are run with
-    /// there. The error is a sentence for whoever reads of the slot's end.
+    /// there.
     pub(super) async fn ready(
         &self,
         engine: &Engine,
         packet: &Arc<str>,
-    ) -> Result<(Lane, Arc<Outfitted>), String> {
+    ) -> Result<(Lane, Arc<Outfitted>), Unready> {
         let cell = {
             let mut unpacked = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
             if unpacked.len() >= PACKETS_CAP && !unpacked.contains_key(packet) {
@@ -64,7 +85,7 @@ impl Outfits {
             Arc::clone(unpacked.entry(Arc::clone(packet)).or_default())
         };
         let unpacked = cell.get_or_try_init(|| self.unpack(engine, packet)).await?;
-        let lane = unpacked.ground.lane().await.map_err(|error| spelt(&error))?;
+        let lane = unpacked.ground.lane().await?;
         let outfitted = self.outfitted(unpacked, lane.root().to_owned()).await?;
         Ok((lane, outfitted))
     }
@@ -77,14 +98,13 @@ impl Outfits {
         }
     }
 
-    async fn unpack(&self, engine: &Engine, packet: &str) -> Result<Arc<Unpacked>, String> {
+    async fn unpack(&self, engine: &Engine, packet: &str) -> Result<Arc<Unpacked>, Unready> {
         let bytes = parcel::blob(engine, packet).await?;
         let packet = Packet::decode(&bytes)
             .map_err(|error| format!("what the run shares cannot be read: {error}"))?;
-        let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let scratch = self.grounds.scratch()?;
         let fetch = |hash: Hash| fetched(engine, scratch.path(), hash);
-        let ground = self.grounds.open(&packet.names()?, fetch).await;
-        let ground = ground.map_err(|error| spelt(&error))?;
+        let ground = self.grounds.open(&packet.names()?, fetch).await?;
         Ok(Arc::new(Unpacked { packet, ground, outfitted: Mutex::default() }))
     }
 

@@ -7,6 +7,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::held::{Held, Name};
+use super::outfits::Unready;
+use super::room::LOOK;
 use super::{Outfitted, Shop};
 use crate::agent::Forked;
 use crate::event::{FailureKind, Outcome, UnitId};
@@ -51,6 +53,12 @@ impl Shop {
         let name = Name { run: Arc::clone(&ticket.job.run), unit: UnitId(ticket.job.unit) };
         // The server gave it again while it runs here.
         if self.slots.has(&name) {
+            return;
+        }
+        if self.room.is_too_small_for(&name.run) {
+            ticket.give_back(SOON).await;
+            // So that others are first, and this is asked again and again by nobody.
+            tokio::time::sleep(LOOK).await;
             return;
         }
         let lease = self.engine.lease();
@@ -140,7 +148,7 @@ impl Shop {
         let line = Line::new(seat.unit, sender);
         let relay = far.relay(Ties { said, told, frames, over: is_over });
         let lived = async {
-            let lived = self.lived(begun, line, &touches).await;
+            let lived = self.lived(&name.run, begun, (line, &touches)).await;
             // The far end is there until it hears of this.
             let _ = over.send(());
             lived
@@ -172,18 +180,26 @@ impl Shop {
     }
 
     /// Runs the slot in a lane of its own.
-    async fn lived(&self, begun: Begun, line: Line, touches: &Touches) -> Lived {
+    async fn lived(
+        &self,
+        run: &Arc<str>,
+        begun: Begun,
+        (line, touches): (Line, &Touches),
+    ) -> Lived {
         let Begun { grant, seat, drawn: Drawn { turn, permit } } = begun;
         let hold = Arc::new(Hold::new(self.outfits.pool().clone(), turn, permit, None));
         let ready = async {
             let (lane, outfitted) = self.outfits.ready(&self.engine, &grant.packet).await?;
             let caller = called(&outfitted, &grant, (&seat, line))?;
             let job = self.job(&caller, &grant).await?;
-            Ok::<_, String>((lane, caller, job))
+            Ok::<_, Unready>((lane, caller, job))
         };
         let (lane, caller, job) = match ready.await {
             Ok(ready) => ready,
-            Err(why) => {
+            Err(Unready { why, wants_room }) => {
+                if wants_room {
+                    self.room.was_too_small_for(run);
+                }
                 return Lived { outcome: failed(why), changes: None, left: None, hold };
             }
         };

@@ -1,11 +1,15 @@
 //! Slow consumers: a coordinator and a worker that stand still until the server has
 //! dropped them, and then go on.
 
+use std::collections::BTreeSet;
+
+use async_nats::Subscriber;
+use futures_util::StreamExt as _;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::{LONG, SESSION, logged, map, row, table};
+use super::{LONG, SESSION, check_each_row_once, logged, map, row, table};
 use crate::support::fleet::Fleet;
 use crate::support::nats::NatsServer;
 use crate::support::server::{Gate, Reaction, Server};
@@ -14,21 +18,69 @@ use crate::support::tine::Place;
 
 const KEPT: [&str; 2] = ["--session-id", SESSION];
 
-/// How many bytes each slot's answer has. So many of them are more than the memory of
-/// the system holds for a client that does not read.
+/// How many bytes a long text has: as many as fit into one message.
 const LENGTH: usize = 800_000;
 
-const SLOTS: usize = 16;
+/// How many slots there are at once. Their long texts are more than the server keeps for
+/// a client, and than the system's memory holds for one that does not read.
+const SLOTS: usize = 32;
 
 /// What the server says when it drops a client.
 const DROPPED: &str = "Slow Consumer Detected";
 
-/// A fleet whose server waits for nobody.
-fn hasty() -> Option<Fleet> {
+/// A fleet whose server keeps little for those who do not read.
+fn strict() -> Option<Fleet> {
     let store = "jetstream { store_dir: STORE, sync_interval: always }";
-    let bounds = "max_pending: 1048576\nwrite_deadline: \"100ms\"";
-    let server = NatsServer::start_with(&format!("{store}\n{bounds}"))?;
+    let server = NatsServer::start_with(&format!("{store}\nmax_pending: 16777216"))?;
     Some(Fleet::at(server, LONG))
+}
+
+/// Somebody else at the server.
+struct Other {
+    runtime: Runtime,
+    client: async_nats::Client,
+}
+
+impl Other {
+    fn at(fleet: &Fleet) -> Self {
+        let runtime = Runtime::new().expect("a runtime");
+        let client = runtime.block_on(async_nats::connect(fleet.nats.url()));
+        Self { client: client.expect("the server is there"), runtime }
+    }
+
+    fn subscribe(&self, subject: &'static str) -> Subscriber {
+        self.runtime.block_on(async {
+            let subscriber = self.client.subscribe(subject).await.expect("it is connected");
+            self.client.flush().await.expect("it is connected");
+            subscriber
+        })
+    }
+
+    /// Tells whoever listens more than the server keeps for one that does not read.
+    fn drown(&self, subject: &str) {
+        self.runtime.block_on(async {
+            for _ in 0..SLOTS {
+                let noise = vec![b' '; LENGTH];
+                let told = self.client.publish(subject.to_owned(), noise.into()).await;
+                told.expect("it is connected");
+            }
+            self.client.flush().await.expect("it is connected");
+        });
+    }
+
+    /// Waits until so many slots have said something with this text, and returns what
+    /// their run is called.
+    fn hears(&self, frames: &mut Subscriber, text: &str, count: usize) -> String {
+        let mut slots = BTreeSet::new();
+        while slots.len() < count {
+            let frame = self.runtime.block_on(frames.next()).expect("the connection stands");
+            if String::from_utf8_lossy(&frame.payload).contains(text) {
+                slots.insert(frame.subject.to_string());
+            }
+        }
+        let subject = slots.first().expect("there are some");
+        subject.split('.').nth(3).expect("a subject names the run").to_owned()
+    }
 }
 
 /// A long text that is another one for each row.
@@ -36,15 +88,17 @@ fn long_text(row: &str) -> String {
     format!("saw {row} ").repeat(LENGTH / (row.len() + 5))
 }
 
-/// A server that answers with long texts when the gate is open.
-fn long_winded(gate: &Gate) -> Server {
-    let gate = gate.clone();
-    serve(move |talk| Reaction::text_reply(&long_text(row(talk))).behind(&gate))
+/// Checks that nothing was lost or begun twice.
+#[track_caller]
+fn check_once(place: &Place, model: Server, count: usize) {
+    assert_eq!(logged(place, "lost"), [json!(null); 0]);
+    assert_eq!(logged(place, "unit_ended").len(), count);
+    assert_eq!(model.finish().len(), count, "no row is asked twice");
 }
 
-/// Checks that each row has its whole text, and that none was begun twice.
+/// Checks that each row has its whole text.
 #[track_caller]
-fn check_whole(place: &Place, model: Server, count: usize) {
+fn check_whole(place: &Place, count: usize) {
     let text = place.read("out.jsonl").expect("it was written");
     let rows: Vec<Value> =
         text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect();
@@ -52,53 +106,50 @@ fn check_whole(place: &Place, model: Server, count: usize) {
     for (index, row) in rows.iter().enumerate() {
         assert_eq!(row["status"], "completed");
         let text = row["result"].as_str().expect("it is a text");
-        let expected = long_text(&format!("r{index}"));
-        assert!(text == expected.trim_end(), "row {index} has {} bytes", text.len());
+        assert!(text == long_text(&format!("r{index}")), "row {index} has {} bytes", text.len());
     }
-    assert_eq!(logged(place, "lost"), [json!(null); 0]);
-    assert_eq!(logged(place, "unit_ended").len(), count);
-    assert_eq!(model.finish().len(), count, "no row is asked twice");
 }
 
 #[test]
 fn a_coordinator_that_the_server_drops_reads_on_where_it_was() {
-    let Some(mut fleet) = hasty() else { return };
+    let Some(mut fleet) = strict() else { return };
     let gate = Gate::closed();
-    let (place, model) = (table(SLOTS), long_winded(&gate));
+    let (place, held) = (table(SLOTS), gate.clone());
+    let model = serve(move |talk| Reaction::text_reply(&long_text(row(talk))).behind(&held));
     fleet.work(SLOTS / 2, Some(&model));
     fleet.work(SLOTS / 2, Some(&model));
+    let other = Other::at(&fleet);
+    let mut frames = other.subscribe("tine.events.>");
     let running = map(&fleet, &place, &model, &KEPT).start();
     model.wait_until_came(SLOTS);
     running.signal(Signal::SIGSTOP);
     gate.open();
+    let run = other.hears(&mut frames, "saw r", SLOTS);
+    other.drown(&format!("tine.beat.{run}"));
     fleet.nats.wait_until_says(DROPPED);
     running.signal(Signal::SIGCONT);
     running.wait().exits(0);
-    check_whole(&place, model, SLOTS);
+    check_whole(&place, SLOTS);
+    check_once(&place, model, SLOTS);
+    assert!(!fleet.nats.has_said(DROPPED), "it is not sent more than it can take");
 }
 
 #[test]
 fn a_worker_that_the_server_drops_goes_on_with_what_it_has() {
-    let Some(mut fleet) = hasty() else { return };
+    let Some(mut fleet) = strict() else { return };
     let gate = Gate::closed();
-    let (place, model) = (table(2 * SLOTS), long_winded(&gate));
+    let (place, held) = (table(2 * SLOTS), gate.clone());
+    let model =
+        serve(move |talk| Reaction::text_reply(&format!("saw {}", row(talk))).behind(&held));
     fleet.work(SLOTS, Some(&model));
     let running = map(&fleet, &place, &model, &KEPT).start();
     model.wait_until_came(SLOTS);
     fleet.workers[0].signal(Signal::SIGSTOP);
     gate.open();
-    // Whatever is said to it.
-    Runtime::new().expect("a runtime").block_on(async {
-        let client = async_nats::connect(fleet.nats.url()).await.expect("the server is there");
-        let inbox = format!("tine.to.{}", fleet.workers[0].name);
-        for _ in 0..SLOTS {
-            let noise = vec![b' '; LENGTH];
-            client.publish(inbox.clone(), noise.into()).await.expect("it is connected");
-        }
-        client.flush().await.expect("it is connected");
-    });
+    Other::at(&fleet).drown(&format!("tine.to.{}", fleet.workers[0].name));
     fleet.nats.wait_until_says(DROPPED);
     fleet.workers[0].signal(Signal::SIGCONT);
     running.wait().exits(0);
-    check_whole(&place, model, 2 * SLOTS);
+    check_each_row_once(&place, 2 * SLOTS);
+    check_once(&place, model, 2 * SLOTS);
 }

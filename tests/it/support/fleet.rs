@@ -3,7 +3,8 @@
 //!
 //! Whatever still runs when a [`Fleet`] goes is killed.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::Receiver;
 
@@ -71,13 +72,34 @@ impl Fleet {
         most: usize,
         model: Option<&Server>,
     ) -> &mut Worker {
+        let (place, tine) = self.prepared(url, most, model);
+        self.employ(Worker::start(place, tine))
+    }
+
+    /// Starts one whose copies of workspaces are on a disk of their own, with so many
+    /// bytes.
+    pub(crate) fn work_on_disk(
+        &mut self,
+        bytes: u64,
+        most: usize,
+        model: Option<&Server>,
+    ) -> &mut Worker {
+        let (place, tine) = self.prepared(&self.nats.url(), most, model);
+        let (disk, bytes) = (directory(&place), bytes.to_string());
+        fs::create_dir(&disk).expect("the place is new");
+        let disk = disk.to_str().expect("the path of a place is text");
+        let all = ["--die-with-parent", "--dev-bind", "/", "/", "--size", &bytes, "--tmpfs", disk];
+        self.employ(Worker::start(place, tine.by("bwrap", all)))
+    }
+
+    fn prepared(&self, url: &str, most: usize, model: Option<&Server>) -> (Place, Tine) {
         let place = self.place(url, "");
         let alone = Worker::command(&place, most);
         let tine = match model {
             Some(model) => alone.server(model),
             None => alone,
         };
-        self.takes(place, tine)
+        (place, tine)
     }
 
     /// Starts a worker that asks this server with a key of its own, [`THEIR_KEY`]; more
@@ -85,7 +107,7 @@ impl Fleet {
     pub(crate) fn work_apart(&mut self, most: usize, model: &Server, more: &str) -> &mut Worker {
         let place = self.place(&self.nats.url(), more);
         let tine = Worker::command(&place, most).server(model).env("OPENAI_API_KEY", THEIR_KEY);
-        self.takes(place, tine)
+        self.employ(Worker::start(place, tine))
     }
 
     fn place(&self, url: &str, more: &str) -> Place {
@@ -96,8 +118,8 @@ impl Fleet {
         place
     }
 
-    fn takes(&mut self, place: Place, tine: Tine) -> &mut Worker {
-        self.workers.push(Worker::start(place, tine));
+    fn employ(&mut self, worker: Worker) -> &mut Worker {
+        self.workers.push(worker);
         self.workers.last_mut().expect("one was just put there")
     }
 }
@@ -134,6 +156,17 @@ impl Worker {
     /// Returns where it keeps copies of workspaces.
     pub(crate) fn directory(&self) -> PathBuf {
         directory(&self.place)
+    }
+
+    /// Returns where the disk is seen from here that the worker has alone.
+    pub(crate) fn disk(&self) -> PathBuf {
+        let id = self.child.id();
+        let inside = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+        let inside = inside.expect("the system tells of children");
+        let inside = inside.split_whitespace().next().expect("the worker runs in there");
+        let disk = directory(&self.place);
+        let disk = disk.strip_prefix("/").expect("the path of a place is whole");
+        Path::new("/proc").join(inside).join("root").join(disk)
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -101,6 +101,12 @@ impl NatsServer {
         }
     }
 
+    /// Tells whether it has said this since it was last listened to.
+    pub(crate) fn has_said(&self, text: &str) -> bool {
+        let said = self.said.as_ref().expect("it was started");
+        said.try_iter().any(|line| line.contains(text))
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.port
     }

@@ -1,0 +1,87 @@
+//! Which tickets a worker leaves to others because its disk has no room.
+//!
+//! A slot that finds no room fails at once. A worker that went on would draw all that
+//! waits, faster than others who have room, and fail it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::fleet::ground::Grounds;
+
+/// Least bytes that are free where a slot begins: a copy of a small project, and what
+/// its commands make there.
+const FLOOR: u64 = 32 * 1024 * 1024;
+
+/// How often a disk without room is looked at.
+pub(super) const LOOK: Duration = Duration::from_secs(1);
+
+/// Most runs of which it is known that their workspaces do not fit.
+const RUNS_CAP: usize = 256;
+
+/// What is known of the room on a worker's disk.
+pub(super) struct Room {
+    grounds: Arc<Grounds>,
+    say: fn(&str),
+    /// The runs whose workspaces did not fit, and how many bytes were free then.
+    // A mutex, because slots begin on tasks of their own.
+    narrow: Mutex<HashMap<Arc<str>, u64>>,
+}
+
+impl Room {
+    pub(super) fn new(grounds: Arc<Grounds>, say: fn(&str)) -> Self {
+        Self { grounds, say, narrow: Mutex::default() }
+    }
+
+    /// Waits until there is some.
+    pub(super) async fn some(&self) {
+        if !self.is_short() {
+            return;
+        }
+        let place = self.grounds.directory().display();
+        let floor = FLOOR / 1024 / 1024;
+        (self.say)(&format!(
+            "less than {floor} MiB are free in {place}: taking no more agents until there is room"
+        ));
+        while self.is_short() {
+            tokio::time::sleep(LOOK).await;
+        }
+        (self.say)(&format!("there is room in {place} again: taking agents"));
+    }
+
+    /// Tells whether a slot of this run would find too little.
+    pub(super) fn is_too_small_for(&self, run: &str) -> bool {
+        let Some(then) = self.narrow().get(run).copied() else { return self.is_short() };
+        let has_grown = self.grounds.free().is_none_or(|free| free >= then.saturating_add(FLOOR));
+        !has_grown || self.is_short()
+    }
+
+    /// Takes note of a run whose workspace did not fit.
+    pub(super) fn was_too_small_for(&self, run: &Arc<str>) {
+        let Some(free) = self.grounds.free() else { return };
+        let mut narrow = self.narrow();
+        if narrow.len() >= RUNS_CAP {
+            narrow.clear();
+        }
+        // Other slots may have filled it up at that moment: what they leave counts.
+        let known = narrow.insert(Arc::clone(run), free).inspect(|then| {
+            narrow.entry(Arc::clone(run)).and_modify(|free| *free = (*free).max(*then));
+        });
+        drop(narrow);
+        if known.is_none() {
+            let place = self.grounds.directory().display();
+            (self.say)(&format!(
+                "the workspace of {run} does not fit into {place}: leaving its agents to others \
+                 until there is more room"
+            ));
+        }
+    }
+
+    fn is_short(&self) -> bool {
+        self.grounds.free().is_some_and(|free| free < FLOOR)
+    }
+
+    fn narrow(&self) -> MutexGuard<'_, HashMap<Arc<str>, u64>> {
+        self.narrow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
