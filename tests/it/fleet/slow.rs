@@ -1,10 +1,8 @@
 //! Slow consumers: a coordinator and a worker that stand still until the server has
 //! dropped them, and then go on.
 
-use std::collections::BTreeSet;
-
-use async_nats::Subscriber;
-use futures_util::StreamExt as _;
+use async_nats::jetstream;
+use futures_util::TryStreamExt as _;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -48,14 +46,6 @@ impl Other {
         Self { client: client.expect("the server is there"), runtime }
     }
 
-    fn subscribe(&self, subject: &'static str) -> Subscriber {
-        self.runtime.block_on(async {
-            let subscriber = self.client.subscribe(subject).await.expect("it is connected");
-            self.client.flush().await.expect("it is connected");
-            subscriber
-        })
-    }
-
     /// Tells whoever listens more than the server keeps for one that does not read.
     fn drown(&self, subject: &str) {
         self.runtime.block_on(async {
@@ -68,18 +58,31 @@ impl Other {
         });
     }
 
-    /// Waits until so many slots have said something with this text, and returns what
+    /// Waits until the server has so many bytes of what slots say, and returns what
     /// their run is called.
-    fn hears(&self, frames: &mut Subscriber, text: &str, count: usize) -> String {
-        let mut slots = BTreeSet::new();
-        while slots.len() < count {
-            let frame = self.runtime.block_on(frames.next()).expect("the connection stands");
-            if String::from_utf8_lossy(&frame.payload).contains(text) {
-                slots.insert(frame.subject.to_string());
+    fn stores(&self, bytes: usize) -> String {
+        self.runtime.block_on(async {
+            let context = jetstream::new(self.client.clone());
+            loop {
+                let (mut stored, mut run) = (0, None);
+                for shard in 0..4 {
+                    let stream = context.get_stream(format!("tine-events-{shard}")).await;
+                    let stream = stream.expect("whoever came first has made it");
+                    stored += stream.cached_info().state.bytes;
+                    let subjects = stream.info_with_subjects("tine.events.>").await;
+                    let subjects: Vec<(String, usize)> =
+                        subjects.expect("it can be asked").try_collect().await.expect("as above");
+                    run = subjects
+                        .first()
+                        .and_then(|(it, _)| it.split('.').nth(3))
+                        .map(str::to_owned)
+                        .or(run);
+                }
+                if let (Some(run), true) = (run, stored >= bytes as u64) {
+                    return run;
+                }
             }
-        }
-        let subject = slots.first().expect("there are some");
-        subject.split('.').nth(3).expect("a subject names the run").to_owned()
+        })
     }
 }
 
@@ -119,12 +122,11 @@ fn a_coordinator_that_the_server_drops_reads_on_where_it_was() {
     fleet.work(SLOTS / 2, Some(&model));
     fleet.work(SLOTS / 2, Some(&model));
     let other = Other::at(&fleet);
-    let mut frames = other.subscribe("tine.events.>");
     let running = map(&fleet, &place, &model, &KEPT).start();
     model.wait_until_came(SLOTS);
     running.signal(Signal::SIGSTOP);
     gate.open();
-    let run = other.hears(&mut frames, "saw r", SLOTS);
+    let run = other.stores(SLOTS * LENGTH);
     other.drown(&format!("tine.beat.{run}"));
     fleet.nats.wait_until_says(DROPPED);
     running.signal(Signal::SIGCONT);
