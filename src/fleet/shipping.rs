@@ -25,8 +25,11 @@ const OPENED_CAP: usize = 8;
 #[derive(Default)]
 pub(super) struct Shipping {
     // A mutex, because slots start on tasks of their own.
-    points: Mutex<Vec<(Weak<ForkPoint>, Arc<OnceCell<Shipped>>)>>,
+    points: Mutex<Vec<(Weak<ForkPoint>, ShippedCell)>>,
 }
+
+/// Where a fork point is shipped, by one of those that want it.
+type ShippedCell = Arc<OnceCell<Shipped>>;
 
 impl Shipping {
     /// Puts what forks begin with there where workers find it, unless it has been put
@@ -44,14 +47,14 @@ impl Shipping {
         cell.get_or_try_init(shipping).await.cloned()
     }
 
-    fn cell(&self, point: &Arc<ForkPoint>) -> Arc<OnceCell<Shipped>> {
+    fn cell(&self, point: &Arc<ForkPoint>) -> ShippedCell {
         let mut points = self.points.lock().unwrap_or_else(PoisonError::into_inner);
         points.retain(|(known, _)| known.strong_count() > 0);
         let known = points.iter().find(|(known, _)| known.as_ptr() == Arc::as_ptr(point));
         match known {
             Some((_, cell)) => Arc::clone(cell),
             None => {
-                let cell = Arc::default();
+                let cell = ShippedCell::default();
                 points.push((Arc::downgrade(point), Arc::clone(&cell)));
                 cell
             }

@@ -69,8 +69,7 @@ fn tied_as(is_unlimited: bool, is_awaited: bool) -> Tied {
     let (frames, mut going) = mpsc::channel::<Frame>(1);
     let (over, is_over) = oneshot::channel();
     let heard = Arc::new(Heard::new(Arc::<Notify>::default()));
-    let far_seat = seat(SLOT, far_cancel.clone());
-    let near_seat = seat(SLOT, near_cancel.clone());
+    let [far_seat, near_seat] = [&far_cancel, &near_cancel].map(|it| seat(SLOT, it.clone()));
     let (near_aside, far_aside) = (near_seat.aside.clone(), far_seat.aside.clone());
     let far = Far::new(&far_seat, (1, is_unlimited), Arc::clone(&heard));
     let far = tokio::spawn(far.relay(Ties { said, told, frames, over: is_over }));
