@@ -311,24 +311,35 @@ fn a_fork_with_tools_that_workers_lack_runs_where_its_parent_is() {
 #[test]
 fn a_fork_of_a_model_that_thinks_harder_than_at_first_runs_where_its_parent_is() {
     let Some(mut fleet) = Fleet::start(LONG) else { return };
-    let model = serve_forks(&["alpha"], |_, _| Reaction::text_reply("It is so."));
+    let forks = json!({ "tasks": [fork("alpha")] });
+    let model = serve(move |talk| match (told(talk), talk.turn()) {
+        (Some(_), _) => Reaction::text_reply("It is so."),
+        (None, 2) => Reaction::call_reply(&[("Agent", forks.clone())]),
+        (None, _) => Reaction::text_reply("done"),
+    });
     fleet.work_apart(1, &model, "");
     let place = repository().place;
     place.configure(&fleet.configuration());
     let talking = ["--input-format", "stream-json", "-o", "stream-json", "-m", "m"];
     let tine = place.tine(talking.iter().chain(&["--executor", "nats"]));
     let mut running = tine.server(&model).silent_stdin().start();
+    let says = |text: &str| {
+        json!({"type": "user", "message": {"role": "user", "content": text}}).to_string()
+    };
+    // What workers know is how it was asked when the run began.
+    running.say(&says("hello"));
+    running.read_until(|record| record["type"] == "result");
     let harder = json!({"subtype": "set_effort", "effort": "high"});
     let harder = json!({"type": "control_request", "request_id": "1", "request": harder});
     running.say(&harder.to_string());
     running.read_until(|record| record["type"] == "control_response");
-    let prompt = json!({"type": "user", "message": {"role": "user", "content": "go"}});
-    running.say(&prompt.to_string());
+    running.say(&says("go"));
     running.read_until(|record| record["type"] == "result");
     running.hang_up();
     running.wait().exits(0);
     let requests = model.finish();
     let forks = of_forks(&requests);
     let [(_, fork)] = &forks[..] else { panic!("one fork: {}", forks.len()) };
-    assert!(fork.json()["reasoning_effort"] == "high" && !is_theirs(fork));
+    let effort = fork.json()["reasoning_effort"].clone();
+    assert_eq!((effort, is_theirs(fork)), (json!("high"), false));
 }
