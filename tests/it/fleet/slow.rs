@@ -16,12 +16,15 @@ use crate::support::tine::Place;
 
 const KEPT: [&str; 2] = ["--session-id", SESSION];
 
-/// How many bytes a long text has: as many as fit into one message.
-const LENGTH: usize = 800_000;
+/// How many bytes a long text has: two of them fit into one message.
+const LENGTH: usize = 400_000;
 
-/// How many slots there are at once. Their long texts are more than the server keeps for
-/// a client, and than the system's memory holds for one that does not read.
-const SLOTS: usize = 32;
+/// How many slots there are at once. Their long texts are more than the server keeps.
+const SLOTS: usize = 48;
+
+/// How many bytes the server keeps for a client that does not read, beside what is in
+/// the system's memory.
+const PENDING: u64 = 16 * 1024 * 1024;
 
 /// What the server says when it drops a client.
 const DROPPED: &str = "Slow Consumer Detected";
@@ -29,7 +32,7 @@ const DROPPED: &str = "Slow Consumer Detected";
 /// A fleet whose server keeps little for those who do not read.
 fn strict() -> Option<Fleet> {
     let store = "jetstream { store_dir: STORE, sync_interval: always }";
-    let server = NatsServer::start_with(&format!("{store}\nmax_pending: 16777216"))?;
+    let server = NatsServer::start_with(&format!("{store}\nmax_pending: {PENDING}"))?;
     Some(Fleet::at(server, LONG))
 }
 
@@ -50,7 +53,7 @@ impl Other {
     fn drown(&self, subject: &str) {
         self.runtime.block_on(async {
             for _ in 0..SLOTS {
-                let noise = vec![b' '; LENGTH];
+                let noise = vec![b' '; 2 * LENGTH];
                 let told = self.client.publish(subject.to_owned(), noise.into()).await;
                 told.expect("it is connected");
             }
@@ -58,28 +61,24 @@ impl Other {
         });
     }
 
-    /// Waits until the server has so many bytes of what slots say, and returns what
-    /// their run is called.
-    fn stores(&self, bytes: usize) -> String {
+    /// Waits until the server has more of what slots say than it keeps for a client, and
+    /// returns what their run is called.
+    fn stores_much(&self) -> String {
         self.runtime.block_on(async {
             let context = jetstream::new(self.client.clone());
             loop {
-                let (mut stored, mut run) = (0, None);
+                let (mut stored, mut subjects) = (0, Vec::new());
                 for shard in 0..4 {
                     let stream = context.get_stream(format!("tine-events-{shard}")).await;
                     let stream = stream.expect("whoever came first has made it");
                     stored += stream.cached_info().state.bytes;
-                    let subjects = stream.info_with_subjects("tine.events.>").await;
-                    let subjects: Vec<(String, usize)> =
-                        subjects.expect("it can be asked").try_collect().await.expect("as above");
-                    run = subjects
-                        .first()
-                        .and_then(|(it, _)| it.split('.').nth(3))
-                        .map(str::to_owned)
-                        .or(run);
+                    let found = stream.info_with_subjects(">").await.expect("it can be asked");
+                    let found: Vec<(String, usize)> = found.try_collect().await.expect("as above");
+                    subjects.extend(found.into_iter().map(|(subject, _)| subject));
                 }
-                if let (Some(run), true) = (run, stored >= bytes as u64) {
-                    return run;
+                if stored > PENDING + PENDING / 16 {
+                    let run = subjects[0].split('.').nth(3);
+                    return run.expect("a subject names the run").to_owned();
                 }
             }
         })
@@ -126,7 +125,7 @@ fn a_coordinator_that_the_server_drops_reads_on_where_it_was() {
     model.wait_until_came(SLOTS);
     running.signal(Signal::SIGSTOP);
     gate.open();
-    let run = other.stores(SLOTS * LENGTH);
+    let run = other.stores_much();
     other.drown(&format!("tine.beat.{run}"));
     fleet.nats.wait_until_says(DROPPED);
     running.signal(Signal::SIGCONT);
