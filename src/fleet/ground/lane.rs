@@ -10,15 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
-use super::{GroundError, PATCH_CAP, StateNames, beside, io_error, room};
+use super::room::Disk;
+use super::{GroundError, PATCH_CAP, StateNames, beside, io_error};
 use crate::git::Program;
 use crate::git::worktree::{self, Linked, Snapshot, make_place, remove_directory};
 
 /// Where lanes are put, for all grounds of a worker.
 #[derive(Debug)]
 pub(super) struct Yard {
-    /// What all of it is in.
-    pub(super) work_dir: PathBuf,
+    /// What all of it is on.
+    pub(super) disk: Disk,
     /// The lanes, each in a directory that has its number.
     pub(super) lanes: PathBuf,
     /// What could not be read.
@@ -159,7 +160,7 @@ impl Ground {
 
     /// Returns an error, and whether it is that of a full disk.
     fn failed(&self, error: impl Into<GroundError>) -> GroundError {
-        room::explained(&self.yard.work_dir, error.into())
+        self.yard.disk.explained(error.into())
     }
 
     fn make(&self) -> Result<Plot, GroundError> {

@@ -21,7 +21,8 @@ use uuid::Uuid;
 
 use super::lane::{Ground, Repository, Yard, locked};
 use super::pack::hash;
-use super::{GroundError, ID_LENGTHS, PackedNames, StateNames, beside, io_error, room};
+use super::room::Disk;
+use super::{GroundError, ID_LENGTHS, PackedNames, StateNames, beside, io_error};
 use crate::git::worktree::remove_directory;
 use crate::git::{Program, bundle};
 
@@ -80,8 +81,8 @@ impl Grounds {
         }
         let known = left_over(&repositories)?.into_iter();
         let known = known.map(|base| Known { base, cell: Arc::default() }).collect();
-        let yard =
-            Arc::new(Yard { work_dir: work_dir.clone(), lanes, kept, made: AtomicU64::new(0) });
+        let yard = Yard { disk: Disk::of(work_dir), lanes, kept, made: AtomicU64::new(0) };
+        let yard = Arc::new(yard);
         Ok(Self {
             program: program.clone(),
             repositories,
@@ -95,13 +96,13 @@ impl Grounds {
     /// Returns the worker's directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
-        &self.yard.work_dir
+        self.yard.disk.directory()
     }
 
     /// Returns how many bytes are free there; `None` if nobody can tell.
     #[must_use]
     pub fn free(&self) -> Option<u64> {
-        room::free(&self.yard.work_dir)
+        self.yard.disk.free()
     }
 
     /// Makes a directory for the files of a workspace, which goes with its value or
@@ -113,7 +114,7 @@ impl Grounds {
     pub fn scratch(&self) -> Result<TempDir, GroundError> {
         let made = tempfile::Builder::new().prefix(PASSING).tempdir_in(&self.repositories);
         let made = made.map_err(io_error(&self.repositories));
-        made.map_err(|error| room::explained(&self.yard.work_dir, error))
+        made.map_err(|error| self.yard.disk.explained(error))
     }
 
     /// Returns the workspace that a coordinator names, as slots find it.
@@ -189,10 +190,10 @@ impl Grounds {
         if is_whole {
             return Ok(Arc::new(repository));
         }
-        let work_dir = self.yard.work_dir.clone();
+        let yard = Arc::clone(&self.yard);
         let file = fetch(expected).await.map_err(|error| {
             let error = GroundError::Fetch { hash: expected, source: error.into() };
-            room::explained(&work_dir, error)
+            yard.disk.explained(error)
         })?;
         let new = self.repositories.join(format!("{PASSING}{}", Uuid::now_v7()));
         let making = beside(move || {
@@ -200,7 +201,7 @@ impl Grounds {
                 return Err(GroundError::Damaged { hash: expected });
             }
             make(&repository, &new, &file).map_err(|error| {
-                let error = room::explained(&work_dir, error);
+                let error = yard.disk.explained(error);
                 // The next worker removes what is left of it.
                 let _ = remove_directory(&new);
                 error

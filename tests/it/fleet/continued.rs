@@ -98,13 +98,14 @@ fn a_worker_that_would_send_other_bytes_than_the_agent_has_sends_none() {
 fn what_is_continued_has_its_tools_its_bounds_and_stays_a_fork_wherever_it_runs() {
     both(|side| {
         let fork = call("Agent", json!({"description": "forks", "prompt": "forks"}));
-        let wait = json!({"calls": [call("TaskWait", json!({}))]});
+        let wait =
+            |agents: [&str; 2]| json!({"calls": [call("TaskWait", json!({ "task_ids": agents }))]});
         let started = [fork, beside("looks", "explore")];
         let main = json!([
             {"calls": started},
-            wait,
+            wait(["agent-1", "agent-2"]),
             {"calls": [message("agent-1"), message("agent-2")]},
-            wait,
+            wait(["agent-3", "agent-4"]),
             {"text": "done"},
         ]);
         let again = call("Agent", json!({"description": "x", "prompt": "x"}));

@@ -202,7 +202,9 @@ fn a_partition_of_the_coordinator_shorter_than_the_lease_costs_nothing() {
     // They have answers, and the coordinator does not hear of them.
     let mut answered = BTreeSet::new();
     while answered.len() < 4 {
-        let said = runtime.block_on(heard.next()).expect("the connection stands");
+        let next = async { timeout(HANG_LIMIT, heard.next()).await };
+        let said = runtime.block_on(next).expect("they answer");
+        let said = said.expect("the connection stands");
         if String::from_utf8_lossy(&said.payload).contains("saw r") {
             // The slot, whether it is a frame of it or its end.
             answered.insert(said.subject.rsplit('.').next().map(str::to_owned));
