@@ -66,7 +66,7 @@ fn tied_as(is_unlimited: bool, is_awaited: bool) -> Tied {
     let (near_cancel, far_cancel) = (CancellationToken::new(), CancellationToken::new());
     let (sender, said) = mpsc::channel(LINE_CAP);
     let (to, told) = mpsc::channel(64);
-    let (frames, mut going) = mpsc::channel::<Frame>(1);
+    let (frames, going) = mpsc::channel::<Frame>(1);
     let (over, is_over) = oneshot::channel();
     let heard = Arc::new(Heard::new(Arc::<Notify>::default()));
     let [far_seat, near_seat] = [&far_cancel, &near_cancel].map(|it| seat(SLOT, it.clone()));
@@ -74,15 +74,7 @@ fn tied_as(is_unlimited: bool, is_awaited: bool) -> Tied {
     let far = Far::new(&far_seat, (1, is_unlimited), Arc::clone(&heard));
     let far = tokio::spawn(far.relay(Ties { said, told, frames, over: is_over }));
     let (arriving, mut from) = mpsc::channel(64);
-    let (carried, all) = (arriving.clone(), Arc::<Mutex<Vec<Frame>>>::default());
-    let kept = Arc::clone(&all);
-    tokio::spawn(async move {
-        while let Some(frame) = going.recv().await {
-            let frame = Frame::decode(&frame.encode()).unwrap();
-            kept.lock().unwrap().push(frame.clone());
-            let _ = carried.send(FromFar::Frame(frame)).await;
-        }
-    });
+    let all = carried(going, arriving.clone());
     let (sender_near, dispatcher) = mpsc::channel(LINE_CAP);
     let (first_news, news) = oneshot::channel();
     let (loses, is_connected) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(true)));
@@ -126,6 +118,23 @@ fn tied_as(is_unlimited: bool, is_awaited: bool) -> Tied {
         is_connected,
         frames: all,
     }
+}
+
+/// Carries frames as the wire does, and keeps them.
+fn carried(
+    mut going: mpsc::Receiver<Frame>,
+    arriving: mpsc::Sender<FromFar>,
+) -> Arc<Mutex<Vec<Frame>>> {
+    let all = Arc::<Mutex<Vec<Frame>>>::default();
+    let kept = Arc::clone(&all);
+    tokio::spawn(async move {
+        while let Some(frame) = going.recv().await {
+            let frame = Frame::decode(&frame.encode()).unwrap();
+            kept.lock().unwrap().push(frame.clone());
+            let _ = arriving.send(FromFar::Frame(frame)).await;
+        }
+    });
+    all
 }
 
 impl Tied {

@@ -42,7 +42,9 @@ impl Disk {
     /// Returns how many bytes are free there; `None` if nobody can tell.
     pub(super) fn free(&self) -> Option<u64> {
         let found = statvfs(&self.directory).ok()?;
-        Some(u64::from(found.blocks_available()).saturating_mul(found.fragment_size()))
+        #[expect(clippy::useless_conversion, reason = "other systems count in other numbers")]
+        let blocks = u64::from(found.blocks_available());
+        Some(blocks.saturating_mul(found.fragment_size()))
     }
 
     /// Says of an error that it is that of a full disk, if it is. Before what was
