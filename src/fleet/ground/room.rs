@@ -16,7 +16,7 @@ const FULL: u64 = 1024 * 1024;
 const SIGNS: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
 
 /// What git says that could not write, and does not say why.
-const UNEXPLAINED: &str = "unable to write file";
+const UNEXPLAINED: [&str; 2] = ["unable to write file", "couldn't write"];
 
 /// How long a disk that was full is why git could not write: as long as what has filled
 /// it may take to be removed.
@@ -58,8 +58,8 @@ impl Disk {
             *was_full = Some(Instant::now());
         }
         // What another slot has written in vain may be gone by now.
-        let was_full =
-            said.contains(UNEXPLAINED) && was_full.is_some_and(|then| then.elapsed() < LATELY);
+        let was_full = UNEXPLAINED.iter().any(|sign| said.contains(sign))
+            && was_full.is_some_and(|then| then.elapsed() < LATELY);
         match is_full || was_full {
             true => {
                 GroundError::NoRoom { directory: self.directory.clone(), source: Box::new(error) }

@@ -169,8 +169,8 @@ fn a_partition_of_a_worker_shorter_than_the_lease_costs_nothing() {
         model.wait_until_came(4 * (round + 1));
         relay.cut();
         gate.open();
-        // Now it has something to say, and nobody hears it.
-        relay.wait_until_held("saw r");
+        // Now it has something to say that is to be stored, and nobody hears it.
+        relay.wait_until_held("HPUB tine.");
         relay.mend();
     }
     running.wait().exits(0);
