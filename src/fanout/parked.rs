@@ -199,6 +199,12 @@ impl Parking {
         }
     }
 
+    /// Lets go of all of them: nobody is left who could continue one.
+    #[cfg(feature = "nats")]
+    pub(crate) fn clear(&self) {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     pub(super) fn get(&self, unit: UnitId) -> Option<Parked> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.iter().find(|(of, _)| *of == unit).map(|(_, parked)| parked.clone())

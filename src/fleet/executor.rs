@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, interval_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::engine::{Engine, EngineError, Job as Ticket, Offers};
 use super::grant::grant;
 use super::load::{Given, Load};
-use super::near::{Attempt, Claimant, Ended, FromFar, Near};
+use super::near::{self, Attempt, Claimant, Ended, FromFar, Near};
 use super::permits::{self, Office};
 use super::post::{Drawn, Post};
 use super::wire::{Claimed, FarEnd, Grant, ToSlot};
@@ -356,6 +357,14 @@ impl Lent {
         }
     }
 
+    /// Takes what a lost worker has come to after all: it runs again, to its end.
+    async fn late(&self, end: FarEnd) -> Again {
+        match self.far.line.may_start().await {
+            true => Again::Over(near::used(&self.far.line, end).await),
+            false => Again::Stopped,
+        }
+    }
+
     /// Waits for another worker, unless one is there, or for what the lost one has
     /// come to after all.
     async fn again(&self, next: Option<Claimant>, arriving: &mut mpsc::Receiver<FromFar>) -> Again {
@@ -363,28 +372,30 @@ impl Lent {
         let mut claimed = place.post.waits(far.seat.unit);
         let claimant = match next {
             Some(claimant) => claimant,
-            None => loop {
-                // The one that it had may be gone, or come back.
+            None => {
+                // The one that it had may be gone.
                 place.offer();
-                tokio::select! {
-                    biased;
-                    () = far.seat.cancel.cancelled() => return Again::Stopped,
-                    drawn = &mut claimed => match drawn {
-                        Ok(Drawn::By(claimant)) => break claimant,
-                        Ok(Drawn::Refused(why)) => return Again::Refused(why),
-                        Err(_) => return Again::Stopped,
-                    },
-                    Some(from) = arriving.recv() => match from {
-                        FromFar::End(end) => return Again::Over(end),
-                        FromFar::Broken(why) => return Again::Refused(why.to_string()),
-                        FromFar::Frame(_)
-                        | FromFar::Beat { .. }
-                        | FromFar::Claim(_)
-                        | FromFar::Unreadable => {}
-                    },
-                    () = tokio::time::sleep(place.lease * 2) => {}
+                let mut offered = interval_at(Instant::now() + place.lease * 2, place.lease * 2);
+                loop {
+                    tokio::select! {
+                        biased;
+                        () = far.seat.cancel.cancelled() => return Again::Stopped,
+                        drawn = &mut claimed => match drawn {
+                            Ok(Drawn::By(claimant)) => break claimant,
+                            Ok(Drawn::Refused(why)) => return Again::Refused(why),
+                            Err(_) => return Again::Stopped,
+                        },
+                        Some(from) = arriving.recv() => match from {
+                            FromFar::End(end) => return self.late(end).await,
+                            // It asked before this one was known to be lost.
+                            FromFar::Claim(claimant) => break claimant,
+                            FromFar::Broken(why) => return Again::Refused(why.to_string()),
+                            FromFar::Frame(_) | FromFar::Beat { .. } | FromFar::Unreadable => {}
+                        },
+                        _ = offered.tick() => place.offer(),
+                    }
                 }
-            },
+            }
         };
         match place.given(&far.caller, &far.seat).await {
             None => Again::Stopped,

@@ -258,9 +258,9 @@ impl Far {
         }
         match &ask {
             Ask::Declare { children, .. } if children.iter().any(|child| child.is_background) => {
-                self.has_news(unit);
+                self.may_have_news(unit);
             }
-            Ask::Send { to, text: _ } => self.has_news(*to),
+            Ask::Send { to, text: _ } => self.may_have_news(*to),
             Ask::Declare { .. }
             | Ask::ToolStarted { .. }
             | Ask::FileChanged(_)
@@ -302,7 +302,7 @@ impl Far {
     }
 
     /// Takes note that a unit may have news from now on.
-    fn has_news(&mut self, unit: UnitId) {
+    fn may_have_news(&mut self, unit: UnitId) {
         if let Some(unit) = self.units.get_mut(&unit) {
             unit.has_news = true;
         }
@@ -389,7 +389,7 @@ impl Far {
                     unit.cancel.cancel();
                 }
             }
-            Back::HasNews => self.has_news(self.slot),
+            Back::HasNews => self.may_have_news(self.slot),
             Back::Aside { unit } => {
                 if let Some(unit) = self.units.get(&unit) {
                     unit.aside.cancel();
@@ -434,7 +434,7 @@ impl Far {
         // Whoever waited has gone on, or has as much to do as it can take.
         let _ = declared.orders.try_send(order);
         if is_aside {
-            self.has_news(by);
+            self.may_have_news(by);
         }
     }
 }

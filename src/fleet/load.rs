@@ -24,6 +24,9 @@ use crate::path_text;
 /// changed it. To pack it takes tens of milliseconds; most batches start at once.
 const FRESH: Duration = Duration::from_secs(2);
 
+/// How long what was sent is taken to be there: blobs are kept for a week.
+const SENT_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// What the slots of a run are given.
 pub struct Load {
     packet: Packet,
@@ -40,6 +43,7 @@ struct Current {
     root: PathBuf,
     packed: Packed,
     blob: Arc<str>,
+    sent_at: Instant,
     until: Instant,
 }
 
@@ -110,11 +114,15 @@ impl Load {
             |it: &&mut Current| it.root == workspace.root && it.packed.names() == packed.names();
         if let Some(known) = current.as_mut().filter(is_known) {
             known.until = Instant::now() + FRESH;
+            if known.sent_at.elapsed() >= SENT_AGAIN {
+                self.sent(engine, &workspace.root, &packed).await?;
+                known.sent_at = Instant::now();
+            }
             return Ok(known.given());
         }
         let blob = self.sent(engine, &workspace.root, &packed).await?;
-        let until = Instant::now() + FRESH;
-        let made = Current { root: workspace.root.clone(), packed, blob, until };
+        let (sent_at, until) = (Instant::now(), Instant::now() + FRESH);
+        let made = Current { root: workspace.root.clone(), packed, blob, sent_at, until };
         Ok(current.insert(made).given())
     }
 

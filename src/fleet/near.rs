@@ -207,9 +207,12 @@ impl<'a> Near<'a> {
             return Some(Ended::Stopped);
         }
         if self.missing_since.is_some_and(|since| since + self.attempt.lease <= now) {
-            // What is missing will not come. An outcome stands all the same: no
-            // other attempt can come to one.
-            return Some(self.end.take().map_or(Ended::Lost(None), Ended::Over));
+            // What is missing will not come. An outcome stands all the same, with what
+            // was said last: no other attempt can come to one.
+            match &self.end {
+                Some(end) => self.frame = end.after,
+                None => return Some(Ended::Lost(None)),
+            }
         }
         let is_silent = self.heard_at + self.attempt.lease * 2 <= now && self.is_silent();
         is_silent.then(|| self.lost(None))
@@ -242,7 +245,7 @@ impl<'a> Near<'a> {
             FromFar::Frame(frame) => self.frame(frame).await,
             // The first one that came to an outcome is the one that did.
             FromFar::End(end) if end.attempt < self.attempt.number => {
-                return Some(Ended::Over(end));
+                return Some(Ended::Over(used(&self.line, end).await));
             }
             // Nobody was given that one.
             FromFar::End(end) if end.attempt > self.attempt.number => {}
@@ -402,6 +405,28 @@ impl<'a> Near<'a> {
             signal
         }));
     }
+}
+
+/// Has the dispatcher hear what a slot has used up to an end that comes late: what it
+/// said before that is of a conversation that is over.
+pub(super) async fn used(line: &Line, mut end: FarEnd) -> FarEnd {
+    for (unit, word) in std::mem::take(&mut end.words) {
+        if unit != line.unit() {
+            continue;
+        }
+        match word {
+            Word::TurnStarted { turn } => line.tell(UnitEvent::TurnStarted { turn }).await,
+            Word::Replied(replied) => line.tell(UnitEvent::Replied(replied)).await,
+            Word::Told(_)
+            | Word::ToolFinished { .. }
+            | Word::Delta(_)
+            | Word::Leaves(_)
+            | Word::Unasked
+            | Word::Unheard(_)
+            | Word::Ask { .. } => {}
+        }
+    }
+    end
 }
 
 /// Waits for the first of some answers; for ever if there are none.

@@ -23,9 +23,13 @@ use crate::event::UnitId;
 /// before has gone to the dispatcher.
 const ARRIVING_CAP: usize = 256;
 
-/// How long a claim waits for the ends of those that had its place. Until then a
+/// Longest wait of a claim for the ends of those that had its place. Until then a
 /// change lands; if that takes longer, its worker is free all the same.
 const SETTLING: Duration = Duration::from_secs(1);
+
+/// How many tickets are given out anew in a second, on the average: those that are
+/// there are refused, and it is seldom that one is not.
+const AGAIN_EACH_SECOND: u32 = 50;
 
 /// The post of a run.
 pub(super) struct Post {
@@ -151,6 +155,7 @@ impl Post {
     }
 
     async fn claimed(self: Arc<Self>, request: Request) {
+        let since = Instant::now();
         let answer = match Claim::decode(&request.payload) {
             Ok(claim) if claim.version != env!("CARGO_PKG_VERSION") => Claimed::Refused(format!(
                 "the coordinator is tine {}, this worker is tine {}; install the same on both",
@@ -158,8 +163,13 @@ impl Post {
                 claim.version
             )),
             Ok(claim) => {
-                let _ = timeout(SETTLING, self.settles(&claim.ended)).await;
-                self.answer_to(claim).await
+                let settling = SETTLING.min(self.engine.lease() / 4);
+                let is_settled = timeout(settling, self.settles(&claim.ended)).await.is_ok();
+                match !is_settled && claim.ended.contains(&claim.unit) {
+                    // Its ticket came again before its end was heard here.
+                    true => Claimed::Held,
+                    false => self.answer_to(claim, since).await,
+                }
             }
             Err(error) => Claimed::Refused(format!("the claim cannot be read: {error}")),
         };
@@ -184,9 +194,9 @@ impl Post {
         }
     }
 
-    async fn answer_to(&self, claim: Claim) -> Claimed {
+    async fn answer_to(&self, claim: Claim, since: Instant) -> Claimed {
         let (reply, answer) = oneshot::channel();
-        let claimant = Claimant { worker: claim.worker, since: Instant::now(), reply };
+        let claimant = Claimant { worker: claim.worker, since, reply };
         // If whoever waited is gone, its answer never comes.
         match self.drawn(claim.unit) {
             Stands::Unknown => return Claimed::Over,
@@ -255,6 +265,7 @@ impl Post {
     /// Ends all slots: nothing arrives any more.
     async fn breaks(&self, why: &str) {
         let slots: Vec<Slot> = self.lock().drain().map(|(_, slot)| slot).collect();
+        self.over.notify_waiters();
         for Slot { stand, sender } in slots {
             if let Some(sender) = sender {
                 // As above.
@@ -266,20 +277,31 @@ impl Post {
         }
     }
 
-    /// Has tickets given out anew whenever there was no connection: a server may have
-    /// lost some. One that is there already is left as it is.
+    /// Has tickets given out anew whenever there was no connection, and from time to
+    /// time: a server may have lost some, and drops those that have waited for a day.
+    /// One that is there already is left as it is.
     pub(super) async fn offers_again(&self, offer: impl Fn(UnitId)) {
         let mut reconnections = self.engine.reconnections();
+        let least = self.engine.lease() * 2;
+        let mut rest = least;
         loop {
-            reconnections.next().await;
-            let mut waiting: Vec<UnitId> = self
-                .lock()
-                .iter()
-                .filter_map(|(unit, slot)| matches!(slot.stand, Stand::Waits(_)).then_some(*unit))
-                .collect();
-            waiting.sort();
+            // Either way they are due.
+            let _ = timeout(rest, reconnections.next()).await;
+            let waiting = self.waiting();
+            let many = u32::try_from(waiting.len()).unwrap_or(u32::MAX);
+            rest = least.max(Duration::from_secs((many / AGAIN_EACH_SECOND).into()));
             waiting.into_iter().for_each(&offer);
         }
+    }
+
+    /// Returns the slots that wait for a worker, in their order.
+    fn waiting(&self) -> Vec<UnitId> {
+        let slots = self.lock();
+        let waits = |slot: &Slot| matches!(slot.stand, Stand::Waits(_));
+        let waiting = slots.iter().filter_map(|(unit, slot)| waits(slot).then_some(*unit));
+        let mut waiting: Vec<UnitId> = waiting.collect();
+        waiting.sort();
+        waiting
     }
 
     /// Ends the wait of slots whose tickets no server takes.

@@ -115,7 +115,7 @@ impl Worker {
             tokio::join!(busy.hears(inbox), busy.obeys(stops), busy.beats(lease), busy.reports())
         }));
         let at_work = TaskTracker::new();
-        while let Some(next) = next(&mut tickets, (&pool, &shop.room), &drain).await {
+        while let Some(next) = next(&mut tickets, (&pool, &shop), &drain).await {
             let ((ticket, drawn), shop) = (next?, Arc::clone(&shop));
             at_work.spawn(async move { Box::pin(shop.draws(ticket, drawn)).await });
         }
@@ -137,14 +137,14 @@ impl Worker {
 /// Draws a ticket with a permit that is free; `None` once it is to draw no more.
 async fn next(
     tickets: &mut Tickets,
-    (pool, room): (&Pool, &Room),
+    (pool, shop): (&Pool, &Shop),
     drain: &CancellationToken,
 ) -> Option<Result<(Ticket, Drawn), EngineError>> {
     loop {
         tokio::select! {
             biased;
             () = drain.cancelled() => return None,
-            () = room.some() => {}
+            () = shop.room.some(async || shop.outfits.shed().await) => {}
         }
         let turn = pool.ticket();
         let permit: Permit = tokio::select! {

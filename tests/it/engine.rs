@@ -491,9 +491,6 @@ async fn what_is_told_and_reported_arrives() {
     let mut inbox = engine.inbox("ada@host.example").await.unwrap();
     engine.tell("ada@host.example", bytes("hello")).await.unwrap();
     assert_eq!(inbox.next().await.unwrap(), bytes("hello"));
-    let mut glimpses = engine.glimpses(RUN).await.unwrap();
-    engine.glimpse(RUN, bytes("text")).await.unwrap();
-    assert_eq!(glimpses.next().await.unwrap(), bytes("text"));
     assert_eq!(engine.workers().await.unwrap(), []);
     engine.report("b", bytes("2")).await.unwrap();
     engine.report("ada@host.example", bytes("0")).await.unwrap();

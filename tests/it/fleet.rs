@@ -11,6 +11,7 @@ mod continued;
 mod drained;
 mod files;
 mod forks;
+mod late;
 mod limits;
 mod lost;
 mod parted;

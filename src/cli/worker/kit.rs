@@ -228,7 +228,7 @@ impl Footing {
         (main, models): (&Arc<dyn Model>, &Arc<Models>),
     ) -> Box<FindModel> {
         let given = (self.config.clone(), self.environment.clone());
-        // It never changes: each run, and each change of its model, has a packet.
+        // It never changes: a packet says what the run began with.
         let (_, own) = watch::channel(choice);
         let effort: Option<Effort> = packet.effort.clone();
         let find = find_model(given, own, effort, Arc::clone(models));

@@ -157,10 +157,6 @@ impl Names {
     pub(super) fn inbox(&self, worker: &str) -> String {
         format!("{}.to.{}", self.prefix, token(worker))
     }
-
-    pub(super) fn glimpse(&self, run: &str) -> String {
-        format!("{}.glimpse.{}", self.prefix, token(run))
-    }
 }
 
 /// Returns which shard holds what a slot says: all of it is in order there.

@@ -1,5 +1,5 @@
 //! What is asked and told at once and stored nowhere: claims, heartbeats, permits,
-//! words to a worker, glimpses.
+//! words to a worker.
 
 use std::time::Duration;
 
@@ -68,15 +68,6 @@ impl Engine {
         self.subscribe(self.names.rate(run)).await.map(Asked)
     }
 
-    /// Takes the glimpses of a run.
-    ///
-    /// # Errors
-    ///
-    /// The connection is closed for good.
-    pub async fn glimpses(&self, run: &str) -> Result<Told, EngineError> {
-        self.subscribe(self.names.glimpse(run)).await.map(Told)
-    }
-
     /// Takes what is told to a worker.
     ///
     /// # Errors
@@ -138,15 +129,6 @@ impl Engine {
     /// A message that is too large.
     pub async fn tell(&self, worker: &str, payload: Bytes) -> Result<(), EngineError> {
         self.tell_subject(self.names.inbox(worker).into(), payload).await
-    }
-
-    /// Shows a coordinator something in passing. It may be lost.
-    ///
-    /// # Errors
-    ///
-    /// A message that is too large.
-    pub async fn glimpse(&self, run: &str, payload: Bytes) -> Result<(), EngineError> {
-        self.tell_subject(self.names.glimpse(run).into(), payload).await
     }
 
     async fn subscribe(&self, subject: String) -> Result<Subscriber, EngineError> {

@@ -149,7 +149,7 @@ impl Grounds {
         }
         let repository = repository.expect("the names were checked, so there is a file");
         let ground = Arc::new(Ground::of(Arc::clone(&self.yard), repository, names));
-        self.trim().await?;
+        self.trim(KEPT_CAP).await?;
         Ok(ground)
     }
 
@@ -211,13 +211,22 @@ impl Grounds {
         making.await
     }
 
+    /// Removes all that nobody uses at present: there is no room.
+    ///
+    /// # Errors
+    ///
+    /// Something cannot be removed.
+    pub async fn shed(&self) -> Result<(), GroundError> {
+        self.trim(0).await
+    }
+
     /// Removes the repositories that were not used for the longest time, as long as
-    /// there are too many and nobody has them.
-    async fn trim(&self) -> Result<(), GroundError> {
+    /// there are more than `most` and nobody has them.
+    async fn trim(&self, most: usize) -> Result<(), GroundError> {
         let removed = {
             let mut known = locked(&self.known);
             let mut removed = Vec::new();
-            while known.len() > KEPT_CAP {
+            while known.len() > most {
                 let Some(at) = known.iter().position(Known::is_idle) else { break };
                 let Known { base, cell } = known.remove(at);
                 let from = self.repositories.join(&base);

@@ -96,7 +96,7 @@ impl Slots {
     }
 
     /// Takes note of a slot whose result is stored.
-    pub(super) fn has_ended(&self, name: Name) {
+    pub(super) fn note_end(&self, name: Name) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.push_back(name);
         if ended.len() > self.is.1 {

@@ -17,7 +17,7 @@ use crate::fleet::parcel;
 
 /// Most packets that are kept unpacked. A run has one for each state of its workspace
 /// in which slots started.
-const PACKETS_CAP: usize = 32;
+const PACKETS_CAP: usize = 8;
 
 /// What slots are run with.
 pub(super) struct Outfits {
@@ -88,6 +88,13 @@ impl Outfits {
         let lane = unpacked.ground.lane().await?;
         let outfitted = self.outfitted(unpacked, lane.root().to_owned()).await?;
         Ok((lane, outfitted))
+    }
+
+    /// Removes the copies that no slot works in: there is no room.
+    pub(super) async fn shed(&self) {
+        self.unpacked.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        // What is left takes room, and whoever needs that is told.
+        let _ = self.grounds.shed().await;
     }
 
     /// Forgets what slots were run with in a lane that is gone.

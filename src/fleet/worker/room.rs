@@ -33,8 +33,12 @@ impl Room {
         Self { grounds, say, narrow: Mutex::default() }
     }
 
-    /// Waits until there is some.
-    pub(super) async fn some(&self) {
+    /// Waits until there is some; `shed` removes what nobody uses.
+    pub(super) async fn some(&self, shed: impl AsyncFn()) {
+        if !self.is_short() {
+            return;
+        }
+        shed().await;
         if !self.is_short() {
             return;
         }
@@ -45,6 +49,8 @@ impl Room {
         ));
         while self.is_short() {
             tokio::time::sleep(LOOK).await;
+            // Slots that have ended leave theirs.
+            shed().await;
         }
         (self.say)(&format!("there is room in {place} again: taking agents"));
     }

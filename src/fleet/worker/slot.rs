@@ -190,9 +190,19 @@ impl Shop {
         let hold = Arc::new(Hold::new(self.outfits.pool().clone(), turn, permit, None));
         let ready = async {
             let (lane, outfitted) = self.outfits.ready(&self.engine, &grant.packet).await?;
-            let caller = called(&outfitted, &grant, (&seat, line))?;
-            let job = self.job(&caller, &grant).await?;
-            Ok::<_, Unready>((lane, caller, job))
+            let called = async {
+                let caller = called(&outfitted, &grant, (&seat, line))?;
+                let job = self.job(&caller, &grant).await?;
+                Ok::<_, String>((caller, job))
+            };
+            match called.await {
+                Ok((caller, job)) => Ok::<_, Unready>((lane, caller, job)),
+                Err(why) => {
+                    // Nobody was there: the next one has it as it is.
+                    let _ = lane.finish(false).await;
+                    Err(why.into())
+                }
+            }
         };
         let (lane, caller, job) = match ready.await {
             Ok(ready) => ready,
@@ -211,6 +221,8 @@ impl Shop {
         };
         let held = Arc::clone(&hold);
         let (outcome, parked) = fanout::lived(&caller, job, seat, held, notice.as_deref()).await;
+        // Only what the slot started is there.
+        caller.fanout.parking.clear();
         let (is_touched, root) = (touches.is_touched(), lane.root().to_owned());
         let changes = async {
             let finished = lane.finish(is_touched).await.map_err(|it| spelt(&it))?;
@@ -292,7 +304,7 @@ impl Shop {
             let parcel = parcel::made(&self.engine, end.encode()).await?;
             // If another one was first, that is its outcome.
             self.engine.result(&name.run, name.unit.0, parcel).await?;
-            self.slots.has_ended(name.clone());
+            self.slots.note_end(name.clone());
             // Only now: whoever is claimed for this permit waits until the coordinator
             // has heard that this one ended.
             drop(hold);

@@ -28,13 +28,14 @@ fn meet_at(place: &Place) -> [Finished; 3] {
     [&run[..], &["worker"], &["workers"]].map(|arguments| place.tine(arguments).run())
 }
 
-async fn engine(fleet: &Fleet) -> Engine {
+/// The client of another worker.
+pub(super) async fn engine(fleet: &Fleet) -> Engine {
     let settings = Settings {
         servers: vec![fleet.nats.url()],
         prefix: "tine".to_owned(),
         login: Login::Url,
         tls: None,
-        lease: Duration::from_secs(LONG.into()),
+        lease: fleet.lease(),
         replicas: None,
     };
     Engine::connect(&settings, "test").await.expect("the server is there")

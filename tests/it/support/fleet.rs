@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -46,6 +47,10 @@ impl Fleet {
     /// Has a server that was started, and nobody who works.
     pub(crate) fn at(nats: NatsServer, lease_s: u32) -> Self {
         Self { nats, lease_s, workers: Vec::new() }
+    }
+
+    pub(crate) fn lease(&self) -> Duration {
+        Duration::from_secs(self.lease_s.into())
     }
 
     /// Returns what a configuration says of the place to meet.

@@ -1,0 +1,108 @@
+//! What comes late: a result when its slot is lost already, and a ticket when the one
+//! before it is gone.
+
+use std::sync::Arc;
+
+use async_nats::jetstream;
+use serde_json::{Value, json};
+use tine::event::{Outcome, Replied, UnitId};
+use tine::fleet::engine::Won;
+use tine::fleet::wire::{Claim, Claimed, FarEnd, Word};
+use tine::message::{StopReason, Usage};
+use tokio::runtime::Runtime;
+
+use super::refused::engine;
+use super::{SESSION, SHORT, check_each_row_once, echo, logged, map, table, write_table};
+use crate::support::fleet::Fleet;
+use crate::support::repository::Repository;
+use crate::support::tine::Place;
+
+const KEPT: [&str; 2] = ["--session-id", SESSION];
+
+const PATCH: &str = "diff --git a/a.txt b/a.txt
+--- a/a.txt
++++ b/a.txt
+@@ -1 +1 @@
+-one
++two
+";
+
+/// What a slot says and comes to that asked its model once.
+fn end(changes: Arc<str>) -> FarEnd {
+    let replied = Replied {
+        reply: Arc::default(),
+        model: "m".into(),
+        usage: Usage { input: 30, output: 4, ..Usage::default() },
+        stop: StopReason::EndTurn,
+        took_ms: 1,
+    };
+    let outcome = Outcome::Done { text: "saw r0".into() };
+    let words = |unit| vec![(unit, Word::TurnStarted { turn: 1 }), (unit, Word::Replied(replied))];
+    let words = words(UnitId(1));
+    FarEnd { attempt: 1, after: 0, words, outcome, changes: Some(changes), left: None }
+}
+
+/// Takes the only slot, says nothing until it is lost, and brings its result then.
+async fn works_in_silence(fleet: &Fleet, place: &Place) -> Won {
+    let engine = engine(fleet).await;
+    let mut tickets = engine.pull(&[]).await.expect("there are tickets");
+    let ticket = tickets.next().await.expect("there is one");
+    let (run, unit) = (Arc::clone(&ticket.job.run), UnitId(ticket.job.unit));
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let claim = Claim { version, worker: "silent".into(), unit, ended: Vec::new() };
+    let answer = engine.claim(&run, claim.encode().into()).await.expect("it is answered");
+    let claimed = Claimed::decode(&answer).expect("it can be read");
+    assert!(matches!(claimed, Claimed::Granted(_)), "{claimed:?}");
+    while logged(place, "lost").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let patch = engine.put_blob(PATCH.as_bytes()).await.expect("there is room");
+    let end = end(patch.to_string().into()).encode();
+    engine.result(&run, unit.0, end.into()).await.expect("it is stored")
+}
+
+#[test]
+fn a_result_that_comes_when_its_slot_is_lost_lands_its_change_and_counts_what_it_used() {
+    let Some(fleet) = Fleet::start(SHORT) else { return };
+    let repository = Repository::new();
+    let place = &repository.place;
+    write_table(place, 1);
+    repository.write("a.txt", "one\n");
+    repository.commit("Begin");
+    let model = echo();
+    let running = map(&fleet, place, &model, &KEPT).start();
+    let won = Runtime::new().expect("a runtime").block_on(works_in_silence(&fleet, place));
+    assert_eq!(won, Won::First);
+    running.wait().exits(0);
+    let line = place.read("out.jsonl").expect("it was written");
+    let line: Value = serde_json::from_str(&line).expect("it is one line");
+    assert_eq!(line["status"], "completed");
+    assert!(line["result"].as_str().is_some_and(|text| text.ends_with("saw r0")), "{line}");
+    assert_eq!(place.read("a.txt").as_deref(), Some("two\n"));
+    let [ended] = &logged(place, "unit_ended")[..] else { panic!("it has one end") };
+    let used = &ended["body"]["usage"];
+    assert_eq!(json!([used["input"], used["output"], ended["body"]["turns"]]), json!([30, 4, 1]));
+    let changed: Vec<Value> = logged(place, "file_changed");
+    assert_eq!(changed.len(), 1, "{changed:?}");
+    assert_eq!(model.finish().len(), 0);
+}
+
+#[test]
+fn a_ticket_that_is_gone_is_given_out_anew() {
+    let Some(mut fleet) = Fleet::start(SHORT) else { return };
+    let (place, model) = (table(3), echo());
+    let running = map(&fleet, &place, &model, &KEPT).start();
+    Runtime::new().expect("a runtime").block_on(async {
+        let client = async_nats::connect(fleet.nats.url()).await.expect("the server is there");
+        let context = jetstream::new(client);
+        // As the server does with what has waited for a day.
+        let mut purged = 0;
+        while purged < 3 {
+            let Ok(stream) = context.get_stream("tine-jobs").await else { continue };
+            purged += stream.purge().await.expect("it may be purged").purged;
+        }
+    });
+    fleet.work(3, Some(&model));
+    running.wait().exits(0);
+    check_each_row_once(&place, 3);
+}
