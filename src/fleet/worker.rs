@@ -103,7 +103,7 @@ impl Worker {
         let room = Room::new(Arc::clone(&grounds), say);
         let outfits = Outfits::new(grounds, outfit, pool.clone());
         let lease = engine.lease();
-        let mut tickets = engine.pull(&labels).await?;
+        let mut tickets = engine.pull(&labels).await?.telling(say);
         let inbox = engine.inbox(&name).await?;
         let stops = engine.stops().await?;
         let opened = Opened::default();

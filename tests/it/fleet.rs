@@ -17,6 +17,7 @@ mod lost;
 mod parted;
 mod refused;
 mod room;
+mod secured;
 mod sent;
 mod slow;
 mod stories;

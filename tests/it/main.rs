@@ -166,6 +166,9 @@ mod support {
     pub(crate) mod anthropic;
     /// The proof that requests are what events say.
     pub(crate) mod bodies;
+    /// Certificates, and whoever vouches for them.
+    #[cfg(feature = "nats")]
+    pub(crate) mod certificates;
     /// A place where calls are judged and run without a model.
     pub(crate) mod desk;
     /// Faults that strace injects into the binary.
@@ -205,4 +208,7 @@ mod support {
     pub(crate) mod throwaway;
     /// The real binary in a place of its own.
     pub(crate) mod tine;
+    /// Users whom a server of NATS takes at an operator's word.
+    #[cfg(feature = "nats")]
+    pub(crate) mod vouched;
 }

@@ -184,15 +184,29 @@ fn no_connection(error: &ConnectError, servers: &str) -> EngineError {
             EngineError::NoServer { servers, cause }
         }
         ConnectErrorKind::Io => {
-            let kind = source.and_then(|source| source.downcast_ref::<std::io::Error>());
-            let is_reached = kind.is_none_or(|error| {
-                let odd = [std::io::ErrorKind::InvalidInput, std::io::ErrorKind::InvalidData];
-                odd.contains(&error.kind())
-            });
-            match is_reached {
-                true => EngineError::NotNats { servers, cause },
-                false => EngineError::NoServer { servers, cause },
-            }
+            let broken = source.and_then(|source| source.downcast_ref::<std::io::Error>());
+            not_talked(broken, servers, cause)
         }
+    }
+}
+
+/// Says why there was no talk where something may have answered.
+fn not_talked(broken: Option<&std::io::Error>, servers: String, cause: String) -> EngineError {
+    // The client of NATS hands on what goes wrong with TLS as an error of reading.
+    let tls = broken.and_then(|error| error.get_ref()?.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            return EngineError::Untrusted { servers, cause };
+        }
+        Some(_) => return EngineError::Tls { servers, cause },
+        None => {}
+    }
+    let is_reached = broken.is_none_or(|error| {
+        let odd = [std::io::ErrorKind::InvalidInput, std::io::ErrorKind::InvalidData];
+        odd.contains(&error.kind())
+    });
+    match is_reached {
+        true => EngineError::NotNats { servers, cause },
+        false => EngineError::NoServer { servers, cause },
     }
 }

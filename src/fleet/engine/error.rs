@@ -50,6 +50,18 @@ pub enum EngineError {
         /// What was said of it.
         cause: String,
     },
+    /// The server shows a certificate that does not count.
+    #[error(
+        "the certificate of the NATS server at {servers} is not trusted: {cause}\n\
+         hint: set `ca` under `[executor.nats]` to a file with the certificate that vouches for \
+         it, and name the server as its own certificate does"
+    )]
+    Untrusted {
+        /// Where it was looked for, without users and passwords.
+        servers: String,
+        /// What was said of it.
+        cause: String,
+    },
     /// A file of the settings cannot be used.
     #[error(
         "cannot use {}: {cause}\n\

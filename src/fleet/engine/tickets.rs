@@ -30,6 +30,8 @@ pub struct Tickets {
     engine: Engine,
     labels: Vec<Option<Arc<str>>>,
     consumers: Vec<PullConsumer>,
+    /// Tells whoever runs this what was dropped.
+    say: fn(&str),
 }
 
 /// One job that is this worker's until its lease ends.
@@ -56,7 +58,8 @@ impl Engine {
                 wanted.push(Some(label.clone()));
             }
         }
-        let mut tickets = Tickets { engine: self.clone(), labels: wanted, consumers: Vec::new() };
+        let (engine, consumers) = (self.clone(), Vec::new());
+        let mut tickets = Tickets { engine, labels: wanted, consumers, say: |_| {} };
         tickets.find_consumers().await?;
         Ok(tickets)
     }
@@ -76,6 +79,12 @@ enum Word {
 }
 
 impl Tickets {
+    /// Has whoever runs this told of what is dropped because it is no ticket.
+    #[must_use]
+    pub fn telling(self, say: fn(&str)) -> Self {
+        Self { say, ..self }
+    }
+
     /// Waits for a ticket and takes exactly that one.
     ///
     /// It waits over restarts of the server. A ticket that comes when the future
@@ -145,15 +154,24 @@ impl Tickets {
                     match Ticket::read(&engine, message) {
                         Ok(ticket) => return Ok(Some(ticket)),
                         Err(strange) => {
-                            tracing::warn!("dropped a strange ticket: {}", strange.subject);
-                            // If that is lost, it comes again.
-                            let _ = strange.ack_with(AckKind::Term).await;
+                            self.drops(&strange).await;
                             return Ok(None);
                         }
                     }
                 }
             }
         }
+    }
+
+    /// Has nobody handed what is no ticket.
+    async fn drops(&self, strange: &jetstream::Message) {
+        let subject = &strange.subject;
+        (self.say)(&format!(
+            "dropped what is no ticket: `{subject}`; somebody else publishes under this prefix"
+        ));
+        tracing::warn!("dropped what is no ticket: {subject}");
+        // If that is lost, it comes again.
+        let _ = strange.ack_with(AckKind::Term).await;
     }
 }
 

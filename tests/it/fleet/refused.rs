@@ -16,14 +16,14 @@ use crate::support::nats::NatsServer;
 use crate::support::tine::{Finished, Place};
 
 /// A place that meets at this address.
-fn meeting_at(url: &str) -> Place {
+pub(super) fn meeting_at(url: &str) -> Place {
     let place = Place::new();
     place.configure(&format!("[executor.nats]\nservers = [\"{url}\"]\nlease_s = {LONG}\n"));
     place
 }
 
 /// Has a run, a worker and a list of workers meet at this address.
-fn meet_at(place: &Place) -> [Finished; 3] {
+pub(super) fn meet_at(place: &Place) -> [Finished; 3] {
     let run = ["-p", "go", "-m", "offline", "--executor", "nats"];
     [&run[..], &["worker"], &["workers"]].map(|arguments| place.tine(arguments).run())
 }

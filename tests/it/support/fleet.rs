@@ -24,6 +24,8 @@ pub(crate) struct Fleet {
     pub(crate) nats: NatsServer,
     /// How long one may be silent, in seconds.
     lease_s: u32,
+    /// What stands under `[executor.nats]` besides, for everybody.
+    keys: String,
     pub(crate) workers: Vec<Worker>,
 }
 
@@ -46,7 +48,12 @@ impl Fleet {
 
     /// Has a server that was started, and nobody who works.
     pub(crate) fn at(nats: NatsServer, lease_s: u32) -> Self {
-        Self { nats, lease_s, workers: Vec::new() }
+        Self { nats, lease_s, keys: String::new(), workers: Vec::new() }
+    }
+
+    /// Has more keys under `[executor.nats]`.
+    pub(crate) fn with(self, keys: &str) -> Self {
+        Self { keys: keys.to_owned(), ..self }
     }
 
     pub(crate) fn lease(&self) -> Duration {
@@ -60,7 +67,8 @@ impl Fleet {
 
     /// The same for those who reach the server at this address.
     pub(crate) fn configuration_over(&self, url: &str) -> String {
-        format!("[executor.nats]\nservers = [\"{url}\"]\nlease_s = {}\n", self.lease_s)
+        let Self { lease_s, keys, .. } = self;
+        format!("[executor.nats]\nservers = [\"{url}\"]\nlease_s = {lease_s}\n{keys}")
     }
 
     /// Starts a worker that takes so many slots at once, and asks this server if it

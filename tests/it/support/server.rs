@@ -458,7 +458,12 @@ fn check_fork(
 async fn accept(listener: std::net::TcpListener, shared: Arc<Shared>) {
     let listener = TcpListener::from_std(listener).expect("a non-blocking socket");
     let sequence = Arc::new(AtomicUsize::new(0));
-    while let Ok((socket, _)) = listener.accept().await {
+    loop {
+        // What has gone wrong with one connection is no reason to take no others.
+        let Ok((socket, _)) = listener.accept().await else {
+            tokio::task::yield_now().await;
+            continue;
+        };
         shared.connections.fetch_add(1, Ordering::Relaxed);
         let (shared, sequence) = (Arc::clone(&shared), Arc::clone(&sequence));
         tokio::spawn(async move {
