@@ -284,7 +284,9 @@ async fn tickets_wait_over_a_crash_and_so_does_who_waits_for_them() {
 #[tokio::test]
 async fn a_queue_of_offers_keeps_its_order() {
     let Some(server) = NatsServer::start() else { return };
-    let engine = engine(&server).await;
+    // So that no ticket comes again while the others are drawn.
+    let patient = Settings { lease: Duration::from_secs(600), ..settings(server.url()) };
+    let engine = Engine::connect(&patient, "test").await.unwrap();
     let (offers, mut refused) = engine.offer_queue();
     for unit in 0..600 {
         offers.push(job(unit));

@@ -50,7 +50,12 @@ async fn works_in_silence(fleet: &Fleet, place: &Place) -> Won {
     let (run, unit) = (Arc::clone(&ticket.job.run), UnitId(ticket.job.unit));
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let claim = Claim { version, worker: "silent".into(), unit, ended: Vec::new() };
-    let answer = engine.claim(&run, claim.encode().into()).await.expect("it is answered");
+    let answer = loop {
+        // It may take its time to pack what the slot is given.
+        if let Ok(answer) = engine.claim(&run, claim.encode().into()).await {
+            break answer;
+        }
+    };
     let claimed = Claimed::decode(&answer).expect("it can be read");
     assert!(matches!(claimed, Claimed::Granted(_)), "{claimed:?}");
     while logged(place, "lost").is_empty() {
