@@ -29,8 +29,6 @@ const WILDCARDS: &[char] = &['*', '?', '[', '{', '\\'];
 #[derive(Debug, Clone)]
 pub struct Rule {
     text: String,
-    /// What `~` stands for in it.
-    home: Option<PathBuf>,
     /// The tool's own name, or one of a server's tools.
     tool: String,
     specifier: Specifier,
@@ -110,7 +108,7 @@ impl Rule {
         match (text.split_once("(~/"), home) {
             (Some((tool, rest)), Some(home)) => {
                 let rule: Self = format!("{tool}(/{}/{rest}", home.display()).parse()?;
-                Ok(Self { text: text.trim().to_owned(), home: Some(home.to_owned()), ..rule })
+                Ok(Self { text: text.trim().to_owned(), ..rule })
             }
             (Some(_) | None, _) => text.parse(),
         }
@@ -157,7 +155,7 @@ impl FromStr for Rule {
             },
             (Some(_), _) => return Err(RuleError::Specifier { rule: rule() }),
         };
-        Ok(Self { text: rule(), home: None, tool: tool.to_owned(), specifier })
+        Ok(Self { text: rule(), tool: tool.to_owned(), specifier })
     }
 }
 
@@ -363,13 +361,6 @@ impl Rule {
     #[must_use]
     pub fn tool(&self) -> &str {
         &self.tool
-    }
-
-    /// Returns what `~` stands for in the rule; `None` if it stands for nothing
-    /// else. With it [`Rule::parse`] reads the rule's text as the same rule.
-    #[must_use]
-    pub fn home(&self) -> Option<&Path> {
-        self.home.as_deref()
     }
 
     /// Tells whether the rule's meaning depends on the words of a command.

@@ -60,7 +60,7 @@ fn load(session: &SessionId) -> Load {
         fallbacks: Vec::new(),
         is_money_limited: false,
     };
-    Load::new(packet, &Offline::new(), "/".as_ref())
+    Load::new(packet, &Offline::new(), "no workspace is packed".as_ref())
 }
 
 fn opened(models: &Models, most: usize) -> Arc<dyn Model> {

@@ -9,10 +9,9 @@ use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::Grant;
-use super::json::{BranchBody, Raw, Text, each, name, text, unit};
+use super::json::{BranchBody, Raw, Text, name, text, unit};
 use super::works::WorkBody;
-use crate::guard::{Rule, Source, Sourced};
-use crate::path_text;
+use crate::guard::WrittenRule;
 use crate::session::kinds;
 use crate::skill::Followed;
 use crate::tool::{AnswerSchema, Isolation, Task, TaskKind, Typed};
@@ -206,27 +205,8 @@ impl From<IsolationBody> for Isolation {
 #[derive(Serialize, Deserialize)]
 struct FollowedBody<'a> {
     skill: Text<'a>,
-    leave: Vec<RuleBody>,
+    leave: Vec<WrittenRule>,
     model: Option<Text<'a>>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct RuleBody {
-    rule: String,
-    /// What `~` stood for where the rule was read, as text of [`path_text`].
-    home: Option<String>,
-    source: SourceBody,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum SourceBody {
-    Flag,
-    User,
-    Project,
-    Settings,
-    Agent,
-    Skill,
 }
 
 impl<'a> FollowedBody<'a> {
@@ -234,61 +214,14 @@ impl<'a> FollowedBody<'a> {
         let Followed { skill, leave, model } = followed;
         Self {
             skill: text(skill),
-            leave: leave.iter().map(RuleBody::of).collect(),
+            leave: WrittenRule::all(leave),
             model: model.as_deref().map(text),
         }
     }
 
     fn into_followed(self) -> Result<Followed, String> {
         let Self { skill, leave, model } = self;
-        Ok(Followed {
-            skill: skill.into(),
-            leave: each(leave, RuleBody::into_rule)?.into(),
-            model: model.map(Into::into),
-        })
-    }
-}
-
-impl RuleBody {
-    fn of(sourced: &Sourced) -> Self {
-        let Sourced { rule, source } = sourced;
-        Self {
-            rule: rule.to_string(),
-            home: rule.home().map(path_text::to_text),
-            source: SourceBody::of(*source),
-        }
-    }
-
-    fn into_rule(self) -> Result<Sourced, String> {
-        let Self { rule, home, source } = self;
-        let home = home.as_deref().map(path_text::from_text);
-        let rule = Rule::parse(&rule, home.as_deref()).map_err(|error| error.to_string())?;
-        Ok(Sourced { rule, source: source.into() })
-    }
-}
-
-impl SourceBody {
-    fn of(source: Source) -> Self {
-        match source {
-            Source::Flag => Self::Flag,
-            Source::User => Self::User,
-            Source::Project => Self::Project,
-            Source::Settings => Self::Settings,
-            Source::Agent => Self::Agent,
-            Source::Skill => Self::Skill,
-        }
-    }
-}
-
-impl From<SourceBody> for Source {
-    fn from(body: SourceBody) -> Self {
-        match body {
-            SourceBody::Flag => Self::Flag,
-            SourceBody::User => Self::User,
-            SourceBody::Project => Self::Project,
-            SourceBody::Settings => Self::Settings,
-            SourceBody::Agent => Self::Agent,
-            SourceBody::Skill => Self::Skill,
-        }
+        let leave = WrittenRule::read(leave).map_err(|error| error.to_string())?;
+        Ok(Followed { skill: skill.into(), leave: leave.into(), model: model.map(Into::into) })
     }
 }
