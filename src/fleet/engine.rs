@@ -26,7 +26,7 @@ use std::time::Duration;
 
 pub use blobs::{BLOB_CAP, Hash};
 pub use error::{ClaimError, EngineError};
-pub use follow::{Frame, Heard, Since, Stop, Stops};
+pub use follow::{Frame, Heard, Stop, Stops};
 pub use offers::{OFFERS_UNACKED, Offers, Refused};
 pub use publish::{Said, Won};
 pub use settings::{Login, Settings, Tls};

@@ -116,10 +116,6 @@ async fn options(
         Login::Credentials(path) => {
             options.credentials_file(path).await.map_err(|error| unusable(path, error))?
         }
-        Login::Nkey(path) => {
-            let seed = tokio::fs::read_to_string(path).await;
-            options.nkey(seed.map_err(|error| unusable(path, error))?.trim().to_owned())
-        }
         Login::User { name, password } => {
             options.user_and_password(name.clone(), password.expose_secret().to_owned())
         }

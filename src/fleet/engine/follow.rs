@@ -32,15 +32,6 @@ const CONSUMER_AGE: Duration = Duration::from_secs(60);
 /// How long one request for messages stands.
 const PULL_AGE: Duration = Duration::from_secs(30);
 
-/// Where a run is listened to from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Since {
-    /// What comes after the call.
-    Now,
-    /// The first that is kept.
-    Start,
-}
-
 /// The frames and results of a run, as they are stored.
 #[derive(Debug)]
 pub struct Heard {
@@ -83,24 +74,10 @@ impl Engine {
     ///
     /// A server that does not let the stream be read.
     pub async fn listen(&self, run: &str) -> Result<Heard, EngineError> {
-        self.listen_since(run, Since::Now).await
-    }
-
-    /// Listens to the slots of a run.
-    ///
-    /// # Errors
-    ///
-    /// A server that does not let the stream be read.
-    pub async fn listen_since(&self, run: &str, since: Since) -> Result<Heard, EngineError> {
         let shard = async |shard| {
             let stream = self.names.events_stream(shard);
-            let next = match since {
-                Since::Start => 1,
-                Since::Now => {
-                    let info = self.stream_info(&stream).await?;
-                    info.map_or(1, |info| info.state.last_sequence + 1)
-                }
-            };
+            let info = self.stream_info(&stream).await?;
+            let next = info.map_or(1, |info| info.state.last_sequence + 1);
             Follow::new(self, stream, self.names.events_of(run, shard), next).await
         };
         let follows = futures_util::future::try_join_all((0..SHARDS).map(shard)).await?;

@@ -34,8 +34,6 @@ pub enum Login {
     Url,
     /// A file with a token and its key (`.creds`).
     Credentials(PathBuf),
-    /// A file with the seed of an NKey.
-    Nkey(PathBuf),
     /// A user with a password.
     User {
         /// The user's name.
