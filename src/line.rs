@@ -8,6 +8,8 @@ mod ahead;
 mod budget;
 mod order;
 mod tend;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::sync::Arc;
 

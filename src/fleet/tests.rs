@@ -14,8 +14,9 @@ use super::near::{Attempt, Claimant, Ended, FromFar, Near};
 use super::wire::{Ask, AskId, Claimed, FarEnd, Frame, ToSlot, Word};
 use crate::branch::{Branch, Token};
 use crate::event::{NoticeLevel, Origin, Outcome, Piece, Replied, UnitId};
+use crate::line::testing::plain;
 use crate::line::{
-    Budget, Child, FromUnit, LINE_CAP, Line, News, Order, RequestLeave, Seat, Strand, Tend, Told,
+    Child, FromUnit, LINE_CAP, Line, News, Order, RequestLeave, Seat, Strand, Tend, Told,
     UnitEvent, Wait,
 };
 use crate::message::{StopReason, Usage};
@@ -182,20 +183,6 @@ fn end(attempt: u32, after: u64) -> FarEnd {
     FarEnd { attempt, after, words: Vec::new(), outcome, changes: None, left: None }
 }
 
-fn child() -> Child {
-    Child {
-        description: "nested".into(),
-        agent: "explore".into(),
-        slot: None,
-        origin: Origin::Prompt,
-        is_background: false,
-        strand: Strand::Fresh,
-        budget: Budget::default(),
-        again: None,
-        step: None,
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn what_a_slot_asks_is_answered_as_if_it_were_here() {
     let mut tied = tied();
@@ -276,7 +263,7 @@ async fn a_worker_speaks_for_nobody_that_it_was_not_given() {
 async fn what_a_slot_starts_may_speak_and_is_stopped_from_here() {
     let mut tied = tied();
     let line = tied.line.clone();
-    let declaring = tokio::spawn(async move { line.declare(None, vec![child()]).await });
+    let declaring = tokio::spawn(async move { line.declare(None, vec![plain("nested")]).await });
     let UnitEvent::Declare { reply, .. } = tied.heard().await.event else { panic!("declared") };
     let nested = CancellationToken::new();
     reply.send(vec![seat(UnitId(9), nested.clone())]).unwrap();
@@ -358,7 +345,7 @@ async fn a_worker_asks_nothing_about_others() {
         Ask::MayStart,
         Ask::Declare {
             call: None,
-            children: vec![Child { strand: Strand::Reserved(Token(1)), ..child() }],
+            children: vec![Child { strand: Strand::Reserved(Token(1)), ..plain("nested") }],
             takes_orders: false,
         },
     ];
@@ -465,7 +452,7 @@ async fn a_slot_that_nothing_limits_asks_for_no_leave_and_its_turns_are_told() {
     assert_eq!(tied.line.may_request(Some(2)).await, None, "a cancel has begun");
     // Nor does what it starts, which may have limits of its own, go without.
     let Tied { line, dispatcher, .. } = &mut tied;
-    let (declaring, seats) = tokio::join!(line.declare(None, vec![child()]), async {
+    let (declaring, seats) = tokio::join!(line.declare(None, vec![plain("nested")]), async {
         let UnitEvent::Declare { reply, .. } = dispatcher.recv().await.unwrap().event else {
             panic!("it declares")
         };
@@ -510,7 +497,7 @@ async fn a_slot_asks_for_news_of_what_runs_beside_it() {
     for is_background in [true, false] {
         let mut tied = tied();
         let (orders, mut ordered) = mpsc::channel(1);
-        let (line, child) = (tied.line.clone(), Child { is_background, ..child() });
+        let (line, child) = (tied.line.clone(), Child { is_background, ..plain("nested") });
         let declaring =
             tokio::spawn(async move { line.declare_with(None, vec![child], orders).await });
         let UnitEvent::Declare { reply, orders, .. } = tied.heard().await.event else {

@@ -1,6 +1,6 @@
 //! Changes of real repositories, some of them hostile.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -73,6 +73,36 @@ impl Repo {
     fn change(&self, what: What) -> Result<Change, GitError> {
         change(&program(), &self.root(), &what)
     }
+}
+
+/// What stands in a directory, git's own part left out.
+pub(crate) fn files(root: &Path) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    let mut directories = vec![root.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+            let found = path.symlink_metadata().unwrap();
+            if name == ".git" {
+                continue;
+            }
+            if found.is_dir() {
+                directories.push(path);
+            } else if found.is_symlink() {
+                files.insert(name, format!("-> {}", path.read_link().unwrap().display()));
+            } else {
+                let run = if found.permissions().mode() & 0o111 == 0 { "" } else { "x " };
+                files.insert(name, format!("{run}{}", fs::read(&path).unwrap().escape_ascii()));
+            }
+        }
+    }
+    files
+}
+
+/// What [`files`] gives where these are.
+pub(crate) fn named(files: &[(&str, &str)]) -> BTreeMap<String, String> {
+    files.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect()
 }
 
 fn kinds(change: &Change) -> Vec<(&str, ChangeKind)> {

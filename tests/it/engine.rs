@@ -15,19 +15,12 @@ use tine::fleet::engine::{
     Tickets, Won,
 };
 
-use super::support::nats::NatsServer;
+use super::support::nats::{self, NatsServer};
 
 const RUN: &str = "0192f0c1-4a5b-7c6d-8e9f-001122334455";
 
 fn settings(url: String) -> Settings {
-    Settings {
-        servers: vec![url],
-        prefix: "tine".to_owned(),
-        login: Login::Url,
-        tls: None,
-        lease: Duration::from_secs(1),
-        replicas: None,
-    }
+    nats::settings(url, Duration::from_secs(1))
 }
 
 async fn engine(server: &NatsServer) -> Engine {

@@ -10,7 +10,7 @@ use tine::config::{Config, Environment, ModelEntry, resolve_model};
 use tine::definition::Definitions;
 use tine::event::SessionId;
 use tine::fanout::Limits;
-use tine::fleet::engine::{Engine, Login, Settings};
+use tine::fleet::engine::Engine;
 use tine::fleet::packet::Packet;
 use tine::fleet::permits::Permits;
 use tine::fleet::{Fleet, Load};
@@ -19,20 +19,12 @@ use tine::model::offline::Offline;
 use tine::model::{Model, Models, retry};
 use tine::skill::Skills;
 
-use super::support::nats::NatsServer;
+use super::support::nats::{NatsServer, settings};
 
 const LEASE: Duration = Duration::from_secs(5);
 
 async fn engine(server: &NatsServer) -> Engine {
-    let settings = Settings {
-        servers: vec![server.url()],
-        prefix: "tine".to_owned(),
-        login: Login::Url,
-        tls: None,
-        lease: LEASE,
-        replicas: None,
-    };
-    Engine::connect(&settings, "test").await.expect("the server is there")
+    Engine::connect(&settings(server.url(), LEASE), "test").await.expect("the server is there")
 }
 
 fn load(session: &SessionId) -> Load {

@@ -1,6 +1,5 @@
 //! States of real repositories on their way to a worker, and changes on their way back.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -8,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::git::tests::{Repo, program};
+use crate::git::tests::{Repo, files, named, program};
 
 /// A coordinator's scratch and a worker's directory.
 struct Fleet {
@@ -65,35 +64,6 @@ impl Fleet {
 fn state(packed: &Packed) -> &PackedState {
     let Packed::State(state) = packed else { panic!("{packed:?}") };
     state
-}
-
-/// What stands in a directory, git's own part left out.
-fn files(root: &Path) -> BTreeMap<String, String> {
-    let mut files = BTreeMap::new();
-    let mut directories = vec![root.to_owned()];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
-            let found = path.symlink_metadata().unwrap();
-            if name == ".git" {
-                continue;
-            }
-            if found.is_dir() {
-                directories.push(path);
-            } else if found.is_symlink() {
-                files.insert(name, format!("-> {}", path.read_link().unwrap().display()));
-            } else {
-                let run = if found.permissions().mode() & 0o111 == 0 { "" } else { "x " };
-                files.insert(name, format!("{run}{}", fs::read(&path).unwrap().escape_ascii()));
-            }
-        }
-    }
-    files
-}
-
-fn named(files: &[(&str, &str)]) -> BTreeMap<String, String> {
-    files.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect()
 }
 
 fn git(directory: &Path, arguments: &[&str]) -> String {

@@ -21,6 +21,7 @@ use crate::event::{
 };
 use crate::fanout::Elsewhere;
 use crate::guard::{About, Decided, Place, Rule, Source, Sourced};
+use crate::line::testing::plain;
 use crate::line::{
     Budget, CallLeave, Child, Glance, News, RequestLeave, Sent, Strand, Told, Until, Wait,
 };
@@ -178,17 +179,8 @@ fn children() -> Vec<Child> {
         again: Some(UnitId(2)),
         step: Some(StepMark { key: "review[3]".into(), digest: StepDigest(7) }),
     };
-    let plain = Child {
-        slot: None,
-        origin: Origin::Prompt,
-        is_background: false,
-        strand: Strand::Fresh,
-        budget: Budget::default(),
-        again: None,
-        step: None,
-        ..child.clone()
-    };
-    vec![child, plain.clone(), Child { strand: Strand::Parents, ..plain }]
+    let on_its_parents = Child { strand: Strand::Parents, ..plain("look") };
+    vec![child, plain("look"), on_its_parents]
 }
 
 fn decided() -> Decided {

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use super::*;
-use crate::git::tests::{Repo, program};
+use crate::git::tests::{Repo, files, named, program};
 
 /// A repository with a worktree at its state.
 struct Worked {
@@ -37,36 +37,6 @@ impl Worked {
     fn tree(&self) -> &Path {
         &self.linked.tree
     }
-}
-
-/// What stands in a directory, git's own part left out.
-fn files(root: &Path) -> BTreeMap<String, String> {
-    let mut files = BTreeMap::new();
-    let mut directories = vec![root.to_owned()];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let (path, kind) = entry.map(|at| (at.path(), at.file_type().unwrap())).unwrap();
-            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
-            if name == ".git" {
-                continue;
-            }
-            if kind.is_dir() {
-                directories.push(path);
-            } else if kind.is_symlink() {
-                files.insert(name, format!("-> {}", path.read_link().unwrap().display()));
-            } else {
-                let mode = path.metadata().unwrap().permissions().mode() & 0o111;
-                let run = if mode == 0 { "" } else { "x " };
-                let bytes = fs::read(&path).unwrap();
-                files.insert(name, format!("{run}{}", bytes.escape_ascii()));
-            }
-        }
-    }
-    files
-}
-
-fn named(files: &[(&str, &str)]) -> BTreeMap<String, String> {
-    files.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect()
 }
 
 fn set_mode(path: &Path, mode: u32) {

@@ -18,6 +18,7 @@ use crate::branch::Token;
 use crate::event::{
     Compaction, CompactionTrigger, FailureKind, Origin, Replied, SlotPosition, UnitState,
 };
+use crate::line::testing::plain;
 use crate::line::{
     Budget, Child, News, Orders, RequestLeave, Seat, Sent, Strand, Tend, Told, Until, Wait,
 };
@@ -80,15 +81,8 @@ impl Bench {
     fn declare(&mut self, parent: UnitId, names: &[&str]) -> Vec<Seat> {
         let total = u32::try_from(names.len()).unwrap();
         let children = (0..total).zip(names).map(|(index, name)| Child {
-            description: (*name).into(),
-            agent: "explore".into(),
             slot: Some(SlotPosition { index, total }),
-            origin: Origin::Prompt,
-            is_background: false,
-            strand: Strand::Fresh,
-            budget: Budget::default(),
-            again: None,
-            step: None,
+            ..plain(*name)
         });
         self.declare_all(parent, children.collect())
     }
@@ -112,15 +106,10 @@ impl Bench {
     /// Declares forks that run in the background, and starts them.
     fn fork(&mut self, parent: UnitId, names: &[&str]) -> Vec<Seat> {
         let child = |name: &&str| Child {
-            description: (*name).into(),
             agent: "fork".into(),
-            slot: None,
             origin: Origin::Fork,
             is_background: true,
-            strand: Strand::Fresh,
-            budget: Budget::default(),
-            again: None,
-            step: None,
+            ..plain(*name)
         };
         let seats = self.declare_all(parent, names.iter().map(child).collect());
         seats.iter().for_each(|seat| self.may_start(seat.unit).unwrap());
@@ -635,17 +624,7 @@ fn a_run_names_the_background_units_that_it_left_behind() {
 #[test]
 fn what_only_holds_the_branch_of_steps_is_not_among_the_agents_left_behind() {
     let mut bench = Bench::new();
-    let child = |origin| Child {
-        description: "correctness".into(),
-        agent: "for_each".into(),
-        slot: None,
-        origin,
-        is_background: false,
-        strand: Strand::Fresh,
-        budget: Budget::default(),
-        again: None,
-        step: None,
-    };
+    let child = |origin| Child { agent: "for_each".into(), origin, ..plain("correctness") };
     let holder = bench.declare_all(UnitId::MAIN, vec![child(Origin::Steps)]).remove(0);
     bench.may_start(holder.unit).unwrap();
     let agent = bench.declare_all(holder.unit, vec![child(Origin::Prompt)]).remove(0);

@@ -7,8 +7,10 @@ use tine::model::check;
 use super::forks::{is_theirs, play, repository, run};
 use super::{LONG, batch, both, call, task, write};
 use crate::support::fleet::Fleet;
+use crate::support::repository::Repository;
 use crate::support::server::{Gate, Reaction, RecordedRequest, Server};
 use crate::support::talk::{Talk, serve};
+use crate::support::tine::Running;
 
 fn beside(name: &str, agent: &str) -> Value {
     let arguments = json!({"description": name, "prompt": name, "subagent_type": agent,
@@ -45,17 +47,23 @@ fn serve_message(gate: &Gate) -> Server {
     })
 }
 
+/// Starts a run whose agent has ended on a worker that has gone since.
+fn with_its_worker_gone(fleet: &mut Fleet, model: &Server) -> (Repository, Running) {
+    fleet.work_apart(1, model, "");
+    let repository = repository();
+    let running = run(fleet, &repository.place, model, &[]).start();
+    // It has ended: main has waited for it.
+    model.wait_until_came(5);
+    fleet.workers[0].kill9();
+    (repository, running)
+}
+
 #[test]
 fn an_agent_goes_on_from_its_own_bytes_on_another_worker() {
     let Some(mut fleet) = Fleet::start(LONG) else { return };
     let gate = Gate::closed();
     let model = serve_message(&gate);
-    fleet.work_apart(1, &model, "");
-    let repository = repository();
-    let running = run(&fleet, &repository.place, &model, &[]).start();
-    // It has ended: main has waited for it.
-    model.wait_until_came(5);
-    fleet.workers[0].kill9();
+    let (_repository, running) = with_its_worker_gone(&mut fleet, &model);
     fleet.work_apart(1, &model, "");
     gate.open();
     running.wait().exits(0);
@@ -78,11 +86,7 @@ fn a_worker_that_would_send_other_bytes_than_the_agent_has_sends_none() {
     let Some(mut fleet) = Fleet::start(LONG) else { return };
     let gate = Gate::closed();
     let model = serve_message(&gate);
-    fleet.work_apart(1, &model, "");
-    let repository = repository();
-    let running = run(&fleet, &repository.place, &model, &[]).start();
-    model.wait_until_came(5);
-    fleet.workers[0].kill9();
+    let (_repository, running) = with_its_worker_gone(&mut fleet, &model);
     let url = model.base_url();
     let more = "[models.m]\nkey_env = \"OPENAI_API_KEY\"\nmax_output_tokens = 99\n";
     fleet.work_apart(1, &model, &format!("{more}base_url = \"{url}\"\n"));

@@ -58,6 +58,15 @@ fn results(fleet: &Fleet) -> Vec<usize> {
     })
 }
 
+/// Checks that a map of twelve rows went as if there had been no partition.
+#[track_caller]
+fn check_nothing_was_lost(fleet: &Fleet, place: &Place, model: Server) {
+    check_each_row_once(place, 12);
+    assert_eq!(logged(place, "lost"), [json!(null); 0]);
+    assert_eq!(results(fleet), [1; 12]);
+    assert_eq!(model.finish().len(), 12, "no row is asked twice");
+}
+
 /// Waits until a worker has nothing more to do, and checks that it ended well.
 #[track_caller]
 fn ends_well(fleet: &mut Fleet, worker: usize) {
@@ -174,10 +183,7 @@ fn a_partition_of_a_worker_shorter_than_the_lease_costs_nothing() {
         relay.mend();
     }
     running.wait().exits(0);
-    check_each_row_once(&place, 12);
-    assert_eq!(logged(&place, "lost"), [json!(null); 0]);
-    assert_eq!(results(&fleet), [1; 12]);
-    assert_eq!(model.finish().len(), 12, "no row is asked twice");
+    check_nothing_was_lost(&fleet, &place, model);
 }
 
 #[test]
@@ -213,10 +219,7 @@ fn a_partition_of_the_coordinator_shorter_than_the_lease_costs_nothing() {
     assert_eq!(logged(&place, "replied"), [json!(null); 0]);
     relay.mend();
     running.wait().exits(0);
-    check_each_row_once(&place, 12);
-    assert_eq!(logged(&place, "lost"), [json!(null); 0]);
-    assert_eq!(results(&fleet), [1; 12]);
-    assert_eq!(model.finish().len(), 12, "no row is asked twice");
+    check_nothing_was_lost(&fleet, &place, model);
 }
 
 #[test]

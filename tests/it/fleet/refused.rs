@@ -6,13 +6,13 @@ use std::time::Duration;
 use async_nats::jetstream;
 use serde_json::Value;
 use tine::event::UnitId;
-use tine::fleet::engine::{Engine, Job, Login, Settings};
+use tine::fleet::engine::{Engine, Job};
 use tine::fleet::wire::{Claim, Claimed};
 use tokio::runtime::Runtime;
 
 use super::{LONG, SESSION, check_each_row_once, echo, logged, map, table};
 use crate::support::fleet::Fleet;
-use crate::support::nats::NatsServer;
+use crate::support::nats::{NatsServer, settings};
 use crate::support::tine::{Finished, Place};
 
 /// A place that meets at this address.
@@ -30,14 +30,7 @@ pub(super) fn meet_at(place: &Place) -> [Finished; 3] {
 
 /// The client of another worker.
 pub(super) async fn engine(fleet: &Fleet) -> Engine {
-    let settings = Settings {
-        servers: vec![fleet.nats.url()],
-        prefix: "tine".to_owned(),
-        login: Login::Url,
-        tls: None,
-        lease: fleet.lease(),
-        replicas: None,
-    };
+    let settings = settings(fleet.nats.url(), fleet.lease());
     Engine::connect(&settings, "test").await.expect("the server is there")
 }
 

@@ -8,10 +8,24 @@ use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
 
 use tempfile::TempDir;
+use tine::fleet::engine::{Login, Settings};
 
 use super::tine::HANG_LIMIT;
+
+/// How clients come to the server there, where nothing is set but the lease.
+pub(crate) fn settings(url: String, lease: Duration) -> Settings {
+    Settings {
+        servers: vec![url],
+        prefix: "tine".to_owned(),
+        login: Login::Url,
+        tls: None,
+        lease,
+        replicas: None,
+    }
+}
 
 /// A server with JetStream, which is killed when this is dropped.
 pub(crate) struct NatsServer {

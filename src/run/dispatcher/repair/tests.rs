@@ -14,9 +14,8 @@ use super::super::{Dispatcher, Effect, Input, Response, Seed};
 use super::*;
 use crate::agent::History;
 use crate::event::{FailureKind, Origin, Replied, SessionHead, SessionId, SlotPosition};
-use crate::line::{
-    Budget, Child, FromUnit, News, Seat, Strand, Tend, Told as Says, UnitEvent, Wait,
-};
+use crate::line::testing::plain;
+use crate::line::{Child, FromUnit, News, Seat, Tend, Told as Says, UnitEvent, Wait};
 use crate::message::{Call, CallId, Head, Message, Reply, StopReason, Usage};
 
 /// A session in which units do what chance says, as far as a unit can.
@@ -174,15 +173,9 @@ impl Session {
         let is_background = what % 8 == 1;
         let total = if is_background { 1 } else { u32::from(what / 8 % 4) };
         let children = (0..total).map(|index| Child {
-            description: "look".into(),
-            agent: "explore".into(),
             slot: (!is_background).then_some(SlotPosition { index, total }),
-            origin: Origin::Prompt,
             is_background,
-            strand: Strand::Fresh,
-            budget: Budget::default(),
-            again: None,
-            step: None,
+            ..plain("look")
         });
         let (children, call) = (children.collect(), call.clone());
         let id = Some(call.clone());
@@ -503,15 +496,10 @@ fn with_aside(count: u32) -> Session {
     session.reply(UnitId::MAIN, 1);
     let call = session.units[&UnitId::MAIN].calls[0].0.clone();
     let child = |_| Child {
-        description: "look".into(),
         agent: "fork".into(),
-        slot: None,
         origin: Origin::Fork,
         is_background: true,
-        strand: Strand::Fresh,
-        budget: Budget::default(),
-        again: None,
-        step: None,
+        ..plain("look")
     };
     let (children, id) = ((0..count).map(child).collect(), Some(call.clone()));
     let seats = session.ask(UnitId::MAIN, |reply| UnitEvent::Declare {
@@ -540,17 +528,8 @@ fn ten_thousand_units_are_brought_to_their_ends_in_little_time() {
         UnitEvent::ToolStarted { call: call.clone(), tool, subject, confinement: None, synced },
     );
     let total = 10_000;
-    let children = (0..total).map(|index| Child {
-        description: "look".into(),
-        agent: "explore".into(),
-        slot: Some(SlotPosition { index, total }),
-        origin: Origin::Prompt,
-        is_background: false,
-        strand: Strand::Fresh,
-        budget: Budget::default(),
-        again: None,
-        step: None,
-    });
+    let children = (0..total)
+        .map(|index| Child { slot: Some(SlotPosition { index, total }), ..plain("look") });
     let (children, call) = (children.collect(), Some(call));
     let seats = session.ask(UnitId::MAIN, |reply| UnitEvent::Declare {
         call,

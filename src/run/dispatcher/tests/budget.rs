@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 
 use super::*;
 use crate::event::{AfterFailure, RequestFailed};
+use crate::line::testing::plain;
 use crate::line::{CallLeave, RequestLeave};
 use crate::message::{Cost, Usd};
 
@@ -40,17 +41,7 @@ fn tool_calls(most: u32) -> Budget {
 
 /// Declares a child that may use so much, and starts it.
 fn child(bench: &mut Bench, parent: UnitId, budget: Budget) -> UnitId {
-    let child = Child {
-        description: "child".into(),
-        agent: "explore".into(),
-        slot: None,
-        origin: Origin::Prompt,
-        is_background: false,
-        strand: Strand::Fresh,
-        budget,
-        again: None,
-        step: None,
-    };
+    let child = Child { budget, ..plain("child") };
     let unit = bench.declare_all(parent, vec![child])[0].unit;
     bench.may_start(unit).unwrap();
     unit

@@ -2,6 +2,7 @@
 
 use super::questions::{answered, ask};
 use super::*;
+use crate::line::testing::plain;
 
 fn lose(bench: &mut Bench, unit: UnitId, attempt: u32) -> Result<(), TryRecvError> {
     let (reply, mut answer) = oneshot::channel();
@@ -91,15 +92,8 @@ fn a_loss_is_on_disk_before_it_is_answered() {
 fn what_a_lost_unit_used_stays_used_and_its_turns_begin_anew() {
     let mut bench = Bench::new();
     let child = Child {
-        description: "a".into(),
-        agent: "explore".into(),
-        slot: None,
-        origin: Origin::Prompt,
-        is_background: false,
-        strand: Strand::Fresh,
         budget: Budget { tokens: std::num::NonZeroU64::new(24), ..Budget::default() },
-        again: None,
-        step: None,
+        ..plain("a")
     };
     let unit = bench.declare_all(UnitId::MAIN, vec![child])[0].unit;
     bench.may_start(unit).unwrap();
@@ -274,17 +268,7 @@ fn nobody_is_told_what_a_lost_unit_and_what_it_had_started_said() {
     bench.dispatcher.keep_context(Context::default());
     let unit = started(&mut bench, UnitId::MAIN, "a");
     // It goes on where its parent is, so its words would be seen.
-    let step = Child {
-        description: "step".into(),
-        agent: "explore".into(),
-        slot: None,
-        origin: Origin::Prompt,
-        is_background: false,
-        strand: Strand::Parents,
-        budget: Budget::default(),
-        again: None,
-        step: None,
-    };
+    let step = Child { strand: Strand::Parents, ..plain("step") };
     let step = bench.declare_all(unit, vec![step])[0].unit;
     bench.may_start(step).unwrap();
     bench.reply(unit, "of the first attempt", &[]);

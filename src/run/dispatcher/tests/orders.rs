@@ -5,6 +5,7 @@ use tokio::sync::mpsc;
 use super::sitting::sitting;
 use super::*;
 use crate::line::Order;
+use crate::line::testing::plain;
 
 /// A unit waits for others of these names. Returns them, and where the orders
 /// about them arrive.
@@ -18,17 +19,7 @@ fn waits(bench: &mut Bench, parent: UnitId, names: &[&str]) -> (Vec<Seat>, mpsc:
 }
 
 fn child(name: &str, (index, total): (u32, u32), again: Option<UnitId>) -> Child {
-    Child {
-        description: name.into(),
-        agent: "explore".into(),
-        slot: Some(SlotPosition { index, total }),
-        origin: Origin::Prompt,
-        is_background: false,
-        strand: Strand::Fresh,
-        budget: Budget::default(),
-        again,
-        step: None,
-    }
+    Child { slot: Some(SlotPosition { index, total }), again, ..plain(name) }
 }
 
 fn units(seats: &[Seat]) -> Vec<UnitId> {
