@@ -23,3 +23,9 @@ pub mod worker;
 
 pub use executor::Fleet;
 pub use load::Load;
+
+/// Writes an error with its causes.
+fn spelt(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

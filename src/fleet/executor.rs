@@ -21,7 +21,7 @@ use super::load::{Given, Load};
 use super::near::{self, Attempt, Claimant, Ended, FromFar, Near};
 use super::permits::{self, Office};
 use super::post::{Drawn, Post};
-use super::wire::{Claimed, FarEnd, Grant, ToSlot};
+use super::wire::{Claimed, FarEnd, ToSlot};
 use crate::event::{FailureKind, Outcome, UnitEnd, UnitId};
 use crate::fanout::{
     self, Begins, Caller, Changes, Elsewhere, Far, Local, SlotExecutor, Submitted, Turn,
@@ -39,12 +39,17 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// Runs units on workers. What goes on from a conversation that has ended here, or has
 /// tools or a model that workers do not have so, runs here.
 pub struct Fleet {
-    post: Arc<Post>,
-    offers: Counter,
-    load: Arc<Load>,
-    lease: Duration,
+    shared: Arc<Shared>,
     /// Ends what hands out what arrives.
     _over: DropGuard,
+}
+
+/// What all slots of a run have in common.
+struct Shared {
+    post: Arc<Post>,
+    offers: Counter,
+    load: Load,
+    lease: Duration,
 }
 
 impl Fleet {
@@ -74,7 +79,8 @@ impl Fleet {
         tokio::spawn(over.clone().run_until_cancelled_owned(async move {
             tokio::join!(served.refuses(refused), served.offers_again(|unit| again.offer(unit)))
         }));
-        Ok(Self { post, offers, load: Arc::new(load), lease, _over: over.drop_guard() })
+        let shared = Arc::new(Shared { post, offers, load, lease });
+        Ok(Self { shared, _over: over.drop_guard() })
     }
 }
 
@@ -85,29 +91,23 @@ impl SlotExecutor for Fleet {
             // It is to have the very tools of its caller: their bytes are in what it
             // goes on from.
             Begins::Forked(point) => {
-                !caller.tools.is_everywhere() || !self.load.is_asked_alike(&**point.model())
+                let load = &self.shared.load;
+                !caller.tools.is_everywhere() || !load.is_asked_alike(&**point.model())
             }
             Begins::Ended => true,
         };
         if is_here {
             return Local.submit(caller, seat, begins);
         }
-        let claimed = self.post.waits(seat.unit);
-        let place = Place {
-            post: Arc::clone(&self.post),
-            offers: self.offers.clone(),
-            load: Arc::clone(&self.load),
-            lease: self.lease,
-            unit: seat.unit,
-            begins,
-        };
+        let claimed = self.shared.post.waits(seat.unit);
+        let place = Place { shared: Arc::clone(&self.shared), unit: seat.unit, begins };
         place.offer();
         Box::new(There { place, claimed })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            let Post { engine, run, .. } = &*self.post;
+            let Post { engine, run, .. } = &*self.shared.post;
             let closing = async { tokio::join!(engine.stop(run, None), engine.withdraw_run(run)) };
             // Workers that do not hear of it find nobody who knows their slots.
             let _ = tokio::time::timeout(CLOSING, closing).await;
@@ -117,10 +117,7 @@ impl SlotExecutor for Fleet {
 
 /// A slot's place at the post, which goes with it.
 struct Place {
-    post: Arc<Post>,
-    offers: Counter,
-    load: Arc<Load>,
-    lease: Duration,
+    shared: Arc<Shared>,
     unit: UnitId,
     begins: Begins,
 }
@@ -143,12 +140,13 @@ impl Counter {
 impl Place {
     /// Puts a ticket for the slot into the queue.
     fn offer(&self) {
-        self.offers.offer(self.unit);
+        self.shared.offers.offer(self.unit);
     }
 
     /// Packs what a slot that starts now is given; `None` if it is to stop meanwhile.
     async fn given(&self, caller: &Caller, seat: &Seat) -> Option<Result<Given, String>> {
-        let packing = self.load.given(&self.post.engine, caller, &self.begins);
+        let Shared { post, load, .. } = &*self.shared;
+        let packing = load.given(&post.engine, caller, &self.begins);
         seat.cancel.run_until_cancelled(packing).await
     }
 }
@@ -156,7 +154,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         // Its ticket, if there is one, is dropped by the worker that draws it.
-        self.post.forget(self.unit);
+        self.shared.post.forget(self.unit);
     }
 }
 
@@ -261,7 +259,7 @@ struct Lent {
 impl Lent {
     async fn run(self, (claimant, given): (Claimant, Given)) -> Option<Arc<UnitEnd>> {
         let _stopping = AbortOnDropHandle::new(tokio::spawn(self.stopped()));
-        let arriving = self.place.post.opens(self.far.seat.unit);
+        let arriving = self.place.shared.post.opens(self.far.seat.unit);
         let (outcome, changes, left) = self.lived((claimant, given), arriving).await;
         self.far.over(outcome, changes, left).await
     }
@@ -269,7 +267,7 @@ impl Lent {
     /// Has its worker stop it once it is to stop, also one that does not hear what is
     /// said to it.
     fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
-        let (post, seat) = (Arc::clone(&self.place.post), self.far.seat.clone());
+        let (post, seat) = (Arc::clone(&self.place.shared.post), self.far.seat.clone());
         async move {
             seat.cancel.cancelled().await;
             // It is told on its line, too.
@@ -321,11 +319,12 @@ impl Lent {
         given: &Given,
         arriving: &mut mpsc::Receiver<FromFar>,
     ) -> Ended {
-        let Self { place: Place { post, lease, .. }, far } = self;
+        let Self { place, far } = self;
+        let Shared { post, lease, .. } = &*place.shared;
         let Some(Ahead { is_unlimited, news }) = far.line.ahead().await else {
             return Ended::Stopped;
         };
-        let grant = Grant { is_unlimited, ..grant(far, number, given) };
+        let grant = grant(far, (number, is_unlimited), given);
         let Claimant { worker, since, reply } = claimant;
         let is_awaited = since.elapsed() < *lease;
         post.granted(far.seat.unit, number);
@@ -346,7 +345,7 @@ impl Lent {
 
     /// Returns what a worker has brought. `given` is what each attempt began with.
     async fn brought(&self, end: FarEnd, given: &[Given]) -> Brought {
-        let Place { post, load, .. } = &self.place;
+        let Shared { post, load, .. } = &*self.place.shared;
         let number = usize::try_from(end.attempt).unwrap_or(usize::MAX);
         let Some(given) = number.checked_sub(1).and_then(|index| given.get(index)) else {
             return failed("a worker has brought what nobody gave it");
@@ -369,13 +368,14 @@ impl Lent {
     /// come to after all.
     async fn again(&self, next: Option<Claimant>, arriving: &mut mpsc::Receiver<FromFar>) -> Again {
         let Self { place, far } = self;
-        let mut claimed = place.post.waits(far.seat.unit);
+        let Shared { post, lease, .. } = &*place.shared;
+        let mut claimed = post.waits(far.seat.unit);
         let claimant = match next {
             Some(claimant) => claimant,
             None => {
                 // The one that it had may be gone.
                 place.offer();
-                let mut offered = interval_at(Instant::now() + place.lease * 2, place.lease * 2);
+                let mut offered = interval_at(Instant::now() + *lease * 2, *lease * 2);
                 loop {
                     tokio::select! {
                         biased;

@@ -72,30 +72,8 @@ impl Touches {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn note(&self, ask: &Ask) {
-        let touches = match ask {
-            // Commands alone have bounds to be kept in.
-            Ask::ToolStarted { confinement, .. } => confinement.is_some(),
-            Ask::FileChanged(_) => true,
-            Ask::Declare { .. }
-            | Ask::MayStart
-            | Ask::MayRequest { .. }
-            | Ask::MayCall { .. }
-            | Ask::User { .. }
-            | Ask::Ended { .. }
-            | Ask::Join { .. }
-            | Ask::Reserve { .. }
-            | Ask::News { .. }
-            | Ask::Look { .. }
-            | Ask::Await { .. }
-            | Ask::Taken { .. }
-            | Ask::Stop { .. }
-            | Ask::Send { .. }
-            | Ask::Visible => false,
-        };
-        if touches {
-            self.0.store(true, Ordering::Relaxed);
-        }
+    fn note(&self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -227,16 +205,13 @@ impl Far {
         let FromUnit { unit, event } = from;
         let word = match part(event) {
             Parted::Word(word) => word,
-            Parted::Asked { ask, reply, orders } => {
-                self.touches.note(&ask);
-                match (self.known(unit, &ask), reply) {
-                    (Some(answered), Some(reply)) => {
-                        self.gives(unit, reply, answered);
-                        return;
-                    }
-                    (_, reply) => self.asks(unit, ask, (reply, orders)),
+            Parted::Asked { ask, reply, orders } => match (self.known(unit, &ask), reply) {
+                (Some(answered), Some(reply)) => {
+                    self.gives(unit, reply, answered);
+                    return;
                 }
-            }
+                (_, reply) => self.asks(unit, ask, (reply, orders)),
+            },
         };
         self.push(unit, word);
     }
@@ -256,14 +231,24 @@ impl Far {
         if let Some(orders) = orders {
             self.orders.insert(id, Declared { by: unit, orders, units: Vec::new() });
         }
-        match &ask {
-            Ask::Declare { children, .. } if children.iter().any(|child| child.is_background) => {
-                self.may_have_news(unit);
+        self.note(unit, &ask);
+        Word::Ask { id, ask }
+    }
+
+    /// Takes note of what follows from something that is asked.
+    fn note(&mut self, unit: UnitId, ask: &Ask) {
+        match ask {
+            // Commands alone have bounds to be kept in.
+            Ask::ToolStarted { confinement: Some(_), .. } | Ask::FileChanged(_) => {
+                self.touches.note();
+            }
+            Ask::Declare { children, .. } => {
+                if children.iter().any(|child| child.is_background) {
+                    self.may_have_news(unit);
+                }
             }
             Ask::Send { to, text: _ } => self.may_have_news(*to),
-            Ask::Declare { .. }
-            | Ask::ToolStarted { .. }
-            | Ask::FileChanged(_)
+            Ask::ToolStarted { confinement: None, .. }
             | Ask::MayStart
             | Ask::MayRequest { .. }
             | Ask::MayCall { .. }
@@ -278,7 +263,6 @@ impl Far {
             | Ask::Stop { .. }
             | Ask::Visible => {}
         }
-        Word::Ask { id, ask }
     }
 
     /// Returns what the coordinator would answer, where that is known ahead.

@@ -7,8 +7,9 @@ use super::wire::{Grant, Work};
 use crate::agent::Forked;
 use crate::fanout::{Far, Job};
 
-/// Returns what a slot is granted with for this attempt.
-pub(super) fn grant(far: &Far, attempt: u32, given: &Given) -> Grant {
+/// Returns what a slot is granted with for this attempt. `is_unlimited` says that
+/// nothing limits what it uses.
+pub(super) fn grant(far: &Far, (attempt, is_unlimited): (u32, bool), given: &Given) -> Grant {
     let Far { caller, seat, .. } = far;
     let (work, tools, model) = work(far, given);
     Grant {
@@ -16,7 +17,7 @@ pub(super) fn grant(far: &Far, attempt: u32, given: &Given) -> Grant {
         attempt,
         branch: seat.branch.clone(),
         origin: seat.origin,
-        is_unlimited: false,
+        is_unlimited,
         depth: caller.depth,
         work,
         tools,

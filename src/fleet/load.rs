@@ -109,7 +109,7 @@ impl Load {
             return Ok(current.given());
         }
         let packed = pack(&workspace.git, &workspace.root, &self.scratch).await;
-        let packed = packed.map_err(|error| spelt(&error))?;
+        let packed = packed.map_err(|error| super::spelt(&error))?;
         let is_known =
             |it: &&mut Current| it.root == workspace.root && it.packed.names() == packed.names();
         if let Some(known) = current.as_mut().filter(is_known) {
@@ -191,15 +191,4 @@ impl Current {
 /// Returns what every request to a model says, whatever is asked.
 fn asked(model: &dyn Model) -> Vec<u8> {
     model.body(&Prefix::new(Arc::new(Head::new(String::new(), Vec::new()))))
-}
-
-/// Writes an error with its causes.
-pub(super) fn spelt(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(because) = cause {
-        text = format!("{text}: {because}");
-        cause = because.source();
-    }
-    text
 }

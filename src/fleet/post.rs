@@ -259,7 +259,7 @@ impl Post {
             // A slot that is over needs nothing more.
             let _ = sender.send(from).await;
         };
-        self.breaks(&super::load::spelt(&error)).await;
+        self.breaks(&super::spelt(&error)).await;
     }
 
     /// Ends all slots: nothing arrives any more.
@@ -308,7 +308,7 @@ impl Post {
     pub(super) async fn refuses(&self, mut refused: Refused) {
         while let Some((job, error)) = refused.next().await {
             if let Stands::Waits(sender) = self.drawn(UnitId(job.unit)) {
-                let why = super::load::spelt(&error);
+                let why = super::spelt(&error);
                 let _ = sender.send(Drawn::Refused(why));
             }
         }

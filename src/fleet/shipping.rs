@@ -77,7 +77,7 @@ pub(super) async fn shipped(
     let written = tokio::task::spawn_blocking(writing).await;
     let (bytes, body) = written.map_err(|_| "what it goes on from cannot be written".to_owned())?;
     let blob = engine.put_blob(&bytes).await.map_err(|error| {
-        format!("what it goes on from cannot be sent to workers: {}", super::load::spelt(&error))
+        format!("what it goes on from cannot be sent to workers: {}", super::spelt(&error))
     })?;
     Ok(Shipped { blob: blob.to_string().into(), body })
 }

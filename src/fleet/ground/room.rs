@@ -50,7 +50,7 @@ impl Disk {
     /// Says of an error that it is that of a full disk, if it is. Before what was
     /// written in vain is removed.
     pub(super) fn explained(&self, error: GroundError) -> GroundError {
-        let said = crate::fleet::load::spelt(&error);
+        let said = crate::fleet::spelt(&error);
         let mut was_full = self.was_full.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = self.free().is_some_and(|free| free < FULL)
             || SIGNS.iter().any(|sign| said.contains(sign));

@@ -11,9 +11,9 @@ use super::{Outfit, Outfitted};
 use crate::fanout::Pool;
 use crate::fleet::engine::Engine;
 use crate::fleet::ground::{Ground, GroundError, Grounds, Lane};
-use crate::fleet::load::spelt;
 use crate::fleet::packet::Packet;
 use crate::fleet::parcel;
+use crate::fleet::spelt;
 
 /// Most packets that are kept unpacked. A run has one for each state of its workspace
 /// in which slots started.
