@@ -26,6 +26,11 @@ const TEMPORARY: &str = "/tmp";
 
 /// Returns what the commands of a run are kept in.
 pub(super) fn of(environment: &Environment, config: &Config) -> Sandbox {
+    Sandbox::new(settings(environment, config))
+}
+
+/// Returns what the configuration says of it, for this machine.
+pub(super) fn settings(environment: &Environment, config: &Config) -> Settings {
     let scratch = environment.temporary.clone().unwrap_or_else(|| TEMPORARY.into());
     let home = environment.home.clone();
     let written = |path: &String| match (path.strip_prefix("~/"), &home) {
@@ -34,7 +39,7 @@ pub(super) fn of(environment: &Environment, config: &Config) -> Sandbox {
         (None, _) => Some(PathBuf::from(path)),
     };
     let inherited = environment.inherited.without(&config.secret_variables());
-    Sandbox::new(Settings {
+    Settings {
         insistence: config.sandbox.mode,
         network: config.sandbox.network,
         write: config.sandbox.write.iter().filter_map(written).collect(),
@@ -47,7 +52,7 @@ pub(super) fn of(environment: &Environment, config: &Config) -> Sandbox {
         scratch,
         variables: inherited,
         home,
-    })
+    }
 }
 
 /// Runs the command and ends as it did.

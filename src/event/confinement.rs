@@ -44,6 +44,13 @@ impl Insistence {
     /// Every one, the strictest first.
     pub const ALL: [Self; 3] = [Self::Required, Self::Best, Self::Off];
 
+    /// Returns the stricter one of the two.
+    #[must_use]
+    pub fn stricter(self, other: Self) -> Self {
+        let strictest = Self::ALL.into_iter().find(|it| [self, other].contains(it));
+        strictest.unwrap_or(self)
+    }
+
     /// Returns the name in the configuration and in records.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -1,13 +1,14 @@
 //! What all slots of a run have in common, for workers: shipped once.
 //!
-//! A worker adds what is its own: its models and their keys, its sandbox, its
-//! policy, its clock. What a slot is asked to do, and what it may do, come with
+//! A worker adds what is its own: its models and their keys, its policy, its
+//! clock. Its sandbox is no looser than the bounds here, nor than its own. What a slot is asked to do, and what it may do, come with
 //! its grant. Nothing here is a secret of the coordinator's configuration, but
 //! instructions and definitions are its user's words.
 //!
 //! JSON, written by hand: inner types promise nothing about their names.
 
 mod agents;
+mod bounds;
 mod limits;
 mod skills;
 
@@ -25,6 +26,8 @@ use crate::fanout::Limits;
 use crate::path_text;
 use crate::skill::{Skill, Skills};
 use agents::WrittenAgent;
+pub use bounds::Bounds;
+use bounds::WrittenBounds;
 use limits::WrittenLimits;
 use skills::WrittenSkill;
 
@@ -53,6 +56,8 @@ pub struct Packet {
     pub instructions: String,
     /// The bounds of a unit that names none itself.
     pub limits: Limits,
+    /// What commands and fetches may reach at most.
+    pub bounds: Bounds,
     /// The workspace; `None` if slots begin with an empty directory.
     pub workspace: Option<Bundles>,
     /// The main model, as a user would name it with `-m`.
@@ -100,7 +105,8 @@ impl Packet {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let Self { version, session, root, definitions, skills, instructions, .. } = self;
-        let Self { limits, workspace, model, effort, fallbacks, is_money_limited, .. } = self;
+        let Self { limits, bounds, workspace, model, effort, fallbacks, is_money_limited, .. } =
+            self;
         let written = Written {
             form: FORM,
             version: version.clone(),
@@ -110,6 +116,7 @@ impl Packet {
             skills: skills.iter().map(WrittenSkill::of).collect(),
             instructions: instructions.clone(),
             limits: WrittenLimits::of(limits),
+            bounds: WrittenBounds::of(bounds),
             workspace: workspace.as_ref().map(WrittenBundles::of),
             model: model.clone(),
             effort: effort.as_ref().map(|effort| effort.as_str().to_owned()),
@@ -196,6 +203,7 @@ struct Written {
     skills: Vec<WrittenSkill>,
     instructions: String,
     limits: WrittenLimits,
+    bounds: WrittenBounds,
     workspace: Option<WrittenBundles>,
     model: String,
     effort: Option<String>,
@@ -222,6 +230,7 @@ impl Written {
             skills: Skills::of(skills?),
             instructions: self.instructions,
             limits: self.limits.read()?,
+            bounds: self.bounds.read()?,
             workspace: self.workspace.map(WrittenBundles::read),
             model: self.model,
             effort: self.effort.map(effort).transpose()?,

@@ -24,7 +24,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use thiserror::Error;
 
@@ -78,8 +78,8 @@ pub struct Place<'a> {
 #[derive(Debug, Default)]
 pub struct Sandbox {
     settings: Settings,
-    bwrap: OnceLock<Result<(), NoBwrap>>,
-    landlock: OnceLock<Result<i64, NoLandlock>>,
+    bwrap: Arc<OnceLock<Result<(), NoBwrap>>>,
+    landlock: Arc<OnceLock<Result<i64, NoLandlock>>>,
     stubs: Kept,
 }
 
@@ -144,6 +144,14 @@ impl Sandbox {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self { settings, ..Self::default() }
+    }
+
+    /// Returns one with other settings on the same machine: what can be used here is
+    /// tried out once.
+    #[must_use]
+    pub fn with(&self, settings: Settings) -> Self {
+        let (bwrap, landlock) = (Arc::clone(&self.bwrap), Arc::clone(&self.landlock));
+        Self { settings, bwrap, landlock, stubs: Kept::default() }
     }
 
     /// Removes what the commands of killed processes have left in workspaces.

@@ -1,6 +1,7 @@
 //! Which addresses are on the public web, and which hosts a user has allowed
 //! wherever they are.
 
+use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use reqwest::Url;
@@ -34,9 +35,23 @@ impl Host {
         Some(Self { name: name_of(&http)?, port: url.port() })
     }
 
+    /// Tells whether whatever the other one names is of this one.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        self.name == other.name && self.port.is_none_or(|port| other.port == Some(port))
+    }
+
     pub(super) fn is_of(&self, url: &Url) -> bool {
         name_of(url).as_ref() == Some(&self.name)
             && self.port.is_none_or(|port| url.port_or_known_default() == Some(port))
+    }
+}
+
+/// As [`Host::parse`] reads it.
+impl Display for Host {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.name)?;
+        self.port.map_or(Ok(()), |port| write!(formatter, ":{port}"))
     }
 }
 

@@ -11,7 +11,7 @@ use tine::definition::Definitions;
 use tine::event::SessionId;
 use tine::fanout::Limits;
 use tine::fleet::engine::Engine;
-use tine::fleet::packet::Packet;
+use tine::fleet::packet::{Bounds, Packet};
 use tine::fleet::permits::Permits;
 use tine::fleet::{Fleet, Load};
 use tine::model::gate::{Entry, Held, Pass, Throttle};
@@ -46,6 +46,7 @@ fn load(session: &SessionId) -> Load {
             compact_at: None,
             retries: retry::Policy::default(),
         },
+        bounds: Bounds::default(),
         workspace: None,
         model: "m".to_owned(),
         effort: None,

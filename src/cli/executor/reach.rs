@@ -12,7 +12,7 @@ use crate::cli::start::repository_root;
 use crate::config::Meeting;
 use crate::fanout::{Limits, SlotExecutor};
 use crate::fleet::engine::{Engine, EngineError, Login, Settings, Tls};
-use crate::fleet::packet::Packet;
+use crate::fleet::packet::{Bounds, Packet};
 use crate::fleet::{Fleet, Load};
 
 /// The file beside a session's log that says what its run was last called where
@@ -126,6 +126,7 @@ fn packet(kit: &Kit, limits: Limits) -> Packet {
         skills: (*kit.skills).clone(),
         instructions: kit.instructions.to_string(),
         limits,
+        bounds: Bounds::of(&kit.config),
         workspace: None,
         model: kit.model.name().to_string(),
         effort: kit.flags.effort.clone(),

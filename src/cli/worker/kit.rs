@@ -3,8 +3,9 @@
 //!
 //! Nothing in a copy of a workspace is believed here: its settings, hooks and
 //! servers of tools are not looked at, and definitions, skills and instructions
-//! are those that the run's own user saw. The models, their keys, the sandbox and
-//! what may be done at most are this machine's.
+//! are those that the run's own user saw. The models and their keys are this
+//! machine's; what may be done, and what commands and fetches reach, is what both
+//! allow.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ use crate::config::{
 };
 use crate::event::SessionId;
 use crate::fanout::{Fanout, FindModel, Local, Parking, Pool, Surroundings, Worktrees};
-use crate::fleet::packet::Packet;
+use crate::fleet::packet::{Bounds, Packet};
 use crate::fleet::permits::Permits;
 use crate::guard::sandbox::{Insistence, Sandbox, Variables};
 use crate::guard::{Mode, Policy};
@@ -144,17 +145,16 @@ impl Footing {
             let message = format!("cannot work in `{}`: {error}", root.display());
             Refusal::new(Exit::BadInput, message)
         })?;
-        let (environment, config) = (&self.environment, &self.config);
-        let (policy, git) =
-            rules::policy(environment, config, &self.flags, (&root, &self.sandbox))?;
+        let environment = &self.environment;
+        let (config, sandbox) = self.bounded_by(&packet.bounds);
+        let (policy, git) = rules::policy(environment, &config, &self.flags, (&root, &sandbox))?;
         // That of the working directory comes with each slot's own rules.
         let (top, copy) = packet.tops(&root);
         let policy = policy.standing_for((top, copy));
         let directory = self.run_directory(&packet.session);
         let worktrees = directory.join("worktrees");
-        let sandbox = Arc::clone(&self.sandbox);
         let ground = Ground { roots: policy.roots(), directory, sandbox, git };
-        let workspace = workspace(ground, config, environment)?;
+        let workspace = workspace(ground, &config, environment)?;
         let surroundings = Surroundings {
             instructions: packet.instructions.clone(),
             environment: facts(&root, repository_root(&root).as_deref()),
@@ -183,6 +183,18 @@ impl Footing {
             servers: Arc::new(no_servers(&root)),
         };
         Ok(SlotKit { fanout, policy, tools, model })
+    }
+
+    /// Returns the configuration for a run's slots, and what their commands are kept
+    /// in: what its bounds and this machine's both allow.
+    fn bounded_by(&self, bounds: &Bounds) -> (Config, Arc<Sandbox>) {
+        let mut config = self.config.clone();
+        bounds.narrow(&mut config);
+        let sandbox = match config.sandbox == self.config.sandbox {
+            true => Arc::clone(&self.sandbox),
+            false => Arc::new(self.sandbox.with(sandbox::settings(&self.environment, &config))),
+        };
+        (config, sandbox)
     }
 
     /// Returns the models whose requests are for a run.

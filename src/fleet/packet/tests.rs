@@ -56,6 +56,7 @@ fn packet(top: &Path, home: &Path) -> Packet {
             compact_at: Some(WindowShare::default()),
             retries: retry::Policy::default(),
         },
+        bounds: Bounds::default(),
         workspace: Some(Bundles {
             commit: "c0".to_owned(),
             base: "ba5e".to_owned(),

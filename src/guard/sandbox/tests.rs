@@ -6,7 +6,8 @@ fn sandbox(insistence: Insistence, bwrap: bool, landlock: bool) -> Sandbox {
     let bwrap = if bwrap { Ok(()) } else { Err(NoBwrap::NotInstalled) };
     let landlock = if landlock { Ok(7) } else { Err(NoLandlock::NotThere) };
     let settings = Settings { insistence, ..Settings::default() };
-    Sandbox { settings, bwrap: bwrap.into(), landlock: landlock.into(), stubs: Kept::default() }
+    let (bwrap, landlock) = (Arc::new(bwrap.into()), Arc::new(landlock.into()));
+    Sandbox { settings, bwrap, landlock, stubs: Kept::default() }
 }
 
 #[track_caller]

@@ -15,7 +15,7 @@ use crate::support::talk::serve_calls;
 use crate::support::tine::Place;
 
 /// A workspace that workers can have copies of.
-fn repository() -> Repository {
+pub(super) fn repository() -> Repository {
     let repository = Repository::new();
     repository.write("here.txt", "here\n");
     repository.commit("Begin");

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::definition::Definitions;
 use crate::fanout::Limits;
-use crate::fleet::packet::Bundles;
+use crate::fleet::packet::{Bounds, Bundles};
 use crate::guard::{Decision, Effect, Rule, Rules, Source, Sourced};
 use crate::model::retry;
 use crate::skill::Skills;
@@ -65,6 +65,7 @@ fn packet() -> Packet {
             compact_at: None,
             retries: retry::Policy::default(),
         },
+        bounds: Bounds::default(),
         workspace: Some(Bundles {
             commit: "c0".to_owned(),
             base: "c0".to_owned(),

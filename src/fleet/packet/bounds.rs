@@ -1,0 +1,123 @@
+//! What commands and fetches may reach, as the run's configuration has it.
+
+use serde::{Deserialize, Serialize};
+
+use super::NoPacket;
+use crate::config::{Config, Sandbox, Web};
+use crate::guard::sandbox::Insistence;
+use crate::web::Host;
+
+/// What the commands and fetches of a run's units may reach at most.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// What commands are kept in.
+    pub sandbox: Sandbox,
+    /// What of the web is fetched.
+    pub web: Web,
+}
+
+impl Bounds {
+    /// Returns what this configuration sets.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
+        Self { sandbox: config.sandbox.clone(), web: config.web.clone() }
+    }
+
+    /// Narrows a worker's own configuration to what it and the run both allow.
+    ///
+    /// Directories and hosts of only one of them are left out: what is called so on
+    /// the other machine is something else.
+    pub fn narrow(&self, own: &mut Config) {
+        let Self { sandbox: theirs, web } = self;
+        let sandbox = &mut own.sandbox;
+        sandbox.mode = sandbox.mode.stricter(theirs.mode);
+        sandbox.network &= theirs.network;
+        sandbox.write.retain(|directory| theirs.write.contains(directory));
+        own.web.allow_hosts = both(&own.web.allow_hosts, &web.allow_hosts);
+    }
+}
+
+/// Returns the hosts that are among these and among those; one that is named with a
+/// port is among those that are named without.
+fn both(these: &[Host], those: &[Host]) -> Vec<Host> {
+    let within = |host: &&Host, others: &[Host]| others.iter().any(|other| other.covers(host));
+    let of_these = these.iter().filter(|host| within(host, those));
+    let of_those = those.iter().filter(|host| within(host, these) && !these.contains(host));
+    of_these.chain(of_those).cloned().collect()
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WrittenBounds {
+    sandbox: String,
+    network: bool,
+    write: Vec<String>,
+    hosts: Vec<String>,
+}
+
+impl WrittenBounds {
+    pub(super) fn of(bounds: &Bounds) -> Self {
+        let Bounds { sandbox: Sandbox { mode, network, write }, web: Web { allow_hosts } } = bounds;
+        Self {
+            sandbox: mode.as_str().to_owned(),
+            network: *network,
+            write: write.clone(),
+            hosts: allow_hosts.iter().map(Host::to_string).collect(),
+        }
+    }
+
+    pub(super) fn read(self) -> Result<Bounds, NoPacket> {
+        let Self { sandbox, network, write, hosts } = self;
+        let mode = Insistence::from_name(&sandbox);
+        let mode =
+            mode.ok_or_else(|| NoPacket::because(format!("`{sandbox}` insists on no sandbox")))?;
+        let host = |text: &String| {
+            Host::parse(text).ok_or_else(|| NoPacket::because(format!("`{text}` is no host")))
+        };
+        let allow_hosts = hosts.iter().map(host).collect::<Result<_, _>>()?;
+        Ok(Bounds { sandbox: Sandbox { mode, network, write }, web: Web { allow_hosts } })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(mode: Insistence, network: bool, write: &[&str], hosts: &[&str]) -> Bounds {
+        let write = write.iter().map(|&it| it.to_owned()).collect();
+        let allow_hosts = hosts.iter().filter_map(|it| Host::parse(it)).collect();
+        Bounds { sandbox: Sandbox { mode, network, write }, web: Web { allow_hosts } }
+    }
+
+    /// What a worker that allows one of them is left with by a run that allows the
+    /// other; it is the same the other way round.
+    #[track_caller]
+    fn check(one: &Bounds, other: &Bounds, left: &Bounds) {
+        for (own, run) in [(one, other), (other, one)] {
+            let Bounds { sandbox, web } = own.clone();
+            let mut config = Config { sandbox, web, ..Config::default() };
+            run.narrow(&mut config);
+            assert_eq!(Bounds::of(&config), *left);
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_what_both_allow() {
+        use Insistence::{Best, Off, Required};
+        let free = bounds(Off, true, &["~/a", "/b"], &["box", "pc:81", "x:1"]);
+        check(&free, &free, &free);
+        let kept = bounds(Required, false, &["/b", "/c"], &["box:80", "pc", "y:1"]);
+        check(&free, &kept, &bounds(Required, false, &["/b"], &["box:80", "pc:81"]));
+        let best = bounds(Best, true, &[], &[]);
+        check(&free, &best, &best);
+        check(&kept, &best, &bounds(Required, false, &[], &[]));
+    }
+
+    #[test]
+    fn they_are_the_same_behind_the_wire() {
+        let all = bounds(Insistence::Required, true, &["~/a"], &["box", "[::1]:81", "10.0.0.1"]);
+        for bounds in [Bounds::default(), all] {
+            assert_eq!(WrittenBounds::of(&bounds).read().unwrap(), bounds);
+        }
+    }
+}
