@@ -10,6 +10,7 @@ mod far;
 mod grant;
 pub mod ground;
 mod load;
+mod lookout;
 mod near;
 pub mod packet;
 mod parcel;

@@ -6,6 +6,7 @@
 //! dispatcher, as if it ran in this process. If its worker is lost, another one gets
 //! it from its beginning.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,11 +14,12 @@ use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, interval_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::engine::{Engine, EngineError, Job as Ticket, Offers};
 use super::grant::grant;
 use super::load::{Given, Load};
+use super::lookout::Lookout;
 use super::near::{self, Attempt, Claimant, Ended, FromFar, Near};
 use super::permits::{self, Office};
 use super::post::{Drawn, Post};
@@ -40,6 +42,9 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// tools or a model that workers do not have so, runs here.
 pub struct Fleet {
     shared: Arc<Shared>,
+    /// Ends what gives out tickets, which is waited for there.
+    offering: CancellationToken,
+    offered: TaskTracker,
     /// Ends what hands out what arrives.
     _over: DropGuard,
 }
@@ -50,6 +55,7 @@ struct Shared {
     offers: Counter,
     load: Load,
     lease: Duration,
+    lookout: Lookout,
 }
 
 impl Fleet {
@@ -73,14 +79,18 @@ impl Fleet {
         let permitting = permits::serve(engine.clone(), permits, office);
         tokio::spawn(over.clone().run_until_cancelled_owned(permitting));
         let (offers, refused) = engine.offer_queue();
-        let offers = Counter { offers, run: Arc::clone(&run), label };
+        let offers = Counter { offers, run: Arc::clone(&run), label: label.clone() };
         let post = Post::open(engine, run, over.clone()).await?;
         let (served, again) = (Arc::clone(&post), offers.clone());
-        tokio::spawn(over.clone().run_until_cancelled_owned(async move {
+        let offering = over.child_token();
+        let (offered, until) = (TaskTracker::new(), offering.clone());
+        offered.spawn(until.run_until_cancelled_owned(async move {
             tokio::join!(served.refuses(refused), served.offers_again(|unit| again.offer(unit)))
         }));
-        let shared = Arc::new(Shared { post, offers, load, lease });
-        Ok(Self { shared, _over: over.drop_guard() })
+        offered.close();
+        let lookout = Lookout::new(Arc::clone(&post), label, lease);
+        let shared = Arc::new(Shared { post, offers, load, lease, lookout });
+        Ok(Self { shared, offering, offered, _over: over.drop_guard() })
     }
 }
 
@@ -108,7 +118,12 @@ impl SlotExecutor for Fleet {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let Post { engine, run, .. } = &*self.shared.post;
-            let closing = async { tokio::join!(engine.stop(run, None), engine.withdraw_run(run)) };
+            // None is given out behind those that are taken back.
+            self.offering.cancel();
+            let closing = async {
+                self.offered.wait().await;
+                tokio::join!(engine.stop(run, None), engine.withdraw_run(run))
+            };
             // Workers that do not hear of it find nobody who knows their slots.
             let _ = tokio::time::timeout(CLOSING, closing).await;
         })
@@ -187,6 +202,7 @@ impl There {
                 }
                 Err(_) => None,
             },
+            never = place.shared.lookout.looks(&line) => match never {},
         };
         // Packed before it starts: that may take its time.
         let given = match &claimant {
@@ -368,7 +384,7 @@ impl Lent {
     /// come to after all.
     async fn again(&self, next: Option<Claimant>, arriving: &mut mpsc::Receiver<FromFar>) -> Again {
         let Self { place, far } = self;
-        let Shared { post, lease, .. } = &*place.shared;
+        let Shared { post, lease, lookout, .. } = &*place.shared;
         let mut claimed = post.waits(far.seat.unit);
         let claimant = match next {
             Some(claimant) => claimant,
@@ -376,6 +392,7 @@ impl Lent {
                 // The one that it had may be gone.
                 place.offer();
                 let mut offered = interval_at(Instant::now() + *lease * 2, *lease * 2);
+                let mut looking = pin!(lookout.looks(&far.line));
                 loop {
                     tokio::select! {
                         biased;
@@ -389,10 +406,13 @@ impl Lent {
                             FromFar::End(end) => return self.late(end).await,
                             // It asked before this one was known to be lost.
                             FromFar::Claim(claimant) => break claimant,
-                            FromFar::Broken(why) => return Again::Refused(why.to_string()),
+                            FromFar::NoEnd(why) | FromFar::Broken(why) => {
+                                return Again::Refused(why.to_string());
+                            }
                             FromFar::Frame(_) | FromFar::Beat { .. } | FromFar::Unreadable => {}
                         },
                         _ = offered.tick() => place.offer(),
+                        never = &mut looking => match never {},
                     }
                 }
             }

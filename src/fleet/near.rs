@@ -41,8 +41,11 @@ pub(super) enum FromFar {
     Beat { attempt: u32, heard: u64 },
     /// Another worker asks for it.
     Claim(Claimant),
-    /// Something of it came that cannot be read.
+    /// Something that its units say came and cannot be read.
     Unreadable,
+    /// What it came to will never be known, and no other attempt can come to anything:
+    /// why.
+    NoEnd(Arc<str>),
     /// Nothing arrives any more for any slot: why.
     Broken(Arc<str>),
 }
@@ -70,7 +73,7 @@ pub(super) enum Ended {
     NeverBegan(Option<Claimant>),
     /// It was to stop, and its worker has not said in time what it came to.
     Stopped,
-    /// Nothing arrives any more for any slot: why.
+    /// Nothing arrives any more, or not what it came to: why.
     Broken(Arc<str>),
 }
 
@@ -254,7 +257,7 @@ impl<'a> Near<'a> {
             FromFar::Beat { .. } => {}
             FromFar::Claim(claimant) => return self.claimed(claimant),
             FromFar::Unreadable => return Some(Ended::Lost(None)),
-            FromFar::Broken(why) => return Some(Ended::Broken(why)),
+            FromFar::NoEnd(why) | FromFar::Broken(why) => return Some(Ended::Broken(why)),
         }
         None
     }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub(super) struct Post {
     slots: Mutex<HashMap<UnitId, Slot>>,
     /// Fires when a slot is over.
     over: Notify,
+    /// How often a slot was granted to a worker.
+    grants: AtomicU64,
     // Unbounded: a slot keeps all that it may not have heard, and asks for few
     // things at a time.
     telling: mpsc::UnboundedSender<Said>,
@@ -95,8 +98,14 @@ impl Post {
         let beats = engine.beats(&run).await?;
         let heard = engine.listen(&run).await?;
         let (telling, said) = mpsc::unbounded_channel();
-        let post =
-            Arc::new(Self { engine, run, slots: Mutex::default(), over: Notify::new(), telling });
+        let post = Arc::new(Self {
+            engine,
+            run,
+            slots: Mutex::default(),
+            over: Notify::new(),
+            grants: AtomicU64::new(0),
+            telling,
+        });
         let working = Arc::clone(&post);
         tokio::spawn(over.run_until_cancelled_owned(async move {
             tokio::join!(
@@ -136,9 +145,15 @@ impl Post {
 
     /// Takes note of a slot that is with a worker from now on.
     pub(super) fn granted(&self, unit: UnitId, attempt: u32) {
+        self.grants.fetch_add(1, Ordering::Relaxed);
         if let Some(slot) = self.lock().get_mut(&unit) {
             slot.stand = Stand::Granted(attempt);
         }
+    }
+
+    /// Returns how often a slot was granted to a worker.
+    pub(super) fn grants(&self) -> u64 {
+        self.grants.load(Ordering::Relaxed)
     }
 
     /// Forgets a slot that is over, or never runs.
@@ -224,8 +239,17 @@ impl Post {
     async fn beats(&self, mut beats: Asked) {
         while let Some(request) = beats.next().await {
             // One that cannot be read is answered by nothing, and its slots are lost.
-            let Ok(Beat { worker: _, slots }) = Beat::decode(&request.payload) else { continue };
+            let Ok(beat) = Beat::decode(&request.payload) else { continue };
+            let Beat { worker: _, slots, broken } = beat;
             let mut gone = Vec::new();
+            let breaks = |(unit, attempt, why): (UnitId, u32, Arc<str>)| {
+                self.holder(unit, attempt)
+                    .is_none_or(|sender| sender.try_send(FromFar::NoEnd(why)).is_ok())
+            };
+            if !broken.into_iter().all(breaks) {
+                // It says so again.
+                continue;
+            }
             for (unit, attempt, heard) in slots {
                 match self.holder(unit, attempt) {
                     // If there is no room there is much that says the same.
@@ -252,10 +276,17 @@ impl Post {
                 };
                 from.map_err(|error| error.to_string())
             });
-            let from = read.unwrap_or_else(|why| {
-                tracing::warn!("what agent {} says cannot be read: {why}", said.unit);
-                FromFar::Unreadable
-            });
+            let from = match read {
+                Ok(from) => from,
+                // A slot has one result: another attempt's would come too late.
+                Err(why) if said.is_result => {
+                    FromFar::NoEnd(format!("what it came to cannot be read: {why}").into())
+                }
+                Err(why) => {
+                    tracing::warn!("what agent {} says cannot be read: {why}", said.unit);
+                    FromFar::Unreadable
+                }
+            };
             // A slot that is over needs nothing more.
             let _ = sender.send(from).await;
         };

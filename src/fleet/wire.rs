@@ -223,6 +223,9 @@ pub struct Beat {
     /// The slots of the run that it has: the slot, its attempt, and the number
     /// of the last message to it before which none is missing.
     pub slots: Vec<(UnitId, u32, u64)>,
+    /// The slots of the run that it had and cannot bring to an end that anybody
+    /// hears of: the slot, its attempt, and why.
+    pub broken: Vec<(UnitId, u32, Arc<str>)>,
 }
 
 /// The coordinator says that it is there, too.

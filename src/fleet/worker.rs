@@ -4,6 +4,7 @@
 //! What a slot is run with is made by whoever starts the worker ([`Outfit`]); what
 //! becomes of it is the coordinator's to say.
 
+mod gone;
 mod held;
 mod outfits;
 mod room;
@@ -27,6 +28,7 @@ use crate::event::UnitId;
 use crate::fanout::{Fanout, Permit, Pool};
 use crate::guard::Policy;
 use crate::tool::Registry;
+use gone::Gone;
 use held::Slots;
 use outfits::Outfits;
 use room::Room;
@@ -78,6 +80,7 @@ struct Shop {
     engine: Engine,
     name: Arc<str>,
     slots: Slots,
+    gone: Gone,
     outfits: Outfits,
     opened: Opened,
     room: Room,
@@ -107,7 +110,16 @@ impl Worker {
         let inbox = engine.inbox(&name).await?;
         let stops = engine.stops().await?;
         let opened = Opened::default();
-        let shop = Arc::new(Shop { engine, name, slots, outfits, opened, room, say });
+        let shop = Arc::new(Shop {
+            engine,
+            name,
+            slots,
+            gone: Gone::new(lease),
+            outfits,
+            opened,
+            room,
+            say,
+        });
         let around = CancellationToken::new();
         let ends = around.clone().drop_guard();
         let (busy, until) = (Arc::clone(&shop), around.clone());
@@ -189,6 +201,9 @@ impl Shop {
     async fn obeys(&self, mut stops: Stops) {
         while let Ok(Stop { run, unit }) = stops.next().await {
             self.slots.stop(&run, unit.map(UnitId));
+            if unit.is_none() {
+                self.gone.note_over(&run.into());
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod asked;
 mod batches;
+mod bounds;
 mod cancelled;
 mod chaos;
 mod continued;
@@ -21,6 +22,8 @@ mod secured;
 mod sent;
 mod slow;
 mod stories;
+mod unheard;
+mod waiting;
 
 use std::fmt::Debug;
 

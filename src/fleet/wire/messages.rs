@@ -1,5 +1,7 @@
 //! The messages themselves as bytes: each is one JSON object.
 
+use std::sync::Arc;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -317,6 +319,7 @@ impl<'a> ClaimedBody<'a> {
 struct BeatBody<'a> {
     worker: Text<'a>,
     slots: Vec<HeldBody<'a>>,
+    broken: Vec<BrokenBody<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -326,19 +329,39 @@ struct HeldBody<'a> {
     heard: u64,
 }
 
+#[derive(Serialize, Deserialize)]
+struct BrokenBody<'a> {
+    unit: Text<'a>,
+    attempt: u32,
+    why: Text<'a>,
+}
+
 impl<'a> BeatBody<'a> {
     fn of(beat: &'a Beat) -> Self {
-        let Beat { worker, slots } = beat;
+        let Beat { worker, slots, broken } = beat;
         let held = |&(unit, attempt, heard): &_| HeldBody { unit: name(unit), attempt, heard };
-        Self { worker: text(worker), slots: slots.iter().map(held).collect() }
+        let cannot = |(unit, attempt, why): &'a (UnitId, u32, Arc<str>)| BrokenBody {
+            unit: name(*unit),
+            attempt: *attempt,
+            why: text(why),
+        };
+        Self {
+            worker: text(worker),
+            slots: slots.iter().map(held).collect(),
+            broken: broken.iter().map(cannot).collect(),
+        }
     }
 
     fn into_message(self) -> Result<Beat, String> {
-        let Self { worker, slots } = self;
+        let Self { worker, slots, broken } = self;
         let held = |HeldBody { unit: name, attempt, heard }| -> Result<_, String> {
             Ok((unit(&name)?, attempt, heard))
         };
-        Ok(Beat { worker: worker.into(), slots: each(slots, held)? })
+        let cannot = |BrokenBody { unit: name, attempt, why }| -> Result<_, String> {
+            Ok((unit(&name)?, attempt, why.into()))
+        };
+        let (slots, broken) = (each(slots, held)?, each(broken, cannot)?);
+        Ok(Beat { worker: worker.into(), slots, broken })
     }
 }
 

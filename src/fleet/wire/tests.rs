@@ -84,7 +84,11 @@ fn others() -> Vec<Bytes> {
     {
         all.push(bytes(&claimed, Claimed::encode, Claimed::decode));
     }
-    let beat = Beat { worker: "w1".into(), slots: vec![(unit, 2, 11)] };
+    let beat = Beat {
+        worker: "w1".into(),
+        slots: vec![(unit, 2, 11)],
+        broken: vec![(unit, 1, "full".into())],
+    };
     all.push(bytes(&beat, Beat::encode, Beat::decode));
     all.push(bytes(&Beaten { gone: vec![unit] }, Beaten::encode, Beaten::decode));
     all.push(Bytes {
@@ -228,7 +232,7 @@ fn the_form_of_all_else_is_known() {
     {"granted":{"unit":"agent-4","attempt":2,"branch":{"tokens":"1-3,5","path":"main"},"origin":{"continued":"agent-2"},"is_unlimited":true,"depth":1,"work":{"continued":{"task":{"description":"d","prompt":"and on?","kind":"fork","max_turns":null,"max_tokens":null,"timeout":null,"isolation":null,"is_background":true,"schema":null},"ended":"agent-2","from":{"blob":"b10b","body":"b0d7"},"max_turns":{"most":7,"source":"definition"}}},"tools":["Read","Bash"],"model":"small","packet":"af13","policy":"eyJtb2RlIjoiZGVmYXVsdCJ9/w=="}}
     "over"
     {"refused":"it is old"}
-    {"worker":"w1","slots":[{"unit":"agent-4","attempt":2,"heard":11}]}
+    {"worker":"w1","slots":[{"unit":"agent-4","attempt":2,"heard":11}],"broken":[{"unit":"agent-4","attempt":1,"why":"full"}]}
     {"gone":["agent-4"]}
     {"system":"Be good.","tools":[{"name":"Read","description":"Reads \"it\".\n","parameters":"{ \"z\": 1,  \"a\": \"\\u00e9\" }"},{"name":"Agent","description":"Reads \"it\".\n","parameters":"{}"}],"messages":[{"kind":"prompted","body":{"text":"look: \n\né","images":[{"at":6,"media_type":"image/png","base64":"bm90IG9uZQ=="}]}},{"kind":"replied","body":{"text":"I look.","thinking":"Hm","calls":[{"id":"call-1","tool":"Read","arguments":"{}"},{"id":"call-2","tool":"Read","arguments":"no json"}],"sealed":{"by":"responses http://localhost/v1 big","json":"[1]"},"model":"","usage":{"input":0,"output":0,"cache_read":0,"cache_creation":0},"stop":"end_turn","took_ms":0}},{"kind":"tool_finished","body":{"call":"call-1","tool":"","text":"a picture","is_error":false,"images":[{"media_type":"image/png","base64":"bm90IG9uZQ=="}],"took_ms":0}},{"kind":"tool_finished","body":{"call":"call-2","tool":"","text":"no such file","is_error":true,"took_ms":0}},{"kind":"replied","body":{"text":"So.","thinking":"","calls":[],"model":"","usage":{"input":0,"output":0,"cache_read":0,"cache_creation":0},"stop":"end_turn","took_ms":0}}]}
     "#);

@@ -185,7 +185,7 @@ impl Slots {
 
     /// Asks a coordinator whether it still wants its slots.
     async fn asks(&self, engine: &Engine, run: Arc<str>, slots: Vec<(UnitId, u32, u64)>) {
-        let beat = Beat { worker: Arc::clone(&self.worker), slots };
+        let beat = Beat { worker: Arc::clone(&self.worker), slots, broken: Vec::new() };
         let answer = engine.beat(&run, beat.encode().into()).await.ok();
         let Some(Beaten { gone }) = answer.and_then(|answer| Beaten::decode(&answer).ok()) else {
             return;

@@ -1,6 +1,6 @@
 //! One slot on a worker, from its ticket to its result.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -18,7 +18,7 @@ use crate::fleet::far::{Far, Heard, Rest, Ties, Touches};
 use crate::fleet::parcel;
 use crate::fleet::shipping::shipped;
 use crate::fleet::spelt;
-use crate::fleet::wire::{Claim, Claimed, FarEnd, Frame, Grant, ToSlot, Work};
+use crate::fleet::wire::{Beat, Claim, Claimed, FarEnd, Frame, Grant, ToSlot, Work};
 use crate::guard::PolicyParts;
 use crate::line::{LINE_CAP, Line, Seat};
 use crate::prompt;
@@ -33,6 +33,13 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// How long a ticket waits whose slot another worker holds.
 const SOON: Duration = Duration::from_millis(250);
+
+/// Which slot's frames are sent, and why that failed, if it has.
+#[derive(Clone, Copy)]
+struct Carrying<'a> {
+    name: &'a Name,
+    broken: &'a OnceLock<String>,
+}
 
 /// A slot that was granted.
 struct Begun {
@@ -55,6 +62,9 @@ impl Shop {
         if self.slots.has(&name) {
             return;
         }
+        if self.gone.has(&name.run) {
+            return self.drops(&ticket).await;
+        }
         if self.room.is_too_small_for(&name.run) {
             ticket.give_back(SOON).await;
             // So that others are first, and this is asked again and again by nobody.
@@ -62,7 +72,11 @@ impl Shop {
             return;
         }
         let lease = self.engine.lease();
-        match self.claim(&name).await {
+        let claimed = self.claim(&name).await;
+        if claimed.is_ok() {
+            self.gone.note_answer(&name.run);
+        }
+        match claimed {
             Ok(Claimed::Granted(grant)) => {
                 Box::pin(self.runs(name, *grant, Arc::new(ticket), drawn)).await;
             }
@@ -72,7 +86,10 @@ impl Shop {
                 (self.say)(&format!("a slot of {} is not for this worker: {why}", name.run));
                 ticket.give_back(lease).await;
             }
-            // It may be there again: the stream forgets tickets after a day.
+            Err(ClaimError::NoCoordinator) if self.gone.gives_up(&name.run) => {
+                self.drops(&ticket).await;
+            }
+            // It may be there again.
             Err(_) => ticket.give_back(lease).await,
         }
     }
@@ -116,7 +133,9 @@ impl Shop {
             cancel,
             aside: CancellationToken::new(),
         };
-        let lives = self.lives(&name, Begun { grant, seat, drawn }, (told, heard));
+        let (attempt, broken) = (grant.attempt, OnceLock::new());
+        let carrying = Carrying { name: &name, broken: &broken };
+        let lives = self.lives(carrying, Begun { grant, seat, drawn }, (told, heard));
         let end = tokio::select! {
             biased;
             end = lives => end,
@@ -125,17 +144,37 @@ impl Shop {
         };
         // What was dropped was told to stop: that is no outcome of its own.
         match end.filter(|_| !dropped.is_cancelled()) {
-            Some((end, hold)) => self.ends(&name, (&ticket, hold), end).await,
+            Some((end, hold)) => {
+                if let Err(why) = self.ends(&name, (&ticket, hold), end).await {
+                    let _ = broken.set(why);
+                }
+            }
             // Whoever claims it next is told whether it is still wanted.
-            None => ticket.give_back(SOON).await,
+            None if broken.get().is_none() => ticket.give_back(SOON).await,
+            None => {}
+        }
+        if let Some(why) = broken.into_inner() {
+            self.breaks(&name, (attempt, why.into()), &ticket).await;
         }
         self.slots.leave(&name);
+    }
+
+    /// Has the coordinator end a slot of which nobody can hear: another worker would
+    /// run it, and fail as this one has.
+    async fn breaks(&self, name: &Name, (attempt, why): (u32, Arc<str>), ticket: &Ticket) {
+        (self.say)(&format!("{} of {} cannot be heard: {why}", name.unit, name.run));
+        let broken = vec![(name.unit, attempt, why)];
+        let beat = Beat { worker: Arc::clone(&self.name), slots: Vec::new(), broken };
+        match self.engine.beat(&name.run, beat.encode().into()).await {
+            Ok(_) => self.drops(ticket).await,
+            Err(_) => ticket.give_back(SOON).await,
+        }
     }
 
     /// Runs the slot, with its far end beside it.
     async fn lives(
         &self,
-        name: &Name,
+        carrying: Carrying<'_>,
         begun: Begun,
         (told, heard): (mpsc::Receiver<ToSlot>, Arc<Heard>),
     ) -> Option<(FarEnd, Arc<Hold>)> {
@@ -148,12 +187,12 @@ impl Shop {
         let line = Line::new(seat.unit, sender);
         let relay = far.relay(Ties { said, told, frames, over: is_over });
         let lived = async {
-            let lived = self.lived(&name.run, begun, (line, &touches)).await;
+            let lived = self.lived(&carrying.name.run, begun, (line, &touches)).await;
             // The far end is there until it hears of this.
             let _ = over.send(());
             lived
         };
-        let carries = self.carries(name, going);
+        let carries = self.carries(carrying, going);
         let (lived, rest, are_carried) = tokio::join!(lived, relay, carries);
         let (Lived { outcome, changes, left, hold }, Rest { after, words }) = (lived, rest);
         // What did not arrive would be missing in front of the end.
@@ -162,7 +201,8 @@ impl Shop {
 
     /// Sends frames, each when the one before is safe. Tells whether all are; after
     /// the first that is not, the slot stops.
-    async fn carries(&self, name: &Name, mut going: mpsc::Receiver<Frame>) -> bool {
+    async fn carries(&self, carrying: Carrying<'_>, mut going: mpsc::Receiver<Frame>) -> bool {
+        let Carrying { name, broken } = carrying;
         while let Some(frame) = going.recv().await {
             let (attempt, seq) = (frame.attempt, frame.seq);
             let said = async {
@@ -171,7 +211,8 @@ impl Shop {
                 self.engine.say(said, parcel).await
             };
             if let Err(error) = said.await {
-                (self.say)(&format!("{} of {} cannot be heard: {error}", name.unit, name.run));
+                // It is the first: after it nothing is said.
+                let _ = broken.set(format!("what it does cannot be sent: {error}"));
                 self.slots.drop_one(name);
                 return false;
             }
@@ -298,21 +339,28 @@ impl Shop {
         }))
     }
 
-    /// Says what the slot came to.
-    async fn ends(&self, name: &Name, (ticket, hold): (&Ticket, Arc<Hold>), end: FarEnd) {
+    /// Says what the slot came to. The error says why nobody can hear of it.
+    async fn ends(
+        &self,
+        name: &Name,
+        (ticket, hold): (&Ticket, Arc<Hold>),
+        end: FarEnd,
+    ) -> Result<(), String> {
         let said = async {
             let parcel = parcel::made(&self.engine, end.encode()).await?;
             // If another one was first, that is its outcome.
-            self.engine.result(&name.run, name.unit.0, parcel).await?;
-            self.slots.note_end(name.clone());
-            // Only now: whoever is claimed for this permit waits until the coordinator
-            // has heard that this one ended.
-            drop(hold);
-            ticket.done().await
+            self.engine.result(&name.run, name.unit.0, parcel).await
         };
-        if let Err(error) = said.await {
-            (self.say)(&format!("the end of {} of {} is not known: {error}", name.unit, name.run));
+        said.await.map_err(|error| format!("what it came to cannot be sent: {error}"))?;
+        self.slots.note_end(name.clone());
+        // Only now: whoever is claimed for this permit waits until the coordinator has
+        // heard that this one ended.
+        drop(hold);
+        if let Err(error) = ticket.done().await {
+            // It comes again, and is over then.
+            (self.say)(&format!("a ticket cannot be dropped: {error}"));
         }
+        Ok(())
     }
 }
 

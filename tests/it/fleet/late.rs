@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_nats::jetstream;
 use serde_json::{Value, json};
 use tine::event::{Outcome, Replied, UnitId};
-use tine::fleet::engine::Won;
+use tine::fleet::engine::{Engine, Won};
 use tine::fleet::wire::{Claim, Claimed, FarEnd, Word};
 use tine::message::{StopReason, Usage};
 use tokio::runtime::Runtime;
@@ -42,9 +42,8 @@ fn end(changes: Arc<str>) -> FarEnd {
     FarEnd { attempt: 1, after: 0, words, outcome, changes: Some(changes), left: None }
 }
 
-/// Takes the only slot, says nothing until it is lost, and brings its result then.
-async fn works_in_silence(fleet: &Fleet, place: &Place) -> Won {
-    let engine = engine(fleet).await;
+/// Takes the only slot, as a worker does, and returns its run and which it is.
+pub(super) async fn takes_one(engine: &Engine) -> (Arc<str>, UnitId) {
     let mut tickets = engine.pull(&[]).await.expect("there are tickets");
     let ticket = tickets.next().await.expect("there is one");
     let (run, unit) = (Arc::clone(&ticket.job.run), UnitId(ticket.job.unit));
@@ -58,6 +57,13 @@ async fn works_in_silence(fleet: &Fleet, place: &Place) -> Won {
     };
     let claimed = Claimed::decode(&answer).expect("it can be read");
     assert!(matches!(claimed, Claimed::Granted(_)), "{claimed:?}");
+    (run, unit)
+}
+
+/// Takes the only slot, says nothing until it is lost, and brings its result then.
+async fn works_in_silence(fleet: &Fleet, place: &Place) -> Won {
+    let engine = engine(fleet).await;
+    let (run, unit) = takes_one(&engine).await;
     while logged(place, "lost").is_empty() {
         tokio::task::yield_now().await;
     }

@@ -1,0 +1,54 @@
+//! Slots that wait and that no worker takes, and tickets that nobody wants any more.
+
+use async_nats::jetstream;
+use nix::sys::signal::Signal;
+use tokio::runtime::Runtime;
+
+use super::{SESSION, SHORT, check_each_row_once, echo, logged, map, table};
+use crate::support::fleet::Fleet;
+use crate::support::server::{Gate, Reaction};
+use crate::support::talk::serve;
+
+const KEPT: [&str; 2] = ["--session-id", SESSION];
+
+/// Returns how many tickets are in the queue.
+async fn tickets(context: &jetstream::Context) -> u64 {
+    let stream = context.get_stream("tine-jobs").await.expect("whoever came first has made it");
+    stream.cached_info().state.messages
+}
+
+#[test]
+fn a_run_that_no_worker_takes_says_which_is_missing_and_goes_on_when_one_comes() {
+    let Some(mut fleet) = Fleet::start(SHORT) else { return };
+    let (place, model) = (table(2), echo());
+    let running = map(&fleet, &place, &model, &KEPT).start();
+    let said = "agents wait: no worker is there; start one with `tine worker`";
+    while place.sessions().is_empty() || logged(&place, "notice").is_empty() {
+        std::thread::yield_now();
+    }
+    fleet.work(2, Some(&model));
+    let finished = running.wait().exits(0);
+    assert!(finished.stderr.contains(said), "{}", finished.stderr);
+    check_each_row_once(&place, 2);
+    assert_eq!(logged(&place, "notice").len(), 1);
+}
+
+#[test]
+fn tickets_of_a_run_that_was_killed_do_not_go_round_for_ever() {
+    let Some(mut fleet) = Fleet::start(SHORT) else { return };
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let model = serve(move |_| Reaction::text_reply("held").behind(&held));
+    let place = table(20);
+    fleet.work(1, Some(&model));
+    let running = map(&fleet, &place, &model, &KEPT).start();
+    model.wait_until_came(1);
+    running.signal(Signal::SIGKILL);
+    Runtime::new().expect("a runtime").block_on(async {
+        let client = async_nats::connect(fleet.nats.url()).await.expect("the server is there");
+        let context = jetstream::new(client);
+        while tickets(&context).await > 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+}
