@@ -90,7 +90,11 @@ struct Wardrobe(Footing);
 
 impl Outfit for Wardrobe {
     fn outfit(&self, packet: &Packet, root: &Path, pool: &Pool) -> Result<Outfitted, String> {
-        let kit = self.0.kit(packet, root, pool.clone()).map_err(|refusal| refusal.to_string())?;
+        let kit = self.0.kit(packet, root, pool.clone()).map_err(|refusal| {
+            // It is said of a slot, behind the name of the worker.
+            let said = refusal.to_string();
+            said.strip_prefix("error: ").unwrap_or(&said).to_owned()
+        })?;
         let SlotKit { fanout, policy, tools, model: _ } = kit;
         Ok(Outfitted { fanout: Arc::new(fanout), tools, policy })
     }

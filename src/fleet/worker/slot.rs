@@ -251,7 +251,8 @@ impl Shop {
                 if wants_room {
                     self.room.was_too_small_for(run);
                 }
-                return Lived { outcome: failed(why), changes: None, left: None, hold };
+                let outcome = failed(format!("on worker {}: {why}", self.name));
+                return Lived { outcome, changes: None, left: None, hold };
             }
         };
         let notice = match &grant.work {

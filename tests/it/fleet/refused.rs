@@ -200,7 +200,10 @@ fn a_model_that_a_worker_has_not_fails_the_slot_and_is_named() {
     let finished = place.tine(map.iter().chain(&flags)).run().exits(1);
     let line: Value = serde_json::from_str(&finished.stdout).expect("it is one line");
     let error = line["error"].as_str().expect("it says why");
-    assert!(error.contains("model `here` is not configured"), "{error}");
+    assert!(
+        error.contains(": model `here` is not configured") && error.contains("on worker "),
+        "{error}"
+    );
     assert!(model.finish().is_empty());
     let [ended] = &logged(&place, "unit_ended")[..] else { panic!("one has ended") };
     assert_eq!(ended["body"]["outcome"]["state"], "failed");
