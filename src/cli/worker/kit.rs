@@ -34,7 +34,8 @@ use crate::mcp;
 use crate::model::http::exchange::Exchanges;
 use crate::model::retry::Jitter;
 use crate::model::{Model, Models};
-use crate::tool::Registry;
+use crate::session::Blobs;
+use crate::tool::{Registry, Workspace};
 
 /// What a worker is, whatever it runs: read once, when it starts.
 pub struct Footing {
@@ -155,6 +156,8 @@ impl Footing {
         let sandbox = Arc::clone(&self.sandbox);
         let ground = Ground { roots: policy.roots(), directory, sandbox, git };
         let workspace = workspace(ground, config, environment)?;
+        // Undo is for the workspace that a copy's changes come into.
+        let workspace = Workspace { before: Blobs::nowhere(), ..workspace };
         let surroundings = Surroundings {
             instructions: packet.instructions.clone(),
             environment: facts(&root, repository_root(&root).as_deref()),
