@@ -9,6 +9,7 @@
 mod lane;
 mod pack;
 mod room;
+mod runs;
 mod store;
 
 use std::error::Error as StdError;
@@ -24,6 +25,7 @@ use crate::git::worktree::Snapshot;
 
 pub use lane::{Finished, Ground, Lane};
 pub use pack::pack;
+pub use runs::{RUNS, RunHold};
 pub use store::Grounds;
 
 /// Most bytes of one file of a state: of the history, or of what is not committed.

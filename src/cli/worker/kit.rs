@@ -25,6 +25,7 @@ use crate::config::{
 };
 use crate::event::SessionId;
 use crate::fanout::{Fanout, FindModel, Local, Parking, Pool, Surroundings, Worktrees};
+use crate::fleet::ground::RUNS;
 use crate::fleet::packet::Packet;
 use crate::fleet::permits::Permits;
 use crate::guard::sandbox::{Insistence, Sandbox, Variables};
@@ -124,10 +125,10 @@ impl Footing {
         Self { permits: Some(permits), ..self }
     }
 
-    /// Returns where the texts of a run go.
+    /// Returns where the texts of a run go; the worker removes what is in [`RUNS`].
     #[must_use]
     pub fn run_directory(&self, session: &SessionId) -> PathBuf {
-        self.work_dir.join("runs").join(&*session.0)
+        self.work_dir.join(RUNS).join(&*session.0)
     }
 
     /// Puts together what a slot of a run is run with, in a copy of the run's

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use crate::event::SessionId;
 use crate::git::tests::{Repo, files, named, program};
 
 /// A coordinator's scratch and a worker's directory.
@@ -384,4 +385,53 @@ async fn a_worker_believes_no_names_and_no_files_and_shares_its_place_with_none(
     assert!(error.starts_with("another worker works in "), "{error}");
     let left = fs::read_dir(fleet.worker("repositories")).unwrap().count();
     assert_eq!(left, 0);
+}
+
+/// A file that slots of a run have left, and the run.
+fn left(fleet: &Fleet, number: u32) -> (PathBuf, SessionId) {
+    let session = SessionId(format!("01987a4e-7f3c-7000-8000-{number:012}").into());
+    let directory = fleet.worker(RUNS).join(&*session.0);
+    fs::create_dir_all(&directory).expect("it can be made");
+    fs::write(directory.join("text"), "long").expect("it can be written");
+    (directory, session)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_run_has_left_goes_when_none_of_its_slots_was_there_for_long() {
+    let fleet = Fleet::new();
+    let [(held, first), (idle, second)] = [1, 2].map(|number| left(&fleet, number));
+    let nothing = fleet.open(&Packed::Nothing).await.unwrap();
+    let holds = [0; 2].map(|_| fleet.grounds.hold_run(&first));
+    let lane = nothing.lane().await.unwrap().of_run(fleet.grounds.hold_run(&second));
+    assert_eq!(lane.finish(false).await.unwrap(), Finished::Unchanged);
+    tokio::time::advance(runs::KEPT_FOR / 2).await;
+    fleet.grounds.tidy().await.unwrap();
+    assert!(held.exists() && idle.exists());
+    // Another slot of it comes and goes.
+    drop(fleet.grounds.hold_run(&second));
+    let [one, other] = holds;
+    drop(one);
+    tokio::time::advance(runs::KEPT_FOR / 2).await;
+    fleet.grounds.tidy().await.unwrap();
+    assert!(held.exists() && idle.exists());
+    tokio::time::advance(runs::KEPT_FOR / 2).await;
+    fleet.grounds.tidy().await.unwrap();
+    assert!(held.exists() && !idle.exists());
+    drop(other);
+    tokio::time::advance(runs::KEPT_FOR).await;
+    fleet.grounds.tidy().await.unwrap();
+    assert_eq!(fs::read_dir(fleet.worker(RUNS)).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn what_runs_have_left_goes_where_room_is_wanted_and_with_the_next_worker() {
+    let fleet = Fleet::new();
+    let [(held, first), (idle, second)] = [1, 2].map(|number| left(&fleet, number));
+    let hold = fleet.grounds.hold_run(&first);
+    drop(fleet.grounds.hold_run(&second));
+    fleet.grounds.shed().await.unwrap();
+    assert!(held.exists() && !idle.exists());
+    drop(hold);
+    let fleet = fleet.again();
+    assert_eq!(fs::read_dir(fleet.worker(RUNS)).unwrap().count(), 0);
 }

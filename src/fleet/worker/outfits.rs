@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use blake3::Hash;
 use tokio::sync::OnceCell;
@@ -18,6 +19,9 @@ use crate::fleet::spelt;
 /// Most packets that are kept unpacked. A run has one for each state of its workspace
 /// in which slots started.
 const PACKETS_CAP: usize = 8;
+
+/// How often is looked for what runs have left long ago.
+const TIDYING: Duration = Duration::from_secs(60);
 
 /// What slots are run with.
 pub(super) struct Outfits {
@@ -85,16 +89,27 @@ impl Outfits {
             Arc::clone(unpacked.entry(Arc::clone(packet)).or_default())
         };
         let unpacked = cell.get_or_try_init(|| self.unpack(engine, packet)).await?;
-        let lane = unpacked.ground.lane().await?;
+        let run = self.grounds.hold_run(&unpacked.packet.session);
+        let lane = unpacked.ground.lane().await?.of_run(run);
         let outfitted = self.outfitted(unpacked, lane.root().to_owned()).await?;
         Ok((lane, outfitted))
     }
 
-    /// Removes the copies that no slot works in: there is no room.
+    /// Removes the copies that no slot works in, and what runs have left that have no
+    /// slot here: there is no room.
     pub(super) async fn shed(&self) {
         self.unpacked.lock().unwrap_or_else(PoisonError::into_inner).clear();
         // What is left takes room, and whoever needs that is told.
         let _ = self.grounds.shed().await;
+    }
+
+    /// Removes what runs have left long ago, again and again.
+    pub(super) async fn tidies(&self) {
+        loop {
+            tokio::time::sleep(TIDYING).await;
+            // What is left takes room, and whoever needs that is told.
+            let _ = self.grounds.tidy().await;
+        }
     }
 
     /// Forgets what slots were run with in a lane that is gone.
