@@ -160,3 +160,45 @@ async fn fetched(engine: &Engine, scratch: &Path, hash: Hash) -> Result<PathBuf,
     written.map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     Ok(file)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::num::NonZeroUsize;
+
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::event::SessionId;
+    use crate::fleet::ground::RUNS;
+    use crate::git::tests::program;
+
+    struct Nothing;
+
+    impl Outfit for Nothing {
+        fn outfit(&self, _: &Packet, _: &Path, _: &Pool) -> Result<Outfitted, String> {
+            Err("nothing is run here".to_owned())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_run_has_left_goes_although_no_other_slot_comes() {
+        let place = tempfile::tempdir().unwrap();
+        let grounds = Arc::new(Grounds::new(&program(), place.path()).unwrap());
+        let left = place.path().join(RUNS).join("session");
+        fs::create_dir(&left).unwrap();
+        drop(grounds.hold_run(&SessionId("session".into())));
+        let outfits = Outfits::new(grounds, Arc::new(Nothing), Pool::new(NonZeroUsize::MIN));
+        let gone = async {
+            while left.exists() {
+                sleep(TIDYING).await;
+            }
+        };
+        let day = Duration::from_secs(24 * 60 * 60);
+        tokio::select! {
+            () = outfits.tidies() => {}
+            () = gone => {}
+            () = sleep(day) => panic!("it is still there"),
+        }
+    }
+}
