@@ -9,7 +9,9 @@
 mod lane;
 mod pack;
 mod room;
+mod runs;
 mod store;
+mod stored;
 
 use std::error::Error as StdError;
 use std::io;
@@ -17,6 +19,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use blake3::Hash;
+use tempfile::TempDir;
 use thiserror::Error;
 
 use crate::git::GitError;
@@ -24,7 +27,9 @@ use crate::git::worktree::Snapshot;
 
 pub use lane::{Finished, Ground, Lane};
 pub use pack::pack;
+pub use runs::{RUNS, RunHold};
 pub use store::Grounds;
+pub use stored::{Content, Stored};
 
 /// Most bytes of one file of a state: of the history, or of what is not committed.
 /// Every worker fetches and keeps them; what is larger is meant for a shared disk.
@@ -51,10 +56,23 @@ pub enum Packed {
 pub struct PackedState {
     /// What workers are told.
     pub names: StateNames,
-    /// The files, in the order of their hashes there.
-    pub bundles: Vec<PathBuf>,
+    /// Those of its files that are not stored.
+    pub files: Vec<PackedFile>,
     /// The state, in its repository: what patches are applied to.
     pub snapshot: Arc<Snapshot>,
+    // The files go with it.
+    _place: Arc<TempDir>,
+}
+
+/// A file of a state.
+#[derive(Debug, Clone)]
+pub struct PackedFile {
+    /// What it is made of.
+    pub content: Content,
+    /// Its hash.
+    pub hash: Hash,
+    /// Where it is, as long as the state is there.
+    pub path: PathBuf,
 }
 
 /// What a worker is told of a workspace.
@@ -171,6 +189,15 @@ impl Packed {
         match self {
             Self::Nothing => PackedNames::Nothing,
             Self::State(state) => PackedNames::State(state.names.clone()),
+        }
+    }
+
+    /// Returns the files that are not stored.
+    #[must_use]
+    pub fn files(&self) -> &[PackedFile] {
+        match self {
+            Self::Nothing => &[],
+            Self::State(state) => &state.files,
         }
     }
 }

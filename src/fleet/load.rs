@@ -9,13 +9,13 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::engine::Engine;
-use super::ground::{Packed, pack};
+use super::ground::{Packed, PackedFile, PackedNames, Stored, pack};
 use super::packet::{Bundles, Packet};
 use super::parcel;
 use super::shipping::Shipping;
 use super::wire::Shipped;
 use crate::fanout::{Begins, Caller, Changes};
-use crate::git::worktree::Snapshot;
+use crate::git::worktree::{Snapshot, remove_directory};
 use crate::message::{Head, Prefix};
 use crate::model::Model;
 use crate::path_text;
@@ -33,15 +33,24 @@ pub struct Load {
     /// Where files of bundles are put.
     scratch: PathBuf,
     /// Whoever packs has others wait for the same.
-    current: Mutex<Option<Current>>,
+    sent: Mutex<Sent>,
     shipping: Shipping,
     /// How the main model was asked when the run began; see [`asked`].
     asked: Vec<u8>,
 }
 
+/// What was put where workers find it.
+#[derive(Default)]
+struct Sent {
+    /// What slots are given that start now.
+    current: Option<Current>,
+    stored: Stored,
+}
+
 struct Current {
     root: PathBuf,
-    packed: Packed,
+    names: PackedNames,
+    snapshot: Option<Arc<Snapshot>>,
     blob: Arc<str>,
     sent_at: Instant,
     until: Instant,
@@ -63,10 +72,13 @@ impl Load {
     /// here.
     #[must_use]
     pub fn new(packet: Packet, model: &dyn Model, scratch: &Path) -> Self {
+        // What a process that was killed has left of this session. What cannot be
+        // removed is in nobody's way.
+        let _ = remove_directory(scratch);
         Self {
             packet,
             scratch: scratch.to_owned(),
-            current: Mutex::default(),
+            sent: Mutex::default(),
             shipping: Shipping::default(),
             asked: asked(model),
         }
@@ -103,31 +115,41 @@ impl Load {
     /// Packs the workspace, with what all slots share.
     async fn packed(&self, engine: &Engine, caller: &Caller) -> Result<Given, String> {
         let workspace = &caller.place.workspace;
-        let mut current = self.current.lock().await;
+        let Sent { current, stored } = &mut *self.sent.lock().await;
         let is_fresh = |it: &&Current| it.root == workspace.root && Instant::now() < it.until;
         if let Some(current) = current.as_ref().filter(is_fresh) {
             return Ok(current.given());
         }
-        let packed = pack(&workspace.git, &workspace.root, &self.scratch).await;
+        stored.forget(SENT_AGAIN);
+        let packed = pack(&workspace.git, &workspace.root, &self.scratch, stored).await;
         let packed = packed.map_err(|error| super::spelt(&error))?;
-        let is_known =
-            |it: &&mut Current| it.root == workspace.root && it.packed.names() == packed.names();
-        if let Some(known) = current.as_mut().filter(is_known) {
+        let names = packed.names();
+        let is_there = |it: &&mut Current| {
+            it.root == workspace.root
+                && it.names == names
+                && it.sent_at.elapsed() < SENT_AGAIN
+                && packed.files().is_empty()
+        };
+        if let Some(known) = current.as_mut().filter(is_there) {
             known.until = Instant::now() + FRESH;
-            if known.sent_at.elapsed() >= SENT_AGAIN {
-                self.sent(engine, &workspace.root, &packed).await?;
-                known.sent_at = Instant::now();
-            }
             return Ok(known.given());
         }
-        let blob = self.sent(engine, &workspace.root, &packed).await?;
-        let (sent_at, until) = (Instant::now(), Instant::now() + FRESH);
-        let made = Current { root: workspace.root.clone(), packed, blob, sent_at, until };
+        for PackedFile { content, hash, path } in packed.files() {
+            send_file(engine, path).await?;
+            stored.note(content.clone(), *hash);
+        }
+        let blob = self.send_packet(engine, &workspace.root, &packed).await?;
+        let snapshot = match &packed {
+            Packed::Nothing => None,
+            Packed::State(state) => Some(Arc::clone(&state.snapshot)),
+        };
+        let (root, sent_at) = (workspace.root.clone(), Instant::now());
+        let made = Current { root, names, snapshot, blob, sent_at, until: sent_at + FRESH };
         Ok(current.insert(made).given())
     }
 
     /// Puts the packet, with this workspace, where workers find it.
-    async fn sent(
+    async fn send_packet(
         &self,
         engine: &Engine,
         root: &Path,
@@ -136,12 +158,6 @@ impl Load {
         let workspace = match packed {
             Packed::Nothing => None,
             Packed::State(state) => {
-                for file in &state.bundles {
-                    let bytes = tokio::fs::read(file).await.map_err(|error| {
-                        format!("cannot read {}: {error}", path_text::to_text(file))
-                    })?;
-                    engine.put_blob(&bytes).await.map_err(|error| error.to_string())?;
-                }
                 let names = &state.names;
                 Some(Bundles {
                     commit: names.commit.clone(),
@@ -169,7 +185,7 @@ impl Load {
         let patch = match patch {
             Some(blob) => {
                 // From here on the workspace is another one.
-                *self.current.lock().await = None;
+                self.sent.lock().await.current = None;
                 Some(parcel::blob(engine, &blob).await?)
             }
             None => None,
@@ -180,12 +196,17 @@ impl Load {
 
 impl Current {
     fn given(&self) -> Given {
-        let snapshot = match &self.packed {
-            Packed::Nothing => None,
-            Packed::State(state) => Some(Arc::clone(&state.snapshot)),
-        };
-        Given { packet: Arc::clone(&self.blob), snapshot, from: None }
+        let (packet, snapshot) = (Arc::clone(&self.blob), self.snapshot.clone());
+        Given { packet, snapshot, from: None }
     }
+}
+
+/// Puts a file of a workspace where workers find it.
+async fn send_file(engine: &Engine, file: &Path) -> Result<(), String> {
+    let bytes = tokio::fs::read(file).await;
+    let bytes =
+        bytes.map_err(|error| format!("cannot read {}: {error}", path_text::to_text(file)))?;
+    engine.put_blob(&bytes).await.map(drop).map_err(|error| error.to_string())
 }
 
 /// Returns what every request to a model says, whatever is asked.

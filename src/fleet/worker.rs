@@ -124,7 +124,14 @@ impl Worker {
         let ends = around.clone().drop_guard();
         let (busy, until) = (Arc::clone(&shop), around.clone());
         tokio::spawn(until.run_until_cancelled_owned(async move {
-            tokio::join!(busy.hears(inbox), busy.obeys(stops), busy.beats(lease), busy.reports())
+            let tidies = busy.outfits.tidies();
+            tokio::join!(
+                busy.hears(inbox),
+                busy.obeys(stops),
+                busy.beats(lease),
+                busy.reports(),
+                tidies
+            )
         }));
         let at_work = TaskTracker::new();
         while let Some(next) = next(&mut tickets, (&pool, &shop), &drain).await {

@@ -6,7 +6,7 @@
 //! user's objects, so that no name is put into the user's. How they travel and who
 //! works with what comes out is decided above.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -45,16 +45,23 @@ const SETTINGS: &str = "[core]
 \tauto = false
 ";
 
-/// A state in files.
+/// A state with a name that is the same whenever it is taken.
 #[derive(Debug)]
-pub struct Bundled {
-    /// The state. Its commit is the same whenever it is taken.
+pub struct Settled {
+    /// The state.
     pub snapshot: Snapshot,
     /// The commit whose history goes along: HEAD, or the state's own where nothing
     /// was committed yet.
     pub commit: String,
-    /// The file of the history, and that of what is not committed, if anything is.
-    pub files: Vec<PathBuf>,
+}
+
+/// What of a state is in one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The history of its commit.
+    History,
+    /// What is not committed, upon that.
+    Change,
 }
 
 /// Why a state is not in files.
@@ -74,42 +81,78 @@ pub enum NotBundled {
     Git(#[from] GitError),
 }
 
-/// Puts a state into files in `scratch`, each of at most `cap` bytes. A file that is
-/// there from a time before is taken as it is.
+impl Settled {
+    /// Returns what of it has to be in files, and which commit holds that.
+    #[must_use]
+    pub fn parts(&self) -> Vec<(Part, &str)> {
+        let (commit, base) = (&*self.commit, &*self.snapshot.base);
+        let change = (base != commit).then_some((Part::Change, base));
+        [(Part::History, commit)].into_iter().chain(change).collect()
+    }
+}
+
+/// Names a state by what is in it alone, and finds the commit that it is upon.
+///
+/// Whoever takes it again gets the same name; where all is committed, HEAD has it.
 ///
 /// # Errors
 ///
-/// One is too large, or an object is missing, as in a partial clone.
-pub fn bundle(snapshot: Snapshot, scratch: &Path, cap: u64) -> Result<Bundled, NotBundled> {
-    let users = Git::of_repository(&snapshot.program, &snapshot.repository)?.patient();
-    let (snapshot, commit) = settled(&users, snapshot)?;
-    let file = |name: &str| scratch.join(format!("{name}.bundle"));
-    let mut files = vec![file(&commit)];
-    files.extend((snapshot.base != commit).then(|| file(&snapshot.base)));
-    if files.iter().all(|file| file.is_file()) {
-        return Ok(Bundled { snapshot, commit, files });
+/// Git cannot read it, or not write the commit that holds it.
+pub fn settle(snapshot: Snapshot) -> Result<Settled, GitError> {
+    let git = Git::of_repository(&snapshot.program, &snapshot.repository)?.patient();
+    let facts = |commit: &str, format: &str| {
+        let format = format!("--format={format}");
+        git.run(&["log", "-1", "--no-show-signature", &format, commit, "--"])
+            .map(|told| text_line(&told))
+    };
+    let tree = facts(&snapshot.base, "%T")?;
+    let head = facts(&snapshot.base, "%P")?;
+    if head.is_empty() {
+        let commit = ["commit-tree", &tree, "-m", STATE_MESSAGE];
+        let base = text_line(&git.clone().dated("0").run(&commit)?);
+        let snapshot = Snapshot { base: base.clone(), ..snapshot };
+        return Ok(Settled { snapshot, commit: base });
     }
-    let place = tempfile::tempdir_in(scratch).map_err(|error| failed(scratch, &error))?;
-    let repository = place.path().join("repository");
-    init(&snapshot.program, &repository, &commit)?;
+    let base = if facts(&head, "%T")? == tree {
+        head.clone()
+    } else {
+        let git = git.clone().dated(&facts(&head, "%ct")?);
+        text_line(&git.run(&["commit-tree", &tree, "-m", STATE_MESSAGE, "-p", &head])?)
+    };
+    Ok(Settled { snapshot: Snapshot { base, ..snapshot }, commit: head })
+}
+
+/// Puts a part of a state into a file in `place`, of at most `cap` bytes.
+///
+/// # Errors
+///
+/// It is too large, or an object is missing, as in a partial clone.
+pub fn bundle(state: &Settled, part: Part, place: &Path, cap: u64) -> Result<PathBuf, NotBundled> {
+    let Settled { snapshot, commit } = state;
+    let made = tempfile::tempdir_in(place).map_err(|error| failed(place, &error))?;
+    let repository = made.path().join("repository");
+    init(&snapshot.program, &repository, commit)?;
     borrow(&repository, &snapshot.repository)?;
     let git = Git::of_repository(&snapshot.program, &repository)?.patient();
-    let mut names = format!("create {STATE} {commit}\n");
-    for cut in cut_off(&users, &snapshot.repository, &commit)? {
-        names.push_str(&format!("create {SHALLOW}{cut} {cut}\n"));
-    }
-    git.feed(&["update-ref", "--stdin"], names.as_bytes())?;
-    let is_whole = write(&git, &["--all"], &files[0], cap)?;
-    if !is_whole {
-        return Err(NotBundled::LongHistory { commit });
-    }
-    if let Some(file) = files.get(1) {
-        git.run(&["update-ref", STATE, &snapshot.base])?;
-        if !write(&git, &[STATE, &format!("^{commit}")], file, cap)? {
-            return Err(NotBundled::LargeChange);
+    match part {
+        Part::History => {
+            let users = Git::of_repository(&snapshot.program, &snapshot.repository)?.patient();
+            let mut names = format!("create {STATE} {commit}\n");
+            for cut in cut_off(&users, &snapshot.repository, commit)? {
+                names.push_str(&format!("create {SHALLOW}{cut} {cut}\n"));
+            }
+            git.feed(&["update-ref", "--stdin"], names.as_bytes())?;
+            let file = place.join("history.bundle");
+            let is_whole = write(&git, &["--all"], &file, cap)?;
+            is_whole.then_some(file).ok_or(NotBundled::LongHistory { commit: commit.clone() })
+        }
+        Part::Change => {
+            git.run(&["update-ref", STATE, &snapshot.base])?;
+            let file = place.join("change.bundle");
+            let is_whole = write(&git, &[STATE, &format!("^{commit}")], &file, cap)?;
+            is_whole.then_some(file).ok_or(NotBundled::LargeChange)
         }
     }
-    Ok(Bundled { snapshot, commit, files })
 }
 
 /// Makes a repository without a working tree at `place`, which is not there yet, of
@@ -164,31 +207,6 @@ pub fn holds(program: &Program, repository: &Path, base: &str) -> bool {
     found.is_ok_and(|id| text_line(&id) == base)
 }
 
-/// Names a state by what is in it alone, and returns the commit that it is upon.
-///
-/// Whoever takes it again gets the same name; where all is committed, HEAD has it.
-fn settled(git: &Git, snapshot: Snapshot) -> Result<(Snapshot, String), GitError> {
-    let facts = |commit: &str, format: &str| {
-        let format = format!("--format={format}");
-        git.run(&["log", "-1", "--no-show-signature", &format, commit, "--"])
-            .map(|told| text_line(&told))
-    };
-    let tree = facts(&snapshot.base, "%T")?;
-    let head = facts(&snapshot.base, "%P")?;
-    if head.is_empty() {
-        let commit = ["commit-tree", &tree, "-m", STATE_MESSAGE];
-        let base = text_line(&git.clone().dated("0").run(&commit)?);
-        return Ok((Snapshot { base: base.clone(), ..snapshot }, base));
-    }
-    let base = if facts(&head, "%T")? == tree {
-        head.clone()
-    } else {
-        let git = git.clone().dated(&facts(&head, "%ct")?);
-        text_line(&git.run(&["commit-tree", &tree, "-m", STATE_MESSAGE, "-p", &head])?)
-    };
-    Ok((Snapshot { base, ..snapshot }, head))
-}
-
 /// Returns the commits before `commit` at which a shallow clone ends.
 fn cut_off(git: &Git, repository: &Path, commit: &str) -> Result<Vec<String>, GitError> {
     let shallow = fs::read_to_string(repository.join("shallow")).unwrap_or_default();
@@ -224,19 +242,10 @@ fn borrow(repository: &Path, from: &Path) -> Result<(), GitError> {
 
 /// Writes a bundle, and tells whether it has at most `cap` bytes.
 fn write(git: &Git, of: &[&str], file: &Path, cap: u64) -> Result<bool, GitError> {
-    if file.is_file() {
-        return Ok(true);
-    }
-    let directory = file.parent().unwrap_or(file);
-    let made = tempfile::NamedTempFile::new_in(directory);
-    let mut made = made.map_err(|error| failed(directory, &error))?;
+    let mut made = File::create_new(file).map_err(|error| failed(file, &error))?;
     // One thread: how several of them share the work is in the bytes.
     let create = ["-c", "pack.threads=1", "bundle", "create", "--quiet", "-"];
-    let is_whole = git.pour(&[&create[..], of].concat(), &mut made, cap)?;
-    if is_whole {
-        made.persist(file).map_err(|error| failed(file, &error.error))?;
-    }
-    Ok(is_whole)
+    git.pour(&[&create[..], of].concat(), &mut made, cap)
 }
 
 fn failed(path: &Path, error: &io::Error) -> GitError {

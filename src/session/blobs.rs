@@ -36,7 +36,8 @@ const DRAFT: &str = "new";
 /// pack and counts them together.
 #[derive(Debug, Clone)]
 pub struct Blobs {
-    directory: PathBuf,
+    /// Where packs lie; `None` if nothing is kept.
+    directory: Option<PathBuf>,
     most: u64,
     shared: Arc<Shared>,
 }
@@ -121,8 +122,14 @@ impl Blobs {
         Self::bounded(directory, TOTAL_CAP)
     }
 
+    /// Keeps nothing, where nobody can undo anything.
+    #[must_use]
+    pub fn nowhere() -> Self {
+        Self { directory: None, most: 0, shared: Arc::default() }
+    }
+
     fn bounded(directory: &Path, most: u64) -> Self {
-        Self { directory: directory.join(BLOBS), most, shared: Arc::default() }
+        Self { directory: Some(directory.join(BLOBS)), most, shared: Arc::default() }
     }
 
     /// Keeps bytes, on disk before this returns.
@@ -144,8 +151,9 @@ impl Blobs {
         &self,
         all: impl IntoIterator<Item = (Digest, &'a [u8])>,
     ) -> Result<(), NotKept> {
+        let Some(directory) = &self.directory else { return Ok(()) };
         let kept = &mut *self.shared.kept.lock().expect("nothing panics while it keeps");
-        let total = *kept.total.get_or_insert_with(|| size(&self.directory));
+        let total = *kept.total.get_or_insert_with(|| size(directory));
         let (mut new, mut lost) = (Vec::new(), None);
         let mut room = self.most.saturating_sub(total);
         kept.begin_anew_unless_in_place();
@@ -162,7 +170,7 @@ impl Blobs {
             }
         }
         if !new.is_empty()
-            && let Err(error) = kept.write(&self.directory, &new)
+            && let Err(error) = kept.write(directory, &new)
         {
             lost = Some(error.into());
         }
@@ -191,36 +199,18 @@ impl Blobs {
     ///
     /// Why there are none.
     pub fn read_short(&self, digest: Digest, most: u64) -> Result<Vec<u8>, Lost> {
+        let Some(directory) = &self.directory else { return Err(Lost::Missing) };
         let mut found = self.shared.found.lock().expect("nothing panics while it looks");
         // Most are found where somebody has looked before.
-        if let Ok(bytes) = self.read_found(&found, digest, most) {
+        if let Ok(bytes) = found.read(directory, digest, most) {
             return Ok(bytes);
         }
-        let looked = found.look(&self.directory);
-        let bytes = self.read_found(&found, digest, most);
+        let looked = found.look(directory);
+        let bytes = found.read(directory, digest, most);
         match (bytes, looked) {
             (Err(Lost::Missing), Err(error)) => Err(Lost::Io(error)),
             (bytes, _) => bytes,
         }
-    }
-
-    fn read_found(&self, found: &Found, digest: Digest, most: u64) -> Result<Vec<u8>, Lost> {
-        let mut lost = Lost::Missing;
-        for &(name, extent) in found.places.get(&digest).into_iter().flatten() {
-            if extent.length() > most {
-                lost = Lost::TooLong { most };
-                continue;
-            }
-            let file = pack::open(&self.directory.join(name.to_string()));
-            match file.and_then(|file| pack::read(&file, extent)) {
-                Ok(bytes) if Digest::of(&bytes) == digest => return Ok(bytes),
-                Ok(_) => lost = Lost::Damaged,
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => lost = Lost::Damaged,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => lost = Lost::Io(error),
-            }
-        }
-        Err(lost)
     }
 }
 
@@ -301,6 +291,26 @@ impl Own {
 }
 
 impl Found {
+    /// Returns bytes that were found.
+    fn read(&self, directory: &Path, digest: Digest, most: u64) -> Result<Vec<u8>, Lost> {
+        let mut lost = Lost::Missing;
+        for &(name, extent) in self.places.get(&digest).into_iter().flatten() {
+            if extent.length() > most {
+                lost = Lost::TooLong { most };
+                continue;
+            }
+            let file = pack::open(&directory.join(name.to_string()));
+            match file.and_then(|file| pack::read(&file, extent)) {
+                Ok(bytes) if Digest::of(&bytes) == digest => return Ok(bytes),
+                Ok(_) => lost = Lost::Damaged,
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => lost = Lost::Damaged,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => lost = Lost::Io(error),
+            }
+        }
+        Err(lost)
+    }
+
     /// Finds what has come into packs since the last time.
     fn look(&mut self, directory: &Path) -> io::Result<()> {
         let mut looked = Ok(());
@@ -434,6 +444,14 @@ mod tests {
             assert_eq!(reads.read(digest).unwrap(), bytes);
         }
         assert_eq!(count(place.path()), 2);
+    }
+
+    #[test]
+    fn what_is_kept_nowhere_is_missing() {
+        let blobs = Blobs::nowhere();
+        let digest = Digest::of(b"one");
+        blobs.keep(digest, b"one").unwrap();
+        assert!(matches!(blobs.read(digest), Err(Lost::Missing)));
     }
 
     #[test]

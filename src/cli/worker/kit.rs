@@ -26,6 +26,7 @@ use crate::config::{
 };
 use crate::event::SessionId;
 use crate::fanout::{Fanout, FindModel, Local, Parking, Pool, Surroundings, Worktrees};
+use crate::fleet::ground::RUNS;
 use crate::fleet::packet::{Bounds, Packet};
 use crate::fleet::permits::Permits;
 use crate::guard::sandbox::{Insistence, Sandbox, Variables};
@@ -35,7 +36,8 @@ use crate::mcp;
 use crate::model::http::exchange::Exchanges;
 use crate::model::retry::Jitter;
 use crate::model::{Model, Models};
-use crate::tool::Registry;
+use crate::session::Blobs;
+use crate::tool::{Registry, Workspace};
 
 /// What a worker is, whatever it runs: read once, when it starts.
 pub struct Footing {
@@ -124,10 +126,10 @@ impl Footing {
         Self { permits: Some(permits), ..self }
     }
 
-    /// Returns where the texts of a run go.
+    /// Returns where the texts of a run go; the worker removes what is in [`RUNS`].
     #[must_use]
     pub fn run_directory(&self, session: &SessionId) -> PathBuf {
-        self.work_dir.join("runs").join(&*session.0)
+        self.work_dir.join(RUNS).join(&*session.0)
     }
 
     /// Puts together what a slot of a run is run with, in a copy of the run's
@@ -155,6 +157,8 @@ impl Footing {
         let worktrees = directory.join("worktrees");
         let ground = Ground { roots: policy.roots(), directory, sandbox, git };
         let workspace = workspace(ground, &config, environment)?;
+        // Undo is for the workspace that a copy's changes come into.
+        let workspace = Workspace { before: Blobs::nowhere(), ..workspace };
         let surroundings = Surroundings {
             instructions: packet.instructions.clone(),
             environment: facts(&root, repository_root(&root).as_deref()),

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use super::room::Disk;
+use super::runs::RunHold;
 use super::{GroundError, PATCH_CAP, StateNames, beside, io_error};
 use crate::git::Program;
 use crate::git::worktree::{self, Linked, Snapshot, make_place, remove_directory};
@@ -71,6 +72,8 @@ pub struct Lane {
     /// `None` once it is given back.
     plot: Option<Plot>,
     root: PathBuf,
+    /// Whose slot works there, once that is said.
+    run: Option<RunHold>,
 }
 
 #[derive(Debug)]
@@ -140,7 +143,7 @@ impl Ground {
                 linked.tree.components().chain(snapshot.below.components()).collect()
             }
         };
-        Lane { ground: Arc::clone(self), plot: Some(plot), root }
+        Lane { ground: Arc::clone(self), plot: Some(plot), root, run: None }
     }
 
     fn untouched(&self) -> Option<Plot> {
@@ -193,6 +196,12 @@ impl Ground {
 }
 
 impl Lane {
+    /// The same for a slot of this run, whose other files stay as long as it does.
+    pub fn of_run(mut self, run: RunHold) -> Self {
+        self.run = Some(run);
+        self
+    }
+
     /// Returns where its slot stands.
     #[must_use]
     pub fn root(&self) -> &Path {

@@ -3,7 +3,8 @@
 //!
 //! A worker's directory is its alone while it lives. In it `repositories/ID` is the
 //! state of one commit, made under another name and renamed once it is whole;
-//! `lanes/N` is what a slot works in; `kept` has what a person must look at.
+//! `lanes/N` is what a slot works in; `runs/SESSION` has what the slots of a run leave
+//! beside that; `kept` has what a person must look at.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -11,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use blake3::Hash;
 use nix::fcntl::{Flock, FlockArg};
@@ -22,7 +23,9 @@ use uuid::Uuid;
 use super::lane::{Ground, Repository, Yard, locked};
 use super::pack::hash;
 use super::room::Disk;
+use super::runs::{KEPT_FOR, RUNS, RunHold, Runs};
 use super::{GroundError, ID_LENGTHS, PackedNames, StateNames, beside, io_error};
+use crate::event::SessionId;
 use crate::git::worktree::remove_directory;
 use crate::git::{Program, bundle};
 
@@ -40,6 +43,7 @@ pub struct Grounds {
     repositories: PathBuf,
     yard: Arc<Yard>,
     nothing: Arc<Ground>,
+    runs: Arc<Runs>,
     /// The least recently used first.
     known: Mutex<Vec<Known>>,
     // The kernel gives it back when the process ends, however it ends.
@@ -88,6 +92,7 @@ impl Grounds {
             repositories,
             nothing: Arc::new(Ground::nothing(Arc::clone(&yard))),
             yard,
+            runs: Arc::new(Runs::new(work_dir.join(RUNS))?),
             known: Mutex::new(known),
             _lock: lock,
         })
@@ -115,6 +120,12 @@ impl Grounds {
         let made = tempfile::Builder::new().prefix(PASSING).tempdir_in(&self.repositories);
         let made = made.map_err(io_error(&self.repositories));
         made.map_err(|error| self.yard.disk.explained(error))
+    }
+
+    /// Keeps what the slots of a run leave beside their copies where it is, in the
+    /// directory [`RUNS`], by the session's name.
+    pub fn hold_run(&self, session: &SessionId) -> RunHold {
+        self.runs.hold(session)
     }
 
     /// Returns the workspace that a coordinator names, as slots find it.
@@ -217,7 +228,26 @@ impl Grounds {
     ///
     /// Something cannot be removed.
     pub async fn shed(&self) -> Result<(), GroundError> {
-        self.trim(0).await
+        let left = self.clear_runs(Duration::ZERO).await;
+        self.trim(0).await.and(left)
+    }
+
+    /// Removes what runs have left that have had no slot here for long.
+    ///
+    /// # Errors
+    ///
+    /// Something cannot be removed.
+    pub async fn tidy(&self) -> Result<(), GroundError> {
+        self.clear_runs(KEPT_FOR).await
+    }
+
+    async fn clear_runs(&self, idle: Duration) -> Result<(), GroundError> {
+        let aside = self.runs.put_aside(idle);
+        if aside.is_empty() {
+            return Ok(());
+        }
+        let remove = |at: &PathBuf| remove_directory(at).map_err(io_error(at));
+        beside(move || aside.iter().try_for_each(remove)).await
     }
 
     /// Removes the repositories that were not used for the longest time, as long as
@@ -305,6 +335,6 @@ fn lock(work_dir: &Path) -> Result<Flock<File>, GroundError> {
         .map_err(|_| GroundError::InUse { directory: work_dir.to_owned() })
 }
 
-fn make_private(directory: &Path) -> Result<(), GroundError> {
+pub(super) fn make_private(directory: &Path) -> Result<(), GroundError> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(io_error(directory))
 }

@@ -7,6 +7,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use crate::event::SessionId;
+use crate::git::bundle::Part;
 use crate::git::tests::{Repo, files, named, program};
 
 /// A coordinator's scratch and a worker's directory.
@@ -37,15 +39,22 @@ impl Fleet {
     }
 
     async fn pack(&self, root: &Path) -> Packed {
-        pack(&program(), root, &self.place.path().join("scratch")).await.unwrap()
+        self.pack_beside(root, &Stored::default()).await
+    }
+
+    async fn pack_beside(&self, root: &Path, stored: &Stored) -> Packed {
+        pack(&program(), root, &self.scratch(), stored).await.unwrap()
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.place.path().join("scratch")
     }
 
     async fn open(&self, packed: &Packed) -> Result<Arc<Ground>, GroundError> {
         let fetch = |hash| {
             self.fetched.fetch_add(1, Ordering::Relaxed);
             let Packed::State(state) = packed else { panic!("there is nothing to fetch") };
-            let at = state.names.bundles.iter().position(|known| *known == hash).unwrap();
-            let file = state.bundles[at].clone();
+            let file = state.files.iter().find(|file| file.hash == hash).unwrap().path.clone();
             async move { Ok::<_, Infallible>(file) }
         };
         self.grounds.open(&packed.names(), fetch).await
@@ -154,7 +163,7 @@ async fn the_same_state_has_the_same_names_and_a_history_is_sent_once() {
     repo.write("a.txt", "two\n");
     let changed = fleet.pack(&repo.root()).await;
     let elsewhere = fleet.place.path().join("elsewhere");
-    let again = pack(&program(), &repo.root(), &elsewhere).await.unwrap();
+    let again = pack(&program(), &repo.root(), &elsewhere, &Stored::default()).await.unwrap();
     assert_eq!(again.names(), changed.names());
     let names = &state(&changed).names;
     assert_eq!((&names.commit, names.bundles.len()), (&head, 2));
@@ -170,6 +179,47 @@ async fn the_same_state_has_the_same_names_and_a_history_is_sent_once() {
     let lane = fleet.open(&changed).await.unwrap().lane().await.unwrap();
     assert_eq!(files(lane.root()), named(&[("a.txt", "two\\n")]));
     assert_eq!(fleet.fetched(), 0);
+}
+
+fn parts(packed: &Packed) -> Vec<Part> {
+    packed.files().iter().map(|file| file.content.part).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_what_is_stored_no_file_is_made_and_none_stays_that_was() {
+    let (fleet, repo) = (Fleet::new(), Repo::with_commit());
+    let mut stored = Stored::default();
+    let mut states = Vec::new();
+    for text in ["one\n", "two\n", "three\n", "two\n"] {
+        repo.write("a.txt", text);
+        let packed = fleet.pack_beside(&repo.root(), &stored).await;
+        for PackedFile { content, hash, path } in packed.files() {
+            assert!(path.is_file());
+            stored.note(content.clone(), *hash);
+        }
+        assert_eq!(packed.names(), fleet.pack(&repo.root()).await.names());
+        states.push(parts(&packed));
+    }
+    assert_eq!(states, [vec![Part::History], vec![Part::Change], vec![Part::Change], vec![]]);
+    assert_eq!(fs::read_dir(fleet.scratch()).unwrap().count(), 0);
+    let day = std::time::Duration::from_secs(24 * 60 * 60);
+    tokio::time::advance(day).await;
+    stored.forget(day);
+    let packed = fleet.pack_beside(&repo.root(), &stored).await;
+    assert_eq!(parts(&packed), [Part::Change, Part::History]);
+}
+
+#[tokio::test]
+async fn a_history_is_known_however_many_states_are_upon_it() {
+    let (fleet, repo) = (Fleet::new(), Repo::with_commit());
+    let mut stored = Stored::default();
+    let hash = Hash::from_bytes([0; 32]);
+    let packed = fleet.pack(&repo.root()).await;
+    stored.note(packed.files()[0].content.clone(), hash);
+    for number in 0..100 {
+        stored.note(Content { part: Part::Change, tip: number.to_string() }, hash);
+    }
+    assert_eq!(parts(&fleet.pack_beside(&repo.root(), &stored).await), []);
 }
 
 #[tokio::test]
@@ -371,7 +421,7 @@ async fn a_worker_believes_no_names_and_no_files_and_shares_its_place_with_none(
         assert!(error.contains(expected), "{error}");
     };
     let names = || state.names.clone();
-    let bundle = &*state.bundles[0];
+    let bundle = &*state.files[0].path;
     check(StateNames { base: "../../x".into(), ..names() }, bundle, "`../../x` is no commit").await;
     check(StateNames { name: "..".into(), ..names() }, bundle, "no name of a directory").await;
     check(StateNames { below: "/etc".into(), ..names() }, bundle, "not below the top").await;
@@ -384,4 +434,53 @@ async fn a_worker_believes_no_names_and_no_files_and_shares_its_place_with_none(
     assert!(error.starts_with("another worker works in "), "{error}");
     let left = fs::read_dir(fleet.worker("repositories")).unwrap().count();
     assert_eq!(left, 0);
+}
+
+/// A file that slots of a run have left, and the run.
+fn left(fleet: &Fleet, number: u32) -> (PathBuf, SessionId) {
+    let session = SessionId(format!("01987a4e-7f3c-7000-8000-{number:012}").into());
+    let directory = fleet.worker(RUNS).join(&*session.0);
+    fs::create_dir_all(&directory).expect("it can be made");
+    fs::write(directory.join("text"), "long").expect("it can be written");
+    (directory, session)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_run_has_left_goes_when_none_of_its_slots_was_there_for_long() {
+    let fleet = Fleet::new();
+    let [(held, first), (idle, second)] = [1, 2].map(|number| left(&fleet, number));
+    let nothing = fleet.open(&Packed::Nothing).await.unwrap();
+    let holds = [0; 2].map(|_| fleet.grounds.hold_run(&first));
+    let lane = nothing.lane().await.unwrap().of_run(fleet.grounds.hold_run(&second));
+    assert_eq!(lane.finish(false).await.unwrap(), Finished::Unchanged);
+    tokio::time::advance(runs::KEPT_FOR / 2).await;
+    fleet.grounds.tidy().await.unwrap();
+    assert!(held.exists() && idle.exists());
+    // Another slot of it comes and goes.
+    drop(fleet.grounds.hold_run(&second));
+    let [one, other] = holds;
+    drop(one);
+    tokio::time::advance(runs::KEPT_FOR / 2).await;
+    fleet.grounds.tidy().await.unwrap();
+    assert!(held.exists() && idle.exists());
+    tokio::time::advance(runs::KEPT_FOR / 2).await;
+    fleet.grounds.tidy().await.unwrap();
+    assert!(held.exists() && !idle.exists());
+    drop(other);
+    tokio::time::advance(runs::KEPT_FOR).await;
+    fleet.grounds.tidy().await.unwrap();
+    assert_eq!(fs::read_dir(fleet.worker(RUNS)).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn what_runs_have_left_goes_where_room_is_wanted_and_with_the_next_worker() {
+    let fleet = Fleet::new();
+    let [(held, first), (idle, second)] = [1, 2].map(|number| left(&fleet, number));
+    let hold = fleet.grounds.hold_run(&first);
+    drop(fleet.grounds.hold_run(&second));
+    fleet.grounds.shed().await.unwrap();
+    assert!(held.exists() && !idle.exists());
+    drop(hold);
+    let fleet = fleet.again();
+    assert_eq!(fs::read_dir(fleet.worker(RUNS)).unwrap().count(), 0);
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use blake3::Hash;
 use tokio::sync::OnceCell;
@@ -18,6 +19,9 @@ use crate::fleet::spelt;
 /// Most packets that are kept unpacked. A run has one for each state of its workspace
 /// in which slots started.
 const PACKETS_CAP: usize = 8;
+
+/// How often is looked for what runs have left long ago.
+const TIDYING: Duration = Duration::from_secs(60);
 
 /// What slots are run with.
 pub(super) struct Outfits {
@@ -85,16 +89,27 @@ impl Outfits {
             Arc::clone(unpacked.entry(Arc::clone(packet)).or_default())
         };
         let unpacked = cell.get_or_try_init(|| self.unpack(engine, packet)).await?;
-        let lane = unpacked.ground.lane().await?;
+        let run = self.grounds.hold_run(&unpacked.packet.session);
+        let lane = unpacked.ground.lane().await?.of_run(run);
         let outfitted = self.outfitted(unpacked, lane.root().to_owned()).await?;
         Ok((lane, outfitted))
     }
 
-    /// Removes the copies that no slot works in: there is no room.
+    /// Removes the copies that no slot works in, and what runs have left that have no
+    /// slot here: there is no room.
     pub(super) async fn shed(&self) {
         self.unpacked.lock().unwrap_or_else(PoisonError::into_inner).clear();
         // What is left takes room, and whoever needs that is told.
         let _ = self.grounds.shed().await;
+    }
+
+    /// Removes what runs have left long ago, again and again.
+    pub(super) async fn tidies(&self) {
+        loop {
+            tokio::time::sleep(TIDYING).await;
+            // What is left takes room, and whoever needs that is told.
+            let _ = self.grounds.tidy().await;
+        }
     }
 
     /// Forgets what slots were run with in a lane that is gone.
@@ -144,4 +159,46 @@ async fn fetched(engine: &Engine, scratch: &Path, hash: Hash) -> Result<PathBuf,
     let written = tokio::fs::write(&file, bytes).await;
     written.map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::num::NonZeroUsize;
+
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::event::SessionId;
+    use crate::fleet::ground::RUNS;
+    use crate::git::tests::program;
+
+    struct Nothing;
+
+    impl Outfit for Nothing {
+        fn outfit(&self, _: &Packet, _: &Path, _: &Pool) -> Result<Outfitted, String> {
+            Err("nothing is run here".to_owned())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_run_has_left_goes_although_no_other_slot_comes() {
+        let place = tempfile::tempdir().unwrap();
+        let grounds = Arc::new(Grounds::new(&program(), place.path()).unwrap());
+        let left = place.path().join(RUNS).join("session");
+        fs::create_dir(&left).unwrap();
+        drop(grounds.hold_run(&SessionId("session".into())));
+        let outfits = Outfits::new(grounds, Arc::new(Nothing), Pool::new(NonZeroUsize::MIN));
+        let gone = async {
+            while left.exists() {
+                sleep(TIDYING).await;
+            }
+        };
+        let day = Duration::from_secs(24 * 60 * 60);
+        tokio::select! {
+            () = outfits.tidies() => {}
+            () = gone => {}
+            () = sleep(day) => panic!("it is still there"),
+        }
+    }
 }

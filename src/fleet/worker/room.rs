@@ -4,6 +4,7 @@
 //! waits, faster than others who have room, and fail it.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -69,12 +70,20 @@ impl Room {
         if narrow.len() >= RUNS_CAP {
             narrow.clear();
         }
-        // Other slots may have filled it up at that moment: what they leave counts.
-        let known = narrow.insert(Arc::clone(run), free).inspect(|then| {
-            narrow.entry(Arc::clone(run)).and_modify(|free| *free = (*free).max(*then));
-        });
+        let is_new = match narrow.entry(Arc::clone(run)) {
+            Entry::Vacant(unknown) => {
+                unknown.insert(free);
+                true
+            }
+            Entry::Occupied(mut known) => {
+                // Other slots may have filled it up at that moment: what they leave counts.
+                let then = known.get_mut();
+                *then = (*then).max(free);
+                false
+            }
+        };
         drop(narrow);
-        if known.is_none() {
+        if is_new {
             let place = self.grounds.directory().display();
             (self.say)(&format!(
                 "the workspace of {run} does not fit into {place}: leaving its agents to others \

@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{Side, both, call, logged, script, task, task_with, write};
+use super::{LONG, Side, both, call, logged, script, task, task_with, write};
+use crate::support::fleet::Fleet;
 use crate::support::repository::Repository;
 
 /// A repository with something that is committed and something that is not.
@@ -92,6 +93,29 @@ fn a_slot_that_starts_behind_another_sees_what_that_one_has_changed() {
         assert_eq!(states, ["done", "done"], "{}", finished.stderr);
         (finished.stdout, place.read("made.txt"), place.read("lines.txt"))
     });
+}
+
+#[test]
+fn what_was_sent_to_workers_is_not_kept_beside_the_log() {
+    let Some(fleet) = Fleet::start(LONG) else { return };
+    let mut side = Side { fleet: Some(fleet), most: 0 };
+    side.work(&[1], None);
+    let repository = repository();
+    let names = ["first", "second", "third"];
+    let mut main = names.map(|name| json!({"calls": [super::batch(&[task(name)])]})).to_vec();
+    main.push(json!({"text": "done"}));
+    let mut units = json!({ "main": main });
+    for name in names {
+        units[name] = json!([write(&format!("{name}.txt"), "made\n"), {"text": name}]);
+    }
+    let (place, playing) = (&repository.place, json!({ "units": units }));
+    side.play(place, &playing, &["--permission-mode", "acceptEdits"]).run().exits(0);
+    for name in names {
+        assert_eq!(place.read(&format!("{name}.txt")).as_deref(), Some("made\n"));
+    }
+    let [session] = &place.sessions()[..] else { panic!("one session was kept") };
+    let left: Vec<_> = fs::read_dir(session.join("bundles")).into_iter().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 /// The later one goes on only when the earlier one's change is in the workspace.

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{LONG, SESSION, logged, map, row, write_table};
+use super::{LONG, SESSION, check_each_row_once, logged, map, row, write_table};
 use crate::support::fleet::Fleet;
 use crate::support::repository::Repository;
 use crate::support::server::Reaction;
@@ -104,4 +104,27 @@ fn a_disk_that_a_slot_fills_up_keeps_its_worker_from_more_until_there_is_room() 
     assert!(error.contains(&why), "{error}");
     assert!(error.contains(&format!("its files are kept in {copies}/kept/")), "{error}");
     assert_eq!(model.finish().len(), 2 + 2);
+}
+
+#[test]
+fn what_slots_that_have_ended_left_beside_their_copies_makes_room_for_the_next_one() {
+    let Some(mut fleet) = Fleet::start(LONG) else { return };
+    let repository = workspace(2);
+    repository.commit("Begin");
+    let place = &repository.place;
+    // All of it goes into a file, since it is too long for a request.
+    let speak = json!({"command": "yes | head -c 24000000"});
+    let model = serve(move |talk| match (row(talk), talk.turn()) {
+        ("r0", 1) => Reaction::call_reply(&[("Bash", speak.clone())]),
+        (row, _) => Reaction::text_reply(&format!("saw {row}")),
+    });
+    fleet.work_on_disk(48 * MIB, 1, Some(&model));
+    let flags = ["--session-id", SESSION, "--allowedTools", "Bash"];
+    map(&fleet, place, &model, &flags).run().exits(0);
+    check_each_row_once(place, 2);
+    let left = fs::read_dir(fleet.workers[0].disk().join("runs")).expect("it is there");
+    assert_eq!(left.count(), 0);
+    let requests = model.finish();
+    let outputs = requests[1].json()["messages"].to_string();
+    assert!(outputs.contains("/runs/"), "{outputs}");
 }

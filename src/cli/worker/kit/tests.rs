@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::definition::Definitions;
+use crate::event::Digest;
 use crate::fanout::Limits;
 use crate::fleet::packet::{Bounds, Bundles};
 use crate::guard::{Decision, Effect, Rule, Rules, Source, Sourced};
@@ -96,6 +97,9 @@ fn a_slot_has_what_the_run_says_and_what_the_machine_is() {
     assert_eq!(fanout.workspace.root, root);
     let run = footing.work_dir.join("runs/01987a4e-7f3c-7000-8000-000000000001");
     assert_eq!(fanout.workspace.spill.directory, run);
+    let before = Digest::of(b"before");
+    fanout.workspace.before.keep(before, b"before").unwrap();
+    assert!(fanout.workspace.before.read(before).is_err() && !run.exists());
     assert_eq!(fanout.surroundings.instructions, "Be brief.");
     let environment = &fanout.surroundings.environment;
     assert!(environment.contains(&*root.to_string_lossy()), "{environment}");
