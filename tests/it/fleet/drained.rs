@@ -3,20 +3,17 @@
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::{LONG, SHORT, check_each_row_once, map, row, table};
+use super::{LONG, SHORT, check_each_row_once, held_by, map, table};
 use crate::support::fleet::Fleet;
-use crate::support::server::{Gate, Reaction};
-use crate::support::talk::serve;
+use crate::support::server::Gate;
 use crate::support::tine::Place;
+use crate::support::wait::found;
 
 #[test]
 fn a_worker_that_is_asked_to_end_ends_what_it_runs_and_draws_no_more() {
     let Some(mut fleet) = Fleet::start(LONG) else { return };
     let gate = Gate::closed();
-    let held = gate.clone();
-    let model =
-        serve(move |talk| Reaction::text_reply(&format!("saw {}", row(talk))).behind(&held));
-    let place = table(6);
+    let (place, model) = (table(6), held_by(&gate));
     fleet.work(2, Some(&model));
     let running = map(&fleet, &place, &model, &[]).start();
     model.wait_until_came(2);
@@ -36,10 +33,7 @@ fn a_worker_that_is_asked_to_end_ends_what_it_runs_and_draws_no_more() {
 fn what_a_worker_is_made_to_drop_is_run_by_another() {
     let Some(mut fleet) = Fleet::start(SHORT) else { return };
     let gate = Gate::closed();
-    let held = gate.clone();
-    let model =
-        serve(move |talk| Reaction::text_reply(&format!("saw {}", row(talk))).behind(&held));
-    let place = table(4);
+    let (place, model) = (table(4), held_by(&gate));
     fleet.work(2, Some(&model));
     let running = map(&fleet, &place, &model, &[]).start();
     model.wait_until_came(2);
@@ -65,12 +59,11 @@ fn workers_are_listed_as_text_and_as_json() {
     let mut names = [3, 5].map(|most| (fleet.work(most, None).name.clone(), most));
     names.sort();
     // Each tells of itself once it takes slots.
-    let listed = loop {
+    let listed = found("both are listed", || {
         let listed = place.tine(["workers", "-o", "json"]).run().exits(0).result();
-        if listed["workers"].as_array().expect("it is a list").len() == 2 {
-            break listed;
-        }
-    };
+        let workers = listed["workers"].as_array().expect("it is a list");
+        (workers.len() == 2).then_some(listed)
+    });
     let version = env!("CARGO_PKG_VERSION");
     let expected: Vec<Value> = names
         .iter()
