@@ -16,6 +16,7 @@ mod limits;
 mod lost;
 mod parted;
 mod refused;
+mod reviewed;
 mod room;
 mod secured;
 mod sent;
