@@ -19,6 +19,7 @@ mod parted;
 mod refused;
 mod reviewed;
 mod room;
+mod secrets;
 mod secured;
 mod sent;
 mod slow;
