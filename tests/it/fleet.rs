@@ -21,6 +21,7 @@ mod reviewed;
 mod room;
 mod secrets;
 mod secured;
+mod seen;
 mod sent;
 mod slow;
 mod stories;
