@@ -3,6 +3,7 @@
 //! The server is the one that `NATS_SERVER` names, or `nats-server`; without it there
 //! are no figures. The model is scripted, in the workers' own processes.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -24,11 +25,20 @@ const RUNS: usize = 3;
 /// How often a cancel is.
 const CANCELS: usize = 5;
 
+/// How often a worker is killed.
+const KILLS: usize = 3;
+
 /// How many slots one worker has at once.
 const EACH: u32 = 8;
 
 /// What the model takes for an answer.
 const DELAY_MS: u32 = 5;
+
+/// What it takes where a worker is killed: long enough that all have some at work.
+const LONG_DELAY_MS: u32 = 1_000;
+
+/// How long a worker may be silent that is set up as everybody is, in milliseconds.
+const LEASE_MS: f64 = 10_000.0;
 
 /// The time of maps, beside the local pool, and how it grows.
 pub(crate) fn fleet() -> Vec<Figure> {
@@ -37,12 +47,19 @@ pub(crate) fn fleet() -> Vec<Figure> {
     let local = two.map("local", 1_000);
     let some = two.map("nats", 1_000);
     let many = two.map("nats", 10_000);
+    let many_here = two.map("local", 10_000);
     let mut faults = Vec::new();
     let cancel = median((0..CANCELS).map(|_| two.cancel(&mut faults)).collect());
     drop(two);
     let eight = Fleet::start(&server, 8);
     let wide = eight.map("nats", 10_000);
+    drop(eight);
+    let mut kept = Vec::new();
+    let kills = (0..KILLS).map(|_| Fleet::start(&server, 2).killed(&mut kept));
+    let again = median(kills.collect());
     let slot = (some - local) / 1_000.0;
+    // A ticket goes to whoever has a place next.
+    let most = LEASE_MS + f64::from(LONG_DELAY_MS);
     let growth = format!("10,000 slots ({:.1} s) over 1,000, 2 workers", many / 1e3);
     let wider = format!("10,000 slots, 8 workers ({:.1} s) over 2", wide / 1e3);
     vec![
@@ -50,6 +67,9 @@ pub(crate) fn fleet() -> Vec<Figure> {
         Figure::new("what a slot costs more than in the local pool of 16", slot, 2.0, Unit::Millis),
         Figure::new(growth, many / some, 13.0, Unit::Times),
         Figure::new(wider, wide / many, 1.0, Unit::Times),
+        Figure::new("10,000 slots in the local pool of 16", many_here, 8_000.0, Unit::Millis),
+        Figure::new("kill -9 of one of 2 workers, its 8 begun again", again, most, Unit::Millis),
+        Figure::none_of("... faults: 8 lost once each, every row completed", kept),
         Figure::new("cancel of 16 running and 984 queued, 2 workers", cancel, 50.0, Unit::Millis),
         Figure::none_of("... faults: 16 cancelled, 984 never started, exit code 130", faults),
     ]
@@ -136,10 +156,7 @@ impl Fleet {
         let never = r#"{"text": "half", "fault": "hang", "repeat": true}"#;
         let mut child = self.mapping(&place, "nats", (1_000, never)).spawn().expect("as above");
         let running = self.workers.len() * EACH as usize;
-        let asks = |line: &Value| line["kind"] == "turn_started";
-        while log(&place).iter().filter(|line| asks(line)).count() < running {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_for_turns(&place, running);
         let sent = SystemTime::UNIX_EPOCH.elapsed().expect("it is later than that");
         let pid = i32::try_from(child.id()).expect("process ids are small");
         kill(Pid::from_raw(pid), Signal::SIGINT).expect("the process runs");
@@ -154,6 +171,31 @@ impl Fleet {
         }
         let last = ran.iter().filter_map(|line| line["at"].as_u64()).max();
         let last = Duration::from_millis(last.expect("some were at work"));
+        millis(last.saturating_sub(sent))
+    }
+
+    /// Kills one of the workers when all have all that they take, and returns how long it
+    /// is until the log has the last of its slots at work again, in milliseconds.
+    fn killed(mut self, faults: &mut Vec<String>) -> f64 {
+        let place = Place::new();
+        let answer = format!(r#"{{"text": "said", "delay_ms": {LONG_DELAY_MS}, "repeat": true}}"#);
+        let mut child = self.mapping(&place, "nats", (200, &answer)).spawn().expect("as above");
+        wait_for_turns(&place, self.workers.len() * EACH as usize);
+        let sent = SystemTime::UNIX_EPOCH.elapsed().expect("it is later than that");
+        end(&mut self.workers[0].0);
+        let status = child.wait().expect("a child can be waited for");
+        let lines = log(&place);
+        let is_lost = |line: &&Value| line["kind"] == "lost";
+        let lost: Vec<&Value> = lines.iter().filter(is_lost).map(|line| &line["unit"]).collect();
+        let count = lost.iter().copied().collect::<HashSet<_>>().len();
+        if (lost.len(), count, status.success()) != (EACH as usize, EACH as usize, true) {
+            faults.push(format!("lost {}, of {count} slots, {status}", lost.len()));
+        }
+        // The last turn of each is the one that it has come to its end with.
+        let begun = lines.iter().filter(|line| line["kind"] == "turn_started");
+        let begun = begun.filter(|line| lost.contains(&&line["unit"]));
+        let last = begun.filter_map(|line| line["at"].as_u64()).max();
+        let last = Duration::from_millis(last.expect("some were lost"));
         millis(last.saturating_sub(sent))
     }
 
@@ -175,6 +217,14 @@ impl Fleet {
         command.args(["--output", "out.jsonl", "--max-concurrent", "16", "--config", &servers]);
         command.args(["-m", &format!("scripted:{}", script.display()), "--executor", executor]);
         command
+    }
+}
+
+/// Waits until so many turns have begun.
+fn wait_for_turns(place: &Place, count: usize) {
+    let asks = |line: &&Value| line["kind"] == "turn_started";
+    while log(place).iter().filter(asks).count() < count {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Where there is no NATS server these tests pass, unless `REQUIRE_NATS=1`.
 
+mod apart;
 mod asked;
 mod batches;
 mod bounds;
@@ -17,8 +18,11 @@ mod limits;
 mod lost;
 mod parted;
 mod refused;
+mod reviewed;
 mod room;
+mod secrets;
 mod secured;
+mod seen;
 mod sent;
 mod slow;
 mod stories;
@@ -30,15 +34,17 @@ use std::fmt::Debug;
 use serde_json::{Value, json};
 
 use crate::support::fleet::Fleet;
-use crate::support::server::{Reaction, Server};
+use crate::support::server::{Gate, Reaction, Server};
 use crate::support::talk::{Talk, serve};
 use crate::support::tine::{Place, Tine};
 
 /// A lease that no worker outlasts by mistake, however slow the machine is.
 const LONG: u32 = 10;
 
-/// One that it does not take long to outlast.
-const SHORT: u32 = 1;
+/// One that it does not take long to outlast, but not shorter than a process that has to
+/// wait for its turn on a machine with much to do. Whoever is silent for longer is lost
+/// all the same: so tests with it count at least what has to be lost.
+const SHORT: u32 = 2;
 
 const SESSION: &str = "0199a000-0000-7000-8000-000000000001";
 
@@ -157,6 +163,21 @@ fn echo() -> Server {
     serve(|talk| Reaction::text_reply(&format!("saw {}", row(talk))))
 }
 
+/// A server that says so when the gate is open that belongs to the row. It hears of
+/// clients that do not wait for that.
+fn held(gate: impl Fn(&Talk) -> Gate + Send + Sync + 'static) -> Server {
+    serve(move |talk| {
+        let text = format!("saw {}", row(talk));
+        Reaction::in_steps([(text.as_str(), &gate(talk))])
+    })
+}
+
+/// One that says so when the gate is open.
+fn held_by(gate: &Gate) -> Server {
+    let gate = gate.clone();
+    held(move |_| gate.clone())
+}
+
 /// A map of the table, by workers.
 fn map(fleet: &Fleet, place: &Place, model: &Server, flags: &[&str]) -> Tine {
     place.configure(&fleet.configuration());
@@ -183,6 +204,11 @@ fn check_each_row_once(place: &Place, count: usize) {
     let expected = (0..count)
         .map(|index| json!([(index + 1).to_string(), "completed", format!("saw r{index}")]));
     assert_eq!(lines, expected.collect::<Vec<_>>());
+}
+
+/// How many slots of this worker were lost, as often as each was.
+fn lost_of(place: &Place, worker: &str) -> usize {
+    logged(place, "lost").iter().filter(|line| line["body"]["worker"] == *worker).count()
 }
 
 /// The lines of the log of one kind.

@@ -211,4 +211,6 @@ mod support {
     /// Users whom a server of NATS takes at an operator's word.
     #[cfg(feature = "nats")]
     pub(crate) mod vouched;
+    /// Waiting for what nothing tells of.
+    pub(crate) mod wait;
 }

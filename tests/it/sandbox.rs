@@ -220,14 +220,20 @@ fn input_output_and_exit_codes_go_through() {
     }
 }
 
+/// A command that ends once whoever is first in the sandbox waits for others.
+///
+/// Bubblewrap starts a command before that one has asked to be killed with its parent;
+/// only then it waits. Whoever is killed in between leaves it and the command behind.
+const FIRST_WAITS: &str = "until grep -q '^State:.S' /proc/1/status; do :; done";
+
 /// A command that leaves its session, and answers for as long as it lives.
 const SURVIVOR: &str = "mkfifo ask; exec 8<>ask; setsid sh -c 'echo up; read -r line <&8; echo \
                         $line' & wait; exec sleep 1000";
 
-/// Kills tine while that runs.
-fn kill_tine(ground: &Ground, flags: &[&str]) -> Talking {
+/// Kills tine while a script runs that says `up`.
+fn kill_tine(ground: &Ground, flags: &[&str], script: &str) -> Talking {
     let mut command = ground.sandbox(flags);
-    command.args(["sh", "-c", SURVIVOR]);
+    command.args(["sh", "-c", script]);
     let mut talking = Talking::start(command);
     assert_eq!(talking.line(), "up\n");
     talking.child.kill().expect("it runs");
@@ -238,27 +244,26 @@ fn kill_tine(ground: &Ground, flags: &[&str]) -> Talking {
 #[test]
 fn bubblewrap_leaves_no_survivor_when_tine_is_killed() {
     let free = Ground::new(User::Ours);
-    let mut lives = kill_tine(&free, &["--policy", "off"]);
+    let mut lives = kill_tine(&free, &["--policy", "off"], SURVIVOR);
     std::fs::write(free.work().join("ask"), "alive\n").unwrap();
     assert_eq!(lives.line(), "alive\n");
     // What did not leave the session goes with its group.
     let group = i32::try_from(lives.child.id()).unwrap();
     nix::sys::signal::killpg(Pid::from_raw(group), Signal::SIGKILL).unwrap();
-    with(BWRAP, |ground| assert_eq!(kill_tine(ground, &["--backend", BWRAP]).line(), ""));
+    let script = format!("{FIRST_WAITS}; {SURVIVOR}");
+    with(BWRAP, |ground| {
+        assert_eq!(kill_tine(ground, &["--backend", BWRAP], &script).line(), "");
+    });
 }
 
 #[test]
 fn what_a_killed_process_left_in_a_workspace_is_removed_at_the_next_start() {
     with(BWRAP, |ground| {
         let before = ground.protected();
-        let mut command = ground.sandbox(&["--backend", BWRAP]);
-        command.args(["sh", "-c", "echo up; exec sleep 1000"]);
-        let mut talking = Talking::start(command);
-        assert_eq!(talking.line(), "up\n");
+        let script = format!("{FIRST_WAITS}; echo up; exec sleep 1000");
+        let mut killed = kill_tine(ground, &["--backend", BWRAP], &script);
         assert_ne!(ground.protected(), before);
-        talking.child.kill().unwrap();
-        talking.child.wait().unwrap();
-        assert_eq!(talking.line(), "");
+        assert_eq!(killed.line(), "");
         let tine = ground.sandbox(&[]).get_program().to_owned();
         let mut tine = ground.command(tine.as_ref());
         let output = tine.args(["-p", "hello", "-m", "offline"]).output().unwrap();

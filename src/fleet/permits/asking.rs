@@ -25,7 +25,7 @@ use crate::event::SessionId;
 use crate::fleet::engine::Engine;
 use crate::model::gate::{Beyond, End, Permit, Said, Shut, Turn, Wanted};
 
-/// How long a coordinator has to answer.
+/// How long a coordinator has to answer, at least.
 pub(super) const SILENCE: Duration = Duration::from_millis(250);
 
 /// How long the number of workers is taken for the present one: as long as a worker
@@ -47,6 +47,8 @@ pub struct Permits {
     sharers: Arc<Sharers>,
     // A mutex, because slots of several runs start side by side.
     runs: Mutex<HashMap<Arc<str>, Weak<Run>>>,
+    /// How long a coordinator has to answer if that is more than usual.
+    patience: Duration,
     /// Ends the counting of workers.
     _over: DropGuard,
 }
@@ -60,7 +62,14 @@ impl Permits {
         let counting = Arc::clone(&sharers).count(engine.clone());
         tokio::spawn(over.clone().run_until_cancelled_owned(counting));
         let _over = over.drop_guard();
-        Self { engine, worker, ids: Arc::default(), sharers, runs: Mutex::default(), _over }
+        let (ids, runs, patience) = (Arc::default(), Mutex::default(), Duration::ZERO);
+        Self { engine, worker, ids, sharers, runs, patience, _over }
+    }
+
+    /// The same, with coordinators that have longer to answer.
+    #[must_use]
+    pub fn patient(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Returns what permits the requests for a run.
@@ -73,8 +82,10 @@ impl Permits {
         }
         runs.retain(|_, run| run.strong_count() > 0);
         let (engine, called) = (self.engine.clone(), Arc::clone(session));
+        let patience = self.patience;
         let mail: Mail = Arc::new(move |message, limit| {
             let (engine, called) = (engine.clone(), Arc::clone(&called));
+            let limit = limit.max(patience);
             async move { engine.permit(&called, message.into(), limit).await.ok() }.boxed()
         });
         let (ids, sharers) = (Arc::clone(&self.ids), Arc::clone(&self.sharers));

@@ -2,16 +2,12 @@
 
 use nix::sys::signal::Signal;
 
-use super::{SESSION, check_each_row_once, echo, map, table};
+use super::{SESSION, SHORT, check_each_row_once, echo, map, table};
 use crate::support::fleet::Fleet;
-
-/// Short, but not shorter than a process that has to wait for its turn on a machine
-/// with much to do.
-const LEASE: u32 = 2;
 
 #[test]
 fn one_of_two_workers_is_killed_in_the_middle_of_a_map() {
-    let Some(mut fleet) = Fleet::start(LEASE) else { return };
+    let Some(mut fleet) = Fleet::start(SHORT) else { return };
     let (place, model) = (table(200), echo());
     fleet.work(4, Some(&model));
     fleet.work(4, Some(&model));
@@ -25,7 +21,7 @@ fn one_of_two_workers_is_killed_in_the_middle_of_a_map() {
 #[test]
 fn two_thousand_rows_survive_the_death_of_a_worker_the_server_and_the_coordinator() {
     const ROWS: usize = 2_000;
-    let Some(mut fleet) = Fleet::start(LEASE) else { return };
+    let Some(mut fleet) = Fleet::start(SHORT) else { return };
     let (place, model) = (table(ROWS), echo());
     fleet.work(8, Some(&model));
     fleet.work(8, Some(&model));

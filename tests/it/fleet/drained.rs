@@ -3,20 +3,17 @@
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::{LONG, SHORT, check_each_row_once, map, row, table};
+use super::{LONG, SHORT, check_each_row_once, held_by, map, table};
 use crate::support::fleet::Fleet;
-use crate::support::server::{Gate, Reaction};
-use crate::support::talk::serve;
+use crate::support::server::Gate;
 use crate::support::tine::Place;
+use crate::support::wait::{found, until};
 
 #[test]
 fn a_worker_that_is_asked_to_end_ends_what_it_runs_and_draws_no_more() {
     let Some(mut fleet) = Fleet::start(LONG) else { return };
     let gate = Gate::closed();
-    let held = gate.clone();
-    let model =
-        serve(move |talk| Reaction::text_reply(&format!("saw {}", row(talk))).behind(&held));
-    let place = table(6);
+    let (place, model) = (table(6), held_by(&gate));
     fleet.work(2, Some(&model));
     let running = map(&fleet, &place, &model, &[]).start();
     model.wait_until_came(2);
@@ -36,10 +33,7 @@ fn a_worker_that_is_asked_to_end_ends_what_it_runs_and_draws_no_more() {
 fn what_a_worker_is_made_to_drop_is_run_by_another() {
     let Some(mut fleet) = Fleet::start(SHORT) else { return };
     let gate = Gate::closed();
-    let held = gate.clone();
-    let model =
-        serve(move |talk| Reaction::text_reply(&format!("saw {}", row(talk))).behind(&held));
-    let place = table(4);
+    let (place, model) = (table(4), held_by(&gate));
     fleet.work(2, Some(&model));
     let running = map(&fleet, &place, &model, &[]).start();
     model.wait_until_came(2);
@@ -65,12 +59,11 @@ fn workers_are_listed_as_text_and_as_json() {
     let mut names = [3, 5].map(|most| (fleet.work(most, None).name.clone(), most));
     names.sort();
     // Each tells of itself once it takes slots.
-    let listed = loop {
+    let listed = found("both are listed", || {
         let listed = place.tine(["workers", "-o", "json"]).run().exits(0).result();
-        if listed["workers"].as_array().expect("it is a list").len() == 2 {
-            break listed;
-        }
-    };
+        let workers = listed["workers"].as_array().expect("it is a list");
+        (workers.len() == 2).then_some(listed)
+    });
     let version = env!("CARGO_PKG_VERSION");
     let expected: Vec<Value> = names
         .iter()
@@ -85,4 +78,44 @@ fn workers_are_listed_as_text_and_as_json() {
         names.iter().map(|(name, most)| format!("{name}  0 of {most}  tine {version}\n")).collect();
     assert_eq!(text, expected.concat());
     place.tine(["workers", "-o", "stream-json"]).run().exits(2);
+}
+
+/// What `tine workers` says of a worker at work, as JSON and as text.
+fn at_work(worker: &str, labels: &[&str], running: usize, is_drained: bool) -> (Value, String) {
+    let version = env!("CARGO_PKG_VERSION");
+    let object = json!({"worker": worker, "version": version, "labels": labels,
+        "max_concurrent": 2, "running": running, "draining": is_drained});
+    let labels: String =
+        if labels.is_empty() { String::new() } else { format!("  {}", labels.join(", ")) };
+    let drains = if is_drained { "  takes no more" } else { "" };
+    (object, format!("{worker}  {running} of 2  tine {version}{labels}{drains}\n"))
+}
+
+#[test]
+fn workers_at_work_are_listed_with_their_load_their_labels_and_whether_they_take_more() {
+    let Some(mut fleet) = Fleet::start(LONG) else { return };
+    let gate = Gate::closed();
+    let (place, model) = (table(3), held_by(&gate));
+    fleet.work(2, Some(&model));
+    let running = map(&fleet, &place, &model, &[]).start();
+    model.wait_until_came(2);
+    fleet.workers[0].signal(Signal::SIGTERM);
+    fleet.workers[0].says();
+    let labels = ["--label", "gpu", "--label", "big"];
+    fleet.work_as(2, &labels, "", |tine| tine.server(&model));
+    model.wait_until_came(3);
+    let [drained, labelled] = [0, 1].map(|worker| fleet.workers[worker].name.clone());
+    let mut expected =
+        [at_work(&drained, &[], 2, true), at_work(&labelled, &["gpu", "big"], 1, false)];
+    expected.sort_by_key(|(object, _)| object["worker"].to_string());
+    let [one, other] = expected;
+    let expected = json!({"workers": [one.0, other.0]});
+    let list = |format: &str| place.tine(["workers", "--output-format", format]).run().exits(0);
+    // They tell of themselves every few seconds.
+    until("both have told how they stand", || list("json").result() == expected);
+    assert_eq!(list("text").stdout, one.1 + &other.1);
+    gate.open();
+    running.wait().exits(0);
+    assert_eq!(fleet.workers[0].ends(), (Some(0), vec![]));
+    check_each_row_once(&place, 3);
 }

@@ -16,6 +16,7 @@ use super::{SESSION, SHORT, check_each_row_once, echo, logged, map, table, write
 use crate::support::fleet::Fleet;
 use crate::support::repository::Repository;
 use crate::support::tine::Place;
+use crate::support::wait::{found, until};
 
 const KEPT: [&str; 2] = ["--session-id", SESSION];
 
@@ -43,33 +44,34 @@ fn end(changes: Arc<str>) -> FarEnd {
 }
 
 /// Takes the only slot, as a worker does, and returns its run and which it is.
-pub(super) async fn takes_one(engine: &Engine) -> (Arc<str>, UnitId) {
-    let mut tickets = engine.pull(&[]).await.expect("there are tickets");
-    let ticket = tickets.next().await.expect("there is one");
+pub(super) fn takes_one(runtime: &Runtime, engine: &Engine) -> (Arc<str>, UnitId) {
+    let ticket = runtime.block_on(async {
+        let mut tickets = engine.pull(&[]).await.expect("there are tickets");
+        tickets.next().await.expect("there is one")
+    });
     let (run, unit) = (Arc::clone(&ticket.job.run), UnitId(ticket.job.unit));
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let claim = Claim { version, worker: "silent".into(), unit, ended: Vec::new() };
-    let answer = loop {
-        // It may take its time to pack what the slot is given.
-        if let Ok(answer) = engine.claim(&run, claim.encode().into()).await {
-            break answer;
-        }
-    };
+    // It may take its time to pack what the slot is given.
+    let answer = found("the slot is given", || {
+        runtime.block_on(engine.claim(&run, claim.encode().into())).ok()
+    });
     let claimed = Claimed::decode(&answer).expect("it can be read");
     assert!(matches!(claimed, Claimed::Granted(_)), "{claimed:?}");
     (run, unit)
 }
 
 /// Takes the only slot, says nothing until it is lost, and brings its result then.
-async fn works_in_silence(fleet: &Fleet, place: &Place) -> Won {
-    let engine = engine(fleet).await;
-    let (run, unit) = takes_one(&engine).await;
-    while logged(place, "lost").is_empty() {
-        tokio::task::yield_now().await;
-    }
-    let patch = engine.put_blob(PATCH.as_bytes()).await.expect("there is room");
-    let end = end(patch.to_string().into()).encode();
-    engine.result(&run, unit.0, end.into()).await.expect("it is stored")
+fn works_in_silence(fleet: &Fleet, place: &Place) -> Won {
+    let runtime = Runtime::new().expect("a runtime");
+    let engine = runtime.block_on(engine(fleet));
+    let (run, unit) = takes_one(&runtime, &engine);
+    until("the slot is lost", || !logged(place, "lost").is_empty());
+    runtime.block_on(async {
+        let patch = engine.put_blob(PATCH.as_bytes()).await.expect("there is room");
+        let end = end(patch.to_string().into()).encode();
+        engine.result(&run, unit.0, end.into()).await.expect("it is stored")
+    })
 }
 
 #[test]
@@ -82,8 +84,7 @@ fn a_result_that_comes_when_its_slot_is_lost_lands_its_change_and_counts_what_it
     repository.commit("Begin");
     let model = echo();
     let running = map(&fleet, place, &model, &KEPT).start();
-    let won = Runtime::new().expect("a runtime").block_on(works_in_silence(&fleet, place));
-    assert_eq!(won, Won::First);
+    assert_eq!(works_in_silence(&fleet, place), Won::First);
     running.wait().exits(0);
     let line = place.read("out.jsonl").expect("it was written");
     let line: Value = serde_json::from_str(&line).expect("it is one line");
@@ -103,15 +104,20 @@ fn a_ticket_that_is_gone_is_given_out_anew() {
     let Some(mut fleet) = Fleet::start(SHORT) else { return };
     let (place, model) = (table(3), echo());
     let running = map(&fleet, &place, &model, &KEPT).start();
-    Runtime::new().expect("a runtime").block_on(async {
+    let runtime = Runtime::new().expect("a runtime");
+    let context = runtime.block_on(async {
         let client = async_nats::connect(fleet.nats.url()).await.expect("the server is there");
-        let context = jetstream::new(client);
-        // As the server does with what has waited for a day.
-        let mut purged = 0;
-        while purged < 3 {
-            let Ok(stream) = context.get_stream("tine-jobs").await else { continue };
-            purged += stream.purge().await.expect("it may be purged").purged;
-        }
+        jetstream::new(client)
+    });
+    // As the server does with what has waited for a day.
+    let mut purged = 0;
+    until("all tickets were there", || {
+        runtime.block_on(async {
+            if let Ok(stream) = context.get_stream("tine-jobs").await {
+                purged += stream.purge().await.expect("it may be purged").purged;
+            }
+        });
+        purged >= 3
     });
     fleet.work(3, Some(&model));
     running.wait().exits(0);

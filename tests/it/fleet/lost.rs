@@ -3,27 +3,24 @@
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use super::{LONG, SESSION, SHORT, check_each_row_once, logged, map, row, table};
+use super::{
+    LONG, SESSION, SHORT, check_each_row_once, held, held_by, logged, lost_of, map, row, table,
+};
 use crate::support::fleet::Fleet;
 use crate::support::life::Life;
 use crate::support::repository::Repository;
-use crate::support::server::{Gate, Reaction, Server};
+use crate::support::server::{Gate, Reaction};
 use crate::support::talk::{serve, serve_calls};
 use crate::support::tine::Place;
+use crate::support::wait::until;
 
 const KEPT: [&str; 2] = ["--session-id", SESSION];
-
-/// A server that answers when the gate is open.
-fn held(gate: &Gate) -> Server {
-    let gate = gate.clone();
-    serve(move |talk| Reaction::text_reply(&format!("saw {}", row(talk))).behind(&gate))
-}
 
 #[test]
 fn slots_of_a_worker_that_is_killed_are_run_by_another() {
     let Some(mut fleet) = Fleet::start(SHORT) else { return };
     let gate = Gate::closed();
-    let (place, model) = (table(12), held(&gate));
+    let (place, model) = (table(12), held_by(&gate));
     fleet.work(4, Some(&model));
     let running = map(&fleet, &place, &model, &KEPT).start();
     model.wait_until_came(4);
@@ -33,25 +30,20 @@ fn slots_of_a_worker_that_is_killed_are_run_by_another() {
     fleet.work(4, Some(&model));
     running.wait().exits(0);
     check_each_row_once(&place, 12);
-    let lost = logged(&place, "lost");
-    let theirs = lost.iter().filter(|line| line["body"]["worker"] == *killed);
-    assert_eq!(theirs.count(), 4, "{lost:?}");
-    let attempts = lost.iter().filter(|line| line["body"]["attempt"] == 1).count();
-    assert!(attempts >= 4, "{lost:?}");
+    // None of those that had come had ended.
+    assert!(lost_of(&place, &killed) >= 4, "{:?}", logged(&place, "lost"));
 }
 
 #[test]
 fn a_slot_whose_only_worker_stood_still_ends_all_the_same() {
     let Some(mut fleet) = Fleet::start(SHORT) else { return };
     let gate = Gate::closed();
-    let (place, model) = (table(2), held(&gate));
+    let (place, model) = (table(2), held_by(&gate));
     fleet.work(2, Some(&model));
     let running = map(&fleet, &place, &model, &KEPT).start();
     model.wait_until_came(2);
     fleet.workers[0].signal(Signal::SIGSTOP);
-    while logged(&place, "lost").len() < 2 {
-        std::thread::yield_now();
-    }
+    until("both slots are lost", || logged(&place, "lost").len() >= 2);
     gate.open();
     fleet.workers[0].signal(Signal::SIGCONT);
     running.wait().exits(0);
@@ -63,7 +55,7 @@ fn a_slot_whose_only_worker_stood_still_ends_all_the_same() {
 fn a_worker_that_stood_still_and_goes_on_disturbs_nobody() {
     let Some(mut fleet) = Fleet::start(SHORT) else { return };
     let gate = Gate::closed();
-    let (place, model) = (table(3), held(&gate));
+    let (place, model) = (table(3), held_by(&gate));
     fleet.work(3, Some(&model));
     let running = map(&fleet, &place, &model, &KEPT).start();
     model.wait_until_came(3);
@@ -90,8 +82,11 @@ fn a_slot_that_takes_three_workers_with_it_fails_and_says_so() {
     let (place, model) = (table(1), serve(|_| Reaction::Hang));
     fleet.work(1, Some(&model));
     let running = map(&fleet, &place, &model, &KEPT).start();
+    model.wait_until_came(1);
     for attempt in 0..3 {
-        model.wait_until_came(attempt + 1);
+        until("another worker has it, or it is over", || {
+            model.count() > attempt || !logged(&place, "unit_ended").is_empty()
+        });
         fleet.workers[attempt].kill9();
         if attempt < 2 {
             fleet.work(1, Some(&model));
@@ -107,7 +102,7 @@ fn a_slot_that_takes_three_workers_with_it_fails_and_says_so() {
 fn a_server_that_is_killed_and_comes_back_loses_and_doubles_nothing() {
     let Some(mut fleet) = Fleet::start(LONG) else { return };
     let gate = Gate::closed();
-    let (place, model) = (table(40), held(&gate));
+    let (place, model) = (table(40), held_by(&gate));
     fleet.work(3, Some(&model));
     fleet.work(3, Some(&model));
     let running = map(&fleet, &place, &model, &KEPT).start();
@@ -124,15 +119,14 @@ fn a_server_that_is_killed_and_comes_back_loses_and_doubles_nothing() {
 
 #[test]
 fn a_coordinator_that_is_killed_goes_on_where_it_was() {
-    let Some(mut fleet) = Fleet::start(SHORT) else { return };
-    let gate = Gate::closed();
-    let opened = gate.clone();
-    let (place, model) = (table(12), {
-        serve(move |talk| {
-            let answer = Reaction::text_reply(&format!("saw {}", row(talk)));
-            let number: usize = row(talk)[1..].parse().expect("rows are numbered");
-            if number < 5 { answer } else { answer.behind(&gate) }
-        })
+    let Some(mut fleet) = Fleet::start(LONG) else { return };
+    let (open, gate) = (Gate::closed(), Gate::closed());
+    open.open();
+    let held_back = gate.clone();
+    let place = table(12);
+    let model = held(move |talk| {
+        let number: usize = row(talk)[1..].parse().expect("rows are numbered");
+        if number < 5 { open.clone() } else { held_back.clone() }
     });
     fleet.work(4, Some(&model));
     let running = map(&fleet, &place, &model, &KEPT).start();
@@ -142,7 +136,7 @@ fn a_coordinator_that_is_killed_goes_on_where_it_was() {
     drop(running.wait());
     let before = logged(&place, "unit_ended").len();
     assert!(before <= 5, "{before}");
-    opened.open();
+    gate.open();
     map(&fleet, &place, &model, &["--resume", SESSION]).run().exits(0);
     check_each_row_once(&place, 12);
     // Those at work run again, and those whose ends were on their way.

@@ -7,12 +7,13 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::{LONG, SESSION, check_each_row_once, logged, map, row, table};
+use super::{LONG, SESSION, check_each_row_once, held_by, logged, map, row, table};
 use crate::support::fleet::Fleet;
 use crate::support::nats::NatsServer;
 use crate::support::server::{Gate, Reaction, Server};
 use crate::support::talk::serve;
 use crate::support::tine::Place;
+use crate::support::wait::found;
 
 const KEPT: [&str; 2] = ["--session-id", SESSION];
 
@@ -64,24 +65,27 @@ impl Other {
     /// Waits until the server has more of what slots say than it keeps for a client, and
     /// returns what their run is called.
     fn stores_much(&self) -> String {
-        self.runtime.block_on(async {
-            let context = jetstream::new(self.client.clone());
-            loop {
-                let (mut stored, mut subjects) = (0, Vec::new());
-                for shard in 0..4 {
-                    let stream = context.get_stream(format!("tine-events-{shard}")).await;
-                    let stream = stream.expect("whoever came first has made it");
-                    stored += stream.cached_info().state.bytes;
-                    let found = stream.info_with_subjects(">").await.expect("it can be asked");
-                    let found: Vec<(String, usize)> = found.try_collect().await.expect("as above");
-                    subjects.extend(found.into_iter().map(|(subject, _)| subject));
-                }
-                if stored > PENDING + PENDING / 16 {
-                    let run = subjects[0].split('.').nth(3);
-                    return run.expect("a subject names the run").to_owned();
-                }
-            }
+        found("the server has more than it keeps for a client", || {
+            let (stored, subjects) = self.runtime.block_on(self.stored());
+            let run = subjects.first()?.split('.').nth(3);
+            let run = run.expect("a subject names the run").to_owned();
+            (stored > PENDING + PENDING / 16).then_some(run)
         })
+    }
+
+    /// Returns how many bytes the server has of what slots say, and under which subjects.
+    async fn stored(&self) -> (u64, Vec<String>) {
+        let context = jetstream::new(self.client.clone());
+        let (mut stored, mut subjects) = (0, Vec::new());
+        for shard in 0..4 {
+            let stream = context.get_stream(format!("tine-events-{shard}")).await;
+            let stream = stream.expect("whoever came first has made it");
+            stored += stream.cached_info().state.bytes;
+            let found = stream.info_with_subjects(">").await.expect("it can be asked");
+            let found: Vec<(String, usize)> = found.try_collect().await.expect("as above");
+            subjects.extend(found.into_iter().map(|(subject, _)| subject));
+        }
+        (stored, subjects)
     }
 }
 
@@ -139,9 +143,7 @@ fn a_coordinator_that_the_server_drops_reads_on_where_it_was() {
 fn a_worker_that_the_server_drops_goes_on_with_what_it_has() {
     let Some(mut fleet) = strict() else { return };
     let gate = Gate::closed();
-    let (place, held) = (table(2 * SLOTS), gate.clone());
-    let model =
-        serve(move |talk| Reaction::text_reply(&format!("saw {}", row(talk))).behind(&held));
+    let (place, model) = (table(2 * SLOTS), held_by(&gate));
     fleet.work(SLOTS, Some(&model));
     let running = map(&fleet, &place, &model, &KEPT).start();
     model.wait_until_came(SLOTS);

@@ -30,11 +30,10 @@ fn a_result_that_cannot_be_read_fails_its_slot_and_says_so() {
     let Some(fleet) = Fleet::start(SHORT) else { return };
     let (place, model) = (table(1), super::echo());
     let running = map(&fleet, &place, &model, &KEPT).start();
-    let won = Runtime::new().expect("a runtime").block_on(async {
-        let engine = engine(&fleet).await;
-        let (run, unit) = takes_one(&engine).await;
-        engine.result(&run, unit.0, "garbage".into()).await.unwrap()
-    });
+    let runtime = Runtime::new().expect("a runtime");
+    let engine = runtime.block_on(engine(&fleet));
+    let (run, unit) = takes_one(&runtime, &engine);
+    let won = runtime.block_on(engine.result(&run, unit.0, "garbage".into())).unwrap();
     assert_eq!(won, Won::First);
     let why = failed(&place, running.wait());
     assert!(why.contains("what it came to cannot be read: "), "{why}");

@@ -8,6 +8,7 @@ use super::{SESSION, SHORT, check_each_row_once, echo, logged, map, table};
 use crate::support::fleet::Fleet;
 use crate::support::server::{Gate, Reaction};
 use crate::support::talk::serve;
+use crate::support::wait::until;
 
 const KEPT: [&str; 2] = ["--session-id", SESSION];
 
@@ -23,9 +24,7 @@ fn a_run_that_no_worker_takes_says_which_is_missing_and_goes_on_when_one_comes()
     let (place, model) = (table(2), echo());
     let running = map(&fleet, &place, &model, &KEPT).start();
     let said = "agents wait: no worker is there; start one with `tine worker`";
-    while place.sessions().is_empty() || logged(&place, "notice").is_empty() {
-        std::thread::yield_now();
-    }
+    until("it is said", || !place.sessions().is_empty() && !logged(&place, "notice").is_empty());
     fleet.work(2, Some(&model));
     let finished = running.wait().exits(0);
     assert!(finished.stderr.contains(said), "{}", finished.stderr);
@@ -44,11 +43,10 @@ fn tickets_of_a_run_that_was_killed_do_not_go_round_for_ever() {
     let running = map(&fleet, &place, &model, &KEPT).start();
     model.wait_until_came(1);
     running.signal(Signal::SIGKILL);
-    Runtime::new().expect("a runtime").block_on(async {
+    let runtime = Runtime::new().expect("a runtime");
+    let context = runtime.block_on(async {
         let client = async_nats::connect(fleet.nats.url()).await.expect("the server is there");
-        let context = jetstream::new(client);
-        while tickets(&context).await > 0 {
-            tokio::task::yield_now().await;
-        }
+        jetstream::new(client)
     });
+    until("no ticket is left", || runtime.block_on(tickets(&context)) == 0);
 }

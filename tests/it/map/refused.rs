@@ -191,14 +191,7 @@ fn a_map_that_runs_is_not_gone_on_with() {
     });
     let running = map(&place, &first, &["--output", "out.jsonl", "--session-id", SESSION]).start();
     let lines = || place.read("out.jsonl").filter(|lines| !lines.is_empty());
-    let begun = std::time::Instant::now();
-    let there = loop {
-        if let Some(there) = lines() {
-            break there;
-        }
-        assert!(begun.elapsed() < crate::support::tine::HANG_LIMIT, "no line is written");
-        std::thread::yield_now();
-    };
+    let there = crate::support::wait::found("a line is written", lines);
     let second = echo();
     let again = map(&place, &second, &["--output", "out.jsonl", "--resume", SESSION]).run();
     assert_ne!(again.status.code(), Some(0), "{}", again.stderr);

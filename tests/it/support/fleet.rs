@@ -107,7 +107,7 @@ impl Fleet {
 
     fn prepared(&self, url: &str, most: usize, model: Option<&Server>) -> (Place, Tine) {
         let place = self.place(url, "");
-        let alone = Worker::command(&place, most);
+        let alone = Worker::command(&place, most, &[]);
         let tine = match model {
             Some(model) => alone.server(model),
             None => alone,
@@ -118,8 +118,20 @@ impl Fleet {
     /// Starts a worker that asks this server with a key of its own, [`THEIR_KEY`]; more
     /// stands in its configuration.
     pub(crate) fn work_apart(&mut self, most: usize, model: &Server, more: &str) -> &mut Worker {
+        self.work_as(most, &[], more, |tine| tine.server(model).env("OPENAI_API_KEY", THEIR_KEY))
+    }
+
+    /// Starts a worker with flags and an environment of its own; more stands in its
+    /// configuration.
+    pub(crate) fn work_as(
+        &mut self,
+        most: usize,
+        flags: &[&str],
+        more: &str,
+        dressed: impl FnOnce(Tine) -> Tine,
+    ) -> &mut Worker {
         let place = self.place(&self.nats.url(), more);
-        let tine = Worker::command(&place, most).server(model).env("OPENAI_API_KEY", THEIR_KEY);
+        let tine = dressed(Worker::command(&place, most, flags));
         self.employ(Worker::start(place, tine))
     }
 
@@ -138,10 +150,11 @@ impl Fleet {
 }
 
 impl Worker {
-    fn command(place: &Place, most: usize) -> Tine {
-        let directory = directory(place);
+    fn command(place: &Place, most: usize, flags: &[&str]) -> Tine {
+        let (directory, most) = (directory(place), most.to_string());
         let directory = directory.to_str().expect("the path of a place is text");
-        place.tine(["worker", "--max-concurrent", &most.to_string(), "--work-dir", directory])
+        let fixed = ["worker", "--max-concurrent", &most, "--work-dir", directory];
+        place.tine(fixed.iter().chain(flags))
     }
 
     /// Starts one and waits until it takes slots.

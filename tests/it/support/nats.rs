@@ -51,9 +51,9 @@ impl NatsServer {
     pub(crate) fn start_with(more: &str) -> Option<Self> {
         let program = program()?;
         let directory = tempfile::tempdir().expect("there is a temporary directory");
-        let store = format!("{:?}", directory.path().join("store"));
-        let more = more.replace("STORE", &store);
+        let more = more.to_owned();
         let mut server = Self { directory, program, more, port: 0, running: None, said: None };
+        server.more = server.more.replace("STORE", &format!("{:?}", server.store()));
         server.restart();
         Some(server)
     }
@@ -119,6 +119,11 @@ impl NatsServer {
     pub(crate) fn has_said(&self, text: &str) -> bool {
         let said = self.said.as_ref().expect("it was started");
         said.try_iter().any(|line| line.contains(text))
+    }
+
+    /// Returns where it keeps what it stores, if it is asked to keep it in `STORE`.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.directory.path().join("store")
     }
 
     pub(crate) fn port(&self) -> u16 {

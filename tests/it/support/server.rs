@@ -17,6 +17,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
+
+use super::tine::HANG_LIMIT;
 
 /// Most bytes of a request's head; more means that the client is broken.
 const HEAD_CAP: usize = 64 * 1024;
@@ -350,15 +353,29 @@ impl Server {
 
     /// Waits until at least `count` requests have come.
     pub(crate) async fn came(&self, count: usize) {
-        let mut counter = self.shared.count.subscribe();
-        counter.wait_for(|&come| come >= count).await.expect("the server holds the sender");
+        self.reaches(&self.shared.count, count, "requests").await;
     }
 
     /// Waits until at least `count` clients have closed a connection on which
     /// the server kept silent.
     pub(crate) async fn hung_up(&self, count: usize) {
-        let mut counter = self.shared.hung_up.subscribe();
-        counter.wait_for(|&gone| gone >= count).await.expect("the server holds the sender");
+        self.reaches(&self.shared.hung_up, count, "clients that hung up").await;
+    }
+
+    /// Waits until so many have come; panics once none has for a long time.
+    async fn reaches(&self, counter: &watch::Sender<usize>, count: usize, what: &str) {
+        let mut counter = counter.subscribe();
+        let waits = async move {
+            while *counter.borrow_and_update() < count {
+                let next = timeout(HANG_LIMIT, counter.changed()).await;
+                next.ok()?.expect("the server holds the sender");
+            }
+            Some(())
+        };
+        // On the server's own clock: one that a test has paused runs ahead while nobody
+        // in there has anything to do.
+        let reached = self.runtime.spawn(waits).await.expect("the server runs");
+        reached.unwrap_or_else(|| panic!("waited in vain for {count} {what}"));
     }
 
     /// Waits until at least `count` requests have come. Not for async tests.

@@ -90,8 +90,10 @@ impl Place {
     pub(crate) fn log(&self) -> Vec<Value> {
         let sessions = self.sessions();
         let [session] = &sessions[..] else { panic!("one session was kept: {sessions:?}") };
-        let log = fs::read_to_string(session.join("log.jsonl")).expect("a session has a log");
-        log.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+        let log = fs::read(session.join("log.jsonl")).expect("a session has a log");
+        // Of a process that runs, the last line may be half a one, down to its letters.
+        let lines = log.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+        lines.map(|line| serde_json::from_slice(line).expect("a line is JSON")).collect()
     }
 
     /// The binary with these arguments, in the working directory.
