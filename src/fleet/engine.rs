@@ -20,6 +20,7 @@ mod signs;
 mod state;
 mod talk;
 mod tickets;
+mod tries;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -436,6 +436,28 @@ async fn a_blob_comes_back_as_it_was_and_no_other_under_its_name() {
 }
 
 #[tokio::test]
+async fn blobs_wait_for_a_server_that_is_away() {
+    let Some(mut server) = NatsServer::start() else { return };
+    let engine = engine(&server).await;
+    let small = engine.put_blob(b"small").await.unwrap();
+    server.kill9();
+    let mut reconnections = engine.reconnections();
+    while engine.connected_since().is_some() {
+        tokio::task::yield_now().await;
+    }
+    let away = async {
+        // Both have been asked for by now.
+        tokio::task::yield_now().await;
+        server.restart();
+        reconnections.next().await;
+    };
+    let (read, stored, ()) =
+        tokio::join!(engine.get_blob(small), engine.put_blob(b"another"), away);
+    assert_eq!(read.unwrap(), b"small");
+    assert_eq!(stored.unwrap(), Hash::of(b"another"));
+}
+
+#[tokio::test]
 async fn who_watches_late_sees_what_is_over_already() {
     let Some(mut server) = NatsServer::start() else { return };
     let engine = engine(&server).await;
