@@ -332,3 +332,21 @@ impl Ticket {
         false
     }
 }
+
+#[cfg(test)]
+impl Ticket {
+    /// A ticket for this job that no server has given.
+    pub(in crate::fleet) fn of(engine: &Engine, job: Job) -> Self {
+        let message = Message {
+            subject: engine.names.job(&job).into(),
+            reply: Some("reply".into()),
+            payload: bytes::Bytes::new(),
+            headers: None,
+            status: None,
+            description: None,
+            length: 0,
+        };
+        let message = jetstream::Message { message, context: engine.jetstream.clone() };
+        Self { job, engine: engine.clone(), message }
+    }
+}
