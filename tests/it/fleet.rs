@@ -5,6 +5,7 @@
 
 mod asked;
 mod batches;
+mod broken;
 mod cancelled;
 mod chaos;
 mod continued;

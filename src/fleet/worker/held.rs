@@ -43,6 +43,20 @@ impl Held {
     }
 }
 
+/// Has a slot held. When it goes the slot is left, whatever it goes for: the lease of
+/// one beside which something panicked is not renewed for ever.
+#[must_use = "a slot is held only as long as this"]
+pub(super) struct Keeping<'a> {
+    slots: &'a Slots,
+    name: Name,
+}
+
+impl Drop for Keeping<'_> {
+    fn drop(&mut self) {
+        self.slots.lock().remove(&self.name);
+    }
+}
+
 /// The slots that a worker holds.
 pub(super) struct Slots {
     worker: Arc<str>,
@@ -85,13 +99,11 @@ impl Slots {
         self.hurry.notified().await;
     }
 
-    pub(super) fn take(&self, name: Name, held: Held) {
+    /// Holds a slot for as long as what comes back is kept.
+    pub(super) fn take(&self, name: Name, held: Held) -> Keeping<'_> {
         self.lived.note(&name.run);
-        self.lock().insert(name, held);
-    }
-
-    pub(super) fn leave(&self, name: &Name) {
-        self.lock().remove(name);
+        self.lock().insert(name.clone(), held);
+        Keeping { slots: self, name }
     }
 
     /// Takes note of a slot whose result is stored.
@@ -276,7 +288,7 @@ mod tests {
             dropped: dropped.clone(),
         };
         let slots = Slots::new("worker".into(), (Vec::new(), 1));
-        slots.take(Name { run, unit }, held);
+        let _keeping = slots.take(Name { run, unit }, held);
         let since = Instant::now();
         // As much waits to go out as may.
         while unconstrained(engine.tell("nobody", "x".into())).now_or_never().is_some() {}

@@ -108,7 +108,7 @@ impl Shop {
             cancel: cancel.clone(),
             dropped: dropped.clone(),
         };
-        self.slots.take(name.clone(), held);
+        let keeping = self.slots.take(name.clone(), held);
         let seat = Seat {
             unit: grant.unit,
             branch: grant.branch.clone(),
@@ -129,7 +129,7 @@ impl Shop {
             // Whoever claims it next is told whether it is still wanted.
             None => ticket.give_back(SOON).await,
         }
-        self.slots.leave(&name);
+        drop(keeping);
     }
 
     /// Runs the slot, with its far end beside it.
